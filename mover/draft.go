@@ -1,0 +1,159 @@
+package mover
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Draft is an entry that is being written and that nobody can see.
+//
+// A file's life: WritePart for every part of the plan, Finish, Publish. Other
+// kinds have no parts. A draft that is neither published nor suspended is
+// dropped by Close.
+type Draft interface {
+	// Token names the draft for other processes, and after a crash.
+	Token() Token
+	// WritePart stores one part. It may be called for different parts at the same
+	// time, and again for a part that failed or that is to be replaced.
+	WritePart(ctx context.Context, p Part, feed Feed) (Receipt, error)
+	// Finish says that every part is there: receipts has one of each, in order. It
+	// gives the draft the facts of e, lets go of open files, and readies it for
+	// Publish. e.CRC is the CRC of the whole content when it is Known; a store that
+	// can compare it does.
+	Finish(ctx context.Context, e Entry, receipts []Receipt) error
+	// Suspend lets go of the draft but leaves it for Adopt.
+	Suspend() error
+	// Close drops the draft, unless it was published or suspended.
+	Close() error
+}
+
+// Cloner is a Draft that may take over content without reading it: a reflink, or
+// a copy that the store makes by itself.
+type Cloner interface {
+	Draft
+	// Clone fills the draft from c. It reports false, and leaves the draft as it
+	// was, when the two places can not do that. Finish follows, with no receipts.
+	Clone(ctx context.Context, c Content) (bool, error)
+}
+
+// Rereader is a Draft whose bytes can be read again before it is published.
+type Rereader interface {
+	Draft
+	// Reread gives what is on the medium, not what a cache remembers.
+	Reread(ctx context.Context) (Content, error)
+}
+
+// Hints is what the writer of a draft knows beforehand. The zero value is valid
+// but for By.
+type Hints struct {
+	By        Owner  // who drafts: part of the temporary name
+	In        Draft  // the unpublished directory in which this entry is built; nil is its own directory
+	Link      string // make a hard link to this published entry, or a copy where there are no links; "" is none
+	PartBytes int64  // the planned size of a part; 0 is the place's own
+}
+
+// Part is one range of one entry. All parts but the last have the same length.
+type Part struct {
+	Index       int // from 0
+	Off, Length int64
+}
+
+// Receipt says that a part is stored.
+type Receipt struct {
+	Part
+	CRC  uint64 // CRC-64/NVME of its bytes, as the feed counted them
+	ETag string // S3's name for the stored part; "" elsewhere
+}
+
+// Feed gives the bytes of one part, in order. They are counted, limited and
+// hashed as they pass, so what the target read is what the receipt says.
+type Feed interface {
+	// Read fills p as far as it can. io.EOF comes at the end of the part.
+	io.Reader
+	// Hole skips a hole that begins at the next byte and returns its length; 0 when
+	// there is none. A target that can not keep holes never calls it and reads zeros.
+	Hole() int64
+	// Sum is the CRC-64/NVME of what has passed, holes as zeros.
+	Sum() uint64
+	// Rewind begins the part again, for another try.
+	Rewind() error
+}
+
+// Token is a draft's name in text, valid in any process that opens the same
+// place. It says nothing to anyone but the place.
+type Token string
+
+// Level says how a content was checked.
+type Level uint8
+
+// The levels, weakest first. Cloned is a class of its own: no byte passed through us.
+const (
+	Unchecked Level = iota
+	Cloned          // the file system or the store copied it by itself
+	Written         // the source was hashed; writes and sync succeeded
+	Server          // the store compared the checksum
+	Read            // the target was read again, past the cache, and compared
+)
+
+var levelNames = [...]string{"unchecked", "cloned", "written", "server", "read"}
+
+func (l Level) String() string { return levelNames[min(int(l), len(levelNames)-1)] }
+
+// Outcome is what became of one draft.
+type Outcome struct {
+	Level         Level
+	ETag, Version string // S3's identity of the new object
+	Err           error
+}
+
+// Owner is who may touch a draft: a task and its epoch. A higher epoch of the
+// same task has taken over, and whoever took over may drop what the lower one drafted.
+type Owner struct {
+	Task  string // 1 to 16 of [a-z0-9]; of the target, so that every run on it finds its strays
+	Epoch uint64
+}
+
+// TempPrefix begins every temporary name, and nothing else that we copy.
+const TempPrefix = ".datamove-"
+
+// TempName returns the n-th temporary name of an owner: .datamove-<task>-<epoch>-<n>.
+func (o Owner) TempName(n uint64) string {
+	b := make([]byte, 0, 48)
+	b = append(b, TempPrefix...)
+	b = append(b, o.Task...)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, o.Epoch, 36)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, n, 36)
+	return string(b)
+}
+
+// ParseTempName is the inverse of TempName.
+func ParseTempName(name string) (o Owner, n uint64, ok bool) {
+	rest, ok := strings.CutPrefix(name, TempPrefix)
+	if !ok {
+		return Owner{}, 0, false
+	}
+	f := strings.Split(rest, "-")
+	if len(f) != 3 || !validTask(f[0]) {
+		return Owner{}, 0, false
+	}
+	epoch, err1 := strconv.ParseUint(f[1], 36, 64)
+	n, err2 := strconv.ParseUint(f[2], 36, 64)
+	o = Owner{f[0], epoch}
+	return o, n, err1 == nil && err2 == nil && o.TempName(n) == name
+}
+
+func validTask(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 16
+}
+
+func (o Owner) String() string { return fmt.Sprintf("%s-%d", o.Task, o.Epoch) }

@@ -1,0 +1,213 @@
+package mover
+
+import (
+	"strings"
+	"time"
+)
+
+// Kind is what an entry is.
+type Kind uint8
+
+// The kinds of entries. The zero Kind is no entry at all.
+const (
+	File Kind = iota + 1
+	Dir
+	Symlink
+	FIFO
+	Socket
+	CharDevice
+	BlockDevice
+)
+
+var kindNames = [...]string{"none", "file", "dir", "symlink", "fifo", "socket", "chardev", "blockdev"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "invalid"
+}
+
+// ParseKind is the inverse of [Kind.String].
+func ParseKind(s string) (Kind, bool) {
+	for i, name := range kindNames {
+		if i > 0 && name == s {
+			return Kind(i), true
+		}
+	}
+	return 0, false
+}
+
+// Special reports whether k has neither content nor a link target.
+func (k Kind) Special() bool { return k >= FIFO }
+
+// Facts is a set of things known of an entry, or kept by a place.
+type Facts uint16
+
+// The facts. Kind, Size and Name are always known.
+const (
+	FactMode  Facts = 1 << iota // permission bits with setuid, setgid and sticky
+	FactOwner                   // numeric uid
+	FactGroup                   // numeric gid
+	FactMtime
+	FactAtime
+	FactCtime
+	FactXattrs // extended attributes, POSIX ACLs among them
+	FactLinks  // which names share one content
+	FactHoles
+	FactCRC // CRC-64/NVME of the whole content
+)
+
+// Has reports whether all facts of g are in f.
+func (f Facts) Has(g Facts) bool { return f&g == g }
+
+// Time is a point in time as file systems keep it: seconds since 1970 and
+// nanoseconds from 0 to 999,999,999, before 1678 and after 2262 too.
+type Time struct {
+	Sec  int64
+	Nsec int32
+}
+
+// TimeOf converts a time.Time.
+func TimeOf(t time.Time) Time { return Time{t.Unix(), int32(t.Nanosecond())} }
+
+// Std converts to a time.Time in UTC.
+func (t Time) Std() time.Time { return time.Unix(t.Sec, int64(t.Nsec)).UTC() }
+
+// After reports whether t is later than u.
+func (t Time) After(u Time) bool {
+	return t.Sec > u.Sec || t.Sec == u.Sec && t.Nsec > u.Nsec
+}
+
+// Xattr is one extended attribute with its full name ("user.project").
+type Xattr struct {
+	Name  string
+	Value []byte
+}
+
+// Segment is a range of stored bytes, from Start up to but without End.
+type Segment struct{ Start, End int64 }
+
+// Entry is one name in a place and what the place knows of it.
+type Entry struct {
+	// Name is the path relative to the root of the place, in raw bytes with '/'
+	// between segments; the root itself is "". See ValidName.
+	Name string
+	Kind Kind
+	// Known says which of the fields below are facts. Stat may know more than
+	// Walk; Brief says that it does.
+	Known Facts
+	Brief bool
+
+	Size         int64  // bytes of content; 0 unless a File
+	Mode         uint32 // 0o7777
+	UID, GID     uint32
+	Mtime, Atime Time
+	Ctime        Time    // of the inode; never set, only compared
+	Rdev         uint64  // of devices, as in stat(2)
+	Target       string  // of a Symlink
+	Xattrs       []Xattr // sorted by name
+	CRC          uint64
+
+	// Identity: equal values mean the same content as before.
+	Dev, Ino uint64 // device and inode; files with equal values and Nlink > 1 are hard links
+	Gen      uint64 // POSIX: inode generation where it is known
+	Nlink    uint32 // how many names the inode has
+	ETag     string // S3
+	Version  string // S3, of versioned buckets
+
+	// Stored is how many bytes of a File are allocated; less than Size hints at
+	// holes. Data lists the segments outside holes when Known has FactHoles.
+	Stored int64
+	Data   []Segment
+}
+
+// Identity is what tells whether an entry is still the one that was seen.
+// It is comparable.
+type Identity struct {
+	Kind     Kind
+	Dev, Ino uint64
+	Gen      uint64
+	Size     int64
+	Mtime    Time
+	Ctime    Time
+	ETag     string
+	Version  string
+}
+
+// Identity returns what identifies the content of e.
+func (e *Entry) Identity() Identity {
+	return Identity{e.Kind, e.Dev, e.Ino, e.Gen, e.Size, e.Mtime, e.Ctime, e.ETag, e.Version}
+}
+
+// Compare orders entries as walks yield them: bytewise by name, where a directory
+// sorts as if its name ended in '/'. This is the order of an S3 listing, and it
+// puts a directory directly before what it contains. The root is first.
+func Compare(a, b *Entry) int { return CompareNames(a.Name, a.Kind == Dir, b.Name, b.Kind == Dir) }
+
+// CompareNames is Compare for names that are not yet entries.
+func CompareNames(a string, aDir bool, b string, bDir bool) int {
+	n := min(len(a), len(b))
+	if c := strings.Compare(a[:n], b[:n]); c != 0 {
+		return c
+	}
+	if len(a) == len(b) {
+		switch {
+		case aDir == bDir || a == "":
+			return 0
+		case aDir:
+			return 1
+		}
+		return -1
+	}
+	if len(a) < len(b) {
+		if a == "" || aDir && b[n] == '/' {
+			return -1
+		}
+		if aDir && '/' > b[n] {
+			return 1
+		}
+		return -1
+	}
+	return -CompareNames(b, bDir, a, aDir)
+}
+
+// ValidName reports whether name may be used below a root: not absolute, no NUL,
+// and no empty, "." or ".." segment. "" is the root.
+func ValidName(name string) bool {
+	if name == "" {
+		return true
+	}
+	if strings.IndexByte(name, 0) >= 0 {
+		return false
+	}
+	for rest, more := name, true; more; {
+		var seg string
+		seg, rest, more = strings.Cut(rest, "/")
+		if seg == "" || seg == "." || seg == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+// Parent returns the name of the directory that holds name, and the last segment.
+func Parent(name string) (dir, base string) {
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		return name[:i], name[i+1:]
+	}
+	return "", name
+}
+
+// Join is the inverse of Parent.
+func Join(dir, base string) string {
+	if dir == "" {
+		return base
+	}
+	return dir + "/" + base
+}
+
+// Within reports whether name is dir or lies below it.
+func Within(name, dir string) bool {
+	return dir == "" || len(name) >= len(dir) && name[:len(dir)] == dir && (len(name) == len(dir) || name[len(dir)] == '/')
+}

@@ -1,0 +1,65 @@
+package mover
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+)
+
+// The kinds of errors. Decisions are made with errors.Is on these; cmd and api
+// translate them in one table each. [Kinds] lists them all.
+var (
+	ErrNotExist    = fs.ErrNotExist                      // it is not there
+	ErrPermission  = fs.ErrPermission                    // we may not
+	ErrUsage       = errors.New("invalid request")       // the words are wrong: no try will help
+	ErrChanged     = errors.New("changed underneath us") // the entry is not the one that we saw
+	ErrHeld        = errors.New("held by another run")   // a lock
+	ErrConflict    = errors.New("in conflict")           // two entries that can not both be there
+	ErrCorrupt     = errors.New("checksum mismatch")     // bytes are not what they should be
+	ErrFull        = errors.New("no room")               // space, inodes, quota
+	ErrRefused     = errors.New("refused by a limit")    // --max-delete, budget, empty source
+	ErrUnreachable = errors.New("can not be reached")    // the endpoint
+	ErrTimeout     = errors.New("timed out")
+	ErrTransient   = errors.New("temporary failure") // the same call may succeed later
+	ErrUnsupported = errors.ErrUnsupported           // this place can not do or keep that
+)
+
+// Kinds returns every kind of error, so that a test can walk a table of them.
+func Kinds() []error {
+	return []error{ErrNotExist, ErrPermission, ErrUsage, ErrChanged, ErrHeld, ErrConflict, ErrCorrupt,
+		ErrFull, ErrRefused, ErrUnreachable, ErrTimeout, ErrTransient, ErrUnsupported}
+}
+
+// Error says what failed, where, and why.
+type Error struct {
+	Op    string        // "open", "publish"
+	Place string        // as the place prints itself
+	Name  string        // of the entry; "" is the root
+	Err   error         // wraps one of the kinds where there is one
+	After time.Duration // of ErrTransient: not before this time, where the place said so
+}
+
+// Error prints odd names quoted, so that a hostile one can not forge a line.
+func (e *Error) Error() string {
+	where := e.Place
+	if e.Name != "" {
+		where = Join(e.Place, e.Name)
+		if e.Place != "" && e.Place[len(e.Place)-1] == '/' {
+			where = e.Place + e.Name
+		}
+	}
+	return fmt.Sprintf("%s %s: %v", e.Op, Printable(where), e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Printable returns s as it is when a terminal shows it as one plain word or
+// path, and quoted as a Go string otherwise.
+func Printable(s string) string {
+	if q := strconv.Quote(s); q[1:len(q)-1] != s {
+		return q
+	}
+	return s
+}

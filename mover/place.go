@@ -1,0 +1,157 @@
+package mover
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+)
+
+// Place is a tree that can be read and written.
+type Place interface {
+	Source
+	Target
+}
+
+// Source is a tree that can be read.
+type Source interface {
+	// String is the address of the place, without secrets.
+	String() string
+	// Traits says what the place is like. It does not change while it is open.
+	Traits() Traits
+
+	// Walk yields every entry below opts.Dir in the order of Compare, without the
+	// directory opts.Dir itself. An error with the entry of a directory means that
+	// what this directory contains is not known (nothing of it is yielded after the
+	// error), and the walk goes on beside it; an error with the zero Entry ends
+	// the walk. When ctx ends, the walk yields its error. Memory is bounded: it does
+	// not grow with the size of the tree.
+	Walk(ctx context.Context, opts WalkOptions) iter.Seq2[Entry, error]
+
+	// Stat returns all that the place knows of a name; a symlink is not followed.
+	// "" is the root. ErrNotExist when there is none.
+	Stat(ctx context.Context, name string) (Entry, error)
+
+	// Open holds the very entry e, as Walk or Stat returned it, for reading.
+	// ErrChanged when another one has its name now. Entries of every kind can be
+	// opened; only files have bytes.
+	Open(ctx context.Context, e Entry) (Content, error)
+
+	// Close ends the use of the place.
+	Close() error
+}
+
+// WalkOptions says what to walk. The zero value walks everything.
+type WalkOptions struct {
+	Dir   string // walk below this directory; "" is the root
+	After string // go on with the entries behind this name (a resume token); "" is from the start
+
+	// Skip leaves an entry out, and everything below it when it is a directory. It
+	// is called from many goroutines and before the entry is examined; nil skips none.
+	Skip func(name string, kind Kind) bool
+
+	// Stray is told of drafts that were left behind. Only a target that is held by
+	// Lock asks for them. Nil ignores them. It is called from many goroutines.
+	Stray func(Stray)
+}
+
+// Stray is a draft of an earlier run, found by a walk.
+type Stray struct {
+	Token Token
+	Owner Owner
+	Since time.Time // when it was last written
+}
+
+// Content is an entry that is held open.
+type Content interface {
+	// Entry is all that the place knows of the entry, extended attributes too.
+	Entry() Entry
+	// Range gives the bytes from off up to off+n; holes read as zeros. The reader
+	// fails with ErrChanged when it can tell that the entry was changed, and with
+	// io.ErrUnexpectedEOF when there are fewer bytes. Ranges may be read at the same time.
+	Range(ctx context.Context, off, n int64) (io.ReadCloser, error)
+	// Segment returns the next stored bytes at or after off. Start is Size when
+	// only a hole is left.
+	Segment(off int64) (Segment, error)
+	// Check returns ErrChanged when the entry is not what it was when it was opened.
+	Check(ctx context.Context) error
+	// Close ends the reading.
+	Close() error
+}
+
+// Target is a tree that can be written. Nothing that it writes can be seen
+// before it is whole.
+type Target interface {
+	String() string
+	Traits() Traits
+	Walk(ctx context.Context, opts WalkOptions) iter.Seq2[Entry, error]
+	Stat(ctx context.Context, name string) (Entry, error)
+
+	// Lock holds the target for one run, until unlock or until this process
+	// ends. ErrHeld names the holder.
+	Lock(ctx context.Context, holder Owner) (unlock func() error, err error)
+
+	// Draft begins a new version of e, of any kind, under a temporary name.
+	// e.Name's directory exists or is being built by h.In.
+	Draft(ctx context.Context, e Entry, h Hints) (Draft, error)
+	// Adopt goes on with a draft that this or another process began. ErrNotExist
+	// when it is gone.
+	Adopt(ctx context.Context, t Token) (Draft, error)
+	// Drop removes a draft that nobody will adopt. A missing one is no error.
+	Drop(ctx context.Context, t Token) error
+	// Publish makes finished drafts visible, in the order that durability needs:
+	// data on stable storage, names, directories on stable storage. Each draft
+	// has its own outcome; a draft built in a directory draft is published with it,
+	// and both must be in the same batch, the directory first.
+	Publish(ctx context.Context, batch []Draft) []Outcome
+
+	// Mkdir makes the directory e if it is missing, usable for us; Update gives it
+	// its final facts when everything is in it.
+	Mkdir(ctx context.Context, e Entry) error
+	// Update sets the facts of the existing entry e.Name, content apart, to those
+	// of e that are Known and kept.
+	Update(ctx context.Context, e Entry) error
+	// Remove removes the very entry e: it is renamed away, looked at, and restored
+	// when it is another one (ErrChanged). Directories must be empty: ErrConflict.
+	Remove(ctx context.Context, e Entry, by Owner) error
+	// Sync returns when all that was removed and updated is on stable storage.
+	Sync(ctx context.Context) error
+	Close() error
+}
+
+// Traits is what a caller must know of a place to use it well.
+type Traits struct {
+	Scheme string // "posix", "s3", "mem"
+	System string // the file system or the server, for people: "ext4", "lustre", "MinIO"
+
+	// Keeps is what entries of this place can carry by themselves; what is missing
+	// needs a manifest, or is lost.
+	Keeps Facts
+	// Level is the integrity that Publish reports by default here.
+	Level Level
+	// NeedsManifest says that a tree keeps all its facts only with a manifest.
+	NeedsManifest bool
+	// DirDrafts says that a new directory may be built under a temporary name.
+	DirDrafts bool
+
+	// SmallBytes is the size up to which files travel in batches.
+	SmallBytes int64
+	// BatchFiles and BatchBytes bound one batch of small files.
+	BatchFiles int
+	BatchBytes int64
+	// PartBytes is the usual, PartMin the smallest size of a part (but the last) and
+	// PartAlign what all but the last are a multiple of; MaxParts bounds their number.
+	PartBytes, PartMin, PartAlign int64
+	MaxParts                      int
+	// MaxBytes is the largest entry; 0 is no limit.
+	MaxBytes int64
+
+	// CommitBytes and CommitEvery say how much work Publish wants at once because
+	// it waits for stable storage; 0 publishes each batch as it is finished.
+	CommitBytes int64
+	CommitEvery time.Duration
+
+	// Parallel is how many calls are worth having in flight at first, and
+	// MaxParallel how many at most.
+	Parallel, MaxParallel int
+}
