@@ -58,8 +58,9 @@ type WalkOptions struct {
 // Stray is a draft of an earlier run, found by a walk.
 type Stray struct {
 	Token Token
-	Owner Owner
-	Since time.Time // when it was last written
+	Owner Owner     // zero where a draft does not tell it (S3)
+	Name  string    // of the entry that it was to become, where a draft tells it (S3)
+	Since time.Time // when it was last written, or begun
 }
 
 // Content is an entry that is held open.
