@@ -1,0 +1,157 @@
+// Package progress shows how far a task is: two lines that redraw themselves on
+// a terminal, one line every ten seconds anywhere else.
+//
+// A [Sample] is what is known at one moment; a [Meter] makes rates and a
+// remaining time of samples, and is pure; a [Display] asks for samples and
+// writes. Text that is written through a Display stands above the live lines.
+//
+// A Display has one goroutine, which ends before Stop returns. It never asks
+// for a sample after that, and it holds no more than the last samples. Where the
+// numbers come from is left to the caller.
+//
+// TestRemaining shows that the remaining time is right for mixed sizes,
+// TestTerminal and TestPlain what is written.
+package progress
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"time"
+)
+
+// Sample is what is known at one moment.
+type Sample struct {
+	Files, Bytes               int64 // done
+	PlannedFiles, PlannedBytes int64 // known to be to do, done ones too
+	Complete                   bool  // the plan will not grow
+	Failed                     int64
+	SourceWait, TargetWait     time.Duration // summed over workers
+	Slowest                    string        // the name in work for the longest time; "" is none
+	SlowestFor                 time.Duration
+	Paused                     string // why nothing moves; "" when it does
+}
+
+// Options says how to show progress. The zero value writes plain lines.
+type Options struct {
+	Terminal bool          // redraw in place
+	Width    func() int    // columns of the terminal; nil is 80
+	Every    time.Duration // 0 is 200 ms on a terminal and 10 s elsewhere
+	Tick     func()        // called as often; nil is nothing
+}
+
+// Display writes progress until Stop. It is an io.Writer for text that belongs
+// between: log lines, failures.
+type Display struct {
+	opts   Options
+	sample func() Sample
+	meter  Meter
+	begun  time.Time
+	stop   chan struct{}
+	ended  chan struct{}
+
+	mu   sync.Mutex // guards what is below
+	out  io.Writer
+	live int // lines that the next drawing replaces
+	done bool
+}
+
+// Start begins to show samples on w.
+func Start(w io.Writer, o Options, sample func() Sample) *Display {
+	if o.Every == 0 && o.Terminal {
+		o.Every = 200 * time.Millisecond
+	}
+	if o.Every == 0 {
+		o.Every = 10 * time.Second
+	}
+	if o.Width == nil {
+		o.Width = func() int { return 80 }
+	}
+	d := &Display{opts: o, sample: sample, out: w, begun: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
+	go d.run()
+	return d
+}
+
+// Stop takes the live lines away. It is for the one who called Start, once.
+func (d *Display) Stop() {
+	close(d.stop)
+	<-d.ended
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.done = true
+	_, _ = io.WriteString(d.out, d.erase())
+}
+
+// Write puts text above the live lines. It should be whole lines. After Stop it
+// writes as if there had been no progress.
+func (d *Display) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if erase := d.erase(); erase != "" {
+		p = append([]byte(erase), p...)
+		n, err := d.out.Write(p)
+		return max(n-len(erase), 0), err
+	}
+	return d.out.Write(p)
+}
+
+func (d *Display) run() {
+	defer close(d.ended)
+	ticker := time.NewTicker(d.opts.Every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-d.stop:
+			return
+		case <-ticker.C:
+			d.draw()
+		}
+	}
+}
+
+func (d *Display) draw() {
+	if d.opts.Tick != nil {
+		d.opts.Tick()
+	}
+	s, since := d.sample(), time.Since(d.begun)
+	d.meter.Add(since, s)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// A terminal that is slow or gone must not hold up the task: errors are ignored.
+	if !d.opts.Terminal {
+		_, _ = io.WriteString(d.out, d.meter.Plain(since)+"\n")
+		return
+	}
+	var b bytes.Buffer
+	b.WriteString(d.erase())
+	width := max(d.opts.Width()-1, 20)
+	for _, line := range d.meter.Live() {
+		b.WriteString(cut(line, width) + "\n")
+		d.live++
+	}
+	_, _ = d.out.Write(b.Bytes())
+}
+
+// erase is what takes the live lines away: up one line, clear it, for each.
+func (d *Display) erase() string {
+	var b bytes.Buffer
+	for ; d.live > 0; d.live-- {
+		b.WriteString("\x1b[1A\x1b[2K")
+	}
+	return b.String()
+}
+
+// cut shortens s to width columns. A rune beyond ASCII may take two.
+func cut(s string, width int) string {
+	used := 0
+	for i, r := range s {
+		wide := 1
+		if r > 0x7e {
+			wide = 2
+		}
+		if used += wide; used > width {
+			return s[:i]
+		}
+	}
+	return s
+}
