@@ -1,0 +1,70 @@
+package journal
+
+import (
+	"testing"
+)
+
+func BenchmarkOpenClose(b *testing.B) {
+	dir := b.TempDir()
+	for b.Loop() {
+		j, err := Open(dir, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := j.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkOpenRemove(b *testing.B) {
+	dir := b.TempDir()
+	for b.Loop() {
+		j, err := Open(dir, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := j.Remove(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// measured runs do on an open journal.
+func measured(b *testing.B, do func(j *Journal, id uint64, n int) error) {
+	j, err := Open(b.TempDir(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = j.Close() }()
+	id, err := j.Begin(b.Context(), large("big"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		if err := do(j, id, n); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPart(b *testing.B) {
+	measured(b, func(j *Journal, id uint64, n int) error { return j.Part(b.Context(), id, receipt(n%10_000)) })
+}
+
+func BenchmarkDurable(b *testing.B) {
+	measured(b, func(j *Journal, id uint64, _ int) error { return j.Durable(b.Context(), id) })
+}
+
+// One turn is a batch of 1,000 small files, staged and cleared.
+func BenchmarkBatch1000(b *testing.B) {
+	batch := small(1000)
+	measured(b, func(j *Journal, _ uint64, _ int) error {
+		id, err := j.Stage(b.Context(), batch)
+		if err != nil {
+			return err
+		}
+		return j.Clear(b.Context(), id)
+	})
+}

@@ -1,0 +1,114 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+const childOpens = "DATAMOVE_JOURNAL_OPENS"
+
+// runOpener opens a journal, reads it to its end and writes to it, and fails as a command would.
+func runOpener(dir string) {
+	ctx := context.Background()
+	j, err := Open(dir, Options{})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	for range j.Left(ctx) {
+		continue
+	}
+	id, err := j.Begin(ctx, large("new"))
+	if err = errors.Join(err, j.Part(ctx, id, receipt(0)), j.Durable(ctx, id), j.Close()); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// damages is what a disk, a half-written restore or a person does to a file.
+var damages = map[string]func(b []byte, r *rand.Rand) []byte{
+	"empty":     func([]byte, *rand.Rand) []byte { return nil },
+	"missing":   nil,
+	"truncated": func(b []byte, r *rand.Rand) []byte { return b[:r.IntN(len(b)+1)] },
+	"flipped": func(b []byte, r *rand.Rand) []byte {
+		for range 8 {
+			b[r.IntN(min(len(b), 4096))] ^= 1 << r.IntN(8)
+		}
+		return b
+	},
+	"zeroed": func(b []byte, _ *rand.Rand) []byte { clear(b[:min(len(b), 512)]); return b },
+	"noise": func(b []byte, r *rand.Rand) []byte {
+		for i := range b[:min(len(b), 4096)] {
+			b[i] = byte(r.Uint32())
+		}
+		return b
+	},
+}
+
+// TestDamage breaks each file of a journal in each way. A task may lose what it had
+// done, and even one run; it must never be stuck.
+func TestDamage(t *testing.T) {
+	model := t.TempDir()
+	populate(t, model)
+	files, err := os.ReadDir(model)
+	check(t, err)
+	lost := 0
+	for name, harm := range damages {
+		for i, f := range files {
+			if testing.Short() && i%3 != 0 || f.Name() == "lock" {
+				continue
+			}
+			dir := filepath.Join(t.TempDir(), "task")
+			check(t, os.CopyFS(dir, os.DirFS(model)))
+			breakFile(t, filepath.Join(dir, f.Name()), harm)
+			ends := 0
+			for ; ends <= patience && !opens(t, dir); ends++ {
+				lost++
+			}
+			if ends > patience {
+				t.Errorf("%s %s: the task is stuck", name, f.Name())
+			}
+		}
+	}
+	t.Logf("%d runs were lost to Badger ending the process", lost)
+}
+
+// populate makes a journal with tables and, as after a kill, with a log.
+func populate(t *testing.T, dir string) {
+	ctx := t.Context()
+	j := reopen(t, dir, Options{})
+	_, err := j.Stage(ctx, small(3000))
+	check(t, err)
+	check(t, j.SetFacts(ctx, Facts{Entries: 1}))
+	closed(t, j)
+	all := map[string]*told{}
+	killOne(t, dir, all)
+}
+
+func breakFile(t *testing.T, path string, harm func([]byte, *rand.Rand) []byte) {
+	if harm == nil {
+		check(t, os.Remove(path))
+		return
+	}
+	b, err := os.ReadFile(path)
+	check(t, err)
+	if len(b) > 0 {
+		check(t, os.WriteFile(path, harm(b, rand.New(rand.NewPCG(1, 2))), 0o600))
+	}
+}
+
+func opens(t *testing.T, dir string) bool {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childOpens+"="+dir)
+	out, err := child.CombinedOutput()
+	if err != nil {
+		t.Logf("%s", out[:min(len(out), 300)])
+	}
+	return err == nil
+}
