@@ -12,7 +12,7 @@ import (
 )
 
 // chunkBytes is how much of a batch is one value.
-const chunkBytes = 128 << 10
+const chunkBytes = 16 << 10
 
 // Stage records a batch of small finished drafts in one write. The id stands for
 // all of them; Lookup and Left give each its own.

@@ -21,10 +21,10 @@ import (
 // Sizes of the store. They bound its memory: a few memtables of memTableBytes, and
 // nothing is cached, because a journal is written often and read after a crash.
 const (
-	memTableBytes = 8 << 20
+	memTableBytes = 2 << 20
 	valueLogBytes = 16 << 20
 	// txnBytes is what one transaction may hold; Badger's own bound is 15 % of a memtable.
-	txnBytes = 768 << 10
+	txnBytes = 192 << 10
 	// roomBytes is how much must be free before a write. Badger writes to mappings of
 	// sparse files, where a full disk is not an error but a fatal signal.
 	roomBytes = 64 << 20
@@ -33,12 +33,14 @@ const (
 func storeOptions(dir string, log *slog.Logger) badger.Options {
 	return badger.DefaultOptions(dir).
 		WithMemTableSize(memTableBytes).
-		WithNumMemtables(2).
+		WithNumMemtables(1).
+		WithBaseTableSize(1 << 20).
+		WithBlockSize(32 << 10). // holds a chunk of a batch; smaller ones waste memory when tables are built
 		WithNumLevelZeroTables(2).
 		WithNumLevelZeroTablesStall(6).
 		WithNumCompactors(2).
 		WithValueLogFileSize(valueLogBytes).
-		WithValueThreshold(1 << 20). // no value is larger: all live beside their keys
+		WithValueThreshold(txnBytes + txnBytes/4). // no value is larger: all live beside their keys
 		WithCompression(options.None).
 		WithBlockCacheSize(0).
 		WithDetectConflicts(false).
