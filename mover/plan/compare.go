@@ -1,0 +1,211 @@
+package plan
+
+import (
+	"bytes"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// Resolve settles a Compare, or any action whose entries became better known: s
+// and t are both entries with all that Stat or Open told, and with CRC known
+// where contents were read. The zero t says that the target has no such entry.
+// It returns a Compare again only when contents have to be read to tell, and
+// then CRC is what s and t lack.
+func (o *Options) Resolve(a Action, s, t mover.Entry) Action {
+	a.Source, a.Target = s, t
+	if t.Kind == 0 {
+		a.Op, a.Why = Create, WhyNew
+	} else if s.Kind == mover.Dir && t.Kind != mover.Dir {
+		a.Op, a.Why = Create, WhyKind
+	} else if t.Kind == mover.Dir && s.Kind != mover.Dir {
+		a.Op, a.Why = Conflict, WhyDirInTheWay // a new one: nobody planned to remove it
+	} else {
+		a.Op, a.Why = o.decide(&s, &t)
+	}
+	if a.Link != "" && (a.Op == Replace || a.Op == Create) {
+		a.Op, a.Why = Link, WhyHardLink
+	}
+	return a
+}
+
+// decide compares two entries of one name, both directories or neither.
+func (o *Options) decide(s, t *mover.Entry) (Op, string) {
+	if s.Kind == mover.Dir {
+		return o.decideFacts(s, t)
+	}
+	op, why := o.decideContent(s, t)
+	if op != Keep {
+		return op, why
+	}
+	op, why = o.decideFacts(s, t)
+	if op == Update && t.Nlink > 1 {
+		// The other names of the inode may have no business with these facts.
+		return Replace, WhySharedInode
+	}
+	return op, why
+}
+
+// decideContent compares what is inside of s and t.
+func (o *Options) decideContent(s, t *mover.Entry) (Op, string) {
+	if s.Kind != t.Kind {
+		if kindDoubtful(s) || kindDoubtful(t) {
+			return Compare, WhyFactsUnknown
+		}
+		return Replace, WhyKind
+	}
+	switch {
+	case o.Full:
+		return Replace, WhyFull
+	case s.Kind == mover.File:
+		return o.decideFile(s, t)
+	case s.Kind == mover.Symlink && s.Target != t.Target:
+		return Replace, WhyLinkTarget
+	case (s.Kind == mover.CharDevice || s.Kind == mover.BlockDevice) && s.Rdev != t.Rdev:
+		return Replace, WhyDevice
+	}
+	return Keep, WhyEqual
+}
+
+// kindDoubtful reports whether a closer look may find another kind: what a
+// store's listing calls a file may be a link or a device that is kept as one. The
+// mode tells, because it comes from where the kind does.
+func kindDoubtful(e *mover.Entry) bool { return e.Brief && !e.Known.Has(mover.FactMode) }
+
+func (o *Options) decideFile(s, t *mover.Entry) (Op, string) {
+	if s.Size != t.Size {
+		return Replace, WhySize
+	}
+	if s.Known&t.Known&mover.FactCRC != 0 && s.CRC != t.CRC {
+		return Replace, WhyContent
+	}
+	if o.Checksum {
+		return contentOp(s, t, WhyContentUnknown)
+	}
+	if s.Known&t.Known&mover.FactMtime != 0 {
+		if o.sameTime(s.Mtime, t.Mtime) {
+			return Keep, WhyEqual
+		}
+		return Replace, WhyMtime
+	}
+	if lacks(s, mover.FactMtime) || lacks(t, mover.FactMtime) {
+		return Compare, WhyFactsUnknown
+	}
+	return contentOp(s, t, WhyMtimeUnknown)
+}
+
+// contentOp is for files of equal size whose checksums do not differ as far as
+// they are known.
+func contentOp(s, t *mover.Entry, unknown string) (Op, string) {
+	if s.Known&t.Known&mover.FactCRC == 0 {
+		return Compare, unknown
+	}
+	return Keep, WhyEqual
+}
+
+// lacks reports whether e does not tell the facts but Stat may.
+func lacks(e *mover.Entry, facts mover.Facts) bool { return e.Brief && !e.Known.Has(facts) }
+
+// sameTime reports whether two times are less than the grain apart, or equal.
+func (o *Options) sameTime(a, b mover.Time) bool {
+	if a == b {
+		return true
+	}
+	if o.MtimeGrain <= 0 {
+		return false
+	}
+	if b.After(a) {
+		a, b = b, a
+	}
+	sec := a.Sec - b.Sec
+	if sec < 0 || sec > int64(o.MtimeGrain/time.Second)+1 { // far apart; sec < 0 is an overflow
+		return false
+	}
+	return time.Duration(sec)*time.Second+time.Duration(a.Nsec-b.Nsec) < o.MtimeGrain
+}
+
+// plainFacts are the facts that are compared one by one. Symbolic links have no
+// mode of their own.
+const plainFacts = mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime
+
+// decideFacts compares the facts of two entries whose contents are equal.
+func (o *Options) decideFacts(s, t *mover.Entry) (Op, string) {
+	facts := o.compared() & plainFacts
+	if s.Kind == mover.Symlink {
+		facts &^= mover.FactMode
+	}
+	if lacks(s, facts) {
+		return Compare, WhyFactsUnknown
+	}
+	facts &= s.Known
+	if lacks(t, facts) {
+		return Compare, WhyFactsUnknown
+	}
+	if o.Full {
+		return Update, WhyFull
+	}
+	if !t.Known.Has(facts) {
+		return Update, WhyFactsMissing
+	}
+	if why := o.differing(facts, s, t); why != "" {
+		return Update, why
+	}
+	return o.decideXattrs(s, t)
+}
+
+// differing names the first of the facts that differs.
+func (o *Options) differing(facts mover.Facts, s, t *mover.Entry) string {
+	bits := o.ModeBits
+	if bits == 0 {
+		bits = 0o7777
+	}
+	switch {
+	case facts.Has(mover.FactMode) && (s.Mode^t.Mode)&bits != 0:
+		return WhyMode
+	case facts.Has(mover.FactOwner) && s.UID != t.UID:
+		return WhyOwner
+	case facts.Has(mover.FactGroup) && s.GID != t.GID:
+		return WhyGroup
+	case facts.Has(mover.FactMtime) && !o.sameTime(s.Mtime, t.Mtime):
+		return WhyMtime
+	}
+	return ""
+}
+
+// decideXattrs compares extended attributes, which most walks do not read: one
+// more call for every file of the tree is too much for what hardly ever differs.
+// Setting one changes the ctime, so a source that was changed before the target
+// was made has the attributes that the target was given.
+func (o *Options) decideXattrs(s, t *mover.Entry) (Op, string) {
+	if !o.compared().Has(mover.FactXattrs) {
+		return Keep, WhyEqual
+	}
+	if s.Known&t.Known&mover.FactXattrs != 0 {
+		if sameXattrs(s.Xattrs, t.Xattrs) {
+			return Keep, WhyEqual
+		}
+		return Update, WhyXattrs
+	}
+	if s.Known&t.Known&mover.FactCtime != 0 {
+		if s.Ctime.After(t.Ctime) && (lacks(s, mover.FactXattrs) || lacks(t, mover.FactXattrs)) {
+			return Compare, WhyChangedSince
+		}
+		return Keep, WhyEqual
+	}
+	if lacks(s, mover.FactXattrs) || s.Known.Has(mover.FactXattrs) && lacks(t, mover.FactXattrs) {
+		return Compare, WhyFactsUnknown
+	}
+	return Keep, WhyEqual
+}
+
+func sameXattrs(a, b []mover.Xattr) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Name != b[i].Name || !bytes.Equal(a[i].Value, b[i].Value) {
+			return false
+		}
+	}
+	return true
+}

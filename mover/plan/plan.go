@@ -1,0 +1,154 @@
+// Package plan turns two listings into actions: what has to be done so that the
+// target becomes equal to the source. It decides, and does nothing.
+//
+// # Words
+//
+// An [Action] is one name and what to do about it ([Op]), with a reason
+// from a fixed set. [Diff] makes actions of two walks, [Options.Resolve] settles
+// those that needed a closer look, [Totals] sums them, and a [Filter] says what
+// takes part.
+//
+// # Promises
+//
+//   - Doing all actions makes the target equal to the source with Options.Delete,
+//     and a superset of it without.
+//   - A name has at most one action that creates it, and a directory comes before
+//     what it contains.
+//   - Removes stand where their names stand. The caller does them last, in reverse
+//     order, and none of them when any error has passed: an error means that one
+//     side is not known as a whole.
+//   - Memory does not grow with the trees: two streams are merged, and what is
+//     remembered is the way down to the current name and the open groups of hard
+//     links (Options.MaxLinks).
+//
+// Everything is a pure function of its arguments, or a value that does not change
+// after it was made; nothing here survives a crash, nor has to. Bytes and calls
+// are left to transfer. TestPlanMakesEqual shows the first promise.
+package plan
+
+import (
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// Op is what to do about one name.
+type Op uint8
+
+// The operations.
+const (
+	Keep     Op = iota + 1 // it is there as it should be
+	Create                 // make Source; Target is what it takes the place of, if that is of another kind
+	Replace                // make Source in the place of Target, neither being a directory
+	Update                 // set the facts of Target to those of Source, content apart
+	Link                   // make it a hard link to the entry named Action.Link, in the place of Target if there is one
+	Compare                // look at both contents or at all facts first: Options.Resolve
+	Remove                 // remove Target
+	Conflict               // can not be done: Why says it
+)
+
+var opNames = [...]string{"none", "keep", "create", "replace", "update", "link", "compare", "remove", "conflict"}
+
+func (o Op) String() string {
+	if int(o) < len(opNames) {
+		return opNames[o]
+	}
+	return "invalid"
+}
+
+// The reasons of actions, for people. An Action.Why is one of them.
+const (
+	WhyNew            = "new"
+	WhyFull           = "full copy"
+	WhyKind           = "kind differs"
+	WhySize           = "size differs"
+	WhyMtime          = "mtime differs"
+	WhyContent        = "content differs"
+	WhyLinkTarget     = "link target differs"
+	WhyDevice         = "device differs"
+	WhyMode           = "mode differs"
+	WhyOwner          = "owner differs"
+	WhyGroup          = "group differs"
+	WhyXattrs         = "xattrs differ"
+	WhyFactsMissing   = "facts missing"              // the target could keep them and has none
+	WhyHardLink       = "hard link"                  // another name of the same content
+	WhySharedInode    = "facts differ, inode shared" // an update would change other names too
+	WhyManyLinks      = "hard link not kept: too many"
+	WhyEqual          = "equal"
+	WhyChildren       = "entries change"  // of a kept directory: its times have to be set again
+	WhyFactsUnknown   = "facts unknown"   // a listing does not tell them
+	WhyMtimeUnknown   = "mtime unknown"   // only contents can tell
+	WhyContentUnknown = "content unknown" // Options.Checksum
+	WhyChangedSince   = "changed since"   // by ctime: extended attributes may differ
+	WhyTargetUnknown  = "target unknown"  // a directory of the target could not be listed
+	WhyNotInSource    = "not in source"
+	WhyDirInTheWay    = "a directory is in the way"
+	WhyBothKinds      = "a file and a directory of the same name"
+)
+
+// Action is one name and what to do about it.
+type Action struct {
+	Op     Op
+	Source mover.Entry // as the walk saw it; the zero Entry of a Remove
+	Target mover.Entry // the zero Entry when there is none
+	Link   string      // of a Link, and of a Compare that may become one: the entry that has the content
+	Why    string      // one of the constants above
+}
+
+// Name returns the name that the action is about.
+func (a *Action) Name() string {
+	if a.Source.Kind != 0 {
+		return a.Source.Name
+	}
+	return a.Target.Name
+}
+
+// Kind returns the kind of what the action makes, keeps, or removes.
+func (a *Action) Kind() mover.Kind {
+	if a.Source.Kind != 0 {
+		return a.Source.Kind
+	}
+	return a.Target.Kind
+}
+
+// Moves reports whether the action moves bytes of a file, and how many.
+func (a *Action) Moves() (bytes int64, moves bool) {
+	if (a.Op == Create || a.Op == Replace) && a.Source.Kind == mover.File {
+		return a.Source.Size, true
+	}
+	return 0, false
+}
+
+// Options says how to compare. The zero value compares everything, and removes
+// nothing.
+type Options struct {
+	Delete   bool // remove what the source has not
+	Full     bool // take everything as different
+	Checksum bool // files of equal size are compared by content, not by mtime
+	Keeps    bool // yield Keep actions too
+	Both     bool // the target can hold a file and a directory of the same name, as S3 does
+
+	// Preserve is which facts to compare; 0 means all. Times of access and change
+	// are never compared: reading changes the one, and nobody can set the other.
+	Preserve mover.Facts
+	// SourceKnows and TargetKeeps bound what is compared to what both sides can
+	// have; 0 means all.
+	SourceKnows, TargetKeeps mover.Facts
+
+	MtimeGrain time.Duration // times that differ by less are equal; 0 compares nanoseconds
+	ModeBits   uint32        // the permission bits that count; 0 means 0o7777
+	MaxLinks   int           // open groups of hard links to remember; 0 means 1<<20
+}
+
+const allFacts = ^mover.Facts(0)
+
+// compared returns the facts that count.
+func (o *Options) compared() mover.Facts {
+	facts := allFacts
+	for _, limit := range [...]mover.Facts{o.Preserve, o.SourceKnows, o.TargetKeeps} {
+		if limit != 0 {
+			facts &= limit
+		}
+	}
+	return facts
+}
