@@ -1,0 +1,116 @@
+package local
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/journal"
+)
+
+// lazyJournal opens the journal when there is something to read or to write: most
+// copies are over before they need one. It is a transfer.Journal.
+type lazyJournal struct {
+	dir  string
+	opts journal.Options
+
+	mu   sync.Mutex
+	open *journal.Journal // guarded by mu
+}
+
+func newJournal(dir string, keepOnReboot bool, log *slog.Logger) *lazyJournal {
+	return &lazyJournal{dir: dir, opts: journal.Options{KeepOnReboot: keepOnReboot, Logger: log}}
+}
+
+// get opens the journal; when need is false only if there is one.
+func (l *lazyJournal) get(need bool) (*journal.Journal, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open != nil || !need && !journal.Exists(l.dir) {
+		return l.open, nil
+	}
+	var err error
+	l.open, err = journal.Open(l.dir, l.opts)
+	return l.open, err
+}
+
+func (l *lazyJournal) Begin(ctx context.Context, r journal.Record) (uint64, error) {
+	j, err := l.get(true)
+	if err != nil {
+		return 0, err
+	}
+	return j.Begin(ctx, r)
+}
+
+func (l *lazyJournal) Part(ctx context.Context, id uint64, r mover.Receipt) error {
+	j, err := l.get(true)
+	if err != nil {
+		return err
+	}
+	return j.Part(ctx, id, r)
+}
+
+func (l *lazyJournal) Durable(ctx context.Context, id uint64) error {
+	j, err := l.get(true)
+	if err != nil {
+		return err
+	}
+	return j.Durable(ctx, id)
+}
+
+func (l *lazyJournal) Stage(ctx context.Context, batch []journal.Record) (uint64, error) {
+	j, err := l.get(true)
+	if err != nil {
+		return 0, err
+	}
+	return j.Stage(ctx, batch)
+}
+
+func (l *lazyJournal) Clear(ctx context.Context, ids ...uint64) error {
+	j, err := l.get(true)
+	if err != nil {
+		return err
+	}
+	return j.Clear(ctx, ids...)
+}
+
+// Lookup implements transfer.Journal. A journal that can not be opened was
+// noticed by load before.
+func (l *lazyJournal) Lookup(name string) (journal.Record, uint64, bool) {
+	j, err := l.get(false)
+	if err != nil || j == nil {
+		return journal.Record{}, 0, false
+	}
+	return j.Lookup(name)
+}
+
+func (l *lazyJournal) Left(ctx context.Context) iter.Seq2[uint64, journal.Record] {
+	j, err := l.get(false)
+	if err != nil || j == nil {
+		return func(func(uint64, journal.Record) bool) {}
+	}
+	return j.Left(ctx)
+}
+
+// load opens the journal of an earlier run, if there is one.
+func (l *lazyJournal) load() error {
+	_, err := l.get(false)
+	return err
+}
+
+// close ends the use; with remove nothing is kept.
+func (l *lazyJournal) close(remove bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		return nil
+	}
+	j := l.open
+	l.open = nil
+	if remove {
+		return j.Remove()
+	}
+	return j.Close()
+}

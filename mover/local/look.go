@@ -1,0 +1,142 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/transfer"
+)
+
+// planOnly plans, and looks where only a look can tell.
+func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action, error] {
+	return func(yield func(plan.Action, error) bool) {
+		r.DryRun = true
+		if err := r.check(); err != nil {
+			yield(plan.Action{}, err)
+			return
+		}
+		t := &run{request: r, open: open, log: slog.New(slog.DiscardHandler)}
+		defer t.closePairs()
+		if err := t.openPairs(ctx); err != nil {
+			yield(plan.Action{}, err)
+			return
+		}
+		for _, p := range t.pairs {
+			o := p.planOptions()
+			o.Keeps = false
+			for a, err := range p.diff(ctx) {
+				if err == nil && a.Op == plan.Compare {
+					a, err = transfer.Resolve(ctx, p.source, p.target, a, o)
+				}
+				if !yield(a, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// list yields the entries of a location, with full names below it.
+func list(ctx context.Context, l location.Location, recursive bool, open Opener) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		place, err := openSource(ctx, l, open, OpenOptions{})
+		if err != nil {
+			yield(mover.Entry{}, err)
+			return
+		}
+		defer place.Close()
+		opts := mover.WalkOptions{}
+		if !recursive {
+			opts.Skip = func(name string, _ mover.Kind) bool { return strings.Contains(name, "/") }
+		}
+		for e, err := range place.Walk(ctx, opts) {
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// usage counts what is there. Names of one file are counted once where the place
+// can tell.
+func usage(ctx context.Context, l location.Location, open Opener) (plan.Totals, error) {
+	var sum plan.Totals
+	var errs error
+	for e, err := range list(ctx, l, true, open) {
+		if err != nil && e.Kind == 0 {
+			return sum, err
+		}
+		if err != nil {
+			errs = Gravest(errs, err)
+			continue
+		}
+		sum.Add(&plan.Action{Op: plan.Create, Source: e})
+	}
+	return sum, errs
+}
+
+// removeAll plans the removal of everything below l as a sync with nothing.
+func removeAll(ctx context.Context, l location.Location, r Request, open Opener) (Report, error) {
+	t := &run{request: r, open: open, log: r.Logger, begun: time.Now(), done: make(chan struct{})}
+	t.report.Levels = map[mover.Level]int64{}
+	close(t.done)
+	t.err = t.clear(ctx, l)
+	return t.wait()
+}
+
+func (t *run) clear(ctx context.Context, l location.Location) error {
+	o := OpenOptions{StateDir: t.request.StateDir, Logger: t.request.Logger}
+	dir, err := stateDir(o.StateDir)
+	if err != nil {
+		return err
+	}
+	spoolDir := filepath.Join(dir, "spool")
+	if err := os.MkdirAll(spoolDir, 0o700); err != nil {
+		return err
+	}
+	source, err := openSource(ctx, l, t.open, o)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, ok := source.(mover.Place)
+	if !ok {
+		return fmt.Errorf("%w: %s can not be written", mover.ErrUnsupported, l)
+	}
+	p := &pair{request: &t.request, target: target, owner: mover.Owner{Task: shortHash(l.String()), Epoch: uint64(time.Now().UnixMilli())}}
+	unlock, err := target.Lock(ctx, p.owner)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	opts := mover.WalkOptions{}
+	if t.request.Filter != nil {
+		opts.Skip = t.request.Filter.Skip
+	}
+	nothing := func(func(mover.Entry, error) bool) {}
+	actions := plan.Diff(nothing, target.Walk(ctx, opts), plan.Options{Delete: true})
+	return transfer.Run(ctx, target, target, t.count(actions, true), transfer.Options{
+		By: p.owner, Observer: &watch{task: t, pair: p}, Counters: &t.counters, SpoolDir: spoolDir, RemoveOnly: true,
+	})
+}
+
+// writeManifest walks l, hashes every file, and writes what it finds.
+func writeManifest(ctx context.Context, l location.Location, w io.Writer, open Opener) error {
+	place, err := open(ctx, l, OpenOptions{})
+	if err != nil {
+		return err
+	}
+	defer place.Close()
+	return errors.Join(hashTree(ctx, place, w))
+}

@@ -1,0 +1,199 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+)
+
+// openSource opens what a location names: a tree, or one entry of the tree
+// around it.
+func openSource(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Source, error) {
+	if l.Scheme == location.S3 && !l.TrailingSlash {
+		if one, err := openOne(ctx, l, open, o); err == nil || !errors.Is(err, mover.ErrNotExist) {
+			return one, err
+		}
+	}
+	tree, err := open(ctx, l, o)
+	if err == nil || l.Scheme == location.S3 || l.TrailingSlash || !errors.Is(err, mover.ErrConflict) {
+		return tree, err
+	}
+	return openOne(ctx, l, open, o)
+}
+
+// openOne opens the tree around l and shows the entry of l's name alone.
+func openOne(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Source, error) {
+	parent, base, ok := l.Parent()
+	if !ok {
+		return nil, mover.ErrNotExist
+	}
+	around, err := open(ctx, parent, o)
+	if err != nil {
+		return nil, err
+	}
+	e, err := around.Stat(ctx, base)
+	if err == nil && e.Kind == mover.Dir {
+		err = mover.ErrNotExist
+	}
+	if err != nil {
+		_ = around.Close()
+		return nil, err
+	}
+	return &one{Place: around, name: base, as: base}, nil
+}
+
+// openTarget opens the tree that source goes to: l itself, or, for one entry, the
+// tree around l, which then has only the entry of that name.
+func openTarget(ctx context.Context, source mover.Source, src, l location.Location, open Opener, o OpenOptions) (mover.Place, error) {
+	from, single := source.(*one)
+	if !single {
+		tree, err := open(ctx, l, o)
+		if !o.Write && errors.Is(err, mover.ErrNotExist) {
+			return absent{location: l}, nil
+		}
+		return tree, err
+	}
+	into := l.TrailingSlash
+	if !into {
+		if tree, err := open(ctx, l, OpenOptions{StateDir: o.StateDir, Logger: o.Logger}); err == nil {
+			into = l.Scheme != location.S3
+			_ = tree.Close()
+		}
+	}
+	base := from.name
+	if !into {
+		parent, name, ok := l.Parent()
+		if !ok {
+			return nil, fmt.Errorf("%w: %s can not become a file", mover.ErrUsage, l)
+		}
+		l, base = parent, name
+	}
+	from.as = base
+	tree, err := open(ctx, l, o)
+	if !o.Write && errors.Is(err, mover.ErrNotExist) {
+		return absent{location: l}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &one{Place: tree, name: base, as: base}, nil
+}
+
+// one is a tree with a single entry: the one called name of the tree around it,
+// shown as as. Its root has no facts.
+type one struct {
+	mover.Place
+	name, as string
+}
+
+// Walk implements mover.Source. Only the directory around the entry is looked at,
+// and that for strays alone.
+func (o *one) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		if opts.Stray != nil {
+			for range o.Place.Walk(ctx, mover.WalkOptions{Stray: opts.Stray, Skip: func(string, mover.Kind) bool { return true }}) {
+				break
+			}
+		}
+		e, err := o.Stat(ctx, o.as)
+		switch {
+		case errors.Is(err, mover.ErrNotExist):
+		case err != nil:
+			yield(mover.Entry{}, err)
+		default:
+			yield(e, nil)
+		}
+	}
+}
+
+// Stat implements mover.Source.
+func (o *one) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	if name != o.as {
+		return mover.Entry{}, mover.ErrNotExist
+	}
+	e, err := o.Place.Stat(ctx, o.name)
+	e.Name = o.as
+	return e, err
+}
+
+// Open implements mover.Source.
+func (o *one) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	e.Name = o.name
+	c, err := o.Place.Open(ctx, e)
+	if err != nil || o.name == o.as {
+		return c, err
+	}
+	return renamed{c, o.as}, nil
+}
+
+// Unwrap lets optional interfaces of the tree be found.
+func (o *one) Unwrap() any { return o.Place }
+
+// renamed is a content that goes by another name.
+type renamed struct {
+	mover.Content
+	as string
+}
+
+func (r renamed) Entry() mover.Entry {
+	e := r.Content.Entry()
+	e.Name = r.as
+	return e
+}
+
+// Unwrap lets a target find a content of its own kind, to clone it.
+func (r renamed) Unwrap() any { return r.Content }
+
+// absent is a target that is not there yet, for a dry run. Only what is
+// overridden here is called.
+type absent struct {
+	mover.Place
+	location location.Location
+}
+
+func (a absent) String() string       { return a.location.String() }
+func (absent) Traits() mover.Traits   { return mover.Traits{} }
+func (absent) Close() error           { return nil }
+func (absent) Stat(context.Context, string) (mover.Entry, error) {
+	return mover.Entry{}, mover.ErrNotExist
+}
+func (absent) Walk(context.Context, mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(func(mover.Entry, error) bool) {}
+}
+
+// apart refuses a target that the source would grow into, and a delete that
+// would reach the source.
+func apart(src, dst location.Location, deletes bool) error {
+	if src.Scheme != dst.Scheme || src.Scheme == location.S3 && src.Bucket != dst.Bucket {
+		return nil
+	}
+	a, b := src.Prefix, dst.Prefix
+	if src.Scheme != location.S3 {
+		a, b = real(src.Path), real(dst.Path)
+	}
+	switch {
+	case a == b:
+		return fmt.Errorf("%w: source and target are the same: %s", mover.ErrUsage, src)
+	case mover.Within(b, a):
+		return fmt.Errorf("%w: the target %s lies inside the source %s", mover.ErrUsage, dst, src)
+	case deletes && mover.Within(a, b):
+		return fmt.Errorf("%w: the source %s lies inside the target %s, and a sync that deletes would remove it", mover.ErrUsage, src, dst)
+	}
+	return nil
+}
+
+// real resolves links as far as the path exists.
+func real(path string) string {
+	if p, err := filepath.EvalSymlinks(path); err == nil {
+		return p
+	}
+	if dir := filepath.Dir(path); dir != path {
+		return filepath.Join(real(dir), filepath.Base(path))
+	}
+	return path
+}

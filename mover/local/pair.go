@@ -1,0 +1,267 @@
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/journal"
+	"datamove.dev/mover/limit"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/manifest"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/retry"
+	"datamove.dev/mover/transfer"
+)
+
+// shelf is a place that keeps a manifest beside its entries, hidden from walks.
+// *s3.Place is one.
+type shelf interface {
+	OpenManifest(ctx context.Context) (io.ReadCloser, error)
+	PutManifest(ctx context.Context, write func(io.Writer) error) error
+}
+
+// pair is one source and one target, open and locked.
+type pair struct {
+	request    *Request
+	source     mover.Source
+	target     mover.Place
+	owner      mover.Owner
+	shelf      shelf // nil where the target needs no manifest
+	journal    *lazyJournal
+	journalDir string
+	spoolDir   string
+	system     string        // of the source: its file system or bucket
+	facts      journal.Facts // of the last run of this pair
+	unlock     func() error
+	keep       bool // the journal is needed by the next run
+	notes      []string
+
+	sourceEntries, targetEntries atomic.Int64
+}
+
+// openPair opens and locks. On an error nothing stays open.
+func openPair(ctx context.Context, r *Request, src, dst location.Location, open Opener) (p *pair, err error) {
+	p = &pair{request: r}
+	defer func() {
+		if err != nil {
+			_ = p.close()
+			p = nil
+		}
+	}()
+	dir, err := stateDir(r.StateDir)
+	if err != nil {
+		return p, err
+	}
+	p.spoolDir = filepath.Join(dir, "spool")
+	if err := os.MkdirAll(p.spoolDir, 0o700); err != nil {
+		return p, fmt.Errorf("room for what a task must remember: %w", err)
+	}
+	if err := p.openPlaces(ctx, src, dst, open); err != nil {
+		return p, err
+	}
+	if err := p.identify(ctx, dir, src, dst); err != nil {
+		return p, err
+	}
+	if r.DryRun || r.Work == Verify {
+		return p, nil
+	}
+	p.unlock, err = p.target.Lock(ctx, p.owner)
+	return p, err
+}
+
+func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open Opener) error {
+	r := p.request
+	look := OpenOptions{StateDir: r.StateDir, Logger: r.Logger, Reflink: r.Reflink}
+	write := look
+	write.Write, write.Backup = !r.DryRun && r.Work != Verify, r.Backup
+	if r.Manifest != "" {
+		return p.openListed(ctx, dst, open, look)
+	}
+	source, err := openSource(ctx, src, open, look)
+	if err != nil {
+		return err
+	}
+	p.source = source
+	if p.target, err = openTarget(ctx, source, src, dst, open, write); err != nil {
+		return err
+	}
+	if err := apart(src, dst, r.Delete); err != nil {
+		return err
+	}
+	return p.wrap(ctx)
+}
+
+// wrap puts around the places what each of them needs.
+func (p *pair) wrap(ctx context.Context) error {
+	if s, ok := mover.As[shelf](p.target); ok && p.target.Traits().NeedsManifest {
+		p.shelf = s
+	}
+	if p.target.Traits().Scheme != "posix" {
+		p.target = retry.New(p.target, retry.Options{Logger: p.request.Logger})
+	}
+	if p.shelf != nil {
+		p.target = manifest.Overlay(p.target, p.shelf.OpenManifest)
+	}
+	src := p.source
+	if s, ok := mover.As[shelf](src); ok {
+		src = manifest.OverlaySource(retry.NewSource(src, retry.Options{Logger: p.request.Logger}), s.OpenManifest)
+	}
+	if p.request.Bandwidth > 0 {
+		src = limit.Source(src, p.request.Bandwidth)
+	}
+	p.source = src
+	return ctx.Err()
+}
+
+// identify names the task of this pair: by its target, so that every run on the
+// target knows what earlier ones left; and its journal by both ends.
+func (p *pair) identify(ctx context.Context, dir string, src, dst location.Location) error {
+	root, err := p.target.Stat(ctx, "")
+	if err != nil && !errors.Is(err, mover.ErrNotExist) {
+		return err
+	}
+	self := dst.String()
+	if root.Ino != 0 { // one target under two paths is one target
+		self = fmt.Sprintf("ino %d of %s", root.Ino, filepath.Base(dst.String()))
+	}
+	p.owner = mover.Owner{Task: shortHash(self), Epoch: uint64(time.Now().UnixMilli())}
+	p.journalDir = filepath.Join(dir, "tasks", shortHash(src.String()+"\x00"+self))
+	p.journal = newJournal(p.journalDir, p.target.Traits().Scheme == "s3", p.request.Logger)
+	if from, err := p.source.Stat(ctx, ""); err == nil && from.Dev != 0 {
+		p.system = fmt.Sprintf("%s device %d", p.source, from.Dev)
+	}
+	return nil
+}
+
+func shortHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:16])
+}
+
+// openJournal reads what the last run of this pair left.
+func (p *pair) openJournal(ctx context.Context) error {
+	if err := p.journal.load(); err != nil {
+		return err
+	}
+	if p.request.Delete {
+		j, err := p.journal.get(true)
+		if err != nil {
+			return err
+		}
+		if p.facts, err = j.Facts(); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// diff walks both sides and plans.
+func (p *pair) diff(ctx context.Context) iter.Seq2[plan.Action, error] {
+	source := counted(p.source.Walk(ctx, mover.WalkOptions{Skip: p.skip()}), &p.sourceEntries)
+	opts := mover.WalkOptions{Skip: p.skip()}
+	if p.unlock != nil {
+		opts.Stray = func(s mover.Stray) { p.stray(ctx, s) }
+	}
+	return plan.Diff(source, counted(p.target.Walk(ctx, opts), &p.targetEntries), p.planOptions())
+}
+
+func (p *pair) skip() func(string, mover.Kind) bool {
+	if p.request.Filter == nil {
+		return nil
+	}
+	return p.request.Filter.Skip
+}
+
+func (p *pair) planOptions() plan.Options {
+	r, t := p.request, p.target.Traits()
+	o := plan.Options{
+		Delete: r.Delete, Full: r.Full, Checksum: r.Checksum, Preserve: r.Preserve,
+		Keeps: true, Both: t.NeedsManifest,
+	}
+	if !t.NeedsManifest {
+		o.TargetKeeps = t.Keeps
+	}
+	return o
+}
+
+func (p *pair) transferOptions(t *run, w *watch) transfer.Options {
+	r := p.request
+	return transfer.Options{
+		By: p.owner, Jobs: r.Jobs, Plan: p.planOptions(), Level: r.Verify, Journal: p.journal,
+		Observer: w, Counters: &t.counters, FailFull: r.OnFull == FullFail, SpoolDir: p.spoolDir, Logger: r.Logger,
+		Allow: func(n int64) error { return p.allow(r.MaxDelete, n) },
+	}
+}
+
+// stray drops a draft of an earlier run that the journal does not need. The lock
+// says that its run is over.
+func (p *pair) stray(ctx context.Context, s mover.Stray) {
+	switch {
+	case s.Owner.Task == p.owner.Task && s.Owner.Epoch != p.owner.Epoch:
+	case s.Owner == (mover.Owner{}) && s.Name != "" && p.journal.wanted(s.Name):
+	default:
+		return // of somebody else
+	}
+	if p.journal.needs(s.Token) {
+		return
+	}
+	if err := p.target.Drop(ctx, s.Token); err != nil && p.request.Logger != nil {
+		p.request.Logger.WarnContext(ctx, "a draft of an earlier run can not be removed", "token", s.Token, "err", err)
+	}
+}
+
+// counted counts the entries of a walk.
+func counted(walk iter.Seq2[mover.Entry, error], n *atomic.Int64) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		for e, err := range walk {
+			if err == nil {
+				n.Add(1)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// completed keeps of the journal what the next run needs.
+func (p *pair) completed(ctx context.Context, clean bool) error {
+	p.keep = p.keep || !clean
+	if !p.request.Delete || !clean {
+		return nil
+	}
+	j, err := p.journal.get(true)
+	if err != nil {
+		return err
+	}
+	p.keep = true
+	return j.SetFacts(ctx, journal.Facts{SourceSystem: p.system, Completed: time.Now().UTC(), Entries: p.sourceEntries.Load()})
+}
+
+func (p *pair) close() error {
+	var errs []error
+	if p.journal != nil {
+		errs = append(errs, p.journal.close(!p.keep))
+	}
+	if p.unlock != nil {
+		errs = append(errs, p.unlock())
+	}
+	if p.source != nil {
+		errs = append(errs, p.source.Close())
+	}
+	if p.target != nil {
+		errs = append(errs, p.target.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,250 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/transfer"
+)
+
+// maxFailures is how many failures a report lists; all are told to the observer.
+const maxFailures = 1000
+
+// run is a task at work.
+type run struct {
+	request  Request
+	open     Opener
+	log      *slog.Logger
+	pairs    []*pair // one, or one for each of Request.Names
+	counters transfer.Counters
+	begun    time.Time
+	done     chan struct{}
+
+	mu       sync.Mutex
+	planned  plan.Totals // guarded by mu, as all below
+	complete bool        // planned is the whole
+	report   Report
+	gravest  error
+	err      error
+}
+
+func start(ctx context.Context, r Request, open Opener) (*Task, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	t := &run{request: r, open: open, log: r.Logger, begun: time.Now(), done: make(chan struct{})}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	t.report.Levels = map[mover.Level]int64{}
+	t.state(Locking, "")
+	if err := t.openPairs(ctx); err != nil {
+		t.closePairs()
+		return nil, err
+	}
+	go func() {
+		defer close(t.done)
+		defer t.closePairs()
+		err := t.all(ctx)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.err = err
+	}()
+	return &Task{run: t}, nil
+}
+
+// check finds what no place is needed to see.
+func (r *Request) check() error {
+	usage := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", mover.ErrUsage, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case r.Delete && r.Work != Sync:
+		return usage("only a sync can delete")
+	case r.Jobs < 0 || r.Bandwidth < 0 || r.Memory < 0:
+		return usage("jobs, bandwidth and memory can not be negative")
+	case r.MaxDelete.Set && (r.MaxDelete.Percent < 0 || r.MaxDelete.Percent > 100 || r.MaxDelete.Entries < 0):
+		return usage("the limit of removals is out of range")
+	case len(r.Names) > 0 && r.Work != Copy:
+		return usage("only a copy takes several sources")
+	}
+	return nil
+}
+
+func (t *run) openPairs(ctx context.Context) error {
+	if len(t.request.Names) == 0 {
+		return t.openPair(ctx, t.request.Source, t.request.Target)
+	}
+	seen := map[string]bool{}
+	for _, src := range t.request.Names {
+		name := src.Base()
+		if name == "" || seen[name] {
+			return fmt.Errorf("%w: %s has no name of its own below %s", mover.ErrUsage, src, t.request.Target)
+		}
+		seen[name] = true
+		if err := t.openPair(ctx, src, t.request.Target.Child(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *run) openPair(ctx context.Context, src, dst location.Location) error {
+	p, err := openPair(ctx, &t.request, src, dst, t.open)
+	if err != nil {
+		return err
+	}
+	t.pairs = append(t.pairs, p)
+	t.notes(p.notes...)
+	return nil
+}
+
+func (t *run) closePairs() {
+	for _, p := range t.pairs {
+		if err := p.close(); err != nil {
+			t.log.Warn("close", "place", p.target, "err", err)
+		}
+	}
+}
+
+// all does the pairs one after the other.
+func (t *run) all(ctx context.Context) error {
+	t.state(Moving, "")
+	for i, p := range t.pairs {
+		if err := t.one(ctx, p, i == len(t.pairs)-1); err != nil {
+			return err
+		}
+	}
+	t.state(Finished, "")
+	return nil
+}
+
+// one does one pair.
+func (t *run) one(ctx context.Context, p *pair, last bool) error {
+	if t.request.Work == Verify {
+		return t.verify(ctx, p)
+	}
+	if err := p.openJournal(ctx); err != nil {
+		return err
+	}
+	w := &watch{task: t, pair: p}
+	if p.shelf != nil {
+		rec, err := newRecorder(p.spoolDir)
+		if err != nil {
+			return err
+		}
+		defer rec.Close()
+		w.recorder = rec
+	}
+	err := transfer.Run(ctx, p.source, p.target, t.count(p.diff(ctx), last), p.transferOptions(t, w))
+	if err != nil {
+		return err
+	}
+	return w.finish(ctx)
+}
+
+// count sums the plan while it passes.
+func (t *run) count(actions iter.Seq2[plan.Action, error], last bool) iter.Seq2[plan.Action, error] {
+	return func(yield func(plan.Action, error) bool) {
+		for a, err := range actions {
+			if err == nil {
+				t.mu.Lock()
+				t.planned.Add(&a)
+				t.mu.Unlock()
+			}
+			if !yield(a, err) {
+				return
+			}
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.complete = last
+	}
+}
+
+func (t *run) wait() (Report, error) {
+	<-t.done
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.report.Planned = t.planned
+	t.report.Elapsed = time.Since(t.begun)
+	if t.err != nil {
+		return t.report, t.err
+	}
+	return t.report, t.gravest
+}
+
+func (t *run) snapshot() Snapshot {
+	c := &t.counters
+	s := Snapshot{
+		FilesDone: c.Files.Load(), BytesDone: c.Bytes.Load(), Failed: c.Failed.Load(), InFlight: c.InFlight.Load(),
+		SourceWait: time.Duration(c.SourceWait.Load()), TargetWait: time.Duration(c.TargetWait.Load()),
+	}
+	s.Slowest, s.SlowestSince = c.InWork.Oldest()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.Planned, s.PlanComplete = t.planned, t.complete
+	return s
+}
+
+func (t *run) notes(texts ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.report.Notes = append(t.report.Notes, texts...)
+}
+
+func (t *run) state(p Phase, why string) {
+	if t.request.Observer != nil {
+		t.request.Observer.State(p, why)
+	}
+}
+
+// stateDir is where this host's user keeps what must survive a task.
+func stateDir(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "datamove"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for the journal: set XDG_STATE_HOME: %w", err)
+	}
+	return filepath.Join(home, ".local", "state", "datamove"), nil
+}
+
+// Gravest returns the error that decides how a task ended: a mismatch before a
+// limit, a conflict, a denial, and everything else.
+func Gravest(a, b error) error {
+	if gravity(b) > gravity(a) {
+		return b
+	}
+	return a
+}
+
+func gravity(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, mover.ErrCorrupt):
+		return 5
+	case errors.Is(err, mover.ErrFull), errors.Is(err, mover.ErrRefused):
+		return 4
+	case errors.Is(err, mover.ErrChanged), errors.Is(err, mover.ErrHeld), errors.Is(err, mover.ErrConflict):
+		return 3
+	case errors.Is(err, mover.ErrPermission):
+		return 2
+	}
+	return 1
+}

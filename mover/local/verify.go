@@ -1,0 +1,154 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/manifest"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/transfer"
+)
+
+// Difference is one finding of a verify. It is a kind of mover.ErrCorrupt.
+type Difference struct {
+	What string      // "content differs at byte 17", "missing", "extra", "mode differs"
+	Kind mover.Kind
+}
+
+func (d *Difference) Error() string { return d.What }
+
+// Unwrap makes every difference a failed verification.
+func (d *Difference) Unwrap() error { return mover.ErrCorrupt }
+
+// verify compares and writes nothing.
+func (t *run) verify(ctx context.Context, p *pair) error {
+	w := &watch{task: t, pair: p}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(p.target.Traits().Parallel, 1))
+	seq := int64(0)
+	for a, err := range t.count(p.diff(gctx), true) {
+		seq++
+		if err != nil && a.Source.Kind == 0 && a.Target.Kind == 0 {
+			return errors.Join(err, g.Wait())
+		}
+		if a.Op != plan.Compare || err != nil {
+			w.Result(finding(seq, a, err))
+			continue
+		}
+		t.counters.InFlight.Add(1)
+		g.Go(func() error {
+			defer t.counters.InFlight.Add(-1)
+			a, err := p.compare(gctx, a)
+			if gctx.Err() != nil {
+				return gctx.Err()
+			}
+			t.counters.Bytes.Add(a.Source.Size)
+			w.Result(finding(seq, a, err))
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// compare looks at what a listing can not tell.
+func (p *pair) compare(ctx context.Context, a plan.Action) (plan.Action, error) {
+	o := p.planOptions()
+	if _, listed := mover.As[*listed](p.source); !listed {
+		return transfer.Resolve(ctx, p.source, p.target, a, o)
+	}
+	c, err := p.target.Open(ctx, a.Target)
+	if err != nil {
+		return a, err
+	}
+	defer c.Close()
+	e := c.Entry()
+	if e.Kind == mover.File && a.Source.Known.Has(mover.FactCRC) {
+		if e.CRC, err = transfer.Hash(ctx, c); err != nil {
+			return a, err
+		}
+		e.Known |= mover.FactCRC
+	}
+	return o.Resolve(a, a.Source, e), nil
+}
+
+// finding says in a result how the two sides differ, if they do.
+func finding(seq int64, a plan.Action, err error) transfer.Result {
+	res := transfer.Result{Seq: seq, Op: plan.Keep, Entry: a.Source, Level: mover.Read, Why: a.Why, Err: err}
+	if res.Entry.Kind == 0 {
+		res.Entry = a.Target
+	}
+	if err != nil {
+		return res
+	}
+	what := a.Why
+	switch a.Op {
+	case plan.Keep:
+		return res
+	case plan.Remove:
+		what = "extra: not in the source"
+	case plan.Create:
+		if a.Target.Kind == 0 {
+			what = "missing"
+		}
+	case plan.Compare:
+		what = "can not be compared: " + a.Why
+	}
+	res.Op, res.Err = a.Op, &Difference{What: what, Kind: res.Entry.Kind}
+	return res
+}
+
+// openListed opens the target of a verify whose other side is a manifest file.
+func (p *pair) openListed(ctx context.Context, dst location.Location, open Opener, o OpenOptions) (err error) {
+	if p.target, err = open(ctx, dst, o); err != nil {
+		return err
+	}
+	p.source = &listed{file: p.request.Manifest}
+	return nil
+}
+
+// listed is a source of which there is only the manifest.
+type listed struct {
+	mover.Source // never asked for contents
+	file         string
+}
+
+func (l *listed) String() string       { return l.file }
+func (l *listed) Traits() mover.Traits { return mover.Traits{Scheme: "manifest"} }
+func (l *listed) Close() error         { return nil }
+func (l *listed) Stat(context.Context, string) (mover.Entry, error) {
+	return mover.Entry{}, mover.ErrNotExist
+}
+
+// Walk yields what the manifest says. A damaged manifest ends the walk.
+func (l *listed) Walk(_ context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		f, err := os.Open(l.file)
+		if err != nil {
+			yield(mover.Entry{}, err)
+			return
+		}
+		defer f.Close()
+		for e, err := range manifest.Entries(f) {
+			if err != nil {
+				yield(mover.Entry{}, fmt.Errorf("%s: %w", l.file, err))
+				return
+			}
+			if e.Name == "" || opts.Skip != nil && opts.Skip(e.Name, e.Kind) {
+				continue
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package local
+
+import (
+	"context"
+	"fmt"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/transfer"
+)
+
+// watch is the transfer.Observer of one pair: it counts for the report, tells the
+// request's observer, and records what the manifest will say.
+type watch struct {
+	task     *run
+	pair     *pair
+	recorder *recorder // nil where the target needs no manifest
+}
+
+// Result implements transfer.Observer.
+func (w *watch) Result(res transfer.Result) {
+	w.count(&res)
+	if w.recorder != nil {
+		w.recorder.add(&res)
+	}
+	if o := w.task.request.Observer; o != nil && (res.Op != plan.Keep || res.Err != nil) {
+		o.Item(itemOf(&res))
+	}
+}
+
+func itemOf(res *transfer.Result) Item {
+	it := Item{Name: res.Entry.Name, Op: res.Op, Kind: res.Entry.Kind, Why: res.Why, Err: res.Err}
+	if res.Entry.Kind == mover.File && res.Op != plan.Remove {
+		it.Bytes, it.Level = res.Entry.Size, res.Level
+		it.CRC, it.HasCRC = res.Entry.CRC, res.Entry.Known.Has(mover.FactCRC)
+	}
+	return it
+}
+
+func (w *watch) count(res *transfer.Result) {
+	t := w.task
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := &t.report
+	switch {
+	case res.Err != nil:
+		r.Failed++
+		t.gravest = Gravest(t.gravest, res.Err)
+		if len(r.Failures) < maxFailures {
+			r.Failures = append(r.Failures, itemOf(res))
+		}
+	case res.Op == plan.Keep:
+		r.Kept++
+	case res.Op == plan.Update:
+		r.Updated++
+	case res.Op == plan.Remove:
+		r.Removed++
+	case res.Entry.Kind == mover.File && res.Op != plan.Link:
+		r.Files++
+		r.Bytes += res.Entry.Size
+		r.Levels[res.Level]++
+	default:
+		r.Others++
+	}
+}
+
+// Paused implements transfer.Observer.
+func (w *watch) Paused(why error) {
+	if why != nil {
+		w.task.state(Paused, why.Error())
+		return
+	}
+	w.task.state(Moving, "")
+}
+
+// Step implements transfer.Observer.
+func (w *watch) Step(name string) { w.task.state(Phase(name), "") }
+
+// finish writes the manifest and forgets the journal when nothing is left to do.
+func (w *watch) finish(ctx context.Context) error {
+	if w.recorder != nil {
+		if err := w.pair.writeManifest(ctx, w.recorder); err != nil {
+			return fmt.Errorf("write the manifest: %w", err)
+		}
+	}
+	w.task.mu.Lock()
+	clean := w.task.report.Failed == 0
+	w.task.mu.Unlock()
+	return w.pair.completed(ctx, clean)
+}

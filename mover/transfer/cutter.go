@@ -1,0 +1,238 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/plan"
+)
+
+// item is one action with its place in the stream.
+type item struct {
+	seq int64
+	plan.Action
+	build bool // a new directory that lies wholly in its batch: built as a draft
+	told  bool // its result is told elsewhere
+}
+
+// name is what the action is about, on whichever side it is.
+func (it *item) name() string {
+	if it.Source.Kind == 0 {
+		return it.Target.Name
+	}
+	return it.Source.Name
+}
+
+// level is a directory that holds the present position in the stream.
+type level struct {
+	it    item
+	batch int  // its index in the batch while it is not decided how to make it; else -1
+	dirty bool // something in it changes: its facts are to be set at the end
+	late  bool // something in it changes at the very end: also when it is a draft now
+	fail  error
+}
+
+// cutter cuts the stream of actions into units. It runs in one goroutine.
+type cutter struct {
+	r     *run
+	seq   int64
+	path  []level // the directories around the present position, the root first
+	batch []item
+	bytes int64
+}
+
+// add takes the next action of the stream. An error ends the run.
+func (c *cutter) add(ctx context.Context, a plan.Action) error {
+	c.seq++
+	it := item{seq: c.seq, Action: a}
+	name := it.name()
+	if err := c.leave(name); err != nil {
+		return err
+	}
+	if c.full(name) {
+		if err := c.flush(ctx, name); err != nil {
+			return err
+		}
+	}
+	top := &c.path[len(c.path)-1]
+	if top.fail != nil && a.Op != plan.Remove {
+		c.r.failed(it, fmt.Errorf("its directory could not be made: %w", top.fail))
+		return nil
+	}
+	if c.r.touches && changesParent(a) {
+		top.dirty = true
+	}
+	if c.r.touches && (a.Op == plan.Link || a.Op != plan.Keep && a.Target.Kind == mover.Dir && a.Source.Kind != mover.Dir) {
+		top.late = true
+	}
+	return c.place(ctx, it)
+}
+
+// changesParent says whether the action may make, replace or remove a name, and
+// with it the times of the directory around it.
+func changesParent(a plan.Action) bool {
+	switch a.Op {
+	case plan.Keep, plan.Update, plan.Conflict:
+		return false
+	case plan.Compare:
+		return a.Source.Kind != mover.Dir
+	}
+	return true
+}
+
+// place puts the action where it will be done.
+func (c *cutter) place(ctx context.Context, it item) error {
+	switch {
+	case it.Op == plan.Remove:
+		return c.r.removes.add(it)
+	case it.Op == plan.Link:
+		return c.r.links.add(it)
+	case it.Op == plan.Conflict:
+		c.r.failed(it, fmt.Errorf("%w: %s", mover.ErrConflict, it.Why))
+		return nil
+	case it.Source.Kind == mover.Dir:
+		return c.dir(ctx, it)
+	case it.Op == plan.Keep:
+		c.r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action), Why: it.Why})
+		return nil
+	case it.Target.Kind == mover.Dir:
+		return c.r.blocked.add(it) // its place is free only when the removals are done
+	case it.Source.Kind == mover.File && it.Op != plan.Update && it.Op != plan.Compare && it.Source.Size > c.r.small:
+		if err := c.decide(ctx, it.Source.Name); err != nil {
+			return err
+		}
+		return c.r.put(unit{large: &large{it: it}, part: -1})
+	}
+	c.batch = append(c.batch, it)
+	c.bytes += it.Source.Size
+	return nil
+}
+
+// dir enters a directory.
+func (c *cutter) dir(ctx context.Context, it item) error {
+	l := level{it: it, batch: -1, dirty: it.Op != plan.Keep}
+	switch {
+	case it.Op != plan.Create && it.Op != plan.Replace:
+	case c.r.to.DirDrafts && it.Target.Kind == 0:
+		l.batch = len(c.batch)
+		it.build = true
+		c.batch = append(c.batch, it)
+	default:
+		l.fail = c.r.mkdir(ctx, it)
+	}
+	if l.fail != nil {
+		c.r.failed(it, l.fail)
+	}
+	c.path = append(c.path, l)
+	return nil
+}
+
+// leave closes the directories that do not hold name.
+func (c *cutter) leave(name string) error {
+	for len(c.path) > 1 {
+		l := &c.path[len(c.path)-1]
+		if mover.Within(name, l.it.Source.Name) {
+			return nil
+		}
+		if err := c.closed(l); err != nil {
+			return err
+		}
+		c.path = c.path[:len(c.path)-1]
+	}
+	return nil
+}
+
+// closed notes what remains to be done for a directory whose content is known.
+func (c *cutter) closed(l *level) error {
+	switch {
+	case l.fail != nil: // told already
+		return nil
+	case l.batch >= 0: // a draft of the batch
+		if !l.late {
+			return nil
+		}
+		l.it.told = true
+		return c.r.dirs.add(l.it)
+	case l.dirty:
+		return c.r.dirs.add(l.it)
+	}
+	c.r.result(Result{Seq: l.it.seq, Op: plan.Keep, Entry: kept(l.it.Action), Why: l.it.Why})
+	return nil
+}
+
+// full says that the batch should end before name. A batch that has its size
+// still waits for the end of the innermost directory, so that more directories are
+// whole, up to twice the size.
+func (c *cutter) full(name string) bool {
+	t := c.r.to
+	n, bytes := len(c.batch), c.bytes
+	if n < t.BatchFiles && bytes < t.BatchBytes {
+		return false
+	}
+	inside := len(c.path) > 1 && c.path[len(c.path)-1].batch >= 0
+	return !inside || n >= 2*t.BatchFiles || bytes >= 2*t.BatchBytes
+}
+
+// decide makes the undecided directories around name now, at their final names.
+func (c *cutter) decide(ctx context.Context, name string) error {
+	for i := range c.path {
+		l := &c.path[i]
+		if l.batch < 0 || !mover.Within(name, l.it.Source.Name) {
+			continue
+		}
+		c.batch[l.batch].build = false
+		l.batch = -1
+		l.dirty = true
+		if l.fail = c.r.mkdir(ctx, l.it); l.fail != nil {
+			c.r.failed(l.it, l.fail)
+		}
+	}
+	return nil
+}
+
+// flush hands the batch over. Directories that go on behind it are made first.
+func (c *cutter) flush(ctx context.Context, next string) error {
+	if err := c.decide(ctx, next); err != nil {
+		return err
+	}
+	batch := c.batch[:0:0]
+	for _, it := range c.batch {
+		if it.Source.Kind != mover.Dir || it.build {
+			batch = append(batch, it)
+		}
+	}
+	for i := range c.path {
+		c.path[i].batch = -1
+	}
+	c.batch, c.bytes = c.batch[:0], 0
+	if len(batch) == 0 {
+		return nil
+	}
+	return c.r.put(unit{batch: batch, part: -1})
+}
+
+// end closes everything when the stream has ended.
+func (c *cutter) end(ctx context.Context) error {
+	for len(c.path) > 1 {
+		if err := c.closed(&c.path[len(c.path)-1]); err != nil {
+			return err
+		}
+		c.path = c.path[:len(c.path)-1]
+	}
+	if err := c.flush(ctx, ""); err != nil {
+		return err
+	}
+	return c.r.dirs.add(c.path[0].it)
+}
+
+// kept is the entry that stays: the source's facts with the target's identity.
+func kept(a plan.Action) mover.Entry {
+	e := a.Source
+	e.ETag, e.Version = a.Target.ETag, a.Target.Version
+	if a.Target.Known.Has(mover.FactCRC) && !e.Known.Has(mover.FactCRC) {
+		e.CRC = a.Target.CRC
+		e.Known |= mover.FactCRC
+	}
+	return e
+}

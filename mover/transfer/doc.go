@@ -1,0 +1,30 @@
+// Package transfer turns a stream of planned actions into bytes moved, within
+// limits.
+//
+// # How
+//
+// The cutter reads the stream in order and cuts it into units: batches of small
+// entries, and large files, which are cut into parts so that one file uses every
+// worker. Workers take units from one bounded queue; a part of a file that is
+// already open goes before new work. A batch is drafted and filled entry by entry and
+// then published as one; where publishing has to wait for stable storage, the
+// committer collects many batches and publishes them while the workers go on.
+// What must come last waits in spools on disk: hard links, removals (only when
+// nothing is in doubt), and the facts of directories.
+//
+// A directory that is new and lies wholly inside one batch is built under a
+// temporary name and published by one rename.
+//
+// # Promises
+//
+// Memory does not grow with the number of entries, nor with the size of one.
+// Every byte is hashed by the [feed] as it passes. An entry that can not be moved
+// is reported and the others go on; only a fault that would hit every entry (no
+// room, no endpoint, the end of ctx) ends the run. After a crash the journal knows
+// the parts and the finished drafts that were not yet published; a later run takes
+// them over. Removals are the last step, and none happens after any error.
+//
+// What an entry's fate was is told to the [Observer]. Where things are is not
+// known here: source and target are any places, and plan has decided. The tests
+// here run over mem; test/sim adds faults, test/crash kills.
+package transfer

@@ -1,0 +1,279 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/crc"
+	"datamove.dev/mover/journal"
+)
+
+// large is a file that is moved in parts by many workers.
+type large struct {
+	it    item
+	tries int
+
+	// Set by begin, before any part is taken.
+	entry   mover.Entry
+	content mover.Content
+	draft   mover.Draft
+	bytes   int64  // of a part
+	id      uint64 // in the journal; 0 is none
+
+	mu       sync.Mutex
+	receipts []mover.Receipt // guarded by mu, as all below
+	have     []bool          // parts whose receipt is there
+	next     int             // no part before this one is to be taken
+	left     int             // parts that are not done
+	err      error           // the first failure: the rest is not moved
+	unsynced int64           // bytes since the last sync
+	synced   time.Time       // when that was
+}
+
+// take claims a part for a worker. more is false when it was the last one to claim.
+func (l *large) take() (i int, more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i = l.next
+	l.next = l.unclaimed(i + 1)
+	return i, l.next < len(l.have)
+}
+
+func (l *large) unclaimed(i int) int {
+	for i < len(l.have) && l.have[i] {
+		i++
+	}
+	return i
+}
+
+// begin opens a large file, takes over what an earlier run had of it, and offers
+// its parts to all workers.
+func (w *worker) begin(ctx context.Context, l *large) error {
+	w.r.n.InWork.begin(l.it.Source.Name)
+	offered, err := w.open(ctx, l)
+	switch {
+	case err != nil:
+		return w.over(ctx, l, err)
+	case offered:
+		w.r.queue.offer(l)
+		return nil
+	}
+	return w.complete(ctx, l)
+}
+
+// open reports whether there are parts to move.
+func (w *worker) open(ctx context.Context, l *large) (offered bool, err error) {
+	if l.content, err = w.r.source.Open(ctx, l.it.Source); err != nil {
+		return false, err
+	}
+	l.entry = w.r.carry(l.content.Entry())
+	if l.entry.Kind != mover.File { // an object that turns out to be a link
+		return false, mover.ErrChanged
+	}
+	if l.bytes, err = partBytes(l.entry.Size, w.r.from, w.r.to); err != nil {
+		return false, err
+	}
+	n := count(l.entry.Size, l.bytes)
+	l.receipts, l.have, l.left, l.synced = make([]mover.Receipt, n), make([]bool, n), n, time.Now()
+	if err := w.r.resume(ctx, l); err != nil {
+		return false, err
+	}
+	if l.draft == nil {
+		if err := w.r.room.retry(ctx, func() error { return w.r.fresh(ctx, l) }); err != nil {
+			return false, err
+		}
+		if cloned, err := w.cloneLarge(ctx, l); err != nil || cloned {
+			return false, err
+		}
+	}
+	l.next = l.unclaimed(0)
+	return l.left > 0, nil
+}
+
+// fresh begins the draft of a large file and notes it before and after, so that
+// an upload that was begun when we died is found again by its name.
+func (r *run) fresh(ctx context.Context, l *large) (err error) {
+	rec := journal.Record{Name: l.entry.Name, Source: l.it.Source.Identity(), PartBytes: l.bytes}
+	intent := uint64(0)
+	if r.o.Journal != nil {
+		if intent, err = r.o.Journal.Begin(ctx, rec); err != nil {
+			return err
+		}
+	}
+	if l.draft, err = r.target.Draft(ctx, l.entry, mover.Hints{By: r.o.By, PartBytes: l.bytes}); err != nil {
+		return err
+	}
+	if r.o.Journal == nil {
+		return nil
+	}
+	rec.Token = l.draft.Token()
+	if l.id, err = r.o.Journal.Begin(ctx, rec); err != nil {
+		return err
+	}
+	return r.o.Journal.Clear(ctx, intent)
+}
+
+// cloneLarge is clone for a file that was opened for parts.
+func (w *worker) cloneLarge(ctx context.Context, l *large) (bool, error) {
+	d := drafted{it: l.it, draft: l.draft, entry: l.entry}
+	cloned, err := w.clone(ctx, l.content, &d)
+	if err != nil || !cloned {
+		return false, err
+	}
+	l.left = 0
+	return true, nil
+}
+
+// part moves one part; the worker that did the last one completes the file.
+func (w *worker) part(ctx context.Context, l *large, i int) error {
+	l.mu.Lock()
+	skip := l.err != nil
+	l.mu.Unlock()
+	var rec mover.Receipt
+	var err error
+	if !skip {
+		err = w.r.room.retry(ctx, func() error { rec, err = w.move(ctx, l, i); return err })
+	}
+	if err == nil && !skip {
+		err = w.r.moved(ctx, l, rec)
+	}
+	l.mu.Lock()
+	if l.err == nil && err != nil {
+		l.err = err
+	}
+	l.left--
+	last, failed := l.left == 0, l.err
+	l.mu.Unlock()
+	switch {
+	case !last:
+		return nil
+	case failed != nil:
+		return w.over(ctx, l, failed)
+	}
+	return w.complete(ctx, l)
+}
+
+// move brings the bytes of one part over.
+func (w *worker) move(ctx context.Context, l *large, i int) (mover.Receipt, error) {
+	p := cut(l.entry.Size, l.bytes, i)
+	w.feed.reset(ctx, l.content, l.entry.Stored < l.entry.Size || l.entry.Known.Has(mover.FactHoles), p)
+	start := time.Now()
+	rec, err := l.draft.WritePart(ctx, p, &w.feed)
+	w.r.n.TargetWait.Add(int64(time.Since(start)))
+	if err == nil {
+		err = w.feed.whole()
+	}
+	if err != nil {
+		w.r.n.Bytes.Add(p.Off - w.feed.pos)
+		return rec, err
+	}
+	rec.Part, rec.CRC = p, w.feed.Sum()
+	return rec, nil
+}
+
+// moved notes a part that is stored, and from time to time brings the draft to
+// stable storage so that a power cut costs little.
+func (r *run) moved(ctx context.Context, l *large, rec mover.Receipt) error {
+	l.mu.Lock()
+	l.receipts[rec.Index], l.have[rec.Index] = rec, true
+	l.unsynced += rec.Length
+	due := l.unsynced >= durableBytes || time.Since(l.synced) >= durableEvery
+	if due {
+		l.unsynced, l.synced = 0, time.Now()
+	}
+	l.mu.Unlock()
+	if r.o.Journal == nil {
+		return nil
+	}
+	if err := r.o.Journal.Part(ctx, l.id, rec); err != nil || !due {
+		return err
+	}
+	s, ok := mover.As[interface{ Sync(context.Context) error }](l.draft)
+	if !ok {
+		return nil
+	}
+	if err := s.Sync(ctx); err != nil {
+		return err
+	}
+	return r.o.Journal.Durable(ctx, l.id)
+}
+
+// complete finishes a file whose parts are all there and hands it over.
+func (w *worker) complete(ctx context.Context, l *large) error {
+	d := drafted{it: l.it, draft: l.draft, entry: l.entry, size: l.entry.Size, id: l.id}
+	if len(l.have) > 0 && l.have[0] {
+		err := w.r.passed(l.content, &d.entry, l.sum())
+		if err == nil {
+			err = l.content.Check(ctx)
+		}
+		if err == nil {
+			err = d.draft.Finish(ctx, d.entry, l.receipts)
+		}
+		if err == nil {
+			err = w.r.reread(ctx, &d)
+		}
+		if err != nil {
+			return w.over(ctx, l, err)
+		}
+	} else {
+		d.level = mover.Cloned
+	}
+	closeAll(l.content)
+	w.r.n.InWork.end(l.it.Source.Name)
+	return w.r.finished(ctx, []drafted{d})
+}
+
+// sum combines the checksums of the parts.
+func (l *large) sum() (sum uint64) {
+	for i := range l.receipts {
+		sum = crc.Combine(sum, l.receipts[i].CRC, l.receipts[i].Length)
+	}
+	return sum
+}
+
+// over ends a try that failed: a changed file is begun again, a stop leaves the
+// draft for the next run, and everything else is reported.
+func (w *worker) over(ctx context.Context, l *large, err error) error {
+	if l.content != nil {
+		closeAll(l.content)
+	}
+	w.r.n.InWork.end(l.it.Source.Name)
+	if w.r.fatal(ctx, err) {
+		if l.draft != nil {
+			_ = l.draft.Suspend()
+		}
+		return err
+	}
+	if l.draft != nil {
+		_ = l.draft.Close()
+	}
+	if l.id != 0 {
+		if err := w.r.o.Journal.Clear(ctx, l.id); err != nil {
+			return err
+		}
+	}
+	w.r.n.Bytes.Add(-l.counted())
+	again := &large{it: l.it, tries: l.tries + 1}
+	if again.tries >= triesChanged || !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
+		w.r.failed(l.it, err)
+		return nil
+	}
+	if again.it.Source, err = w.r.source.Stat(ctx, l.it.Source.Name); err != nil {
+		w.r.failed(l.it, err)
+		return nil
+	}
+	return w.begin(ctx, again)
+}
+
+// counted is how many bytes of the file were counted.
+func (l *large) counted() (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.receipts {
+		n += l.receipts[i].Length
+	}
+	return n
+}

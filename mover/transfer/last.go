@@ -1,0 +1,212 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/plan"
+)
+
+// last does what waits for everything else: hard links, removals, entries whose
+// place was taken by a directory, and the facts of directories, deepest first.
+func (r *run) last(ctx context.Context) error {
+	if err := r.links.each(false, func(items []item) error { return r.link(ctx, items) }); err != nil {
+		return err
+	}
+	if err := r.remove(ctx); err != nil {
+		return err
+	}
+	if r.blocked.len() > 0 {
+		if err := r.unblock(ctx); err != nil {
+			return err
+		}
+	}
+	r.stepTo("closing")
+	if err := r.dirs.each(true, func(items []item) error { return r.closeDirs(ctx, items) }); err != nil {
+		return err
+	}
+	return r.target.Sync(ctx)
+}
+
+func (r *run) stepTo(name string) {
+	if r.o.Observer != nil {
+		r.o.Observer.Step(name)
+	}
+}
+
+// link makes hard links to leaders, which are all published by now.
+func (r *run) link(ctx context.Context, items []item) error {
+	done := make([]drafted, len(items))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(r.workers())
+	for i, it := range items {
+		g.Go(func() error {
+			err := r.room.retry(gctx, func() (err error) { done[i], err = r.draftLink(gctx, it); return err })
+			if err != nil && r.fatal(gctx, err) {
+				return err
+			}
+			if err != nil {
+				r.failed(it, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	made := done[:0]
+	for _, d := range done {
+		if d.draft != nil {
+			made = append(made, d)
+		}
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	return r.settle(ctx, made, nil)
+}
+
+func (r *run) draftLink(ctx context.Context, it item) (drafted, error) {
+	e, err := r.source.Stat(ctx, it.Source.Name)
+	if err != nil {
+		return drafted{}, err
+	}
+	d := drafted{it: it, entry: r.carry(e), level: mover.Cloned}
+	if d.draft, err = r.target.Draft(ctx, d.entry, mover.Hints{By: r.o.By, Link: it.Link}); err != nil {
+		return drafted{}, err
+	}
+	if err := d.draft.Finish(ctx, d.entry, nil); err != nil {
+		_ = d.draft.Close()
+		return drafted{}, err
+	}
+	return d, nil
+}
+
+// remove removes what the plan says, deepest first, when nothing is in doubt.
+func (r *run) remove(ctx context.Context) error {
+	n := r.removes.len()
+	if n == 0 {
+		return nil
+	}
+	if r.doubt.Load() {
+		return r.removes.each(false, func(items []item) error {
+			for _, it := range items {
+				r.failed(it, errDoubt)
+			}
+			return ctx.Err()
+		})
+	}
+	if r.o.Allow != nil {
+		if err := r.o.Allow(n); err != nil {
+			return err
+		}
+	}
+	r.stepTo("removing")
+	return r.removes.each(true, func(items []item) error { return r.removeAll(ctx, items) })
+}
+
+// errDoubt is why nothing is removed after an error.
+var errDoubt = errors.Join(mover.ErrRefused, errors.New("not removed, because the run had errors; mend them and run it again"))
+
+// removeAll removes entries in order; those between two directories at the same time.
+func (r *run) removeAll(ctx context.Context, items []item) error {
+	for len(items) > 0 {
+		n := 1
+		if items[0].Target.Kind != mover.Dir {
+			for n < len(items) && items[n].Target.Kind != mover.Dir {
+				n++
+			}
+		}
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(r.workers())
+		for _, it := range items[:n] {
+			g.Go(func() error { return r.removeOne(gctx, it) })
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		items = items[n:]
+	}
+	return nil
+}
+
+func (r *run) removeOne(ctx context.Context, it item) error {
+	e := it.Target
+	if e.Kind == mover.Dir { // its times changed when its entries went
+		now, err := r.target.Stat(ctx, e.Name)
+		if err == nil && now.Dev == e.Dev && now.Ino == e.Ino && now.Kind == e.Kind {
+			e = now
+		}
+	}
+	err := r.target.Remove(ctx, e, r.o.By)
+	switch {
+	case err == nil || errors.Is(err, mover.ErrNotExist):
+		r.result(Result{Seq: it.seq, Op: plan.Remove, Entry: it.Target, Why: it.Why})
+	case r.fatal(ctx, err):
+		return err
+	default:
+		r.failed(it, err)
+	}
+	return nil
+}
+
+// unblock makes the entries whose names were directories of the target.
+func (r *run) unblock(ctx context.Context) error {
+	return r.work(ctx, func(ctx context.Context) error {
+		return r.blocked.each(false, func(items []item) error {
+			for _, it := range items {
+				u := unit{batch: []item{it}, part: -1}
+				if it.Source.Kind == mover.File && it.Source.Size > r.small {
+					u = unit{large: &large{it: it}, part: -1}
+				}
+				if err := r.put(u); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// closeDirs gives directories their facts. Within a chunk children come before
+// their parents, so a parent that can not be entered is closed behind them.
+func (r *run) closeDirs(ctx context.Context, items []item) error {
+	for _, it := range items {
+		if err := r.closeDir(ctx, it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) closeDir(ctx context.Context, it item) (err error) {
+	if it.Op == plan.Compare {
+		it.Action, err = r.resolve(ctx, it.Action)
+		if err == nil && it.Op == plan.Keep && !r.touches {
+			r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action)})
+			return nil
+		}
+	}
+	if err == nil && it.Source.Known == 0 && !it.Source.Brief { // a prefix: nothing is known of it
+		r.result(Result{Seq: it.seq, Op: it.Op, Entry: it.Source, Why: it.Why})
+		return nil
+	}
+	var e mover.Entry
+	if err == nil {
+		e, err = r.update(ctx, it)
+	}
+	switch {
+	case err == nil:
+		if !it.told {
+			r.result(Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why})
+		}
+	case r.fatal(ctx, err):
+		return err
+	default:
+		r.failed(it, err)
+	}
+	return nil
+}

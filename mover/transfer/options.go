@@ -1,0 +1,82 @@
+package transfer
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/journal"
+	"datamove.dev/mover/plan"
+)
+
+// Options says how to transfer. The zero value works, but for By.
+type Options struct {
+	By       mover.Owner               // whose drafts these are
+	Jobs     int                       // workers; 0 climbs within the traits of both places
+	Plan     plan.Options              // as the actions were planned; Plan.Preserve is what is carried over
+	Level    mover.Level               // least integrity of every file; 0 is the target's own
+	Journal  Journal                   // nil remembers nothing for a later run
+	Observer Observer                  // nil is told nothing
+	Counters *Counters                 // nil counts for nobody
+	Allow    func(entries int64) error // asked once before that many are removed; nil allows all
+	FailFull bool                      // end when the target is full, instead of waiting for room
+	SpoolDir string                    // where what comes last waits; "" is os.TempDir
+	Logger   *slog.Logger              // nil means no log
+}
+
+// Journal remembers on this host what an interrupted run had done.
+// *journal.Journal is one; its methods are described there.
+type Journal interface {
+	Begin(ctx context.Context, r journal.Record) (id uint64, err error)
+	Part(ctx context.Context, id uint64, r mover.Receipt) error
+	Durable(ctx context.Context, id uint64) error
+	Stage(ctx context.Context, batch []journal.Record) (id uint64, err error)
+	Clear(ctx context.Context, ids ...uint64) error
+	Lookup(name string) (r journal.Record, id uint64, ok bool)
+	Left(ctx context.Context) iter.Seq2[uint64, journal.Record]
+}
+
+// Observer is told what became of every action. Its methods are called from many
+// goroutines.
+type Observer interface {
+	// Result is called once for each action, when it is durable where the target
+	// promises that, or has failed.
+	Result(Result)
+	// Paused is called with a reason when the run waits for room, and with nil when it goes on.
+	Paused(why error)
+	// Step is called when the run enters its last steps: "removing", "closing".
+	Step(name string)
+}
+
+// Result is what became of one action.
+type Result struct {
+	Seq   int64       // place of the action in the stream, from 0
+	Op    plan.Op     // what was done in the end; a Compare ends as something else
+	Entry mover.Entry // as it is at the target now; ETag and CRC where they are known
+	Level mover.Level // of files whose content was moved
+	Why   string
+	Err   error
+}
+
+// Counters is the live state of a run. All fields may be read at any time.
+type Counters struct {
+	Files      atomic.Int64 // contents moved or cloned
+	Bytes      atomic.Int64 // bytes that have passed, of files in work too
+	Failed     atomic.Int64
+	InFlight   atomic.Int64 // units in work
+	SourceWait atomic.Int64 // ns, summed over workers
+	TargetWait atomic.Int64 // ns, summed over workers
+	InWork     InWork
+}
+
+const (
+	triesChanged = 3                // of an entry that changes while it is read
+	durableBytes = 1 << 30          // of one large draft, between two syncs
+	durableEvery = 30 * time.Second // between two syncs of one large draft
+	stagedDrafts = 1 << 16          // finished drafts that wait for one Publish, at most
+	fullPauseMin = time.Second
+	fullPauseMax = 30 * time.Second
+)

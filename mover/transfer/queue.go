@@ -1,0 +1,126 @@
+package transfer
+
+import (
+	"context"
+	"sync"
+)
+
+// unit is what a worker does at once: a batch, a large file that is to be opened,
+// or one part of a large file that is open.
+type unit struct {
+	batch []item
+	large *large // to be opened; or whose part is to be moved when part >= 0
+	part  int
+}
+
+// queue hands units to workers. Parts of open files go first: they hold memory
+// and handles. It is bounded, so the walk waits when the workers are behind.
+type queue struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	limit   int
+	units   []unit   // guarded by mu, as all below; at most limit
+	open    []*large // open files with parts that nobody has taken
+	busy    int      // workers that may still add parts
+	closed  bool     // nothing more will be put
+	stopped error    // everybody goes home
+}
+
+func newQueue(limit int) *queue {
+	q := &queue{limit: limit}
+	q.changed.L = &q.mu
+	return q
+}
+
+// put waits for room. It returns false when the queue was stopped.
+func (q *queue) put(u unit) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.units) >= q.limit && q.stopped == nil {
+		q.changed.Wait()
+	}
+	if q.stopped != nil {
+		return false
+	}
+	q.units = append(q.units, u)
+	q.changed.Broadcast()
+	return true
+}
+
+// offer lets every worker take parts of l. It does not wait.
+func (q *queue) offer(l *large) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open = append(q.open, l)
+	q.changed.Broadcast()
+}
+
+// next gives a worker its next unit; false when there will be none. The worker
+// calls done when it has finished the unit.
+func (q *queue) next() (unit, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.stopped == nil {
+		if len(q.open) > 0 {
+			l := q.open[0]
+			i, more := l.take()
+			if !more {
+				q.open = q.open[1:]
+			}
+			q.busy++
+			return unit{large: l, part: i}, true
+		}
+		if len(q.units) > 0 {
+			u := q.units[0]
+			q.units[0] = unit{}
+			q.units = q.units[1:]
+			q.busy++
+			q.changed.Broadcast()
+			return u, true
+		}
+		if q.closed && q.busy == 0 {
+			return unit{}, false
+		}
+		q.changed.Wait()
+	}
+	return unit{}, false
+}
+
+func (q *queue) done() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.busy--
+	if q.busy == 0 {
+		q.changed.Broadcast()
+	}
+}
+
+// close says that nothing more will be put.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.changed.Broadcast()
+}
+
+// stop sends everybody home. The first reason counts.
+func (q *queue) stop(why error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped == nil {
+		q.stopped = why
+	}
+	q.changed.Broadcast()
+}
+
+// why is the reason of stop.
+func (q *queue) why() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stopped
+}
+
+// stopOn stops the queue when ctx ends; the returned function ends the watch.
+func (q *queue) stopOn(ctx context.Context) func() bool {
+	return context.AfterFunc(ctx, func() { q.stop(context.Cause(ctx)) })
+}

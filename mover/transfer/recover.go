@@ -1,0 +1,120 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+
+	"datamove.dev/mover"
+)
+
+// recover publishes what an earlier run had finished and not yet published, as
+// long as the source is still what was drafted. What can not be taken over is dropped.
+func (r *run) recover(ctx context.Context) error {
+	if r.o.Journal == nil {
+		return nil
+	}
+	var done []drafted
+	ids := map[uint64]bool{}
+	for id, rec := range r.o.Journal.Left(ctx) {
+		if !rec.Complete {
+			continue // a large file: its turn comes when the walk meets it
+		}
+		ids[id] = true
+		d, err := r.adopt(ctx, rec.Name, rec.Source, rec.Token)
+		switch {
+		case err == nil:
+			d.entry.CRC, d.entry.Known = rec.CRC, d.entry.Known|mover.FactCRC
+			done = append(done, d)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.Is(err, mover.ErrNotExist):
+			if err := r.target.Drop(ctx, rec.Token); err != nil {
+				return err
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	clear := make([]uint64, 0, len(ids))
+	for id := range ids {
+		clear = append(clear, id)
+	}
+	if len(done) == 0 {
+		return r.o.Journal.Clear(ctx, clear...)
+	}
+	return r.recovered(ctx, done, clear)
+}
+
+// adopt takes over one finished draft.
+func (r *run) adopt(ctx context.Context, name string, was mover.Identity, t mover.Token) (drafted, error) {
+	e, err := r.source.Stat(ctx, name)
+	if err != nil {
+		return drafted{}, err
+	}
+	if e.Identity() != was && e.Kind != mover.Dir {
+		return drafted{}, mover.ErrChanged
+	}
+	d, err := r.target.Adopt(ctx, t)
+	if err != nil {
+		return drafted{}, err
+	}
+	e = r.carry(e)
+	if err := d.Finish(ctx, e, nil); err != nil {
+		_ = d.Close()
+		return drafted{}, err
+	}
+	return drafted{draft: d, entry: e}, nil
+}
+
+// recovered publishes adopted drafts. They are not actions of this run's plan, so
+// nobody is told; the walk will find them in place.
+func (r *run) recovered(ctx context.Context, done []drafted, ids []uint64) error {
+	batch := make([]mover.Draft, len(done))
+	for i := range done {
+		batch[i] = done[i].draft
+	}
+	for i, o := range r.target.Publish(ctx, batch) {
+		if o.Err != nil {
+			r.log.WarnContext(ctx, "a draft of an earlier run was dropped", "name", done[i].entry.Name, "err", o.Err)
+		}
+		_ = batch[i].Close()
+	}
+	r.log.InfoContext(ctx, "took over from an earlier run", "drafts", len(done))
+	return r.o.Journal.Clear(ctx, ids...)
+}
+
+// resume takes over the draft of a large file with the parts that it has, when
+// the source and the part plan are the same as then.
+func (r *run) resume(ctx context.Context, l *large) error {
+	if r.o.Journal == nil || l.tries > 0 {
+		return nil
+	}
+	rec, id, ok := r.o.Journal.Lookup(l.entry.Name)
+	if !ok || rec.Token == "" || rec.Complete {
+		return nil
+	}
+	if rec.Source != l.it.Source.Identity() || rec.PartBytes != l.bytes {
+		if err := r.target.Drop(ctx, rec.Token); err != nil {
+			return err
+		}
+		return r.o.Journal.Clear(ctx, id)
+	}
+	d, err := r.target.Adopt(ctx, rec.Token)
+	if errors.Is(err, mover.ErrNotExist) {
+		return r.o.Journal.Clear(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	l.draft, l.id = d, id
+	for _, p := range rec.Receipts {
+		if p.Index < len(l.have) && !l.have[p.Index] && p.Part == cut(l.entry.Size, l.bytes, p.Index) {
+			l.receipts[p.Index], l.have[p.Index] = p, true
+			l.left--
+			r.n.Bytes.Add(p.Length)
+		}
+	}
+	r.log.InfoContext(ctx, "goes on with an earlier run", "name", l.entry.Name, "parts left", l.left)
+	return nil
+}

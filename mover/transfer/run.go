@@ -1,0 +1,239 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/plan"
+)
+
+// run is the state of one Run.
+type run struct {
+	source mover.Source
+	target mover.Place
+	from   mover.Traits
+	to     mover.Traits
+	o      Options
+	n      *Counters
+	log    *slog.Logger
+
+	small    int64       // files up to this size travel in batches
+	preserve mover.Facts // what is carried over
+	level    mover.Level // that every moved content must reach
+	touches  bool        // making a name changes the times of its directory
+	queue    *queue
+	commit   *committer
+	room     room
+
+	links, removes, blocked, dirs *spool      // what comes last
+	doubt                         atomic.Bool // some listing or action failed: nothing may be removed
+}
+
+// Run does the actions, in whatever order is fastest and safe, and returns when
+// all that could be done is durable. It returns an error only when it had to stop;
+// entries that failed are told to the observer.
+//
+// An error in the stream with an entry is reported as a failure of that entry,
+// and nothing will be removed; an error with no entry ends the run.
+func Run(ctx context.Context, source mover.Source, target mover.Place, actions iter.Seq2[plan.Action, error], o Options) (err error) {
+	r, err := newRun(source, target, o)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.recover(ctx); err != nil {
+		return err
+	}
+	if err := r.move(ctx, actions); err != nil {
+		return err
+	}
+	return r.last(ctx)
+}
+
+func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
+	r := &run{source: source, target: target, from: source.Traits(), to: target.Traits(), o: o, n: o.Counters, log: o.Logger}
+	if r.n == nil {
+		r.n = new(Counters)
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	if r.preserve = o.Plan.Preserve; r.preserve == 0 {
+		r.preserve = ^mover.Facts(0)
+	}
+	if r.o.SpoolDir == "" {
+		r.o.SpoolDir = os.TempDir()
+	}
+	r.level = max(o.Level, r.to.Level)
+	r.small = min(r.to.SmallBytes, r.to.BatchBytes)
+	r.touches = r.to.Keeps.Has(mover.FactMtime) && !r.to.NeedsManifest
+	r.room = room{fail: o.FailFull, tell: r.paused}
+	for _, s := range []**spool{&r.links, &r.removes, &r.blocked, &r.dirs} {
+		*s = &spool{dir: r.o.SpoolDir}
+	}
+	return r, nil
+}
+
+func (r *run) close() {
+	for _, s := range []*spool{r.links, r.removes, r.blocked, r.dirs} {
+		_ = s.Close()
+	}
+}
+
+// workers is how many goroutines move at once.
+func (r *run) workers() int {
+	if r.o.Jobs > 0 {
+		return r.o.Jobs
+	}
+	return max(r.from.Parallel, r.to.Parallel, 1)
+}
+
+// move does everything but what comes last.
+func (r *run) move(ctx context.Context, actions iter.Seq2[plan.Action, error]) error {
+	root := item{Action: plan.Action{Op: plan.Keep}}
+	e, err := r.source.Stat(ctx, "")
+	switch {
+	case err == nil:
+		root.Source = e
+	case !errors.Is(err, mover.ErrNotExist): // a prefix of objects needs no root of its own
+		return err
+	}
+	root.Source.Name, root.Source.Kind = "", mover.Dir
+	return r.work(ctx, func(ctx context.Context) error {
+		c := &cutter{r: r, path: []level{{it: root, batch: -1}}}
+		for a, err := range actions {
+			if err := r.step(ctx, c, a, err); err != nil {
+				return err
+			}
+		}
+		return c.end(ctx)
+	})
+}
+
+// step takes one element of the stream.
+func (r *run) step(ctx context.Context, c *cutter, a plan.Action, err error) error {
+	switch {
+	case err == nil:
+		return c.add(ctx, a)
+	case a.Source.Kind == 0 && a.Target.Kind == 0:
+		return err
+	}
+	r.failed(item{seq: -1, Action: a}, err)
+	return ctx.Err()
+}
+
+// work runs workers and the committer while feed puts units into the queue.
+func (r *run) work(ctx context.Context, feed func(context.Context) error) error {
+	g, gctx := errgroup.WithContext(ctx)
+	r.queue = newQueue(2 * r.workers())
+	r.commit = newCommitter(r)
+	defer r.queue.stopOn(gctx)()
+	workers, wctx := errgroup.WithContext(gctx)
+	for range r.workers() {
+		workers.Go(func() error { return r.worker(wctx) })
+	}
+	g.Go(func() error {
+		defer r.queue.close()
+		return feed(gctx)
+	})
+	g.Go(func() error {
+		defer r.commit.close()
+		return workers.Wait()
+	})
+	g.Go(func() error { return r.commit.loop(gctx) })
+	err := g.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (r *run) put(u unit) error {
+	if !r.queue.put(u) {
+		return r.queue.why()
+	}
+	return nil
+}
+
+// worker takes units until there are none. An error is one that ends the run.
+func (r *run) worker(ctx context.Context) error {
+	w := &worker{r: r, feed: feed{bytes: &r.n.Bytes, wait: &r.n.SourceWait}}
+	defer w.feed.Close()
+	for {
+		u, ok := r.queue.next()
+		if !ok {
+			return nil
+		}
+		r.n.InFlight.Add(1)
+		err := w.do(ctx, u)
+		r.n.InFlight.Add(-1)
+		r.queue.done()
+		if err != nil {
+			r.queue.stop(err)
+			return err
+		}
+	}
+}
+
+// fatal says whether an error would hit every other entry too.
+func (r *run) fatal(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrFull)
+}
+
+// carry is what of e is carried over to the target.
+func (r *run) carry(e mover.Entry) mover.Entry {
+	e.Known &= r.preserve
+	return e
+}
+
+// resolve decides an action that needs a look at facts or contents.
+func (r *run) resolve(ctx context.Context, a plan.Action) (plan.Action, error) {
+	return Resolve(ctx, r.source, r.target, a, r.o.Plan)
+}
+
+// mkdir makes a directory at its final name, in place of what is there.
+func (r *run) mkdir(ctx context.Context, it item) error {
+	if k := it.Target.Kind; k != 0 && k != mover.Dir {
+		if err := r.target.Remove(ctx, it.Target, r.o.By); err != nil {
+			return err
+		}
+	}
+	return r.room.retry(ctx, func() error { return r.target.Mkdir(ctx, it.Source) })
+}
+
+func (r *run) result(res Result) {
+	if r.o.Observer != nil {
+		r.o.Observer.Result(res)
+	}
+}
+
+// failed reports an entry that can not be done. From now on nothing is removed.
+func (r *run) failed(it item, err error) {
+	r.doubt.Store(true)
+	r.n.Failed.Add(1)
+	e := it.Source
+	if e.Kind == 0 {
+		e = it.Target
+	}
+	r.result(Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why, Err: err})
+}
+
+func (r *run) paused(why error) {
+	if r.o.Observer != nil {
+		r.o.Observer.Paused(why)
+	}
+}
+
+func closeAll(cs ...io.Closer) {
+	for _, c := range cs {
+		_ = c.Close()
+	}
+}

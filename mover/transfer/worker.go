@@ -1,0 +1,358 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/journal"
+	"datamove.dev/mover/plan"
+)
+
+// worker moves units. What it keeps is for one goroutine, and saves allocations.
+type worker struct {
+	r       *run
+	feed    feed
+	receipt [1]mover.Receipt
+}
+
+// drafted is an entry that is finished but not yet published.
+type drafted struct {
+	it    item
+	draft mover.Draft
+	entry mover.Entry // with the facts that it was given
+	level mover.Level // Cloned, Read, or Unchecked when publishing tells it
+	inner bool        // built in a directory draft of the same batch
+	size  int64       // bytes that a Publish has to bring to stable storage
+	id    uint64      // of a large file in the journal; 0 is none
+	again bool        // it failed once before
+}
+
+func (w *worker) do(ctx context.Context, u unit) error {
+	switch {
+	case u.large == nil:
+		return w.batch(ctx, u.batch)
+	case u.part < 0:
+		return w.begin(ctx, u.large)
+	}
+	return w.part(ctx, u.large, u.part)
+}
+
+// batch drafts every item and hands the drafts over together.
+func (w *worker) batch(ctx context.Context, items []item) error {
+	name := items[0].name()
+	w.r.n.InWork.begin(name)
+	defer w.r.n.InWork.end(name)
+	b := batch{w: w, done: make([]drafted, 0, len(items))}
+	for i := range items {
+		if err := b.add(ctx, items[i]); err != nil {
+			b.abandon()
+			return err
+		}
+	}
+	if err := b.leave(ctx, ""); err != nil {
+		b.abandon()
+		return err
+	}
+	return w.r.finished(ctx, b.done)
+}
+
+// batch is a batch in work: its finished drafts and the directory drafts around
+// the present position.
+type batch struct {
+	w    *worker
+	done []drafted
+	open []opened
+}
+
+// opened is a directory draft that is being filled.
+type opened struct {
+	index int // in done
+	fail  error
+}
+
+// add does one item. An error ends the run.
+func (b *batch) add(ctx context.Context, it item) error {
+	if err := b.leave(ctx, it.name()); err != nil {
+		return err
+	}
+	r := b.w.r
+	if it.Op == plan.Compare {
+		var err error
+		if it.Action, err = b.w.r.resolve(ctx, it.Action); err != nil {
+			return b.fail(ctx, it, err)
+		}
+	}
+	switch {
+	case it.Op == plan.Keep:
+		r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action), Why: it.Why})
+		return nil
+	case it.Op == plan.Conflict:
+		r.failed(it, &mover.Error{Op: "copy", Name: it.name(), Err: mover.ErrConflict})
+		return nil
+	case it.Op == plan.Update:
+		return b.update(ctx, it)
+	case it.Source.Kind == mover.File && it.Source.Size > r.small:
+		return b.w.begin(ctx, &large{it: it})
+	}
+	return b.draft(ctx, it)
+}
+
+// update sets facts only.
+func (b *batch) update(ctx context.Context, it item) error {
+	e, err := b.w.r.update(ctx, it)
+	if err != nil {
+		return b.fail(ctx, it, err)
+	}
+	b.w.r.result(Result{Seq: it.seq, Op: plan.Update, Entry: e, Why: it.Why})
+	return nil
+}
+
+// draft drafts a small entry or begins a directory.
+func (b *batch) draft(ctx context.Context, it item) error {
+	h := mover.Hints{By: b.w.r.o.By}
+	if n := len(b.open); n > 0 {
+		if err := b.open[n-1].fail; err != nil {
+			return b.fail(ctx, it, err)
+		}
+		h.In = b.done[b.open[n-1].index].draft
+	}
+	d, err := b.w.retry(ctx, &it, func() (drafted, error) { return b.w.draft(ctx, it, h) })
+	if it.Source.Kind == mover.Dir {
+		b.open = append(b.open, opened{index: len(b.done), fail: err})
+	}
+	if errors.Is(err, errManifestOnly) {
+		r := b.w.r
+		r.result(Result{Seq: it.seq, Op: it.Op, Entry: r.carry(it.Source), Why: it.Why})
+		return nil
+	}
+	if err != nil {
+		return b.fail(ctx, it, err)
+	}
+	d.inner = h.In != nil
+	b.done = append(b.done, d)
+	return nil
+}
+
+// leave finishes the directory drafts that do not hold name; "" is the end.
+func (b *batch) leave(ctx context.Context, name string) error {
+	for len(b.open) > 0 {
+		o := b.open[len(b.open)-1]
+		if o.fail == nil {
+			d := &b.done[o.index]
+			if name != "" && mover.Within(name, d.entry.Name) {
+				return nil
+			}
+			err := b.w.r.room.retry(ctx, func() error { return d.draft.Finish(ctx, d.entry, nil) })
+			if err != nil {
+				if err := b.fail(ctx, d.it, err); err != nil {
+					return err
+				}
+			}
+		}
+		b.open = b.open[:len(b.open)-1]
+	}
+	return nil
+}
+
+// fail reports an item, or ends the run.
+func (b *batch) fail(ctx context.Context, it item, err error) error {
+	if b.w.r.fatal(ctx, err) {
+		return err
+	}
+	b.w.r.failed(it, err)
+	return nil
+}
+
+// abandon drops what the batch has drafted. Inner drafts go with their directory.
+func (b *batch) abandon() {
+	for i := len(b.done) - 1; i >= 0; i-- {
+		_ = b.done[i].draft.Close()
+	}
+}
+
+// retry does an entry again when it changed while it was read, and when there was
+// no room and there is now.
+func (w *worker) retry(ctx context.Context, it *item, do func() (drafted, error)) (d drafted, err error) {
+	for try := 1; ; try++ {
+		err = w.r.room.retry(ctx, func() error { d, err = do(); return err })
+		if err == nil || try == triesChanged || !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
+			return d, err
+		}
+		e, serr := w.r.source.Stat(ctx, it.Source.Name)
+		if serr != nil {
+			return d, serr
+		}
+		w.r.log.InfoContext(ctx, "changed while it was read, will try again", "name", it.Source.Name, "err", err)
+		it.Source = e
+	}
+}
+
+// draft makes one finished draft, or, of a directory, one that can be filled.
+func (w *worker) draft(ctx context.Context, it item, h mover.Hints) (d drafted, err error) {
+	c, err := w.r.source.Open(ctx, it.Source)
+	if err != nil {
+		return drafted{}, err
+	}
+	defer c.Close()
+	d = drafted{it: it, entry: w.r.carry(c.Entry())}
+	if d.draft, err = w.r.target.Draft(ctx, d.entry, h); err != nil {
+		return drafted{}, w.unsupported(&d, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = d.draft.Close()
+		}
+	}()
+	switch d.entry.Kind {
+	case mover.Dir:
+		return d, nil // finished when it is filled
+	case mover.File:
+		return d, w.fill(ctx, c, &d)
+	}
+	return d, d.draft.Finish(ctx, d.entry, nil)
+}
+
+// errManifestOnly is the end of an entry that the target holds in its manifest only.
+var errManifestOnly = errors.New("only in the manifest")
+
+// unsupported lets pass what only a manifest can hold: it has no draft.
+func (w *worker) unsupported(d *drafted, err error) error {
+	if w.r.to.NeedsManifest && d.entry.Kind.Special() && errors.Is(err, mover.ErrUnsupported) {
+		return errManifestOnly
+	}
+	return err
+}
+
+// fill gives a small file its bytes and finishes it.
+func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted) error {
+	if cloned, err := w.clone(ctx, c, d); err != nil || cloned {
+		return err
+	}
+	p := mover.Part{Length: d.entry.Size}
+	w.feed.reset(ctx, c, d.entry.Stored < d.entry.Size || d.entry.Known.Has(mover.FactHoles), p)
+	start := time.Now()
+	rec, err := d.draft.WritePart(ctx, p, &w.feed)
+	w.r.n.TargetWait.Add(int64(time.Since(start)))
+	if err == nil {
+		err = w.feed.whole()
+	}
+	if err == nil {
+		err = c.Check(ctx)
+	}
+	if err != nil {
+		w.r.n.Bytes.Add(-w.feed.pos)
+		return err
+	}
+	rec.Part, rec.CRC = p, w.feed.Sum()
+	if err := w.r.passed(c, &d.entry, rec.CRC); err != nil {
+		return err
+	}
+	d.size = d.entry.Size
+	w.receipt[0] = rec
+	if err := d.draft.Finish(ctx, d.entry, w.receipt[:]); err != nil {
+		return err
+	}
+	return w.r.reread(ctx, d)
+}
+
+// clone lets the file system or the store copy by itself where it can, unless
+// the bytes are to be checked.
+func (w *worker) clone(ctx context.Context, c mover.Content, d *drafted) (bool, error) {
+	cl, ok := mover.As[mover.Cloner](d.draft)
+	if !ok || w.r.o.Level > mover.Cloned {
+		return false, nil
+	}
+	cloned, err := cl.Clone(ctx, c)
+	if err != nil || !cloned {
+		return false, err
+	}
+	if err := c.Check(ctx); err != nil {
+		return false, err
+	}
+	w.r.n.Bytes.Add(d.entry.Size)
+	d.level = mover.Cloned
+	return true, d.draft.Finish(ctx, d.entry, nil)
+}
+
+// passed gives an entry the checksum of what has passed, which has to be the one
+// that the source knows of, if it knows one.
+func (r *run) passed(c mover.Content, e *mover.Entry, sum uint64) error {
+	if was := c.Entry(); was.Known.Has(mover.FactCRC) && was.CRC != sum {
+		return &mover.Error{Op: "read", Place: r.source.String(), Name: e.Name, Err: mover.ErrCorrupt}
+	}
+	e.CRC, e.Known = sum, e.Known|mover.FactCRC
+	return nil
+}
+
+// reread compares a finished draft with what was sent, where that was asked for
+// and where a draft can be read.
+func (r *run) reread(ctx context.Context, d *drafted) error {
+	rr, ok := mover.As[mover.Rereader](d.draft)
+	if !ok || r.level < mover.Read {
+		return nil
+	}
+	c, err := rr.Reread(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := sameSum(ctx, c, d.entry); err != nil {
+		return err
+	}
+	d.level = mover.Read
+	return nil
+}
+
+// sameSum reads c and compares its checksum with the one that e has.
+func sameSum(ctx context.Context, c mover.Content, e mover.Entry) error {
+	sum, err := Hash(ctx, c)
+	if err == nil && sum != e.CRC {
+		err = &mover.Error{Op: "read back", Name: e.Name, Err: mover.ErrCorrupt}
+	}
+	return err
+}
+
+// update gives an existing entry its facts.
+func (r *run) update(ctx context.Context, it item) (mover.Entry, error) {
+	c, err := r.source.Open(ctx, it.Source)
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	defer c.Close()
+	e := r.carry(c.Entry())
+	err = r.room.retry(ctx, func() error { return r.target.Update(ctx, e) })
+	e.ETag, e.Version = "", "" // an update makes a new object
+	return e, err
+}
+
+// finished hands finished drafts to Publish: at once, or by the committer where
+// stable storage is slow.
+func (r *run) finished(ctx context.Context, done []drafted) error {
+	if len(done) == 0 {
+		return nil
+	}
+	if r.to.CommitBytes == 0 && r.to.CommitEvery == 0 {
+		return r.settle(ctx, done, nil)
+	}
+	return r.commit.add(ctx, done)
+}
+
+// stage tells the journal of small drafts that wait to be published.
+func (r *run) stage(ctx context.Context, done []drafted) (id uint64, err error) {
+	if r.o.Journal == nil {
+		return 0, nil
+	}
+	records := make([]journal.Record, 0, len(done))
+	for i := range done {
+		d := &done[i]
+		if !d.inner && d.it.Op != 0 {
+			records = append(records, journal.Record{Name: d.entry.Name, Source: d.it.Source.Identity(), Token: d.draft.Token(), CRC: d.entry.CRC, Complete: true})
+		}
+	}
+	if len(records) == 0 {
+		return 0, nil
+	}
+	return r.o.Journal.Stage(ctx, records)
+}
