@@ -1,0 +1,120 @@
+package placetest
+
+import (
+	"strings"
+
+	"datamove.dev/mover"
+)
+
+var changeTests = []test{
+	{"Update sets what is known, and nothing else", func(b *bed) {
+		b.put("f", "content")
+		before := b.stat("f")
+		e := before
+		e.Known, e.Mtime = mover.FactMtime, mover.Time{Sec: 77, Nsec: 700}
+		e.Mode = 0o777 // not Known, so not to be set
+		b.ok(b.place.Update(b.Context(), e), "update")
+		after := b.stat("f")
+		b.sameFacts(after, e)
+		if after.Mode != before.Mode {
+			b.Errorf("mode went from %o to %o", before.Mode, after.Mode)
+		}
+		b.holds("f", "content")
+	}},
+	{"Update sets the facts of an entry of a walk", func(b *bed) {
+		b.put("f", "content")
+		for _, e := range b.walk(mover.WalkOptions{}) {
+			e.Known, e.Mode = mover.FactMode, 0o604
+			b.ok(b.place.Update(b.Context(), e), "update")
+			b.sameFacts(b.stat("f"), e)
+		}
+	}},
+	{"Update of a missing name is ErrNotExist", func(b *bed) {
+		err := b.place.Update(b.Context(), b.file("nothing", nil))
+		b.is(err, mover.ErrNotExist, "update")
+	}},
+	{"Update of a symlink does not reach its target", func(b *bed) {
+		b.put("f", "content")
+		before := b.stat("f")
+		b.special(mover.Entry{Name: "l", Kind: mover.Symlink, Target: "f"})
+		e := b.stat("l")
+		e.Known, e.Mtime = mover.FactMtime, mover.Time{Sec: 99}
+		b.ok(b.place.Update(b.Context(), e), "update")
+		if after := b.stat("f"); after.Mtime != before.Mtime {
+			b.Errorf("mtime of the target went from %v to %v", before.Mtime, after.Mtime)
+		}
+	}},
+	{"Remove removes a file", func(b *bed) {
+		b.put("f", "content")
+		b.put("g", "kept")
+		b.ok(b.place.Remove(b.Context(), b.stat("f"), owner), "remove")
+		b.ok(b.place.Sync(b.Context()), "sync")
+		b.absent("f")
+		b.holds("g", "kept")
+	}},
+	{"Remove takes the entries of a walk, deepest first", func(b *bed) {
+		b.orchard()
+		all := b.walk(mover.WalkOptions{})
+		for i := len(all) - 1; i >= 0; i-- {
+			b.ok(b.place.Remove(b.Context(), all[i], owner), "remove %q", all[i].Name)
+		}
+		if got := b.names(mover.WalkOptions{}); len(got) != 0 {
+			b.Errorf("walk yields %q", got)
+		}
+	}},
+	{"Remove of a replaced entry is ErrChanged and harms nothing", func(b *bed) {
+		b.put("f", "same size 1")
+		e := b.stat("f")
+		b.put("f", "same size 2")
+		b.is(b.place.Remove(b.Context(), e, owner), mover.ErrChanged, "remove")
+		b.holds("f", "same size 2")
+		if left := b.strays(b.place); len(left) != 0 {
+			b.Errorf("strays %+v", left)
+		}
+	}},
+	{"Remove of a directory that is not empty is ErrConflict", func(b *bed) {
+		b.mkdir("d")
+		e := b.stat("d")
+		b.put("d/f", "kept")
+		b.is(b.place.Remove(b.Context(), e, owner), mover.ErrConflict, "remove")
+		b.holds("d/f", "kept")
+		b.ok(b.place.Remove(b.Context(), b.stat("d/f"), owner), "remove the file")
+		b.ok(b.place.Remove(b.Context(), b.stat("d"), owner), "remove the directory")
+		b.absent("d")
+	}},
+	{"Remove of a symlink leaves its target", func(b *bed) {
+		b.mkdir("d")
+		b.put("d/f", "kept")
+		b.special(mover.Entry{Name: "l", Kind: mover.Symlink, Target: "d"})
+		b.ok(b.place.Remove(b.Context(), b.stat("l"), owner), "remove")
+		b.absent("l")
+		b.holds("d/f", "kept")
+	}},
+	{"Remove takes all names of a hard link", func(b *bed) {
+		b.need(b.keeps(mover.FactLinks), "hard links")
+		b.put("f", "shared")
+		e := b.file("g", []byte("shared"))
+		d, err := b.place.Draft(b.Context(), e, mover.Hints{By: owner, Link: "f"})
+		b.ok(err, "draft a link")
+		b.ok(d.Finish(b.Context(), e, nil), "finish")
+		b.publish(d)
+		for _, e := range b.walk(mover.WalkOptions{}) {
+			b.ok(b.place.Remove(b.Context(), e, owner), "remove %q", e.Name)
+		}
+	}},
+	{"Lock holds the target for one run", func(b *bed) {
+		unlock, err := b.place.Lock(b.Context(), owner)
+		b.ok(err, "lock")
+		for what, p := range map[string]mover.Place{"another place": b.open(), "the same place": b.place} {
+			_, err := p.Lock(b.Context(), mover.Owner{Task: "second", Epoch: 1})
+			b.is(err, mover.ErrHeld, "lock by %s", what)
+			if err != nil && !strings.Contains(err.Error(), owner.Task) {
+				b.Errorf("%q does not name the holder %v", err, owner)
+			}
+		}
+		b.ok(unlock(), "unlock")
+		again, err := b.open().Lock(b.Context(), owner)
+		b.ok(err, "lock after unlock")
+		b.ok(again(), "unlock")
+	}},
+}
