@@ -11,7 +11,8 @@ import (
 
 // Put makes an entry of any kind with the facts of e that are Known, and the
 // directories above it. What had its name is replaced; a directory keeps what is
-// in it. Size and identity are the tree's own.
+// in it. Size and identity are the tree's own. A file and a directory of one name
+// do not replace each other, as in a bucket: Delete the one before.
 func (t *Tree) Put(e mover.Entry, content []byte) *Tree {
 	if !mover.ValidName(e.Name) {
 		panic(fmt.Sprintf("mem: Put of the bad name %q", e.Name))
