@@ -334,7 +334,11 @@ func (r *run) finished(ctx context.Context, done []drafted) error {
 		return nil
 	}
 	if r.to.CommitBytes == 0 && r.to.CommitEvery == 0 {
-		return r.settle(ctx, done, nil)
+		var ids []uint64
+		if id := done[0].id; id != 0 {
+			ids = []uint64{id}
+		}
+		return r.settle(ctx, done, ids)
 	}
 	return r.commit.add(ctx, done)
 }

@@ -1,0 +1,135 @@
+package transfer_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/journal"
+	"datamove.dev/mover/mem"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/transfer"
+)
+
+// dying is a target whose process dies at the n-th part.
+type dying struct {
+	*mem.Place
+	parts *atomic.Int64
+	at    int64
+}
+
+func (d dying) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+	draft, err := d.Place.Draft(ctx, e, h)
+	if err != nil {
+		return nil, err
+	}
+	return dyingDraft{draft, d}, nil
+}
+
+type dyingDraft struct {
+	mover.Draft
+	of dying
+}
+
+func (d dyingDraft) Unwrap() any { return d.Draft }
+
+func (d dyingDraft) WritePart(ctx context.Context, p mover.Part, f mover.Feed) (mover.Receipt, error) {
+	if d.of.parts.Add(1) == d.of.at {
+		d.of.Crash()
+		return mover.Receipt{}, mover.ErrUnreachable
+	}
+	return d.Draft.WritePart(ctx, p, f)
+}
+
+func (d dying) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
+	inner := make([]mover.Draft, len(batch))
+	for i := range batch {
+		inner[i] = batch[i].(dyingDraft).Draft
+	}
+	return d.Place.Publish(ctx, inner)
+}
+
+func TestResumeSendsOnlyWhatIsMissing(t *testing.T) {
+	for _, o := range []mem.Options{{}, {ObjectStore: true}} {
+		source, target := mem.NewTree(), mem.NewTree()
+		source.Files(map[string]string{"dir/large": strings.Repeat("0123456789abcdef", 1<<16)})
+		dir := t.TempDir()
+		if err := interrupted(t, source, target, o, dir, 7); err == nil {
+			t.Fatal("the run survived the death of its process")
+		}
+		j, err := journal.Open(dir, journal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n transfer.Counters
+		read := &counting{Place: mem.New(source, mem.Options{})}
+		to := mem.New(target, o)
+		ctx := context.Background()
+		p := plan.Options{Both: o.ObjectStore}
+		actions := plan.Diff(read.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), p)
+		if err := transfer.Run(ctx, read, to, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 2}, Journal: j, Counters: &n, Plan: p}); err != nil {
+			t.Fatal(err)
+		}
+		same(t, source, target, o)
+		parts := int64(1<<20) / to.Traits().PartBytes
+		if got, want := read.bytes.Load(), (parts-6)*to.Traits().PartBytes; got > want {
+			t.Errorf("%s: the second run read %d bytes; 6 of %d parts were there already", to.Traits().System, got, parts)
+		}
+		for _, r := range j.Left(ctx) {
+			t.Errorf("the journal still has %+v", r)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// interrupted runs until the target's process dies at the given part.
+func interrupted(t *testing.T, source, target *mem.Tree, o mem.Options, dir string, at int64) error {
+	t.Helper()
+	j, err := journal.Open(dir, journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	ctx := context.Background()
+	from, to := mem.New(source, mem.Options{}), dying{mem.New(target, o), new(atomic.Int64), at}
+	p := plan.Options{Both: o.ObjectStore}
+	actions := plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), p)
+	return transfer.Run(ctx, from, to, actions, transfer.Options{By: by, Journal: j, Jobs: 1, Plan: p})
+}
+
+// counting counts the bytes that are read from it.
+type counting struct {
+	*mem.Place
+	bytes atomic.Int64
+}
+
+func (c *counting) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	content, err := c.Place.Open(ctx, e)
+	return countingContent{content, c}, err
+}
+
+type countingContent struct {
+	mover.Content
+	of *counting
+}
+
+func (c countingContent) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	r, err := c.Content.Range(ctx, off, n)
+	return countingReader{r, c.of}, err
+}
+
+type countingReader struct {
+	io.ReadCloser
+	of *counting
+}
+
+func (c countingReader) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.of.bytes.Add(int64(n))
+	return n, err
+}
