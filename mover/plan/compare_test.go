@@ -1,0 +1,142 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+const knownByStat = plainKnown | mover.FactCtime
+
+// file is an entry as two equal files have it, with changes.
+func file(change func(*mover.Entry)) mover.Entry {
+	e := mover.Entry{
+		Name: "f", Kind: mover.File, Size: 5, Mode: 0o644, UID: 7, GID: 8, Nlink: 1,
+		Mtime: mover.Time{Sec: 100, Nsec: 5}, Ctime: mover.Time{Sec: 200}, Known: knownByStat,
+	}
+	if change != nil {
+		change(&e)
+	}
+	return e
+}
+
+func TestDecide(t *testing.T) {
+	type entry = mover.Entry
+	same := func(*entry) {}
+	listed := func(e *entry) { e.Brief, e.Known = true, 0 }
+	walked := func(e *entry) { e.Brief, e.Known = true, knownByStat&^mover.FactXattrs }
+	summed := func(crc uint64) func(*entry) {
+		return func(e *entry) { e.Known |= mover.FactCRC; e.CRC = crc }
+	}
+	for _, row := range []struct {
+		what           string
+		o              Options
+		source, target func(*entry)
+		op             Op
+		why            string
+	}{
+		{"equal", Options{}, same, same, Keep, WhyEqual},
+		{"full", Options{Full: true}, same, same, Replace, WhyFull},
+		{"size", Options{}, same, func(e *entry) { e.Size = 6 }, Replace, WhySize},
+		{"kind", Options{}, same, func(e *entry) { e.Kind = mover.FIFO; e.Size = 0 }, Replace, WhyKind},
+		{"a nanosecond", Options{}, same, func(e *entry) { e.Mtime.Nsec++ }, Replace, WhyMtime},
+		{"within the grain", Options{MtimeGrain: time.Second}, same, func(e *entry) { e.Mtime = mover.Time{Sec: 99, Nsec: 6} }, Keep, WhyEqual},
+		{"the grain", Options{MtimeGrain: time.Second}, same, func(e *entry) { e.Mtime = mover.Time{Sec: 99, Nsec: 5} }, Replace, WhyMtime},
+		{"an age", Options{MtimeGrain: time.Second}, func(e *entry) { e.Mtime.Sec = -1 << 63 }, func(e *entry) { e.Mtime.Sec = 1<<63 - 1 }, Replace, WhyMtime},
+		{"mode", Options{}, same, func(e *entry) { e.Mode = 0o600 }, Update, WhyMode},
+		{"mode that does not count", Options{ModeBits: 0o077}, same, func(e *entry) { e.Mode = 0o4644 }, Keep, WhyEqual},
+		{"owner", Options{}, same, func(e *entry) { e.UID = 0 }, Update, WhyOwner},
+		{"owner is not preserved", Options{Preserve: mover.FactMode}, same, func(e *entry) { e.UID = 0 }, Keep, WhyEqual},
+		{"owner is not known there", Options{SourceKnows: mover.FactMode}, same, func(e *entry) { e.UID = 0 }, Keep, WhyEqual},
+		{"owner can not be kept", Options{TargetKeeps: mover.FactMode}, same, func(e *entry) { e.UID = 0 }, Keep, WhyEqual},
+		{"group", Options{}, same, func(e *entry) { e.GID = 0 }, Update, WhyGroup},
+		{"atime never counts", Options{}, same, func(e *entry) { e.Atime.Sec = 9 }, Keep, WhyEqual},
+		{"xattrs", Options{}, same, func(e *entry) { e.Xattrs = []mover.Xattr{{Name: "user.a"}} }, Update, WhyXattrs},
+		{"shared inode", Options{}, same, func(e *entry) { e.Mode, e.Nlink = 0, 2 }, Replace, WhySharedInode},
+		{"facts that the target has not", Options{}, same, func(e *entry) { e.Known &^= mover.FactMode }, Update, WhyFactsMissing},
+		{"facts that the source has not", Options{}, func(e *entry) { e.Known &^= mover.FactMode }, same, Keep, WhyEqual},
+		{"only listed target", Options{}, same, listed, Compare, WhyFactsUnknown},
+		{"only listed source", Options{}, listed, same, Compare, WhyFactsUnknown},
+		{"only listed, other size", Options{}, listed, func(e *entry) { e.Size = 6 }, Replace, WhySize},
+		{"listed as a file", Options{}, func(e *entry) { e.Kind, e.Size = mover.Symlink, 0 }, listed, Compare, WhyFactsUnknown},
+		{"no mtime", Options{}, func(e *entry) { e.Known &^= mover.FactMtime }, same, Compare, WhyMtimeUnknown},
+		{"checksum", Options{Checksum: true}, same, same, Compare, WhyContentUnknown},
+		{"checksum, other size", Options{Checksum: true}, same, func(e *entry) { e.Size = 6 }, Replace, WhySize},
+		{"checksums agree", Options{Checksum: true}, summed(1), summed(1), Keep, WhyEqual},
+		{"checksums agree, mtimes not", Options{Checksum: true}, summed(1), func(e *entry) { summed(1)(e); e.Mtime.Sec++ }, Update, WhyMtime},
+		{"checksums differ", Options{}, summed(1), summed(2), Replace, WhyContent},
+		{"one checksum says nothing", Options{}, summed(1), same, Keep, WhyEqual},
+		{"walked, source older", Options{}, walked, walked, Keep, WhyEqual},
+		{"walked, source changed since", Options{}, func(e *entry) { walked(e); e.Ctime.Nsec++ }, walked, Compare, WhyChangedSince},
+		{"changed since, no xattrs wanted", Options{Preserve: mover.FactMode}, func(e *entry) { walked(e); e.Ctime.Nsec++ }, walked, Keep, WhyEqual},
+		{"xattrs on one side, no ctime", Options{}, func(e *entry) { e.Known &^= mover.FactCtime }, walked, Compare, WhyFactsUnknown},
+		{"xattrs that the target can not tell", Options{}, same, func(e *entry) { e.Known &^= mover.FactXattrs | mover.FactCtime }, Keep, WhyEqual},
+	} {
+		s, d := file(row.source), file(row.target)
+		if op, why := row.o.decide(&s, &d); op != row.op || why != row.why {
+			t.Errorf("%s: %v (%s), want %v (%s)", row.what, op, why, row.op, row.why)
+		}
+	}
+}
+
+func TestDecideOtherKinds(t *testing.T) {
+	link := func(target string) mover.Entry {
+		return mover.Entry{Kind: mover.Symlink, Target: target, Mode: 0o777, Known: plainKnown}
+	}
+	device := func(rdev uint64) mover.Entry {
+		return mover.Entry{Kind: mover.BlockDevice, Rdev: rdev, Known: plainKnown}
+	}
+	dir := func(nlink uint32, mode uint32) mover.Entry {
+		return mover.Entry{Kind: mover.Dir, Nlink: nlink, Mode: mode, Known: plainKnown}
+	}
+	chmod := link("a")
+	chmod.Mode = 0
+	for _, row := range []struct {
+		what           string
+		source, target mover.Entry
+		op             Op
+		why            string
+	}{
+		{"link", link("a"), link("b"), Replace, WhyLinkTarget},
+		{"mode of a link", link("a"), chmod, Keep, WhyEqual},
+		{"device", device(1), device(2), Replace, WhyDevice},
+		{"directories have many links", dir(2, 0o700), dir(5, 0o755), Update, WhyMode},
+	} {
+		var o Options
+		if op, why := o.decide(&row.source, &row.target); op != row.op || why != row.why {
+			t.Errorf("%s: %v (%s), want %v (%s)", row.what, op, why, row.op, row.why)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	compare := Action{Op: Compare, Source: file(nil), Target: file(nil)}
+	linked := compare
+	linked.Link = "leader"
+	crc := func(v uint64) mover.Entry {
+		return file(func(e *mover.Entry) { e.Known |= mover.FactCRC; e.CRC = v })
+	}
+	other := func(k mover.Kind) mover.Entry { return mover.Entry{Name: "f", Kind: k} }
+	for _, row := range []struct {
+		what           string
+		a              Action
+		source, target mover.Entry
+		op             Op
+	}{
+		{"still unknown", compare, file(nil), file(nil), Compare},
+		{"equal", compare, crc(1), crc(1), Keep},
+		{"different", compare, crc(1), crc(2), Replace},
+		{"gone", compare, crc(1), mover.Entry{}, Create},
+		{"a directory now", compare, crc(1), other(mover.Dir), Conflict},
+		{"was a directory", compare, other(mover.Dir), crc(1), Create},
+		{"hard link, equal", linked, crc(1), crc(1), Keep},
+		{"hard link, different", linked, crc(1), crc(2), Link},
+		{"hard link, gone", linked, crc(1), mover.Entry{}, Link},
+	} {
+		o := Options{Checksum: true}
+		if got := o.Resolve(row.a, row.source, row.target); got.Op != row.op {
+			t.Errorf("%s: %v (%s)", row.what, got.Op, got.Why)
+		}
+	}
+}
