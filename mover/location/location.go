@@ -1,0 +1,194 @@
+// Package location reads and prints addresses of places: where data is, in one
+// word of a command line, a policy, or a job script.
+//
+//	/path  ./path  path  file:///path     a POSIX path
+//	s3://bucket/prefix                    a prefix, or an object, of a bucket
+//	TIER:path                             below a tier of the configuration
+//	dataset:name[@digest]                 a named dataset
+//
+// A word before the first colon that has no '/' before it names a scheme or a
+// tier, so a relative path with a colon is written ./a:b. Everything here is pure;
+// FuzzParse shows that what is printed is read back as the same.
+package location
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"datamove.dev/mover"
+)
+
+// Scheme is the kind of an address.
+type Scheme string
+
+// The schemes.
+const (
+	POSIX   Scheme = "posix"
+	S3      Scheme = "s3"
+	InTier  Scheme = "tier"
+	Dataset Scheme = "dataset"
+)
+
+// Location is an address. Parse makes one.
+type Location struct {
+	Scheme Scheme
+
+	Path string // POSIX: clean, absolute or relative; InTier: clean and relative, "" is the tier itself
+
+	Bucket string // S3
+	Prefix string // S3: without slashes at its ends; "" is the whole bucket
+
+	Tier   string // InTier
+	Name   string // Dataset
+	Digest string // Dataset: "" is the newest, else sha256 in hex
+
+	// TrailingSlash says that the address ended in '/': it is meant as a directory.
+	TrailingSlash bool
+}
+
+// Parse reads an address. Its errors are mover.ErrUsage.
+func Parse(s string) (Location, error) {
+	if s == "" {
+		return Location{}, bad(s, "it is empty")
+	}
+	if strings.ContainsRune(s, 0) {
+		return Location{}, bad(s, "it has a NUL byte")
+	}
+	word, rest, ok := strings.Cut(s, ":")
+	if !ok || strings.Contains(word, "/") || word == "" {
+		return posix(s), nil
+	}
+	switch word {
+	case "file":
+		return parseFile(s, rest)
+	case "s3":
+		return parseS3(s, rest)
+	case "dataset":
+		return parseDataset(s, rest)
+	}
+	return parseTier(s, word, rest)
+}
+
+func bad(s, why string) error {
+	return fmt.Errorf("%w: location %s: %s", mover.ErrUsage, mover.Printable(s), why)
+}
+
+func posix(s string) Location {
+	p := filepath.Clean(s)
+	return Location{Scheme: POSIX, Path: p, TrailingSlash: p == "/" || strings.HasSuffix(s, "/")}
+}
+
+func parseFile(s, rest string) (Location, error) {
+	p, ok := strings.CutPrefix(rest, "//")
+	if !ok || !strings.HasPrefix(p, "/") {
+		return Location{}, bad(s, "a file address is file:///absolute/path")
+	}
+	return posix(p), nil
+}
+
+func parseS3(s, rest string) (Location, error) {
+	p, ok := strings.CutPrefix(rest, "//")
+	bucket, prefix, _ := strings.Cut(p, "/")
+	switch {
+	case !ok || bucket == "":
+		return Location{}, bad(s, "an S3 address is s3://bucket or s3://bucket/prefix")
+	case !validBucket(bucket):
+		return Location{}, bad(s, "a bucket has 3 to 63 lower-case letters, digits, dots, underscores and hyphens")
+	}
+	l := Location{Scheme: S3, Bucket: bucket, TrailingSlash: prefix == "" || strings.HasSuffix(prefix, "/")}
+	l.Prefix = strings.TrimSuffix(prefix, "/")
+	if !mover.ValidName(l.Prefix) {
+		return Location{}, bad(s, `the prefix has an empty, "." or ".." segment`)
+	}
+	return l, nil
+}
+
+// validBucket is a little wider than AWS's rules of today (docs.aws.amazon.com,
+// "General purpose bucket naming rules"): older buckets and other stores have underscores.
+func validBucket(b string) bool {
+	for _, c := range []byte(b) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return len(b) >= 3 && len(b) <= 63 && b[0] != '.' && b[0] != '-'
+}
+
+func parseDataset(s, rest string) (Location, error) {
+	name, digest, pinned := strings.Cut(rest, "@")
+	digest = strings.TrimPrefix(digest, "sha256:")
+	switch {
+	case !validWord(name):
+		return Location{}, bad(s, "a dataset's name has letters, digits, dots, underscores and hyphens")
+	case pinned && !validDigest(digest):
+		return Location{}, bad(s, "a digest is a SHA-256 of 64 hexadecimal digits")
+	}
+	return Location{Scheme: Dataset, Name: name, Digest: digest}, nil
+}
+
+func parseTier(s, tier, rest string) (Location, error) {
+	if !validWord(tier) {
+		return Location{}, bad(s, "what stands before the colon is no tier; write a path with a colon as ./"+s)
+	}
+	if strings.HasPrefix(rest, "//") {
+		return Location{}, bad(s, "the schemes are file:// and s3://")
+	}
+	l := Location{Scheme: InTier, Tier: tier, TrailingSlash: rest == "" || strings.HasSuffix(rest, "/")}
+	if rest != "" {
+		if l.Path = path.Clean(strings.TrimLeft(rest, "/")); l.Path == "." {
+			l.Path, l.TrailingSlash = "", true
+		}
+	}
+	if !mover.ValidName(l.Path) {
+		return Location{}, bad(s, "it leads out of the tier")
+	}
+	return l, nil
+}
+
+func validWord(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return s != "" && s[0] != '.' && s[0] != '-'
+}
+
+func validDigest(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// String prints the address so that Parse reads it back.
+func (l Location) String() string {
+	slash := ""
+	if l.TrailingSlash {
+		slash = "/"
+	}
+	switch l.Scheme {
+	case S3:
+		if l.Prefix == "" {
+			return "s3://" + l.Bucket + "/"
+		}
+		return "s3://" + l.Bucket + "/" + l.Prefix + slash
+	case InTier:
+		if l.Path == "" { // the tier itself
+			return l.Tier + ":"
+		}
+		return l.Tier + ":" + l.Path + slash
+	case Dataset:
+		if l.Digest != "" {
+			return "dataset:" + l.Name + "@" + l.Digest
+		}
+		return "dataset:" + l.Name
+	}
+	p := l.Path
+	if word, _, ok := strings.Cut(p, ":"); ok && !strings.Contains(word, "/") {
+		p = "./" + p
+	}
+	if strings.HasSuffix(p, "/") {
+		return p
+	}
+	return p + slash
+}
