@@ -164,7 +164,7 @@ func scanIn(txn *badger.Txn, letter byte, do func(item *badger.Item, sequence, n
 			continue // of another version
 		}
 		if err := do(it.Item(), sequence, number); err != nil {
-			if err == errStop {
+			if errors.Is(err, errStop) {
 				return nil
 			}
 			return err

@@ -1,0 +1,87 @@
+# datamove: `make` builds, `make demo` shows, `make check` takes about a minute,
+# `make test` is everything. Nothing but Go, gcc (for -race) and make is needed to
+# build; test/setup installs what the tests look for beside that.
+
+SHELL   := /bin/bash
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GOFLAGS ?= -p=2
+BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+TESTS   := go run ./test/run
+FUZZTIME ?= 20s
+COUNT   ?= 10
+export GOFLAGS
+export PATH := $(CURDIR)/bin/tools:$(PATH)
+
+COMMANDS := $(notdir $(wildcard cmd/*))
+ARCHS    := amd64 arm64
+
+.PHONY: build demo check test lint fuzz crash sim stress bench e2e-s3 dist clean setup
+build: $(addprefix build-,$(COMMANDS))
+
+# One command to bin/. The go tool knows best what is up to date.
+build-%:
+	$(BUILD) -o bin/$* ./cmd/$*
+
+# The embedded S3 store, which no shipped binary contains.
+bin/s3dev: $(wildcard test/s3dev/*.go) test/s3dev/go.mod
+	CGO_ENABLED=0 go -C test/s3dev build -trimpath -o $(CURDIR)/$@ .
+
+demo: build bin/s3dev
+	test/demo/run
+
+setup:
+	test/setup
+
+lint:
+	@bad="$$(gofmt -l $$(git ls-files '*.go'))"; test -z "$$bad" || { echo "not gofmt: $$bad"; exit 1; }
+	go vet ./...
+	go -C test/s3dev vet ./...
+	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
+	elif [ "$$DATAMOVE_STRICT" = 1 ]; then echo 'golangci-lint is missing'; exit 1; \
+	else echo 'golangci-lint is missing: test/setup installs it'; fi
+
+check: lint
+	$(TESTS) -short ./...
+
+test: build lint
+	$(TESTS) -modules .,test/s3dev -race -timeout 20m ./...
+
+# Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m
+fuzz:
+	@set -e; for dir in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+		for name in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go | cut -c6-); do \
+			echo "== $$dir $$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$dir; \
+		done; \
+	done
+
+# Kills of real processes at random instants.
+crash: build
+	$(TESTS) -count=1 -timeout 30m -run 'Kill|Crash|Power|Reboot' ./mover/... $(if $(wildcard test/crash),./test/crash/...)
+
+# The engine over memory with faults: make sim SEED=7 repeats one run.
+sim:
+	DATAMOVE_SEED=$(SEED) $(TESTS) -count=1 -timeout 30m ./test/sim/...
+
+# One test until it fails: make stress RUN=TestName PKG=./mover/posix COUNT=100
+stress:
+	@test -n "$(RUN)" || { echo 'make stress RUN=TestName [PKG=./mover/...] [COUNT=100]'; exit 2; }
+	go test -race -failfast -count $(COUNT) -run '$(RUN)' $(or $(PKG),./...)
+
+# Our mover beside its peers on the same data; see bench/.
+bench: build
+	bin/datamove-bench compare -o md > bench/RESULTS.md.new $(BENCHFLAGS)
+	mv bench/RESULTS.md.new bench/RESULTS.md
+
+# The S3 tests against other servers than the embedded one.
+e2e-s3: build
+	test/e2e-s3
+
+dist:
+	@set -e; for arch in $(ARCHS); do for c in $(COMMANDS); do \
+		echo "dist/$$c-linux-$$arch"; \
+		GOOS=linux GOARCH=$$arch $(BUILD) -o dist/$$c-linux-$$arch ./cmd/$$c; \
+		go version -m dist/$$c-linux-$$arch | grep -q 'CGO_ENABLED=0'; \
+	done; done; cd dist; sha256sum $$(ls | grep -v SHA256SUMS) > SHA256SUMS
+
+clean:
+	rm -rf bin dist

@@ -1,0 +1,214 @@
+// Package arch holds the sentences of ARCHITECTURE.md about the tree as a table,
+// and fails when the tree stops obeying them: which package may import which, where
+// each heavy library lives, and what no shipped binary contains.
+package arch
+
+import (
+	"encoding/json"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "datamove.dev"
+	root   = "../.."
+)
+
+// imports are the import paths of one package, of its shipped files only.
+type imports map[string]bool
+
+// tree reads the imports of every package of the module, nested modules apart.
+func tree(t *testing.T) map[string]imports {
+	t.Helper()
+	found := map[string]imports{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return skip(path, d.Name())
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		if found[dir] == nil {
+			found[dir] = imports{}
+		}
+		for _, spec := range f.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			found[dir][name] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found["mover"]) == 0 {
+		t.Fatal("the tree was not found")
+	}
+	return found
+}
+
+func skip(path, name string) error {
+	if path == root {
+		return nil
+	}
+	_, err := os.Stat(filepath.Join(path, "go.mod"))
+	if err == nil || name == "testdata" || name == "bin" || name == "dist" || strings.HasPrefix(name, ".") {
+		return filepath.SkipDir
+	}
+	return nil
+}
+
+func TestArrows(t *testing.T) {
+	for dir, imported := range tree(t) {
+		rule, known := packages[dir]
+		if !known {
+			t.Errorf("%s is not in the table: say in test/arch what it may import", dir)
+			continue
+		}
+		for path := range imported {
+			to, ours := strings.CutPrefix(path, module+"/")
+			if ours && !slices.Contains(rule.may, to) {
+				t.Errorf("%s imports %s, which the table does not allow", dir, to)
+			}
+		}
+	}
+}
+
+// The table itself obeys the steps.
+func TestSteps(t *testing.T) {
+	for dir, rule := range packages {
+		for _, to := range rule.may {
+			below, known := packages[to]
+			switch {
+			case !known:
+				t.Errorf("%s may import %s, which is not in the table", dir, to)
+			case below.step == words && rule.step == words, partOf(to, dir):
+			case below.step >= rule.step:
+				t.Errorf("%s may import %s, which does not stand below it", dir, to)
+			}
+		}
+	}
+}
+
+// partOf reports whether two packages are parts of one command.
+func partOf(a, b string) bool {
+	command := func(dir string) string { return strings.Join(strings.SplitN(dir+"//", "/", 3)[:2], "/") }
+	return strings.HasPrefix(a, "cmd/") && command(a) == command(b)
+}
+
+// library returns the line of homes that an import path belongs to.
+func library(path string) (string, bool) {
+	for lib := range homes {
+		if path == lib || strings.HasPrefix(path, lib+"/") {
+			return lib, true
+		}
+	}
+	return "", false
+}
+
+func TestHomes(t *testing.T) {
+	for dir, imported := range tree(t) {
+		if packages[dir].step == testing_ {
+			continue
+		}
+		for path := range imported {
+			if first, _, _ := strings.Cut(path, "/"); !strings.Contains(first, ".") || first == module {
+				continue // the standard library, and ours
+			}
+			lib, known := library(path)
+			if !known {
+				t.Errorf("%s imports %s, which has no home: see homes", dir, path)
+			} else if !slices.Contains(homes[lib], dir) {
+				t.Errorf("%s imports %s, whose home is %q", dir, path, homes[lib])
+			}
+		}
+	}
+}
+
+// What is shipped has no C in it, knows nothing of tests, and starts no servers of ours.
+func TestShipped(t *testing.T) {
+	for dir, imported := range tree(t) {
+		if packages[dir].step == testing_ {
+			continue
+		}
+		for path := range imported {
+			forbidden := path == "C" || path == "testing" || strings.Contains(path, "versitygw") ||
+				strings.HasPrefix(path, module+"/test/") || strings.HasSuffix(path, "/placetest")
+			if forbidden {
+				t.Errorf("%s imports %s", dir, path)
+			}
+		}
+	}
+}
+
+// Each library of the design card is a direct dependency, and used, as soon as
+// the part that needs it exists; go.mod has nothing of the test servers.
+func TestCard(t *testing.T) {
+	direct, found := requirements(t), tree(t)
+	for lib, dir := range card {
+		if found[dir] == nil {
+			continue
+		}
+		used := slices.ContainsFunc(slices.Collect(maps.Keys(found[dir])), func(path string) bool {
+			return path == lib || strings.HasPrefix(path, lib+"/")
+		})
+		if !used {
+			t.Errorf("%s does not use %s", dir, lib)
+		}
+		if !direct[lib] {
+			t.Errorf("%s is no direct dependency in go.mod", lib)
+		}
+	}
+	for lib := range direct {
+		if strings.Contains(lib, "versitygw") || strings.HasPrefix(lib, module) {
+			t.Errorf("go.mod requires %s, which belongs to a nested module", lib)
+		}
+	}
+}
+
+// requirements returns the modules that go.mod requires; true are the direct ones.
+func requirements(t *testing.T) map[string]bool {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "edit", "-json")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Require []struct {
+			Path     string
+			Indirect bool
+		}
+	}
+	if err := json.Unmarshal(out, &file); err != nil {
+		t.Fatal(err)
+	}
+	direct := map[string]bool{}
+	for _, r := range file.Require {
+		direct[r.Path] = !r.Indirect
+	}
+	return direct
+}
