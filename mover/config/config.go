@@ -55,7 +55,7 @@ type S3 struct {
 	Bucket      string `koanf:"bucket"`
 	Prefix      string `koanf:"prefix"`
 	Region      string `koanf:"region"`
-	Credentials string `koanf:"credentials"` // "env", "profile:NAME" or "file:/path"; "" is the chain of the AWS SDK
+	Credentials string `koanf:"credentials"` // "env", "profile:NAME", "file:/path" or "anonymous"; "" is the chain of the AWS SDK
 	CA          string `koanf:"ca"`          // file with the certificates that sign the endpoint's
 	PathStyle   *bool  `koanf:"path_style"`  // nil finds out
 	Client      string `koanf:"client"`      // auto, minio or aws

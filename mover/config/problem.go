@@ -19,12 +19,8 @@ type Problem struct {
 // String gives file:line: key: what (mend), without the parts that are missing.
 func (p Problem) String() string {
 	var b strings.Builder
-	if p.File != "" {
-		b.WriteString(mover.Printable(p.File))
-		if p.Line > 0 {
-			fmt.Fprintf(&b, ":%d", p.Line)
-		}
-		b.WriteString(": ")
+	if place := p.Place(); place != "" {
+		b.WriteString(place + ": ")
 	}
 	if p.Key != "" {
 		b.WriteString(mover.Printable(p.Key) + ": ")
@@ -51,3 +47,14 @@ func (p Problems) Error() string {
 
 // Unwrap makes every configuration problem a usage error.
 func (p Problems) Unwrap() error { return mover.ErrUsage }
+
+// Place gives file:line, or "" when neither is known.
+func (p Problem) Place() string {
+	switch {
+	case p.File == "":
+		return ""
+	case p.Line == 0:
+		return mover.Printable(p.File)
+	}
+	return fmt.Sprintf("%s:%d", mover.Printable(p.File), p.Line)
+}

@@ -69,7 +69,7 @@ func prefix(s string) error {
 }
 
 func credentials(s string) error {
-	if s == "env" {
+	if s == "env" || s == "anonymous" {
 		return nil
 	}
 	if name, ok := strings.CutPrefix(s, "profile:"); ok && word(name) == nil {
@@ -78,7 +78,7 @@ func credentials(s string) error {
 	if file, ok := CredentialsFile(s); ok && filepath.IsAbs(file) {
 		return nil
 	}
-	return errors.New("must be env, profile:NAME or file:/path: the secrets themselves do not belong in this file")
+	return errors.New("must be env, profile:NAME, file:/path or anonymous: the secrets themselves do not belong in this file")
 }
 
 func service(s string) error {
