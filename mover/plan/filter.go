@@ -77,6 +77,8 @@ func parseRule(r Rule) (rule, error) {
 		return rule{}, r.invalid("a name has no zero byte")
 	case !doublestar.ValidatePattern(p.pattern):
 		return rule{}, r.invalid("a bracket, brace or backslash is not closed")
+	case alternatives(p.pattern) > maxAlternatives:
+		return rule{}, r.invalid("its braces stand for too many patterns")
 	}
 	if !anchored {
 		p.base = !strings.Contains(p.pattern, "/")
@@ -86,6 +88,32 @@ func parseRule(r Rule) (rule, error) {
 	}
 	p.literal = !strings.ContainsAny(p.pattern, `*?[]{}\`)
 	return p, nil
+}
+
+// maxAlternatives bounds how many patterns the braces of one stand for: matching
+// tries them one by one.
+const maxAlternatives = 1000
+
+// alternatives returns how many patterns the braces of a valid one stand for, as if
+// none were within another; more than maxAlternatives are not counted to the end.
+func alternatives(pattern string) int {
+	product := 1
+	var open []int // commas of the braces that are open, plus one
+	for i := 0; i < len(pattern) && product <= maxAlternatives; i++ {
+		n := len(open)
+		switch c := pattern[i]; {
+		case c == '\\':
+			i++
+		case c == '{':
+			open = append(open, 1)
+		case c == ',' && n > 0:
+			open[n-1]++
+		case c == '}' && n > 0:
+			product *= min(open[n-1], maxAlternatives+1)
+			open = open[:n-1]
+		}
+	}
+	return product
 }
 
 func (r Rule) invalid(why string) error {

@@ -44,6 +44,8 @@ func TestFilterRules(t *testing.T) {
 		{"- a/b", "xa/b", false},
 		{"- a/**/z", "a/b/c/z", true},
 		{"- {a,b}[0-9]", "d/b7", true},
+		{"- {a,{b,c}}", "c", true},
+		{`- {a,\{,b}`, "{", true},
 		{`- \*`, "*", true},
 		{`- \*`, "x", false},
 		{"- \xff?", "\xff\xfe", true},
@@ -83,7 +85,7 @@ func TestNoFilterTakesAll(t *testing.T) {
 }
 
 func TestBadPatterns(t *testing.T) {
-	for _, pattern := range []string{"", "/", "//", "[a", "{a", `a\`, "a\x00b"} {
+	for _, pattern := range []string{"", "/", "//", "[a", "{a", `a\`, "a\x00b", strings.Repeat("{a,b}", 10), "{" + strings.Repeat(",", 1000) + "}", strings.Repeat("{a,", 10) + strings.Repeat("}", 10)} {
 		_, err := NewFilter([]Rule{{Pattern: pattern}}, nil)
 		if pattern == "//" && err == nil {
 			continue
