@@ -99,11 +99,12 @@ var draftTests = []test{
 		data := Pattern(2 * b.part)
 		d := b.draft("f", data)
 		first := b.write(d, Parts(2*b.part, b.part)[0], data)
-		adopted, err := b.open().Adopt(b.Context(), d.Token())
+		other := b.open()
+		adopted, err := other.Adopt(b.Context(), d.Token())
 		b.ok(err, "adopt")
 		b.Cleanup(func() { _ = adopted.Close() })
 		second := b.write(adopted, Parts(2*b.part, b.part)[1], data)
-		b.finish(adopted, data, []mover.Receipt{first, second})
+		b.finishAt(other, adopted, data, []mover.Receipt{first, second})
 		b.holds("f", string(data))
 	}},
 	{"all who hold the token may write at the same time", func(b *bed) {
@@ -220,8 +221,14 @@ func (b *bed) writeAtOnce(data []byte, holds ...mover.Draft) []mover.Receipt {
 // finish finishes and publishes the file f.
 func (b *bed) finish(d mover.Draft, data []byte, receipts []mover.Receipt) {
 	b.Helper()
+	b.finishAt(b.place, d, data, receipts)
+}
+
+// finishAt is finish at the place that d is of.
+func (b *bed) finishAt(p mover.Place, d mover.Draft, data []byte, receipts []mover.Receipt) {
+	b.Helper()
 	b.ok(d.Finish(b.Context(), b.file("f", data), receipts), "finish")
-	b.publish(d)
+	b.ok(p.Publish(b.Context(), []mover.Draft{d})[0].Err, "publish")
 }
 
 // fill publishes a file in parts of b.part.
@@ -242,7 +249,8 @@ func adoptSuspended(b *bed) {
 	b.ok(d.Suspend(), "suspend")
 	b.absent("f")
 
-	adopted, err := b.open().Adopt(b.Context(), token)
+	other := b.open()
+	adopted, err := other.Adopt(b.Context(), token)
 	b.ok(err, "adopt")
 	b.Cleanup(func() { _ = adopted.Close() })
 	if adopted.Token() != token {
@@ -251,7 +259,7 @@ func adoptSuspended(b *bed) {
 	for _, i := range []int{2, 0} {
 		receipts[i] = b.write(adopted, parts[i], data)
 	}
-	b.finish(adopted, data, receipts)
+	b.finishAt(other, adopted, data, receipts)
 	b.holds("f", string(data))
 }
 

@@ -1,0 +1,313 @@
+package fault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/goleak"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/fault"
+	"datamove.dev/mover/mem"
+	"datamove.dev/mover/placetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var owner = mover.Owner{Task: "t", Epoch: 1}
+
+// A place that nothing happens to is the place itself.
+func TestContract(t *testing.T) {
+	placetest.Run(t, func(*testing.T) func() mover.Place {
+		tree := mem.NewTree()
+		return func() mover.Place { return fault.New(mem.New(tree, mem.Options{Reflinks: true}), fault.Options{}) }
+	})
+}
+
+// once injects f at the first call of op.
+func once(f fault.Fault, op fault.Op) fault.Options {
+	return fault.Options{Script: func(c fault.Call) fault.Fault {
+		if c.Op == op && c.Nth == 0 {
+			return f
+		}
+		return fault.None
+	}}
+}
+
+// bed is a faulty place over a tree with the file f, "0123456789".
+func bed(o fault.Options) (*fault.Place, *mem.Tree) {
+	tree := mem.NewTree().Files(map[string]string{"f": "0123456789"})
+	return fault.New(mem.New(tree, mem.Options{}), o), tree
+}
+
+func TestFaults(t *testing.T) {
+	update := mover.Entry{Name: "f", Kind: mover.File, Known: mover.FactMode, Mode: 0o600}
+	for _, row := range []struct {
+		fault fault.Fault
+		op    fault.Op
+		kind  error
+		done  bool // what was asked for happened all the same
+	}{
+		{fault.Transient, fault.Update, mover.ErrTransient, false},
+		{fault.Unreachable, fault.Update, mover.ErrUnreachable, false},
+		{fault.Denied, fault.Update, mover.ErrPermission, false},
+		{fault.Lost, fault.Update, mover.ErrTransient, true},
+	} {
+		t.Run(row.fault.String(), func(t *testing.T) {
+			p, _ := bed(once(row.fault, row.op))
+			if err := p.Update(t.Context(), update); !errors.Is(err, row.kind) {
+				t.Errorf("update: %v", err)
+			}
+			e, err := p.Stat(t.Context(), "f")
+			if err != nil || (e.Mode == 0o600) != row.done {
+				t.Errorf("mode is %o, %v", e.Mode, err)
+			}
+			if err := p.Update(t.Context(), update); err != nil {
+				t.Errorf("update again: %v", err)
+			}
+			if got := p.Injected(); len(got) != 1 || got[0].Fault != row.fault || got[0].Name != "f" {
+				t.Errorf("injected %v", got)
+			}
+		})
+	}
+}
+
+func TestReadFaults(t *testing.T) {
+	for _, row := range []struct {
+		fault fault.Fault
+		bytes string
+		kind  error
+	}{
+		{fault.Short, "01234", mover.ErrTransient},
+		{fault.Changed, "01234", mover.ErrChanged},
+		{fault.Flipped, "01234" + "4" + "6789", nil},
+		{fault.Transient, "", mover.ErrTransient},
+	} {
+		p, _ := bed(once(row.fault, fault.Read))
+		got, err := readAll(t.Context(), p)
+		if string(got) != row.bytes || !errors.Is(err, row.kind) {
+			t.Errorf("%v: read %q, %v", row.fault, got, err)
+		}
+		if got, err := readAll(t.Context(), p); string(got) != "0123456789" || err != nil {
+			t.Errorf("%v: read again %q, %v", row.fault, got, err)
+		}
+	}
+}
+
+func TestStalledWaitsForItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := bed(once(fault.Stalled, fault.Read))
+		why := errors.New("stopped by the test")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error)
+		go func() { _, err := readAll(ctx, p); ended <- err }()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			t.Fatalf("did not stall: %v", err)
+		default:
+		}
+		cancel(why)
+		if err := <-ended; !errors.Is(err, why) {
+			t.Errorf("read: %v", err)
+		}
+	})
+}
+
+func TestWriteFaults(t *testing.T) {
+	for _, f := range []fault.Fault{fault.Transient, fault.Full, fault.Torn, fault.Lost, fault.Flipped} {
+		p, tree := bed(once(f, fault.Write))
+		e := mover.Entry{Name: "g", Kind: mover.File, Size: 10}
+		d, err := p.Draft(t.Context(), e, mover.Hints{By: owner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		part, feed := placetest.Parts(10, 10)[0], placetest.NewFeed([]byte("abcdefghij"))
+		r, err := d.WritePart(t.Context(), part, feed)
+		if f == fault.Flipped {
+			if err != nil || r.CRC != placetest.Sum([]byte("abcdefghij")) {
+				t.Errorf("a flipped byte is told: %v", err)
+			}
+			finish(t, p, d, e, r)
+			if got, _ := tree.Content("g"); got == "abcdefghij" || len(got) != 10 {
+				t.Errorf("no byte was flipped: %q", got)
+			}
+			continue
+		}
+		if err == nil {
+			t.Errorf("%v: no error", f)
+		}
+		if err := feed.Rewind(); err != nil {
+			t.Fatal(err)
+		}
+		if r, err = d.WritePart(t.Context(), part, feed); err != nil {
+			t.Errorf("%v: write again: %v", f, err)
+		}
+		finish(t, p, d, e, r)
+		if got, _ := tree.Content("g"); got != "abcdefghij" {
+			t.Errorf("%v: content %q", f, got)
+		}
+	}
+}
+
+func TestDeniedHidesADirectory(t *testing.T) {
+	tree := mem.NewTree().Files(map[string]string{"a/x": "", "a/y/z": "", "a-": "", "b/c": ""})
+	p := fault.New(mem.New(tree, mem.Options{}), fault.Options{Script: func(c fault.Call) fault.Fault {
+		if c.Op == fault.List && c.Name == "a" {
+			return fault.Denied
+		}
+		return fault.None
+	}})
+	var got []string
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		if err != nil {
+			got = append(got, "denied "+e.Name)
+			continue
+		}
+		got = append(got, e.Name)
+	}
+	if want := []string{"a-", "a", "denied a", "b", "b/c"}; !slices.Equal(got, want) {
+		t.Errorf("walk %q, want %q", got, want)
+	}
+}
+
+func TestPublishFaults(t *testing.T) {
+	names := []string{"one", "two", "three"}
+	for _, row := range []struct {
+		fault   fault.Fault // of "two"
+		errs    []bool
+		visible []string
+	}{
+		{fault.Transient, []bool{false, true, false}, []string{"one", "three"}},
+		{fault.Lost, []bool{false, true, false}, []string{"one", "three", "two"}},
+		{fault.Killed, []bool{true, true, true}, []string{"one"}},
+	} {
+		tree := mem.NewTree()
+		p := fault.New(mem.New(tree, mem.Options{}), fault.Options{Script: func(c fault.Call) fault.Fault {
+			if c.Op == fault.Publish && c.Name == "two" && c.Nth == 0 {
+				return row.fault
+			}
+			return fault.None
+		}})
+		batch := drafts(t, p, names)
+		for i, out := range p.Publish(t.Context(), batch) {
+			if (out.Err != nil) != row.errs[i] {
+				t.Errorf("%v: outcome of %s: %v", row.fault, names[i], out.Err)
+			}
+		}
+		if got := listing(t, mem.New(tree, mem.Options{})); !slices.Equal(got, row.visible) {
+			t.Errorf("%v: visible %q, want %q", row.fault, got, row.visible)
+		}
+		if row.fault == fault.Killed {
+			if err := p.Sync(t.Context()); err == nil {
+				t.Error("a killed place works")
+			}
+			if len(tree.Drafts()) != 2 {
+				t.Errorf("strays %q", tree.Drafts())
+			}
+			continue
+		}
+		if out := p.Publish(t.Context(), batch[1:2]); out[0].Err != nil || out[0].Level != mover.Written {
+			t.Errorf("%v: publish again: %+v", row.fault, out[0])
+		}
+	}
+}
+
+// What goes wrong depends on the seed only, not on who comes first.
+func TestChanceIsRepeatable(t *testing.T) {
+	run := func(seed uint64) []fault.Injected {
+		p, _ := bed(fault.Options{Seed: seed, Rates: map[fault.Fault]float64{fault.Transient: 0.2, fault.Lost: 0.1}})
+		var wg sync.WaitGroup
+		for w := range 8 {
+			wg.Go(func() {
+				for range 20 {
+					_ = p.Mkdir(t.Context(), mover.Entry{Name: fmt.Sprint(w), Kind: mover.Dir})
+				}
+			})
+		}
+		wg.Wait()
+		return p.Injected()
+	}
+	a, b, c := run(1), run(1), run(2)
+	if !slices.Equal(a, b) || slices.Equal(a, c) {
+		t.Errorf("seed 1: %v\nagain:  %v\nseed 2: %v", a, b, c)
+	}
+	if n := len(a); n < 20 || n > 90 {
+		t.Errorf("%d faults in 160 calls at a rate of 0.3", n)
+	}
+}
+
+func TestStreakEnds(t *testing.T) {
+	p, _ := bed(fault.Options{Rates: map[fault.Fault]float64{fault.Transient: 1}, Streak: 3})
+	var failed []bool
+	for range 8 {
+		failed = append(failed, p.Sync(t.Context()) != nil)
+	}
+	if want := []bool{true, true, true, false, true, true, true, false}; !slices.Equal(failed, want) {
+		t.Errorf("failed %v", failed)
+	}
+}
+
+func readAll(ctx context.Context, p mover.Place) ([]byte, error) {
+	e, err := p.Stat(ctx, "f")
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.Open(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	r, err := c.Range(ctx, 0, e.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+func finish(t *testing.T, p mover.Place, d mover.Draft, e mover.Entry, r ...mover.Receipt) {
+	t.Helper()
+	if err := d.Finish(t.Context(), e, r); err != nil {
+		t.Fatal(err)
+	}
+	if out := p.Publish(t.Context(), []mover.Draft{d}); out[0].Err != nil {
+		t.Fatal(out[0].Err)
+	}
+}
+
+// drafts returns finished drafts of empty files.
+func drafts(t *testing.T, p mover.Place, names []string) []mover.Draft {
+	t.Helper()
+	var batch []mover.Draft
+	for _, name := range names {
+		e := mover.Entry{Name: name, Kind: mover.File}
+		d, err := p.Draft(t.Context(), e, mover.Hints{By: owner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Finish(t.Context(), e, nil); err != nil {
+			t.Fatal(err)
+		}
+		batch = append(batch, d)
+	}
+	return batch
+}
+
+func listing(t *testing.T, p mover.Place) []string {
+	t.Helper()
+	var names []string
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, e.Name)
+	}
+	return names
+}
