@@ -27,7 +27,7 @@ var _ mover.Feed = (*Feed)(nil)
 // NewFeed feeds data, in which the given segments are holes.
 func NewFeed(data []byte, holes ...mover.Segment) *Feed { return &Feed{data: data, holes: holes} }
 
-// BreakAt makes the feed fail with err at an offset, until it is rewound.
+// BreakAt makes the feed fail with err at an offset, each time.
 func (f *Feed) BreakAt(off int64, err error) *Feed {
 	f.breakAt, f.breakErr = off, err
 	return f
@@ -81,7 +81,7 @@ func (f *Feed) Sum() uint64 { return crc64nvme.Checksum(f.data[:f.off]) }
 
 // Rewind implements mover.Feed.
 func (f *Feed) Rewind() error {
-	f.off, f.breakErr = 0, nil
+	f.off = 0
 	return nil
 }
 

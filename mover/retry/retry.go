@@ -1,0 +1,179 @@
+// Package retry tries again what failed for a time.
+//
+// [New] wraps a place, [NewSource] a source. A call that fails with
+// mover.ErrTransient, ErrUnreachable or ErrTimeout is made again after a wait that
+// doubles, with jitter, and not before the time that the place asked for. A walk
+// goes on behind the last entry that it yielded, a range at the next byte that is
+// missing, a part from its beginning; of a batch only the drafts that failed are
+// published again. All other errors are final and pass through as they are.
+//
+// All calls through one wrapper share a budget of retries: successes earn it,
+// retries spend it. When it is spent, because most calls fail, waits become as
+// long as they get, so that a storm of retries does not keep an endpoint down.
+//
+// What is tried again must bear it: the contract of a place lets every call be made
+// twice. After a lost answer a removed name may be missing already, which is
+// success. Everything else about faults is left to transfer; TestWaits and
+// TestFaultyPlace show the rest.
+package retry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// Options says how patient to be. The zero value is a good default.
+type Options struct {
+	Tries   int           // of one call, the first one too; 0 means 12
+	First   time.Duration // the wait after the first failure; 0 means 100 ms
+	Longest time.Duration // the longest wait; 0 means 20 s
+	Within  time.Duration // no try begins later than this after the first failure; 0 means 5 min
+	Logger  *slog.Logger  // is told of each retry; nil means no log
+}
+
+func (o Options) withDefaults() Options {
+	if o.Tries <= 0 {
+		o.Tries = 12
+	}
+	if o.First <= 0 {
+		o.First = 100 * time.Millisecond
+	}
+	if o.Longest <= 0 {
+		o.Longest = 20 * time.Second
+	}
+	if o.Within <= 0 {
+		o.Within = 5 * time.Minute
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Passing reports whether an error is of a kind that passes by itself.
+func Passing(err error) bool {
+	return errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrTimeout)
+}
+
+// trier is what all calls through one wrapper share.
+type trier struct {
+	Options
+	budget budget
+}
+
+func newTrier(o Options) *trier {
+	return &trier{Options: o.withDefaults(), budget: budget{left: budgetMost}}
+}
+
+const (
+	budgetMost = 100 // retries that may come at once
+	budgetEarn = 0.5 // retries that a success earns: a third of all calls may fail for ever
+)
+
+// budget is how many retries are still allowed to come quickly.
+type budget struct {
+	mu   sync.Mutex // guards left
+	left float64
+}
+
+func (b *budget) earn() {
+	b.mu.Lock()
+	b.left = min(budgetMost, b.left+budgetEarn)
+	b.mu.Unlock()
+}
+
+func (b *budget) spend() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
+
+// do makes a call until it succeeds, fails for good, or is too much.
+func (t *trier) do(ctx context.Context, op, name string, call func() error) error {
+	tries := t.begin(op, name)
+	for {
+		err := call()
+		if err == nil {
+			t.budget.earn()
+			return nil
+		}
+		if err := tries.again(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// tries are the tries of one call.
+type tries struct {
+	*trier
+	op, name string
+	failed   int
+	since    time.Time // of the first failure
+}
+
+func (t *trier) begin(op, name string) *tries { return &tries{trier: t, op: op, name: name} }
+
+// progress forgets failures: what comes next has not failed yet.
+func (t *tries) progress() {
+	if t.failed > 0 {
+		t.failed = 0
+		t.budget.earn()
+	}
+}
+
+// again waits as long as is due after err and returns nil when it is time to try
+// again; otherwise it returns the error of the call.
+func (t *tries) again(ctx context.Context, err error) error {
+	if t.failed == 0 {
+		t.since = time.Now()
+	}
+	t.failed++
+	if !Passing(err) || t.failed >= t.Tries {
+		return err
+	}
+	wait := t.wait(err)
+	if time.Since(t.since)+wait > t.Within {
+		return err
+	}
+	t.Logger.WarnContext(ctx, "will try again", "op", t.op, "name", t.name, "failed", t.failed, "wait", wait, "err", err)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return stopped(ctx, err)
+	}
+}
+
+// stopped is err with the end of the context as its reason.
+func stopped(ctx context.Context, err error) error {
+	e, ok := errors.AsType[*mover.Error](err)
+	if !ok {
+		return context.Cause(ctx)
+	}
+	return &mover.Error{Op: e.Op, Place: e.Place, Name: e.Name, Err: context.Cause(ctx)}
+}
+
+// wait is between half and the whole of a time that doubles with each failure.
+func (t *tries) wait(err error) time.Duration {
+	d := t.Longest
+	if t.budget.spend() {
+		d = min(t.Longest, t.First<<min(t.failed-1, 30))
+	}
+	d = d/2 + rand.N(d/2+1)
+	if e, ok := errors.AsType[*mover.Error](err); ok {
+		d = max(d, e.After)
+	}
+	return d
+}

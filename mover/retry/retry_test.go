@@ -1,0 +1,326 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/fault"
+	"datamove.dev/mover/mem"
+	"datamove.dev/mover/placetest"
+	"datamove.dev/mover/retry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var owner = mover.Owner{Task: "t", Epoch: 1}
+
+// atOnce tries again without a wait that counts.
+var atOnce = retry.Options{First: 1, Longest: 1}
+
+// contract runs the contract of a place around a faulty one.
+func contract(t *testing.T, o fault.Options) {
+	placetest.Run(t, func(*testing.T) func() mover.Place {
+		tree := mem.NewTree()
+		return func() mover.Place {
+			return retry.New(fault.New(mem.New(tree, mem.Options{Reflinks: true}), o), atOnce)
+		}
+	})
+}
+
+func TestContract(t *testing.T) { contract(t, fault.Options{}) }
+
+// With retries, a place that fails at a third of all calls is a place.
+func TestFaultyPlace(t *testing.T) {
+	for seed := range uint64(3) {
+		contract(t, fault.Options{Seed: seed, Streak: 4, Rates: map[fault.Fault]float64{
+			fault.Transient: 0.2, fault.Unreachable: 0.1, fault.Short: 0.2, fault.Torn: 0.2,
+		}})
+	}
+}
+
+// The answer to the first call of everything is lost, but for what a place can
+// not tell from the work of another: a new draft and the lock.
+func TestLostAnswers(t *testing.T) {
+	contract(t, fault.Options{Script: func(c fault.Call) fault.Fault {
+		if c.Nth == 0 && c.Op != fault.Draft {
+			return fault.Lost
+		}
+		return fault.None
+	}})
+}
+
+func script(f fault.Fault, op fault.Op, times int) fault.Options {
+	return fault.Options{Script: func(c fault.Call) fault.Fault {
+		if c.Op == op && c.Nth < times {
+			return f
+		}
+		return fault.None
+	}}
+}
+
+func TestWaits(t *testing.T) {
+	const s = time.Second
+	o := retry.Options{Tries: 5, First: s, Longest: 4 * s, Within: time.Minute}
+	for _, row := range []struct {
+		name        string
+		fault       fault.Fault
+		times       int
+		least, most time.Duration // spent waiting
+		err         error
+	}{
+		{"no failure", fault.Transient, 0, 0, 0, nil},
+		{"one failure", fault.Transient, 1, s / 2, s, nil},
+		{"waits double", fault.Unreachable, 3, (1 + 2 + 4) * s / 2, (1 + 2 + 4) * s, nil},
+		{"up to the longest", fault.Transient, 4, (1 + 2 + 4 + 4) * s / 2, (1 + 2 + 4 + 4) * s, nil},
+		{"until the tries are over", fault.Transient, 5, (1 + 2 + 4 + 4) * s / 2, (1 + 2 + 4 + 4) * s, mover.ErrTransient},
+		{"what does not pass is final", fault.Denied, 1, 0, 0, mover.ErrPermission},
+		{"a full target is final", fault.Full, 1, 0, 0, mover.ErrFull},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := retry.New(fault.New(mem.New(nil, mem.Options{}), script(row.fault, fault.Mkdir, row.times)), o)
+				began := time.Now()
+				err := p.Mkdir(t.Context(), mover.Entry{Name: "d", Kind: mover.Dir})
+				if !errors.Is(err, row.err) {
+					t.Errorf("mkdir: %v", err)
+				}
+				if took := time.Since(began); took < row.least || took > row.most {
+					t.Errorf("took %v, want %v to %v", took, row.least, row.most)
+				}
+			})
+		})
+	}
+}
+
+// busy is a place that names the time before which it wants no more calls.
+type busy struct {
+	mover.Place
+	calls int
+	after time.Duration
+}
+
+func (b *busy) Sync(context.Context) error {
+	if b.calls++; b.calls == 1 {
+		return &mover.Error{Op: "sync", Err: mover.ErrTransient, After: b.after}
+	}
+	return nil
+}
+
+func TestAfterIsHonoured(t *testing.T) {
+	for _, row := range []struct {
+		after time.Duration
+		calls int
+	}{
+		{40 * time.Second, 2},
+		{10 * time.Minute, 1}, // later than we want to try
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &busy{after: row.after}
+			began := time.Now()
+			err := retry.New(b, retry.Options{}).Sync(t.Context())
+			if b.calls != row.calls || (err == nil) != (row.calls == 2) {
+				t.Errorf("after %v: %d calls, %v", row.after, b.calls, err)
+			}
+			if took := time.Since(began); row.calls == 2 && took != row.after {
+				t.Errorf("waited %v, not %v", took, row.after)
+			}
+		})
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := retry.New(fault.New(mem.New(nil, mem.Options{}), script(fault.Transient, fault.Sync, 100)), retry.Options{})
+		why := errors.New("stopped by the test")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+		defer cancel()
+		began := time.Now()
+		if err := p.Sync(ctx); !errors.Is(err, why) {
+			t.Errorf("sync: %v", err)
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("ended after %v", took)
+		}
+	})
+}
+
+// When everything fails, retries become few: the budget is shared.
+func TestBudgetStretchesWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fault.New(mem.New(nil, mem.Options{}), fault.Options{Rates: map[fault.Fault]float64{fault.Transient: 1}})
+		p := retry.New(f, retry.Options{Tries: 3, First: time.Millisecond, Longest: time.Minute})
+		var first, last time.Duration
+		for i := range 60 {
+			began := time.Now()
+			if err := p.Sync(t.Context()); err == nil {
+				t.Fatal("sync did not fail")
+			}
+			last = time.Since(began)
+			if i == 0 {
+				first = last
+			}
+		}
+		if first > 10*time.Millisecond || last < 30*time.Second {
+			t.Errorf("the first call waited %v, the last %v", first, last)
+		}
+	})
+}
+
+func TestWalkGoesOn(t *testing.T) {
+	files := map[string]string{"a": "", "b/": "", "b/c": "", "b/d/e": "", "b-": "", "f": ""}
+	want := []string{"a", "b-", "b", "b/c", "b/d", "b/d/e", "f"}
+	for _, f := range []fault.Fault{fault.Transient, fault.Unreachable} {
+		place := mem.New(mem.NewTree().Files(files), mem.Options{})
+		faulty := fault.New(place, fault.Options{Script: func(c fault.Call) fault.Fault {
+			if c.Nth < 2 {
+				return f
+			}
+			return fault.None
+		}})
+		if got := walk(t, retry.NewSource(faulty, atOnce)); !slices.Equal(got, want) {
+			t.Errorf("%v: walk %q, want %q", f, got, want)
+		}
+		if n := len(faulty.Injected()); n != 2*len(want)+2 {
+			t.Errorf("%v: %d faults", f, n)
+		}
+	}
+}
+
+// What can not be known of a directory is told once, and the walk goes on.
+func TestWalkPassesOnWhatIsFinal(t *testing.T) {
+	place := mem.New(mem.NewTree().Files(map[string]string{"a/b": "", "c/d": ""}), mem.Options{})
+	faulty := fault.New(place, fault.Options{Script: func(c fault.Call) fault.Fault {
+		if c.Op == fault.List && c.Name == "a" {
+			return fault.Denied
+		}
+		return fault.None
+	}})
+	if got, want := walk(t, retry.NewSource(faulty, atOnce)), []string{"a", "error at a", "c", "c/d"}; !slices.Equal(got, want) {
+		t.Errorf("walk %q, want %q", got, want)
+	}
+}
+
+func TestWalkGivesUp(t *testing.T) {
+	place := mem.New(mem.NewTree().Files(map[string]string{"a": "", "b": "", "c": ""}), mem.Options{})
+	faulty := fault.New(place, fault.Options{Script: func(c fault.Call) fault.Fault {
+		if c.Name == "b" {
+			return fault.Transient
+		}
+		return fault.None
+	}})
+	if got, want := walk(t, retry.NewSource(faulty, atOnce)), []string{"a", "error at "}; !slices.Equal(got, want) {
+		t.Errorf("walk %q, want %q", got, want)
+	}
+}
+
+func TestReadGoesOnWhereItBroke(t *testing.T) {
+	content := string(placetest.Pattern(100_000))
+	place := mem.New(mem.NewTree().Files(map[string]string{"f": content}), mem.Options{})
+	faulty := fault.New(place, script(fault.Short, fault.Read, 1))
+	src := retry.NewSource(faulty, atOnce)
+	if got := placetest.Read(t, src, "f"); string(got) != content {
+		t.Errorf("read %d bytes, not the content", len(got))
+	}
+	injected := faulty.Injected()
+	for i, f := range injected[1:] {
+		if f.Off <= injected[i].Off {
+			t.Errorf("read again from %d after %d", f.Off, injected[i].Off)
+		}
+	}
+	if len(injected) < 10 {
+		t.Errorf("faults %v", injected)
+	}
+}
+
+// A feed that failed has tried already; its part is not read again from here.
+func TestBrokenFeedIsNotTriedAgain(t *testing.T) {
+	p := retry.New(mem.New(nil, mem.Options{}), atOnce)
+	d, err := p.Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File, Size: 4}, mover.Hints{By: owner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	feed := &counted{Feed: placetest.NewFeed([]byte("feed")).BreakAt(2, mover.ErrTransient)}
+	if _, err := d.WritePart(t.Context(), placetest.Parts(4, 4)[0], feed); !errors.Is(err, mover.ErrTransient) {
+		t.Errorf("write: %v", err)
+	}
+	if feed.rewinds != 0 {
+		t.Errorf("the feed was rewound %d times", feed.rewinds)
+	}
+}
+
+type counted struct {
+	mover.Feed
+	rewinds int
+}
+
+func (c *counted) Rewind() error { c.rewinds++; return c.Feed.Rewind() }
+
+// What a draft can do beside is found behind the wrapper, and nothing more.
+func TestOptionalInterfaces(t *testing.T) {
+	inner := mem.New(nil, mem.Options{})
+	for _, row := range []struct {
+		name   string
+		place  mover.Place
+		clones bool
+	}{
+		{"a place whose drafts can do more", inner, true},
+		{"a place whose drafts can not", plain{inner}, false},
+	} {
+		d, err := retry.New(row.place, atOnce).Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File}, mover.Hints{By: owner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, clones := mover.As[mover.Cloner](d)
+		_, rereads := mover.As[mover.Rereader](d)
+		if clones != row.clones || rereads != row.clones {
+			t.Errorf("%s: clones %v, rereads %v", row.name, clones, rereads)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// plain hides what drafts can do beside.
+type plain struct{ mover.Place }
+
+type plainDraft struct{ mover.Draft }
+
+func (p plain) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+	d, err := p.Place.Draft(ctx, e, h)
+	return plainDraft{d}, err
+}
+
+// An error says what failed once, however often it was tried.
+func TestErrorsPassAsTheyAre(t *testing.T) {
+	p := retry.New(mem.New(nil, mem.Options{}), retry.Options{})
+	_, err := p.Stat(t.Context(), "nothing")
+	if !errors.Is(err, mover.ErrNotExist) || strings.Count(err.Error(), "stat") != 1 {
+		t.Errorf("stat: %v", err)
+	}
+	if _, err := p.Adopt(t.Context(), "nothing"); !errors.Is(err, mover.ErrNotExist) {
+		t.Errorf("adopt: %v", err)
+	}
+}
+
+func walk(t *testing.T, s mover.Source) []string {
+	t.Helper()
+	var got []string
+	for e, err := range s.Walk(t.Context(), mover.WalkOptions{}) {
+		if err != nil {
+			got = append(got, "error at "+e.Name)
+			continue
+		}
+		got = append(got, e.Name)
+	}
+	return got
+}
