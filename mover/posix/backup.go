@@ -1,0 +1,159 @@
+package posix
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// backup is the directory that keeps what is replaced and removed, each under its
+// name relative to the root. A later run replaces what an earlier one kept.
+type backup struct {
+	place *Place
+	root  int
+}
+
+// backupOwner names entries that wait in the backup until they replace the one
+// that is kept there. Nobody adopts them.
+var backupOwner = mover.Owner{Task: "backup"}
+
+func (p *Place) openBackup() error {
+	if p.opts.Backup == "" {
+		return nil
+	}
+	path, err := filepath.Abs(p.opts.Backup)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("backup directory: %w", err)
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("backup directory %s: %w", mover.Printable(path), err)
+	}
+	p.backup = &backup{p, fd}
+	var st unix.Statx_t
+	if err := statxFD(fd, &st); err != nil {
+		return err
+	}
+	if deviceOf(&st) != p.device {
+		return fmt.Errorf("%w: backup directory %s is on another file system", mover.ErrUsage, mover.Printable(path))
+	}
+	return p.hide(path)
+}
+
+// hide finds out whether the backup lies below the root, where walks must not
+// find it. Both are resolved, because either may be reached through a link.
+func (p *Place) hide(path string) error {
+	root, err1 := filepath.EvalSymlinks(p.address)
+	dir, err2 := filepath.EvalSymlinks(path)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	rel, err := filepath.Rel(root, dir)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+		return err
+	}
+	if rel == "." {
+		return fmt.Errorf("%w: the backup directory is the target itself", mover.ErrUsage)
+	}
+	p.hidden = rel
+	return nil
+}
+
+// keep makes another name of what dirfd has as base, so that it can be replaced
+// without ever being absent. Nothing there is nothing to keep. A directory is not
+// replaced by Publish unless it is empty, and then it is not worth keeping.
+func (b *backup) keep(dirfd int, base, name string) error {
+	var st unix.Statx_t
+	if err := statxSegment(dirfd, base, &st); err != nil {
+		return ignoreMissing(err)
+	}
+	if kindOf(st.Mode) == mover.Dir {
+		return nil
+	}
+	return b.store(name, func(to int, temp string) error {
+		err := again(func() error { return unix.Linkat(dirfd, base, to, temp, 0) })
+		if err == unix.EPERM || err == unix.EMLINK || without(err) { // no links here: absent for a moment
+			err = renameNew(dirfd, base, to, temp)
+		}
+		return err
+	})
+}
+
+// move renames what dirfd has as base, and what was removed as e, to the backup.
+func (b *backup) move(dirfd int, base string, e *mover.Entry) error {
+	if e.Kind != mover.Dir {
+		return b.store(e.Name, func(to int, temp string) error { return renameNew(dirfd, base, to, temp) })
+	}
+	to, name, err := b.parent(e.Name)
+	if err != nil {
+		return err
+	}
+	defer closeFD(to)
+	err = renameNew(dirfd, base, to, name)
+	if err == unix.EEXIST { // made for what was in it
+		err = unlink(dirfd, base, unix.AT_REMOVEDIR)
+	}
+	if err == unix.ENOTEMPTY {
+		return notEmpty
+	}
+	return err
+}
+
+// store puts an entry into the backup by way of a temporary name, so that a kept
+// one is replaced in one step.
+func (b *backup) store(name string, put func(to int, temp string) error) error {
+	to, base, err := b.parent(name)
+	if err != nil {
+		return err
+	}
+	defer closeFD(to)
+	var temp string
+	err = b.place.freeName(backupOwner, func(free string) error {
+		temp = free
+		return put(to, free)
+	})
+	if err != nil {
+		return err
+	}
+	err = renameat2(to, temp, to, base, 0)
+	if err == unix.EISDIR { // an earlier run kept a directory of this name
+		return fmt.Errorf("%w: the backup has a directory named %s", mover.ErrConflict, mover.Printable(name))
+	}
+	if err == nil {
+		err = ignoreMissing(unlink(to, temp, 0)) // both names may be of one inode, and rename does nothing then
+	}
+	return err
+}
+
+// parent opens the directory of name in the backup, and makes what is missing of it.
+func (b *backup) parent(name string) (fd int, base string, err error) {
+	dir, base := mover.Parent(name)
+	fd, err = openSegment(b.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil || dir == "" {
+		return fd, base, err
+	}
+	for seg := range strings.SplitSeq(dir, "/") {
+		if err = again(func() error { return unix.Mkdirat(fd, seg, 0o700) }); err != nil && err != unix.EEXIST {
+			break
+		}
+		next, e := openSegment(fd, seg, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+		closeFD(fd)
+		if fd, err = next, e; err != nil {
+			return -1, "", err
+		}
+	}
+	if err != nil && err != unix.EEXIST {
+		closeFD(fd)
+		return -1, "", err
+	}
+	return fd, base, nil
+}

@@ -1,0 +1,55 @@
+package posix
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// memory is the size of this machine's memory in bytes.
+var memory = sync.OnceValue(func() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 8 << 30
+	}
+	return int64(info.Totalram) * int64(info.Unit)
+})
+
+// washes reports whether a file is so large that copying it would push what
+// others use out of the page cache. On a file system in memory there is nothing
+// to let go of.
+func (p *Place) washes(size int64) bool {
+	return p.system.durable != volatile && size > memory()/8
+}
+
+// letGo lets go of the clean pages of a range. Dirty ones stay.
+func letGo(fd int, off, n int64) {
+	if n > 0 {
+		_ = unix.Fadvise(fd, off, n, unix.FADV_DONTNEED)
+	}
+}
+
+// writeBehind starts the writing of a range and lets go of the range before it,
+// which is clean by now or soon: waiting for it is what keeps the dirty pages few.
+// An error is a lost write, told once: who ignored it would never hear of it again.
+func writeBehind(fd int, off, n int64) error {
+	if err := flushRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE); err != nil {
+		return err
+	}
+	before := max(off-n, 0)
+	if before == off {
+		return nil
+	}
+	const wait = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	err := flushRange(fd, before, off-before, wait)
+	letGo(fd, before, off-before)
+	return err
+}
+
+func flushRange(fd int, off, n int64, flags int) error {
+	err := again(func() error { return unix.SyncFileRange(fd, off, n, flags) })
+	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.ESPIPE {
+		return nil // not on this file system
+	}
+	return err
+}

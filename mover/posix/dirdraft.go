@@ -1,0 +1,182 @@
+package posix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// dirDraft is a new directory that is built under a temporary name. What is
+// drafted in it has its final name at once, so that one rename publishes all of it.
+type dirDraft struct {
+	*draft
+
+	appeared atomic.Bool // renamed, or merged: what is built in it is published with it
+
+	result sync.Mutex       // guards lost
+	lost   map[string]error // names that could not be merged into a directory that was there meanwhile
+}
+
+// path is where the directory is now.
+func (d *dirDraft) path() string { return mover.Join(d.seat, d.temp) }
+
+func (p *Place) beginDir(d *draft, h mover.Hints, at *handle) (some, error) {
+	err := p.create(d, h.By, at, func(name string) error {
+		return again(func() error { return unix.Mkdirat(at.fd, name, 0o700) })
+	})
+	if err != nil {
+		return nil, immutable(at.fd, ".", err)
+	}
+	return &dirDraft{draft: d}, nil
+}
+
+// WritePart implements mover.Draft.
+func (d *dirDraft) WritePart(context.Context, mover.Part, mover.Feed) (mover.Receipt, error) {
+	return mover.Receipt{}, d.fail("write", fmt.Errorf("%w: a directory has no parts", mover.ErrUsage))
+}
+
+// Finish implements mover.Draft. What is built in the directory must be finished
+// before it, because making a name changes the directory's times.
+func (d *dirDraft) Finish(_ context.Context, e mover.Entry, _ []mover.Receipt) error {
+	if err := d.enter("finish", drafting); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	err := d.draft.rename(&e)
+	if err == nil {
+		err = d.place.settle(d.draft, &e, false) // not fresh: it may inherit a default ACL
+	}
+	if err == nil && (d.place.system.durable == eachFile || d.foreign) {
+		err = d.place.syncDir(d.path())
+	}
+	if err != nil {
+		return d.fail("finish", err)
+	}
+	d.state = finished
+	return nil
+}
+
+// Suspend implements mover.Draft.
+func (d *dirDraft) Suspend() error { return d.lay(suspended) }
+
+// Close implements mover.Draft. It drops what is built in it, too.
+func (d *dirDraft) Close() error {
+	err := d.lay(dropped)
+	d.place.handles.forget(d.path())
+	return err
+}
+
+// gone reports whether the directory, or one that it is built in, is no longer a draft.
+func (d *dirDraft) gone() bool {
+	d.mu.RLock()
+	over := d.state == published || d.state == dropped
+	d.mu.RUnlock()
+	return over || d.in != nil && d.in.gone()
+}
+
+// top is the directory draft that is renamed for all that is built in it.
+func (d *dirDraft) top() *dirDraft {
+	for d.in != nil {
+		d = d.in
+	}
+	return d
+}
+
+// merge moves what is in the directory base of from into the existing one, name in
+// to, because somebody made that meanwhile. at is the name of both for reports. It
+// returns an error only when nothing could be done; what could not be moved is
+// noted in lost.
+func (d *dirDraft) merge(from int, base string, to int, name string, at string) error {
+	src, err := openList(from, base)
+	if err != nil {
+		return err
+	}
+	defer closeFD(src)
+	dst, err := openList(to, name)
+	if err != nil {
+		return err
+	}
+	defer closeFD(dst)
+	names, err := readNames(src)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := d.mergeOne(src, dst, n, mover.Join(at, n)); err != nil {
+			d.lose(mover.Join(at, n), err)
+		}
+	}
+	if err := adoptFacts(src, dst); err != nil {
+		return err
+	}
+	return ignoreConflict(unlink(from, base, unix.AT_REMOVEDIR)) // what was lost is left for Close
+}
+
+func ignoreConflict(err error) error {
+	if err == unix.ENOTEMPTY || err == unix.EEXIST {
+		return nil
+	}
+	return err
+}
+
+func (d *dirDraft) mergeOne(src, dst int, name, at string) error {
+	err := renameNew(src, name, dst, name)
+	if err != unix.EEXIST {
+		return err
+	}
+	var now unix.Statx_t
+	if err := statxSegment(src, name, &now); err != nil {
+		return err
+	}
+	if kindOf(now.Mode) != mover.Dir {
+		return d.place.replace(src, name, dst, name, at, kindOf(now.Mode))
+	}
+	err = d.merge(src, name, dst, name, at)
+	if err == unix.ENOTDIR || err == unix.ELOOP { // something else has the name
+		return d.place.replace(src, name, dst, name, at, mover.Dir)
+	}
+	return err
+}
+
+// adoptFacts gives the directory dst the facts of src.
+func adoptFacts(src, dst int) error {
+	var was, now unix.Statx_t
+	if err := errors.Join(statxFD(src, &was), statxFD(dst, &now)); err != nil {
+		return err
+	}
+	e := entryOf("", &was)
+	xattrs, err := readAttributes(openAttributes(src))
+	if err != nil {
+		return err
+	}
+	e.Xattrs, e.Known = xattrs, e.Known|mover.FactXattrs
+	n := inode{fd: dst, kind: mover.Dir, mode: uint32(now.Mode) & modes, uid: now.Uid, gid: now.Gid}
+	return n.setFacts(&e, false)
+}
+
+func (d *dirDraft) lose(name string, err error) {
+	d.result.Lock()
+	defer d.result.Unlock()
+	if d.lost == nil {
+		d.lost = map[string]error{}
+	}
+	d.lost[name] = err
+}
+
+// fate is what became of name, which was built in d.
+func (d *dirDraft) fate(name string) error {
+	d.result.Lock()
+	defer d.result.Unlock()
+	for ; name != "" && len(d.lost) > 0; name, _ = mover.Parent(name) {
+		if err := d.lost[name]; err != nil {
+			return err
+		}
+	}
+	return nil
+}

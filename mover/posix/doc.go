@@ -1,0 +1,35 @@
+// Package posix is a directory of a Linux file system as a mover.Place.
+//
+// # Words
+//
+// A handle is an open directory. A draft's temp is the temporary name under which
+// it is written, and its seat the physical directory in which it lies: the
+// directory of its entry, or inside a directory draft. The system is the type
+// of file system, which decides what makes writes durable there.
+//
+// # Promises
+//
+// Nothing escapes the root: it is opened once, directories below it are opened
+// with openat2 (RESOLVE_BENEATH, NO_SYMLINKS, NO_MAGICLINKS) or segment by segment
+// without following links, and everything else is one segment relative to a
+// directory handle. A handle is kept for at most two seconds of use, so a
+// directory that somebody moves away is soon left alone.
+//
+// A draft becomes visible by one rename. Publish orders data, names and
+// directories for stable storage as the file system needs it (see durability). A
+// failed sync spoils every draft that it may have hit, also those of other batches.
+//
+// All methods may be called from many goroutines. After a crash drafts are left
+// under names that mover.ParseTempName knows; walks tell them as strays.
+//
+// # Cost
+//
+// A small file costs the source a statx in the walk, openat, statx, pread,
+// flistxattr, statx and close, and the target openat, pwrite, utimensat, close
+// and renameat2; chown and chmod only where a new file is not what it should be.
+//
+// # Left to others
+//
+// Hashing and retrying are not done here. TestContract holds the package to the
+// contract of mover, TestNothingEscapes to its root, TestCost to the cost above.
+package posix

@@ -1,0 +1,104 @@
+package posix
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// kinds translates what the kernel says into the kinds of mover. EPERM, EACCES,
+// ENOENT and the ways to say "not supported" are kinds by themselves: unix.Errno
+// answers errors.Is for them.
+var kinds = map[unix.Errno]error{
+	unix.ENOSPC: mover.ErrFull,
+	unix.EDQUOT: mover.ErrFull,
+	unix.EMLINK: mover.ErrUnsupported,
+	unix.EFBIG:  mover.ErrUnsupported,
+
+	unix.ENAMETOOLONG: mover.ErrUnsupported,
+	unix.EILSEQ:       mover.ErrUnsupported, // a file system that takes UTF-8 only
+	unix.EROFS:        mover.ErrPermission,
+
+	unix.ELOOP:     mover.ErrConflict, // a symlink where a directory should be
+	unix.ENOTDIR:   mover.ErrConflict,
+	unix.EXDEV:     mover.ErrConflict, // also: a path that would lead out of the root
+	unix.EEXIST:    mover.ErrConflict,
+	unix.ENOTEMPTY: mover.ErrConflict,
+	unix.EISDIR:    mover.ErrConflict,
+
+	unix.EAGAIN:  mover.ErrTransient,
+	unix.EBUSY:   mover.ErrTransient,
+	unix.ENOMEM:  mover.ErrTransient,
+	unix.EMFILE:  mover.ErrTransient,
+	unix.ENFILE:  mover.ErrTransient,
+	unix.ENOLCK:  mover.ErrTransient,
+	unix.EINTR:   mover.ErrTransient,
+	unix.ETXTBSY: mover.ErrTransient,
+
+	unix.ESTALE:       mover.ErrChanged, // NFS: the file behind the handle is gone
+	unix.ETIMEDOUT:    mover.ErrUnreachable,
+	unix.ENOTCONN:     mover.ErrUnreachable, // FUSE: the server died
+	unix.ECONNABORTED: mover.ErrUnreachable,
+	unix.EHOSTDOWN:    mover.ErrUnreachable,
+	unix.EHOSTUNREACH: mover.ErrUnreachable,
+	unix.ESHUTDOWN:    mover.ErrUnreachable, // Lustre: the target is being unmounted
+	unix.EREMOTEIO:    mover.ErrUnreachable,
+}
+
+// kinded adds its kind to an error of the kernel.
+func kinded(err error) error {
+	var e unix.Errno
+	if !errors.As(err, &e) {
+		return err
+	}
+	kind, ok := kinds[e]
+	if !ok || errors.Is(err, kind) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, kind)
+}
+
+// fail says what failed on an entry of the place, and of which kind it is.
+func (p *Place) fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *mover.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return &mover.Error{Op: op, Place: p.address, Name: name, Err: kinded(err)}
+}
+
+// checkName refuses names that are not below the root. The root itself is
+// refused where it can not be meant.
+func (p *Place) checkName(op, name string, root bool) error {
+	if !mover.ValidName(name) || name == "" && !root {
+		return p.fail(op, name, fmt.Errorf("%w: not a name below the root", mover.ErrUsage))
+	}
+	return nil
+}
+
+// checkNew refuses, beside that, names that walks do not show: what is written
+// under them could never be seen again.
+func (p *Place) checkNew(op, name string) error {
+	if err := p.checkName(op, name, false); err != nil {
+		return err
+	}
+	if _, base := mover.Parent(name); reserved(base) {
+		return p.fail(op, name, fmt.Errorf("%w: names that begin with %s are ours", mover.ErrUsage, mover.TempPrefix))
+	}
+	return nil
+}
+
+// reserved reports whether a walk leaves base out.
+func reserved(base string) bool {
+	if len(base) < len(mover.TempPrefix) || base[:len(mover.TempPrefix)] != mover.TempPrefix {
+		return false
+	}
+	_, _, temp := mover.ParseTempName(base)
+	return temp || base == lockName
+}

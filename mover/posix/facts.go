@@ -1,0 +1,212 @@
+package posix
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+const (
+	setIDs = unix.S_ISUID | unix.S_ISGID
+	modes  = 0o7777
+)
+
+// inode is something whose facts are set: an open file, or a name in an open
+// directory. mode, uid and gid are what it has now.
+type inode struct {
+	fd        int
+	base      string // "" means fd itself
+	kind      mover.Kind
+	mode      uint32
+	uid, gid  uint32
+	inherited bool // it may have an ACL that nobody asked for
+}
+
+// setFacts gives the inode those facts of e that are known and that we may give,
+// in the order in which none undoes another: a change of owner clears setuid
+// and capabilities, an ACL changes the mode, and everything but the last changes
+// times.
+func (n *inode) setFacts(e *mover.Entry, fresh bool) error {
+	if err := n.own(e); err != nil {
+		return fmt.Errorf("owner: %w", err)
+	}
+	if err := n.attribute(e, fresh); err != nil {
+		return err
+	}
+	if err := n.permit(e); err != nil {
+		return fmt.Errorf("mode: %w", err)
+	}
+	if err := n.date(e); err != nil {
+		return fmt.Errorf("times: %w", err)
+	}
+	return nil
+}
+
+// own sets owner and group. Without the right to give files away, what can not
+// be set is left quietly; Traits.Keeps does not claim it.
+func (n *inode) own(e *mover.Entry) error {
+	uid, gid := -1, -1
+	if e.Known.Has(mover.FactOwner) && e.UID != n.uid {
+		uid = int(e.UID)
+	}
+	if e.Known.Has(mover.FactGroup) && e.GID != n.gid {
+		gid = int(e.GID)
+	}
+	if uid < 0 && gid < 0 {
+		return nil
+	}
+	err := n.chown(uid, gid)
+	if errors.Is(err, unix.EPERM) && uid >= 0 && gid >= 0 {
+		uid = -1
+		err = n.chown(uid, gid) // a group that we are a member of can be given without the owner
+	}
+	if err != nil {
+		return ignorePermission(err)
+	}
+	if uid >= 0 {
+		n.uid = e.UID
+	}
+	if gid >= 0 {
+		n.gid = e.GID
+	}
+	n.mode &^= setIDs // the kernel clears them; at worst they are set once more
+	return nil
+}
+
+func ignorePermission(err error) error {
+	if err == unix.EPERM || err == unix.EINVAL { // EINVAL: an id that this user namespace does not map
+		return nil
+	}
+	return err
+}
+
+func (n *inode) chown(uid, gid int) error {
+	return again(func() error {
+		if n.base == "" {
+			return unix.Fchown(n.fd, uid, gid)
+		}
+		return unix.Fchownat(n.fd, n.base, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+	})
+}
+
+func (n *inode) attributes() attributes {
+	if n.base == "" {
+		return openAttributes(n.fd)
+	}
+	return spot{fd: n.fd, base: n.base}.attributes()
+}
+
+func (n *inode) attribute(e *mover.Entry, fresh bool) error {
+	if !e.Known.Has(mover.FactXattrs) {
+		return nil
+	}
+	if fresh && !n.inherited {
+		if len(e.Xattrs) == 0 {
+			return nil
+		}
+		n.mode = modes + 1 // an ACL may change it: not known any more
+		return setAttributes(n.attributes(), e.Xattrs)
+	}
+	n.mode = modes + 1
+	return equalAttributes(n.attributes(), e.Xattrs)
+}
+
+// permit sets the mode. Setuid and setgid are given only together with the owner
+// and group that they are meant for.
+func (n *inode) permit(e *mover.Entry) error {
+	if !e.Known.Has(mover.FactMode) || e.Kind == mover.Symlink {
+		return nil
+	}
+	want := e.Mode & modes
+	if e.Kind != mover.Dir {
+		if !e.Known.Has(mover.FactOwner) || n.uid != e.UID {
+			want &^= unix.S_ISUID
+		}
+		if !e.Known.Has(mover.FactGroup) || n.gid != e.GID {
+			want &^= unix.S_ISGID
+		}
+	}
+	if want == n.mode {
+		return nil
+	}
+	if err := n.chmod(want); err != nil {
+		return err
+	}
+	n.mode = want
+	return nil
+}
+
+func (n *inode) chmod(mode uint32) error {
+	if n.base == "" {
+		return again(func() error { return unix.Fchmod(n.fd, mode) })
+	}
+	err := again(func() error { return unix.Fchmodat(n.fd, n.base, mode, unix.AT_SYMLINK_NOFOLLOW) })
+	if err != unix.EOPNOTSUPP {
+		return err
+	}
+	return n.chmodThroughProc(mode) // before Linux 6.6
+}
+
+// chmodThroughProc holds the inode by a descriptor that is not a link's target,
+// and changes the mode of what it holds.
+func (n *inode) chmodThroughProc(mode uint32) error {
+	fd, err := openSegment(n.fd, n.base, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	var st unix.Statx_t
+	if err := statxFD(fd, &st); err != nil {
+		return err
+	}
+	if kindOf(st.Mode) != n.kind {
+		return mover.ErrChanged
+	}
+	return again(func() error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode) })
+}
+
+// date sets the times that are known.
+func (n *inode) date(e *mover.Entry) error {
+	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_OMIT}}
+	if e.Known.Has(mover.FactAtime) {
+		times[0] = unix.Timespec{Sec: e.Atime.Sec, Nsec: int64(e.Atime.Nsec)}
+	}
+	if e.Known.Has(mover.FactMtime) {
+		times[1] = unix.Timespec{Sec: e.Mtime.Sec, Nsec: int64(e.Mtime.Nsec)}
+	}
+	if !e.Known.Has(mover.FactAtime) && !e.Known.Has(mover.FactMtime) {
+		return nil
+	}
+	if n.base == "" {
+		return futimens(n.fd, &times)
+	}
+	return again(func() error { return unix.UtimesNanoAt(n.fd, n.base, times[:], unix.AT_SYMLINK_NOFOLLOW) })
+}
+
+// immutable explains an EPERM that no right would help against.
+func immutable(dirfd int, base string, err error) error {
+	if !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	var st unix.Statx_t
+	for _, name := range []string{base, "."} {
+		if statxSegment(dirfd, name, &st) != nil {
+			continue
+		}
+		what := "the entry"
+		if name == "." && base != "." {
+			what = "its directory"
+		}
+		switch {
+		case st.Attributes&unix.STATX_ATTR_IMMUTABLE != 0:
+			return fmt.Errorf("%w: %s is immutable (chattr -i makes it mutable)", err, what)
+		case st.Attributes&unix.STATX_ATTR_APPEND != 0:
+			return fmt.Errorf("%w: %s is append-only (chattr -a lifts that)", err, what)
+		}
+	}
+	return err
+}

@@ -1,0 +1,194 @@
+package posix
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// lockName is the file in the root that a run holds with an OFD lock. Walks leave
+// it out, and it is removed by whoever holds it.
+const lockName = mover.TempPrefix + "lock"
+
+// holder is what the lock file says, for people.
+type holder struct {
+	Host  string    `json:"host"`
+	PID   int       `json:"pid"`
+	Task  string    `json:"task"`
+	Since time.Time `json:"since"`
+}
+
+func (h holder) String() string {
+	return fmt.Sprintf("task %s, process %d on %s, since %s",
+		mover.Printable(h.Task), h.PID, mover.Printable(h.Host), h.Since.Format(time.RFC3339))
+}
+
+// Lock implements mover.Target.
+func (p *Place) Lock(ctx context.Context, owner mover.Owner) (func() error, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	var was unix.Statx_t
+	if err := statxFD(p.root, &was); err != nil {
+		return nil, p.fail("lock", "", err)
+	}
+	fd, err := p.takeLock(p.root, lockName, owner)
+	p.restoreTimes(&was)
+	if errors.Is(err, unix.ENOLCK) || without(err) {
+		return p.lockHere(owner)
+	}
+	if err != nil {
+		return nil, p.fail("lock", "", err)
+	}
+	return func() error { return p.fail("unlock", "", p.unlock(fd)) }, nil
+}
+
+// LockNote says what a holder of the lock should be told, or nothing: that it
+// holds on this host only.
+func (p *Place) LockNote() string {
+	if note := p.note.Load(); note != nil {
+		return *note
+	}
+	return ""
+}
+
+// lockTries bounds the races with runs that end just now.
+const lockTries = 100
+
+// takeLock locks the file name in dirfd and writes down who holds it. A lock on a
+// file that its holder removed meanwhile holds nothing, so the name must still
+// lead to it.
+func (p *Place) takeLock(dirfd int, name string, owner mover.Owner) (int, error) {
+	for range lockTries {
+		fd, err := openSegment(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
+		if err != nil {
+			return -1, immutable(dirfd, ".", err)
+		}
+		err = lockFD(fd)
+		if err == nil && !leadsTo(dirfd, name, fd) {
+			closeFD(fd)
+			continue
+		}
+		if err == nil {
+			err = sign(fd, owner)
+		}
+		if err != nil {
+			if err == unix.EAGAIN || err == unix.EACCES {
+				err = fmt.Errorf("%w: %v", mover.ErrHeld, read(fd))
+			}
+			closeFD(fd)
+			return -1, err
+		}
+		return fd, nil
+	}
+	return -1, fmt.Errorf("%w: runs that come and go", mover.ErrHeld)
+}
+
+func lockFD(fd int) error {
+	whole := unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET}
+	return again(func() error { return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &whole) })
+}
+
+func leadsTo(dirfd int, name string, fd int) bool {
+	var a, b unix.Statx_t
+	return statxFD(fd, &a) == nil && statxSegment(dirfd, name, &b) == nil &&
+		a.Ino == b.Ino && deviceOf(&a) == deviceOf(&b)
+}
+
+func sign(fd int, owner mover.Owner) error {
+	host, _ := os.Hostname() // for people: empty when it has none
+	text, err := json.Marshal(holder{host, os.Getpid(), owner.String(), time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	if err := unix.Ftruncate(fd, 0); err != nil {
+		return err
+	}
+	return pwriteAll(fd, append(text, '\n'), 0)
+}
+
+// read says who holds the lock. The text may be anything: the file lies where
+// others can write.
+func read(fd int) string {
+	b := make([]byte, 1024)
+	n, err := pread(fd, b, 0)
+	var h holder
+	if err != nil || json.Unmarshal(b[:n], &h) != nil || h.PID == 0 {
+		return "the holder did not write down its name"
+	}
+	return h.String()
+}
+
+// unlock removes the lock file while it is held, so that nobody locks it in
+// between.
+func (p *Place) unlock(fd int) error {
+	defer closeFD(fd)
+	var was unix.Statx_t
+	if err := statxFD(p.root, &was); err != nil {
+		return err
+	}
+	err := ignoreMissing(unlink(p.root, lockName, 0))
+	p.restoreTimes(&was)
+	return err
+}
+
+// restoreTimes undoes what making and removing the lock file does to the root's
+// mtime, which may be a copied fact. A root that is not ours has none.
+func (p *Place) restoreTimes(was *unix.Statx_t) {
+	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: was.Mtime.Sec, Nsec: int64(was.Mtime.Nsec)}}
+	_ = futimens(p.root, &times)
+}
+
+// lockHere locks on this host, for a file system that has no locks.
+func (p *Place) lockHere(owner mover.Owner) (func() error, error) {
+	dir := p.opts.StateDir
+	if dir == "" {
+		dir = stateDir()
+	}
+	dir = filepath.Join(dir, "locks")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, p.fail("lock", "", err)
+	}
+	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, p.fail("lock", "", err)
+	}
+	sum := fnv.New64a()
+	sum.Write([]byte(p.address))
+	name := fmt.Sprintf("%x.lock", sum.Sum64())
+	fd, err := p.takeLock(at, name, owner)
+	if err != nil {
+		closeFD(at)
+		return nil, p.fail("lock", "", err)
+	}
+	note := "the file system has no locks: runs on other hosts are not noticed"
+	p.note.Store(&note)
+	_ = ignoreMissing(unlink(p.root, lockName, 0)) // made in vain
+	return func() error {
+		defer closeFD(at)
+		defer closeFD(fd)
+		return p.fail("unlock", "", ignoreMissing(unlink(at, name, 0)))
+	}, nil
+}
+
+// stateDir is where the XDG base directory specification puts state.
+func stateDir() string {
+	if dir := os.Getenv("XDG_STATE_HOME"); strings.HasPrefix(dir, "/") {
+		return filepath.Join(dir, "datamove")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join(os.TempDir(), fmt.Sprintf("datamove-%d", os.Getuid()))
+	}
+	return filepath.Join(home, ".local", "state", "datamove")
+}

@@ -1,0 +1,170 @@
+package posix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// nodeDraft is a symlink, FIFO, socket, device, or hard link under a temporary
+// name: an inode that is whole as soon as it is there.
+type nodeDraft struct {
+	*draft
+	fresh bool // begun here, so that nothing of it needs to be taken away
+}
+
+var typeBits = map[mover.Kind]uint32{
+	mover.FIFO:        unix.S_IFIFO,
+	mover.Socket:      unix.S_IFSOCK,
+	mover.CharDevice:  unix.S_IFCHR,
+	mover.BlockDevice: unix.S_IFBLK,
+}
+
+func (p *Place) beginNode(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
+	make := func(name string) error { return unix.Symlinkat(e.Target, at.fd, name) }
+	switch bits, special := typeBits[e.Kind]; {
+	case special && e.Rdev > math.MaxUint32 && e.Kind != mover.FIFO && e.Kind != mover.Socket:
+		return nil, fmt.Errorf("%w: device number %#x", mover.ErrUnsupported, e.Rdev) // mknod takes 12+20 bits
+	case special:
+		make = func(name string) error { return unix.Mknodat(at.fd, name, bits|private, int(e.Rdev)) }
+	case e.Target == "":
+		return nil, fmt.Errorf("%w: a symlink without a target", mover.ErrUsage)
+	}
+	err := p.create(d, h.By, at, func(name string) error { return again(func() error { return make(name) }) })
+	if err != nil {
+		return nil, immutable(at.fd, ".", err)
+	}
+	return &nodeDraft{draft: d, fresh: true}, nil
+}
+
+// beginLink makes another name of a published entry, or a copy where the file
+// system has no links or no more of them.
+func (p *Place) beginLink(ctx context.Context, d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
+	if err := p.checkName("draft", h.Link, false); err != nil {
+		return nil, err
+	}
+	leader, err := p.find(h.Link)
+	if err != nil {
+		return nil, err
+	}
+	defer leader.release()
+	var st unix.Statx_t
+	if err := leader.statx(&st); err != nil {
+		return nil, fmt.Errorf("hard link to %s: %w", mover.Printable(h.Link), err)
+	}
+	if kindOf(st.Mode) != e.Kind {
+		return nil, fmt.Errorf("hard link to %s: %w: it is a %v", mover.Printable(h.Link), mover.ErrChanged, kindOf(st.Mode))
+	}
+	err = p.create(d, h.By, at, func(name string) error {
+		return again(func() error { return unix.Linkat(leader.fd, leader.base, at.fd, name, 0) })
+	})
+	switch {
+	case err == nil:
+		d.link = true
+		return &nodeDraft{draft: d, fresh: true}, nil
+	case err == unix.EMLINK || err == unix.EXDEV || err == unix.EPERM || without(err):
+		return p.duplicate(ctx, d, e, h, at)
+	}
+	return nil, immutable(at.fd, ".", err)
+}
+
+// duplicate copies a published entry within the file system.
+func (p *Place) duplicate(ctx context.Context, d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
+	leader, err := p.Stat(ctx, h.Link)
+	if err != nil {
+		return nil, err
+	}
+	if e.Kind != mover.File {
+		leader.Name = e.Name
+		return p.beginNode(d, &leader, h, at)
+	}
+	c, err := p.Open(ctx, leader)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	from, _ := mover.As[*content](c)
+	made, err := p.beginFile(d, &leader, h, at)
+	if err != nil {
+		return nil, err
+	}
+	f := made.(*fileDraft)
+	if err := f.pull(ctx, from); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// pull copies all of from, in the kernel.
+func (f *fileDraft) pull(ctx context.Context, from *content) error {
+	const step = 1 << 30 // copy_file_range may be given more than it does at once
+	for off := int64(0); off < from.entry.Size; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		in, out := off, off
+		n, err := unix.CopyFileRange(from.fd, &in, f.fd, &out, int(min(step, from.entry.Size-off)), 0)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return err
+		case n == 0:
+			return mover.ErrChanged
+		}
+		off += int64(n)
+	}
+	f.reach(from.entry.Size)
+	f.cloned = true
+	return from.Check(ctx)
+}
+
+// WritePart implements mover.Draft.
+func (d *nodeDraft) WritePart(context.Context, mover.Part, mover.Feed) (mover.Receipt, error) {
+	return mover.Receipt{}, d.fail("write", fmt.Errorf("%w: a %v has no parts here", mover.ErrUsage, d.kind))
+}
+
+// Finish implements mover.Draft. The facts of a hard link are its leader's.
+func (d *nodeDraft) Finish(_ context.Context, e mover.Entry, _ []mover.Receipt) error {
+	if err := d.enter("finish", drafting); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	err := d.rename(&e)
+	if err == nil && !d.link {
+		err = d.place.settle(d.draft, &e, d.fresh)
+	}
+	if err != nil {
+		return d.fail("finish", err)
+	}
+	d.state = finished
+	return nil
+}
+
+// settle gives a draft that is not open its facts.
+func (p *Place) settle(d *draft, e *mover.Entry, fresh bool) error {
+	at, err := p.handles.get(d.seat)
+	if err != nil {
+		return err
+	}
+	defer at.release()
+	var st unix.Statx_t
+	if err := statxSegment(at.fd, d.temp, &st); err != nil {
+		return err
+	}
+	if kindOf(st.Mode) != e.Kind {
+		return mover.ErrChanged
+	}
+	n := inode{fd: at.fd, base: d.temp, kind: e.Kind, mode: uint32(st.Mode) & modes, uid: st.Uid, gid: st.Gid}
+	return n.setFacts(e, fresh)
+}
+
+// Suspend implements mover.Draft.
+func (d *nodeDraft) Suspend() error { return d.lay(suspended) }
+
+// Close implements mover.Draft.
+func (d *nodeDraft) Close() error { return d.lay(dropped) }

@@ -1,0 +1,181 @@
+package posix
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/buffer"
+)
+
+// Reflink says whether drafts may share blocks with their source.
+type Reflink uint8
+
+// The ways to treat reflinks.
+const (
+	ReflinkAuto Reflink = iota // wherever the file system can
+	ReflinkNever
+)
+
+// Options says how a directory is opened as a place. The zero value works.
+type Options struct {
+	Create   bool         // make the root and its parents when they are missing
+	Backup   string       // directory on the same file system for what is replaced and removed; "" keeps nothing
+	Buffers  *buffer.Pool // memory for bytes on their way; nil is the pool of the process
+	Reflink  Reflink
+	Handles  int    // directories kept open between calls; 0 means 256
+	StateDir string // where locks go when the file system has none; "" is $XDG_STATE_HOME/datamove
+}
+
+// Place is a directory. It implements mover.Place.
+type Place struct {
+	root    int    // descriptor of the root; also what syncfs is asked on, so opened before the first write
+	address string // the root's absolute path, for people
+	opts    Options
+	system  system
+	device  uint64 // of the root
+	traits  mover.Traits
+	asRoot  bool   // uid 0: owners can be given, O_NOATIME is allowed
+	umask   uint32 // of the process; 0o777 when it is not known
+	plain   bool   // openat2 is missing: directories are opened segment by segment
+
+	hidden string // the backup directory relative to the root, when it lies below it: walks leave it out
+	backup *backup
+
+	handles handles
+	counter atomic.Uint64 // of temporary names
+	owner   atomic.Value  // mover.Owner: the last one that was found good
+	cloning sync.Map      // [2]uint64{source, target device} -> struct{}: these two can not share blocks
+	loss    loss
+	changed changedDirs
+	note    atomic.Pointer[string]
+}
+
+var _ mover.Place = (*Place)(nil)
+
+// Open opens the directory root.
+func Open(root string, opts Options) (*Place, error) {
+	address, err := filepath.Abs(root)
+	if err != nil {
+		return nil, &mover.Error{Op: "open", Place: root, Err: err}
+	}
+	p := &Place{root: -1, address: address, opts: opts, asRoot: os.Geteuid() == 0, umask: umask()}
+	if err := p.open(); err != nil {
+		_ = p.Close()
+		return nil, p.fail("open", "", err)
+	}
+	return p, nil
+}
+
+func (p *Place) open() error {
+	if p.opts.Create {
+		if err := os.MkdirAll(p.address, 0o777); err != nil {
+			return err
+		}
+	}
+	err := again(func() (err error) {
+		p.root, err = unix.Open(p.address, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var st unix.Statx_t
+	if err := statxFD(p.root, &st); err != nil {
+		return err
+	}
+	p.device = deviceOf(&st)
+	if p.system, err = systemOf(p.root); err != nil {
+		return err
+	}
+	_, err = flistxattr(p.root, nil)
+	p.traits = traits(p.system, p.asRoot, err == nil)
+	p.plain = !hasOpenat2(p.root)
+	p.handles.open(p, p.opts.Handles)
+	return p.openBackup()
+}
+
+// umask reads the mask of this process. There is a call for it too, but that one
+// changes it for a moment, for all threads.
+func umask() uint32 {
+	const unknown = 0o777
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return unknown
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "Umask:"); ok {
+			if mask, err := strconv.ParseUint(strings.TrimSpace(text), 8, 12); err == nil {
+				return uint32(mask)
+			}
+		}
+	}
+	return unknown
+}
+
+func (p *Place) String() string { return p.address }
+
+// Traits implements mover.Source.
+func (p *Place) Traits() mover.Traits { return p.traits }
+
+// Close ends the use of the place. Contents and drafts that are still open keep
+// what they have open.
+func (p *Place) Close() error {
+	p.handles.close()
+	if p.backup != nil {
+		closeFD(p.backup.root)
+		p.backup = nil
+	}
+	fd := p.root
+	p.root = -1
+	closeFD(fd)
+	return nil
+}
+
+// Stat implements mover.Source.
+func (p *Place) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	if err := p.checkName("stat", name, true); err != nil {
+		return mover.Entry{}, err
+	}
+	if ctx.Err() != nil {
+		return mover.Entry{}, context.Cause(ctx)
+	}
+	e, err := p.stat(name)
+	return e, p.fail("stat", name, err)
+}
+
+func (p *Place) stat(name string) (mover.Entry, error) {
+	at, err := p.find(name)
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	defer at.release()
+	var st unix.Statx_t
+	if err := at.statx(&st); err != nil {
+		return mover.Entry{}, err
+	}
+	e := entryOf(name, &st)
+	if e.Kind == mover.Symlink {
+		if e.Target, err = readlink(at.fd, at.base, e.Size); err != nil {
+			return mover.Entry{}, err
+		}
+		e.Size = 0
+	}
+	if e.Xattrs, err = at.xattrs(e.Kind); err != nil {
+		return mover.Entry{}, fmt.Errorf("extended attributes: %w", err)
+	}
+	if p.traits.Keeps.Has(mover.FactXattrs) {
+		e.Known |= mover.FactXattrs
+	}
+	return e, nil
+}

@@ -1,0 +1,114 @@
+package posix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// Remove implements mover.Target. The entry is looked at, renamed to a name that
+// nobody else uses, looked at again, and only then removed: what took the name in
+// between gets it back.
+func (p *Place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
+	if err := p.checkNew("remove", e.Name); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return p.fail("remove", e.Name, p.removeEntry(&e, by))
+}
+
+func (p *Place) removeEntry(e *mover.Entry, by mover.Owner) error {
+	at, err := p.find(e.Name)
+	if err != nil {
+		return err
+	}
+	defer at.release()
+	if err := p.doubt(at, e); err != nil {
+		return err
+	}
+	q, err := p.quarantine(at, by)
+	if err != nil {
+		return immutable(at.fd, at.base, err)
+	}
+	p.changed.add(p, at.dir)
+	if err := p.condemn(at, q, e); err != nil {
+		if back := renameNew(at.fd, q, at.fd, at.base); back != nil {
+			return errors.Join(err, fmt.Errorf("it stays under the name %s: %w", q, back))
+		}
+		return err
+	}
+	if e.Kind == mover.Dir {
+		p.handles.forget(e.Name)
+	}
+	return nil
+}
+
+// doubt looks at the entry while it has its name. With other names its ctime
+// tells of them, too, and when they are removed first it changes.
+func (p *Place) doubt(at spot, e *mover.Entry) error {
+	var st unix.Statx_t
+	if err := at.statx(&st); err != nil {
+		return err
+	}
+	same := is(&st, e)
+	if e.Nlink > 1 {
+		same = moved(&st, e)
+	}
+	if !same {
+		return mover.ErrChanged
+	}
+	if e.Kind != mover.Dir {
+		return nil
+	}
+	fd, err := openList(at.fd, at.base) // a directory in use should not vanish even for a moment
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	names, err := readNames(fd)
+	if err == nil && len(names) > 0 {
+		err = notEmpty
+	}
+	return err
+}
+
+var notEmpty = fmt.Errorf("%w: the directory is not empty", mover.ErrConflict)
+
+// quarantine renames the entry to a temporary name.
+func (p *Place) quarantine(at spot, by mover.Owner) (string, error) {
+	var q string
+	err := p.freeName(by, func(name string) error {
+		q = name
+		return renameNew(at.fd, at.base, at.fd, name)
+	})
+	return q, err
+}
+
+// condemn removes what is in quarantine when it is the very entry e.
+func (p *Place) condemn(at spot, q string, e *mover.Entry) error {
+	var st unix.Statx_t
+	if err := statxSegment(at.fd, q, &st); err != nil {
+		return err
+	}
+	if !moved(&st, e) {
+		return mover.ErrChanged
+	}
+	if p.backup != nil {
+		return p.backup.move(at.fd, q, e)
+	}
+	flags := 0
+	if e.Kind == mover.Dir {
+		flags = unix.AT_REMOVEDIR
+	}
+	err := unlink(at.fd, q, flags)
+	if err == unix.ENOTEMPTY || err == unix.EEXIST {
+		return notEmpty
+	}
+	return err
+}

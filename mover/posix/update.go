@@ -1,0 +1,121 @@
+package posix
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// Mkdir implements mover.Target. The directory is private where it will be given
+// to somebody else, and otherwise as open as it is to be.
+func (p *Place) Mkdir(ctx context.Context, e mover.Entry) error {
+	if e.Name == "" {
+		return nil
+	}
+	if err := p.checkNew("mkdir", e.Name); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if e.Kind != mover.Dir {
+		return p.fail("mkdir", e.Name, fmt.Errorf("%w: a %v", mover.ErrUsage, e.Kind))
+	}
+	return p.fail("mkdir", e.Name, p.mkdir(&e))
+}
+
+func (p *Place) mkdir(e *mover.Entry) error {
+	at, err := p.find(e.Name)
+	if err != nil {
+		return err
+	}
+	defer at.release()
+	p.changed.add(p, at.dir)
+	mode := uint32(0o700)
+	if e.Known.Has(mover.FactMode) && p.staysOurs(e) {
+		mode |= e.Mode & 0o777
+	}
+	err = again(func() error { return unix.Mkdirat(at.fd, at.base, mode) })
+	if err != unix.EEXIST {
+		return immutable(at.fd, ".", err)
+	}
+	return p.reuse(at)
+}
+
+// staysOurs reports whether e will belong to us, so that its mode gives nobody
+// more than it should before its owner is set.
+func (p *Place) staysOurs(e *mover.Entry) bool {
+	return (!e.Known.Has(mover.FactOwner) || e.UID == uint32(unix.Geteuid())) &&
+		(!e.Known.Has(mover.FactGroup) || e.GID == uint32(unix.Getegid()))
+}
+
+// reuse makes an existing directory usable for us: an earlier run may have left
+// it as read-only as its source is.
+func (p *Place) reuse(at spot) error {
+	var st unix.Statx_t
+	if err := at.statx(&st); err != nil {
+		return err
+	}
+	if kindOf(st.Mode) != mover.Dir {
+		return fmt.Errorf("%w: there is a %v", mover.ErrConflict, kindOf(st.Mode))
+	}
+	if p.asRoot || st.Mode&0o700 == 0o700 || st.Uid != uint32(unix.Geteuid()) {
+		return nil
+	}
+	n := inode{fd: at.fd, base: at.base, kind: mover.Dir}
+	return n.chmod(uint32(st.Mode)&modes | 0o700)
+}
+
+// Update implements mover.Target.
+func (p *Place) Update(ctx context.Context, e mover.Entry) error {
+	if err := p.checkName("update", e.Name, true); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return p.fail("update", e.Name, p.update(&e))
+}
+
+func (p *Place) update(e *mover.Entry) error {
+	at, err := p.find(e.Name)
+	if err != nil {
+		return err
+	}
+	defer at.release()
+	var st unix.Statx_t
+	if err := at.statx(&st); err != nil {
+		return err
+	}
+	if kindOf(st.Mode) != e.Kind {
+		return fmt.Errorf("%w: there is a %v", mover.ErrChanged, kindOf(st.Mode))
+	}
+	n := inode{fd: at.fd, base: at.base, kind: e.Kind, mode: uint32(st.Mode) & modes, uid: st.Uid, gid: st.Gid}
+	if err := n.setFacts(e, false); err != nil {
+		return immutable(at.fd, at.base, err)
+	}
+	return p.noteUpdate(at, e)
+}
+
+// noteUpdate sees to it that Sync finds what was updated: a directory is synced
+// by itself, and a file at once.
+func (p *Place) noteUpdate(at spot, e *mover.Entry) error {
+	switch {
+	case e.Kind == mover.Dir:
+		p.changed.addSeat(p, e.Name, at.dir.foreign)
+	case e.Kind == mover.File && (p.system.durable == eachFile || at.dir.foreign):
+		fd, err := openSegment(at.fd, at.base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err == unix.EACCES {
+			return nil // we may not read it, so there is no way to sync it alone; its directory is synced
+		}
+		if err != nil {
+			return err
+		}
+		defer closeFD(fd)
+		return again(func() error { return unix.Fsync(fd) })
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package posix
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pkg/xattr"
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+const (
+	aclAccess  = "system.posix_acl_access"
+	aclDefault = "system.posix_acl_default"
+)
+
+// attributes are the extended attributes of one inode.
+type attributes interface {
+	list() ([]string, error)
+	get(name string) ([]byte, error)
+	set(name string, value []byte) error
+	remove(name string) error
+}
+
+// openAttributes are those of an open file or directory.
+type openAttributes int
+
+func (fd openAttributes) list() ([]string, error) {
+	var small [256]byte
+	b := small[:]
+	for {
+		n, err := flistxattr(int(fd), b)
+		switch {
+		case err == nil && n == 0: // nearly all files have none
+			return nil, nil
+		case err == nil:
+			return strings.Split(strings.TrimSuffix(string(b[:n]), "\x00"), "\x00"), nil
+		case err == unix.ERANGE:
+			b = make([]byte, 64<<10) // XATTR_LIST_MAX
+		case err != unix.EINTR:
+			return nil, err
+		}
+	}
+}
+
+func (fd openAttributes) get(name string) ([]byte, error) {
+	b := make([]byte, 256)
+	for {
+		n, err := unix.Fgetxattr(int(fd), name, b)
+		switch {
+		case err == nil:
+			return b[:n:n], nil
+		case err == unix.ERANGE && len(b) < 64<<10:
+			b = make([]byte, 64<<10) // XATTR_SIZE_MAX
+		case err != unix.EINTR:
+			return nil, err
+		}
+	}
+}
+
+func (fd openAttributes) set(name string, value []byte) error {
+	return again(func() error { return unix.Fsetxattr(int(fd), name, value, 0) })
+}
+
+func (fd openAttributes) remove(name string) error {
+	return again(func() error { return unix.Fremovexattr(int(fd), name) })
+}
+
+// namedAttributes are those of one name in an open directory, reached through
+// /proc so that the directory is the open one; the last segment is not followed.
+type namedAttributes string
+
+func (s spot) attributes() namedAttributes {
+	return namedAttributes("/proc/self/fd/" + strconv.Itoa(s.fd) + "/" + s.base)
+}
+
+func (path namedAttributes) list() ([]string, error)         { return xattr.LList(string(path)) }
+func (path namedAttributes) get(name string) ([]byte, error) { return xattr.LGet(string(path), name) }
+func (path namedAttributes) set(name string, value []byte) error {
+	return xattr.LSet(string(path), name, value)
+}
+func (path namedAttributes) remove(name string) error { return xattr.LRemove(string(path), name) }
+
+// trustedOfLustre are what Lustre keeps in trusted.*: where the bytes of this very
+// file are. On another file they would be a lie, or damage.
+var trustedOfLustre = []string{"lov", "lma", "lmv", "dmv", "link", "hsm", "som", "fid", "projid"}
+
+// carried reports whether an attribute belongs to the content and not to the
+// file system that it is on.
+func carried(name string) bool {
+	if rest, ok := strings.CutPrefix(name, "trusted."); ok {
+		return !slices.Contains(trustedOfLustre, rest)
+	}
+	return name != "" && !strings.HasPrefix(name, "lustre.")
+}
+
+// essential reports whether an attribute must not be lost where the file system
+// has attributes of its namespace at all.
+func essential(name string) bool {
+	return strings.HasPrefix(name, "user.") || name == aclAccess || name == aclDefault
+}
+
+// without reports whether err says that there are no such attributes here.
+func without(err error) bool {
+	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
+}
+
+// readAttributes returns what is carried, sorted by name.
+func readAttributes(a attributes) ([]mover.Xattr, error) {
+	names, err := a.list()
+	if err != nil && !without(err) {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	slices.Sort(names)
+	var all []mover.Xattr
+	for _, name := range names {
+		if !carried(name) {
+			continue
+		}
+		value, err := a.get(name)
+		switch {
+		case err == nil:
+			all = append(all, mover.Xattr{Name: name, Value: value})
+		case errors.Is(err, unix.ENODATA): // removed since the listing
+		case !essential(name) && (without(err) || errors.Is(err, mover.ErrPermission)):
+		default:
+			return nil, fmt.Errorf("%s: %w", mover.Printable(name), err)
+		}
+	}
+	return all, nil
+}
+
+// xattrs returns those of the name. A symlink or special file can not have
+// user attributes, and only root sees others.
+func (s spot) xattrs(kind mover.Kind) ([]mover.Xattr, error) {
+	return readAttributes(s.attributes())
+}
+
+// setAttributes sets all of want. What the target has no room or no right for is
+// an error for essential attributes, and left out quietly for those of a
+// security module, of root, or of a file system.
+func setAttributes(a attributes, want []mover.Xattr) error {
+	for _, x := range want {
+		if !carried(x.Name) {
+			continue
+		}
+		err := a.set(x.Name, x.Value)
+		if err == nil || without(err) {
+			continue
+		}
+		refused := errors.Is(err, mover.ErrPermission) || errors.Is(err, unix.EINVAL)
+		if essential(x.Name) || !refused {
+			return fmt.Errorf("set %s: %w", mover.Printable(x.Name), err)
+		}
+	}
+	return nil
+}
+
+// equalAttributes makes the attributes equal to want: what differs is set, and
+// what is not wanted is removed.
+func equalAttributes(a attributes, want []mover.Xattr) error {
+	have, err := readAttributes(a)
+	if err != nil {
+		return err
+	}
+	var missing []mover.Xattr
+	for _, w := range want {
+		i, found := find(have, w.Name)
+		if !found || !bytes.Equal(have[i].Value, w.Value) {
+			missing = append(missing, w)
+		}
+	}
+	for _, h := range have {
+		if _, wanted := find(want, h.Name); wanted {
+			continue
+		}
+		err := a.remove(h.Name)
+		if err != nil && !errors.Is(err, unix.ENODATA) && essential(h.Name) {
+			return fmt.Errorf("remove %s: %w", mover.Printable(h.Name), err)
+		}
+	}
+	return setAttributes(a, missing)
+}
+
+func find(list []mover.Xattr, name string) (int, bool) {
+	i := slices.IndexFunc(list, func(x mover.Xattr) bool { return x.Name == name })
+	return i, i >= 0
+}
