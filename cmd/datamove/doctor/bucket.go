@@ -1,0 +1,194 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover"
+	"datamove.dev/mover/crc"
+)
+
+// Bucket looks at a bucket through the place that copies use: whether it opens,
+// lists, takes, gives back and removes an object, how fast, and what its server
+// really checks.
+func Bucket(ctx context.Context, subject string, open func(context.Context) (mover.Place, error)) []Finding {
+	place, err := open(ctx)
+	if err != nil {
+		return []Finding{refused(subject, "open", err)}
+	}
+	defer place.Close()
+	found := []Finding{pass(subject, "open", "opens; the server is "+serverName(place))}
+	for e, err := range place.Walk(ctx, mover.WalkOptions{}) {
+		if err != nil && e.Kind == 0 {
+			return append(found, refused(subject, "list", err))
+		}
+		break
+	}
+	found = append(found, pass(subject, "list", "its objects can be listed"))
+	found = append(found, tryObject(ctx, subject, place)...)
+	if Failed(found) {
+		return found
+	}
+	return append(found, checksums(subject, place), conditions(ctx, subject, place))
+}
+
+func serverName(place mover.Place) string {
+	if name := place.Traits().System; name != "" {
+		return mover.Printable(name)
+	}
+	return "not known"
+}
+
+// refused says why a call did not work, by the kind of the error.
+func refused(subject, check string, err error) Finding {
+	mend := "look at the log of the server"
+	switch {
+	case errors.Is(err, mover.ErrPermission):
+		mend = "check the credentials, and that they may list, read, write and delete in this bucket and prefix"
+	case errors.Is(err, mover.ErrNotExist):
+		mend = "make the bucket, or mend its name in bucket: of the tier"
+	case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTimeout):
+		mend = "check that the server runs, its port, and the firewalls between"
+	case errors.Is(err, mover.ErrFull):
+		mend = "make room on the server, or raise the quota of the bucket"
+	case errors.Is(err, mover.ErrTransient):
+		mend = "the server is busy or ill: try again, and look at its log"
+	case errors.Is(err, mover.ErrUsage):
+		mend = "mend the tier in the configuration, or the AWS environment"
+	case errors.Is(err, mover.ErrCorrupt):
+		mend = "do not use this server or this way to it before it is known what changes the bytes"
+	}
+	return fail(subject, check, err.Error(), mend)
+}
+
+// objectBytes is the size of the object that is put and got: large enough for a
+// rate, small enough to wait for.
+const objectBytes = 4 << 20
+
+// tryObject puts an object, reads it back, compares, and removes it.
+func tryObject(ctx context.Context, subject string, place mover.Place) []Finding {
+	content := make([]byte, objectBytes)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(content) // never fails; no server can shrink it
+	begun := time.Now()
+	if err := store(ctx, place, content); err != nil {
+		return []Finding{refused(subject, "write", err)}
+	}
+	put := time.Since(begun)
+	found := []Finding{pass(subject, "write", units.Rate(objectBytes, put)+", one object of "+units.Bytes(objectBytes))}
+	begun = time.Now()
+	e, err := fetch(ctx, place, content)
+	if err != nil {
+		found = append(found, refused(subject, "read", err))
+	} else {
+		found = append(found, pass(subject, "read", units.Rate(objectBytes, time.Since(begun))+", every byte as it was written"))
+	}
+	if err := place.Remove(ctx, e, owner()); err != nil {
+		return append(found, refused(subject, "delete", err))
+	}
+	return append(found, pass(subject, "delete", "objects can be removed"))
+}
+
+func owner() mover.Owner { return mover.Owner{Task: "doctor", Epoch: uint64(os.Getpid())} }
+
+// store publishes content under a temporary name.
+func store(ctx context.Context, place mover.Place, content []byte) error {
+	e := mover.Entry{Name: probeName(3), Kind: mover.File, Size: int64(len(content)), CRC: crc.Update(0, content), Known: mover.FactCRC}
+	draft, err := place.Draft(ctx, e, mover.Hints{By: owner()})
+	if err != nil {
+		return err
+	}
+	defer draft.Close()
+	receipt, err := draft.WritePart(ctx, mover.Part{Length: e.Size}, &feed{content: content})
+	if err != nil {
+		return err
+	}
+	if err := draft.Finish(ctx, e, []mover.Receipt{receipt}); err != nil {
+		return err
+	}
+	return place.Publish(ctx, []mover.Draft{draft})[0].Err
+}
+
+// fetch reads what store wrote. Its entry is what there is to remove.
+func fetch(ctx context.Context, place mover.Place, want []byte) (mover.Entry, error) {
+	e, err := place.Stat(ctx, probeName(3))
+	if err != nil {
+		return mover.Entry{Name: probeName(3), Kind: mover.File}, err
+	}
+	c, err := place.Open(ctx, e)
+	if err != nil {
+		return e, err
+	}
+	defer c.Close()
+	r, err := c.Range(ctx, 0, e.Size)
+	if err != nil {
+		return e, err
+	}
+	defer r.Close()
+	got, err := io.ReadAll(io.LimitReader(r, objectBytes+1))
+	if err == nil && !bytes.Equal(got, want) {
+		err = fmt.Errorf("%w: what was read is not what was written", mover.ErrCorrupt)
+	}
+	return e, err
+}
+
+// checksums tells whether the server compares them.
+func checksums(subject string, place mover.Place) Finding {
+	if place.Traits().Level >= mover.Server {
+		return pass(subject, "checksum", "the server refuses an object whose CRC-64/NVME is wrong")
+	}
+	return warn(subject, "checksum", "the server takes an object whose checksum is wrong",
+		"nothing has to be done: what is written is read back and compared; a server that checks saves that")
+}
+
+// conditions tells whether a lock can be kept in the bucket.
+func conditions(ctx context.Context, subject string, place mover.Place) Finding {
+	unlock, err := place.Lock(ctx, owner())
+	if errors.Is(err, mover.ErrHeld) {
+		return pass(subject, "lock", "a run is working here: "+err.Error())
+	}
+	if err != nil {
+		return refused(subject, "lock", err)
+	}
+	note := ""
+	if n, ok := place.(interface{ LockNote() string }); ok {
+		note = n.LockNote()
+	}
+	if err := unlock(); err != nil {
+		return refused(subject, "lock", err)
+	}
+	if note != "" {
+		return warn(subject, "lock", note, "do not write to this prefix from two machines at once; a server with conditional writes keeps them apart")
+	}
+	return pass(subject, "lock", "two machines can not write here at once")
+}
+
+// feed gives content as one part.
+type feed struct {
+	content []byte
+	off     int
+}
+
+func (f *feed) Read(p []byte) (int, error) {
+	if f.off == len(f.content) {
+		return 0, io.EOF
+	}
+	n := copy(p, f.content[f.off:])
+	f.off += n
+	return n, nil
+}
+
+func (f *feed) Hole() int64 { return 0 }
+
+func (f *feed) Sum() uint64 { return crc.Update(0, f.content[:f.off]) }
+
+func (f *feed) Rewind() error {
+	f.off = 0
+	return nil
+}
