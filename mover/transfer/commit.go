@@ -188,17 +188,16 @@ func (r *run) told(ctx context.Context, d *drafted, err error) error {
 }
 
 // again moves one file a second time, and publishes it alone.
-func (r *run) again(ctx context.Context, it item) error {
+func (r *run) again(ctx context.Context, it *item) error {
 	w := &worker{r: r, feed: feed{bytes: &r.n.Bytes, wait: &r.n.SourceWait}}
 	defer w.feed.Close()
-	d, err := w.retry(ctx, &it, func() (drafted, error) { return w.draft(ctx, it, mover.Hints{By: r.o.By}) })
-	if err != nil {
+	d := drafted{it: it, again: true}
+	if err := w.try(ctx, &d, mover.Hints{By: r.o.By}); err != nil {
 		if r.fatal(ctx, err) {
 			return err
 		}
 		r.failed(it, err)
 		return nil
 	}
-	d.again = true
 	return r.settle(ctx, []drafted{d}, nil)
 }

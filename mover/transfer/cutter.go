@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/plan"
@@ -57,7 +58,7 @@ func (c *cutter) add(ctx context.Context, a plan.Action) error {
 	}
 	top := &c.path[len(c.path)-1]
 	if top.fail != nil && a.Op != plan.Remove {
-		c.r.failed(it, fmt.Errorf("its directory could not be made: %w", top.fail))
+		c.r.failed(&it, fmt.Errorf("its directory could not be made: %w", top.fail))
 		return nil
 	}
 	if c.r.touches && changesParent(a) {
@@ -89,7 +90,7 @@ func (c *cutter) place(ctx context.Context, it item) error {
 	case it.Op == plan.Link:
 		return c.r.links.add(it)
 	case it.Op == plan.Conflict:
-		c.r.failed(it, fmt.Errorf("%w: %s", mover.ErrConflict, it.Why))
+		c.r.failed(&it, fmt.Errorf("%w: %s", mover.ErrConflict, it.Why))
 		return nil
 	case it.Source.Kind == mover.Dir:
 		return c.dir(ctx, it)
@@ -119,10 +120,10 @@ func (c *cutter) dir(ctx context.Context, it item) error {
 		it.build = true
 		c.batch = append(c.batch, it)
 	default:
-		l.fail = c.r.mkdir(ctx, it)
+		l.fail = c.r.mkdir(ctx, &it)
 	}
 	if l.fail != nil {
-		c.r.failed(it, l.fail)
+		c.r.failed(&it, l.fail)
 	}
 	c.path = append(c.path, l)
 	return nil
@@ -184,8 +185,8 @@ func (c *cutter) decide(ctx context.Context, name string) error {
 		c.batch[l.batch].build = false
 		l.batch = -1
 		l.dirty = true
-		if l.fail = c.r.mkdir(ctx, l.it); l.fail != nil {
-			c.r.failed(l.it, l.fail)
+		if l.fail = c.r.mkdir(ctx, &l.it); l.fail != nil {
+			c.r.failed(&l.it, l.fail)
 		}
 	}
 	return nil
@@ -196,16 +197,11 @@ func (c *cutter) flush(ctx context.Context, next string) error {
 	if err := c.decide(ctx, next); err != nil {
 		return err
 	}
-	batch := c.batch[:0:0]
-	for _, it := range c.batch {
-		if it.Source.Kind != mover.Dir || it.build {
-			batch = append(batch, it)
-		}
-	}
+	batch := slices.DeleteFunc(c.batch, func(it item) bool { return it.Source.Kind == mover.Dir && !it.build })
 	for i := range c.path {
 		c.path[i].batch = -1
 	}
-	c.batch, c.bytes = c.batch[:0], 0
+	c.batch, c.bytes = make([]item, 0, len(c.batch)), 0
 	if len(batch) == 0 {
 		return nil
 	}

@@ -11,6 +11,9 @@ import (
 	"datamove.dev/mover/crc"
 )
 
+// timedBytes is the least read that is worth a look at the clock.
+const timedBytes = 64 << 10
+
 // feed is the mover.Feed of one part: it reads the range from the source and
 // hashes and counts what passes. One goroutine uses it at a time; it can be reset
 // for another part.
@@ -49,9 +52,14 @@ func (f *feed) Read(p []byte) (int, error) {
 	if int64(len(p)) > stop-f.pos {
 		p = p[:stop-f.pos]
 	}
-	start := time.Now()
+	var start time.Time
+	if len(p) >= timedBytes {
+		start = time.Now()
+	}
 	n, err := f.fill(p, stop)
-	f.wait.Add(int64(time.Since(start)))
+	if len(p) >= timedBytes {
+		f.wait.Add(int64(time.Since(start)))
+	}
 	f.sum = crc.Update(f.sum, p[:n])
 	f.pos += int64(n)
 	f.bytes.Add(int64(n))

@@ -118,7 +118,7 @@ func (r *run) fresh(ctx context.Context, l *large) (err error) {
 
 // cloneLarge is clone for a file that was opened for parts.
 func (w *worker) cloneLarge(ctx context.Context, l *large) (bool, error) {
-	d := drafted{it: l.it, draft: l.draft, entry: l.entry}
+	d := drafted{it: &l.it, draft: l.draft, entry: l.entry}
 	cloned, err := w.clone(ctx, l.content, &d)
 	if err != nil || !cloned {
 		return false, err
@@ -203,7 +203,7 @@ func (r *run) moved(ctx context.Context, l *large, rec mover.Receipt) error {
 
 // complete finishes a file whose parts are all there and hands it over.
 func (w *worker) complete(ctx context.Context, l *large) error {
-	d := drafted{it: l.it, draft: l.draft, entry: l.entry, size: l.entry.Size, id: l.id}
+	d := drafted{it: &l.it, draft: l.draft, entry: l.entry, size: l.entry.Size, id: l.id}
 	if len(l.have) > 0 && l.have[0] {
 		err := w.r.passed(l.content, &d.entry, l.sum())
 		if err == nil {
@@ -258,11 +258,11 @@ func (w *worker) over(ctx context.Context, l *large, err error) error {
 	w.r.n.Bytes.Add(-l.counted())
 	again := &large{it: l.it, tries: l.tries + 1}
 	if again.tries >= triesChanged || !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
-		w.r.failed(l.it, err)
+		w.r.failed(&l.it, err)
 		return nil
 	}
 	if again.it.Source, err = w.r.source.Stat(ctx, l.it.Source.Name); err != nil {
-		w.r.failed(l.it, err)
+		w.r.failed(&l.it, err)
 		return nil
 	}
 	return w.begin(ctx, again)

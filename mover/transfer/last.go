@@ -42,7 +42,8 @@ func (r *run) link(ctx context.Context, items []item) error {
 	done := make([]drafted, len(items))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(r.workers())
-	for i, it := range items {
+	for i := range items {
+		it := &items[i]
 		g.Go(func() error {
 			err := r.room.retry(gctx, func() (err error) { done[i], err = r.draftLink(gctx, it); return err })
 			if err != nil && r.fatal(gctx, err) {
@@ -69,7 +70,7 @@ func (r *run) link(ctx context.Context, items []item) error {
 	return r.settle(ctx, made, nil)
 }
 
-func (r *run) draftLink(ctx context.Context, it item) (drafted, error) {
+func (r *run) draftLink(ctx context.Context, it *item) (drafted, error) {
 	e, err := r.source.Stat(ctx, it.Source.Name)
 	if err != nil {
 		return drafted{}, err
@@ -93,8 +94,8 @@ func (r *run) remove(ctx context.Context) error {
 	}
 	if r.doubt.Load() {
 		return r.removes.each(false, func(items []item) error {
-			for _, it := range items {
-				r.failed(it, errDoubt)
+			for i := range items {
+				r.failed(&items[i], errDoubt)
 			}
 			return ctx.Err()
 		})
@@ -122,8 +123,8 @@ func (r *run) removeAll(ctx context.Context, items []item) error {
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.SetLimit(r.workers())
-		for _, it := range items[:n] {
-			g.Go(func() error { return r.removeOne(gctx, it) })
+		for i := range items[:n] {
+			g.Go(func() error { return r.removeOne(gctx, &items[i]) })
 		}
 		if err := g.Wait(); err != nil {
 			return err
@@ -133,7 +134,7 @@ func (r *run) removeAll(ctx context.Context, items []item) error {
 	return nil
 }
 
-func (r *run) removeOne(ctx context.Context, it item) error {
+func (r *run) removeOne(ctx context.Context, it *item) error {
 	e := it.Target
 	if e.Kind == mover.Dir { // its times changed when its entries went
 		now, err := r.target.Stat(ctx, e.Name)
@@ -174,15 +175,15 @@ func (r *run) unblock(ctx context.Context) error {
 // closeDirs gives directories their facts. Within a chunk children come before
 // their parents, so a parent that can not be entered is closed behind them.
 func (r *run) closeDirs(ctx context.Context, items []item) error {
-	for _, it := range items {
-		if err := r.closeDir(ctx, it); err != nil {
+	for i := range items {
+		if err := r.closeDir(ctx, &items[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *run) closeDir(ctx context.Context, it item) (err error) {
+func (r *run) closeDir(ctx context.Context, it *item) (err error) {
 	if it.Op == plan.Compare {
 		it.Action, err = r.resolve(ctx, it.Action)
 		if err == nil && it.Op == plan.Keep && !r.touches {

@@ -126,7 +126,7 @@ func (r *run) step(ctx context.Context, c *cutter, a plan.Action, err error) err
 	case a.Source.Kind == 0 && a.Target.Kind == 0:
 		return err
 	}
-	r.failed(item{seq: -1, Action: a}, err)
+	r.failed(&item{seq: -1, Action: a}, err)
 	return ctx.Err()
 }
 
@@ -200,7 +200,7 @@ func (r *run) resolve(ctx context.Context, a plan.Action) (plan.Action, error) {
 }
 
 // mkdir makes a directory at its final name, in place of what is there.
-func (r *run) mkdir(ctx context.Context, it item) error {
+func (r *run) mkdir(ctx context.Context, it *item) error {
 	if k := it.Target.Kind; k != 0 && k != mover.Dir {
 		if err := r.target.Remove(ctx, it.Target, r.o.By); err != nil {
 			return err
@@ -216,7 +216,7 @@ func (r *run) result(res Result) {
 }
 
 // failed reports an entry that can not be done. From now on nothing is removed.
-func (r *run) failed(it item, err error) {
+func (r *run) failed(it *item, err error) {
 	r.doubt.Store(true)
 	r.n.Failed.Add(1)
 	e := it.Source

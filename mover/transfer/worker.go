@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/journal"
@@ -19,7 +18,7 @@ type worker struct {
 
 // drafted is an entry that is finished but not yet published.
 type drafted struct {
-	it    item
+	it    *item
 	draft mover.Draft
 	entry mover.Entry // with the facts that it was given
 	level mover.Level // Cloned, Read, or Unchecked when publishing tells it
@@ -46,7 +45,7 @@ func (w *worker) batch(ctx context.Context, items []item) error {
 	defer w.r.n.InWork.end(name)
 	b := batch{w: w, done: make([]drafted, 0, len(items))}
 	for i := range items {
-		if err := b.add(ctx, items[i]); err != nil {
+		if err := b.add(ctx, &items[i]); err != nil {
 			b.abandon()
 			return err
 		}
@@ -73,7 +72,7 @@ type opened struct {
 }
 
 // add does one item. An error ends the run.
-func (b *batch) add(ctx context.Context, it item) error {
+func (b *batch) add(ctx context.Context, it *item) error {
 	if err := b.leave(ctx, it.name()); err != nil {
 		return err
 	}
@@ -94,13 +93,13 @@ func (b *batch) add(ctx context.Context, it item) error {
 	case it.Op == plan.Update:
 		return b.update(ctx, it)
 	case it.Source.Kind == mover.File && it.Source.Size > r.small:
-		return b.w.begin(ctx, &large{it: it})
+		return b.w.begin(ctx, &large{it: *it})
 	}
 	return b.draft(ctx, it)
 }
 
 // update sets facts only.
-func (b *batch) update(ctx context.Context, it item) error {
+func (b *batch) update(ctx context.Context, it *item) error {
 	e, err := b.w.r.update(ctx, it)
 	if err != nil {
 		return b.fail(ctx, it, err)
@@ -110,7 +109,7 @@ func (b *batch) update(ctx context.Context, it item) error {
 }
 
 // draft drafts a small entry or begins a directory.
-func (b *batch) draft(ctx context.Context, it item) error {
+func (b *batch) draft(ctx context.Context, it *item) error {
 	h := mover.Hints{By: b.w.r.o.By}
 	if n := len(b.open); n > 0 {
 		if err := b.open[n-1].fail; err != nil {
@@ -118,21 +117,21 @@ func (b *batch) draft(ctx context.Context, it item) error {
 		}
 		h.In = b.done[b.open[n-1].index].draft
 	}
-	d, err := b.w.retry(ctx, &it, func() (drafted, error) { return b.w.draft(ctx, it, h) })
+	b.done = append(b.done, drafted{it: it, inner: h.In != nil})
+	err := b.w.try(ctx, &b.done[len(b.done)-1], h)
 	if it.Source.Kind == mover.Dir {
-		b.open = append(b.open, opened{index: len(b.done), fail: err})
+		b.open = append(b.open, opened{index: len(b.done) - 1, fail: err})
 	}
+	if err == nil {
+		return nil
+	}
+	b.done = b.done[:len(b.done)-1]
 	if errors.Is(err, errManifestOnly) {
 		r := b.w.r
 		r.result(Result{Seq: it.seq, Op: it.Op, Entry: r.carry(it.Source), Why: it.Why})
 		return nil
 	}
-	if err != nil {
-		return b.fail(ctx, it, err)
-	}
-	d.inner = h.In != nil
-	b.done = append(b.done, d)
-	return nil
+	return b.fail(ctx, it, err)
 }
 
 // leave finishes the directory drafts that do not hold name; "" is the end.
@@ -157,7 +156,7 @@ func (b *batch) leave(ctx context.Context, name string) error {
 }
 
 // fail reports an item, or ends the run.
-func (b *batch) fail(ctx context.Context, it item, err error) error {
+func (b *batch) fail(ctx context.Context, it *item, err error) error {
 	if b.w.r.fatal(ctx, err) {
 		return err
 	}
@@ -172,46 +171,47 @@ func (b *batch) abandon() {
 	}
 }
 
-// retry does an entry again when it changed while it was read, and when there was
-// no room and there is now.
-func (w *worker) retry(ctx context.Context, it *item, do func() (drafted, error)) (d drafted, err error) {
+// try makes a draft of d.it, again when it changed while it was read, and when
+// there was no room and there is now.
+func (w *worker) try(ctx context.Context, d *drafted, h mover.Hints) error {
 	for try := 1; ; try++ {
-		err = w.r.room.retry(ctx, func() error { d, err = do(); return err })
+		err := w.draft(ctx, d, h)
+		if errors.Is(err, mover.ErrFull) {
+			err = w.r.room.retry(ctx, func() error { return w.draft(ctx, d, h) })
+		}
 		if err == nil || try == triesChanged || !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
-			return d, err
+			return err
 		}
-		e, serr := w.r.source.Stat(ctx, it.Source.Name)
-		if serr != nil {
-			return d, serr
+		w.r.log.InfoContext(ctx, "changed while it was read, will try again", "name", d.it.Source.Name, "err", err)
+		if d.it.Source, err = w.r.source.Stat(ctx, d.it.Source.Name); err != nil {
+			return err
 		}
-		w.r.log.InfoContext(ctx, "changed while it was read, will try again", "name", it.Source.Name, "err", err)
-		it.Source = e
 	}
 }
 
-// draft makes one finished draft, or, of a directory, one that can be filled.
-func (w *worker) draft(ctx context.Context, it item, h mover.Hints) (d drafted, err error) {
-	c, err := w.r.source.Open(ctx, it.Source)
+// draft makes a finished draft, or, of a directory, one that can be filled.
+func (w *worker) draft(ctx context.Context, d *drafted, h mover.Hints) error {
+	c, err := w.r.source.Open(ctx, d.it.Source)
 	if err != nil {
-		return drafted{}, err
+		return err
 	}
 	defer c.Close()
-	d = drafted{it: it, entry: w.r.carry(c.Entry())}
+	d.entry = c.Entry()
+	d.entry.Known &= w.r.preserve
 	if d.draft, err = w.r.target.Draft(ctx, d.entry, h); err != nil {
-		return drafted{}, w.unsupported(&d, err)
+		return w.unsupported(d, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = d.draft.Close()
-		}
-	}()
 	switch d.entry.Kind {
-	case mover.Dir:
-		return d, nil // finished when it is filled
+	case mover.Dir: // finished when it is filled
 	case mover.File:
-		return d, w.fill(ctx, c, &d)
+		err = w.fill(ctx, c, d)
+	default:
+		err = d.draft.Finish(ctx, d.entry, nil)
 	}
-	return d, d.draft.Finish(ctx, d.entry, nil)
+	if err != nil {
+		_ = d.draft.Close()
+	}
+	return err
 }
 
 // errManifestOnly is the end of an entry that the target holds in its manifest only.
@@ -232,9 +232,7 @@ func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted) error {
 	}
 	p := mover.Part{Length: d.entry.Size}
 	w.feed.reset(ctx, c, d.entry.Stored < d.entry.Size || d.entry.Known.Has(mover.FactHoles), p)
-	start := time.Now()
 	rec, err := d.draft.WritePart(ctx, p, &w.feed)
-	w.r.n.TargetWait.Add(int64(time.Since(start)))
 	if err == nil {
 		err = w.feed.whole()
 	}
@@ -315,7 +313,7 @@ func sameSum(ctx context.Context, c mover.Content, e mover.Entry) error {
 }
 
 // update gives an existing entry its facts.
-func (r *run) update(ctx context.Context, it item) (mover.Entry, error) {
+func (r *run) update(ctx context.Context, it *item) (mover.Entry, error) {
 	c, err := r.source.Open(ctx, it.Source)
 	if err != nil {
 		return mover.Entry{}, err
