@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+)
+
+// app is what the commands have of the process, and the flags that all of them
+// share. A test makes one of buffers.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) string
+
+	configFile     string
+	logLevel       string
+	verbose, quiet bool
+
+	begun bool // a command has taken over: errors are no longer those of flags
+	conf  *config.Config
+}
+
+// run is the whole program. What went wrong has been told to a.err when it returns.
+func (a *app) run(ctx context.Context, args []string) error {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !a.begun {
+		err = advise(usage("%w", err), cmd.CommandPath()+" --help")
+	}
+	if err != nil {
+		a.explain(cmd, err)
+	}
+	return err
+}
+
+// do makes a function the body of a command.
+func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.begun = true
+		if a.verbose && a.quiet {
+			return usage("--verbose and --quiet exclude each other")
+		}
+		return body(cmd.Context(), args)
+	}
+}
+
+// explain tells a person what went wrong, and what there is to do about it.
+func (a *app) explain(cmd *cobra.Command, err error) {
+	name := strings.ReplaceAll(cmd.CommandPath(), " ", ": ")
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintf(a.err, "%s: %s\n", name, line)
+	}
+	if advice := adviceFor(err); advice != "" {
+		fmt.Fprintf(a.err, "try: %s\n", advice)
+	}
+}
+
+// config reads the configuration once.
+func (a *app) config() (*config.Config, error) {
+	if a.conf != nil {
+		return a.conf, nil
+	}
+	c, err := config.Load(a.lookup)
+	if err != nil {
+		return nil, err
+	}
+	a.conf = c
+	return c, nil
+}
+
+// lookup is the environment as the flags change it.
+func (a *app) lookup(key string) string {
+	if key == "DATAMOVE_CONFIG" && a.configFile != "" {
+		return a.configFile
+	}
+	return a.env(key)
+}
+
+var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
+// logger writes to w what --log-level asks for; without it, warnings.
+func (a *app) logger(w io.Writer) (*slog.Logger, error) {
+	level := slog.LevelWarn
+	if a.logLevel != "" {
+		known := false
+		if level, known = logLevels[strings.ToLower(a.logLevel)]; !known {
+			return nil, usage("--log-level is %q; must be debug, info, warn or error", a.logLevel)
+		}
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), nil
+}
+
+// terminal returns the file behind w when it is a terminal that can redraw lines.
+func (a *app) terminal(w any) (*os.File, bool) {
+	f, ok := w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd())) && a.env("TERM") != "dumb"
+}
+
+// columns gives the width of a terminal, or 80.
+func columns(f *os.File) func() int {
+	return func() int {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+		return 80
+	}
+}
+
+// usage makes an error of the kind that says the words are wrong.
+func usage(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// usageError is a mistake of the command line. It prints without the name of its
+// kind, which says nothing to the person who typed it.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() []error { return []error{e.error, mover.ErrUsage} }
+
+// advised is an error with a way out.
+type advised struct {
+	error
+	try string
+}
+
+func (e *advised) Unwrap() error { return e.error }
+
+// advise attaches what to try next.
+func advise(err error, try string) error {
+	if err == nil {
+		return nil
+	}
+	return &advised{err, try}
+}
+
+// adviceFor returns the way out that err carries, or that its kind has.
+func adviceFor(err error) string {
+	var a *advised
+	if errors.As(err, &a) {
+		return a.try
+	}
+	for _, c := range codes {
+		if errors.Is(err, c.kind) {
+			return c.try
+		}
+	}
+	return ""
+}

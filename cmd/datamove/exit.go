@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover"
+)
+
+// The exit codes (DESIGN, "Words on the command line").
+const (
+	exitOther       = 1
+	exitUsage       = 2
+	exitNotExist    = 3
+	exitPermission  = 4
+	exitConflict    = 5
+	exitPartial     = 6
+	exitLimit       = 7
+	exitUnreachable = 8
+	exitCorrupt     = 9
+	exitTimeout     = 10
+	exitInterrupted = 130
+)
+
+// codes is the one translation from kinds of errors to exit codes, gravest first.
+// An error of several kinds has the code of the first one. Among failures of items
+// those that are not grave only make the result partial.
+var codes = []struct {
+	kind  error
+	code  int
+	grave bool
+	try   string // what to do about it; "" when there is no general answer
+}{
+	{context.Canceled, exitInterrupted, true, "the same command again: it goes on where it stopped"},
+	{mover.ErrCorrupt, exitCorrupt, true, "datamove copy --checksum SRC DST to bring the good bytes over again, and a look at the disk or network that changed them"},
+	{mover.ErrFull, exitLimit, true, "the same command again when there is room: it goes on where it stopped"},
+	{mover.ErrRefused, exitLimit, true, ""},
+	{mover.ErrHeld, exitConflict, true, "waiting for the other run, or stopping it"},
+	{mover.ErrChanged, exitConflict, true, "the same command again when nobody writes there"},
+	{mover.ErrConflict, exitConflict, true, ""},
+	{mover.ErrPermission, exitPermission, true, "as a user who may read the source and write the target"},
+	{mover.ErrUsage, exitUsage, false, ""},
+	{context.DeadlineExceeded, exitTimeout, false, "the same command again: it goes on where it stopped"},
+	{mover.ErrTimeout, exitTimeout, false, "the same command again: it goes on where it stopped"},
+	{mover.ErrUnreachable, exitUnreachable, false, "datamove doctor LOCATION"},
+	{mover.ErrTransient, exitUnreachable, false, "the same command again: it goes on where it stopped"},
+	{mover.ErrNotExist, exitNotExist, false, "the spelling, with datamove ls on what is above it"},
+	{mover.ErrUnsupported, exitOther, false, ""},
+}
+
+// partial says that some items of a task failed. Each was told before.
+type partial struct {
+	failed int64
+	err    error // the gravest of the failures; nil is not known
+}
+
+func (p *partial) Error() string {
+	return fmt.Sprintf("%s failed", units.Plural(p.failed, "item", "items"))
+}
+
+func (p *partial) Unwrap() error { return p.err }
+
+// exitCode translates an error.
+func exitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	var some *partial
+	items := errors.As(err, &some)
+	for _, c := range codes {
+		if (c.grave || !items) && errors.Is(err, c.kind) {
+			return c.code
+		}
+	}
+	if items {
+		return exitPartial
+	}
+	return exitOther
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"datamove.dev/mover/plan"
+)
+
+// filterFlags are the flags that say which names take part.
+type filterFlags struct {
+	rules     []plan.Rule // of --include and --exclude, in the order of the command line
+	filesFrom string
+	null      bool
+}
+
+func (f *filterFlags) flags(flags *pflag.FlagSet) {
+	flags.Var(&ruleFlag{&f.rules, true}, "include", "let names that match `GLOB` take part; the first of all --include and --exclude that matches decides")
+	flags.Var(&ruleFlag{&f.rules, false}, "exclude", "leave names that match `GLOB` alone, on both sides")
+	flags.StringVar(&f.filesFrom, "files-from", "", "only the names in `FILE`, one on a line, relative to SRC; - is stdin")
+	flags.BoolVar(&f.null, "null", false, "the names of --files-from end in NUL bytes")
+}
+
+// ruleFlag is --include or --exclude. Both append to one list, because their order
+// has a meaning.
+type ruleFlag struct {
+	rules   *[]plan.Rule
+	include bool
+}
+
+func (r *ruleFlag) String() string { return "" }
+func (r *ruleFlag) Type() string   { return "glob" }
+
+func (r *ruleFlag) Set(pattern string) error {
+	rule := plan.Rule{Include: r.include, Pattern: pattern}
+	if _, err := plan.NewFilter([]plan.Rule{rule}, nil); err != nil {
+		return err
+	}
+	*r.rules = append(*r.rules, rule)
+	return nil
+}
+
+// filter makes the filter; nil lets everything take part.
+func (f *filterFlags) filter(stdin io.Reader) (*plan.Filter, error) {
+	if f.null && f.filesFrom == "" {
+		return nil, usage("--null says how --files-from is read, which is not given")
+	}
+	if f.filesFrom == "" && len(f.rules) == 0 {
+		return nil, nil
+	}
+	names, err := f.names(stdin)
+	if err != nil {
+		return nil, err
+	}
+	return plan.NewFilter(f.rules, names)
+}
+
+func (f *filterFlags) names(stdin io.Reader) (*plan.Names, error) {
+	in := stdin
+	switch f.filesFrom {
+	case "":
+		return nil, nil
+	case "-":
+	default:
+		file, err := os.Open(f.filesFrom)
+		if err != nil {
+			return nil, fmt.Errorf("--files-from: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	if f.null {
+		// ReadNames takes NUL for the end of names when it finds one early.
+		in = io.MultiReader(strings.NewReader("\x00"), in)
+	}
+	names, err := plan.ReadNames(in)
+	if err != nil {
+		return nil, fmt.Errorf("--files-from %s: %w", f.filesFrom, err)
+	}
+	return names, nil
+}

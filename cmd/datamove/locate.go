@@ -1,0 +1,46 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// exactly is the check of a command's arguments.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage("want %s; there are %d arguments", what, len(args))
+		}
+		return nil
+	}
+}
+
+// ends sets where a task goes and, unless source is "", where it comes from.
+func (t *task) ends(source, target string) error {
+	var err error
+	if source != "" {
+		if t.request.Source, err = t.app.locate(source); err != nil {
+			return err
+		}
+		t.source = source
+	}
+	if t.request.Target, err = t.app.locate(target); err != nil {
+		return err
+	}
+	t.target = target
+	return nil
+}
+
+// into sets several sources that go below dir.
+func (t *task) into(dir string, sources []string) error {
+	for _, arg := range sources {
+		l, err := t.app.locate(arg)
+		if err != nil {
+			return err
+		}
+		t.request.Names = append(t.request.Names, l)
+	}
+	t.source = strings.Join(sources, " ")
+	return t.ends("", dir)
+}

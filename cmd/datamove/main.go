@@ -1,0 +1,28 @@
+// Command datamove copies, synchronises and verifies trees of files between
+// POSIX file systems and S3: whole, checked, resumable.
+//
+// What it owns: the command line, its exit codes ([codes]), what is printed, and
+// the wiring of places to the mover (open.go). The work itself is done by
+// datamove.dev/mover/local, in this process.
+//
+// An interrupted or killed run leaves nothing half visible; the same command goes
+// on where it stopped. Scripts in test/script show every command with its output,
+// TestEveryKindHasACode that no kind of error was forgotten.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second ^C ends us at once
+	a := app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}
+	if err := a.run(ctx, os.Args[1:]); err != nil {
+		os.Exit(exitCode(err))
+	}
+}

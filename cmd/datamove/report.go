@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/plan"
+)
+
+// The schemas of what is printed as JSON. A change that breaks readers gets
+// another number.
+const (
+	schemaReport = "datamove.report/v1"
+	schemaItem   = "datamove.item/v1"
+	schemaAction = "datamove.action/v1"
+	schemaEntry  = "datamove.entry/v1"
+	schemaUsage  = "datamove.usage/v1"
+)
+
+// reportView is a task's end as JSON.
+type reportView struct {
+	Schema   string           `json:"schema"`
+	Command  string           `json:"command"`
+	Source   string           `json:"source,omitempty"`
+	Target   string           `json:"target"`
+	DryRun   bool             `json:"dry_run,omitempty"`
+	Exit     int              `json:"exit"`
+	Error    string           `json:"error,omitempty"`
+	Files    int64            `json:"files"`
+	Bytes    int64            `json:"bytes"`
+	Others   int64            `json:"others"`
+	Updated  int64            `json:"updated"`
+	Removed  int64            `json:"removed"`
+	Kept     int64            `json:"kept"`
+	Failed   int64            `json:"failed"`
+	Levels   map[string]int64 `json:"levels,omitempty"`
+	Seconds  float64          `json:"seconds"`
+	Planned  *totalsView      `json:"planned,omitempty"`
+	Failures []itemView       `json:"failures,omitempty"` // the first ones; Failed counts all
+	Notes    []string         `json:"notes,omitempty"`
+}
+
+// totalsView is the sum of a plan as JSON.
+type totalsView struct {
+	Files        int64 `json:"files"`
+	Bytes        int64 `json:"bytes"`
+	Dirs         int64 `json:"dirs"`
+	Others       int64 `json:"others"`
+	Links        int64 `json:"links"`
+	Updates      int64 `json:"updates"`
+	Compares     int64 `json:"compares"`
+	CompareBytes int64 `json:"compare_bytes"`
+	Removes      int64 `json:"removes"`
+	RemoveBytes  int64 `json:"remove_bytes"`
+	Conflicts    int64 `json:"conflicts"`
+}
+
+func viewTotals(t plan.Totals) *totalsView {
+	return &totalsView{t.Files, t.Bytes, t.Dirs, t.Others, t.Links, t.Updates, t.Compares, t.CompareBytes,
+		t.Removes, t.RemoveBytes, t.Conflicts}
+}
+
+// itemView is what became of one entry, as JSON.
+type itemView struct {
+	Schema string `json:"schema,omitempty"`
+	nameView
+	Op    string `json:"op"`
+	Kind  string `json:"kind,omitempty"`
+	Bytes int64  `json:"bytes"`
+	Level string `json:"level,omitempty"`
+	CRC   string `json:"crc64nvme,omitempty"` // 16 hex digits
+	Why   string `json:"why,omitempty"`
+	Error string `json:"error,omitempty"`
+	Exit  int    `json:"exit,omitempty"` // the code of the error
+}
+
+func viewItem(it local.Item) itemView {
+	v := itemView{nameView: viewName(it.Name), Op: it.Op.String(), Bytes: it.Bytes, Why: it.Why}
+	if it.Kind != 0 {
+		v.Kind = it.Kind.String()
+	}
+	if it.Level != mover.Unchecked {
+		v.Level = it.Level.String()
+	}
+	if it.HasCRC {
+		v.CRC = fmt.Sprintf("%016x", it.CRC)
+	}
+	if it.Err != nil {
+		v.Error, v.Exit = it.Err.Error(), exitCode(it.Err)
+	}
+	return v
+}
+
+// viewReport fills what a report says; err is how the task ended.
+func viewReport(command, source, target string, r local.Report, err error) reportView {
+	v := reportView{Schema: schemaReport, Command: command, Source: source, Target: target, Exit: exitCode(err),
+		Files: r.Files, Bytes: r.Bytes, Others: r.Others, Updated: r.Updated, Removed: r.Removed, Kept: r.Kept, Failed: r.Failed,
+		Seconds: r.Elapsed.Seconds(), Planned: viewTotals(r.Planned), Notes: r.Notes}
+	if err != nil {
+		v.Error = err.Error()
+	}
+	for level, n := range r.Levels {
+		if v.Levels == nil {
+			v.Levels = map[string]int64{}
+		}
+		v.Levels[level.String()] += n
+	}
+	for _, it := range r.Failures {
+		v.Failures = append(v.Failures, viewItem(it))
+	}
+	return v
+}
+
+// done is how a command speaks of what it has finished.
+var done = map[string]string{"copy": "copied", "sync": "synchronised", "verify": "compared", "rm": "removed"}
+
+// printSummary tells a person how a task ended.
+func printSummary(w io.Writer, command string, r local.Report) {
+	files, rate := units.Plural(r.Files, "file", "files"), ""
+	if r.Bytes > 0 {
+		rate = ", " + units.Rate(r.Bytes, r.Elapsed)
+	}
+	fmt.Fprintf(w, "%s %s, %s in %s%s\n", done[command], files, units.Bytes(r.Bytes), units.Duration(r.Elapsed), rate)
+	var checked []string
+	for _, level := range slices.Sorted(maps.Keys(r.Levels)) {
+		if n := r.Levels[level]; n > 0 {
+			checked = append(checked, units.Count(n)+" "+level.String())
+		}
+	}
+	printList(w, "checked", checked)
+	var also []string
+	for _, part := range []struct {
+		n    int64
+		what string
+	}{{r.Others, "directories, links and special files made"}, {r.Updated, "updated"}, {r.Removed, "removed"}, {r.Kept, "already there"}} {
+		if part.n > 0 {
+			also = append(also, units.Count(part.n)+" "+part.what)
+		}
+	}
+	printList(w, "also", also)
+	for _, note := range r.Notes {
+		printList(w, "note", []string{note})
+	}
+}
+
+func printList(w io.Writer, label string, parts []string) {
+	if len(parts) > 0 {
+		fmt.Fprintf(w, "  %s: %s\n", label, strings.Join(parts, ", "))
+	}
+}
+
+// maxShown is how many failures a person is shown; -o jsonl has all of them.
+const maxShown = 20
+
+// printFailures names the failed items.
+func printFailures(w io.Writer, command string, r local.Report) {
+	for _, it := range r.Failures[:min(len(r.Failures), maxShown)] {
+		fmt.Fprintf(w, "datamove: %s: %v\n", command, it.Err)
+	}
+	if more := r.Failed - int64(min(len(r.Failures), maxShown)); more > 0 {
+		fmt.Fprintf(w, "datamove: %s: and %s more; -o jsonl names each\n", command, units.Count(more))
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+)
+
+func (a *app) rmCommand() *cobra.Command {
+	t := &task{app: a, command: "rm"}
+	var yes, recursive, root bool
+	cmd := &cobra.Command{
+		Use:     "rm [flags] LOCATION",
+		Short:   "Remove a file, or with -r a folder or prefix",
+		GroupID: groupLook,
+		Long: `Rm counts what it would remove, asks, and then removes no more than it counted.
+Without a terminal it needs --yes. A whole bucket or tier is removed only with
+--root as well; / and what holds your home or the working directory never.`,
+		Example: `  datamove rm -r s3://archive/run-6
+  datamove rm -r --yes --max-delete 1000 /scratch/run-6`,
+		Args: exactly(1, "one location"),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if err := a.refuseRoot(args[0], root); err != nil {
+			return err
+		}
+		if err := t.ends("", args[0]); err != nil {
+			return err
+		}
+		return t.remove(ctx, yes, recursive)
+	})
+	flags := cmd.Flags()
+	formatVar(flags, &t.format, formatTable, formatJSON, formatJSONL, formatYAML, formatName)
+	flags.BoolVarP(&recursive, "recursive", "r", false, "remove a folder and everything below it")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&root, "root", false, "allow a whole bucket or tier")
+	flags.BoolVarP(&t.request.DryRun, "dry-run", "n", false, "say what would be removed, and do nothing")
+	parsedVar(flags, &t.request.MaxDelete, "max-delete", parseMaxDelete, "remove nothing at all when it would be more than `N` entries")
+	return cmd
+}
+
+// refuseRoot keeps a slip of the hand from being the end of everything. It looks
+// at the words, before a tier is resolved.
+func (a *app) refuseRoot(arg string, allowed bool) error {
+	l, err := location.Parse(arg)
+	if err != nil {
+		return err
+	}
+	refuse := func(why string) error {
+		return &mover.Error{Op: "remove", Place: arg, Err: fmt.Errorf("%w: %s", mover.ErrRefused, why)}
+	}
+	switch {
+	case l.Scheme == location.S3 && l.Prefix == "" && !allowed:
+		return advise(refuse("it is a whole bucket"), "--root, if all of it is meant")
+	case l.Scheme == location.InTier && l.Path == "" && !allowed:
+		return advise(refuse("it is a whole tier"), "--root, if all of it is meant")
+	}
+	if l, err = a.locate(arg); err != nil || l.Scheme != location.POSIX {
+		return err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	path, err := filepath.Abs(l.Path)
+	if err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	for _, dear := range []string{"/", a.env("HOME"), here} {
+		if dear != "" && mover.Within(strings.Trim(dear, "/"), strings.Trim(path, "/")) {
+			return refuse(dear + " is in it")
+		}
+	}
+	return nil
+}
+
+// remove counts, asks, and removes at most what it counted.
+func (t *task) remove(ctx context.Context, yes, recursive bool) error {
+	counted, err := t.app.du(ctx, t.target)
+	if err != nil {
+		return err
+	}
+	entries := counted.Files + counted.Dirs + counted.Others
+	limit := &t.request.MaxDelete
+	switch {
+	case limit.Percent > 0:
+		return usage("--max-delete of rm is a number of entries, not a percentage")
+	case entries > 1 && !recursive:
+		return advise(usage("%s is a folder with %s", mover.Printable(t.target), counted.text()), "datamove rm -r")
+	case limit.Set && entries > limit.Entries:
+		return &mover.Error{Op: "remove", Place: t.target,
+			Err: fmt.Errorf("%w: there are %s, and --max-delete allows %s", mover.ErrRefused, counted.text(), units.Count(limit.Entries))}
+	}
+	*limit = local.MaxDelete{Set: true, Entries: entries}
+	if t.request.DryRun {
+		fmt.Fprintf(t.app.out, "would remove %s from %s\n", counted.text(), mover.Printable(t.target))
+		return nil
+	}
+	if err := t.ask(yes, counted); err != nil {
+		return err
+	}
+	return t.work(ctx, func(ctx context.Context, r local.Request, _ func(local.Live)) (local.Report, error) {
+		return local.RemoveAll(ctx, r.Target, r, t.app.open)
+	})
+}
+
+// ask wants a yes from a person.
+func (t *task) ask(yes bool, counted usageView) error {
+	if yes {
+		return nil
+	}
+	if _, ok := t.app.terminal(t.app.in); !ok {
+		return advise(usage("nobody is there to ask: there is no terminal"), "--yes")
+	}
+	fmt.Fprintf(t.app.err, "Remove %s from %s? [y/N] ", counted.text(), mover.Printable(t.target))
+	answer, err := bufio.NewReader(t.app.in).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return &mover.Error{Op: "remove", Place: t.target, Err: fmt.Errorf("%w: the answer was not yes", mover.ErrRefused)}
+	}
+	return nil
+}
