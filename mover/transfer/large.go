@@ -171,6 +171,7 @@ func (w *worker) move(ctx context.Context, l *large, i int) (mover.Receipt, erro
 		return rec, err
 	}
 	rec.Part, rec.CRC = p, w.feed.Sum()
+	w.moved += p.Length
 	return rec, nil
 }
 

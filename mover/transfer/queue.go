@@ -14,7 +14,8 @@ type unit struct {
 }
 
 // queue hands units to workers. Parts of open files go first: they hold memory
-// and handles. It is bounded, so the walk waits when the workers are behind.
+// and handles. It is bounded, so the walk waits when the workers are behind, and
+// it lets only as many workers be busy as the gate finds good.
 type queue struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -26,8 +27,8 @@ type queue struct {
 	stopped error    // everybody goes home
 }
 
-func newQueue(limit int) *queue {
-	q := &queue{limit: limit}
+func newQueue(limit int, width func() int) *queue {
+	q := &queue{limit: limit, width: width}
 	q.changed.L = &q.mu
 	return q
 }
@@ -61,6 +62,10 @@ func (q *queue) next() (unit, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.stopped == nil {
+		if q.busy >= q.width() {
+			q.changed.Wait()
+			continue
+		}
 		if len(q.open) > 0 {
 			l := q.open[0]
 			i, more := l.take()
@@ -90,9 +95,7 @@ func (q *queue) done() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy--
-	if q.busy == 0 {
-		q.changed.Broadcast()
-	}
+	q.changed.Broadcast()
 }
 
 // close says that nothing more will be put.

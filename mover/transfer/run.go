@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/limit"
 	"datamove.dev/mover/plan"
 )
 
@@ -88,12 +89,19 @@ func (r *run) close() {
 	}
 }
 
-// workers is how many goroutines move at once.
-func (r *run) workers() int {
+// bounds returns how many units are worth having in work at first, and at most.
+func (r *run) bounds() (first, most int) {
 	if r.o.Jobs > 0 {
-		return r.o.Jobs
+		return r.o.Jobs, r.o.Jobs
 	}
-	return max(r.from.Parallel, r.to.Parallel, 1)
+	first = max(r.from.Parallel, r.to.Parallel, 1)
+	return first, max(r.from.MaxParallel, r.to.MaxParallel, first)
+}
+
+// workers is how many goroutines move at once, at most.
+func (r *run) workers() int {
+	_, most := r.bounds()
+	return most
 }
 
 // move does everything but what comes last.
@@ -133,7 +141,12 @@ func (r *run) step(ctx context.Context, c *cutter, a plan.Action, err error) err
 // work runs workers and the committer while feed puts units into the queue.
 func (r *run) work(ctx context.Context, feed func(context.Context) error) error {
 	g, gctx := errgroup.WithContext(ctx)
-	r.queue = newQueue(2 * r.workers())
+	first, most := r.bounds()
+	r.gate = limit.NewGate(limit.GateOptions{Start: first, Min: min(first, 2), Max: most})
+	if first == most {
+		r.gate = limit.NewGate(limit.GateOptions{Min: most, Max: most})
+	}
+	r.queue = newQueue(2*first, r.gate.Width)
 	r.commit = newCommitter(r)
 	defer r.queue.stopOn(gctx)()
 	workers, wctx := errgroup.WithContext(gctx)
@@ -172,9 +185,14 @@ func (r *run) worker(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		r.n.InFlight.Add(1)
-		err := w.do(ctx, u)
-		r.n.InFlight.Add(-1)
+		err := r.gate.Acquire(ctx)
+		if err == nil {
+			r.n.InFlight.Add(1)
+			w.moved = 0
+			err = w.do(ctx, u)
+			r.n.InFlight.Add(-1)
+			r.gate.Release(w.moved, err)
+		}
 		r.queue.done()
 		if err != nil {
 			r.queue.stop(err)

@@ -14,7 +14,12 @@ type worker struct {
 	r       *run
 	feed    feed
 	receipt [1]mover.Receipt
+	moved   int64 // bytes of the present unit, and what small files cost beside their bytes
 }
+
+// fileBytes is what opening, making and publishing one small file costs, in bytes
+// that could be moved instead: about 20 µs against a few GB/s.
+const fileBytes = 64 << 10
 
 // drafted is an entry that is finished but not yet published.
 type drafted struct {
@@ -248,6 +253,7 @@ func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted) error {
 		return err
 	}
 	d.size = d.entry.Size
+	w.moved += d.size + fileBytes
 	w.receipt[0] = rec
 	if err := d.draft.Finish(ctx, d.entry, w.receipt[:]); err != nil {
 		return err
