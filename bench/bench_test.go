@@ -1,0 +1,263 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// standIn is a program with the command line of datamove: what is tested here is
+// the comparison and not the mover.
+func standIn(t *testing.T, does string) string {
+	path := filepath.Join(t.TempDir(), "datamove")
+	script := "#!/bin/sh\n[ \"$1\" = version ] && { echo datamove 1.2.3; exit; }\n" + does + "\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func options(t *testing.T, does string) Options {
+	return Options{Scenarios: []string{"small-tmpfs"}, Peers: []string{"cp"}, Runs: 3, Scale: 0.001,
+		Disk: t.TempDir(), Tmpfs: t.TempDir(), Datamove: standIn(t, does)}
+}
+
+func TestCompare(t *testing.T) {
+	o := options(t, `exec cp -a "$3" "$4"`)
+	results, err := Compare(t.Context(), o)
+	if err != nil || len(results) != 1 || len(results[0].Scores) != 2 {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	for _, s := range results[0].Scores {
+		if s.Failed != "" || len(s.Samples) != 3 || s.Wall.Median <= 0 || s.CPU.Median <= 0 || s.WallRatio <= 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if v := results[0].Scores[0].Version; v != "1.2.3" {
+		t.Errorf("version %q", v)
+	}
+	if c := results[0].Scores[1].Command; c != "cp -a SRC DST" {
+		t.Errorf("command %q", c)
+	}
+	for _, dir := range []string{o.Disk, o.Tmpfs} {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v, %v are left", left, err)
+		}
+	}
+}
+
+// A tool is not fast by failing, or by leaving something out.
+func TestCompareIsNotFooled(t *testing.T) {
+	for does, why := range map[string]string{
+		`echo no room >&2; exit 7`:                           "no room",
+		`mkdir "$4"`:                                         "the target has 0 files",
+		`cp -a "$3" "$4"; rm "$4"/d0000/f0000000`:            "the target has 99 files",
+		`cp -a "$3" "$4"; truncate -s 1 "$4"/d0000/f0000000`: "bytes",
+	} {
+		results, err := Compare(t.Context(), options(t, does))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, cp := results[0].Scores[0], results[0].Scores[1]
+		if !strings.Contains(ours.Failed, why) || len(ours.Samples) > 0 || ours.WallRatio != 0 {
+			t.Errorf("%s: %+v", does, ours)
+		}
+		if cp.Failed != "" || cp.WallRatio != 0 {
+			t.Errorf("%s: and cp: %+v", does, cp)
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	o := options(t, `exec tail -f /dev/null`)
+	o.Timeout = 50 * time.Millisecond
+	results, err := Compare(t.Context(), o)
+	if err != nil || !strings.Contains(results[0].Scores[0].Failed, "stopped after 50ms") {
+		t.Errorf("%+v, %v", results, err)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	o := options(t, `exec cp -a "$3" "$4"`)
+	o.Say = func(line string) {
+		if strings.Contains(line, "s wall") {
+			stop()
+		}
+	}
+	if _, err := Compare(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(o.Tmpfs); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v are left", left, err)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, o := range []Options{
+		{Scenarios: []string{"small-floppy"}}, {Peers: []string{"cp", "xcopy"}}, {Scale: 2}, {Scale: -1}, {Datamove: "/no/such/program"},
+	} {
+		o.Disk, o.Tmpfs = t.TempDir(), t.TempDir()
+		if _, err := Compare(t.Context(), o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	got, err := choose([]string{"s3", "large-tmpfs"})
+	var names []string
+	for _, s := range got {
+		names = append(names, s.Name)
+	}
+	want := []string{"large-tmpfs", "s3-small-up", "s3-small-down", "s3-large-up", "s3-large-down"}
+	if err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v", names, err)
+	}
+}
+
+func TestScenariosNameTools(t *testing.T) {
+	for _, s := range Scenarios() {
+		if len(s.Tools) == 0 || s.Tools[0] != Ours {
+			t.Errorf("%s: datamove is not the first", s.Name)
+		}
+		for _, name := range s.Tools {
+			if _, err := toolNamed(name); err != nil {
+				t.Errorf("%s: %v", s.Name, err)
+			}
+		}
+	}
+}
+
+func TestScore(t *testing.T) {
+	ms := func(n ...int) (d []time.Duration) {
+		for _, n := range n {
+			d = append(d, time.Duration(n)*time.Millisecond)
+		}
+		return d
+	}
+	for _, c := range []struct {
+		values []time.Duration
+		want   Spread[time.Duration]
+	}{
+		{nil, Spread[time.Duration]{}},
+		{ms(5), Spread[time.Duration]{5e6, 5e6, 5e6}},
+		{ms(9, 1, 4), Spread[time.Duration]{4e6, 1e6, 9e6}},
+		{ms(4, 1, 9, 2), Spread[time.Duration]{3e6, 1e6, 9e6}},
+	} {
+		if got := spreadOf(c.values); got != c.want {
+			t.Errorf("spread of %v = %v, want %v", c.values, got, c.want)
+		}
+	}
+	ours := Score{Wall: Spread[time.Duration]{Median: 3}, CPU: Spread[time.Duration]{Median: 1}}
+	scores := []Score{ours, {Wall: Spread[time.Duration]{Median: 4}}}
+	compareWith(ours, scores)
+	if scores[0].WallRatio != 1 || scores[1].WallRatio != 0.75 || scores[1].CPURatio != 0 {
+		t.Errorf("%+v", scores)
+	}
+}
+
+// The same data set is the same bytes, and no two blocks of it are equal.
+func TestData(t *testing.T) {
+	d, dir := dataset{files: 5, dirs: 2, bytes: 10_000}, t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		if err := d.make(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.check(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	blocks := map[string]bool{}
+	for _, name := range []string{"d0000/f0000000", "d0000/f0000002", "d0001/f0000003"} {
+		a, err1 := os.ReadFile(filepath.Join(dir, "a", name))
+		b, err2 := os.ReadFile(filepath.Join(dir, "b", name))
+		if err := errors.Join(err1, err2); err != nil || !bytes.Equal(a, b) {
+			t.Error(name, "differs", err)
+		}
+		for block := range slices.Chunk(a, 4096) {
+			if blocks[string(block)] {
+				t.Error(name, "has a block that was there before")
+			}
+			blocks[string(block)] = true
+		}
+	}
+}
+
+func TestMemoryIsSeen(t *testing.T) {
+	group := newCgroup()
+	defer group.remove()
+	// dd holds its block in anonymous memory.
+	c := command{args: []string{"dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=12"}}
+	for _, g := range []cgroup{group, ""} {
+		s, err := spend(t.Context(), c, g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Anon < 60<<20 || s.Anon > 100<<20 || s.CPU <= 0 {
+			t.Errorf("group %q: %d MiB, %s CPU", g, s.Anon>>20, s.CPU)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	r := Report{Schema: ReportSchema, Command: "datamove-bench compare", Runs: 2, Scale: 1, Machine: ThisMachine("."), Results: []Result{
+		{Scenario: "small", What: "files", Absent: []string{"fpsync"}, Scores: []Score{
+			{Tool: "datamove", Version: "1", Command: "datamove copy SRC DST", Samples: []Sample{{Wall: 2e9, CPU: 1e9, Anon: 5 << 20}}},
+			{Tool: "cp", Failed: "a | b"},
+		}},
+		{Scenario: "none", What: "nothing", NotRun: "no disk"},
+	}}
+	for i := range r.Results[0].Scores {
+		r.Results[0].Scores[i].sum()
+	}
+	compareWith(r.Results[0].Scores[0], r.Results[0].Scores)
+	var md, table, text bytes.Buffer
+	if err := errors.Join(r.Markdown(&md), r.Table(&table), r.JSON(&text)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| datamove | 1 | 2.00 | 2.00–2.00 | 1.00 | 1.00 |", `a \| b`, "Not installed: fpsync", "Not run: no disk"} {
+		if !strings.Contains(md.String(), want) {
+			t.Errorf("no %q in\n%s", want, &md)
+		}
+	}
+	if !strings.Contains(table.String(), "2.00–2.00") {
+		t.Error(table.String())
+	}
+	var again Report
+	if err := json.Unmarshal(text.Bytes(), &again); err != nil || again.Results[0].Scores[0].Wall.Median != 2*time.Second {
+		t.Error(err, again)
+	}
+}
+
+// A store takes what peers bring, and its folder shows it.
+func TestStore(t *testing.T) {
+	o := options(t, `exec s5cmd --endpoint-url "$AWS_ENDPOINT_URL_S3" --log error cp "$3/" "$4/"`)
+	o.Scenarios, o.Peers, o.Runs, o.Scale = []string{"s3-small-up"}, []string{"rclone"}, 1, 0.002
+	results, err := Compare(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(results[0].NotRun, "versitygw is not in PATH") || len(results[0].Absent) > 0 {
+		t.Skip("needs versitygw, s5cmd and rclone: test/setup installs them")
+	}
+	if results[0].NotRun != "" {
+		t.Fatal(results[0].NotRun)
+	}
+	for _, s := range results[0].Scores {
+		if s.Failed != "" || len(s.Samples) != 1 {
+			t.Errorf("%+v", s)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/bench"
+)
+
+// version is set by the linker (-X main.version=…).
+var version = "unknown"
+
+type usageError struct{ error }
+
+func compareCommand() *cobra.Command {
+	var o bench.Options
+	var output string
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "compare",
+		Short: "run datamove and every installed peer over the same data, in turns",
+		Long: "Runs datamove and every installed peer over the same data, in turns, and prints medians with\n" +
+			"their spread. In full size it wants 30 GiB of memory file system or less, 40 GiB of disk and an hour.\n\nScenarios:\n" + scenarios(),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			write, ok := formats[output]
+			if !ok {
+				return usageError{fmt.Errorf("-o %s: must be table, json or md", output)}
+			}
+			if !quiet {
+				o.Say = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
+			}
+			results, err := bench.Compare(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			report := bench.Report{Schema: bench.ReportSchema, Command: words(cmd, o), Date: time.Now(), Runs: o.Runs, Scale: o.Scale,
+				Machine: bench.ThisMachine(o.Disk), Results: results}
+			return errors.Join(write(report, cmd.OutOrStdout()), complete(results))
+		},
+	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	flags := c.Flags()
+	flags.StringSliceVar(&o.Scenarios, "scenario", nil, "only these; a beginning such as s3 takes all of its kind")
+	flags.StringSliceVar(&o.Peers, "peers", nil, "only these beside datamove: cp, rsync, fpsync, rclone, s5cmd, find")
+	flags.IntVar(&o.Runs, "runs", 5, "runs of each tool in each scenario")
+	flags.Float64Var(&o.Scale, "scale", 1, "of counts and sizes, at most 1")
+	flags.StringVar(&o.Disk, "dir", ".", "a folder on the disk to measure")
+	flags.StringVar(&o.Tmpfs, "tmpfs", "/dev/shm", "a folder in memory")
+	flags.StringVar(&o.Datamove, "datamove", "", "the program (default: beside this one, or in PATH)")
+	flags.DurationVar(&o.Timeout, "timeout", 15*time.Minute, "of one run")
+	flags.StringVarP(&output, "output", "o", "table", "table, json or md")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "do not say what is being done")
+	c.Version = version
+	return c
+}
+
+var formats = map[string]func(bench.Report, io.Writer) error{
+	"table": bench.Report.Table,
+	"json":  bench.Report.JSON,
+	"md":    bench.Report.Markdown,
+}
+
+func scenarios() string {
+	var b strings.Builder
+	for _, s := range bench.Scenarios() {
+		fmt.Fprintf(&b, "  %-14s %s\n", s.Name, s.What)
+	}
+	return b.String()
+}
+
+// words is the command as it can be repeated elsewhere: without local paths.
+func words(cmd *cobra.Command, o bench.Options) string {
+	w := []string{"datamove-bench compare"}
+	if len(o.Scenarios) > 0 {
+		w = append(w, "--scenario", strings.Join(o.Scenarios, ","))
+	}
+	if len(o.Peers) > 0 {
+		w = append(w, "--peers", strings.Join(o.Peers, ","))
+	}
+	for _, name := range []string{"runs", "scale", "timeout"} {
+		if f := cmd.Flags().Lookup(name); f.Changed {
+			w = append(w, "--"+name, f.Value.String())
+		}
+	}
+	return strings.Join(w, " ")
+}
+
+// complete says when datamove itself did not come through: a report without it
+// must not pass for one.
+func complete(results []bench.Result) error {
+	var errs []error
+	for _, r := range results {
+		for _, s := range r.Scores {
+			if s.Tool == bench.Ours && s.Failed != "" {
+				errs = append(errs, fmt.Errorf("%s: %s", r.Scenario, s.Failed))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
