@@ -1,0 +1,318 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// amazon is the store of AWS, over the single calls of its SDK. The SDK's own
+// checksums are off, because they hash each payload again and send it in a form
+// that some servers refuse; ours are explicit headers.
+type amazon struct {
+	client *sdk.Client
+	bucket string
+}
+
+func newAmazon(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *transport) *amazon {
+	options := sdk.Options{
+		Region:                     o.Region,
+		Credentials:                keys,
+		HTTPClient:                 &http.Client{Transport: t, CheckRedirect: stay},
+		Retryer:                    aws.NopRetryer{},
+		UsePathStyle:               !o.virtualHost,
+		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
+		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
+		AppID:                      "datamove",
+	}
+	if endpoint != nil {
+		options.BaseEndpoint = aws.String(endpoint.String())
+	}
+	return &amazon{client: sdk.New(options), bucket: o.Bucket}
+}
+
+// stay keeps a redirect from being followed with a signature for another host.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// optional is a pointer to s, or nil for "".
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func quoted(etag string) *string {
+	if etag == "" {
+		return nil
+	}
+	return aws.String(`"` + etag + `"`)
+}
+
+// unsigned leaves the payload out of the signature: the checksum header covers it.
+func unsigned(o *sdk.Options) {
+	o.APIOptions = append(o.APIOptions, v4.SwapComputePayloadSHA256ForUnsignedPayloadMiddleware)
+}
+
+// tellChecksum asks for the stored checksum without making the SDK compute it.
+func tellChecksum(o *sdk.Options) {
+	o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue("X-Amz-Checksum-Mode", "ENABLED"))
+}
+
+func (s *amazon) head(ctx context.Context, key, version string) (object, error) {
+	ctx, r := withReply(ctx)
+	_, err := s.client.HeadObject(ctx, &sdk.HeadObjectInput{Bucket: &s.bucket, Key: &key, VersionId: optional(version)}, tellChecksum)
+	if err := understand(ctx, r, err); err != nil {
+		return object{}, err
+	}
+	return objectOf(key, r.header), nil
+}
+
+func (s *amazon) get(ctx context.Context, g get) (io.ReadCloser, object, error) {
+	ctx, r := withReply(ctx)
+	in := &sdk.GetObjectInput{Bucket: &s.bucket, Key: &g.key, VersionId: optional(g.version), IfMatch: quoted(g.ifMatch)}
+	var options []func(*sdk.Options)
+	if g.n >= 0 {
+		in.Range = aws.String(rangeHeader(g.off, g.n))
+	} else {
+		options = append(options, tellChecksum)
+	}
+	out, err := s.client.GetObject(ctx, in, options...)
+	if err := understand(ctx, r, err); err != nil {
+		return nil, object{}, err
+	}
+	return out.Body, objectOf(g.key, r.header), nil
+}
+
+func (s *amazon) list(ctx context.Context, l listing) iter.Seq2[[]object, error] {
+	return func(yield func([]object, error) bool) {
+		in := &sdk.ListObjectsV2Input{
+			Bucket: &s.bucket, Prefix: &l.prefix, Delimiter: optional(l.delimiter), StartAfter: optional(l.after),
+			EncodingType: types.EncodingTypeUrl, MaxKeys: aws.Int32(int32(cmp.Or(l.max, pageKeys))),
+		}
+		for {
+			ctx, r := withReply(ctx)
+			out, err := s.client.ListObjectsV2(ctx, in)
+			if err := understand(ctx, r, err); err != nil {
+				yield(nil, err)
+				return
+			}
+			page, err := pageOf(out)
+			if (len(page) > 0 || err != nil) && !yield(sortPage(page), err) || err != nil {
+				return
+			}
+			if !aws.ToBool(out.IsTruncated) || aws.ToString(out.NextContinuationToken) == "" {
+				return
+			}
+			in.ContinuationToken = out.NextContinuationToken
+		}
+	}
+}
+
+func pageOf(out *sdk.ListObjectsV2Output) ([]object, error) {
+	encoded := out.EncodingType == types.EncodingTypeUrl // some servers ignore that we asked
+	page := make([]object, 0, len(out.Contents)+len(out.CommonPrefixes))
+	for _, o := range out.Contents {
+		key, err := decodeListed(aws.ToString(o.Key), encoded)
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, object{key: key, size: aws.ToInt64(o.Size), etag: trimETag(aws.ToString(o.ETag)), modified: aws.ToTime(o.LastModified)})
+	}
+	for _, p := range out.CommonPrefixes {
+		key, err := decodeListed(aws.ToString(p.Prefix), encoded)
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, object{key: key, size: -1})
+	}
+	return page, nil
+}
+
+func decodeListed(key string, encoded bool) (string, error) {
+	if !encoded {
+		return key, nil
+	}
+	return url.QueryUnescape(key)
+}
+
+func (s *amazon) put(ctx context.Context, w put) (stored, error) {
+	ctx, r := withReply(ctx)
+	in := &sdk.PutObjectInput{
+		Bucket: &s.bucket, Key: &w.key, Body: w.body, ContentLength: &w.size, ContentType: aws.String(w.mimeType()),
+		Metadata: w.meta, ChecksumCRC64NVME: optional(w.crc), IfMatch: quoted(w.ifMatch),
+	}
+	if w.ifNoneMatch {
+		in.IfNoneMatch = aws.String("*")
+	}
+	_, err := s.client.PutObject(ctx, in, unsigned)
+	if err := understand(ctx, r, err); err != nil {
+		return stored{}, err
+	}
+	return storedBy(r), nil
+}
+
+func (s *amazon) copy(ctx context.Context, from source, to put) (stored, error) {
+	ctx, r := withReply(ctx)
+	out, err := s.client.CopyObject(ctx, &sdk.CopyObjectInput{
+		Bucket: &s.bucket, Key: &to.key, CopySource: aws.String(from.path()), CopySourceIfMatch: quoted(from.ifMatch),
+		MetadataDirective: types.MetadataDirectiveReplace, Metadata: to.meta, ContentType: aws.String(to.mimeType()),
+	})
+	if err := understand(ctx, r, err); err != nil {
+		return stored{}, err
+	}
+	got := stored{version: aws.ToString(out.VersionId)}
+	if out.CopyObjectResult != nil {
+		got.etag = trimETag(aws.ToString(out.CopyObjectResult.ETag))
+		got.crc = aws.ToString(out.CopyObjectResult.ChecksumCRC64NVME)
+	}
+	return got, nil
+}
+
+// path is the value of x-amz-copy-source.
+func (f source) path() string {
+	path := (&url.URL{Path: f.bucket + "/" + f.key}).EscapedPath()
+	if f.version != "" {
+		path += "?versionId=" + url.QueryEscape(f.version)
+	}
+	return path
+}
+
+func (s *amazon) remove(ctx context.Context, key, ifMatch string) error {
+	ctx, r := withReply(ctx)
+	_, err := s.client.DeleteObject(ctx, &sdk.DeleteObjectInput{Bucket: &s.bucket, Key: &key, IfMatch: quoted(ifMatch)})
+	return understand(ctx, r, err)
+}
+
+func (s *amazon) create(ctx context.Context, w put) (string, error) {
+	ctx, r := withReply(ctx)
+	in := &sdk.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &w.key, ContentType: aws.String(w.mimeType()), Metadata: w.meta}
+	if w.fullObject {
+		in.ChecksumAlgorithm, in.ChecksumType = types.ChecksumAlgorithmCrc64nvme, types.ChecksumTypeFullObject
+	}
+	out, err := s.client.CreateMultipartUpload(ctx, in)
+	if err := understand(ctx, r, err); err != nil {
+		return "", err
+	}
+	return aws.ToString(out.UploadId), nil
+}
+
+func (s *amazon) part(ctx context.Context, u upload, number int, w put) (stored, error) {
+	ctx, r := withReply(ctx)
+	_, err := s.client.UploadPart(ctx, &sdk.UploadPartInput{
+		Bucket: &s.bucket, Key: &u.key, UploadId: &u.id, PartNumber: aws.Int32(int32(number)),
+		Body: w.body, ContentLength: &w.size, ChecksumCRC64NVME: optional(w.crc),
+	}, unsigned)
+	if err := understand(ctx, r, err); err != nil {
+		return stored{}, err
+	}
+	got := storedBy(r)
+	got.number, got.size = number, w.size
+	return got, nil
+}
+
+func (s *amazon) copyPart(ctx context.Context, u upload, number int, from source, off, n int64) (stored, error) {
+	ctx, r := withReply(ctx)
+	out, err := s.client.UploadPartCopy(ctx, &sdk.UploadPartCopyInput{
+		Bucket: &s.bucket, Key: &u.key, UploadId: &u.id, PartNumber: aws.Int32(int32(number)),
+		CopySource: aws.String(from.path()), CopySourceIfMatch: quoted(from.ifMatch), CopySourceRange: aws.String(rangeHeader(off, n)),
+	})
+	if err := understand(ctx, r, err); err != nil {
+		return stored{}, err
+	}
+	got := stored{number: number, size: n}
+	if out.CopyPartResult != nil {
+		got.etag = trimETag(aws.ToString(out.CopyPartResult.ETag))
+		got.crc = aws.ToString(out.CopyPartResult.ChecksumCRC64NVME)
+	}
+	return got, nil
+}
+
+func (s *amazon) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {
+	ctx, r := withReply(ctx)
+	list := make([]types.CompletedPart, len(parts))
+	for i, p := range parts {
+		list[i] = types.CompletedPart{PartNumber: aws.Int32(int32(p.number)), ETag: quoted(p.etag)}
+		if w.fullObject {
+			list[i].ChecksumCRC64NVME = optional(p.crc)
+		}
+	}
+	in := &sdk.CompleteMultipartUploadInput{
+		Bucket: &s.bucket, Key: &u.key, UploadId: &u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: list},
+	}
+	if w.fullObject && w.crc != "" {
+		in.ChecksumCRC64NVME, in.ChecksumType = &w.crc, types.ChecksumTypeFullObject
+	}
+	out, err := s.client.CompleteMultipartUpload(ctx, in)
+	if err := understand(ctx, r, err); err != nil {
+		return stored{}, err
+	}
+	return stored{etag: trimETag(aws.ToString(out.ETag)), version: aws.ToString(out.VersionId), crc: aws.ToString(out.ChecksumCRC64NVME)}, nil
+}
+
+func (s *amazon) abort(ctx context.Context, u upload) error {
+	ctx, r := withReply(ctx)
+	_, err := s.client.AbortMultipartUpload(ctx, &sdk.AbortMultipartUploadInput{Bucket: &s.bucket, Key: &u.key, UploadId: &u.id})
+	return understand(ctx, r, err)
+}
+
+func (s *amazon) parts(ctx context.Context, u upload) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) {
+		in := &sdk.ListPartsInput{Bucket: &s.bucket, Key: &u.key, UploadId: &u.id}
+		for marker := 0; ; {
+			ctx, r := withReply(ctx)
+			page, err := s.client.ListParts(ctx, in)
+			if err := understand(ctx, r, err); err != nil {
+				yield(stored{}, err)
+				return
+			}
+			for _, p := range page.Parts {
+				got := stored{number: int(aws.ToInt32(p.PartNumber)), size: aws.ToInt64(p.Size), etag: trimETag(aws.ToString(p.ETag)), crc: aws.ToString(p.ChecksumCRC64NVME)}
+				if !yield(got, nil) {
+					return
+				}
+			}
+			next, err := strconv.Atoi(aws.ToString(page.NextPartNumberMarker))
+			if !aws.ToBool(page.IsTruncated) || err != nil || next <= marker {
+				return
+			}
+			marker, in.PartNumberMarker = next, page.NextPartNumberMarker
+		}
+	}
+}
+
+func (s *amazon) uploads(ctx context.Context, prefix string) iter.Seq2[upload, error] {
+	return func(yield func(upload, error) bool) {
+		in := &sdk.ListMultipartUploadsInput{Bucket: &s.bucket, Prefix: &prefix, EncodingType: types.EncodingTypeUrl}
+		for {
+			ctx, r := withReply(ctx)
+			page, err := s.client.ListMultipartUploads(ctx, in)
+			if err := understand(ctx, r, err); err != nil {
+				yield(upload{}, err)
+				return
+			}
+			encoded := page.EncodingType == types.EncodingTypeUrl
+			for _, u := range page.Uploads {
+				key, err := decodeListed(aws.ToString(u.Key), encoded)
+				if !yield(upload{key, aws.ToString(u.UploadId), aws.ToTime(u.Initiated)}, err) {
+					return
+				}
+			}
+			marker, err := decodeListed(aws.ToString(page.NextKeyMarker), encoded)
+			if err != nil || !aws.ToBool(page.IsTruncated) || marker == aws.ToString(in.KeyMarker) && aws.ToString(page.NextUploadIdMarker) == aws.ToString(in.UploadIdMarker) {
+				return
+			}
+			in.KeyMarker, in.UploadIdMarker = &marker, page.NextUploadIdMarker
+		}
+	}
+}

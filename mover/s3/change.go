@@ -1,0 +1,225 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"datamove.dev/mover"
+)
+
+// dirType is the content type of a directory's marker.
+const dirType = "application/x-directory"
+
+// markers remembers which markers this place has written and with what, so that
+// a directory that gets its final facts at once is written once.
+type markers struct {
+	mu   sync.Mutex
+	sums map[string]uint64 // key -> sum of its metadata; bounded by markersMax
+}
+
+const markersMax = 1 << 16
+
+var markerSeed = maphash.MakeSeed()
+
+func sumOf(meta map[string]string) (sum uint64) {
+	for k, v := range meta {
+		sum ^= maphash.String(markerSeed, k+"="+v)
+	}
+	return sum
+}
+
+func (m *markers) has(key string) (sum uint64, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sum, ok = m.sums[key]
+	return sum, ok
+}
+
+func (m *markers) set(key string, meta map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sums == nil || len(m.sums) >= markersMax {
+		m.sums = map[string]uint64{}
+	}
+	m.sums[key] = sumOf(meta)
+}
+
+func (m *markers) forget(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sums, key)
+}
+
+// Mkdir implements mover.Target. It writes the marker, so that an empty directory
+// is one; the root of a bucket needs none.
+func (p *Place) Mkdir(ctx context.Context, e mover.Entry) error {
+	return p.wrap("mkdir", e.Name, p.mkdir(ctx, e))
+}
+
+func (p *Place) mkdir(ctx context.Context, e mover.Entry) error {
+	marker, err := p.marker(e.Name)
+	if err != nil || e.Name == "" {
+		return err
+	}
+	if _, ok := p.markers.has(marker); ok {
+		return nil
+	}
+	e.Kind = mover.Dir
+	w := put{key: marker, meta: encodeMeta(&e), mime: dirType, ifNoneMatch: p.profile.CreatesOnce}
+	if !w.ifNoneMatch {
+		if _, err := p.store.head(ctx, marker, ""); !errors.Is(err, mover.ErrNotExist) {
+			return err
+		}
+	}
+	_, err = p.store.put(ctx, w)
+	if w.ifNoneMatch && errors.Is(err, mover.ErrChanged) {
+		return nil // it is there
+	}
+	if err == nil {
+		p.markers.set(marker, w.meta)
+	}
+	return err
+}
+
+// Update implements mover.Target: an object gets other facts by a copy onto itself.
+func (p *Place) Update(ctx context.Context, e mover.Entry) error {
+	if e.Kind == mover.Dir {
+		return p.wrap("update", e.Name, p.updateDir(ctx, e))
+	}
+	return p.wrap("update", e.Name, p.update(ctx, e))
+}
+
+func (p *Place) update(ctx context.Context, e mover.Entry) error {
+	key, err := p.key(e.Name)
+	if err != nil {
+		return err
+	}
+	o, err := p.store.head(ctx, key, "")
+	if err != nil {
+		return err
+	}
+	if e.ETag != "" && e.ETag != o.etag {
+		return fmt.Errorf("it was version %s, now it is %s: %w", e.ETag, o.etag, mover.ErrChanged)
+	}
+	meta := o.merged(&e)
+	if maps.Equal(meta, o.facts()) {
+		return nil
+	}
+	_, err = p.copy(ctx, source{p.bucket, key, o.version, o.etag}, o.size, put{key: key, meta: meta, mime: o.header.Get("Content-Type")})
+	return err
+}
+
+func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
+	marker, err := p.marker(e.Name)
+	if err != nil || marker == "" {
+		return err // the root of a bucket: only a manifest has its facts
+	}
+	meta := encodeMeta(&e)
+	if sum, ok := p.markers.has(marker); ok && sum == sumOf(meta) {
+		return nil
+	}
+	o, err := p.store.head(ctx, marker, "")
+	switch {
+	case err == nil:
+		if meta = o.merged(&e); maps.Equal(meta, o.facts()) {
+			return nil
+		}
+	case errors.Is(err, mover.ErrNotExist):
+		if _, err := p.statDir(ctx, e.Name); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	if _, err = p.store.put(ctx, put{key: marker, meta: meta, mime: dirType}); err == nil {
+		p.markers.set(marker, meta)
+	}
+	return err
+}
+
+// facts is the user metadata of an object, with small names.
+func (o *object) facts() map[string]string {
+	m := map[string]string{}
+	for name, values := range o.header {
+		if rest, ok := strings.CutPrefix(name, metaPrefix); ok && len(values) > 0 {
+			m[strings.ToLower(rest)] = values[0]
+		}
+	}
+	return m
+}
+
+// merged is the metadata of the object with the known facts of e in it. What
+// others have put there stays.
+func (o *object) merged(e *mover.Entry) map[string]string {
+	m := o.facts()
+	kept := m[metaMode]
+	maps.Copy(m, encodeMeta(e))
+	if !e.Known.Has(mover.FactMode) && kept != "" {
+		m[metaMode] = kept
+	}
+	if e.Known.Has(mover.FactMtime) {
+		delete(m, metaRclone)
+	}
+	return m
+}
+
+// Remove implements mover.Target. S3 can not set aside: the object is looked at,
+// then deleted; with its ETag as condition where the server minds that.
+func (p *Place) Remove(ctx context.Context, e mover.Entry, _ mover.Owner) error {
+	if e.Name == "" {
+		return p.wrap("remove", "", fmt.Errorf("the root: %w", mover.ErrUsage))
+	}
+	if e.Kind == mover.Dir {
+		return p.wrap("remove", e.Name, p.removeDir(ctx, e.Name))
+	}
+	return p.wrap("remove", e.Name, p.remove(ctx, e))
+}
+
+func (p *Place) remove(ctx context.Context, e mover.Entry) error {
+	key, err := p.key(e.Name)
+	if err != nil {
+		return err
+	}
+	o, err := p.store.head(ctx, key, "")
+	if err != nil {
+		return err
+	}
+	if e.ETag != "" && e.ETag != o.etag || e.Kind == mover.File && e.Size != o.size {
+		return fmt.Errorf("it was version %s of %d bytes, now it is %s of %d: %w", e.ETag, e.Size, o.etag, o.size, mover.ErrChanged)
+	}
+	if err := p.backup(ctx, e.Name, key); err != nil {
+		return err
+	}
+	condition := ""
+	if p.profile.MatchesDrop {
+		condition = o.etag
+	}
+	return p.store.remove(ctx, key, condition)
+}
+
+// removeDir removes the marker of a directory in which nothing else is. One
+// without a marker ends with what was in it.
+func (p *Place) removeDir(ctx context.Context, name string) error {
+	marker, err := p.marker(name)
+	if err != nil {
+		return err
+	}
+	found, err := p.firstKeys(ctx, marker, 2)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(found) == 2 || len(found) == 1 && found[0] != marker:
+		return fmt.Errorf("the directory is not empty: %w", mover.ErrConflict)
+	case !slices.Contains(found, marker):
+		return nil
+	}
+	p.markers.forget(marker)
+	return p.store.remove(ctx, marker, "")
+}

@@ -1,0 +1,41 @@
+// Package s3 is a place in a bucket: AWS S3, or a server that speaks its language.
+//
+// # Words
+//
+// A name becomes a key by [EncodeKey], below the prefix of the place. A directory
+// is what keys have in common, or an empty object "dir/", its marker, which carries
+// its facts. Facts of files are user metadata in the convention of FSx for Lustre
+// and DataSync; a symlink is an object whose content is its target. What is our
+// own (lock, manifest, probes) lies below PREFIX/.datamove/ and no walk shows it.
+//
+// A draft of one part is memory until Publish puts it; a larger one is a
+// multipart upload, whose token is its key and upload id. The profile of a bucket
+// is what probes found that its server really does: many answer 200 to a condition
+// or a checksum that they ignore. A checksum that nobody compares is not called
+// [mover.Server]; then transfer reads back.
+//
+// # Promises
+//
+// All methods may be called from many goroutines. Every call of ours is one
+// request, tried once; retrying is the business of package retry. Calls in flight
+// are bounded by Options.Parallel for what this package starts by itself (listing
+// ahead, publishing a batch); memory by the buffers, and by a page of keys for each
+// listing ahead. No payload is hashed here, and none by the clients below.
+//
+// After a crash, drafts in memory are gone and uploads are found by a walk with
+// Stray; they do not tell their owner, only their name and when they began. A lock
+// expires two minutes after its last refresh, or at once when its process was on this host
+// and is dead.
+//
+// S3 has no rename: Remove looks and then deletes, with If-Match where the server
+// keeps it. Where it does not, an object that is replaced between the two is lost;
+// buckets with versions keep it. Update copies an object onto itself.
+//
+// # Left to others
+//
+// Retries (retry), limits (limit), what has no room in metadata (manifest, for
+// which the place keeps a shelf: OpenManifest and PutManifest).
+//
+// TestContract shows the promises of mover on real servers, TestTraps what servers
+// and clients are known to get wrong, TestHostile a server that lies.
+package s3

@@ -1,0 +1,389 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"sync"
+
+	"datamove.dev/mover"
+)
+
+// draft is an object that is being written: memory while it is one part, else a
+// multipart upload; or a copy that the server will make.
+type draft struct {
+	place *Place
+	entry mover.Entry // as it was begun; after Finish, as it is to be
+	key   string
+	ready bool // Finish was called
+
+	upload  upload            // of a multipart upload
+	meta    map[string]string // that the upload was begun with; nil when it was adopted
+	adopted bool
+
+	from     source   // what Publish copies; key "" is nothing
+	fromSize int64    //
+	copied   []stored // parts that Clone had the server copy; nil is none
+
+	mu     sync.Mutex      // guards all below
+	data   []byte          // of one part; nil when nothing is written yet
+	pooled bool            // data is of the place's buffers
+	sums   []mover.Receipt // after Finish
+	state  draftState
+}
+
+type draftState uint8
+
+const (
+	drafting draftState = iota
+	published
+	suspended
+	dropped
+)
+
+var _ mover.Cloner = (*draft)(nil)
+
+// Draft implements mover.Target.
+func (p *Place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+	d, err := p.draft(ctx, e, h)
+	if err != nil {
+		return nil, p.wrap("draft", e.Name, err)
+	}
+	return d, nil
+}
+
+func (p *Place) draft(ctx context.Context, e mover.Entry, h mover.Hints) (d *draft, err error) {
+	d = &draft{place: p, entry: e}
+	if d.key, err = p.key(e.Name); err != nil {
+		return nil, err
+	}
+	switch {
+	case e.Name == "":
+		return nil, fmt.Errorf("the root is always there: %w", mover.ErrUsage)
+	case h.In != nil:
+		return nil, fmt.Errorf("no directory drafts: %w", mover.ErrUnsupported)
+	case e.Size < 0 || e.Size > maxBytes:
+		return nil, fmt.Errorf("%d bytes; objects have up to %d: %w", e.Size, int64(maxBytes), mover.ErrUnsupported)
+	case e.Kind == mover.Dir:
+		d.key, err = p.marker(e.Name)
+		return d, err
+	case e.Kind == mover.Symlink:
+		d.data = []byte(e.Target)
+		return d, p.checkTarget(e.Target)
+	case e.Kind != mover.File:
+		return nil, fmt.Errorf("S3 has no %v; only a manifest keeps it: %w", e.Kind, mover.ErrUnsupported)
+	case h.Link != "":
+		return d, d.linkTo(ctx, h.Link)
+	}
+	part := h.PartBytes
+	if part <= 0 {
+		part = partUsual
+	}
+	if e.Size <= min(part, partUsual) {
+		return d, nil
+	}
+	return d, d.begin(ctx)
+}
+
+func (p *Place) checkTarget(target string) error {
+	if target == "" || len(target) > targetBytes || bytes.IndexByte([]byte(target), 0) >= 0 {
+		return fmt.Errorf("%q is not the target of a symlink: %w", target, mover.ErrUsage)
+	}
+	return nil
+}
+
+// begin opens the multipart upload.
+func (d *draft) begin(ctx context.Context) (err error) {
+	d.meta = encodeMeta(&d.entry)
+	d.upload.key = d.key
+	d.upload.id, err = d.place.store.create(ctx, put{key: d.key, meta: d.meta, fullObject: d.place.profile.ChecksWhole})
+	if err == nil && d.upload.id == "" {
+		err = fmt.Errorf("the server gives no upload id: %w", mover.ErrTransient)
+	}
+	return err
+}
+
+// linkTo makes the draft a copy of another entry: S3 has no hard links.
+func (d *draft) linkTo(ctx context.Context, leader string) error {
+	key, err := d.place.key(leader)
+	if err != nil {
+		return err
+	}
+	o, err := d.place.store.head(ctx, key, "")
+	if err != nil {
+		return fmt.Errorf("link to %s: %w", mover.Printable(leader), err)
+	}
+	d.from, d.fromSize = source{d.place.bucket, key, "", o.etag}, o.size
+	return nil
+}
+
+// Token implements mover.Draft. A draft in memory has none that outlives it.
+func (d *draft) Token() mover.Token {
+	if d.upload.id == "" {
+		return mover.Token("memory?" + url.Values{"key": {d.key}}.Encode())
+	}
+	return d.upload.token()
+}
+
+func (u upload) token() mover.Token {
+	return mover.Token("upload?" + url.Values{"key": {u.key}, "id": {u.id}}.Encode())
+}
+
+// parseToken reads a token, and refuses one of another place.
+func (p *Place) parseToken(t mover.Token) (u upload, name string, err error) {
+	kind, query, _ := bytes.Cut([]byte(t), []byte("?"))
+	values, err := url.ParseQuery(string(query))
+	u = upload{key: values.Get("key"), id: values.Get("id")}
+	rest, below := bytes.CutPrefix([]byte(u.key), []byte(p.prefix))
+	if err != nil || !below || (string(kind) != "upload" || u.id == "") && string(kind) != "memory" {
+		return u, "", fmt.Errorf("token %q is none of this place: %w", t, mover.ErrUsage)
+	}
+	name, err = DecodeKey(string(bytes.TrimSuffix(rest, []byte("/"))))
+	return u, name, err
+}
+
+// Adopt implements mover.Target.
+func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
+	u, name, err := p.parseToken(t)
+	if err != nil {
+		return nil, p.wrap("adopt", name, err)
+	}
+	if u.id == "" {
+		return nil, p.wrap("adopt", name, fmt.Errorf("it was in the memory of a process: %w", mover.ErrNotExist))
+	}
+	d := &draft{place: p, key: u.key, upload: u, adopted: true, entry: mover.Entry{Name: name, Kind: mover.File}}
+	for _, err := range p.store.parts(ctx, u) {
+		if err != nil {
+			return nil, p.wrap("adopt", name, err)
+		}
+	}
+	return d, nil
+}
+
+// Drop implements mover.Target.
+func (p *Place) Drop(ctx context.Context, t mover.Token) error {
+	u, name, err := p.parseToken(t)
+	if err == nil && u.id != "" {
+		err = p.abort(ctx, u)
+	}
+	return p.wrap("drop", name, err)
+}
+
+func (p *Place) abort(ctx context.Context, u upload) error {
+	if err := p.store.abort(ctx, u); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// WritePart implements mover.Draft.
+func (d *draft) WritePart(ctx context.Context, part mover.Part, feed mover.Feed) (mover.Receipt, error) {
+	var etag string
+	var err error
+	if d.upload.id == "" {
+		err = d.keep(ctx, part, feed)
+	} else {
+		etag, err = d.send(ctx, part, feed)
+	}
+	if err != nil {
+		return mover.Receipt{}, d.place.wrap("write", d.entry.Name, err)
+	}
+	return mover.Receipt{Part: part, CRC: feed.Sum(), ETag: etag}, nil
+}
+
+// keep holds the content of a draft of one part in memory.
+func (d *draft) keep(ctx context.Context, part mover.Part, feed mover.Feed) error {
+	if d.entry.Kind != mover.File || part.Off != 0 || part.Length != d.entry.Size {
+		return fmt.Errorf("part %d of %d bytes at %d, of one that has %d: %w", part.Index, part.Length, part.Off, d.entry.Size, mover.ErrUsage)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state != drafting {
+		return errOver
+	}
+	if d.data == nil {
+		if err := d.allocate(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := io.ReadFull(feed, d.data)
+	return err
+}
+
+var errOver = fmt.Errorf("the draft was published, suspended or closed: %w", mover.ErrUsage)
+
+// smallBytes is up to what size drafts are ordinary memory. A batch holds many of
+// them at once, and who holds one buffer of the pool must not wait for another.
+const smallBytes = 1 << 20
+
+// allocate makes room for the content; mu is held.
+func (d *draft) allocate(ctx context.Context) (err error) {
+	if d.entry.Size <= smallBytes {
+		d.data = make([]byte, d.entry.Size)
+		return nil
+	}
+	d.data, err = d.place.opts.Buffers.Get(ctx, int(d.entry.Size))
+	d.pooled = err == nil
+	return err
+}
+
+// release gives the memory back; mu is held.
+func (d *draft) release() {
+	if d.pooled {
+		d.place.opts.Buffers.Put(d.data)
+	}
+	d.data, d.pooled = nil, false
+}
+
+// send uploads one part. One that fits a buffer is read first, so that its
+// checksum goes before it; a larger one streams, and is compared afterwards.
+func (d *draft) send(ctx context.Context, part mover.Part, feed mover.Feed) (etag string, err error) {
+	if part.Index < 0 || part.Index >= maxParts || part.Length <= 0 || part.Length > copyMax {
+		return "", fmt.Errorf("part %d of %d bytes; S3 takes %d parts of up to %d: %w", part.Index, part.Length, maxParts, int64(copyMax), mover.ErrUsage)
+	}
+	w := put{body: io.LimitReader(feed, part.Length), size: part.Length}
+	if part.Length <= partUsual {
+		buf, err := d.place.opts.Buffers.Get(ctx, int(part.Length))
+		if err != nil {
+			return "", err
+		}
+		defer d.place.opts.Buffers.Put(buf)
+		if _, err := io.ReadFull(feed, buf); err != nil {
+			return "", err
+		}
+		w.body, w.crc = bytes.NewReader(buf), encodeCRC(feed.Sum())
+	}
+	broken := &firstError{Reader: w.body}
+	if w.crc == "" {
+		w.body = broken
+	}
+	got, err := d.place.store.part(ctx, d.upload, part.Index+1, w)
+	switch {
+	case broken.err != nil:
+		return "", broken.err // the feed's own reason, not what the connection made of it
+	case err != nil:
+		return "", err
+	}
+	sum := encodeCRC(feed.Sum())
+	if got.crc != "" && got.crc != sum {
+		return "", fmt.Errorf("part %d has checksum %s there, %s here: %w", part.Index, got.crc, sum, mover.ErrCorrupt)
+	}
+	return got.etag, nil
+}
+
+// firstError remembers why a reader failed.
+type firstError struct {
+	io.Reader
+	err error
+}
+
+func (r *firstError) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}
+
+// Clone implements mover.Cloner: the server copies an object of the same endpoint
+// by itself. It does so at Publish, or, in parts, now when it is large.
+func (d *draft) Clone(ctx context.Context, from mover.Content) (bool, error) {
+	c, ok := mover.As[*content](from)
+	if !ok || c.place.endpoint != d.place.endpoint || c.entry.Kind != mover.File || d.entry.Kind != mover.File {
+		return false, nil
+	}
+	src := source{c.place.bucket, c.key, c.version, c.etag}
+	if c.entry.Size <= copyMax {
+		d.from, d.fromSize = src, c.entry.Size
+		return true, nil
+	}
+	if d.upload.id == "" {
+		return false, nil
+	}
+	var err error
+	d.copied, err = d.place.copyParts(ctx, d.upload, src, c.entry.Size)
+	return err == nil, d.place.wrap("clone", d.entry.Name, err)
+}
+
+// copyParts fills an upload from another object.
+func (p *Place) copyParts(ctx context.Context, u upload, from source, size int64) (parts []stored, err error) {
+	step := max(1<<30, (size+maxParts-1)/maxParts)
+	for off := int64(0); off < size; off += step {
+		part, err := p.store.copyPart(ctx, u, len(parts)+1, from, off, min(step, size-off))
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// Finish implements mover.Draft.
+func (d *draft) Finish(ctx context.Context, e mover.Entry, receipts []mover.Receipt) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.finish(e, receipts)
+	return d.place.wrap("finish", d.entry.Name, err)
+}
+
+// finish checks the receipts; mu is held.
+func (d *draft) finish(e mover.Entry, receipts []mover.Receipt) error {
+	switch {
+	case d.state != drafting:
+		return errOver
+	case e.Name != d.entry.Name || e.Kind != d.entry.Kind:
+		return fmt.Errorf("finished as %v %q: %w", e.Kind, e.Name, mover.ErrUsage)
+	}
+	if e.Kind == mover.File && !d.copies() {
+		var off int64
+		for i, r := range receipts {
+			if r.Index != i || r.Off != off || d.upload.id != "" && r.ETag == "" {
+				return fmt.Errorf("receipt %d is of part %d at %d: %w", i, r.Index, r.Off, mover.ErrUsage)
+			}
+			off += r.Length
+		}
+		if off != e.Size || d.upload.id == "" && off > 0 && int64(len(d.data)) != off {
+			return fmt.Errorf("%d of %d bytes were written: %w", off, e.Size, mover.ErrUsage)
+		}
+		if len(receipts) == 1 && e.Known.Has(mover.FactCRC) && e.CRC != receipts[0].CRC {
+			return fmt.Errorf("the content has checksum %016x, expected %016x: %w", receipts[0].CRC, e.CRC, mover.ErrCorrupt)
+		}
+	}
+	d.entry, d.sums, d.ready = e, slices.Clone(receipts), true
+	return nil
+}
+
+// copies reports whether the server copies the content from another object.
+func (d *draft) copies() bool { return d.from.key != "" || d.copied != nil }
+
+// Suspend implements mover.Draft. A draft in memory is gone with it.
+func (d *draft) Suspend() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state == drafting {
+		d.state = suspended
+		d.release()
+	}
+	return nil
+}
+
+// Close implements mover.Draft.
+func (d *draft) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state != drafting {
+		return nil
+	}
+	d.state = dropped
+	d.release()
+	if d.upload.id == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.place.opts.Stall)
+	defer cancel()
+	return d.place.wrap("drop", d.entry.Name, d.place.abort(ctx, d.upload))
+}

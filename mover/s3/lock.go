@@ -1,0 +1,249 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// A lock that was not refreshed for lockStale is nobody's. Its age is told by the
+// server's clock alone.
+const (
+	lockRefresh = 30 * time.Second
+	lockStale   = 2 * time.Minute
+)
+
+// holder is who holds a lock, as the lock says.
+type holder struct {
+	Task  string    `json:"task"`
+	Epoch uint64    `json:"epoch"`
+	Host  string    `json:"host"`
+	Boot  string    `json:"boot"` // id of the boot of that host
+	PID   int       `json:"pid"`
+	Since time.Time `json:"since"`
+	Salt  string    `json:"salt"` // makes each lock's ETag its own
+}
+
+func newHolder(o mover.Owner) holder {
+	host, _ := os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return holder{o.Task, o.Epoch, host, strings.TrimSpace(string(boot)), os.Getpid(), time.Now().UTC().Truncate(time.Second), randomName()}
+}
+
+func (h *holder) String() string {
+	return fmt.Sprintf("task %s on %s, process %d, since %s", mover.Printable(h.Task), mover.Printable(h.Host), h.PID, h.Since.Format(time.RFC3339))
+}
+
+// dead reports whether the holder was a process of this host and is no more.
+func (h *holder) dead(me *holder) bool {
+	return h.Host == me.Host && h.Boot == me.Boot && h.Boot != "" && h.PID > 0 && errors.Is(syscall.Kill(h.PID, 0), syscall.ESRCH)
+}
+
+// Lock implements mover.Target: by an object where the bucket has conditional
+// writes, else by a file that only keeps out runs on this host and with this state
+// directory, and then it says so.
+func (p *Place) Lock(ctx context.Context, o mover.Owner) (unlock func() error, err error) {
+	me := newHolder(o)
+	if p.profile.CreatesOnce && p.profile.MatchesPut {
+		unlock, err = p.lockObject(ctx, &me)
+	} else {
+		p.opts.Logger.WarnContext(ctx, "the bucket has no conditional writes: the lock holds on this host only", "place", p.address)
+		unlock, err = p.lockFile(&me)
+	}
+	return unlock, p.wrap("lock", "", err)
+}
+
+// objectLock is a lock that is held by an object, and refreshed.
+type objectLock struct {
+	place *Place
+	key   string
+	text  []byte
+
+	mu   sync.Mutex // guards all below
+	etag string
+	lost error // why it is not ours any more
+}
+
+func (p *Place) lockObject(ctx context.Context, me *holder) (func() error, error) {
+	text, err := json.Marshal(me)
+	if err != nil {
+		return nil, err
+	}
+	l := &objectLock{place: p, key: p.ownKey("lock"), text: text}
+	for try := 0; ; try++ {
+		err := l.write(ctx, put{ifNoneMatch: true})
+		if errors.Is(err, mover.ErrChanged) || errors.Is(err, mover.ErrConflict) {
+			err = l.takeOver(ctx, me)
+		}
+		if err == nil {
+			break
+		}
+		if gone := errors.Is(err, mover.ErrNotExist) || errors.Is(err, mover.ErrChanged); !gone || try == 2 {
+			return nil, err // else it was just given up, or taken by another one
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var refreshing sync.WaitGroup
+	refreshing.Go(func() { l.refresh(ctx) })
+	return sync.OnceValue(func() error {
+		stop()
+		refreshing.Wait()
+		return p.wrap("unlock", "", l.release())
+	}), nil
+}
+
+// write stores the lock under a condition and remembers its ETag.
+func (l *objectLock) write(ctx context.Context, w put) error {
+	w.key, w.body, w.size, w.mime = l.key, bytes.NewReader(l.text), int64(len(l.text)), "application/json"
+	got, err := l.place.store.put(ctx, w)
+	if err == nil {
+		l.mu.Lock()
+		l.etag = got.etag
+		l.mu.Unlock()
+	}
+	return err
+}
+
+// takeOver replaces a lock that nobody holds any more.
+func (l *objectLock) takeOver(ctx context.Context, me *holder) error {
+	other, o, err := l.look(ctx)
+	if err != nil {
+		return err
+	}
+	if !other.dead(me) && age(&o) < lockStale {
+		return fmt.Errorf("%s: %w", other.String(), mover.ErrHeld)
+	}
+	l.place.opts.Logger.WarnContext(ctx, "taking over a lock that was left", "place", l.place.address, "holder", other.String())
+	return l.write(ctx, put{ifMatch: o.etag})
+}
+
+func (l *objectLock) look(ctx context.Context) (h holder, o object, err error) {
+	body, o, err := l.place.store.get(ctx, get{key: l.key, n: -1})
+	if err != nil {
+		return h, o, err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, 64<<10))
+	if err != nil {
+		return h, o, bodyError(ctx, err)
+	}
+	if json.Unmarshal(text, &h) != nil {
+		h = holder{Task: "of an unreadable lock"}
+	}
+	return h, o, nil
+}
+
+// age is how old an object is by the clock that dated it.
+func age(o *object) time.Duration {
+	now, err := http.ParseTime(o.header.Get("Date"))
+	if err != nil || o.modified.IsZero() {
+		return 0
+	}
+	return now.Sub(o.modified)
+}
+
+// refresh keeps the lock young until ctx ends.
+func (l *objectLock) refresh(ctx context.Context) {
+	tick := time.NewTicker(lockRefresh)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !l.refreshOnce(ctx) {
+			return
+		}
+	}
+}
+
+// refreshOnce reports whether it makes sense to go on.
+func (l *objectLock) refreshOnce(ctx context.Context) bool {
+	l.mu.Lock()
+	etag := l.etag
+	l.mu.Unlock()
+	err := l.write(ctx, put{ifMatch: etag})
+	if err == nil || ctx.Err() != nil {
+		return true
+	}
+	log := l.place.opts.Logger
+	if !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrNotExist) {
+		log.WarnContext(ctx, "the lock was not refreshed, will try again", "place", l.place.address, "err", err)
+		return true
+	}
+	log.ErrorContext(ctx, "the lock was taken by another run", "place", l.place.address, "err", err)
+	l.mu.Lock()
+	l.lost = fmt.Errorf("the lock was lost while it was held: %w", mover.ErrHeld)
+	l.mu.Unlock()
+	return false
+}
+
+// release removes the lock if it is still ours.
+func (l *objectLock) release() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost != nil {
+		return l.lost
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.place.opts.Stall)
+	defer cancel()
+	condition := ""
+	if l.place.profile.MatchesDrop {
+		condition = l.etag
+	} else if o, err := l.place.store.head(ctx, l.key, ""); err == nil && o.etag != l.etag {
+		return fmt.Errorf("the lock was lost while it was held: %w", mover.ErrHeld)
+	}
+	return l.place.store.remove(ctx, l.key, condition)
+}
+
+// lockFile holds a lock of this host: flock ends with the process.
+func (p *Place) lockFile(me *holder) (func() error, error) {
+	path := filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("lock-%016x.json", crcOf([]byte(p.profileName()+"/"+p.prefix))))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		var other holder
+		if text, err := io.ReadAll(f); err == nil {
+			_ = json.Unmarshal(text, &other) // the holder may be writing it just now
+		}
+		return nil, fmt.Errorf("%s: %w", other.String(), mover.ErrHeld)
+	}
+	text, err := json.Marshal(me)
+	if err == nil {
+		err = rewrite(f, text)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return sync.OnceValue(f.Close), nil
+}
+
+func rewrite(f *os.File, text []byte) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(text, 0)
+	return err
+}

@@ -1,0 +1,305 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"iter"
+	"net/url"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// onprem is the store of S3-compatible servers, over minio-go's single calls.
+// Payloads are not signed and carry an explicit checksum header: no trailers, which
+// versitygw refuses over plain http, and no chunk signatures, which cost a SHA-256.
+type onprem struct {
+	core   *minio.Core
+	bucket string
+}
+
+func newOnprem(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *transport) (*onprem, error) {
+	lookup := minio.BucketLookupPath
+	if o.virtualHost {
+		lookup = minio.BucketLookupDNS
+	}
+	core, err := minio.NewCore(endpoint.Host, &minio.Options{
+		Creds:        credentials.New(&minioKeys{keys: keys}),
+		Secure:       endpoint.Scheme == "https",
+		Transport:    t,
+		Region:       o.Region, // set, so that nobody asks for the bucket's location
+		BucketLookup: lookup,
+		MaxRetries:   1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	core.SetAppInfo("datamove", "1")
+	return &onprem{core: core, bucket: o.Bucket}, nil
+}
+
+// minioKeys gives minio-go the credentials of the AWS chain.
+type minioKeys struct {
+	keys    aws.CredentialsProvider
+	expires time.Time
+}
+
+func (k *minioKeys) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
+	ctx := context.Background()
+	if cc != nil && cc.Context != nil {
+		ctx = cc.Context
+	}
+	v, err := k.keys.Retrieve(ctx)
+	if err != nil {
+		return credentials.Value{}, err
+	}
+	k.expires = time.Now().Add(keysCheckEvery)
+	signer := credentials.SignatureV4
+	if v.AccessKeyID == "" {
+		signer = credentials.SignatureAnonymous
+	}
+	return credentials.Value{AccessKeyID: v.AccessKeyID, SecretAccessKey: v.SecretAccessKey, SessionToken: v.SessionToken, SignerType: signer}, nil
+}
+
+func (k *minioKeys) Retrieve() (credentials.Value, error) { return k.RetrieveWithCredContext(nil) }
+
+// IsExpired is called under minio-go's lock, as RetrieveWithCredContext is.
+func (k *minioKeys) IsExpired() bool { return time.Now().After(k.expires) }
+
+func (s *onprem) head(ctx context.Context, key, version string) (object, error) {
+	ctx, r := withReply(ctx)
+	opts := minio.StatObjectOptions{VersionID: version}
+	opts.Set("X-Amz-Checksum-Mode", "ENABLED")
+	if _, err := s.core.StatObject(ctx, s.bucket, key, opts); err != nil || r.status >= 300 {
+		return object{}, understand(ctx, r, err)
+	}
+	return objectOf(key, r.header), nil
+}
+
+func (s *onprem) get(ctx context.Context, g get) (io.ReadCloser, object, error) {
+	ctx, r := withReply(ctx)
+	opts := minio.GetObjectOptions{VersionID: g.version}
+	if g.ifMatch != "" {
+		if err := opts.SetMatchETag(g.ifMatch); err != nil {
+			return nil, object{}, err
+		}
+	}
+	if g.n >= 0 {
+		opts.Set("Range", rangeHeader(g.off, g.n))
+	} else { // by its option, minio-go would hash the body
+		opts.Set("X-Amz-Checksum-Mode", "ENABLED")
+	}
+	body, _, _, err := s.core.GetObject(ctx, s.bucket, g.key, opts)
+	if err != nil {
+		return nil, object{}, understand(ctx, r, err)
+	}
+	return body, objectOf(g.key, r.header), nil
+}
+
+func (s *onprem) list(ctx context.Context, l listing) iter.Seq2[[]object, error] {
+	return func(yield func([]object, error) bool) {
+		ctx, r := withReply(ctx)
+		owner, limit := false, cmp.Or(l.max, pageKeys)
+		opts := minio.ListObjectsOptions{
+			Prefix: l.prefix, Recursive: l.delimiter == "", StartAfter: l.after, MaxKeys: limit, FetchOwner: &owner,
+		}
+		var page []object
+		calls := 0 // that page is of
+		for o := range s.core.ListObjectsIter(ctx, s.bucket, opts) {
+			if o.Err != nil {
+				yield(nil, understand(ctx, r, o.Err))
+				return
+			}
+			if len(page) > 0 && r.calls != calls {
+				if !yield(sortPage(page), nil) {
+					return
+				}
+				page = nil
+			}
+			calls = r.calls
+			page = append(page, listed(&o, l.delimiter))
+			if len(page) == limit { // before the next page is asked for
+				if !yield(sortPage(page), nil) {
+					return
+				}
+				page = nil
+			}
+		}
+		if ctx.Err() != nil { // minio-go ends silently then
+			yield(nil, context.Cause(ctx))
+		} else if len(page) > 0 {
+			yield(sortPage(page), nil)
+		}
+	}
+}
+
+func listed(o *minio.ObjectInfo, delimiter string) object {
+	size := o.Size
+	if delimiter != "" && o.ETag == "" && o.LastModified.IsZero() {
+		size = -1
+	}
+	return object{key: o.Key, size: size, etag: trimETag(o.ETag), modified: o.LastModified}
+}
+
+// options turns a put into what minio-go sends as headers.
+func (w *put) options() minio.PutObjectOptions {
+	opts := minio.PutObjectOptions{ContentType: w.mimeType(), DisableContentSha256: true, UserMetadata: make(map[string]string, len(w.meta)+2)}
+	for k, v := range w.meta {
+		opts.UserMetadata[k] = v
+	}
+	if w.crc != "" {
+		opts.UserMetadata[headerCRC] = w.crc
+	}
+	if w.ifMatch != "" {
+		opts.SetMatchETag(w.ifMatch)
+	}
+	if w.ifNoneMatch {
+		opts.SetMatchETagExcept("*")
+	}
+	return opts
+}
+
+func (s *onprem) put(ctx context.Context, w put) (stored, error) {
+	ctx, r := withReply(ctx)
+	if _, err := s.core.PutObject(ctx, s.bucket, w.key, w.body, w.size, "", "", w.options()); err != nil {
+		return stored{}, understand(ctx, r, err)
+	}
+	return storedBy(r), nil
+}
+
+func (s *onprem) create(ctx context.Context, w put) (string, error) {
+	ctx, r := withReply(ctx)
+	opts := w.options()
+	if w.fullObject {
+		opts.UserMetadata["X-Amz-Checksum-Algorithm"] = algorithm
+		opts.UserMetadata[headerCRCType] = fullObject
+	}
+	id, err := s.core.NewMultipartUpload(ctx, s.bucket, w.key, opts)
+	return id, understand(ctx, r, err)
+}
+
+func (s *onprem) part(ctx context.Context, u upload, number int, w put) (stored, error) {
+	ctx, r := withReply(ctx)
+	opts := minio.PutObjectPartOptions{DisableContentSha256: true}
+	if w.crc != "" {
+		opts.CustomHeader = map[string][]string{headerCRC: {w.crc}}
+	}
+	if _, err := s.core.PutObjectPart(ctx, s.bucket, u.key, u.id, number, w.body, w.size, opts); err != nil {
+		return stored{}, understand(ctx, r, err)
+	}
+	got := storedBy(r)
+	got.number, got.size = number, w.size
+	return got, nil
+}
+
+func (s *onprem) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {
+	ctx, r := withReply(ctx)
+	list := make([]minio.CompletePart, len(parts))
+	for i, p := range parts {
+		list[i] = minio.CompletePart{PartNumber: p.number, ETag: p.etag}
+		if w.fullObject {
+			list[i].ChecksumCRC64NVME = p.crc
+		}
+	}
+	opts := w.options()
+	if w.fullObject && w.crc != "" {
+		opts.UserMetadata[headerCRCType] = fullObject
+	}
+	info, err := s.core.CompleteMultipartUpload(ctx, s.bucket, u.key, u.id, list, opts)
+	if err := understand(ctx, r, err); err != nil {
+		return stored{}, err
+	}
+	return stored{etag: info.ETag, version: r.header.Get("X-Amz-Version-Id"), crc: info.ChecksumCRC64NVME}, nil
+}
+
+func (s *onprem) abort(ctx context.Context, u upload) error {
+	ctx, r := withReply(ctx)
+	return understand(ctx, r, s.core.AbortMultipartUpload(ctx, s.bucket, u.key, u.id))
+}
+
+func (s *onprem) parts(ctx context.Context, u upload) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) {
+		for marker := 0; ; {
+			ctx, r := withReply(ctx)
+			page, err := s.core.ListObjectParts(ctx, s.bucket, u.key, u.id, marker, 1000)
+			if err := understand(ctx, r, err); err != nil {
+				yield(stored{}, err)
+				return
+			}
+			for _, p := range page.ObjectParts {
+				if !yield(stored{number: p.PartNumber, size: p.Size, etag: trimETag(p.ETag), crc: p.ChecksumCRC64NVME}, nil) {
+					return
+				}
+			}
+			if !page.IsTruncated || page.NextPartNumberMarker <= marker {
+				return
+			}
+			marker = page.NextPartNumberMarker
+		}
+	}
+}
+
+func (s *onprem) uploads(ctx context.Context, prefix string) iter.Seq2[upload, error] {
+	return func(yield func(upload, error) bool) {
+		for keyMarker, idMarker := "", ""; ; {
+			ctx, r := withReply(ctx)
+			page, err := s.core.ListMultipartUploads(ctx, s.bucket, prefix, keyMarker, idMarker, "", 1000)
+			if err := understand(ctx, r, err); err != nil {
+				yield(upload{}, err)
+				return
+			}
+			for _, u := range page.Uploads {
+				if !yield(upload{u.Key, u.UploadID, u.Initiated}, nil) {
+					return
+				}
+			}
+			if !page.IsTruncated || page.NextKeyMarker == keyMarker && page.NextUploadIDMarker == idMarker {
+				return
+			}
+			keyMarker, idMarker = page.NextKeyMarker, page.NextUploadIDMarker
+		}
+	}
+}
+
+// copyHeaders are the headers of a copy that minio-go takes as they are.
+func copyHeaders(from source, to put) map[string]string {
+	h := make(map[string]string, len(to.meta)+4)
+	if from.ifMatch != "" {
+		h["X-Amz-Copy-Source-If-Match"] = `"` + from.ifMatch + `"`
+	}
+	if to.key != "" {
+		h["X-Amz-Metadata-Directive"] = "REPLACE"
+		h["Content-Type"] = to.mimeType()
+	}
+	for k, v := range to.meta {
+		h[metaPrefix+k] = v
+	}
+	return h
+}
+
+func (s *onprem) copy(ctx context.Context, from source, to put) (stored, error) {
+	ctx, r := withReply(ctx)
+	info, err := s.core.CopyObject(ctx, from.bucket, from.key, s.bucket, to.key, copyHeaders(from, to),
+		minio.CopySrcOptions{VersionID: from.version}, minio.PutObjectOptions{})
+	if err := understand(ctx, r, err); err != nil {
+		return stored{}, err
+	}
+	return stored{etag: trimETag(info.ETag), version: r.header.Get("X-Amz-Version-Id")}, nil
+}
+
+func (s *onprem) copyPart(ctx context.Context, u upload, number int, from source, off, n int64) (stored, error) {
+	ctx, r := withReply(ctx)
+	info, err := s.core.CopyObjectPart(ctx, from.bucket, from.key, s.bucket, u.key, u.id, number, off, n, copyHeaders(from, put{}))
+	if err := understand(ctx, r, err); err != nil {
+		return stored{}, err
+	}
+	return stored{number: number, size: n, etag: trimETag(info.ETag), crc: info.ChecksumCRC64NVME}, nil
+}
+
+func (s *onprem) remove(ctx context.Context, key, ifMatch string) error {
+	ctx, r := withReply(withCondition(ctx, ifMatch)) // minio-go has no option for it
+	return understand(ctx, r, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
+}

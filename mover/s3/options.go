@@ -1,0 +1,142 @@
+package s3
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/buffer"
+)
+
+// Client chooses the SDK that talks to the endpoint.
+const (
+	ClientAuto  = "auto"  // aws for AWS, minio for everything else
+	ClientMinio = "minio" // minio-go
+	ClientAWS   = "aws"   // aws-sdk-go-v2
+)
+
+// Options says which bucket, and how to reach it. Only Bucket has no default.
+type Options struct {
+	Endpoint string // URL; "" is $AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, or AWS
+	Region   string // "" is what the AWS configuration says, or us-east-1
+	Bucket   string
+	Prefix   string // keys below it are the place; "" is the whole bucket
+
+	// PathStyle puts the bucket in the path instead of the host name. nil is path
+	// style for everything but AWS.
+	PathStyle *bool
+	// Credentials is "env", "file:/path" (lines AWS_ACCESS_KEY_ID=, AWS_SECRET_ACCESS_KEY=
+	// and AWS_SESSION_TOKEN=, read again when the file changes), "profile:NAME",
+	// "anonymous", or "" for the chain of the AWS SDK.
+	Credentials string
+	// CABundle is a file of certificates to trust beside the system's and those of
+	// $AWS_CA_BUNDLE.
+	CABundle string
+	Client   string // ClientAuto and so on; "" is ClientAuto
+
+	// Writable says that the place is a target: what the bucket really checks is then
+	// probed with small objects below Prefix/.datamove/, once a week. A place that was
+	// never probed trusts no checksum and no condition.
+	Writable bool
+	// Backup is a prefix of the same bucket that keeps what is replaced and removed;
+	// "" keeps nothing.
+	Backup string
+
+	Parallel int           // calls that the place has in flight by itself; 0 means 16
+	Stall    time.Duration // how long a server may be silent; 0 means a minute
+	StateDir string        // profiles, and locks where the bucket has none; "" is $XDG_STATE_HOME/datamove
+	Buffers  *buffer.Pool  // for drafts of one part and for parts; nil is the pool of the process
+	Logger   *slog.Logger  // nil means no log
+
+	// VirtualHost is what PathStyle comes to.
+	virtualHost bool
+}
+
+const defaultRegion = "us-east-1"
+
+// complete checks the options and fills in what was left to us.
+func (o *Options) complete() (endpoint *url.URL, err error) {
+	if o.Bucket == "" || strings.ContainsAny(o.Bucket, "/\\ \t\n") {
+		return nil, fmt.Errorf("bucket %q: %w", o.Bucket, mover.ErrUsage)
+	}
+	if o.Prefix, err = cleanPrefix(o.Prefix); err != nil {
+		return nil, err
+	}
+	if o.Backup != "" {
+		if o.Backup, err = cleanPrefix(o.Backup); err != nil {
+			return nil, err
+		}
+	}
+	if endpoint, err = parseEndpoint(cmp.Or(o.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"))); err != nil {
+		return nil, err
+	}
+	amazon := endpoint == nil || strings.HasSuffix(endpoint.Hostname(), ".amazonaws.com")
+	o.Client = cmp.Or(o.Client, ClientAuto)
+	switch {
+	case o.Client == ClientAuto && amazon:
+		o.Client = ClientAWS
+	case o.Client == ClientAuto:
+		o.Client = ClientMinio
+	case o.Client != ClientAWS && o.Client != ClientMinio:
+		return nil, fmt.Errorf("client %q is none of auto, minio, aws: %w", o.Client, mover.ErrUsage)
+	}
+	if o.Client == ClientMinio && endpoint == nil {
+		endpoint = &url.URL{Scheme: "https", Host: "s3.amazonaws.com"}
+	}
+	// A dot in the bucket would not match the certificate *.s3.REGION.amazonaws.com.
+	o.virtualHost = amazon && !strings.Contains(o.Bucket, ".")
+	if o.PathStyle != nil {
+		o.virtualHost = !*o.PathStyle
+	}
+	return endpoint, o.defaults()
+}
+
+func (o *Options) defaults() error {
+	o.Parallel = cmp.Or(max(0, o.Parallel), 16)
+	o.Stall = cmp.Or(max(0, o.Stall), stallDefault)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.StateDir != "" {
+		return nil
+	}
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return fmt.Errorf("state directory: %w", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	o.StateDir = filepath.Join(state, "datamove")
+	return nil
+}
+
+// cleanPrefix returns a prefix as keys begin with it: "" or with one '/' at its end.
+func cleanPrefix(prefix string) (string, error) {
+	prefix = strings.Trim(prefix, "/")
+	if prefix == "" {
+		return "", nil
+	}
+	if !mover.ValidName(prefix) || hasBad(prefix) {
+		return "", fmt.Errorf("prefix %q: %w", prefix, mover.ErrUsage)
+	}
+	return prefix + "/", nil
+}
+
+func parseEndpoint(s string) (*url.URL, error) {
+	if s == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return nil, fmt.Errorf("endpoint %q is not like https://s3.example.org:9000: %w", s, mover.ErrUsage)
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+}

@@ -1,0 +1,259 @@
+package s3
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"golang.org/x/sync/semaphore"
+
+	"datamove.dev/mover"
+)
+
+// Limits of S3; see "Amazon S3 multipart upload limits" in its user guide. AWS
+// takes larger objects than MaxBytes by now; other servers do not.
+const (
+	maxParts  = 10_000
+	partMin   = 5 << 20
+	partUsual = 16 << 20
+	copyMax   = 5 << 30 // one CopyObject, one part
+	maxBytes  = 5 << 40
+)
+
+// Place is a mover.Place in a bucket.
+type Place struct {
+	opts      Options
+	store     store
+	transport *transport
+	bucket    string
+	prefix    string // "" or with '/' at its end
+	address   string
+	endpoint  string // with the access key, what a server-side copy must have in common
+	profile   profile
+	calls     *semaphore.Weighted // what the place has in flight by itself
+	markers   markers
+}
+
+var _ mover.Place = (*Place)(nil)
+
+// Open opens the place. It makes one call, to see that the bucket is there, and a
+// few more where a profile is missing.
+func Open(ctx context.Context, o Options) (*Place, error) {
+	p := &Place{opts: o, address: address(&o)}
+	if err := p.open(ctx); err != nil {
+		if p.transport != nil {
+			p.transport.base.CloseIdleConnections()
+		}
+		return nil, p.wrap("open", "", err)
+	}
+	return p, nil
+}
+
+func address(o *Options) string {
+	if prefix := strings.Trim(o.Prefix, "/"); prefix != "" {
+		return "s3://" + o.Bucket + "/" + prefix
+	}
+	return "s3://" + o.Bucket
+}
+
+func (p *Place) open(ctx context.Context) error {
+	endpoint, err := p.opts.complete()
+	if err != nil {
+		return err
+	}
+	o := &p.opts
+	p.bucket, p.prefix = o.Bucket, o.Prefix
+	p.calls = semaphore.NewWeighted(int64(o.Parallel))
+	roots, err := trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle)
+	if err != nil {
+		return err
+	}
+	p.transport = newTransport(maxParallel, o.Stall, roots)
+	if err := p.connect(ctx, endpoint, roots); err != nil {
+		return err
+	}
+	return p.learn(ctx)
+}
+
+func (p *Place) connect(ctx context.Context, endpoint *url.URL, roots *x509.CertPool) error {
+	o := &p.opts
+	keys, err := o.keys(ctx, roots)
+	if err != nil {
+		return err
+	}
+	v, err := keys.Retrieve(ctx)
+	if err != nil && o.Credentials != "anonymous" {
+		return fmt.Errorf("no credentials: %w: %w", mover.ErrPermission, err)
+	}
+	p.endpoint = "aws " + o.Region
+	if endpoint != nil {
+		p.endpoint = endpoint.String()
+		if endpoint.Scheme == "http" {
+			o.Logger.WarnContext(ctx, "plain http: whoever is between can read and change what is sent", "endpoint", p.endpoint)
+		}
+	}
+	p.endpoint += " " + v.AccessKeyID
+	if o.Client == ClientAWS {
+		p.store = newAmazon(o, endpoint, keys, p.transport)
+		return nil
+	}
+	p.store, err = newOnprem(o, endpoint, keys, p.transport)
+	if err != nil {
+		return fmt.Errorf("%w: %w", mover.ErrUsage, err)
+	}
+	return nil
+}
+
+// String is the address of the place.
+func (p *Place) String() string { return p.address }
+
+const maxParallel = 128
+
+// Traits implements mover.Place.
+func (p *Place) Traits() mover.Traits {
+	return mover.Traits{
+		Scheme: "s3", System: p.profile.Server,
+		Keeps: keeps, Level: p.profile.level(), NeedsManifest: true,
+		SmallBytes: 1 << 20, BatchFiles: 32, BatchBytes: 4 << 20,
+		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes,
+		Parallel: p.opts.Parallel, MaxParallel: maxParallel,
+	}
+}
+
+// Close implements mover.Place.
+func (p *Place) Close() error {
+	p.transport.base.CloseIdleConnections()
+	return nil
+}
+
+// Sync implements mover.Target: what S3 has answered is on stable storage.
+func (p *Place) Sync(ctx context.Context) error { return context.Cause(ctx) }
+
+// key returns the whole key of a name, or says why it can not have one.
+func (p *Place) key(name string) (string, error) {
+	key, err := EncodeKey(name)
+	if err != nil {
+		return "", err
+	}
+	if n := len(p.prefix) + len(key); n > KeyBytes {
+		return "", fmt.Errorf("its key has %d bytes, and keys end at %d: %w", n, KeyBytes, mover.ErrUnsupported)
+	}
+	if limit := p.profile.SegmentBytes; limit > 0 {
+		for seg := range strings.SplitSeq(key, "/") {
+			if len(seg) > limit {
+				return "", fmt.Errorf("a segment of its key has %d bytes, and this server takes %d: %w", len(seg), limit, mover.ErrUnsupported)
+			}
+		}
+	}
+	return p.prefix + key, nil
+}
+
+// marker is the key of a directory's marker; "" where the root of a bucket has none.
+func (p *Place) marker(name string) (string, error) {
+	if name == "" {
+		return p.prefix, nil
+	}
+	key, err := p.key(name)
+	if err == nil && len(key) == KeyBytes {
+		err = fmt.Errorf("its marker has %d bytes, and keys end at %d: %w", KeyBytes+1, KeyBytes, mover.ErrUnsupported)
+	}
+	return key + "/", err
+}
+
+// ownKey is the key of something of ours.
+func (p *Place) ownKey(name string) string { return p.prefix + own + "/" + name }
+
+// Stat implements mover.Place. A name can be a file and a directory at once in S3;
+// then it is the file.
+func (p *Place) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	e, err := p.stat(ctx, name)
+	return e, p.wrap("stat", name, err)
+}
+
+func (p *Place) stat(ctx context.Context, name string) (mover.Entry, error) {
+	if name == "" {
+		return p.statDir(ctx, "")
+	}
+	key, err := p.key(name)
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	o, err := p.store.head(ctx, key, "")
+	if errors.Is(err, mover.ErrNotExist) {
+		return p.statDir(ctx, name)
+	}
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	e, symlink := entryOf(name, &o)
+	if symlink {
+		return p.readSymlink(ctx, e, key)
+	}
+	return e, nil
+}
+
+// statDir finds a directory by what is in it. The root is always there.
+func (p *Place) statDir(ctx context.Context, name string) (mover.Entry, error) {
+	marker, err := p.marker(name)
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	e := mover.Entry{Name: name, Kind: mover.Dir}
+	if marker == "" {
+		return e, nil
+	}
+	found, err := p.firstKeys(ctx, marker, 1)
+	switch {
+	case err != nil:
+		return mover.Entry{}, err
+	case len(found) > 0 && found[0] == marker:
+		return p.statMarker(ctx, e, marker)
+	case len(found) == 0 && name != "":
+		return mover.Entry{}, fmt.Errorf("no such object: %w", mover.ErrNotExist)
+	}
+	return e, nil
+}
+
+// firstKeys lists up to n keys that begin with a prefix.
+func (p *Place) firstKeys(ctx context.Context, prefix string, n int) (keys []string, err error) {
+	for page, err := range p.store.list(ctx, listing{prefix: prefix, max: n}) {
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if keys = append(keys, page[i].key); len(keys) == n {
+				return keys, nil
+			}
+		}
+	}
+	return keys, nil
+}
+
+func (p *Place) statMarker(ctx context.Context, e mover.Entry, marker string) (mover.Entry, error) {
+	o, err := p.store.head(ctx, marker, "")
+	if errors.Is(err, mover.ErrNotExist) {
+		return e, nil // a server that lists it but can not tell more
+	}
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	decodeMeta(&e, o.meta)
+	return e, nil
+}
+
+// entryOf is the entry of an object as its headers tell it. A symlink's target is
+// still to be read.
+func entryOf(name string, o *object) (e mover.Entry, symlink bool) {
+	e = mover.Entry{Name: name, Kind: mover.File, Size: max(0, o.size), ETag: o.etag, Version: o.version, Mtime: mover.TimeOf(o.modified)}
+	symlink = decodeMeta(&e, o.meta) && o.size > 0 && o.size <= targetBytes
+	if o.hasCRC {
+		e.CRC = o.crc
+		e.Known |= mover.FactCRC
+	}
+	e.Stored = e.Size
+	return e, symlink
+}

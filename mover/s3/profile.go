@@ -1,0 +1,263 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc64"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// profile is what the server of a bucket really does. Its zero value trusts
+// nothing. A claim is true only when the right request was taken and the wrong one
+// refused.
+type profile struct {
+	Format  int       `json:"format"` // profileFormat
+	Probed  time.Time `json:"probed"` // zero: never
+	Address string    `json:"address"`
+	Server  string    `json:"server"` // as it calls itself
+
+	ChecksPut    bool `json:"checksPut"`    // compares the CRC-64/NVME of an object
+	ChecksPart   bool `json:"checksPart"`   // of a part
+	ChecksWhole  bool `json:"checksWhole"`  // of all parts together, on CompleteMultipartUpload
+	TellsCRC     bool `json:"tellsCRC"`     // gives it back on HEAD
+	CreatesOnce  bool `json:"createsOnce"`  // PUT If-None-Match: *
+	MatchesPut   bool `json:"matchesPut"`   // PUT If-Match
+	MatchesGet   bool `json:"matchesGet"`   // GET If-Match
+	MatchesDrop  bool `json:"matchesDrop"`  // DELETE If-Match
+	SegmentBytes int  `json:"segmentBytes"` // longest segment of a key; 0 is any
+}
+
+const (
+	profileFormat = 1
+	profileAge    = 7 * 24 * time.Hour
+	segmentBytes  = 255 // of servers that keep objects as files
+)
+
+// level is the integrity that every object published here has.
+func (f *profile) level() mover.Level {
+	if f.ChecksPut && f.ChecksPart && f.ChecksWhole {
+		return mover.Server
+	}
+	return mover.Written
+}
+
+// learn fills the profile: from the cache, or by probing where that is allowed.
+// Either way it has seen the bucket.
+func (p *Place) learn(ctx context.Context) error {
+	if err := p.greet(ctx); err != nil {
+		return err
+	}
+	server := p.profile.Server
+	if p.readProfile() && time.Since(p.profile.Probed) < profileAge {
+		return nil
+	}
+	if !p.opts.Writable {
+		p.profile = profile{Server: server}
+		return nil
+	}
+	probe := prober{store: p.store, dir: p.ownKey("probe-" + randomName())}
+	found, err := probe.run(ctx)
+	if err != nil {
+		return err
+	}
+	found.Format, found.Probed, found.Address, found.Server = profileFormat, time.Now().UTC().Truncate(time.Second), p.profileName(), server
+	p.profile = found
+	p.opts.Logger.InfoContext(ctx, "probed the bucket", "place", p.address, "profile", found)
+	if err := p.writeProfile(); err != nil {
+		p.opts.Logger.WarnContext(ctx, "the profile of the bucket is not kept", "err", err)
+	}
+	return nil
+}
+
+// greet sees that the bucket is there and what its server is.
+func (p *Place) greet(ctx context.Context) error {
+	ctx, r := withReply(ctx)
+	if _, err := p.firstKeys(ctx, p.prefix, 1); err != nil {
+		return err
+	}
+	p.profile.Server = r.header.Get("Server")
+	return nil
+}
+
+func (p *Place) profileName() string {
+	endpoint, _, _ := strings.Cut(p.endpoint, " ")
+	return endpoint + "/" + p.bucket
+}
+
+// profilePath is a file per bucket. Its name is a hash, because both parts of the
+// address may be anything.
+func (p *Place) profilePath() string {
+	return filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("profile-%016x.json", crcOf([]byte(p.profileName()))))
+}
+
+func (p *Place) readProfile() bool {
+	text, err := os.ReadFile(p.profilePath())
+	if err != nil {
+		return false
+	}
+	var f profile
+	if json.Unmarshal(text, &f) != nil || f.Format != profileFormat || f.Address != p.profileName() {
+		return false
+	}
+	p.profile = f
+	return true
+}
+
+func (p *Place) writeProfile() error {
+	text, err := json.MarshalIndent(&p.profile, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(p.profilePath(), append(text, '\n'))
+}
+
+// replaceFile writes a small file of ours so that a reader sees all or nothing.
+func replaceFile(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+func randomName() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// nvme is CRC-64/NVME, for the few small objects of our own.
+var nvme = crc64.MakeTable(0x9a6c9329ac4bc9b5)
+
+func crcOf(b []byte) uint64 { return crc64.Checksum(b, nvme) }
+
+// prober asks a server the same things rightly and wrongly. Its objects lie below
+// dir, and are gone afterwards.
+type prober struct {
+	store store
+	dir   string
+	made  []string
+}
+
+var (
+	probeBody  = []byte("datamove asks what this server checks\n")
+	rightCRC   = encodeCRC(crcOf(probeBody))
+	wrongCRC   = encodeCRC(crcOf(probeBody) + 1)
+	wrongMatch = "00000000000000000000000000000000"
+)
+
+// run finds out. Only an error that leaves everything open is returned.
+func (q *prober) run(ctx context.Context) (f profile, err error) {
+	defer func() { err = errors.Join(err, q.clean(context.WithoutCancel(ctx))) }()
+	first, err := q.put(ctx, "put", put{crc: rightCRC})
+	if err != nil && kindOf(err) != mover.ErrUsage && kindOf(err) != mover.ErrUnsupported {
+		return f, err
+	}
+	if err != nil { // a server that does not know the checksum at all
+		if first, err = q.put(ctx, "put", put{}); err != nil {
+			return f, err
+		}
+	} else {
+		_, err := q.put(ctx, "crc", put{crc: wrongCRC})
+		f.ChecksPut = rejected(err)
+	}
+	o, err := q.store.head(ctx, q.key("put"), "")
+	f.TellsCRC = err == nil && o.hasCRC && o.crc == crcOf(probeBody)
+	q.conditions(ctx, &f, first.etag)
+	q.multipart(ctx, &f)
+	if _, err := q.put(ctx, strings.Repeat("s", segmentBytes+1), put{}); err != nil {
+		f.SegmentBytes = segmentBytes
+	}
+	return f, context.Cause(ctx)
+}
+
+func (q *prober) key(name string) string { return q.dir + "/" + name }
+
+func (q *prober) put(ctx context.Context, name string, w put) (stored, error) {
+	w.key, w.body, w.size = q.key(name), bytes.NewReader(probeBody), int64(len(probeBody))
+	q.made = append(q.made, w.key)
+	return q.store.put(ctx, w)
+}
+
+func refused(err error) bool {
+	kind := kindOf(err)
+	return kind == mover.ErrChanged || kind == mover.ErrConflict
+}
+
+// conditions tries each one where it holds and where it does not.
+func (q *prober) conditions(ctx context.Context, f *profile, etag string) {
+	_, fresh := q.put(ctx, "once", put{ifNoneMatch: true})
+	_, again := q.put(ctx, "once", put{ifNoneMatch: true})
+	f.CreatesOnce = fresh == nil && refused(again)
+
+	_, right := q.put(ctx, "put", put{ifMatch: etag})
+	_, wrong := q.put(ctx, "put", put{ifMatch: wrongMatch})
+	f.MatchesPut = right == nil && refused(wrong)
+
+	f.MatchesGet = q.gets(ctx, etag) == nil && refused(q.gets(ctx, wrongMatch))
+	wrong = q.store.remove(ctx, q.key("once"), wrongMatch)
+	f.MatchesDrop = refused(wrong) && q.store.remove(ctx, q.key("once"), etag) == nil
+}
+
+func (q *prober) gets(ctx context.Context, etag string) error {
+	body, _, err := q.store.get(ctx, get{key: q.key("put"), ifMatch: etag, n: -1})
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, body)
+	return errors.Join(err, body.Close())
+}
+
+// multipart tries an upload of one part: with wrong checksums, then right.
+func (q *prober) multipart(ctx context.Context, f *profile) {
+	u := upload{key: q.key("parts")}
+	var err error
+	if u.id, err = q.store.create(ctx, put{key: u.key, fullObject: true}); err != nil {
+		return
+	}
+	q.made = append(q.made, u.key)
+	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
+	part := func(crc string) (stored, error) {
+		return q.store.part(ctx, u, 1, put{body: bytes.NewReader(probeBody), size: int64(len(probeBody)), crc: crc})
+	}
+	_, wrong := part(wrongCRC)
+	got, right := part(rightCRC)
+	f.ChecksPart = right == nil && rejected(wrong)
+	if right != nil {
+		return
+	}
+	got.crc = rightCRC
+	_, wrong = q.store.complete(ctx, u, []stored{got}, put{crc: wrongCRC, fullObject: true})
+	_, right = q.store.complete(ctx, u, []stored{got}, put{crc: rightCRC, fullObject: true})
+	f.ChecksWhole = rejected(wrong) && right == nil
+}
+
+func (q *prober) clean(ctx context.Context) error {
+	for _, key := range q.made {
+		if err := q.store.remove(ctx, key, ""); err != nil && !errors.Is(err, mover.ErrNotExist) && kindOf(err) == mover.ErrPermission {
+			return fmt.Errorf("probe %s can not be removed: %w", key, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // of a few bytes, because that is what an ETag is
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"datamove.dev/mover"
+)
+
+// Publish implements mover.Target. The drafts go at the same time, as many as
+// Options.Parallel for the whole place.
+func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
+	out := make([]mover.Outcome, len(batch))
+	var wg sync.WaitGroup
+	for i, b := range batch {
+		d, ok := mover.As[*draft](b)
+		if !ok || d.place != p {
+			out[i].Err = p.wrap("publish", "", fmt.Errorf("a draft of another place: %w", mover.ErrUsage))
+			continue
+		}
+		if err := p.calls.Acquire(ctx, 1); err != nil {
+			out[i].Err = p.wrap("publish", d.entry.Name, context.Cause(ctx))
+			continue
+		}
+		publish := func() {
+			defer p.calls.Release(1)
+			out[i] = d.publish(ctx)
+		}
+		if i == len(batch)-1 {
+			publish() // here: a goroutine less
+			break
+		}
+		wg.Go(publish)
+	}
+	wg.Wait()
+	return out
+}
+
+// publish makes one draft visible.
+func (d *draft) publish(ctx context.Context) (out mover.Outcome) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var got stored
+	var err error
+	switch {
+	case d.state != drafting:
+		err = errOver
+	case !d.ready:
+		err = fmt.Errorf("the draft is not finished: %w", mover.ErrUsage)
+	default:
+		err = d.place.backup(ctx, d.entry.Name, d.key)
+	}
+	if err == nil {
+		got, out.Level, err = d.commit(ctx)
+	}
+	if err != nil {
+		return mover.Outcome{Err: d.place.wrap("publish", d.entry.Name, err)}
+	}
+	d.state = published
+	d.release()
+	out.ETag, out.Version = got.etag, got.version
+	return out
+}
+
+// commit makes the one call after which the object is there.
+func (d *draft) commit(ctx context.Context) (got stored, level mover.Level, err error) {
+	switch {
+	case d.from.key != "":
+		got, err = d.place.copy(ctx, d.from, d.fromSize, put{key: d.key, meta: encodeMeta(&d.entry)})
+		if err == nil && d.upload.id != "" {
+			err = d.place.abort(ctx, d.upload)
+		}
+		return got, mover.Cloned, err
+	case d.upload.id != "":
+		return d.complete(ctx)
+	}
+	return d.put(ctx)
+}
+
+// put stores a draft of one part.
+func (d *draft) put(ctx context.Context) (got stored, level mover.Level, err error) {
+	w := put{key: d.key, size: int64(len(d.data)), meta: encodeMeta(&d.entry)}
+	switch {
+	case d.entry.Kind == mover.Dir:
+		w.mime = dirType
+	case len(d.sums) > 0:
+		w.crc = encodeCRC(d.sums[0].CRC)
+	default:
+		w.crc = encodeCRC(crcOf(d.data)) // a link's target, or nothing
+	}
+	if w.size > 0 {
+		w.body = bytes.NewReader(d.data)
+	}
+	if got, err = d.place.store.put(ctx, w); err != nil {
+		return got, 0, err
+	}
+	if got.crc != "" && w.crc != "" && got.crc != w.crc {
+		return got, 0, fmt.Errorf("stored with checksum %s, sent with %s: %w", got.crc, w.crc, mover.ErrCorrupt)
+	}
+	if w.crc != "" && d.place.profile.ChecksPut {
+		return got, mover.Server, nil
+	}
+	return got, mover.Written, nil
+}
+
+// complete puts the parts of an upload together.
+func (d *draft) complete(ctx context.Context) (got stored, level mover.Level, err error) {
+	profile := &d.place.profile
+	w := put{key: d.key, fullObject: profile.ChecksWhole}
+	parts := d.copied
+	if parts == nil {
+		parts = make([]stored, len(d.sums))
+		for i, r := range d.sums {
+			parts[i] = stored{number: i + 1, etag: r.ETag, crc: encodeCRC(r.CRC)}
+		}
+	}
+	if d.entry.Known.Has(mover.FactCRC) && profile.ChecksWhole {
+		w.crc = encodeCRC(d.entry.CRC)
+	}
+	got, err = d.place.store.complete(ctx, d.upload, parts, w)
+	if err != nil && (errors.Is(err, mover.ErrNotExist) || errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrTimeout)) {
+		got, err = d.already(ctx, parts, err)
+	}
+	if err != nil {
+		return got, 0, err
+	}
+	if w.crc != "" && got.crc != "" && got.crc != w.crc {
+		return got, 0, fmt.Errorf("stored with checksum %s, sent with %s: %w", got.crc, w.crc, mover.ErrCorrupt)
+	}
+	if err := d.factsOf(ctx, &got); err != nil {
+		return got, 0, err
+	}
+	switch {
+	case d.copied != nil:
+		return got, mover.Cloned, nil
+	case w.crc != "" && profile.level() == mover.Server:
+		return got, mover.Server, nil
+	}
+	return got, mover.Written, nil
+}
+
+// already looks whether a call whose answer was lost has done its work: then the
+// upload is gone and its object is there.
+func (d *draft) already(ctx context.Context, parts []stored, why error) (stored, error) {
+	o, err := d.place.store.head(ctx, d.key, "")
+	if err != nil || o.size != d.entry.Size {
+		return stored{}, why
+	}
+	same := o.etag == uploadETag(parts)
+	if d.entry.Known.Has(mover.FactCRC) && o.hasCRC {
+		same = o.crc == d.entry.CRC
+	}
+	if !same {
+		return stored{}, why
+	}
+	if err := d.place.abort(ctx, d.upload); err != nil { // had it not been completed, it would stay
+		return stored{}, err
+	}
+	return stored{etag: o.etag, version: o.version}, nil
+}
+
+// uploadETag is the ETag that most servers give an object of parts: the MD5 of
+// the MD5s that are the ETags of its parts, and their number.
+func uploadETag(parts []stored) string {
+	sum := md5.New() //nolint:gosec // see the import
+	for _, p := range parts {
+		b, err := hex.DecodeString(p.etag)
+		if err != nil {
+			return "" // this server does it otherwise
+		}
+		sum.Write(b)
+	}
+	return fmt.Sprintf("%x-%d", sum.Sum(nil), len(parts))
+}
+
+// factsOf mends the facts of an object whose upload was begun with others, or by
+// another process: an upload can not be asked for them.
+func (d *draft) factsOf(ctx context.Context, got *stored) error {
+	want := encodeMeta(&d.entry)
+	if !d.adopted && maps.Equal(want, d.meta) {
+		return nil
+	}
+	o, err := d.place.store.head(ctx, d.key, "")
+	if err != nil {
+		return err
+	}
+	if maps.Equal(want, o.facts()) {
+		return nil
+	}
+	changed, err := d.place.copy(ctx, source{d.place.bucket, d.key, o.version, o.etag}, o.size, put{key: d.key, meta: want})
+	if err == nil {
+		got.etag, got.version = changed.etag, changed.version
+	}
+	return err
+}
+
+// copy has the server copy an object, whatever its size.
+func (p *Place) copy(ctx context.Context, from source, size int64, to put) (stored, error) {
+	if size <= copyMax {
+		return p.store.copy(ctx, from, to)
+	}
+	to.fullObject = p.profile.ChecksWhole
+	id, err := p.store.create(ctx, to)
+	if err != nil {
+		return stored{}, err
+	}
+	u := upload{key: to.key, id: id}
+	parts, err := p.copyParts(ctx, u, from, size)
+	var got stored
+	if err == nil {
+		got, err = p.store.complete(ctx, u, parts, put{fullObject: to.fullObject})
+	}
+	if err != nil {
+		err = errors.Join(err, p.abort(context.WithoutCancel(ctx), u))
+	}
+	return got, err
+}
+
+// backup copies what is about to be replaced or removed.
+func (p *Place) backup(ctx context.Context, name, key string) error {
+	if p.opts.Backup == "" {
+		return nil
+	}
+	o, err := p.store.head(ctx, key, "")
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	to := put{key: p.opts.Backup + key[len(p.prefix):], meta: o.facts(), mime: o.header.Get("Content-Type")}
+	if _, err = p.copy(ctx, source{p.bucket, key, o.version, o.etag}, o.size, to); err != nil {
+		return fmt.Errorf("backup of %s to %s: %w", mover.Printable(name), mover.Printable(to.key), err)
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+// Package s3test starts an S3 server for a test: versitygw, embedded in the
+// command test/s3dev, which is built once and kept in the user's cache folder.
+//
+// A test that can not have one is skipped with the reason, or fails when
+// DATAMOVE_STRICT is 1. DATAMOVE_E2E_S3=URL,ACCESS,SECRET,BUCKET[,CA-FILE] names a
+// server that is there already; then that one is used, whatever it is.
+package s3test
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"datamove.dev/mover/s3"
+)
+
+// Server is a running S3 server. Its bucket exists.
+type Server struct {
+	Endpoint       string // URL
+	CA             string // file with the certificate to trust; "" over plain http
+	Access, Secret string
+	Bucket         string
+	Dir            string // of the bucket's objects; "" when the server is not ours
+}
+
+const strict = "DATAMOVE_STRICT"
+
+// Start starts a server that ends with the test, over https when tls is set.
+func Start(t testing.TB, tls bool) *Server {
+	t.Helper()
+	t.Setenv("AWS_CA_BUNDLE", "") // of this machine, and not the test's business
+	if named := os.Getenv("DATAMOVE_E2E_S3"); named != "" {
+		return existing(t, named, tls)
+	}
+	bin, err := binary()
+	if err != nil {
+		if os.Getenv(strict) == "1" {
+			t.Fatalf("no S3 server: %v", err)
+		}
+		t.Skipf("no S3 server: %v", err)
+	}
+	s := &Server{Access: "datamove", Secret: "datamove-secret", Bucket: "test"}
+	if err := s.run(t, bin, tls); err != nil {
+		t.Fatalf("S3 server: %v", err)
+	}
+	return s
+}
+
+func existing(t testing.TB, named string, tls bool) *Server {
+	f := strings.Split(named, ",")
+	if len(f) < 4 {
+		t.Fatalf("DATAMOVE_E2E_S3=%q is not URL,ACCESS,SECRET,BUCKET[,CA-FILE]", named)
+	}
+	if tls != strings.HasPrefix(f[0], "https:") {
+		t.Skipf("the server of DATAMOVE_E2E_S3 is %s", f[0])
+	}
+	s := &Server{Endpoint: f[0], Access: f[1], Secret: f[2], Bucket: f[3]}
+	if len(f) > 4 {
+		s.CA = f[4]
+	}
+	return s
+}
+
+// run starts the process. It ends when its standard input does: with us, at the latest.
+func (s *Server) run(t testing.TB, bin string, tls bool) error {
+	root := t.TempDir()
+	s.Dir = filepath.Join(root, s.Bucket)
+	cmd := exec.Command(bin, "--dir", root, "--buckets", s.Bucket, "--access", s.Access, "--secret", s.Secret,
+		"--parent", "--tls="+strconv.FormatBool(tls))
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	return s.read(stdout)
+}
+
+// read takes over what the server says of itself, until it is ready.
+func (s *Server) read(stdout io.Reader) error {
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		word, value, _ := strings.Cut(lines.Text(), " ")
+		switch word {
+		case "endpoint":
+			s.Endpoint = value
+		case "ca":
+			s.CA = value
+		case "ready":
+			return nil
+		}
+	}
+	return errors.New("it ended before it was ready")
+}
+
+var prefixes atomic.Uint64
+
+// Options are the options of a place of its own on the server, writable, with a
+// state directory that all places of the test share.
+func (s *Server) Options(t testing.TB) s3.Options {
+	t.Helper()
+	dir := t.TempDir()
+	keys := filepath.Join(dir, "keys.env")
+	text := fmt.Sprintf("AWS_ACCESS_KEY_ID=%s\nAWS_SECRET_ACCESS_KEY=%s\n", s.Access, s.Secret)
+	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s3.Options{
+		Endpoint: s.Endpoint, Bucket: s.Bucket, CABundle: s.CA, Credentials: "file:" + keys,
+		Prefix:   fmt.Sprintf("test-%d-%d", os.Getpid(), prefixes.Add(1)),
+		StateDir: filepath.Join(dir, "state"), Writable: true,
+	}
+}
+
+// Open opens a place that the test closes.
+func Open(t testing.TB, o s3.Options) *s3.Place {
+	t.Helper()
+	p, err := s3.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return p
+}
+
+// binary is the path of s3dev, built from its sources as they are now.
+var binary = sync.OnceValues(func() (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	source := filepath.Join(filepath.Dir(here), "..", "..", "..", "test", "s3dev")
+	version, err := hashOf(source)
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	bin := filepath.Join(cache, "datamove", "s3dev-"+version)
+	if _, err := os.Stat(bin); err == nil {
+		return bin, nil
+	}
+	return bin, build(source, bin)
+})
+
+// build replaces bin in one step, because other tests may build it too.
+func build(source, bin string) error {
+	if err := os.MkdirAll(filepath.Dir(bin), 0o755); err != nil {
+		return err
+	}
+	fresh := fmt.Sprintf("%s.%d", bin, os.Getpid())
+	cmd := exec.Command("go", "build", "-o", fresh, ".")
+	cmd.Dir = source
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building test/s3dev: %w\n%s", err, out)
+	}
+	return os.Rename(fresh, bin)
+}
+
+func hashOf(source string) (string, error) {
+	sum := sha256.New()
+	files, err := filepath.Glob(filepath.Join(source, "*.*"))
+	if err != nil || len(files) == 0 {
+		return "", fmt.Errorf("no sources in %s", source)
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %d\n", filepath.Base(path), len(text))
+		sum.Write(text)
+	}
+	fmt.Fprintln(sum, runtime.Version(), runtime.GOARCH)
+	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+}

@@ -1,0 +1,124 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc64"
+	"io"
+	"os"
+
+	"datamove.dev/mover"
+)
+
+// manifestName is where the manifest of a prefix lies, below PREFIX/.datamove/.
+const manifestName = "manifest-v1.jsonl.zst"
+
+// OpenManifest reads the manifest that lies with the objects. ErrNotExist when
+// there is none.
+func (p *Place) OpenManifest(ctx context.Context) (io.ReadCloser, error) {
+	r, err := p.openManifest(ctx)
+	if err != nil {
+		return nil, p.wrap("open manifest", "", err)
+	}
+	return r, nil
+}
+
+func (p *Place) openManifest(ctx context.Context) (io.ReadCloser, error) {
+	key := p.ownKey(manifestName)
+	o, err := p.store.head(ctx, key, "")
+	if err != nil {
+		return nil, err
+	}
+	c := &content{place: p, key: key, etag: o.etag, version: o.version}
+	c.entry = mover.Entry{Name: own + "/" + manifestName, Kind: mover.File, Size: o.size, ETag: o.etag}
+	r, err := c.Range(ctx, 0, o.size)
+	if err != nil || !o.hasCRC {
+		return r, err
+	}
+	return &checkedReader{ReadCloser: r, sum: crc64.New(nvme), want: o.crc}, nil
+}
+
+// checkedReader compares what was read with the checksum that the store kept.
+type checkedReader struct {
+	io.ReadCloser
+	sum  hash.Hash64
+	want uint64
+}
+
+func (r *checkedReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.sum.Write(p[:n])
+	if err == io.EOF && r.sum.Sum64() != r.want {
+		err = fmt.Errorf("manifest has checksum %016x, its store kept %016x: %w", r.sum.Sum64(), r.want, mover.ErrCorrupt)
+	}
+	return n, err
+}
+
+// PutManifest replaces the manifest, whole, by what write writes. It is spooled to
+// a temporary file, because its length and checksum go before it.
+func (p *Place) PutManifest(ctx context.Context, write func(io.Writer) error) error {
+	return p.wrap("put manifest", "", p.putManifest(ctx, write))
+}
+
+func (p *Place) putManifest(ctx context.Context, write func(io.Writer) error) (err error) {
+	spool, err := os.CreateTemp("", "datamove-manifest-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, spool.Close()) }()
+	if err := os.Remove(spool.Name()); err != nil { // nothing is left after a crash
+		return err
+	}
+	sum := crc64.New(nvme)
+	if err := write(io.MultiWriter(spool, sum)); err != nil {
+		return err
+	}
+	size, err := spool.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	if size <= partUsual {
+		return p.putSpool(ctx, io.NewSectionReader(spool, 0, size), size, sum.Sum64())
+	}
+	return p.putSpoolParts(ctx, spool, size, sum.Sum64())
+}
+
+func (p *Place) putSpool(ctx context.Context, body io.Reader, size int64, sum uint64) error {
+	_, err := p.store.put(ctx, put{key: p.ownKey(manifestName), body: body, size: size, mime: "application/zstd", crc: encodeCRC(sum)})
+	return err
+}
+
+func (p *Place) putSpoolParts(ctx context.Context, spool io.ReaderAt, size int64, sum uint64) (err error) {
+	w := put{key: p.ownKey(manifestName), mime: "application/zstd", fullObject: p.profile.ChecksWhole}
+	u := upload{key: w.key}
+	if u.id, err = p.store.create(ctx, w); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.abort(context.WithoutCancel(ctx), u))
+		}
+	}()
+	var parts []stored
+	step := max(partUsual, (size+maxParts-1)/maxParts)
+	for off := int64(0); off < size; off += step {
+		n := min(step, size-off)
+		hash := crc64.New(nvme)
+		if _, err := io.Copy(hash, io.NewSectionReader(spool, off, n)); err != nil {
+			return err
+		}
+		part, err := p.store.part(ctx, u, len(parts)+1, put{body: io.NewSectionReader(spool, off, n), size: n, crc: encodeCRC(hash.Sum64())})
+		if err != nil {
+			return err
+		}
+		part.crc = encodeCRC(hash.Sum64())
+		parts = append(parts, part)
+	}
+	if w.fullObject {
+		w.crc = encodeCRC(sum)
+	}
+	_, err = p.store.complete(ctx, u, parts, w)
+	return err
+}

@@ -1,0 +1,294 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// How long a server may be silent. A body that flows may take as long as it takes.
+const (
+	stallDefault  = time.Minute      // no byte of a body, or no answer
+	putFactor     = 5                // × stall, until the answer to a body
+	mergeDuration = 15 * time.Minute // CompleteMultipartUpload and CopyObject: the server copies
+)
+
+// errStalled is the cause of a request that was given up.
+var errStalled error = stalled{}
+
+type stalled struct{}
+
+func (stalled) Error() string { return "no byte came or went for too long" }
+
+// Is says that it is a timeout, and that another try may help.
+func (stalled) Is(kind error) bool { return kind == mover.ErrTimeout || kind == mover.ErrTransient }
+
+// reply is what the server said to one call: filled in by the transport, which
+// both clients share, so that errors are understood in one place.
+type reply struct {
+	calls         int // answers so far: a listing has one per page
+	status        int
+	header        http.Header
+	code, message string // of an error document, also of one that came with 200
+}
+
+type replyKey struct{}
+
+// withReply returns a context for one call, and where its reply will be.
+func withReply(ctx context.Context) (context.Context, *reply) {
+	r := new(reply)
+	return context.WithValue(ctx, replyKey{}, r), r
+}
+
+type conditionKey struct{}
+
+// withCondition makes the transport send If-Match with the one call of ctx, for a
+// client that has no option for it. The header is outside the signature, which
+// covers only the host and the x-amz headers.
+func withCondition(ctx context.Context, ifMatch string) context.Context {
+	if ifMatch == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, conditionKey{}, ifMatch)
+}
+
+// transport sends requests over connections of its own. It gives up on silence,
+// and notes what the server says.
+type transport struct {
+	base  *http.Transport
+	stall time.Duration
+}
+
+// newTransport makes a transport whose idle connections are as many as its busy
+// ones: a mover that reconnects for each file is a slow one.
+func newTransport(parallel int, stall time.Duration, roots *x509.CertPool) *transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true) // HTTP/2 would send all requests over one connection
+	return &transport{stall: stall, base: &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		MaxIdleConns:          parallel,
+		MaxIdleConnsPerHost:   parallel,
+		IdleConnTimeout:       time.Minute,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true, // bytes are what is stored
+		Protocols:             protocols,
+		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(parallel)},
+		WriteBufferSize:       64 << 10,
+		ReadBufferSize:        64 << 10,
+	}}
+}
+
+// trustedRoots merges the system's authorities with those of files; an empty name
+// is skipped. nil means the system's alone.
+func trustedRoots(bundles ...string) (*x509.CertPool, error) {
+	var roots *x509.CertPool
+	for _, path := range bundles {
+		if path == "" {
+			continue
+		}
+		pem, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("CA bundle: %w", err)
+		}
+		if roots == nil {
+			if roots, err = x509.SystemCertPool(); err != nil {
+				roots = x509.NewCertPool()
+			}
+		}
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("CA bundle %s has no certificate: %w", path, mover.ErrUsage)
+		}
+	}
+	return roots, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	watch := &watchdog{limit: t.stall, cancel: cancel}
+	watch.timer = time.AfterFunc(t.patience(req), func() { cancel(errStalled) })
+	etag, conditional := ctx.Value(conditionKey{}).(string)
+	req = req.WithContext(ctx)
+	if conditional {
+		req.Header = req.Header.Clone()
+		req.Header.Set("If-Match", `"`+etag+`"`)
+	}
+	sent := make(chan struct{})
+	if req.Body != nil && req.Body != http.NoBody {
+		req.Body = &sentBody{ReadCloser: req.Body, watch: watch, after: putFactor * t.stall, closed: sent}
+	} else {
+		close(sent)
+	}
+	resp, err := t.base.RoundTrip(req)
+	if err != nil {
+		err = watch.explain(ctx, err)
+		watch.stop()
+		<-sent
+		return nil, err
+	}
+	letGo(ctx, cancel, resp, sent)
+	watch.timer.Reset(t.stall)
+	resp.Body = &watchedBody{ReadCloser: resp.Body, watch: watch, ctx: ctx}
+	if r, ok := req.Context().Value(replyKey{}).(*reply); ok {
+		return resp, r.note(req, resp)
+	}
+	return resp, nil
+}
+
+// patience is how long the answer to a request may take to begin.
+func (t *transport) patience(req *http.Request) time.Duration {
+	if merges(req) {
+		return max(mergeDuration, t.stall)
+	}
+	return t.stall
+}
+
+// merges reports whether the server copies bytes before it answers, and may say
+// 200 before it knows that it failed.
+func merges(req *http.Request) bool {
+	return req.Method == http.MethodPost && strings.Contains(req.URL.RawQuery, "uploadId=") ||
+		req.Method == http.MethodPut && req.Header.Get("X-Amz-Copy-Source") != ""
+}
+
+// note fills the reply, and reads the error document when there is or may be one.
+func (r *reply) note(req *http.Request, resp *http.Response) error {
+	r.calls++
+	r.status, r.header = resp.StatusCode, resp.Header
+	if resp.StatusCode < 300 && !merges(req) {
+		return nil
+	}
+	const documentBytes = 1 << 20
+	body, err := io.ReadAll(io.LimitReader(resp.Body, documentBytes))
+	resp.Body.Close()
+	if err != nil {
+		return fmt.Errorf("the answer broke off: %w", err)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	var doc struct {
+		XMLName xml.Name
+		Code    string
+		Message string
+	}
+	if xml.Unmarshal(body, &doc) == nil && doc.XMLName.Local == "Error" {
+		r.code, r.message = doc.Code, doc.Message
+	}
+	return nil
+}
+
+// after is when the server wants to be asked again; 0 if it did not say.
+func (r *reply) after() time.Duration {
+	value := r.header.Get("Retry-After")
+	if n, err := strconv.Atoi(value); err == nil && n >= 0 {
+		return time.Duration(min(n, 3600)) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, min(time.Until(at), time.Hour))
+	}
+	return 0
+}
+
+// watchdog cancels a request that is silent.
+type watchdog struct {
+	timer  *time.Timer
+	limit  time.Duration
+	cancel context.CancelCauseFunc
+}
+
+func (w *watchdog) stop() {
+	w.timer.Stop()
+	w.cancel(nil)
+}
+
+// explain says that the request was given up, where that is why it failed.
+func (w *watchdog) explain(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
+		return cause
+	}
+	return err
+}
+
+// sentBody is the body of a request. Each byte is a sign of life.
+type sentBody struct {
+	io.ReadCloser
+	watch  *watchdog
+	after  time.Duration // how long the server may work once it has all
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (b *sentBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil {
+		b.watch.timer.Reset(b.watch.limit)
+	} else {
+		b.watch.timer.Reset(b.after)
+	}
+	return n, err
+}
+
+func (b *sentBody) Close() error {
+	defer b.once.Do(func() { close(b.closed) })
+	return b.ReadCloser.Close()
+}
+
+// letGo returns when nobody reads the request's body any more: net/http may go on
+// reading it in the background when the answer comes early, but its memory is
+// about to be used for something else.
+func letGo(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, sent <-chan struct{}) {
+	patience := time.Hour // the watchdog is faster
+	if resp.StatusCode >= 300 {
+		patience = time.Second // the server has refused it: what is still on its way is of no use
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-sent:
+		return
+	case <-ctx.Done():
+	case <-timer.C:
+		cancel(fmt.Errorf("the server answered before it had all: %w", mover.ErrTransient))
+	}
+	<-sent
+}
+
+// watchedBody is the body of an answer. Each byte is a sign of life.
+type watchedBody struct {
+	io.ReadCloser
+	watch *watchdog
+	ctx   context.Context
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil {
+		b.watch.timer.Reset(b.watch.limit)
+		return n, nil
+	}
+	b.watch.timer.Stop()
+	if err != io.EOF {
+		err = b.watch.explain(b.ctx, err)
+	}
+	return n, err
+}
+
+func (b *watchedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.watch.stop()
+	return err
+}

@@ -1,0 +1,408 @@
+package s3
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"datamove.dev/mover"
+)
+
+// How much a walk holds.
+const (
+	flatKeys  = 10 * pageKeys // a directory with fewer keys below it is listed flat, in one go
+	levelKeys = 64 * pageKeys // a directory with fewer entries is held whole
+)
+
+// Walk implements mover.Place.
+//
+// A directory with few keys below it is listed flat; of a larger one, what is directly
+// in it is listed, and the directories in it are listed ahead, several at a time.
+// Keys come in the order of names but for names with escapes: those are sorted in,
+// for which a directory is held, or, if that is too large, listed twice.
+func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		prefix, err := p.marker(opts.Dir)
+		if err == nil {
+			_, err = p.key(opts.After)
+		}
+		if err == nil && opts.Stray != nil {
+			err = p.strays(ctx, prefix, opts.Stray)
+		}
+		if err != nil {
+			yield(mover.Entry{}, p.wrap("walk", opts.Dir, err))
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		w := &walker{place: p, ctx: ctx, opts: opts, yield: yield}
+		defer w.ahead.Wait()
+		defer cancel()
+		top := w.fetch(opts.Dir, prefix)
+		w.list(top)
+		if top.err != nil {
+			yield(mover.Entry{}, p.wrap("walk", opts.Dir, top.err))
+			return
+		}
+		w.below(top)
+	}
+}
+
+// strays tells of open uploads. They do not tell their owner.
+func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray)) error {
+	for u, err := range p.store.uploads(ctx, prefix) {
+		if err != nil {
+			if kindOf(err) == mover.ErrUnsupported {
+				return nil // a server that does not list them
+			}
+			return err
+		}
+		rel := u.key[len(p.prefix):]
+		if name, err := DecodeKey(rel); err == nil {
+			tell(mover.Stray{Token: u.token(), Name: name, Since: u.since})
+		}
+	}
+	return nil
+}
+
+// walker is the state of one walk. Only its fetches run in goroutines.
+type walker struct {
+	place *Place
+	ctx   context.Context
+	opts  mover.WalkOptions
+	yield func(mover.Entry, error) bool
+	ahead sync.WaitGroup
+}
+
+// item is one entry of a directory or below one, before it is yielded.
+type item struct {
+	name   string
+	dir    bool  // a marker, a prefix, or what names have in common
+	marker bool  // a directory that has a marker
+	odd    bool  // the key sorts elsewhere than the name
+	err    error // why the key has no name
+	object
+}
+
+func compareItems(a, b item) int { return mover.CompareNames(a.name, a.dir, b.name, b.dir) }
+
+// fetch is a directory that is being listed flat.
+type fetch struct {
+	name, prefix string
+	done         chan struct{}
+
+	// Set when done is closed.
+	items  []item // without the directory itself
+	marker bool   // the directory has one
+	whole  bool   // items is all there is below it
+	err    error
+}
+
+func (w *walker) fetch(name, prefix string) *fetch {
+	return &fetch{name: name, prefix: prefix, done: make(chan struct{})}
+}
+
+// start lists the directory in the background.
+func (w *walker) start(f *fetch) {
+	w.ahead.Go(func() {
+		defer close(f.done)
+		if f.err = w.place.calls.Acquire(w.ctx, 1); f.err != nil {
+			return
+		}
+		defer w.place.calls.Release(1)
+		w.list(f)
+	})
+}
+
+// list reads keys below the directory until there are none, or too many.
+func (w *walker) list(f *fetch) {
+	n, odd := 0, false
+	for page, err := range w.place.store.list(w.ctx, listing{prefix: f.prefix}) {
+		if err != nil {
+			f.items, f.err = nil, err
+			return
+		}
+		for i := range page {
+			it, ok := w.item(&page[i])
+			if !ok {
+				continue
+			}
+			if it.dir && it.name == f.name {
+				f.marker = true
+				continue
+			}
+			odd = odd || it.odd
+			f.items = append(f.items, it)
+		}
+		if n += len(page); n >= flatKeys {
+			f.items = nil // a level at a time, then
+			return
+		}
+	}
+	if f.err = context.Cause(w.ctx); f.err != nil {
+		return
+	}
+	f.whole = true
+	if odd {
+		slices.SortStableFunc(f.items, compareItems)
+	}
+}
+
+// item decodes an object of a listing. ok is false for what is our own. A prefix
+// has size -1.
+func (w *walker) item(o *object) (it item, ok bool) {
+	rel, below := strings.CutPrefix(o.key, w.place.prefix)
+	if rel == own || strings.HasPrefix(rel, own+"/") {
+		return it, false
+	}
+	it.object = *o
+	key, dir := strings.CutSuffix(rel, "/")
+	it.dir, it.marker = dir, dir && o.size >= 0
+	if rel == "" && below { // of the root
+		it.dir, it.marker = true, true
+		return it, true
+	}
+	it.name, it.err = DecodeKey(key)
+	if it.err != nil {
+		it.name = nameless(key)
+	}
+	it.odd = it.name != key
+	return it, true
+}
+
+// nameless is a valid name near where a key stands that names nothing: its last
+// good directory, and the rest in one escaped segment.
+func nameless(key string) string {
+	dir := ""
+	for rest := key; ; {
+		seg, more, found := strings.Cut(rest, "/")
+		name, err := DecodeKey(mover.Join(dir, seg))
+		if err != nil || !found || seg == "" {
+			return mover.Join(dir, strings.ReplaceAll(escape("%"+rest), "/", "%2F"))
+		}
+		dir, rest = name, more
+	}
+}
+
+// below yields all below a directory that was fetched. It returns false when the
+// walk is over.
+func (w *walker) below(f *fetch) bool {
+	if !f.whole {
+		return w.level(f)
+	}
+	path := f.name // the directory that we are in
+	skipped := ""  // a directory that is left out
+	for i := range f.items {
+		it := &f.items[i]
+		if skipped != "" && mover.Within(it.name, skipped) {
+			continue
+		}
+		parent, _ := mover.Parent(it.name)
+		var ok bool
+		if path, skipped, ok = w.descend(path, parent, f.name); !ok {
+			return false
+		}
+		if skipped != "" {
+			continue
+		}
+		if it.dir {
+			path = it.name
+			if w.opts.Skip != nil && w.opts.Skip(it.name, mover.Dir) {
+				path, skipped = parent, it.name
+				continue
+			}
+		}
+		if !w.emit(it) {
+			return false
+		}
+	}
+	return true
+}
+
+// descend yields the directories between where we are and parent that have no
+// marker of their own. top is the one that is being walked.
+func (w *walker) descend(path, parent, top string) (now, skipped string, ok bool) {
+	for !mover.Within(parent, path) {
+		path, _ = mover.Parent(path)
+	}
+	for path != parent {
+		rest := strings.TrimPrefix(parent[len(path):], "/")
+		seg, _, _ := strings.Cut(rest, "/")
+		path = mover.Join(path, seg)
+		if w.opts.Skip != nil && w.opts.Skip(path, mover.Dir) {
+			dir, _ := mover.Parent(path)
+			return dir, path, true
+		}
+		if !w.emit(&item{name: path, dir: true}) {
+			return path, "", false
+		}
+	}
+	return path, "", true
+}
+
+// level yields what is directly in a large directory, and below it.
+func (w *walker) level(f *fetch) bool {
+	type pending struct {
+		item
+		fetch *fetch
+	}
+	var queue []pending // what is listed ahead, in order
+	fetches := 0
+	flush := func(keep int) bool { // yields from the front
+		for len(queue) > 0 && (fetches > keep || queue[0].fetch == nil) {
+			next := queue[0]
+			queue = queue[1:]
+			if next.fetch == nil {
+				if !w.emit(&next.item) {
+					return false
+				}
+				continue
+			}
+			fetches--
+			if !w.dir(next.fetch) {
+				return false
+			}
+		}
+		return true
+	}
+	for it, err := range w.children(f) {
+		if err != nil {
+			return w.yield(mover.Entry{Name: f.name, Kind: mover.Dir}, w.place.wrap("walk", f.name, err)) && f.name != ""
+		}
+		next := pending{item: it}
+		if it.dir && it.err == nil {
+			if w.done(it.name) || w.opts.Skip != nil && w.opts.Skip(it.name, mover.Dir) {
+				continue
+			}
+			next.fetch = w.fetch(it.name, it.key)
+			w.start(next.fetch)
+			fetches++
+		}
+		queue = append(queue, next)
+		if !flush(w.place.opts.Parallel) {
+			return false
+		}
+	}
+	return flush(0)
+}
+
+// dir yields a directory that was listed ahead and all below it.
+func (w *walker) dir(f *fetch) bool {
+	<-f.done
+	if f.err != nil {
+		if w.ctx.Err() != nil {
+			w.yield(mover.Entry{}, context.Cause(w.ctx))
+			return false
+		}
+		return w.yield(mover.Entry{Name: f.name, Kind: mover.Dir}, w.place.wrap("walk", f.name, f.err))
+	}
+	return w.emit(&item{name: f.name, dir: true, marker: f.marker}) && w.below(f)
+}
+
+// children yields what is directly in a directory, in order.
+func (w *walker) children(f *fetch) iter.Seq2[item, error] {
+	return func(yield func(item, error) bool) {
+		var first, odd []item
+		last, whole := "", true
+		for it, err := range w.listLevel(f, "") {
+			switch {
+			case err != nil:
+				yield(item{}, err)
+				return
+			case it.odd:
+				odd = append(odd, it)
+			case len(first) < levelKeys:
+				first, last = append(first, it), it.key
+			default:
+				whole = false
+			}
+		}
+		slices.SortStableFunc(odd, compareItems)
+		merge := func(it item) bool { // yields the odd ones that come before, then it
+			for len(odd) > 0 && compareItems(odd[0], it) < 0 {
+				if !yield(odd[0], nil) {
+					return false
+				}
+				odd = odd[1:]
+			}
+			return yield(it, nil)
+		}
+		for _, it := range first {
+			if !merge(it) {
+				return
+			}
+		}
+		first = nil
+		if !whole {
+			for it, err := range w.listLevel(f, last) {
+				if err != nil {
+					yield(item{}, err)
+					return
+				}
+				if !it.odd && it.key > last && !merge(it) {
+					return
+				}
+			}
+		}
+		for _, it := range odd {
+			if !yield(it, nil) {
+				return
+			}
+		}
+	}
+}
+
+// listLevel lists what is directly in a directory, behind a key.
+func (w *walker) listLevel(f *fetch, after string) iter.Seq2[item, error] {
+	return func(yield func(item, error) bool) {
+		for page, err := range w.place.store.list(w.ctx, listing{prefix: f.prefix, delimiter: "/", after: after}) {
+			if err != nil {
+				yield(item{}, err)
+				return
+			}
+			for i := range page {
+				it, ok := w.item(&page[i])
+				if !ok || page[i].key == f.prefix {
+					continue
+				}
+				if !yield(it, nil) {
+					return
+				}
+			}
+		}
+		if err := context.Cause(w.ctx); err != nil {
+			yield(item{}, err)
+		}
+	}
+}
+
+// done reports whether all in a directory comes before where the walk goes on.
+func (w *walker) done(dir string) bool {
+	return w.opts.After != "" && !mover.Within(w.opts.After, dir) && mover.CompareNames(dir, true, w.opts.After, false) < 0
+}
+
+// emit yields one entry, unless it is left out.
+func (w *walker) emit(it *item) bool {
+	if err := w.ctx.Err(); err != nil {
+		w.yield(mover.Entry{}, context.Cause(w.ctx))
+		return false
+	}
+	if after := w.opts.After; after != "" && (it.name == after || mover.CompareNames(it.name, it.dir, after, false) < 0) {
+		return true
+	}
+	e := mover.Entry{Name: it.name, Kind: mover.File}
+	if it.err != nil {
+		return w.yield(e, w.place.wrap("walk", it.name, it.err))
+	}
+	if it.dir {
+		e.Kind, e.Brief = mover.Dir, it.marker
+		return w.yield(e, nil)
+	}
+	if w.opts.Skip != nil && w.opts.Skip(it.name, mover.File) {
+		return true
+	}
+	e.Brief, e.Size, e.Stored = true, it.size, it.size
+	e.ETag, e.Version, e.Mtime = it.etag, it.version, mover.TimeOf(it.modified)
+	return w.yield(e, nil)
+}
