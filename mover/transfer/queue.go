@@ -20,11 +20,12 @@ type queue struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	limit   int
-	units   []unit   // guarded by mu, as all below; at most limit
-	open    []*large // open files with parts that nobody has taken
-	busy    int      // workers that may still add parts
-	closed  bool     // nothing more will be put
-	stopped error    // everybody goes home
+	width   func() int // how many workers may be busy now
+	units   []unit     // guarded by mu, as all below; at most limit
+	open    []*large   // open files with parts that nobody has taken
+	busy    int        // workers that may still add parts
+	closed  bool       // nothing more will be put
+	stopped error      // everybody goes home
 }
 
 func newQueue(limit int, width func() int) *queue {

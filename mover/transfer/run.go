@@ -31,6 +31,7 @@ type run struct {
 	level    mover.Level // that every moved content must reach
 	touches  bool        // making a name changes the times of its directory
 	queue    *queue
+	gate     *limit.Gate
 	commit   *committer
 	room     room
 
