@@ -110,8 +110,8 @@ func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg stri
 	if found = append(found, doctor.Endpoint(ctx, endpoint, o.CABundle)...); doctor.Failed(found) {
 		return found
 	}
-	return append(found, doctor.Bucket(ctx, arg, func(ctx context.Context) (mover.Place, error) {
-		return a.open(ctx, l, local.OpenOptions{Write: true})
+	return append(found, doctor.Bucket(ctx, arg, func(ctx context.Context, stateDir string) (mover.Place, error) {
+		return a.open(ctx, l, local.OpenOptions{Write: true, StateDir: stateDir})
 	})...)
 }
 

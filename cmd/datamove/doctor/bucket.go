@@ -15,15 +15,19 @@ import (
 	"datamove.dev/mover/crc"
 )
 
+// Opener opens the bucket. What is remembered of it is kept in stateDir, so that
+// an empty one makes it look afresh.
+type Opener func(ctx context.Context, stateDir string) (mover.Place, error)
+
 // Bucket looks at a bucket through the place that copies use: whether it opens,
 // lists, takes, gives back and removes an object, how fast, and what its server
 // really checks.
-func Bucket(ctx context.Context, subject string, open func(context.Context) (mover.Place, error)) []Finding {
-	place, err := open(ctx)
+func Bucket(ctx context.Context, subject string, open Opener) []Finding {
+	place, done, err := afresh(ctx, open)
 	if err != nil {
 		return []Finding{refused(subject, "open", err)}
 	}
-	defer place.Close()
+	defer done()
 	found := []Finding{pass(subject, "open", "opens; the server is "+serverName(place))}
 	for e, err := range place.Walk(ctx, mover.WalkOptions{}) {
 		if err != nil && e.Kind == 0 {
@@ -36,7 +40,23 @@ func Bucket(ctx context.Context, subject string, open func(context.Context) (mov
 	if Failed(found) {
 		return found
 	}
-	return append(found, checksums(subject, place), conditions(ctx, subject, place))
+	return append(found, checksums(subject, place), conditions(ctx, subject, place, open))
+}
+
+// afresh opens the bucket with a state directory that done removes.
+func afresh(ctx context.Context, open Opener) (place mover.Place, done func(), err error) {
+	dir, err := os.MkdirTemp("", "datamove-doctor-")
+	if err != nil {
+		return nil, nil, err
+	}
+	place, err = open(ctx, dir)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return place, func() {
+		_ = place.Close()
+		_ = os.RemoveAll(dir)
+	}, nil
 }
 
 func serverName(place mover.Place) string {
@@ -147,8 +167,9 @@ func checksums(subject string, place mover.Place) Finding {
 		"nothing has to be done: what is written is read back and compared; a server that checks saves that")
 }
 
-// conditions tells whether a lock can be kept in the bucket.
-func conditions(ctx context.Context, subject string, place mover.Place) Finding {
+// conditions tells whether a lock can be kept in the bucket: one that two machines
+// can not have at once. The second machine is we, with another state directory.
+func conditions(ctx context.Context, subject string, place mover.Place, open Opener) Finding {
 	unlock, err := place.Lock(ctx, owner())
 	if errors.Is(err, mover.ErrHeld) {
 		return pass(subject, "lock", "a run is working here: "+err.Error())
@@ -156,17 +177,22 @@ func conditions(ctx context.Context, subject string, place mover.Place) Finding 
 	if err != nil {
 		return refused(subject, "lock", err)
 	}
-	note := ""
-	if n, ok := place.(interface{ LockNote() string }); ok {
-		note = n.LockNote()
-	}
-	if err := unlock(); err != nil {
+	defer func() { _ = unlock() }() // it expires by itself
+	other, done, err := afresh(ctx, open)
+	if err != nil {
 		return refused(subject, "lock", err)
 	}
-	if note != "" {
-		return warn(subject, "lock", note, "do not write to this prefix from two machines at once; a server with conditional writes keeps them apart")
+	defer done()
+	again, err := other.Lock(ctx, owner())
+	if errors.Is(err, mover.ErrHeld) {
+		return pass(subject, "lock", "two machines can not write here at once")
 	}
-	return pass(subject, "lock", "two machines can not write here at once")
+	if err != nil {
+		return refused(subject, "lock", err)
+	}
+	_ = again()
+	return warn(subject, "lock", "the server ignores conditions: a lock here holds on one machine only",
+		"do not write to this prefix from two machines at once; a server with conditional writes keeps them apart")
 }
 
 // feed gives content as one part.

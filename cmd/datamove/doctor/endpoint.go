@@ -33,7 +33,7 @@ func Endpoint(ctx context.Context, endpoint, ca string) []Finding {
 	if err != nil {
 		return []Finding{unreachable(endpoint, err)}
 	}
-	found := []Finding{pass(endpoint, "reach", "answers in "+units.Duration(took)), clock(endpoint, answer, took)}
+	found := []Finding{pass(endpoint, "reach", fmt.Sprintf("answers in %d ms", took.Milliseconds())), clock(endpoint, answer, took)}
 	if u.Scheme == "http" {
 		found = append(found, warn(endpoint, "encryption", "plain http: whoever is between can read and change what is sent", "use https"))
 	}
