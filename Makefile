@@ -27,7 +27,7 @@ bin/s3dev: $(wildcard test/s3dev/*.go) test/s3dev/go.mod
 	CGO_ENABLED=0 go -C test/s3dev build -trimpath -o $(CURDIR)/$@ .
 
 demo: build bin/s3dev
-	test/demo/run
+	test/demo
 
 setup:
 	test/setup
