@@ -18,6 +18,9 @@ type lazyJournal struct {
 
 	mu   sync.Mutex
 	open *journal.Journal // guarded by mu
+
+	once sync.Once
+	left map[mover.Token]bool // what an earlier run left; set by once
 }
 
 func newJournal(dir string, keepOnReboot bool, log *slog.Logger) *lazyJournal {
@@ -113,4 +116,21 @@ func (l *lazyJournal) close(remove bool) error {
 		return j.Remove()
 	}
 	return j.Close()
+}
+
+// wanted says whether an earlier run had begun a draft of this name.
+func (l *lazyJournal) wanted(name string) bool {
+	_, _, ok := l.Lookup(name)
+	return ok
+}
+
+// needs says whether the journal will take over the draft of this token.
+func (l *lazyJournal) needs(t mover.Token) bool {
+	l.once.Do(func() {
+		l.left = map[mover.Token]bool{}
+		for _, r := range l.Left(context.Background()) {
+			l.left[r.Token] = true
+		}
+	})
+	return l.left[t]
 }

@@ -2,9 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"os"
@@ -105,15 +102,11 @@ func (t *run) clear(ctx context.Context, l location.Location) error {
 	if err := os.MkdirAll(spoolDir, 0o700); err != nil {
 		return err
 	}
-	source, err := openSource(ctx, l, t.open, o)
+	target, err := openSource(ctx, l, t.open, o)
 	if err != nil {
 		return err
 	}
-	defer source.Close()
-	target, ok := source.(mover.Place)
-	if !ok {
-		return fmt.Errorf("%w: %s can not be written", mover.ErrUnsupported, l)
-	}
+	defer target.Close()
 	p := &pair{request: &t.request, target: target, owner: mover.Owner{Task: shortHash(l.String()), Epoch: uint64(time.Now().UnixMilli())}}
 	unlock, err := target.Lock(ctx, p.owner)
 	if err != nil {
@@ -127,16 +120,6 @@ func (t *run) clear(ctx context.Context, l location.Location) error {
 	nothing := func(func(mover.Entry, error) bool) {}
 	actions := plan.Diff(nothing, target.Walk(ctx, opts), plan.Options{Delete: true})
 	return transfer.Run(ctx, target, target, t.count(actions, true), transfer.Options{
-		By: p.owner, Observer: &watch{task: t, pair: p}, Counters: &t.counters, SpoolDir: spoolDir, RemoveOnly: true,
+		By: p.owner, Observer: &watch{task: t, pair: p}, Counters: &t.counters, SpoolDir: spoolDir,
 	})
-}
-
-// writeManifest walks l, hashes every file, and writes what it finds.
-func writeManifest(ctx context.Context, l location.Location, w io.Writer, open Opener) error {
-	place, err := open(ctx, l, OpenOptions{})
-	if err != nil {
-		return err
-	}
-	defer place.Close()
-	return errors.Join(hashTree(ctx, place, w))
 }

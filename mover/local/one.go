@@ -13,7 +13,7 @@ import (
 
 // openSource opens what a location names: a tree, or one entry of the tree
 // around it.
-func openSource(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Source, error) {
+func openSource(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Place, error) {
 	if l.Scheme == location.S3 && !l.TrailingSlash {
 		if one, err := openOne(ctx, l, open, o); err == nil || !errors.Is(err, mover.ErrNotExist) {
 			return one, err
@@ -27,7 +27,7 @@ func openSource(ctx context.Context, l location.Location, open Opener, o OpenOpt
 }
 
 // openOne opens the tree around l and shows the entry of l's name alone.
-func openOne(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Source, error) {
+func openOne(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Place, error) {
 	parent, base, ok := l.Parent()
 	if !ok {
 		return nil, mover.ErrNotExist
@@ -156,9 +156,9 @@ type absent struct {
 	location location.Location
 }
 
-func (a absent) String() string       { return a.location.String() }
-func (absent) Traits() mover.Traits   { return mover.Traits{} }
-func (absent) Close() error           { return nil }
+func (a absent) String() string     { return a.location.String() }
+func (absent) Traits() mover.Traits { return mover.Traits{} }
+func (absent) Close() error         { return nil }
 func (absent) Stat(context.Context, string) (mover.Entry, error) {
 	return mover.Entry{}, mover.ErrNotExist
 }

@@ -99,29 +99,29 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 	if err := apart(src, dst, r.Delete); err != nil {
 		return err
 	}
-	return p.wrap(ctx)
+	p.wrap(source)
+	return nil
 }
 
-// wrap puts around the places what each of them needs.
-func (p *pair) wrap(ctx context.Context) error {
-	if s, ok := mover.As[shelf](p.target); ok && p.target.Traits().NeedsManifest {
-		p.shelf = s
+// wrap puts around both places what each of them needs.
+func (p *pair) wrap(source mover.Place) {
+	p.target, p.shelf = p.around(p.target)
+	source, _ = p.around(source)
+	p.source = limit.Source(source, p.request.Bandwidth)
+}
+
+// around adds patience to a place that is reached over a network, and to one that
+// keeps less than there is the facts of its manifest.
+func (p *pair) around(place mover.Place) (mover.Place, shelf) {
+	t := place.Traits()
+	if t.Scheme == "s3" {
+		place = retry.New(place, retry.Options{Logger: p.request.Logger})
 	}
-	if p.target.Traits().Scheme != "posix" {
-		p.target = retry.New(p.target, retry.Options{Logger: p.request.Logger})
+	s, ok := mover.As[shelf](place)
+	if !ok || !t.NeedsManifest {
+		return place, nil
 	}
-	if p.shelf != nil {
-		p.target = manifest.Overlay(p.target, p.shelf.OpenManifest)
-	}
-	src := p.source
-	if s, ok := mover.As[shelf](src); ok {
-		src = manifest.OverlaySource(retry.NewSource(src, retry.Options{Logger: p.request.Logger}), s.OpenManifest)
-	}
-	if p.request.Bandwidth > 0 {
-		src = limit.Source(src, p.request.Bandwidth)
-	}
-	p.source = src
-	return ctx.Err()
+	return manifest.Overlay(place, s.OpenManifest), s
 }
 
 // identify names the task of this pair: by its target, so that every run on the

@@ -18,7 +18,7 @@ import (
 
 // Difference is one finding of a verify. It is a kind of mover.ErrCorrupt.
 type Difference struct {
-	What string      // "content differs at byte 17", "missing", "extra", "mode differs"
+	What string // "content differs at byte 17", "missing", "extra", "mode differs"
 	Kind mover.Kind
 }
 

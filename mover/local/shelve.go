@@ -1,0 +1,142 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/manifest"
+	"datamove.dev/mover/transfer"
+)
+
+// writeManifest publishes the manifest of the target: what this run did and found,
+// and what the last manifest says of entries that this run had no business with.
+func (p *pair) writeManifest(ctx context.Context, rec *recorder) error {
+	old := p.oldManifest(ctx)
+	if !rec.changed && old.there {
+		return old.close()
+	}
+	err := p.shelf.PutManifest(ctx, func(w io.Writer) error {
+		m, err := manifest.NewWriter(w, manifest.Header{Created: time.Now().UTC(), Source: p.source.String()})
+		if err != nil {
+			return err
+		}
+		for e, err := range merged(rec.all(), old.entries) {
+			if err != nil {
+				return err
+			}
+			if err := m.Write(&e); err != nil {
+				return err
+			}
+		}
+		_, err = m.Close()
+		return err
+	})
+	return errors.Join(err, old.close())
+}
+
+// oldManifest is the manifest of an earlier run. A missing or damaged one says
+// nothing: what it would have said is learned again from the entries themselves.
+type oldManifest struct {
+	there   bool
+	file    io.Closer
+	entries iter.Seq2[mover.Entry, error]
+}
+
+func (p *pair) oldManifest(ctx context.Context) oldManifest {
+	r, err := p.shelf.OpenManifest(ctx)
+	if err != nil {
+		return oldManifest{entries: func(func(mover.Entry, error) bool) {}}
+	}
+	return oldManifest{true, r, manifest.Entries(r)}
+}
+
+func (o oldManifest) close() error {
+	if o.file == nil {
+		return nil
+	}
+	return o.file.Close()
+}
+
+// merged yields what there is now: the new fates, and of the old entries those
+// without one. Both come in the order of mover.Compare.
+func merged(fates iter.Seq2[fate, error], old iter.Seq2[mover.Entry, error]) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		next, stop := iter.Pull2(old)
+		defer stop()
+		head, err, more := next()
+		older := func(than *mover.Entry) bool { // yields the old entries before than
+			for more && err == nil && (than == nil || mover.Compare(&head, than) < 0) {
+				if !yield(head, nil) {
+					return false
+				}
+				head, err, more = next()
+			}
+			if more && err == nil && than != nil && mover.Compare(&head, than) == 0 {
+				head, err, more = next()
+			}
+			return true
+		}
+		for f, ferr := range fates {
+			if ferr != nil {
+				yield(mover.Entry{}, ferr)
+				return
+			}
+			if !older(&f.Entry) || !f.Removed && !yield(f.Entry, nil) {
+				return
+			}
+		}
+		older(nil)
+	}
+}
+
+// hashTree writes a manifest of all that is in a place, with the checksum of every file.
+func hashTree(ctx context.Context, place mover.Place, w io.Writer) error {
+	m, err := manifest.NewWriter(w, manifest.Header{Created: time.Now().UTC(), Source: place.String()})
+	if err != nil {
+		return err
+	}
+	for e, err := range place.Walk(ctx, mover.WalkOptions{}) {
+		if err == nil {
+			e, err = hashed(ctx, place, e)
+		}
+		if err == nil {
+			err = m.Write(&e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err = m.Close()
+	return err
+}
+
+func hashed(ctx context.Context, place mover.Place, e mover.Entry) (mover.Entry, error) {
+	c, err := place.Open(ctx, e)
+	if err != nil {
+		return e, err
+	}
+	defer c.Close()
+	if e = c.Entry(); e.Kind != mover.File {
+		return e, nil
+	}
+	if e.CRC, err = transfer.Hash(ctx, c); err != nil {
+		return e, err
+	}
+	e.Known |= mover.FactCRC
+	return e, c.Check(ctx)
+}
+
+// writeManifest walks l, hashes every file, and writes what it finds.
+func writeManifest(ctx context.Context, l location.Location, w io.Writer, open Opener) error {
+	place, err := open(ctx, l, OpenOptions{})
+	if err != nil {
+		return err
+	}
+	defer place.Close()
+	return hashTree(ctx, place, w)
+}
