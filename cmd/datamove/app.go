@@ -42,11 +42,22 @@ func (a *app) run(ctx context.Context, args []string) error {
 	if err != nil && !a.begun {
 		err = advise(usage("%w", err), cmd.CommandPath()+" --help")
 	}
+	if errors.Is(err, context.Canceled) {
+		err = errInterrupted
+	}
 	if err != nil {
 		a.explain(cmd, err)
 	}
 	return err
 }
+
+// errInterrupted is the end of a command that was told to stop.
+var errInterrupted error = interrupted{}
+
+type interrupted struct{}
+
+func (interrupted) Error() string { return "interrupted" }
+func (interrupted) Unwrap() error { return context.Canceled }
 
 // do makes a function the body of a command.
 func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {

@@ -59,7 +59,7 @@ func (t *task) planned(ctx context.Context, out *lines, r local.Report) error {
 	for _, it := range r.Failures {
 		err = local.Gravest(err, it.Err)
 	}
-	err = outcome(ctx, r, err)
+	err = outcome(ctx, t.command, r, err)
 	if t.format == formatTable {
 		out.Printf("would %s: %s", t.command, r.Planned)
 		if werr := out.Flush(); werr != nil {
@@ -68,6 +68,5 @@ func (t *task) planned(ctx context.Context, out *lines, r local.Report) error {
 		printFailures(t.app.err, t.command, r)
 		return err
 	}
-	t.request.DryRun = true
 	return t.finish(out, r, err)
 }

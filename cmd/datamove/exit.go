@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
@@ -53,11 +53,12 @@ var codes = []struct {
 // partial says that some items of a task failed. Each was told before.
 type partial struct {
 	failed int64
-	err    error // the gravest of the failures; nil is not known
+	err    error  // the gravest of the failures; nil is not known
+	what   string // how each of them ended; "" is "failed"
 }
 
 func (p *partial) Error() string {
-	return fmt.Sprintf("%s failed", units.Plural(p.failed, "item", "items"))
+	return units.Plural(p.failed, "item", "items") + " " + cmp.Or(p.what, "failed")
 }
 
 func (p *partial) Unwrap() error { return p.err }

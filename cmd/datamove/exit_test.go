@@ -25,7 +25,7 @@ func TestEveryKindHasACode(t *testing.T) {
 
 func TestExitCode(t *testing.T) {
 	at := func(kind error) error { return &mover.Error{Op: "open", Place: "/x", Name: "a", Err: kind} }
-	some := func(kinds ...error) error { return &partial{int64(len(kinds)), errors.Join(kinds...)} }
+	some := func(kinds ...error) error { return &partial{failed: int64(len(kinds)), err: errors.Join(kinds...)} }
 	for _, row := range []struct {
 		name string
 		err  error

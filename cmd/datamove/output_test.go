@@ -63,7 +63,7 @@ func TestSummary(t *testing.T) {
 		Levels: map[mover.Level]int64{mover.Written: 1200, mover.Cloned: 3}, Notes: []string{"owners are not kept: not root"}})
 	want := `copied 1,203 files, 5.00 GiB in 10.0s, 512 MiB/s
   checked: 3 cloned, 1,200 written
-  also: 12 directories, links and special files made, 10,000 already there
+  also: 12 folders, links and special files made, 10,000 already there
   note: owners are not kept: not root
 `
 	if out.String() != want {

@@ -122,11 +122,15 @@ var done = map[string]string{"copy": "copied", "sync": "synchronised", "verify":
 
 // printSummary tells a person how a task ended.
 func printSummary(w io.Writer, command string, r local.Report) {
-	files, rate := units.Plural(r.Files, "file", "files"), ""
+	rate := ""
 	if r.Bytes > 0 {
 		rate = ", " + units.Rate(r.Bytes, r.Elapsed)
 	}
-	fmt.Fprintf(w, "%s %s, %s in %s%s\n", done[command], files, units.Bytes(r.Bytes), units.Duration(r.Elapsed), rate)
+	fmt.Fprintf(w, "%s %s, %s in %s%s\n", done[command], subject(command, r), units.Bytes(r.Bytes), units.Duration(r.Elapsed), rate)
+	if command == "verify" {
+		printList(w, "result", []string{units.Count(r.Kept) + " equal", units.Count(r.Failed) + " differ or could not be read"})
+		return
+	}
 	var checked []string
 	for _, level := range slices.Sorted(maps.Keys(r.Levels)) {
 		if n := r.Levels[level]; n > 0 {
@@ -136,17 +140,42 @@ func printSummary(w io.Writer, command string, r local.Report) {
 	printList(w, "checked", checked)
 	var also []string
 	for _, part := range []struct {
-		n    int64
-		what string
-	}{{r.Others, "directories, links and special files made"}, {r.Updated, "updated"}, {r.Removed, "removed"}, {r.Kept, "already there"}} {
+		n         int64
+		one, many string
+	}{
+		{r.Others, "folder, link or special file made", "folders, links and special files made"},
+		{r.Updated, "updated", "updated"},
+		{removed(command, r), "removed", "removed"},
+		{r.Kept, "already there", "already there"},
+	} {
 		if part.n > 0 {
-			also = append(also, units.Count(part.n)+" "+part.what)
+			also = append(also, units.Plural(part.n, part.one, part.many))
 		}
 	}
 	printList(w, "also", also)
 	for _, note := range r.Notes {
 		printList(w, "note", []string{note})
 	}
+}
+
+// removed is how many entries were removed beside what the summary counts.
+func removed(command string, r local.Report) int64 {
+	if command == "rm" {
+		return 0
+	}
+	return r.Removed
+}
+
+// subject is what the summary counts. A removal has no contents and a comparison
+// looks at entries of all kinds.
+func subject(command string, r local.Report) string {
+	switch command {
+	case "verify":
+		return units.Plural(r.Kept+r.Failed, "entry", "entries")
+	case "rm":
+		return units.Plural(r.Removed, "entry", "entries")
+	}
+	return units.Plural(r.Files, "file", "files")
 }
 
 func printList(w io.Writer, label string, parts []string) {

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,8 +115,21 @@ func (t *task) remove(ctx context.Context, yes, recursive bool) error {
 		return err
 	}
 	return t.work(ctx, func(ctx context.Context, r local.Request, _ func(local.Live)) (local.Report, error) {
-		return local.RemoveAll(ctx, r.Target, r, t.app.open)
+		report, err := local.RemoveAll(ctx, r.Target, r, t.app.open)
+		if err == nil && report.Failed == 0 && r.Target.Scheme == location.POSIX {
+			err = removeRoot(r.Target.Path)
+		}
+		return report, err
 	})
+}
+
+// removeRoot removes the folder itself, which is the root of a place and not one of
+// its entries. It is empty, or else somebody has put something there meanwhile.
+func removeRoot(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // ask wants a yes from a person.

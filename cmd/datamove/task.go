@@ -70,7 +70,11 @@ func (t *task) run(ctx context.Context) error {
 			return local.Report{}, err
 		}
 		sees(task)
-		return task.Wait()
+		report, err := task.Wait()
+		if r.Work == local.Verify { // nothing is moved: what counts is what was read
+			report.Bytes = task.Snapshot().BytesDone
+		}
+		return report, err
 	})
 }
 
@@ -104,7 +108,7 @@ func (t *task) work(ctx context.Context, body func(context.Context, local.Reques
 	r.Observer, r.Logger = w, logger
 	report, err := body(ctx, r, func(live local.Live) { w.live.Store(&live) })
 	stop()
-	return t.finish(out, report, outcome(ctx, report, err))
+	return t.finish(out, report, outcome(ctx, t.command, report, err))
 }
 
 // show starts the display of progress. Everything for stderr goes through screen
@@ -122,19 +126,23 @@ func (t *task) show(w *watcher) (screen io.Writer, stop func()) {
 }
 
 // outcome turns the end of a task into the error that decides the exit code.
-func outcome(ctx context.Context, r local.Report, err error) error {
+func outcome(ctx context.Context, command string, r local.Report, err error) error {
 	if ctx.Err() != nil && (err != nil || r.Failed > 0) {
-		return fmt.Errorf("interrupted: %w", context.Canceled)
+		return errInterrupted
 	}
 	if r.Failed > 0 {
-		return &partial{r.Failed, err}
+		return &partial{failed: r.Failed, err: err, what: failing[command]}
 	}
 	return err
 }
 
+// failing is how the items of a command fail, where "failed" would mislead.
+var failing = map[string]string{"verify": "differ or could not be read"}
+
 // finish prints the report.
 func (t *task) finish(out *lines, r local.Report, err error) error {
 	view := viewReport(t.command, t.source, t.target, r, err)
+	view.DryRun = t.request.DryRun
 	switch t.format {
 	case formatJSON, formatYAML:
 		if werr := writeObject(out.buf, t.format, view); werr != nil {
