@@ -185,8 +185,9 @@ func (p *pair) skip() func(string, mover.Kind) bool {
 
 func (p *pair) planOptions() plan.Options {
 	r, t := p.request, p.target.Traits()
+	verify := r.Work == Verify
 	o := plan.Options{
-		Delete: r.Delete, Full: r.Full, Checksum: r.Checksum, Preserve: r.Preserve,
+		Delete: r.Delete || verify, Full: r.Full, Checksum: r.Checksum || verify, Preserve: r.Preserve,
 		Keeps: true, Both: t.NeedsManifest,
 	}
 	if !t.NeedsManifest {

@@ -39,7 +39,7 @@ func (t *run) verify(ctx context.Context, p *pair) error {
 			return errors.Join(err, g.Wait())
 		}
 		if a.Op != plan.Compare || err != nil {
-			w.Result(finding(seq, a, err))
+			w.Result(p.finding(seq, a, err))
 			continue
 		}
 		t.counters.InFlight.Add(1)
@@ -50,7 +50,7 @@ func (t *run) verify(ctx context.Context, p *pair) error {
 				return gctx.Err()
 			}
 			t.counters.Bytes.Add(a.Source.Size)
-			w.Result(finding(seq, a, err))
+			w.Result(p.finding(seq, a, err))
 			return nil
 		})
 	}
@@ -82,7 +82,7 @@ func (p *pair) compare(ctx context.Context, a plan.Action) (plan.Action, error) 
 }
 
 // finding says in a result how the two sides differ, if they do.
-func finding(seq int64, a plan.Action, err error) transfer.Result {
+func (p *pair) finding(seq int64, a plan.Action, err error) transfer.Result {
 	res := transfer.Result{Seq: seq, Op: plan.Keep, Entry: a.Source, Level: mover.Read, Why: a.Why, Err: err}
 	if res.Entry.Kind == 0 {
 		res.Entry = a.Target
@@ -103,7 +103,8 @@ func finding(seq int64, a plan.Action, err error) transfer.Result {
 	case plan.Compare:
 		what = "can not be compared: " + a.Why
 	}
-	res.Op, res.Err = a.Op, &Difference{What: what, Kind: res.Entry.Kind}
+	res.Op = a.Op
+	res.Err = &mover.Error{Op: "verify", Place: p.target.String(), Name: res.Entry.Name, Err: &Difference{What: what, Kind: res.Entry.Kind}}
 	return res
 }
 
