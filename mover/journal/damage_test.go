@@ -105,7 +105,7 @@ func breakFile(t *testing.T, path string, harm func([]byte, *rand.Rand) []byte) 
 
 func opens(t *testing.T, dir string) bool {
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childOpens+"="+dir)
+	child.Env = append(os.Environ(), childOpens+"="+dir, "GORACE=atexit_sleep_ms=0") // else each waits a second
 	out, err := child.CombinedOutput()
 	if err != nil {
 		t.Logf("%s", out[:min(len(out), 300)])
