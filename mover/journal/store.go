@@ -22,7 +22,7 @@ import (
 // nothing is cached, because a journal is written often and read after a crash.
 const (
 	memTableBytes = 2 << 20
-	valueLogBytes = 16 << 20
+	valueLogBytes = 1 << 20 // the least; nothing is ever in it
 	// txnBytes is what one transaction may hold; Badger's own bound is 15 % of a memtable.
 	txnBytes = 192 << 10
 	// roomBytes is how much must be free before a write. Badger writes to mappings of
