@@ -100,7 +100,7 @@ func hasDefaultACL(at *handle) bool {
 // reserve asks for room for a file that has no holes, so that it is laid out in
 // one piece, and so that a full file system says so before the work.
 func (f *fileDraft) reserve(e *mover.Entry) error {
-	if e.Size < reserveBytes || e.Stored < e.Size || f.place.system.cow {
+	if e.Size < reserveBytes || e.Stored < e.Size || e.Known.Has(mover.FactHoles) || f.place.system.cow {
 		return nil
 	}
 	err := again(func() error { return unix.Fallocate(f.fd, unix.FALLOC_FL_KEEP_SIZE, 0, e.Size) })

@@ -73,6 +73,9 @@ func (w *worker) open(ctx context.Context, l *large) (offered bool, err error) {
 	if l.entry.Kind != mover.File { // an object that turns out to be a link
 		return false, mover.ErrChanged
 	}
+	if err := w.r.holes(l.content, &l.entry); err != nil {
+		return false, err
+	}
 	if l.bytes, err = partBytes(l.entry.Size, w.r.from, w.r.to); err != nil {
 		return false, err
 	}
@@ -159,7 +162,7 @@ func (w *worker) part(ctx context.Context, l *large, i int) error {
 // move brings the bytes of one part over.
 func (w *worker) move(ctx context.Context, l *large, i int) (mover.Receipt, error) {
 	p := cut(l.entry.Size, l.bytes, i)
-	w.feed.reset(ctx, l.content, l.entry.Stored < l.entry.Size || l.entry.Known.Has(mover.FactHoles), p)
+	w.feed.reset(ctx, l.content, sparse(&l.entry), p)
 	start := time.Now()
 	rec, err := l.draft.WritePart(ctx, p, &w.feed)
 	w.r.n.TargetWait.Add(int64(time.Since(start)))

@@ -236,7 +236,10 @@ func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted) error {
 		return err
 	}
 	p := mover.Part{Length: d.entry.Size}
-	w.feed.reset(ctx, c, d.entry.Stored < d.entry.Size || d.entry.Known.Has(mover.FactHoles), p)
+	if err := w.r.holes(c, &d.entry); err != nil {
+		return err
+	}
+	w.feed.reset(ctx, c, sparse(&d.entry), p)
 	rec, err := d.draft.WritePart(ctx, p, &w.feed)
 	if err == nil {
 		err = w.feed.whole()
