@@ -10,7 +10,12 @@ import (
 	"datamove.dev/mover/placetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(holdLock); dir != "" {
+		os.Exit(holdOnly(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // TestContract runs the contract of a place on a file system in memory, on the one
 // that holds temporary files, and in the ways that other systems need.

@@ -2,7 +2,6 @@ package posix
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -103,6 +102,10 @@ func (d *dirDraft) merge(from int, base string, to int, name string, at string) 
 		return err
 	}
 	defer closeFD(dst)
+	facts, err := readFacts(src) // before the moving changes its times
+	if err != nil {
+		return err
+	}
 	names, err := readNames(src)
 	if err != nil {
 		return err
@@ -112,17 +115,10 @@ func (d *dirDraft) merge(from int, base string, to int, name string, at string) 
 			d.lose(mover.Join(at, n), err)
 		}
 	}
-	if err := adoptFacts(src, dst); err != nil {
+	if err := giveFacts(dst, facts); err != nil {
 		return err
 	}
-	return ignoreConflict(unlink(from, base, unix.AT_REMOVEDIR)) // what was lost is left for Close
-}
-
-func ignoreConflict(err error) error {
-	if err == unix.ENOTEMPTY || err == unix.EEXIST {
-		return nil
-	}
-	return err
+	return removeTree(from, base) // with what was lost, if anything: it can not be published any more
 }
 
 func (d *dirDraft) mergeOne(src, dst int, name, at string) error {
@@ -144,19 +140,25 @@ func (d *dirDraft) mergeOne(src, dst int, name, at string) error {
 	return err
 }
 
-// adoptFacts gives the directory dst the facts of src.
-func adoptFacts(src, dst int) error {
-	var was, now unix.Statx_t
-	if err := errors.Join(statxFD(src, &was), statxFD(dst, &now)); err != nil {
-		return err
+// readFacts returns the facts of an open directory.
+func readFacts(fd int) (mover.Entry, error) {
+	var st unix.Statx_t
+	if err := statxFD(fd, &st); err != nil {
+		return mover.Entry{}, err
 	}
-	e := entryOf("", &was)
-	xattrs, err := readAttributes(openAttributes(src))
-	if err != nil {
-		return err
-	}
+	e := entryOf("", &st)
+	xattrs, err := readAttributes(openAttributes(fd))
 	e.Xattrs, e.Known = xattrs, e.Known|mover.FactXattrs
-	n := inode{fd: dst, kind: mover.Dir, mode: uint32(now.Mode) & modes, uid: now.Uid, gid: now.Gid}
+	return e, err
+}
+
+// giveFacts gives them to another one.
+func giveFacts(fd int, e mover.Entry) error {
+	var now unix.Statx_t
+	if err := statxFD(fd, &now); err != nil {
+		return err
+	}
+	n := inode{fd: fd, kind: mover.Dir, mode: uint32(now.Mode) & modes, uid: now.Uid, gid: now.Gid}
 	return n.setFacts(&e, false)
 }
 

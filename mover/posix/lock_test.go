@@ -1,0 +1,163 @@
+package posix
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/placetest"
+)
+
+// holdLock is set for a process that only holds a lock until its input ends.
+const holdLock = "POSIX_TEST_HOLD_LOCK"
+
+func holdOnly(dir string) int {
+	p, err := Open(dir, Options{})
+	if err == nil {
+		_, err = p.Lock(context.Background(), mover.Owner{Task: "other", Epoch: 9})
+	}
+	fmt.Println(err)
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	return 0
+}
+
+// TestLockOfAnotherProcess: it is named while it lives, and gone when it is killed.
+func TestLockOfAnotherProcess(t *testing.T) {
+	dir := memoryDir(t)
+	p := opened(t, dir, Options{})
+	root := statOf(t, p, "")
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), holdLock+"="+dir)
+	stdin, err := child.StdinPipe()
+	must(t, err)
+	defer stdin.Close()
+	stdout, err := child.StdoutPipe()
+	must(t, err)
+	must(t, child.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || line != "<nil>\n" {
+		t.Fatalf("the other process says %q, %v", line, err)
+	}
+	_, err = p.Lock(t.Context(), testOwner)
+	if !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), fmt.Sprintf("task other-9, process %d", child.Process.Pid)) {
+		t.Errorf("lock: %v", err)
+	}
+	must(t, child.Process.Kill())
+	_ = child.Wait() // killed, as it says
+	unlock, err := p.Lock(t.Context(), testOwner)
+	must(t, err)
+	if got := walked(t, p, mover.WalkOptions{}); len(got) != 0 {
+		t.Errorf("the walk yields %v", got)
+	}
+	must(t, unlock())
+	if _, err := os.Stat(dir + "/" + lockName); !os.IsNotExist(err) {
+		t.Errorf("the lock file is left: %v", err)
+	}
+	if now := statOf(t, p, ""); now.Mtime != root.Mtime {
+		t.Errorf("the root's mtime went from %v to %v", root.Mtime, now.Mtime)
+	}
+}
+
+// TestLockRace: many take and give up the lock, and no two hold it.
+func TestLockRace(t *testing.T) {
+	p := opened(t, memoryDir(t), Options{})
+	var inside sync.Mutex
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 300 {
+				unlock, err := p.Lock(t.Context(), testOwner)
+				if errors.Is(err, mover.ErrHeld) {
+					continue
+				}
+				if err != nil || !inside.TryLock() {
+					t.Errorf("two hold the lock, or %v", err)
+					return
+				}
+				inside.Unlock()
+				if err := unlock(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestLockHere locks on this host where the file system has no locks.
+func TestLockHere(t *testing.T) {
+	state := t.TempDir()
+	dir := memoryDir(t)
+	p, q := opened(t, dir, Options{StateDir: state}), opened(t, dir, Options{StateDir: state})
+	unlock, err := p.lockHere(testOwner)
+	must(t, err)
+	if p.LockNote() == "" {
+		t.Error("nothing says that it holds on this host only")
+	}
+	if _, err := q.lockHere(testOwner); !errors.Is(err, mover.ErrHeld) {
+		t.Errorf("second lock: %v", err)
+	}
+	must(t, unlock())
+	unlock, err = q.lockHere(testOwner)
+	must(t, err)
+	must(t, unlock())
+}
+
+// TestRemoveRace exchanges the entry that is removed with another one at the same
+// time. Whatever happens, the other one is still there.
+func TestRemoveRace(t *testing.T) {
+	dir := memoryDir(t)
+	p := opened(t, dir, Options{})
+	tries := 3000
+	if testing.Short() {
+		tries = 300
+	}
+	removed, kept := 0, 0
+	for i := range tries {
+		placetest.Put(t, p, fileEntry("f", "doomed"), []byte("doomed"))
+		doomed := statOf(t, p, "f")
+		must(t, os.WriteFile(dir+"/new", []byte("precious"), 0o644))
+		var all sync.WaitGroup
+		all.Go(func() { must(t, os.Rename(dir+"/new", dir+"/f")) })
+		err := p.Remove(t.Context(), doomed, testOwner)
+		all.Wait()
+		switch {
+		case err == nil:
+			removed++
+		case errors.Is(err, mover.ErrChanged):
+			kept++
+		default:
+			t.Fatalf("try %d: %v", i, err)
+		}
+		holds(t, p, "f", "precious")
+	}
+	if removed+kept != tries {
+		t.Errorf("%d removed, %d kept", removed, kept)
+	}
+	clean(t, p)
+}
+
+// TestRestore: what took the name between the look and the rename gets it back.
+func TestRestore(t *testing.T) {
+	p := opened(t, memoryDir(t), Options{})
+	placetest.Put(t, p, fileEntry("f", "doomed"), []byte("doomed"))
+	doomed := statOf(t, p, "f")
+	placetest.Put(t, p, fileEntry("f", "precious"), []byte("precious"))
+	at, err := p.find("f")
+	must(t, err)
+	defer at.release()
+	q, err := p.quarantine(at, testOwner)
+	must(t, err)
+	if err := p.condemn(at, q, &doomed); !errors.Is(err, mover.ErrChanged) {
+		t.Errorf("the wrong file: %v", err)
+	}
+	must(t, renameNew(at.fd, q, at.fd, "f"))
+	holds(t, p, "f", "precious")
+}
