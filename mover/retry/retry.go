@@ -35,6 +35,9 @@ type Options struct {
 	Longest time.Duration // the longest wait; 0 means 20 s
 	Within  time.Duration // no try begins later than this after the first failure; 0 means 5 min
 	Logger  *slog.Logger  // is told of each retry; nil means no log
+	// Notify is told of each error that is tried again, from many goroutines:
+	// limit.Gate.Throttled makes fewer calls of it. Nil tells nobody.
+	Notify func(error)
 }
 
 func (o Options) withDefaults() Options {
@@ -52,6 +55,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Notify == nil {
+		o.Notify = func(error) {}
 	}
 	return o
 }
@@ -145,6 +151,7 @@ func (t *tries) again(ctx context.Context, err error) error {
 	if time.Since(t.since)+wait > t.Within {
 		return err
 	}
+	t.Notify(err)
 	t.Logger.WarnContext(ctx, "will try again", "op", t.op, "name", t.name, "failed", t.failed, "wait", wait, "err", err)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

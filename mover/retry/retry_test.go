@@ -86,11 +86,16 @@ func TestWaits(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				told := 0
+				o.Notify = func(error) { told++ }
 				p := retry.New(fault.New(mem.New(nil, mem.Options{}), script(row.fault, fault.Mkdir, row.times)), o)
 				began := time.Now()
 				err := p.Mkdir(t.Context(), mover.Entry{Name: "d", Kind: mover.Dir})
 				if !errors.Is(err, row.err) {
 					t.Errorf("mkdir: %v", err)
+				}
+				if waits := min(row.times, o.Tries-1); row.most > 0 && told != waits {
+					t.Errorf("told of %d errors in %d waits", told, waits)
 				}
 				if took := time.Since(began); took < row.least || took > row.most {
 					t.Errorf("took %v, want %v to %v", took, row.least, row.most)

@@ -1,0 +1,201 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+func TestNext(t *testing.T) {
+	b := bounds{2, 32}
+	// at is a window of a second in which the gate was full and done was got done.
+	at := func(done int64) sample { return sample{seconds: 1, done: done, calls: 100, full: 100} }
+	throttled := func(n int) sample { return sample{seconds: 1, done: 100, calls: 100, full: 100, throttled: n} }
+	for _, row := range []struct {
+		name string
+		s    state
+		m    sample
+		want state
+	}{
+		{"the first probe is upwards", state{width: 8}, at(100), state{width: 10, was: 8, rate: 100}},
+		{"more does more: further", state{width: 10, was: 8, rate: 100}, at(120), state{width: 12, was: 10, rate: 120}},
+		{"more does no more: back, and rest", state{width: 10, was: 8, rate: 100}, at(103), state{width: 8, rest: 10, down: true}},
+		{"more does less: back, and rest", state{width: 10, was: 8, rate: 100}, at(50), state{width: 8, rest: 10, down: true}},
+		{"a rest", state{width: 8, rest: 3, down: true}, at(100), state{width: 8, rest: 2, down: true}},
+		{"after it, downwards", state{width: 8, down: true}, at(100), state{width: 6, was: 8, rate: 100, down: true}},
+		{"fewer do as well: stay with fewer", state{width: 6, was: 8, rate: 100, down: true}, at(98), state{width: 6, rest: 10}},
+		{"fewer do more: further", state{width: 6, was: 8, rate: 100, down: true}, at(130), state{width: 5, was: 6, rate: 130, down: true}},
+		{"fewer do less: back", state{width: 6, was: 8, rate: 100, down: true}, at(80), state{width: 8, rest: 10}},
+		{"the endpoint has enough: give way", state{width: 16, was: 13, rate: 9}, throttled(30), state{width: 12, rest: 5}},
+		{"give way by one at least", state{width: 3}, throttled(30), state{width: 2, rest: 5}},
+		{"never below the least", state{width: 2}, throttled(100), state{width: 2, rest: 5}},
+		{"an accident is no reason", state{width: 8}, throttled(2), state{width: 10, was: 8, rate: 100}},
+		{"too little work tells nothing", state{width: 10, was: 8, rate: 100}, sample{seconds: 1, done: 1, calls: 10, full: 2}, state{width: 10, rate: 100}},
+		{"at the most, downwards", state{width: 32}, at(100), state{width: 24, was: 32, rate: 100, down: true}},
+		{"at the least, upwards", state{width: 2, down: true}, at(100), state{width: 3, was: 2, rate: 100}},
+		{"never above the most", state{width: 30}, at(100), state{width: 32, was: 30, rate: 100}},
+	} {
+		if got := row.s.next(row.m, b); got != row.want {
+			t.Errorf("%s: next is %+v, want %+v", row.name, got, row.want)
+		}
+	}
+}
+
+func TestPinnedStays(t *testing.T) {
+	b := bounds{5, 5}
+	s := state{width: 5}
+	for i := range 40 {
+		s = s.next(sample{seconds: 1, done: int64(100 * i), calls: 100, full: 100, throttled: i % 7}, b)
+		if s.width != 5 {
+			t.Fatalf("width %d after %d windows", s.width, i+1)
+		}
+	}
+}
+
+// server does at most so many calls at once well; the others wait for their turn.
+type server struct {
+	slots chan struct{}
+	takes time.Duration
+}
+
+func (s *server) call() {
+	s.slots <- struct{}{}
+	time.Sleep(s.takes)
+	<-s.slots
+}
+
+// work runs callers through the gate until the deadline.
+func work(t *testing.T, g *Gate, callers int, long time.Duration, call func() error) {
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for g.Acquire(ctx) == nil {
+				g.Release(1<<20, call())
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestGateFindsTheWidth(t *testing.T) {
+	for _, row := range []struct{ start, capacity, least, most int }{
+		{4, 24, 18, 32},
+		{64, 64, 48, 64},
+		{48, 6, 5, 20},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewGate(GateOptions{Start: row.start, Min: 1, Max: 64})
+			s := &server{make(chan struct{}, row.capacity), 50 * time.Millisecond}
+			work(t, g, 64, 10*time.Minute, func() error { s.call(); return nil })
+			if w := g.Width(); w < row.least || w > row.most {
+				t.Errorf("a server for %d calls at once, from %d: width %d", row.capacity, row.start, w)
+			}
+		})
+	}
+}
+
+// An endpoint that refuses what is too much is soon asked for less.
+func TestGateGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const capacity = 8
+		g := NewGate(GateOptions{Start: 48, Min: 1, Max: 64})
+		var mu sync.Mutex
+		calls, refused, lately := 0, 0, 0
+		began := time.Now()
+		work(t, g, 64, time.Minute, func() error {
+			mu.Lock()
+			calls++
+			tooMany := calls > capacity
+			if tooMany {
+				refused++
+				if time.Since(began) > 40*time.Second {
+					lately++
+				}
+			}
+			mu.Unlock()
+			time.Sleep(20 * time.Millisecond)
+			mu.Lock()
+			calls--
+			mu.Unlock()
+			if tooMany {
+				return &mover.Error{Op: "write", Err: mover.ErrTransient}
+			}
+			return nil
+		})
+		if w := g.Width(); w > 2*capacity || refused == 0 || lately*5 > refused {
+			t.Errorf("width %d, refused %d, of these %d lately", w, refused, lately)
+		}
+	})
+}
+
+func TestThrottledCountsWhatWasTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(GateOptions{Start: 16, Max: 16})
+		work(t, g, 16, 5*time.Second, func() error {
+			time.Sleep(20 * time.Millisecond)
+			g.Throttled(&mover.Error{Op: "read", Err: mover.ErrTransient})
+			return nil
+		})
+		if w := g.Width(); w >= 16 {
+			t.Errorf("width %d", w)
+		}
+	})
+}
+
+func TestAcquireIsBoundedAndFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(GateOptions{Start: 2, Min: 2})
+		ok(t, g.Acquire(t.Context()))
+		ok(t, g.Acquire(t.Context()))
+		order := make(chan int, 3)
+		for i := range 3 {
+			go func() {
+				ok(t, g.Acquire(t.Context()))
+				order <- i
+			}()
+			synctest.Wait()
+		}
+		for want := range 3 {
+			if len(order) != 0 {
+				t.Fatal("more calls than the width")
+			}
+			g.Release(0, nil)
+			if got := <-order; got != want {
+				t.Errorf("caller %d came before %d", got, want)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
+func TestAcquireEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(GateOptions{})
+		ok(t, g.Acquire(t.Context()))
+		why := errors.New("stopped by the test")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error)
+		go func() { ended <- g.Acquire(ctx) }()
+		synctest.Wait()
+		cancel(why)
+		if err := <-ended; !errors.Is(err, why) {
+			t.Errorf("acquire: %v", err)
+		}
+		g.Release(0, nil)
+		ok(t, g.Acquire(t.Context())) // the turn that nobody took
+	})
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,121 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/mem"
+	"datamove.dev/mover/placetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// limited is a place whose source side is limited to much.
+type limited struct {
+	mover.Place
+	source mover.Source
+}
+
+func (l limited) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	return l.source.Open(ctx, e)
+}
+
+func TestContract(t *testing.T) {
+	placetest.Run(t, func(*testing.T) func() mover.Place {
+		tree := mem.NewTree()
+		return func() mover.Place {
+			p := mem.New(tree, mem.Options{Reflinks: true})
+			return limited{p, Source(p, 1<<40)}
+		}
+	})
+}
+
+func TestBandwidthHolds(t *testing.T) {
+	for _, bytesPerSec := range []int64{1000, 1 << 20, 100 << 20} {
+		synctest.Test(t, func(t *testing.T) {
+			size := 10 * bytesPerSec
+			src := Source(mem.New(mem.NewTree().Sparse("f", size, nil), mem.Options{}), bytesPerSec)
+			c := open(t, src)
+			began := time.Now()
+			var wg sync.WaitGroup
+			for i := range int64(4) { // one limit for all
+				wg.Go(func() {
+					r, err := c.Range(t.Context(), i*size/4, size/4)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer r.Close()
+					if n, err := io.Copy(io.Discard, r); n != size/4 || err != nil {
+						t.Errorf("read %d bytes, %v", n, err)
+					}
+				})
+			}
+			wg.Wait()
+			if took := time.Since(began); took < 9*time.Second || took > 11*time.Second {
+				t.Errorf("10 s worth of bytes at %d per second took %v", bytesPerSec, took)
+			}
+		})
+	}
+}
+
+func TestBandwidthEndsWithItsContext(t *testing.T) {
+	src := func() mover.Source {
+		return Source(mem.New(mem.NewTree().Sparse("f", 1<<20, nil), mem.Options{}), 1000)
+	}
+	read := func(ctx context.Context, t *testing.T) error {
+		r, err := open(t, src()).Range(ctx, 0, 1<<20)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		_, err = io.Copy(io.Discard, r)
+		return err
+	}
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("stopped by the test")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(5*time.Second, func() { cancel(why) })
+		if err := read(ctx, t); !errors.Is(err, why) {
+			t.Errorf("read: %v", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := read(ctx, t); !errors.Is(err, mover.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("read: %v", err)
+		}
+	})
+}
+
+func TestNoLimitIsNoWrapper(t *testing.T) {
+	p := mem.New(nil, mem.Options{})
+	if Source(p, 0) != mover.Source(p) {
+		t.Error("a source without a limit is wrapped")
+	}
+	if got, ok := mover.As[*mem.Place](Source(p, 1)); !ok || got != p {
+		t.Error("the place can not be found behind its limit")
+	}
+}
+
+func open(t *testing.T, src mover.Source) mover.Content {
+	t.Helper()
+	e, err := src.Stat(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := src.Open(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
