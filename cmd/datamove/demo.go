@@ -30,7 +30,7 @@ and the credentials come from the configuration or the AWS environment.`,
 	cmd.Flags().StringVar(&o.Dir, "dir", "", "work below this `DIR` (default a temporary one)")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave everything there to look at")
 	cmd.Flags().IntVar(&o.Small, "small", 0, "make `N` small files (default 3000)")
-	cmd.Flags().IntVar(&o.LargeMB, "large", 0, "make each large file of `N` MiB (default 96)")
+	cmd.Flags().IntVar(&o.LargeMB, "large", 0, "make each large file of `N` MiB (default 64)")
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -80,9 +81,31 @@ func (a *app) open(ctx context.Context, l location.Location, o local.OpenOptions
 		if err != nil {
 			return nil, err
 		}
+		if o.Write {
+			return p, nil
+		}
+		if err := present(ctx, p, l); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
 		return p, nil
 	}
 	return nil, fmt.Errorf("%s: %w", l, mover.ErrUnsupported)
+}
+
+// present reports mover.ErrNotExist for a prefix below which there is nothing: a
+// store does not tell a prefix that is empty from one that was mistyped.
+func present(ctx context.Context, p mover.Place, l location.Location) error {
+	if l.Prefix == "" {
+		return nil
+	}
+	for _, err := range p.Walk(ctx, mover.WalkOptions{}) {
+		return err
+	}
+	root, err := p.Stat(ctx, "")
+	if err == nil && root.Known == 0 { // a folder that was copied here has a marker with facts
+		err = &mover.Error{Op: "open", Place: p.String(), Err: fmt.Errorf("there is nothing below this prefix: %w", mover.ErrNotExist)}
+	}
+	return err
 }
 
 var reflinks = map[local.Reflink]posix.Reflink{local.ReflinkAuto: posix.ReflinkAuto, local.ReflinkNever: posix.ReflinkNever}

@@ -98,8 +98,8 @@ func viewItem(it local.Item) itemView {
 }
 
 // viewReport fills what a report says; err is how the task ended.
-func viewReport(command, source, target string, r local.Report, err error) reportView {
-	v := reportView{Schema: schemaReport, Command: command, Source: source, Target: target, Exit: exitCode(err),
+func (t *task) viewReport(r local.Report, err error) reportView {
+	v := reportView{Schema: schemaReport, Command: t.command, Source: t.source, Target: t.target, DryRun: t.request.DryRun, Exit: exitCode(err),
 		Files: r.Files, Bytes: r.Bytes, Others: r.Others, Updated: r.Updated, Removed: r.Removed, Kept: r.Kept, Failed: r.Failed,
 		Seconds: r.Elapsed.Seconds(), Planned: viewTotals(r.Planned), Notes: r.Notes}
 	if err != nil {
@@ -138,6 +138,9 @@ func printSummary(w io.Writer, command string, r local.Report) {
 		}
 	}
 	printList(w, "checked", checked)
+	if command == "rm" {
+		r.Removed, r.Kept = 0, 0 // the one is the result, the other the folder itself
+	}
 	var also []string
 	for _, part := range []struct {
 		n         int64
@@ -145,7 +148,7 @@ func printSummary(w io.Writer, command string, r local.Report) {
 	}{
 		{r.Others, "folder, link or special file made", "folders, links and special files made"},
 		{r.Updated, "updated", "updated"},
-		{removed(command, r), "removed", "removed"},
+		{r.Removed, "removed", "removed"},
 		{r.Kept, "already there", "already there"},
 	} {
 		if part.n > 0 {
@@ -156,14 +159,6 @@ func printSummary(w io.Writer, command string, r local.Report) {
 	for _, note := range r.Notes {
 		printList(w, "note", []string{note})
 	}
-}
-
-// removed is how many entries were removed beside what the summary counts.
-func removed(command string, r local.Report) int64 {
-	if command == "rm" {
-		return 0
-	}
-	return r.Removed
 }
 
 // subject is what the summary counts. A removal has no contents and a comparison

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"datamove.dev/mover/s3/s3test"
 )
 
 // TestMain makes this test binary answer as datamove, too, when a script calls it.
@@ -17,14 +19,32 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs test/script/*.txt, which read as a manual. Each has a home and a
 // working folder of its own, and no AWS environment.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { scripts(t, "", nil) }
+
+// TestS3Scripts runs test/script/s3/*.txt with a real S3 server behind the AWS
+// environment. $BUCKET is a prefix of the script's own.
+func TestS3Scripts(t *testing.T) {
+	server := s3test.Start(t, true)
+	scripts(t, "s3", func(env *testscript.Env) {
+		env.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
+		env.Setenv("AWS_ACCESS_KEY_ID", server.Access)
+		env.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)
+		env.Setenv("AWS_CA_BUNDLE", server.CA)
+		env.Setenv("BUCKET", "s3://"+server.Bucket+"/"+filepath.Base(env.WorkDir))
+	})
+}
+
+func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("..", "..", "test", "script"),
+		Dir:                 filepath.Join("..", "..", "test", "script", dir),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home"))
 			env.Setenv("NO_COLOR", "1")
+			if setup != nil {
+				setup(env)
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},

@@ -141,8 +141,7 @@ var failing = map[string]string{"verify": "differ or could not be read"}
 
 // finish prints the report.
 func (t *task) finish(out *lines, r local.Report, err error) error {
-	view := viewReport(t.command, t.source, t.target, r, err)
-	view.DryRun = t.request.DryRun
+	view := t.viewReport(r, err)
 	switch t.format {
 	case formatJSON, formatYAML:
 		if werr := writeObject(out.buf, t.format, view); werr != nil {

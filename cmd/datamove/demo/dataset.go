@@ -100,17 +100,43 @@ func breakByte(file string) error {
 	return unix.UtimesNanoAt(unix.AT_FDCWD, file, []unix.Timespec{before.Atim, before.Mtim}, 0)
 }
 
-// treeBytes is what is stored below dir, drafts too. What vanishes while it looks is
-// not counted.
-func treeBytes(dir string) (int64, error) {
-	var total int64
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		var st unix.Stat_t
-		if err != nil || d.IsDir() || unix.Lstat(path, &st) != nil {
+// stored is what is on disk below a folder, drafts too, by the file that holds it.
+type stored struct {
+	stored int64
+	files  map[identity]int64 // bytes on disk
+}
+
+// identity is a file, whatever its name: an inode number may be used again, but not
+// with the same time of birth.
+type identity struct {
+	ino  uint64
+	born unix.StatxTimestamp
+}
+
+// tree looks at what is below dir. What vanishes while it looks is not counted.
+func tree(dir string) stored {
+	s := stored{files: map[identity]int64{}}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		var st unix.Statx_t
+		if err != nil || d.IsDir() || unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st) != nil {
 			return nil
 		}
-		total += st.Blocks * 512 / int64(st.Nlink)
+		id := identity{st.Ino, st.Btime}
+		if _, seen := s.files[id]; !seen {
+			s.files[id] = int64(st.Blocks) * 512
+			s.stored += int64(st.Blocks) * 512
+		}
 		return nil
 	})
-	return total, err
+	return s
+}
+
+// common is how many of the bytes that were there before are there still.
+func (s stored) common(before stored) (bytes int64) {
+	for id, n := range before.files {
+		if _, kept := s.files[id]; kept {
+			bytes += min(n, s.files[id])
+		}
+	}
+	return bytes
 }

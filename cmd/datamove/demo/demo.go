@@ -32,7 +32,7 @@ type Options struct {
 	S3      string   // s3://bucket/prefix to archive to and stage from; "" leaves that out
 	Env     []string // of the program; nil is ours
 	Small   int      // small files; 0 means 3,000
-	LargeMB int      // MiB of each of two large files; 0 means 96
+	LargeMB int      // MiB of each of two large files; 0 means 64
 }
 
 // show is a demonstration at work.
@@ -48,7 +48,7 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 		o.Small = 3000
 	}
 	if o.LargeMB == 0 {
-		o.LargeMB = 96
+		o.LargeMB = 64
 	}
 	s := &show{Options: o, out: out}
 	steps := []func(context.Context) error{s.make, s.copy, s.again, s.broken, s.killed}
@@ -130,24 +130,19 @@ func (s *show) broken(ctx context.Context) error {
 // killed stops a copy by kill -9 when about half of it is done, and goes on.
 func (s *show) killed(ctx context.Context) error {
 	s.title("A copy is killed (kill -9) in the middle; the same command goes on")
-	total, err := treeBytes(s.path("data"))
-	if err != nil {
-		return err
-	}
+	total := tree(s.path("data")).stored
 	args := []string{"copy", "--reflink=never", s.path("data"), s.path("second")}
-	slow := append([]string{args[0], "--bwlimit", fmt.Sprintf("%d", max(total/3, 1<<20))}, args[1:]...)
+	slow := append([]string{args[0], "--bwlimit", fmt.Sprintf("%dMiB/s", max(total>>20/3, 1))}, args[1:]...)
 	s.command(slow...)
 	if err := s.kill(ctx, slow, s.path("second"), total/2); err != nil {
 		return err
 	}
-	partly, err := treeBytes(s.path("second"))
-	if err != nil {
-		return err
-	}
-	s.say("killed with %s of %s there", units.Bytes(partly), units.Bytes(total))
+	before := tree(s.path("second"))
+	s.say("killed with %s of %s there, none of it visible under a name that is not whole", units.Bytes(before.stored), units.Bytes(total))
 	if err := s.moves(ctx, args...); err != nil {
 		return err
 	}
+	s.say("%s of it were kept from the run that was killed", units.Bytes(tree(s.path("second")).common(before)))
 	return s.moves(ctx, "verify", s.path("data"), s.path("second"))
 }
 
@@ -167,7 +162,7 @@ func (s *show) kill(ctx context.Context, args []string, dir string, half int64) 
 			return fmt.Errorf("the copy ended before it could be killed: %w", errors.Join(err, ctx.Err()))
 		case <-ticker.C:
 		}
-		if n, err := treeBytes(dir); err == nil && n >= half {
+		if tree(dir).stored >= half {
 			break
 		}
 	}
@@ -192,8 +187,19 @@ func (s *show) moves(ctx context.Context, args ...string) error {
 		return fmt.Errorf("datamove %s: its report: %w", strings.Join(args, " "), err)
 	}
 	took := time.Duration(r.Seconds * float64(time.Second))
-	s.say("%s, %s in %s (%s); %s already there; checked: %v", units.Plural(r.Files, "file", "files"), units.Bytes(r.Bytes),
-		units.Duration(took), units.Rate(r.Bytes, took), units.Count(r.Kept), r.Levels)
+	line := fmt.Sprintf("%s, %s in %s (%s)", units.Plural(r.Files, "file", "files"), units.Bytes(r.Bytes), units.Duration(took), units.Rate(r.Bytes, took))
+	if args[0] == "verify" {
+		line = fmt.Sprintf("%s equal, %s in %s (%s)", units.Plural(r.Kept, "entry", "entries"), units.Bytes(r.Bytes), units.Duration(took), units.Rate(r.Bytes, took))
+	} else if r.Files == 0 {
+		line = "nothing to copy, found in " + units.Duration(took)
+	}
+	if args[0] != "verify" && r.Kept > 1 {
+		line += fmt.Sprintf(", %s already there", units.Count(r.Kept))
+	}
+	for level, n := range r.Levels {
+		line += fmt.Sprintf(", %s %s", units.Count(n), level)
+	}
+	s.say("%s", line)
 	return nil
 }
 
