@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/placetest"
 )
 
 // rangeFeed is the part of a content, hashed as it passes.
@@ -214,4 +215,63 @@ func BenchmarkWalk(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(shape.dirs*shape.files), "ns/file")
 		})
 	}
+}
+
+// BenchmarkLargeFile copies one file of 512 MiB by two workers, hashed.
+func BenchmarkLargeFile(b *testing.B) {
+	const size = 512 << 20
+	from := memoryDir(b)
+	plant(b, from, 1, 1, size)
+	source := open(b, from, Options{})
+	defer source.Close()
+	target := open(b, memoryDir(b), Options{})
+	defer target.Close()
+	e := statOf(b, source, "dir-00000/file-00000")
+	b.SetBytes(size)
+	var cpu time.Duration
+	for b.Loop() {
+		before := cpuTime()
+		if err := copyLarge(b.Context(), source, target, e, 2); err != nil {
+			b.Fatal(err)
+		}
+		cpu += cpuTime() - before
+	}
+	b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N)*(1<<30)/size, "cpu-ms/GiB")
+}
+
+func copyLarge(ctx context.Context, source, target *Place, e mover.Entry, workers int) error {
+	c, err := source.Open(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	e = c.Entry()
+	e.Name = "copy"
+	d, err := target.Draft(ctx, e, mover.Hints{By: benchOwner})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	parts := placetest.Parts(e.Size, target.Traits().PartBytes)
+	receipts := make([]mover.Receipt, len(parts))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for i, part := range parts {
+		g.Go(func() error {
+			r, err := c.Range(gctx, part.Off, part.Length)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			receipts[i], err = d.WritePart(gctx, part, &rangeFeed{ReadCloser: r})
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := d.Finish(ctx, e, receipts); err != nil {
+		return err
+	}
+	return target.Publish(ctx, []mover.Draft{d})[0].Err
 }

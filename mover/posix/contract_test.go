@@ -14,6 +14,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(holdLock); dir != "" {
 		os.Exit(holdOnly(dir))
 	}
+	if fromTo := os.Getenv(copyFromTo); fromTo != "" {
+		os.Exit(copyOnly(fromTo))
+	}
 	goleak.VerifyTestMain(m)
 }
 
