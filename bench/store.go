@@ -134,15 +134,15 @@ func uploading(data func(*house) dataset) func(context.Context, *house) (*worklo
 	}
 }
 
-// checkObjects is check for what a store keeps in a folder, beside which a tool
-// may have put objects of its own, such as a manifest.
+// checkObjects is check for what a store keeps in a folder, and for what comes from
+// it: datamove's manifest is an object like any other there.
 func (d dataset) checkObjects(root string) error {
 	files, bytes, err := count(root)
 	if err != nil {
 		return err
 	}
 	if files < d.files || bytes < d.total() {
-		return fmt.Errorf("the store has %d objects of %d bytes, the source %d of %d", files, bytes, d.files, d.total())
+		return fmt.Errorf("the target has %d objects of %d bytes, the source %d of %d", files, bytes, d.files, d.total())
 	}
 	return nil
 }
@@ -165,6 +165,7 @@ func downloading(data func(*house) dataset) func(context.Context, *house) (*work
 			j.source, j.store = from, s
 			return j
 		}
+		w.check = func(j job) error { return w.data.checkObjects(j.folder) }
 		return w, nil
 	}
 }

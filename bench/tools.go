@@ -125,10 +125,10 @@ func (t tool) find(datamovePath string) (string, error) {
 	return exec.LookPath(t.program)
 }
 
-// versionOf returns a program's version: of the module that a Go program was built
-// from, or the first number with a dot in what it says of itself.
+// versionOf returns a program's version: of the module that a peer in Go was built
+// from, or the first word with a number in what a program says of itself.
 func (t tool) versionOf(path string) string {
-	if v := moduleVersion(path); v != "" {
+	if v := moduleVersion(path); v != "" && t.name != Ours {
 		return v
 	}
 	if t.version == nil {
@@ -139,7 +139,7 @@ func (t tool) versionOf(path string) string {
 		return ""
 	}
 	for word := range strings.FieldsSeq(string(out)) {
-		if word = strings.Trim(word, "(),"); strings.ContainsAny(word, "0123456789") && strings.Contains(word, ".") && !strings.Contains(word, "/") {
+		if word = strings.Trim(word, "(),"); strings.ContainsAny(word, "0123456789") && !strings.Contains(word, "/") && !strings.HasPrefix(word, "s3") {
 			return strings.TrimPrefix(word, "v")
 		}
 	}
