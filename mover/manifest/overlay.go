@@ -1,0 +1,201 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	"datamove.dev/mover"
+)
+
+// Opener opens the manifest of a tree. It fails with mover.ErrNotExist when there
+// is none, and is called once for each walk.
+type Opener func(ctx context.Context) (io.ReadCloser, error)
+
+// Overlay returns p with the facts that its manifest tells: walks yield entries
+// with all of them, and whoever opens such an entry gets it back with them.
+//
+// The place has the last word. An entry that is not the one that the manifest
+// describes, by its ETag or kind, stays as it is; one that the place has not does
+// not come back, but for the kinds that only a manifest can have; and where both
+// know a fact, the place is right, because it may have been set since. The mode is
+// the manifest's if it only adds bits that the place does not keep.
+//
+// Without a manifest, p is as it was. A damaged one ends the walk with an error:
+// to go on without it would lose facts, and nobody would know.
+func Overlay(p mover.Place, open func(ctx context.Context) (io.ReadCloser, error)) mover.Place {
+	return &place{p, source{p, open}}
+}
+
+// OverlaySource is Overlay for what is only read.
+func OverlaySource(s mover.Source, open func(ctx context.Context) (io.ReadCloser, error)) mover.Source {
+	return &source{s, open}
+}
+
+type source struct {
+	mover.Source
+	open Opener
+}
+
+// Unwrap returns the place below.
+func (s *source) Unwrap() any { return s.Source }
+
+// read opens the manifest; nil when there is none.
+func (s *source) read(ctx context.Context) (*Reader, func(), error) {
+	body, err := s.open(ctx)
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil, func() {}, nil
+	}
+	var r *Reader
+	if err == nil {
+		if r, err = NewReader(body); err != nil {
+			_ = body.Close()
+		}
+	}
+	if err != nil {
+		return nil, nil, s.fail("read the manifest of", "", err)
+	}
+	return r, func() { r.Close(); _ = body.Close() }, nil
+}
+
+func (s *source) fail(op, name string, err error) error {
+	return &mover.Error{Op: op, Place: s.String(), Name: name, Err: err}
+}
+
+// Walk implements mover.Source.
+func (s *source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		r, done, err := s.read(ctx)
+		if err != nil {
+			yield(mover.Entry{}, err)
+			return
+		}
+		defer done()
+		if r == nil {
+			s.Source.Walk(ctx, opts)(yield)
+			return
+		}
+		w := &walk{place: s, opts: opts, manifest: r, yield: yield}
+		w.run(s.Source.Walk(ctx, opts))
+	}
+}
+
+// Stat implements mover.Source. Of names it tells what the place knows; those who
+// walked know more. Of the root it knows all, because no walk yields it.
+func (s *source) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	e, err := s.Source.Stat(ctx, name)
+	if err != nil || name != "" {
+		return e, err
+	}
+	r, done, err := s.read(ctx)
+	if err != nil || r == nil {
+		return e, err
+	}
+	defer done()
+	first, err := r.Next()
+	if err == io.EOF || err == nil && first.Name != "" {
+		return e, nil
+	}
+	if err != nil {
+		return e, s.fail("read the manifest of", "", err)
+	}
+	return merge(e, first), nil
+}
+
+// Open implements mover.Source.
+func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	c, err := s.Source.Open(ctx, e)
+	if err == nil {
+		return &content{c, merge(c.Entry(), e)}, nil
+	}
+	if e.Kind.Special() && errors.Is(err, mover.ErrNotExist) {
+		return nothing{e}, nil
+	}
+	return nil, err
+}
+
+// place is a source that is also written.
+type place struct {
+	mover.Place
+	read source
+}
+
+// Unwrap returns the place below.
+func (p *place) Unwrap() any { return p.Place }
+
+func (p *place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return p.read.Walk(ctx, opts)
+}
+
+func (p *place) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	return p.read.Stat(ctx, name)
+}
+
+func (p *place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	return p.read.Open(ctx, e)
+}
+
+// Update implements mover.Target. What only the manifest has is updated with it.
+func (p *place) Update(ctx context.Context, e mover.Entry) error {
+	return onlyListed(e, p.Place.Update(ctx, e))
+}
+
+// Remove implements mover.Target. What only the manifest has is gone with it.
+func (p *place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
+	return onlyListed(e, p.Place.Remove(ctx, e, by))
+}
+
+// onlyListed forgives that the place has not what only a manifest can have.
+func onlyListed(e mover.Entry, err error) error {
+	if e.Kind.Special() && errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// content is one that knows the facts of the manifest.
+type content struct {
+	mover.Content
+	entry mover.Entry
+}
+
+// Unwrap returns the content below.
+func (c *content) Unwrap() any { return c.Content }
+
+func (c *content) Entry() mover.Entry { return c.entry }
+
+// Segment implements mover.Content, from the segments that the manifest has.
+func (c *content) Segment(off int64) (mover.Segment, error) {
+	if !c.entry.Known.Has(mover.FactHoles) {
+		return c.Content.Segment(off)
+	}
+	return segment(&c.entry, off), nil
+}
+
+// segment returns the first data at or behind off.
+func segment(e *mover.Entry, off int64) mover.Segment {
+	low, high := 0, len(e.Data)
+	for low < high {
+		if mid := (low + high) / 2; e.Data[mid].End > off {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	if low == len(e.Data) {
+		return mover.Segment{Start: e.Size, End: e.Size}
+	}
+	return mover.Segment{Start: max(off, e.Data[low].Start), End: e.Data[low].End}
+}
+
+// nothing is the content of an entry that only the manifest has.
+type nothing struct{ entry mover.Entry }
+
+func (n nothing) Entry() mover.Entry                   { return n.entry }
+func (n nothing) Segment(int64) (mover.Segment, error) { return mover.Segment{}, nil }
+func (n nothing) Check(context.Context) error          { return nil }
+func (n nothing) Close() error                         { return nil }
+func (n nothing) Range(context.Context, int64, int64) (io.ReadCloser, error) {
+	return nil, &mover.Error{Op: "read", Name: n.entry.Name, Err: mover.ErrUnsupported}
+}
