@@ -108,10 +108,11 @@ var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.Lev
 func (a *app) logger(w io.Writer) (*slog.Logger, error) {
 	level := slog.LevelWarn
 	if a.logLevel != "" {
-		known := false
-		if level, known = logLevels[strings.ToLower(a.logLevel)]; !known {
+		named, known := logLevels[strings.ToLower(a.logLevel)]
+		if !known {
 			return nil, usage("--log-level is %q; must be debug, info, warn or error", a.logLevel)
 		}
+		level = named
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 )
 
@@ -68,7 +69,7 @@ func (a *app) du(ctx context.Context, arg string) (usageView, error) {
 	if err != nil {
 		return usageView{}, err
 	}
-	return usageView{schemaUsage, l.String(), t.Files, t.Bytes, t.Dirs, t.Others + t.Links}, nil
+	return usageView{schemaUsage, arg, t.Files, t.Bytes, t.Dirs, t.Others + t.Links}, nil
 }
 
 func printUsage(out *lines, f format, v usageView) {
@@ -76,7 +77,7 @@ func printUsage(out *lines, f format, v usageView) {
 	case formatJSONL:
 		out.JSON(v)
 	case formatTable:
-		out.Printf("%10s  %s  %s", units.Bytes(v.Bytes), v.text(), v.Location)
+		out.Printf("%10s  %s  %s", units.Bytes(v.Bytes), v.text(), mover.Printable(v.Location))
 	}
 }
 

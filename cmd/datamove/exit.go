@@ -24,15 +24,18 @@ const (
 	exitInterrupted = 130
 )
 
-// codes is the one translation from kinds of errors to exit codes, gravest first.
-// An error of several kinds has the code of the first one. Among failures of items
-// those that are not grave only make the result partial.
-var codes = []struct {
+// translation is what a kind of error means to a shell and to a person.
+type translation struct {
 	kind  error
 	code  int
 	grave bool
 	try   string // what to do about it; "" when there is no general answer
-}{
+}
+
+// codes is the one translation from kinds of errors to exit codes, gravest first.
+// An error of several kinds has the code of the first one. Among failures of items
+// those that are not grave only make the result partial.
+var codes = []translation{
 	{context.Canceled, exitInterrupted, true, "the same command again: it goes on where it stopped"},
 	{mover.ErrCorrupt, exitCorrupt, true, "datamove copy --checksum SRC DST to bring the good bytes over again, and a look at the disk or network that changed them"},
 	{mover.ErrFull, exitLimit, true, "the same command again when there is room: it goes on where it stopped"},

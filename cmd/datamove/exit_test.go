@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"testing"
 
 	"datamove.dev/mover"
@@ -13,11 +14,7 @@ import (
 // TestEveryKindHasACode fails when mover has a kind of error that codes has not.
 func TestEveryKindHasACode(t *testing.T) {
 	for _, kind := range mover.Kinds() {
-		found := false
-		for _, c := range codes {
-			found = found || c.kind == kind
-		}
-		if !found {
+		if !slices.ContainsFunc(codes, func(c translation) bool { return errors.Is(kind, c.kind) }) {
 			t.Errorf("%v has no exit code", kind)
 		}
 	}

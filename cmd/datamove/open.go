@@ -17,9 +17,9 @@ import (
 	"datamove.dev/mover/s3"
 )
 
-// locate reads one location of the command line. A tier is resolved to its path or
-// bucket, so that two names of one place are seen to be one; a bucket remembers in
-// Tier where its endpoint and credentials are described.
+// locate reads one location of the command line. Paths become absolute, and a tier
+// its path or bucket, so that two names of one place are seen to be one; a bucket
+// remembers in Tier where its endpoint and credentials are described.
 func (a *app) locate(arg string) (location.Location, error) {
 	l, err := location.Parse(arg)
 	switch {
@@ -29,8 +29,10 @@ func (a *app) locate(arg string) (location.Location, error) {
 		return a.resolve(l)
 	case l.Scheme == location.Dataset:
 		return l, fmt.Errorf("%s: datasets are named by a service, and this command works in its own process: %w", l, mover.ErrUnsupported)
+	case l.Scheme == location.POSIX:
+		l.Path, err = filepath.Abs(l.Path)
 	}
-	return l, nil
+	return l, err
 }
 
 func (a *app) resolve(l location.Location) (location.Location, error) {
@@ -136,7 +138,7 @@ func (a *app) backup(arg string, target location.Location) (string, error) {
 		if l.Scheme != location.POSIX {
 			return "", usage("--backup-dir %s: must be a folder on the file system of the target", arg)
 		}
-		return filepath.Abs(l.Path)
+		return l.Path, nil
 	}
 	if !strings.Contains(arg, ":") {
 		return strings.Trim(arg, "/"), nil

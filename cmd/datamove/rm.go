@@ -74,12 +74,11 @@ func (a *app) refuseRoot(arg string, allowed bool) error {
 	if err != nil {
 		return err
 	}
-	path, err := filepath.Abs(l.Path)
-	if err != nil {
-		return err
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	path := l.Path
+	if _, link := isLink(l); !link {
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
 	}
 	for _, dear := range []string{"/", a.env("HOME"), here} {
 		if dear != "" && mover.Within(strings.Trim(dear, "/"), strings.Trim(path, "/")) {
@@ -89,8 +88,33 @@ func (a *app) refuseRoot(arg string, allowed bool) error {
 	return nil
 }
 
+// isLink reports whether a location is a symbolic link, which is removed as such.
+// With a slash at its end it is the folder that it leads to.
+func isLink(l location.Location) (path string, link bool) {
+	if l.Scheme != location.POSIX || l.TrailingSlash {
+		return "", false
+	}
+	info, err := os.Lstat(l.Path)
+	return l.Path, err == nil && info.Mode().Type() == fs.ModeSymlink
+}
+
+// unlink removes a symbolic link and nothing behind it.
+func (t *task) unlink(path string, yes bool) error {
+	if t.request.DryRun {
+		fmt.Fprintf(t.app.out, "would remove the link %s\n", mover.Printable(t.target))
+		return nil
+	}
+	if err := t.ask(yes, "the link"); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
 // remove counts, asks, and removes at most what it counted.
 func (t *task) remove(ctx context.Context, yes, recursive bool) error {
+	if path, link := isLink(t.request.Target); link {
+		return t.unlink(path, yes)
+	}
 	counted, err := t.app.du(ctx, t.target)
 	if err != nil {
 		return err
@@ -111,7 +135,7 @@ func (t *task) remove(ctx context.Context, yes, recursive bool) error {
 		fmt.Fprintf(t.app.out, "would remove %s from %s\n", counted.text(), mover.Printable(t.target))
 		return nil
 	}
-	if err := t.ask(yes, counted); err != nil {
+	if err := t.ask(yes, counted.text()+" from"); err != nil {
 		return err
 	}
 	return t.work(ctx, func(ctx context.Context, r local.Request, _ func(local.Live)) (local.Report, error) {
@@ -133,14 +157,14 @@ func removeRoot(path string) error {
 }
 
 // ask wants a yes from a person.
-func (t *task) ask(yes bool, counted usageView) error {
+func (t *task) ask(yes bool, what string) error {
 	if yes {
 		return nil
 	}
 	if _, ok := t.app.terminal(t.app.in); !ok {
 		return advise(usage("nobody is there to ask: there is no terminal"), "--yes")
 	}
-	fmt.Fprintf(t.app.err, "Remove %s from %s? [y/N] ", counted.text(), mover.Printable(t.target))
+	fmt.Fprintf(t.app.err, "Remove %s %s? [y/N] ", what, mover.Printable(t.target))
 	answer, err := bufio.NewReader(t.app.in).ReadString('\n')
 	if err != nil {
 		return err

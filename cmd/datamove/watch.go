@@ -18,6 +18,7 @@ type watcher struct {
 	screen io.Writer
 	live   atomic.Pointer[local.Live]
 	paused atomic.Pointer[string]
+	step   atomic.Pointer[string]
 }
 
 // Item prints what became of an entry, where that is asked for.
@@ -49,10 +50,14 @@ func size(kind mover.Kind, bytes int64) string {
 	return kind.String()
 }
 
-// State remembers why a task pauses, and says so once.
+// State remembers why a task pauses, and says so once; and its last steps.
 func (w *watcher) State(phase local.Phase, reason string) {
 	if phase != local.Paused {
 		w.paused.Store(nil)
+		if phase == local.Removing || phase == local.Closing {
+			step := string(phase)
+			w.step.Store(&step)
+		}
 		return
 	}
 	if before := w.paused.Swap(&reason); before == nil || *before != reason {
@@ -64,6 +69,9 @@ func (w *watcher) sample() progress.Sample {
 	var s progress.Sample
 	if why := w.paused.Load(); why != nil {
 		s.Paused = *why
+	}
+	if step := w.step.Load(); step != nil {
+		s.Step = *step
 	}
 	live := w.live.Load()
 	if live == nil {

@@ -62,11 +62,11 @@ func inspect(file string, text []byte) (map[string]int, Problems) {
 	}
 	var doc yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(text))
-	if err := dec.Decode(&doc); err != nil && err != io.EOF {
+	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
 		in.syntax(err)
 		return nil, in.problems
 	}
-	if next := (yaml.Node{}); dec.Decode(&next) != io.EOF {
+	if next := (yaml.Node{}); !errors.Is(dec.Decode(&next), io.EOF) {
 		in.add(&next, "", "has more than one YAML document", "keep one")
 	}
 	if len(doc.Content) > 0 && !isNull(doc.Content[0]) {

@@ -167,7 +167,7 @@ func (s *show) kill(ctx context.Context, args []string, dir string, half int64) 
 		}
 	}
 	err := cmd.Process.Kill()
-	<-ended
+	_ = <-ended // that it was killed
 	return err
 }
 

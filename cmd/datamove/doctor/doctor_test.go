@@ -62,7 +62,7 @@ func text(found []Finding) string {
 
 var configFaults = []fault{
 	{"broken YAML", reads("tiers: [\n"), Fail, "configuration", "is not valid YAML", "look at the indentation"},
-	{"unknown key", reads("tiers:\n  sc: {levle: hot, path: /x, level: hot}\n"), Fail, "configuration", "tiers.sc.levle: unknown key", "did you mean level?"},
+	{"unknown key", reads("tiers:\n  sc: {pth: /x, level: hot}\n"), Fail, "configuration", "tiers.sc.pth: unknown key", "did you mean path?"},
 	{"the file of DATAMOVE_CONFIG is missing", func(t *testing.T) []Finding {
 		missing := filepath.Join(t.TempDir(), "nothing.yaml")
 		return Configuration(config.Load(func(string) string { return missing }))
@@ -126,7 +126,7 @@ var folderFaults = []fault{
 		if err := immutable(dir, true); err != nil {
 			t.Skip("no immutable folders here: ", err)
 		}
-		defer immutable(dir, false)
+		defer func() { _ = immutable(dir, false) }()
 		return Folder(dir)
 	}, Fail, "write", "not permitted", "the right to write here"},
 	{"what a killed run left", func(t *testing.T) []Finding {
@@ -154,7 +154,7 @@ func mounted(kind string, flags uintptr, options string, spoil func(dir string) 
 		if err := unix.Mount("none", dir, kind, flags, options); err != nil {
 			t.Skipf("mount %s: %v (root can)", kind, err)
 		}
-		defer unix.Unmount(dir, 0)
+		defer func() { _ = unix.Unmount(dir, 0) }()
 		if spoil != nil {
 			if err := spoil(dir); err != nil {
 				t.Fatal(err)

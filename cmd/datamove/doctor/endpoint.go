@@ -29,31 +29,33 @@ func Endpoint(ctx context.Context, endpoint, ca string) []Finding {
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, Proxy: http.ProxyFromEnvironment}
 	defer transport.CloseIdleConnections()
-	answer, took, err := ask(ctx, transport, endpoint)
+	date, took, err := ask(ctx, transport, endpoint)
 	if err != nil {
 		return []Finding{unreachable(endpoint, err)}
 	}
-	found := []Finding{pass(endpoint, "reach", fmt.Sprintf("answers in %d ms", took.Milliseconds())), clock(endpoint, answer, took)}
+	found := []Finding{pass(endpoint, "reach", fmt.Sprintf("answers in %d ms", took.Milliseconds())), clock(endpoint, date, took)}
 	if u.Scheme == "http" {
 		found = append(found, warn(endpoint, "encryption", "plain http: whoever is between can read and change what is sent", "use https"))
 	}
 	return found
 }
 
-// ask makes one request. The answer may be any: a store denies what is not signed.
-func ask(ctx context.Context, transport http.RoundTripper, endpoint string) (*http.Response, time.Duration, error) {
+// ask makes one request and returns the Date of the answer, which may be any: a
+// store denies what is not signed.
+func ask(ctx context.Context, transport http.RoundTripper, endpoint string) (date string, took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, endpoint, nil)
 	if err != nil {
-		return nil, 0, err
+		return "", 0, err
 	}
 	begun := time.Now()
 	answer, err := transport.RoundTrip(request) // redirects are not followed
 	if err != nil {
-		return nil, 0, err
+		return "", 0, err
 	}
-	return answer, time.Since(begun), answer.Body.Close()
+	defer answer.Body.Close()
+	return answer.Header.Get("Date"), time.Since(begun), nil
 }
 
 // trusted returns the certificates to trust: the system's, those of AWS_CA_BUNDLE,
@@ -116,8 +118,8 @@ const (
 	someSkew = 30 * time.Second
 )
 
-func clock(endpoint string, answer *http.Response, took time.Duration) Finding {
-	there, err := http.ParseTime(answer.Header.Get("Date"))
+func clock(endpoint, date string, took time.Duration) Finding {
+	there, err := http.ParseTime(date)
 	if err != nil {
 		return pass(endpoint, "clock", "not known: the server sends no Date")
 	}

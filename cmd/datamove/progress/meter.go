@@ -108,8 +108,12 @@ func (m *Meter) eta() string {
 	switch {
 	case m.now.Paused != "":
 		return "paused: " + m.now.Paused
+	case m.now.Step != "":
+		return m.now.Step + "…"
 	case !m.now.Complete:
 		return "scanning…"
+	case m.now.Bytes >= m.now.PlannedBytes && m.now.Files < m.now.PlannedFiles:
+		return "finishing…" // written, and not yet on stable storage under its name
 	case !known:
 		return "ETA –"
 	}

@@ -30,6 +30,7 @@ type Sample struct {
 	Slowest                    string        // the name in work for the longest time; "" is none
 	SlowestFor                 time.Duration
 	Paused                     string // why nothing moves; "" when it does
+	Step                       string // what is done after everything has moved; "" before
 }
 
 // Options says how to show progress. The zero value writes plain lines.

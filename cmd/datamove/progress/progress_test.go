@@ -91,6 +91,15 @@ func TestLines(t *testing.T) {
 	if got := m.counts(); !strings.HasSuffix(got, "paused: the target is full") {
 		t.Error(got)
 	}
+	for want, s := range map[string]Sample{
+		"removing…":  {Step: "removing", Complete: true},
+		"finishing…": {Files: 1, PlannedFiles: 2, Bytes: 9, PlannedBytes: 9, Complete: true},
+	} {
+		m.Add(4*time.Second, s)
+		if got := m.counts(); !strings.HasSuffix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 }
 
 func TestTerminal(t *testing.T) {
