@@ -39,7 +39,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestBandwidthHolds(t *testing.T) {
-	for _, bytesPerSec := range []int64{1000, 1 << 20, 100 << 20} {
+	for _, bytesPerSec := range []int64{1000, 1 << 20, 12 << 20} {
 		synctest.Test(t, func(t *testing.T) {
 			size := 10 * bytesPerSec
 			src := Source(mem.New(mem.NewTree().Sparse("f", size, nil), mem.Options{}), bytesPerSec)

@@ -22,6 +22,9 @@ var draftTests = []test{
 		if out.Level != b.traits.Level {
 			b.Errorf("published at level %v, the traits say %v", out.Level, b.traits.Level)
 		}
+		if e := b.stat("f"); out.ETag != e.ETag || out.Version != e.Version {
+			b.Errorf("published as ETag %q version %q, and it is %q version %q", out.ETag, out.Version, e.ETag, e.Version)
+		}
 	}},
 	{"every size is whole, also beside part boundaries", func(b *bed) {
 		for _, size := range []int64{0, 1, b.part - 1, b.part, b.part + 1, 3*b.part - 1} {
