@@ -54,7 +54,6 @@ var packages = map[string]struct {
 
 	"mover/placetest": {testing_, []string{"mover", "mover/crc", "mover/buffer"}},
 	"mover/s3/s3test": {testing_, []string{"mover", "mover/s3"}},
-	"test/run":        {testing_, nil},
 }
 
 // homes says which packages may import a library, in code that is shipped; a
