@@ -13,8 +13,8 @@ package location
 
 import (
 	"fmt"
+	"net/url"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"datamove.dev/mover"
@@ -35,7 +35,7 @@ const (
 type Location struct {
 	Scheme Scheme
 
-	Path string // POSIX: clean, absolute or relative; InTier: clean and relative, "" is the tier itself
+	Path string // POSIX: absolute or relative, without empty and "." segments; InTier: clean and relative, "" is the tier itself
 
 	Bucket string // S3
 	Prefix string // S3: without slashes at its ends; "" is the whole bucket
@@ -75,15 +75,39 @@ func bad(s, why string) error {
 	return fmt.Errorf("%w: location %s: %s", mover.ErrUsage, mover.Printable(s), why)
 }
 
+// posix takes out slashes and dots that mean nothing. ".." stays: behind a symlink
+// it leads elsewhere than the text says, and the kernel knows where.
 func posix(s string) Location {
-	p := filepath.Clean(s)
-	return Location{Scheme: POSIX, Path: p, TrailingSlash: p == "/" || strings.HasSuffix(s, "/")}
+	var segments []string
+	last := ""
+	for segment := range strings.SplitSeq(s, "/") {
+		if last = segment; segment != "" && segment != "." {
+			segments = append(segments, segment)
+		}
+	}
+	p := strings.Join(segments, "/")
+	if s[0] == '/' {
+		p = "/" + p
+	} else if p == "" {
+		p = "."
+	}
+	return Location{Scheme: POSIX, Path: p, TrailingSlash: last == "" || last == "." && p != "." || p == "/"}
 }
 
 func parseFile(s, rest string) (Location, error) {
 	p, ok := strings.CutPrefix(rest, "//")
 	if !ok || !strings.HasPrefix(p, "/") {
 		return Location{}, bad(s, "a file address is file:///absolute/path")
+	}
+	if strings.Contains(strings.ToLower(p), "%2f") {
+		return Location{}, bad(s, "a name has no slash, not an escaped one either")
+	}
+	p, err := url.PathUnescape(p)
+	if err != nil {
+		return Location{}, bad(s, "behind a % come two hexadecimal digits; the sign itself is %25")
+	}
+	if strings.ContainsRune(p, 0) {
+		return Location{}, bad(s, "it has a NUL byte")
 	}
 	return posix(p), nil
 }
@@ -92,6 +116,8 @@ func parseS3(s, rest string) (Location, error) {
 	p, ok := strings.CutPrefix(rest, "//")
 	bucket, prefix, _ := strings.Cut(p, "/")
 	switch {
+	case strings.Contains(bucket, "@"): // what is before it may be a secret: it is not repeated
+		return Location{}, bad("s3://...", "keys and endpoints do not belong into an address, but into the configuration or the environment")
 	case !ok || bucket == "":
 		return Location{}, bad(s, "an S3 address is s3://bucket or s3://bucket/prefix")
 	case !validBucket(bucket):
@@ -133,6 +159,9 @@ func parseTier(s, tier, rest string) (Location, error) {
 		return Location{}, bad(s, "what stands before the colon is no tier; write a path with a colon as ./"+s)
 	}
 	if strings.HasPrefix(rest, "//") {
+		if strings.Contains(rest, "@") { // a password may stand before it
+			s = tier + "://..."
+		}
 		return Location{}, bad(s, "the schemes are file:// and s3://")
 	}
 	l := Location{Scheme: InTier, Tier: tier, TrailingSlash: rest == "" || strings.HasSuffix(rest, "/")}

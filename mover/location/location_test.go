@@ -2,6 +2,7 @@ package location
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"datamove.dev/mover"
@@ -15,10 +16,15 @@ func TestParse(t *testing.T) {
 		{"/data/x", Location{Scheme: POSIX, Path: "/data/x"}},
 		{"/data/x/", Location{Scheme: POSIX, Path: "/data/x", TrailingSlash: true}},
 		{"/", Location{Scheme: POSIX, Path: "/", TrailingSlash: true}},
-		{"x/../y", Location{Scheme: POSIX, Path: "y"}},
+		{"link/../y", Location{Scheme: POSIX, Path: "link/../y"}},
+		{"a//./b/.", Location{Scheme: POSIX, Path: "a/b", TrailingSlash: true}},
+		{".", Location{Scheme: POSIX, Path: "."}},
+		{"./", Location{Scheme: POSIX, Path: ".", TrailingSlash: true}},
+		{"//..", Location{Scheme: POSIX, Path: "/.."}},
 		{"./a:b", Location{Scheme: POSIX, Path: "a:b"}},
 		{"/a:b", Location{Scheme: POSIX, Path: "/a:b"}},
 		{"file:///data", Location{Scheme: POSIX, Path: "/data"}},
+		{"file:///a%20b%25", Location{Scheme: POSIX, Path: "/a b%"}},
 		{"s3://bucket", Location{Scheme: S3, Bucket: "bucket", TrailingSlash: true}},
 		{"s3://bucket/", Location{Scheme: S3, Bucket: "bucket", TrailingSlash: true}},
 		{"s3://bucket/a/b", Location{Scheme: S3, Bucket: "bucket", Prefix: "a/b"}},
@@ -36,7 +42,7 @@ func TestParse(t *testing.T) {
 
 func TestBadLocations(t *testing.T) {
 	for _, in := range []string{
-		"", "a\x00b", "file://host/x", "file:x", "s3:bucket", "s3://", "s3://Bad_Bucket/x", "s3://ab",
+		"", "a\x00b", "file://host/x", "file:///a%2Fb", "file:///a%", "file:///a%00", "file:x", "s3:bucket", "s3://", "s3://Bad_Bucket/x", "s3://ab",
 		"s3://bucket//x", "s3://bucket/../x", "s3://bucket/a//", "http://x/y", "bad tier:x", "-x:y",
 		"archive:../x", "archive:a/../../x", "dataset:", "dataset:a/b", "dataset:a@123", "dataset:a@",
 	} {
@@ -46,11 +52,21 @@ func TestBadLocations(t *testing.T) {
 	}
 }
 
+// TestNoSecretInErrors writes credentials where they do not belong.
+func TestNoSecretInErrors(t *testing.T) {
+	for _, in := range []string{"s3://key:hidden@host/bucket", "https://user:hidden@host/x"} {
+		if _, err := Parse(in); err == nil || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("Parse(%q): %v", in, err)
+		}
+	}
+}
+
 func TestParentAndChild(t *testing.T) {
 	for _, c := range []struct{ in, dir, base string }{
 		{"/data/x", "/data/", "x"},
 		{"/x/", "/", "x"},
 		{"x", "./", "x"},
+		{"link/../x", "link/../", "x"},
 		{"s3://bucket/a/b", "s3://bucket/a/", "b"},
 		{"s3://bucket/a", "s3://bucket/", "a"},
 		{"archive:a", "archive:", "a"},

@@ -1,7 +1,6 @@
 package location
 
 import (
-	"path/filepath"
 	"strings"
 
 	"datamove.dev/mover"
@@ -59,8 +58,12 @@ func (l Location) Parent() (dir Location, base string, ok bool) {
 	}
 	p := l.inner()
 	up, _ := mover.Parent(*p)
-	if l.Scheme == POSIX {
-		up = filepath.Dir(*p)
+	switch {
+	case l.Scheme != POSIX || up != "":
+	case strings.HasPrefix(*p, "/"):
+		up = "/"
+	default:
+		up = "."
 	}
 	*p = up
 	l.TrailingSlash = true
