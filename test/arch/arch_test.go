@@ -99,9 +99,13 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// The table itself obeys the steps.
+// The table itself obeys the steps, and knows nothing that is not there.
 func TestSteps(t *testing.T) {
+	found := tree(t)
 	for dir, rule := range packages {
+		if found[dir] == nil {
+			t.Errorf("%s is in the table, and not in the tree", dir)
+		}
 		for _, to := range rule.may {
 			below, known := packages[to]
 			switch {
@@ -123,7 +127,7 @@ func partOf(a, b string) bool {
 
 // onlyTests reports whether a package is part of nothing that is shipped.
 func onlyTests(dir string) bool {
-	return strings.HasPrefix(dir, "test/") || packages[dir].step == testing_
+	return strings.HasPrefix(dir, "test/") || packages[dir].step == tests
 }
 
 // library returns the line of homes that an import path belongs to.
