@@ -1,6 +1,7 @@
 package posix
 
 import (
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,17 @@ var memory = sync.OnceValue(func() int64 {
 // others use out of the page cache. On a file system in memory there is nothing
 // to let go of.
 func (p *Place) washes(size int64) bool {
-	return p.system.durable != volatile && size > memory()/8
+	return p.system.durable != volatile && size > p.washBytes
+}
+
+// cold reports whether little of a file is in the page cache, so that what is
+// there after reading it is there because of us. Before Linux 6.5 nobody tells;
+// then it is taken to be cold. It is asked once for each file, because our own
+// reading ahead would look like somebody else's.
+func cold(fd int, size int64) bool {
+	var now unix.Cachestat_t
+	err := unix.Cachestat(uint(fd), &unix.CachestatRange{}, &now, 0)
+	return err != nil || int64(now.Cache)*int64(os.Getpagesize()) < size/8
 }
 
 // letGo lets go of the clean pages of a range. Dirty ones stay.

@@ -21,7 +21,7 @@ type content struct {
 	fd     int
 	users  atomic.Int32
 	closed atomic.Bool
-	large  bool // its pages are let go of behind the reader
+	washes bool // its pages are let go of behind the reader
 }
 
 var _ mover.Content = (*content)(nil)
@@ -49,7 +49,7 @@ func (p *Place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) 
 		closeFD(fd)
 		return nil, p.fail("open", e.Name, err)
 	}
-	c.large = e.Kind == mover.File && p.washes(e.Size)
+	c.washes = p.washes(e.Size) && cold(fd, e.Size)
 	return c, nil
 }
 
@@ -192,9 +192,13 @@ func (c *content) enter() bool {
 }
 
 func (c *content) leave() {
-	if c.users.Add(-1) == 0 {
-		closeFD(c.fd)
+	if c.users.Add(-1) > 0 {
+		return
 	}
+	if c.washes {
+		letGo(c.fd, 0, c.entry.Size) // what was still on its way when its range was let go of
+	}
+	closeFD(c.fd)
 }
 
 // Range implements mover.Content.
@@ -247,7 +251,7 @@ func (r *reader) Close() error {
 	if r.c == nil {
 		return nil
 	}
-	if r.c.large {
+	if r.c.washes {
 		letGo(r.c.fd, r.from, r.off-r.from)
 	}
 	r.c.leave()

@@ -46,7 +46,9 @@ type Place struct {
 	traits  mover.Traits
 	asRoot  bool   // uid 0: owners can be given, O_NOATIME is allowed
 	umask   uint32 // of the process; 0o777 when it is not known
-	plain   bool   // openat2 is missing: directories are opened segment by segment
+	// washBytes is the size from which on a file does not stay in the page cache.
+	washBytes int64
+	plain     bool // openat2 is missing: directories are opened segment by segment
 
 	hidden string // the backup directory relative to the root, when it lies below it: walks leave it out
 	backup *backup
@@ -68,7 +70,7 @@ func Open(root string, opts Options) (*Place, error) {
 	if err != nil {
 		return nil, &mover.Error{Op: "open", Place: root, Err: err}
 	}
-	p := &Place{root: -1, address: address, opts: opts, asRoot: os.Geteuid() == 0, umask: umask()}
+	p := &Place{root: -1, address: address, opts: opts, asRoot: os.Geteuid() == 0, umask: umask(), washBytes: memory() / 8}
 	if err := p.open(); err != nil {
 		_ = p.Close()
 		return nil, p.fail("open", "", err)

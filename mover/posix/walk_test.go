@@ -81,9 +81,13 @@ func sameEntries(a, b mover.Entry) bool {
 // TestWalkEqualsSort compares walks with sorted lists, for random trees, and each
 // tail of them with a walk that goes on in the middle.
 func TestWalkEqualsSort(t *testing.T) {
-	for seed := range uint64(6) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		root := memoryDir(t)
-		want := forest(t, root, seed, 700)
+		want := forest(t, root, seed, 400)
 		p := opened(t, root, Options{})
 		if got := walked(t, p, mover.WalkOptions{}); !slices.EqualFunc(got, want, sameEntries) {
 			t.Fatalf("seed %d: walk and sort differ", seed)
@@ -117,7 +121,7 @@ func TestWalkEqualsSort(t *testing.T) {
 // goroutines are left, and this test what descriptors are.
 func TestWalkStopsAnywhere(t *testing.T) {
 	root := memoryDir(t)
-	total := len(forest(t, root, 9, 3000))
+	total := len(forest(t, root, 9, 1500))
 	p := opened(t, root, Options{})
 	before := descriptors(t)
 	for n := 0; n < total; n += 97 {
