@@ -152,16 +152,16 @@ func (w *walk) start() {
 		return
 	}
 	w.started = true
-	for range w.place.readers() {
+	for range w.place.readers {
 		w.workers.Add(1)
 		go w.work()
 	}
 }
 
-// readers is how many goroutines read ahead: on local file systems as many as
-// there are processors, on others, which answer late, more.
-func (p *Place) readers() int {
-	if p.system.durable == eachFile {
+// readers is how many goroutines of a walk read ahead: on local file systems as
+// many as there are processors, on others, which answer late, more.
+func (s system) readers() int {
+	if s.durable == eachFile {
 		return max(16, runtime.NumCPU())
 	}
 	return min(runtime.NumCPU(), 16)

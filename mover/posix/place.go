@@ -48,6 +48,7 @@ type Place struct {
 	umask   uint32 // of the process; 0o777 when it is not known
 	// washBytes is the size from which on a file does not stay in the page cache.
 	washBytes int64
+	readers   int  // of one walk
 	plain     bool // openat2 is missing: directories are opened segment by segment
 
 	hidden string // the backup directory relative to the root, when it lies below it: walks leave it out
@@ -99,6 +100,7 @@ func (p *Place) open() error {
 	if p.system, err = systemOf(p.root); err != nil {
 		return err
 	}
+	p.readers = p.system.readers()
 	_, err = flistxattr(p.root, nil)
 	p.traits = traits(p.system, p.asRoot, err == nil)
 	p.plain = !hasOpenat2(p.root)
