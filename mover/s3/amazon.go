@@ -148,8 +148,9 @@ func decodeListed(key string, encoded bool) (string, error) {
 
 func (s *amazon) put(ctx context.Context, w put) (stored, error) {
 	ctx, r := withReply(ctx)
+	r.data = w.data
 	in := &sdk.PutObjectInput{
-		Bucket: &s.bucket, Key: &w.key, Body: w.body, ContentLength: &w.size, ContentType: aws.String(w.mimeType()),
+		Bucket: &s.bucket, Key: &w.key, Body: w.reader(), ContentLength: aws.Int64(w.length()), ContentType: aws.String(w.mimeType()),
 		Metadata: w.meta, ChecksumCRC64NVME: optional(w.crc), IfMatch: quoted(w.ifMatch),
 	}
 	if w.ifNoneMatch {
@@ -209,15 +210,16 @@ func (s *amazon) create(ctx context.Context, w put) (string, error) {
 
 func (s *amazon) part(ctx context.Context, u upload, number int, w put) (stored, error) {
 	ctx, r := withReply(ctx)
+	r.data = w.data
 	_, err := s.client.UploadPart(ctx, &sdk.UploadPartInput{
 		Bucket: &s.bucket, Key: &u.key, UploadId: &u.id, PartNumber: aws.Int32(int32(number)),
-		Body: w.body, ContentLength: &w.size, ChecksumCRC64NVME: optional(w.crc),
+		Body: w.reader(), ContentLength: aws.Int64(w.length()), ChecksumCRC64NVME: optional(w.crc),
 	}, unsigned)
 	if err := understand(ctx, r, err); err != nil {
 		return stored{}, err
 	}
 	got := storedBy(r)
-	got.number, got.size = number, w.size
+	got.number, got.size = number, w.length()
 	return got, nil
 }
 

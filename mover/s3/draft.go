@@ -245,7 +245,8 @@ func (d *draft) send(ctx context.Context, part mover.Part, feed mover.Feed) (eta
 	if part.Index < 0 || part.Index >= maxParts || part.Length <= 0 || part.Length > copyMax {
 		return "", fmt.Errorf("part %d of %d bytes; S3 takes %d parts of up to %d: %w", part.Index, part.Length, maxParts, int64(copyMax), mover.ErrUsage)
 	}
-	w := put{body: io.LimitReader(feed, part.Length), size: part.Length}
+	w := put{size: part.Length}
+	broken := &firstError{Reader: io.LimitReader(feed, part.Length)}
 	if part.Length <= partUsual {
 		buf, err := d.place.opts.Buffers.Get(ctx, int(part.Length))
 		if err != nil {
@@ -255,10 +256,8 @@ func (d *draft) send(ctx context.Context, part mover.Part, feed mover.Feed) (eta
 		if _, err := io.ReadFull(feed, buf); err != nil {
 			return "", err
 		}
-		w.body, w.crc = bytes.NewReader(buf), encodeCRC(feed.Sum())
-	}
-	broken := &firstError{Reader: w.body}
-	if w.crc == "" {
+		w.data, w.crc = buf, encodeCRC(feed.Sum())
+	} else {
 		w.body = broken
 	}
 	got, err := d.place.store.part(ctx, d.upload, part.Index+1, w)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"syscall"
 	"time"
 
@@ -129,13 +130,21 @@ var statuses = map[int]error{
 // of the kinds of mover.
 func understand(ctx context.Context, r *reply, err error) error {
 	if r.code != "" || r.status >= 300 {
-		return &answer{status: r.status, code: r.code, message: r.message, kind: r.kind(), after: r.after()}
+		a := &answer{status: r.status, code: r.code, message: r.message, kind: r.kind(), after: r.after()}
+		if region := r.header.Get("X-Amz-Bucket-Region"); region != "" && a.kind == mover.ErrUsage {
+			a.code, a.message = "", "the bucket is in region "+region+"; name that one"
+		}
+		return a
 	}
 	if err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	var sending *url.Error
+	if r.calls == 0 && kindOf(err) == nil && !errors.As(err, &sending) {
+		return fmt.Errorf("%w: %w", mover.ErrUsage, err) // the client refused to send it
 	}
 	return broken(err)
 }

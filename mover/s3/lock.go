@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,7 +105,7 @@ func (p *Place) lockObject(ctx context.Context, me *holder) (func() error, error
 
 // write stores the lock under a condition and remembers its ETag.
 func (l *objectLock) write(ctx context.Context, w put) error {
-	w.key, w.body, w.size, w.mime = l.key, bytes.NewReader(l.text), int64(len(l.text)), "application/json"
+	w.key, w.data, w.mime = l.key, l.text, "application/json"
 	got, err := l.place.store.put(ctx, w)
 	if err == nil {
 		l.mu.Lock()

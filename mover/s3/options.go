@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -54,16 +55,18 @@ type Options struct {
 	Buffers  *buffer.Pool  // for drafts of one part and for parts; nil is the pool of the process
 	Logger   *slog.Logger  // nil means no log
 
-	// VirtualHost is what PathStyle comes to.
-	virtualHost bool
+	virtualHost bool // what PathStyle comes to
 }
 
 const defaultRegion = "us-east-1"
 
+// bucketName allows what old buckets of AWS and other servers may be called, too.
+var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{1,61}[A-Za-z0-9]$`)
+
 // complete checks the options and fills in what was left to us.
 func (o *Options) complete() (endpoint *url.URL, err error) {
-	if o.Bucket == "" || strings.ContainsAny(o.Bucket, "/\\ \t\n") {
-		return nil, fmt.Errorf("bucket %q: %w", o.Bucket, mover.ErrUsage)
+	if !bucketName.MatchString(o.Bucket) {
+		return nil, fmt.Errorf("%q is not the name of a bucket: %w", o.Bucket, mover.ErrUsage)
 	}
 	if o.Prefix, err = cleanPrefix(o.Prefix); err != nil {
 		return nil, err

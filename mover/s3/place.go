@@ -36,6 +36,7 @@ type Place struct {
 	profile   profile
 	calls     *semaphore.Weighted // what the place has in flight by itself
 	markers   markers
+	walks     walkSizes
 }
 
 var _ mover.Place = (*Place)(nil)
@@ -43,7 +44,7 @@ var _ mover.Place = (*Place)(nil)
 // Open opens the place. It makes one call, to see that the bucket is there, and a
 // few more where a profile is missing.
 func Open(ctx context.Context, o Options) (*Place, error) {
-	p := &Place{opts: o, address: address(&o)}
+	p := &Place{opts: o, address: address(&o), walks: defaultSizes}
 	if err := p.open(ctx); err != nil {
 		if p.transport != nil {
 			p.transport.base.CloseIdleConnections()

@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -195,7 +194,7 @@ func (q *prober) run(ctx context.Context) (f profile, err error) {
 func (q *prober) key(name string) string { return q.dir + "/" + name }
 
 func (q *prober) put(ctx context.Context, name string, w put) (stored, error) {
-	w.key, w.body, w.size = q.key(name), bytes.NewReader(probeBody), int64(len(probeBody))
+	w.key, w.data = q.key(name), probeBody
 	q.made = append(q.made, w.key)
 	return q.store.put(ctx, w)
 }
@@ -239,7 +238,7 @@ func (q *prober) multipart(ctx context.Context, f *profile) {
 	q.made = append(q.made, u.key)
 	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
 	part := func(crc string) (stored, error) {
-		return q.store.part(ctx, u, 1, put{body: bytes.NewReader(probeBody), size: int64(len(probeBody)), crc: crc})
+		return q.store.part(ctx, u, 1, put{data: probeBody, crc: crc})
 	}
 	_, wrong := part(wrongCRC)
 	got, right := part(rightCRC)

@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"bytes"
 	"context"
 	"crypto/md5" //nolint:gosec // of a few bytes, because that is what an ETag is
 	"encoding/hex"
@@ -85,7 +84,7 @@ func (d *draft) commit(ctx context.Context) (got stored, level mover.Level, err 
 
 // put stores a draft of one part.
 func (d *draft) put(ctx context.Context) (got stored, level mover.Level, err error) {
-	w := put{key: d.key, size: int64(len(d.data)), meta: encodeMeta(&d.entry)}
+	w := put{key: d.key, data: d.data, meta: encodeMeta(&d.entry)}
 	switch {
 	case d.entry.Kind == mover.Dir:
 		w.mime = dirType
@@ -93,9 +92,6 @@ func (d *draft) put(ctx context.Context) (got stored, level mover.Level, err err
 		w.crc = encodeCRC(d.sums[0].CRC)
 	default:
 		w.crc = encodeCRC(crcOf(d.data)) // a link's target, or nothing
-	}
-	if w.size > 0 {
-		w.body = bytes.NewReader(d.data)
 	}
 	if got, err = d.place.store.put(ctx, w); err != nil {
 		return got, 0, err

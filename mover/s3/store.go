@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -58,8 +59,9 @@ const pageKeys = 1000
 // put is an object to store, or what belongs to one that is being stored.
 type put struct {
 	key         string
-	body        io.Reader // nil when size is 0
-	size        int64
+	data        []byte            // the content
+	body        io.Reader         // the content, where it is not in memory
+	size        int64             // of body
 	meta        map[string]string // user metadata, without prefix
 	mime        string            // "" is application/octet-stream
 	crc         string            // encodeCRC of the content; "" is not sent
@@ -172,6 +174,21 @@ func parseContentRange(s string) (r contentRange, ok bool) {
 // rangeHeader is the value of a Range header for n bytes from off.
 func rangeHeader(off, n int64) string {
 	return "bytes=" + strconv.FormatInt(off, 10) + "-" + strconv.FormatInt(off+n-1, 10)
+}
+
+// reader is what a client is given to send.
+func (w *put) reader() io.Reader {
+	if w.body != nil {
+		return w.body
+	}
+	return bytes.NewReader(w.data)
+}
+
+func (w *put) length() int64 {
+	if w.body != nil {
+		return w.size
+	}
+	return int64(len(w.data))
 }
 
 func (w *put) mimeType() string { return cmp.Or(w.mime, "application/octet-stream") }

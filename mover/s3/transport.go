@@ -40,6 +40,8 @@ func (stalled) Is(kind error) bool { return kind == mover.ErrTimeout || kind == 
 // reply is what the server said to one call: filled in by the transport, which
 // both clients share, so that errors are understood in one place.
 type reply struct {
+	data []byte // the body of the request, where it is memory: it takes a shorter way
+
 	calls         int // answers so far: a listing has one per page
 	status        int
 	header        http.Header
@@ -57,8 +59,7 @@ func withReply(ctx context.Context) (context.Context, *reply) {
 type conditionKey struct{}
 
 // withCondition makes the transport send If-Match with the one call of ctx, for a
-// client that has no option for it. The header is outside the signature, which
-// covers only the host and the x-amz headers.
+// client that has no option for it.
 func withCondition(ctx context.Context, ifMatch string) context.Context {
 	if ifMatch == "" {
 		return ctx
@@ -71,6 +72,7 @@ func withCondition(ctx context.Context, ifMatch string) context.Context {
 type transport struct {
 	base  *http.Transport
 	stall time.Duration
+	sign  func(*http.Request) error // nil when the client has signed
 }
 
 // newTransport makes a transport whose idle connections are as many as its busy
@@ -80,7 +82,7 @@ func newTransport(parallel int, stall time.Duration, roots *x509.CertPool) *tran
 	protocols.SetHTTP1(true) // HTTP/2 would send all requests over one connection
 	return &transport{stall: stall, base: &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:           dialWide,
 		MaxIdleConns:          parallel,
 		MaxIdleConnsPerHost:   parallel,
 		IdleConnTimeout:       time.Minute,
@@ -121,37 +123,83 @@ func trustedRoots(bundles ...string) (*x509.CertPool, error) {
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	watch := &watchdog{limit: t.stall, cancel: cancel}
-	watch.timer = time.AfterFunc(t.patience(req), func() { cancel(errStalled) })
-	etag, conditional := ctx.Value(conditionKey{}).(string)
-	req = req.WithContext(ctx)
-	if conditional {
-		req.Header = req.Header.Clone()
-		req.Header.Set("If-Match", `"`+etag+`"`)
+	watch := &watchdog{limit: t.patience(req), cancel: cancel}
+	watch.timer = time.AfterFunc(watch.limit, func() { cancel(errStalled) })
+	req, err := t.prepare(req.WithContext(ctx))
+	if err != nil {
+		watch.stop()
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
 	}
-	sent := make(chan struct{})
-	if req.Body != nil && req.Body != http.NoBody {
-		req.Body = &sentBody{ReadCloser: req.Body, watch: watch, after: putFactor * t.stall, closed: sent}
-	} else {
-		close(sent)
-	}
+	r, _ := ctx.Value(replyKey{}).(*reply)
+	sent := t.prepareBody(req, r, watch)
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
 		err = watch.explain(ctx, err)
 		watch.stop()
-		<-sent
+		if sent != nil {
+			<-sent
+		}
 		return nil, err
 	}
-	letGo(ctx, cancel, resp, sent)
-	watch.timer.Reset(t.stall)
+	if sent != nil {
+		letGo(ctx, cancel, resp, sent)
+	}
+	watch.timer.Reset(watch.limit)
 	resp.Body = &watchedBody{ReadCloser: resp.Body, watch: watch, ctx: ctx}
-	if r, ok := req.Context().Value(replyKey{}).(*reply); ok {
-		return resp, r.note(req, resp)
+	if r != nil {
+		if err := r.note(req, resp); err != nil {
+			return nil, err
+		}
 	}
 	return resp, nil
 }
 
-// patience is how long the answer to a request may take to begin.
+// prepare adds to a copy of the request what the client left to us.
+func (t *transport) prepare(req *http.Request) (*http.Request, error) {
+	etag, conditional := req.Context().Value(conditionKey{}).(string)
+	if !conditional && t.sign == nil {
+		return req, nil
+	}
+	req.Header = req.Header.Clone()
+	if conditional {
+		req.Header.Set("If-Match", `"`+etag+`"`)
+	}
+	if t.sign == nil {
+		return req, nil
+	}
+	if req.URL.RawQuery != "" { // signing sorts it
+		u := *req.URL
+		req.URL = &u
+	}
+	return req, t.sign(req)
+}
+
+// prepareBody replaces the body of a request by one that is watched, or, if it is
+// small and in memory, by one that net/http sends together with its header. The
+// channel is closed when nobody reads it any more; nil means that nobody minds.
+func (t *transport) prepareBody(req *http.Request, r *reply, watch *watchdog) <-chan struct{} {
+	switch {
+	case req.Body == nil || req.Body == http.NoBody:
+		return nil
+	case r != nil && r.data != nil && len(r.data) <= smallBytes:
+		_ = req.Body.Close() // of the client: it has nothing to let go of
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.data)), nil }
+		req.Body, _ = req.GetBody()
+		return nil
+	}
+	after := max(putFactor*t.stall, watch.limit)
+	body := &sentBody{from: req.Body, watch: watch, after: after, closed: make(chan struct{})}
+	if r != nil {
+		body.data = r.data
+	}
+	req.Body = body
+	return body.closed
+}
+
+// patience is how long there may be silence while a request is answered.
 func (t *transport) patience(req *http.Request) time.Duration {
 	if merges(req) {
 		return max(mergeDuration, t.stall)
@@ -225,15 +273,24 @@ func (w *watchdog) explain(ctx context.Context, err error) error {
 
 // sentBody is the body of a request. Each byte is a sign of life.
 type sentBody struct {
-	io.ReadCloser
+	from   io.ReadCloser // what the client gave us
+	data   []byte        // what is left of the same bytes in memory; nil is from
 	watch  *watchdog
 	after  time.Duration // how long the server may work once it has all
 	once   sync.Once
 	closed chan struct{}
 }
 
-func (b *sentBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+func (b *sentBody) Read(p []byte) (n int, err error) {
+	switch {
+	case b.data == nil:
+		n, err = b.from.Read(p)
+	case len(b.data) == 0:
+		err = io.EOF
+	default:
+		n = copy(p, b.data)
+		b.data = b.data[n:]
+	}
 	if err == nil {
 		b.watch.timer.Reset(b.watch.limit)
 	} else {
@@ -244,7 +301,42 @@ func (b *sentBody) Read(p []byte) (int, error) {
 
 func (b *sentBody) Close() error {
 	defer b.once.Do(func() { close(b.closed) })
-	return b.ReadCloser.Close()
+	return b.from.Close()
+}
+
+// wideConn sends bodies that are in memory from there, in large writes. net/http
+// would copy them through a buffer of 32 KiB.
+type wideConn struct{ *net.TCPConn }
+
+const wideBytes = 1 << 20 // of one write: each is a sign of life
+
+func (c wideConn) ReadFrom(r io.Reader) (sent int64, err error) {
+	limited, ok := r.(*io.LimitedReader)
+	if !ok {
+		return c.TCPConn.ReadFrom(r)
+	}
+	body, ok := limited.R.(*sentBody)
+	if !ok || body.data == nil {
+		return c.TCPConn.ReadFrom(r)
+	}
+	for len(body.data) > 0 && limited.N > 0 && err == nil {
+		var n int
+		n, err = c.Write(body.data[:min(wideBytes, int64(len(body.data)), limited.N)])
+		body.data = body.data[n:]
+		limited.N -= int64(n)
+		sent += int64(n)
+		body.watch.timer.Reset(body.watch.limit)
+	}
+	return sent, err
+}
+
+func dialWide(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	c, err := dialer.DialContext(ctx, network, addr)
+	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
+		return wideConn{tcp}, nil
+	}
+	return c, err
 }
 
 // letGo returns when nobody reads the request's body any more: net/http may go on

@@ -10,11 +10,13 @@ import (
 	"datamove.dev/mover"
 )
 
-// How much a walk holds.
-const (
-	flatKeys  = 10 * pageKeys // a directory with fewer keys below it is listed flat, in one go
-	levelKeys = 64 * pageKeys // a directory with fewer entries is held whole
-)
+// walkSizes say how much a walk holds.
+type walkSizes struct {
+	flat  int // a directory with fewer keys below it is listed flat, in one go
+	level int // a directory with fewer entries is held whole
+}
+
+var defaultSizes = walkSizes{flat: 10 * pageKeys, level: 64 * pageKeys}
 
 // Walk implements mover.Place.
 //
@@ -135,7 +137,7 @@ func (w *walker) list(f *fetch) {
 			odd = odd || it.odd
 			f.items = append(f.items, it)
 		}
-		if n += len(page); n >= flatKeys {
+		if n += len(page); n >= w.place.walks.flat {
 			f.items = nil // a level at a time, then
 			return
 		}
@@ -162,6 +164,9 @@ func (w *walker) item(o *object) (it item, ok bool) {
 	if rel == "" && below { // of the root
 		it.dir, it.marker = true, true
 		return it, true
+	}
+	if key == "" {
+		key = rel // "/": a segment without a name
 	}
 	it.name, it.err = DecodeKey(key)
 	if it.err != nil {
@@ -312,7 +317,7 @@ func (w *walker) children(f *fetch) iter.Seq2[item, error] {
 				return
 			case it.odd:
 				odd = append(odd, it)
-			case len(first) < levelKeys:
+			case len(first) < w.place.walks.level:
 				first, last = append(first, it), it.key
 			default:
 				whole = false

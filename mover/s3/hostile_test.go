@@ -1,0 +1,410 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/placetest"
+	"datamove.dev/mover/s3"
+	"datamove.dev/mover/s3/s3test"
+)
+
+// fault spoils the answer to a request, and reports whether it did. forward lets
+// the real server answer.
+type fault func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool
+
+// liar is a real server behind a proxy that lies on request.
+type liar struct {
+	*s3.Place
+	fault atomic.Pointer[fault]
+}
+
+func (l *liar) lie(f fault) { l.fault.Store(&f) }
+
+func (l *liar) honest() { l.fault.Store(nil) }
+
+func newLiar(t *testing.T, client string) *liar {
+	o := s3test.Start(t, false).Options(t)
+	target, err := url.Parse(o.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := new(liar)
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host // it is signed
+		},
+		Transport:    &http.Transport{DisableKeepAlives: true},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := l.fault.Load(); f == nil || !(*f)(w, r, proxy) {
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	o.Endpoint, o.Client, o.Stall = server.URL, client, 300*time.Millisecond
+	l.Place = s3test.Open(t, o)
+	return l
+}
+
+func errorDocument(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>`+code+`</Code><Message>as the test wants</Message></Error>`)
+}
+
+func isGet(r *http.Request) bool {
+	return r.Method == http.MethodGet && !strings.Contains(r.URL.RawQuery, "list-type") && !strings.Contains(r.URL.RawQuery, "upload")
+}
+
+func isComplete(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.Contains(r.URL.RawQuery, "uploadId")
+}
+
+// half answers with the right header and the first half of the right body, and
+// then does what spoil does.
+func half(spoil func(w http.ResponseWriter, r *http.Request)) fault {
+	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+		if !isGet(r) {
+			return false
+		}
+		rec := httptest.NewRecorder()
+		forward.ServeHTTP(rec, r)
+		copyHeader(w, rec)
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(rec.Body.Bytes()[:rec.Body.Len()/2])
+		_ = http.NewResponseController(w).Flush()
+		spoil(w, r)
+		return true
+	}
+}
+
+func copyHeader(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
+	for k, v := range rec.Header() {
+		w.Header()[k] = v
+	}
+}
+
+func reset(w http.ResponseWriter, _ *http.Request) {
+	c, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+// spoilBody answers with another body than the server's.
+func spoilBody(change func(h http.Header, body []byte) []byte) fault {
+	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+		if !isGet(r) {
+			return false
+		}
+		rec := httptest.NewRecorder()
+		forward.ServeHTTP(rec, r)
+		copyHeader(w, rec)
+		body := change(w.Header(), rec.Body.Bytes())
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(body)
+		return true
+	}
+}
+
+func status(code int, name string) fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) bool {
+		w.Header().Set("Retry-After", "2")
+		errorDocument(w, code, name)
+		return true
+	}
+}
+
+const bodySize = 200_000
+
+func body() []byte { return placetest.Pattern(bodySize) }
+
+func fileEntry(name string, data []byte) mover.Entry {
+	return mover.Entry{Name: name, Kind: mover.File, Size: int64(len(data)), Known: mover.FactMode | mover.FactCRC, Mode: 0o640, CRC: placetest.Sum(data)}
+}
+
+// readTwice reads the whole of a file, and then a range of it: by the GET of Open,
+// and by one of its own.
+func readTwice(ctx context.Context, p *s3.Place, e mover.Entry) (data []byte, err error) {
+	c, err := p.Open(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if data, err = readRange(ctx, c, 0, e.Size); err != nil {
+		return nil, err
+	}
+	tail, err := readRange(ctx, c, e.Size/2, e.Size/2)
+	if err == nil && !bytes.Equal(tail, data[e.Size/2:]) {
+		err = mover.ErrCorrupt
+	}
+	return data, err
+}
+
+func readRange(ctx context.Context, c mover.Content, off, n int64) ([]byte, error) {
+	r, err := c.Range(ctx, off, n)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// TestHostile: whatever a server answers, a read gives the right bytes or an error
+// of the right kind, or bytes that the checksum finds out.
+func TestHostile(t *testing.T) {
+	l := newLiar(t, s3.ClientMinio)
+	data := body()
+	placetest.Put(t, l.Place, fileEntry("f", data), data)
+	e, err := l.Stat(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		lie  string
+		do   fault
+		want error
+	}{
+		{"503 SlowDown", status(503, "SlowDown"), mover.ErrTransient},
+		{"500 without a document", func(w http.ResponseWriter, _ *http.Request, _ http.Handler) bool { w.WriteHeader(500); return true }, mover.ErrTransient},
+		{"403", status(403, "AccessDenied"), mover.ErrPermission},
+		{"404 NoSuchBucket", status(404, "NoSuchBucket"), mover.ErrNotExist},
+		{"412", status(412, "PreconditionFailed"), mover.ErrChanged},
+		{"clock skew", status(403, "RequestTimeTooSkewed"), mover.ErrPermission},
+		{"507", status(507, ""), mover.ErrFull},
+		{"reset in the body", half(reset), mover.ErrTransient},
+		{"stall in the body", half(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), mover.ErrTimeout},
+		{"no answer", func(_ http.ResponseWriter, r *http.Request, _ http.Handler) bool { <-r.Context().Done(); return true }, mover.ErrTransient},
+		{"a body that is cut and says so", spoilBody(func(_ http.Header, b []byte) []byte { return b[:len(b)/2] }), mover.ErrChanged},
+		{"a body that is longer", spoilBody(func(_ http.Header, b []byte) []byte { return append(b, 'x') }), mover.ErrChanged},
+		{"another ETag", spoilBody(func(h http.Header, b []byte) []byte { h.Set("Etag", `"another"`); return b }), mover.ErrChanged},
+		{"no ETag", spoilBody(func(h http.Header, b []byte) []byte { h.Del("Etag"); return b }), mover.ErrChanged},
+		{"another range", spoilBody(func(h http.Header, b []byte) []byte {
+			if h.Get("Content-Range") != "" {
+				h.Set("Content-Range", "bytes 0-99999/200000")
+			}
+			return b
+		}), mover.ErrTransient},
+	} {
+		t.Run(row.lie, func(t *testing.T) {
+			l.lie(row.do)
+			defer l.honest()
+			if got, err := readTwice(t.Context(), l.Place, e); !errors.Is(err, row.want) {
+				t.Errorf("read %d bytes, error %v, want %v", len(got), err, row.want)
+			}
+		})
+	}
+	if got, err := readTwice(t.Context(), l.Place, e); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("from an honest server %d bytes, %v", len(got), err)
+	}
+}
+
+// TestRetryAfter: the error says when the server wants to be asked again.
+func TestRetryAfter(t *testing.T) {
+	l := newLiar(t, s3.ClientAWS)
+	l.lie(status(503, "SlowDown"))
+	_, err := l.Stat(t.Context(), "f")
+	var e *mover.Error
+	if !errors.As(err, &e) || e.After != 2*time.Second {
+		t.Errorf("%v: After is not 2s", err)
+	}
+}
+
+// TestFlippedByte: a byte that changes on the way down is found by the checksum
+// that the entry has; one that changes on the way up, by the server.
+func TestFlippedByte(t *testing.T) {
+	l := newLiar(t, s3.ClientMinio)
+	data := body()
+	placetest.Put(t, l.Place, fileEntry("f", data), data)
+	e, err := l.Stat(t.Context(), "f")
+	if err != nil || !e.Known.Has(mover.FactCRC) {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	l.lie(spoilBody(func(_ http.Header, b []byte) []byte { b[len(b)/3] ^= 4; return b }))
+	got, err := readTwice(t.Context(), l.Place, e)
+	if err == nil && placetest.Sum(got) == e.CRC {
+		t.Errorf("the flipped byte can not be seen")
+	}
+	l.lie(func(_ http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+		if r.Method == http.MethodPut && r.ContentLength > 0 {
+			b, _ := io.ReadAll(r.Body)
+			b[len(b)/2] ^= 1
+			r.Body = io.NopCloser(bytes.NewReader(b))
+		}
+		return false
+	})
+	d := drafted(t, l.Place, "f", data)
+	if out := l.Publish(t.Context(), []mover.Draft{d})[0]; !errors.Is(out.Err, mover.ErrCorrupt) {
+		t.Errorf("published with a flipped byte: %+v", out)
+	}
+	parts := placetest.Pattern(2 * l.Traits().PartMin)
+	d = begun(t, l.Place, "g", parts)
+	if _, err := d.WritePart(t.Context(), mover.Part{Length: l.Traits().PartMin}, placetest.NewFeed(parts[:l.Traits().PartMin])); !errors.Is(err, mover.ErrCorrupt) {
+		t.Errorf("part with a flipped byte: %v", err)
+	}
+	l.honest()
+	if e, err := l.Stat(t.Context(), "f"); err != nil || e.CRC != placetest.Sum(data) {
+		t.Errorf("the file is %+v, %v", e, err)
+	}
+}
+
+// begun begins a draft in parts of the smallest size.
+func begun(t *testing.T, p *s3.Place, name string, data []byte) mover.Draft {
+	t.Helper()
+	d, err := p.Draft(t.Context(), fileEntry(name, data), mover.Hints{By: mover.Owner{Task: "hostile"}, PartBytes: p.Traits().PartMin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// drafted is a finished draft.
+func drafted(t *testing.T, p *s3.Place, name string, data []byte) mover.Draft {
+	t.Helper()
+	d := begun(t, p, name, data)
+	var receipts []mover.Receipt
+	for _, q := range placetest.Parts(int64(len(data)), p.Traits().PartMin) {
+		r, err := d.WritePart(t.Context(), q, placetest.NewFeed(data[q.Off:q.Off+q.Length]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		receipts = append(receipts, r)
+	}
+	if err := d.Finish(t.Context(), fileEntry(name, data), receipts); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestComplete: a 200 with an error in it is an error, and the same call may be
+// made again; an answer that is lost after the work was done is a success.
+func TestComplete(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		t.Run(client, func(t *testing.T) {
+			l := newLiar(t, client)
+			data := placetest.Pattern(l.Traits().PartMin + 1)
+
+			d := drafted(t, l.Place, "f", data)
+			l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+				if isComplete(r) {
+					errorDocument(w, 200, "InternalError")
+				}
+				return isComplete(r)
+			})
+			if out := l.Publish(t.Context(), []mover.Draft{d})[0]; !errors.Is(out.Err, mover.ErrTransient) {
+				t.Errorf("a 200 with an error: %+v", out)
+			}
+			l.honest()
+			if out := l.Publish(t.Context(), []mover.Draft{d})[0]; out.Err != nil || out.Level != mover.Server {
+				t.Errorf("published again: %+v", out)
+			}
+
+			d = drafted(t, l.Place, "g", data)
+			var lost atomic.Bool
+			l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+				if isComplete(r) {
+					forward.ServeHTTP(httptest.NewRecorder(), r)
+					lost.Store(true)
+					errorDocument(w, 500, "InternalError")
+				}
+				return isComplete(r)
+			})
+			if out := l.Publish(t.Context(), []mover.Draft{d})[0]; out.Err != nil || !lost.Load() {
+				t.Errorf("the answer was lost, the work was done: %+v", out)
+			}
+			l.honest()
+			if got := placetest.Read(t, l.Place, "g"); !bytes.Equal(got, data) {
+				t.Errorf("%d bytes differ", len(got))
+			}
+			for stray := range strays(t, l.Place) {
+				t.Errorf("left %+v", stray)
+			}
+		})
+	}
+}
+
+func strays(t *testing.T, p *s3.Place) map[mover.Stray]bool {
+	found := map[mover.Stray]bool{}
+	for _, err := range p.Walk(t.Context(), mover.WalkOptions{Stray: func(s mover.Stray) { found[s] = true }}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// TestEarlyAnswer: a server that refuses a part before it has read it, and then
+// reads no more, does not hold the part's memory.
+func TestEarlyAnswer(t *testing.T) {
+	l := newLiar(t, s3.ClientMinio)
+	data := placetest.Pattern(16 << 20)
+	d := begun(t, l.Place, "f", append(data, 'x'))
+	over := make(chan struct{})
+	defer close(over)
+	l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		if !strings.Contains(r.URL.RawQuery, "partNumber") {
+			return false
+		}
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return false
+		}
+		_, _ = rw.WriteString("HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n")
+		_ = rw.Flush()
+		go func() { // reads nothing until the test is over
+			defer c.Close()
+			<-over
+		}()
+		return true
+	})
+	part := mover.Part{Length: l.Traits().PartMin}
+	feed := placetest.NewFeed(data[:part.Length])
+	if _, err := d.WritePart(t.Context(), part, feed); !errors.Is(err, mover.ErrTransient) {
+		t.Errorf("write: %v, want a temporary failure", err)
+	}
+	l.honest()
+	if err := feed.Rewind(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.WritePart(t.Context(), part, feed); err != nil {
+		t.Errorf("write again: %v", err)
+	}
+}
+
+// TestUnreachable: an endpoint that is not there is told apart from one that is slow.
+func TestUnreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := "http://" + l.Addr().String()
+	_ = l.Close()
+	for _, endpoint := range []string{closed, "http://no-such-host.invalid:9000"} {
+		_, err := s3.Open(t.Context(), s3.Options{Endpoint: endpoint, Bucket: "bucket", Credentials: "anonymous", StateDir: t.TempDir()})
+		if !errors.Is(err, mover.ErrUnreachable) {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/semaphore"
+
+	"datamove.dev/mover"
+)
+
+// keyStore is a store of keys without contents, which lists them in small pages.
+// The other methods are not there.
+type keyStore struct {
+	store
+	keys   []string // sorted
+	page   int
+	broken string // listings of this prefix fail
+}
+
+var errBroken = errors.New("the listing broke off")
+
+func (s *keyStore) list(ctx context.Context, l listing) iter.Seq2[[]object, error] {
+	return func(yield func([]object, error) bool) {
+		var page []object
+		last := ""
+		for _, key := range s.keys {
+			if !strings.HasPrefix(key, l.prefix) || key <= l.after {
+				continue
+			}
+			o := object{key: key, etag: "e"}
+			if i := strings.Index(key[len(l.prefix):], l.delimiter); l.delimiter != "" && i >= 0 {
+				o = object{key: key[:len(l.prefix)+i+1], size: -1}
+			}
+			if o.key == last {
+				continue
+			}
+			last = o.key
+			if page = append(page, o); len(page) == s.page {
+				if ctx.Err() != nil || !yield(page, nil) {
+					return
+				}
+				page = nil
+			}
+		}
+		if s.broken != "" && l.prefix == s.broken {
+			yield(nil, errBroken)
+		} else if len(page) > 0 {
+			yield(page, nil)
+		}
+	}
+}
+
+func keyPlace(keys []string) *Place {
+	slices.Sort(keys)
+	return &Place{
+		store: &keyStore{keys: slices.Compact(keys), page: 3}, prefix: "p/", address: "s3://b/p",
+		calls: semaphore.NewWeighted(3), opts: Options{Parallel: 3}, walks: walkSizes{flat: 7, level: 5},
+	}
+}
+
+// randomName makes names of few letters, so that they share directories, some of
+// which sort elsewhere as keys.
+func randomTreeName(r *rand.Rand) string {
+	letters := []string{"a", "b", "-", ".x", "0", "%", "\x01", "\xff", "é", "%01", "Z"}
+	segs := make([]string, 1+r.IntN(4))
+	for i := range segs {
+		for range 1 + r.IntN(2) {
+			segs[i] += letters[r.IntN(len(letters))]
+		}
+	}
+	return strings.Join(segs, "/")
+}
+
+// TestWalkOrder: whatever the names are, and however the walk cuts them, they come
+// in the order of Compare, each once, with all their directories.
+func TestWalkOrder(t *testing.T) {
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		want := map[string]mover.Entry{}
+		keys := []string{"p/.datamove/lock", "p/.datamove/manifest-v1.jsonl.zst", "other"}
+		for range r.IntN(120) {
+			name := randomTreeName(r)
+			if !mover.ValidName(name) {
+				continue
+			}
+			key, err := EncodeKey(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind := mover.File
+			if r.IntN(8) == 0 {
+				kind, key = mover.Dir, key+"/"
+			}
+			keys = append(keys, "p/"+key)
+			want[fmt.Sprint(name, kind)] = mover.Entry{Name: name, Kind: kind}
+			for dir, _ := mover.Parent(name); dir != ""; dir, _ = mover.Parent(dir) {
+				want[fmt.Sprint(dir, mover.Dir)] = mover.Entry{Name: dir, Kind: mover.Dir}
+			}
+		}
+		checkWalk(t, seed, keyPlace(keys), want)
+	}
+}
+
+func checkWalk(t *testing.T, seed uint64, p *Place, want map[string]mover.Entry) {
+	t.Helper()
+	sorted := make([]mover.Entry, 0, len(want))
+	for _, e := range want {
+		sorted = append(sorted, e)
+	}
+	slices.SortFunc(sorted, func(a, b mover.Entry) int { return mover.Compare(&a, &b) })
+	i := 0
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if i >= len(sorted) || e.Name != sorted[i].Name || e.Kind != sorted[i].Kind {
+			t.Fatalf("seed %d: entry %d is %v %q, want %+v", seed, i, e.Kind, e.Name, sorted[min(i, len(sorted)-1)])
+		}
+		i++
+	}
+	if i != len(sorted) {
+		t.Fatalf("seed %d: %d entries of %d", seed, i, len(sorted))
+	}
+}
+
+// TestWalkForeignKeys: keys that name nothing are told, not dropped, and the walk
+// goes on beside them.
+func TestWalkForeignKeys(t *testing.T) {
+	p := keyPlace([]string{"p/a", "p/a/b", "p/x//y", "p/x/z", "p/../up", "p//abs", "p/bad\uFFFD", "p/d/./e", "p/last"})
+	for _, flat := range []int{7, 100} {
+		p.walks.flat = flat
+		var names, bad []string
+		for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+			switch {
+			case err == nil && e.Kind == mover.Dir:
+				names = append(names, e.Name+"/")
+			case err == nil:
+				names = append(names, e.Name)
+			case errors.Is(err, mover.ErrUsage) && e.Name != "" && mover.ValidName(e.Name):
+				bad = append(bad, e.Name)
+			default:
+				t.Errorf("%+v: %v", e, err)
+			}
+		}
+		if want := []string{"a", "a/", "a/b", "d/", "last", "x/", "x/z"}; !slices.Equal(names, want) {
+			t.Errorf("flat %d: walk yields %q, want %q", flat, names, want)
+		}
+		if len(bad) != 5 {
+			t.Errorf("flat %d: told of %q, want 5 keys that name nothing", flat, bad)
+		}
+	}
+}
+
+// TestWalkBroken: a directory that can not be listed is told, and nothing of it;
+// a top that can not be ends the walk.
+func TestWalkBroken(t *testing.T) {
+	p := keyPlace([]string{"p/a/1", "p/a/2", "p/b/1", "p/c/1", "p/c/2", "p/c/3", "p/c/4", "p/d"})
+	p.store.(*keyStore).broken = "p/b/"
+	var names []string
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		if (err != nil) != (e.Name == "b") {
+			t.Errorf("%+v: %v", e, err)
+		}
+		names = append(names, e.Name)
+	}
+	if want := []string{"a", "a/1", "a/2", "b", "c", "c/1", "c/2", "c/3", "c/4", "d"}; !slices.Equal(names, want) {
+		t.Errorf("walk yields %q, want %q", names, want)
+	}
+	p.store.(*keyStore).broken = "p/"
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		if !errors.Is(err, errBroken) || e.Name != "" {
+			t.Errorf("%+v: %v", e, err)
+		}
+	}
+}
