@@ -11,7 +11,8 @@ import (
 // Draft is an entry that is being written and that nobody can see.
 //
 // A file's life: WritePart for every part of the plan, Finish, Publish. Other
-// kinds have no parts. A draft that is neither published nor suspended is
+// kinds have no parts, and an empty file needs none; a directory is finished after
+// the drafts that are built in it. A draft that is neither published nor suspended is
 // dropped by Close.
 type Draft interface {
 	// Token names the draft for other processes, and after a crash.
@@ -71,7 +72,8 @@ type Receipt struct {
 // Feed gives the bytes of one part, in order. They are counted, limited and
 // hashed as they pass, so what the target read is what the receipt says.
 type Feed interface {
-	// Read fills p as far as it can. io.EOF comes at the end of the part.
+	// Read fills p as far as it can, but not beyond the beginning of a hole once Hole
+	// was called. io.EOF comes at the end of the part.
 	io.Reader
 	// Hole skips a hole that begins at the next byte and returns its length; 0 when
 	// there is none. A target that can not keep holes never calls it and reads zeros.

@@ -44,7 +44,10 @@ type Source interface {
 // WalkOptions says what to walk. The zero value walks everything.
 type WalkOptions struct {
 	Dir   string // walk below this directory; "" is the root
-	After string // go on with the entries behind this name (a resume token); "" is from the start
+	// After is a resume token: the walk goes on behind the entry of this name. A name
+	// does not say whether it was a directory's, so entries between a file and a
+	// directory of that name may be yielded again. "" is from the start.
+	After string
 
 	// Skip leaves an entry out, and everything below it when it is a directory. It
 	// is called from many goroutines and before the entry is examined; nil skips none.
@@ -100,10 +103,12 @@ type Target interface {
 	Adopt(ctx context.Context, t Token) (Draft, error)
 	// Drop removes a draft that nobody will adopt. A missing one is no error.
 	Drop(ctx context.Context, t Token) error
-	// Publish makes finished drafts visible, in the order that durability needs:
-	// data on stable storage, names, directories on stable storage. Each draft
-	// has its own outcome; a draft built in a directory draft is published with it,
-	// and both must be in the same batch, the directory first.
+	// Publish makes finished drafts of this place visible, in the order that durability
+	// needs: data on stable storage, names, directories on stable storage. Each draft
+	// has its own outcome. A draft built in a directory draft is published with it
+	// and shares its failure: both must be in the same batch, the directory first.
+	// To publish a draft again that is published already gives the same outcome, so
+	// a lost answer can be asked for once more.
 	Publish(ctx context.Context, batch []Draft) []Outcome
 
 	// Mkdir makes the directory e if it is missing, usable for us; Update gives it
@@ -114,6 +119,8 @@ type Target interface {
 	Update(ctx context.Context, e Entry) error
 	// Remove removes the very entry e: it is renamed away, looked at, and restored
 	// when it is another one (ErrChanged). Directories must be empty: ErrConflict.
+	// Names of one file that were walked together can all be removed, although each
+	// removal changes the ctime of the others.
 	Remove(ctx context.Context, e Entry, by Owner) error
 	// Sync returns when all that was removed and updated is on stable storage.
 	Sync(ctx context.Context) error

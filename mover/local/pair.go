@@ -37,6 +37,7 @@ type pair struct {
 	source     mover.Source
 	target     mover.Place
 	owner      mover.Owner
+	gate       *limit.Gate
 	shelf      shelf // nil where the target needs no manifest
 	journal    *lazyJournal
 	journalDir string
@@ -105,6 +106,7 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 
 // wrap puts around both places what each of them needs.
 func (p *pair) wrap(source mover.Place) {
+	p.gate = transfer.NewGate(source.Traits(), p.target.Traits(), p.request.Jobs)
 	p.target, p.shelf = p.around(p.target)
 	source, _ = p.around(source)
 	p.source = limit.Source(source, p.request.Bandwidth)
@@ -115,7 +117,7 @@ func (p *pair) wrap(source mover.Place) {
 func (p *pair) around(place mover.Place) (mover.Place, shelf) {
 	t := place.Traits()
 	if t.Scheme == "s3" {
-		place = retry.New(place, retry.Options{Logger: p.request.Logger})
+		place = retry.New(place, retry.Options{Logger: p.request.Logger, Notify: p.gate.Throttled})
 	}
 	s, ok := mover.As[shelf](place)
 	if !ok || !t.NeedsManifest {
@@ -199,7 +201,7 @@ func (p *pair) planOptions() plan.Options {
 func (p *pair) transferOptions(t *run, w *watch) transfer.Options {
 	r := p.request
 	return transfer.Options{
-		By: p.owner, Jobs: r.Jobs, Plan: p.planOptions(), Level: r.Verify, Journal: p.journal,
+		By: p.owner, Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Journal: p.journal,
 		Observer: w, Counters: &t.counters, FailFull: r.OnFull == FullFail, SpoolDir: p.spoolDir, Logger: r.Logger,
 		Allow: func(n int64) error { return p.allow(r.MaxDelete, n) },
 	}

@@ -74,6 +74,9 @@ func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
 	if r.o.SpoolDir == "" {
 		r.o.SpoolDir = os.TempDir()
 	}
+	if r.gate = o.Gate; r.gate == nil {
+		r.gate = NewGate(r.from, r.to, o.Jobs)
+	}
 	r.level = max(o.Level, r.to.Level)
 	r.small = min(r.to.SmallBytes, r.to.BatchBytes)
 	r.touches = r.to.Keeps.Has(mover.FactMtime) && !r.to.NeedsManifest
@@ -91,17 +94,29 @@ func (r *run) close() {
 }
 
 // bounds returns how many units are worth having in work at first, and at most.
-func (r *run) bounds() (first, most int) {
-	if r.o.Jobs > 0 {
-		return r.o.Jobs, r.o.Jobs
+func bounds(from, to mover.Traits, jobs int) (first, most int) {
+	if jobs > 0 {
+		return jobs, jobs
 	}
-	first = max(r.from.Parallel, r.to.Parallel, 1)
-	return first, max(r.from.MaxParallel, r.to.MaxParallel, first)
+	first = max(from.Parallel, to.Parallel, 1)
+	return first, max(from.MaxParallel, to.MaxParallel, first)
+}
+
+// NewGate returns the gate for transfers between two places: pinned to jobs, or
+// climbing within their traits when jobs is 0. What tries again on behalf of a
+// place can tell it of throttling.
+func NewGate(from, to mover.Traits, jobs int) *limit.Gate {
+	first, most := bounds(from, to, jobs)
+	least := min(first, 2)
+	if jobs > 0 {
+		least = most
+	}
+	return limit.NewGate(limit.GateOptions{Start: first, Min: least, Max: most})
 }
 
 // workers is how many goroutines move at once, at most.
 func (r *run) workers() int {
-	_, most := r.bounds()
+	_, most := bounds(r.from, r.to, r.o.Jobs)
 	return most
 }
 
@@ -142,11 +157,7 @@ func (r *run) step(ctx context.Context, c *cutter, a plan.Action, err error) err
 // work runs workers and the committer while feed puts units into the queue.
 func (r *run) work(ctx context.Context, feed func(context.Context) error) error {
 	g, gctx := errgroup.WithContext(ctx)
-	first, most := r.bounds()
-	r.gate = limit.NewGate(limit.GateOptions{Start: first, Min: min(first, 2), Max: most})
-	if first == most {
-		r.gate = limit.NewGate(limit.GateOptions{Min: most, Max: most})
-	}
+	first, _ := bounds(r.from, r.to, r.o.Jobs)
 	r.queue = newQueue(2*first, r.gate.Width)
 	r.commit = newCommitter(r)
 	defer r.queue.stopOn(gctx)()
