@@ -43,7 +43,7 @@ type Source interface {
 
 // WalkOptions says what to walk. The zero value walks everything.
 type WalkOptions struct {
-	Dir   string // walk below this directory; "" is the root
+	Dir string // walk below this directory; "" is the root
 	// After is a resume token: the walk goes on behind the entry of this name. A name
 	// does not say whether it was a directory's, so entries between a file and a
 	// directory of that name may be yielded again. "" is from the start.
