@@ -67,7 +67,7 @@ func (p *Place) openEntry(at spot, e *mover.Entry) (int, error) {
 	default:
 		return -1, fmt.Errorf("%w: an entry of kind %v", mover.ErrUsage, e.Kind)
 	}
-	if p.asRoot {
+	if p.asRoot || e.UID == p.uid {
 		fd, err := openSegment(at.fd, at.base, flags|unix.O_NOATIME, 0)
 		if err != unix.EPERM { // root of a user namespace is not root of every file
 			return fd, err

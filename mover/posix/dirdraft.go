@@ -15,6 +15,7 @@ import (
 // drafted in it has its final name at once, so that one rename publishes all of it.
 type dirDraft struct {
 	*draft
+	path string // where it is until it is published
 
 	appeared atomic.Bool // renamed, or merged: what is built in it is published with it
 
@@ -22,8 +23,9 @@ type dirDraft struct {
 	lost   map[string]error // names that could not be merged into a directory that was there meanwhile
 }
 
-// path is where the directory is now.
-func (d *dirDraft) path() string { return mover.Join(d.seat, d.temp) }
+func newDirDraft(d *draft) *dirDraft {
+	return &dirDraft{draft: d, path: mover.Join(d.seat, d.temp)}
+}
 
 func (p *Place) beginDir(d *draft, h mover.Hints, at *handle) (some, error) {
 	err := p.create(d, h.By, at, func(name string) error {
@@ -32,7 +34,7 @@ func (p *Place) beginDir(d *draft, h mover.Hints, at *handle) (some, error) {
 	if err != nil {
 		return nil, immutable(at.fd, ".", err)
 	}
-	return &dirDraft{draft: d}, nil
+	return newDirDraft(d), nil
 }
 
 // WritePart implements mover.Draft.
@@ -52,7 +54,7 @@ func (d *dirDraft) Finish(_ context.Context, e mover.Entry, _ []mover.Receipt) e
 		err = d.place.settle(d.draft, &e, false) // not fresh: it may inherit a default ACL
 	}
 	if err == nil && (d.place.system.durable == eachFile || d.foreign) {
-		err = d.place.syncDir(d.path())
+		err = d.place.syncDir(d.path)
 	}
 	if err != nil {
 		return d.fail("finish", err)
@@ -67,7 +69,7 @@ func (d *dirDraft) Suspend() error { return d.lay(suspended) }
 // Close implements mover.Draft. It drops what is built in it, too.
 func (d *dirDraft) Close() error {
 	err := d.lay(dropped)
-	d.place.handles.forget(d.path())
+	d.place.handles.forget(d.path)
 	return err
 }
 

@@ -99,7 +99,7 @@ func (d *draft) sit(in mover.Draft, base string) error {
 	if !ok || dir.place != d.place || dir.name != d.seat {
 		return fmt.Errorf("%w: it is to be built in a draft that is not its directory", mover.ErrUsage)
 	}
-	d.in, d.seat, d.temp = dir, dir.path(), base
+	d.in, d.seat, d.temp = dir, dir.path, base
 	return nil
 }
 
@@ -126,22 +126,21 @@ func (p *Place) begin(ctx context.Context, d *draft, e *mover.Entry, h mover.Hin
 // nameTries bounds the search for a free temporary name.
 const nameTries = 1 << 16
 
-// create calls make with names until one is free, and keeps it in d.temp.
-// Inside a directory draft there is only one: what is in its way is left from a try
+// create calls put with names until one is free, and keeps it in d.temp. Inside a directory draft there is only one: what is in its way is left from a try
 // that failed.
-func (p *Place) create(d *draft, by mover.Owner, at *handle, make func(name string) error) error {
+func (p *Place) create(d *draft, by mover.Owner, at *handle, put func(name string) error) error {
 	if d.in != nil {
-		err := make(d.temp)
+		err := put(d.temp)
 		if err == unix.EEXIST {
 			if err = removeTree(at.fd, d.temp); err == nil {
-				err = make(d.temp)
+				err = put(d.temp)
 			}
 		}
 		return err
 	}
 	return p.freeName(by, func(name string) error {
 		d.temp = name
-		return make(name)
+		return put(name)
 	})
 }
 
@@ -208,7 +207,7 @@ func (p *Place) adopt(d *draft, at *handle, st *unix.Statx_t) (some, error) {
 	case mover.File:
 		return adoptFile(d, at, st)
 	case mover.Dir:
-		return &dirDraft{draft: d}, nil
+		return newDirDraft(d), nil
 	}
 	return &nodeDraft{draft: d, fresh: false}, nil
 }

@@ -2,7 +2,6 @@ package posix
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -26,16 +25,16 @@ var typeBits = map[mover.Kind]uint32{
 }
 
 func (p *Place) beginNode(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
-	make := func(name string) error { return unix.Symlinkat(e.Target, at.fd, name) }
+	put := func(name string) error { return unix.Symlinkat(e.Target, at.fd, name) }
 	switch bits, special := typeBits[e.Kind]; {
 	case special && e.Rdev > math.MaxUint32 && e.Kind != mover.FIFO && e.Kind != mover.Socket:
 		return nil, fmt.Errorf("%w: device number %#x", mover.ErrUnsupported, e.Rdev) // mknod takes 12+20 bits
 	case special:
-		make = func(name string) error { return unix.Mknodat(at.fd, name, bits|private, int(e.Rdev)) }
+		put = func(name string) error { return unix.Mknodat(at.fd, name, bits|private, int(e.Rdev)) }
 	case e.Target == "":
 		return nil, fmt.Errorf("%w: a symlink without a target", mover.ErrUsage)
 	}
-	err := p.create(d, h.By, at, func(name string) error { return again(func() error { return make(name) }) })
+	err := p.create(d, h.By, at, func(name string) error { return again(func() error { return put(name) }) })
 	if err != nil {
 		return nil, immutable(at.fd, ".", err)
 	}
@@ -71,56 +70,6 @@ func (p *Place) beginLink(ctx context.Context, d *draft, e *mover.Entry, h mover
 		return p.duplicate(ctx, d, e, h, at)
 	}
 	return nil, immutable(at.fd, ".", err)
-}
-
-// duplicate copies a published entry within the file system.
-func (p *Place) duplicate(ctx context.Context, d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
-	leader, err := p.Stat(ctx, h.Link)
-	if err != nil {
-		return nil, err
-	}
-	if e.Kind != mover.File {
-		leader.Name = e.Name
-		return p.beginNode(d, &leader, h, at)
-	}
-	c, err := p.Open(ctx, leader)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	from, _ := mover.As[*content](c)
-	made, err := p.beginFile(d, &leader, h, at)
-	if err != nil {
-		return nil, err
-	}
-	f := made.(*fileDraft)
-	if err := f.pull(ctx, from); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// pull copies all of from, in the kernel.
-func (f *fileDraft) pull(ctx context.Context, from *content) error {
-	const step = 1 << 30 // copy_file_range may be given more than it does at once
-	for off := int64(0); off < from.entry.Size; {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		in, out := off, off
-		n, err := unix.CopyFileRange(from.fd, &in, f.fd, &out, int(min(step, from.entry.Size-off)), 0)
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return err
-		case n == 0:
-			return mover.ErrChanged
-		}
-		off += int64(n)
-	}
-	f.reach(from.entry.Size)
-	f.cloned = true
-	return from.Check(ctx)
 }
 
 // WritePart implements mover.Draft.

@@ -44,7 +44,8 @@ type Place struct {
 	system  system
 	device  uint64 // of the root
 	traits  mover.Traits
-	asRoot  bool   // uid 0: owners can be given, O_NOATIME is allowed
+	uid     uint32
+	asRoot  bool   // uid 0: owners can be given, and O_NOATIME is allowed on files of others
 	umask   uint32 // of the process; 0o777 when it is not known
 	// washBytes is the size from which on a file does not stay in the page cache.
 	washBytes int64
@@ -71,7 +72,7 @@ func Open(root string, opts Options) (*Place, error) {
 	if err != nil {
 		return nil, &mover.Error{Op: "open", Place: root, Err: err}
 	}
-	p := &Place{root: -1, address: address, opts: opts, asRoot: os.Geteuid() == 0, umask: umask(), washBytes: memory() / 8}
+	p := &Place{root: -1, address: address, opts: opts, uid: uint32(os.Geteuid()), asRoot: os.Geteuid() == 0, umask: umask(), washBytes: memory() / 8}
 	if err := p.open(); err != nil {
 		_ = p.Close()
 		return nil, p.fail("open", "", err)

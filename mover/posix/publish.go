@@ -147,7 +147,7 @@ func (w *pending) rename(at *handle) error {
 
 // appear publishes a directory and all that was built in it.
 func (d *dirDraft) appear(at *handle, base string) error {
-	defer d.place.handles.forget(d.path())
+	defer d.place.handles.forget(d.path)
 	err := renameNew(at.fd, d.temp, at.fd, base)
 	if err != unix.EEXIST {
 		d.appeared.Store(err == nil)

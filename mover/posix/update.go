@@ -48,7 +48,7 @@ func (p *Place) mkdir(e *mover.Entry) error {
 // staysOurs reports whether e will belong to us, so that its mode gives nobody
 // more than it should before its owner is set.
 func (p *Place) staysOurs(e *mover.Entry) bool {
-	return (!e.Known.Has(mover.FactOwner) || e.UID == uint32(unix.Geteuid())) &&
+	return (!e.Known.Has(mover.FactOwner) || e.UID == p.uid) &&
 		(!e.Known.Has(mover.FactGroup) || e.GID == uint32(unix.Getegid()))
 }
 
@@ -62,7 +62,7 @@ func (p *Place) reuse(at spot) error {
 	if kindOf(st.Mode) != mover.Dir {
 		return fmt.Errorf("%w: there is a %v", mover.ErrConflict, kindOf(st.Mode))
 	}
-	if p.asRoot || st.Mode&0o700 == 0o700 || st.Uid != uint32(unix.Geteuid()) {
+	if p.asRoot || st.Mode&0o700 == 0o700 || st.Uid != p.uid {
 		return nil
 	}
 	n := inode{fd: at.fd, base: at.base, kind: mover.Dir}

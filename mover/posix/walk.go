@@ -83,8 +83,8 @@ func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[move
 			yield(mover.Entry{}, p.fail("walk", opts.Dir, fmt.Errorf("%w: not a name below the root", mover.ErrUsage)))
 			return
 		}
-		after, any := within(opts.Dir, opts.After)
-		if !any {
+		after, left := within(opts.Dir, opts.After)
+		if !left {
 			return
 		}
 		w := &walk{place: p, opts: opts, yield: yield, open: map[*node]struct{}{}}

@@ -1,0 +1,49 @@
+package posix
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// Reread implements mover.Rereader.
+func (f *fileDraft) Reread(ctx context.Context) (mover.Content, error) {
+	if err := f.enter("reread", finished); err != nil {
+		return nil, err
+	}
+	defer f.mu.Unlock()
+	at, err := f.place.handles.get(f.seat)
+	if err != nil {
+		return nil, f.fail("reread", err)
+	}
+	defer at.release()
+	c, err := f.reread(at)
+	return c, f.fail("reread", err)
+}
+
+// reread opens the draft past the cache: what is dirty is written, and then all
+// pages are let go of.
+func (f *fileDraft) reread(at *handle) (mover.Content, error) {
+	fd, err := openSegment(at.fd, f.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	c := &content{place: f.place, fd: fd}
+	c.users.Store(1)
+	var st unix.Statx_t
+	err = again(func() error { return unix.Fsync(fd) })
+	if err == nil {
+		err = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED)
+	}
+	if err == nil {
+		err = statxFD(fd, &st)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	c.entry = entryOf(f.name, &st)
+	return c, nil
+}
