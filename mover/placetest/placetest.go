@@ -90,7 +90,7 @@ func (b *bed) keeps(f mover.Facts) bool { return b.traits.Keeps.Has(f) }
 func (b *bed) need(have bool, what string) {
 	b.Helper()
 	if !have {
-		b.Skip("the place has no " + what)
+		b.Skip("not applicable: the place has no " + what)
 	}
 }
 

@@ -24,6 +24,7 @@ type tally struct {
 
 	passed, failed int
 	skipped        []string // "package Test: reason"
+	inapplicable   int
 	held           map[testID][]string
 }
 
@@ -80,9 +81,19 @@ func (t *tally) outcome(id testID, action string) {
 			fmt.Fprint(t.out, strings.Join(held, ""))
 		}
 	case "skip":
-		t.skipped = append(t.skipped, fmt.Sprintf("%s %s: %s", id.pkg, id.test, reason(held)))
+		why := reason(held)
+		if strings.Contains(why, inapplicable) {
+			t.inapplicable++
+			return
+		}
+		t.skipped = append(t.skipped, fmt.Sprintf("%s %s: %s", id.pkg, id.test, why))
 	}
 }
+
+// inapplicable begins the reason of a test that no machine could run: a contract
+// suite asks a place for what this kind of place does not have. It is counted, and
+// no lack.
+const inapplicable = ": not applicable: "
 
 // reason is what a test said before it skipped.
 func reason(output []string) string {
@@ -110,6 +121,9 @@ func (t *tally) end(strict bool) error {
 	}
 	for _, s := range t.skipped {
 		fmt.Fprintln(t.out, "skipped:", s)
+	}
+	if t.inapplicable > 0 {
+		fmt.Fprintf(t.out, "%d tests of a contract are not applicable\n", t.inapplicable)
 	}
 	fmt.Fprintf(t.out, "%d passed, %d failed, %d skipped\n", t.passed, t.failed, len(t.skipped))
 	switch {

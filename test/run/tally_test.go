@@ -46,6 +46,7 @@ func TestTally(t *testing.T) {
 
 func TestStrict(t *testing.T) {
 	one := func(action string) string { return `{"Action":"` + action + `","Package":"p","Test":"T"}` + "\n" }
+	notHere := `{"Action":"output","Package":"p","Test":"T","Output":"    x.go:1: not applicable: the place has no links\n"}` + "\n" + one("skip")
 	panicked := `{"Action":"output","Package":"p","Test":"T","Output":"panic: x\n"}`
 	for _, c := range []struct {
 		name, input string
@@ -54,6 +55,7 @@ func TestStrict(t *testing.T) {
 		{"all passed", one("pass"), true, false},
 		{"a skip is allowed", one("pass") + one("skip"), false, false},
 		{"a skip is not allowed", one("pass") + one("skip"), true, true},
+		{"what no machine can run is no lack", one("pass") + notHere, true, false},
 		{"nothing ran", "", false, true},
 		{"a test that never ended has failed", one("pass") + panicked, false, true},
 	} {
