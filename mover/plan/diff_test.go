@@ -36,29 +36,31 @@ func collect(t interface{ Fatalf(string, ...any) }, actions iter.Seq2[Action, er
 
 // TestPlanMakesEqual holds the plan to its promise: done, it makes the target equal
 // to the source with Delete, and a superset without.
-func TestPlanMakesEqual(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		both := rapid.Bool().Draw(t, "both")
-		source, target := genWorld(t, "source", both), genWorld(t, "target", both)
-		o := genOptions(t)
-		o.Both = both
-		before := target.sorted()
+func TestPlanMakesEqual(t *testing.T) { rapid.Check(t, planMakesEqual) }
 
-		actions := collect(t, Diff(source.walk(), target.walk(), o))
-		if err := target.apply(actions, resolver(&o)); err != nil {
-			t.Fatalf("%v\n%s", err, say(actions))
-		}
-		conflicts := inConflict(actions)
-		checkHas(t, source, target, conflicts, actions)
-		checkLeft(t, source, target, before, o.Delete, actions)
+func FuzzPlanMakesEqual(f *testing.F) { f.Fuzz(rapid.MakeFuzz(planMakesEqual)) }
 
-		o.Full, o.Checksum = false, false
-		for _, a := range collect(t, Diff(source.walk(), target.walk(), o)) {
-			if a.Op != Keep && a.Op != Conflict {
-				t.Fatalf("a second run would %v %q: %s\n%s", a.Op, a.Name(), a.Why, say(actions))
-			}
+func planMakesEqual(t *rapid.T) {
+	both := rapid.Bool().Draw(t, "both")
+	source, target := genWorld(t, "source", both), genWorld(t, "target", both)
+	o := genOptions(t)
+	o.Both = both
+	before := target.sorted()
+
+	actions := collect(t, Diff(source.walk(), target.walk(), o))
+	if err := target.apply(actions, resolver(&o)); err != nil {
+		t.Fatalf("%v\n%s", err, say(actions))
+	}
+	conflicts := inConflict(actions)
+	checkHas(t, source, target, conflicts, actions)
+	checkLeft(t, source, target, before, o.Delete, actions)
+
+	o.Full, o.Checksum = false, false
+	for _, a := range collect(t, Diff(source.walk(), target.walk(), o)) {
+		if a.Op != Keep && a.Op != Conflict {
+			t.Fatalf("a second run would %v %q: %s\n%s", a.Op, a.Name(), a.Why, say(actions))
 		}
-	})
+	}
 }
 
 // resolver looks at the contents: equal mtimes stand for equal contents.

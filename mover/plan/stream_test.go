@@ -41,6 +41,7 @@ func TestDiff(t *testing.T) {
 		{"gone, without delete", Options{}, "", "a b/ b/c", ""},
 		{"gone", Options{Delete: true}, "", "a b/ b/c", "remove a, remove b, remove b/c"},
 		{"the directory's times", Options{}, "a/ a/x a/y b/", "a/ b/", "keep a, create a/x, create a/y"},
+		{"the times of the right directory", Options{}, "d/ d/a d/a-b/ d/a-b/c", "d/ d/a-b/ d/a-b/c", "keep d, create d/a"},
 		{"file over directory", Options{}, "a", "a/ a/x", "conflict a"},
 		{"file over directory, delete", Options{Delete: true}, "a a.txt", "a/ a/x", "create a.txt, create a, remove a, remove a/x"},
 		{"directory over file", Options{}, "a.txt a/ a/x", "a a.txt", "create a, create a/x"},
@@ -97,6 +98,36 @@ func TestFatalErrorsEnd(t *testing.T) {
 		if last == nil {
 			t.Errorf("%s: the error is lost", what)
 		}
+	}
+}
+
+// TestUnknownFile lets a name of the source fail of which nobody knows what it is: a
+// directory of that name is not removed either, and what is between may be.
+func TestUnknownFile(t *testing.T) {
+	broken := errors.New("input/output error")
+	source := func(yield func(mover.Entry, error) bool) { yield(mover.Entry{Name: "a", Kind: mover.File}, broken) }
+	var got []string
+	for a, err := range Diff(source, tree("a-x", "a/", "a/x", "b").walk(), Options{Delete: true}) {
+		if err == nil {
+			got = append(got, a.Op.String()+" "+a.Name())
+		}
+	}
+	if s := strings.Join(got, ", "); s != "remove a-x, remove b" {
+		t.Errorf("%s", s)
+	}
+}
+
+// TestLeaderIsReplaced has a target that changed while it was walked: the names of one
+// inode do not look equal. All names of the source's content get the new one.
+func TestLeaderIsReplaced(t *testing.T) {
+	source, target := tree("a=1", "b=1"), tree("a=1", "b=1")
+	target.entries["a"].Size = 7
+	var got []string
+	for _, a := range collect(t, Diff(source.walk(), target.walk(), Options{})) {
+		got = append(got, a.Op.String()+" "+a.Name())
+	}
+	if s := strings.Join(got, ", "); s != "replace a, link b" {
+		t.Errorf("%s", s)
 	}
 }
 
