@@ -19,15 +19,6 @@ import (
 	"datamove.dev/mover"
 )
 
-// Secret is a text that is never printed.
-type Secret string
-
-const redacted = "[secret]"
-
-func (Secret) String() string               { return redacted }
-func (Secret) GoString() string             { return redacted }
-func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
-
 // keysCheckEvery is how often a file of keys is looked at.
 const keysCheckEvery = 30 * time.Second
 

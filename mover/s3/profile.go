@@ -54,10 +54,10 @@ func (f *profile) level() mover.Level {
 // learn fills the profile: from the cache, or by probing where that is allowed.
 // Either way it has seen the bucket.
 func (p *Place) learn(ctx context.Context) error {
-	if err := p.greet(ctx); err != nil {
+	if _, err := p.firstKeys(ctx, p.prefix, 1); err != nil {
 		return err
 	}
-	server := p.profile.Server
+	server := *p.transport.server.Load()
 	if p.readProfile() && time.Since(p.profile.Probed) < profileAge {
 		return nil
 	}
@@ -76,16 +76,6 @@ func (p *Place) learn(ctx context.Context) error {
 	if err := p.writeProfile(); err != nil {
 		p.opts.Logger.WarnContext(ctx, "the profile of the bucket is not kept", "err", err)
 	}
-	return nil
-}
-
-// greet sees that the bucket is there and what its server is.
-func (p *Place) greet(ctx context.Context) error {
-	ctx, r := withReply(ctx)
-	if _, err := p.firstKeys(ctx, p.prefix, 1); err != nil {
-		return err
-	}
-	p.profile.Server = r.header.Get("Server")
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"datamove.dev/mover"
@@ -73,6 +74,8 @@ type transport struct {
 	base  *http.Transport
 	stall time.Duration
 	sign  func(*http.Request) error // nil when the client has signed
+
+	server atomic.Pointer[string] // what the server calls itself; nil until it has answered
 }
 
 // newTransport makes a transport whose idle connections are as many as its busy
@@ -146,6 +149,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if sent != nil {
 		letGo(ctx, cancel, resp, sent)
+	}
+	if t.server.Load() == nil {
+		name := resp.Header.Get("Server")
+		t.server.Store(&name)
 	}
 	watch.timer.Reset(watch.limit)
 	resp.Body = &watchedBody{ReadCloser: resp.Body, watch: watch, ctx: ctx}

@@ -79,7 +79,11 @@ func (s *Server) run(t testing.TB, bin string, tls bool) error {
 	s.Dir = filepath.Join(root, s.Bucket)
 	cmd := exec.Command(bin, "--dir", root, "--buckets", s.Bucket, "--access", s.Access, "--secret", s.Secret,
 		"--parent", "--tls="+strconv.FormatBool(tls))
-	cmd.Stderr = os.Stderr
+	log, err := os.Create(filepath.Join(t.TempDir(), "server.log")) // it is chatty: told when a test fails
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -94,6 +98,10 @@ func (s *Server) run(t testing.TB, bin string, tls bool) error {
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("the server said:\n%s", text)
+		}
+		_ = log.Close()
 	})
 	return s.read(stdout)
 }

@@ -1,0 +1,41 @@
+package s3
+
+import (
+	"testing"
+
+	"datamove.dev/mover"
+)
+
+// TestCodes: every code and status that the table knows has a kind of mover, and
+// what it does not know is no success.
+func TestCodes(t *testing.T) {
+	for code := range codes {
+		if kindOf((&reply{status: 400, code: code}).kind()) == nil {
+			t.Errorf("%s has no kind", code)
+		}
+	}
+	for _, row := range []struct {
+		status int
+		code   string
+		want   error
+	}{
+		{503, "SlowDown", mover.ErrTransient},
+		{503, "NeverHeardOf", mover.ErrTransient},
+		{502, "", mover.ErrTransient},
+		{429, "", mover.ErrTransient},
+		{200, "InternalError", mover.ErrTransient},
+		{404, "", mover.ErrNotExist},
+		{403, "", mover.ErrPermission},
+		{403, "QuotaExceeded", mover.ErrFull},
+		{507, "", mover.ErrFull},
+		{409, "", mover.ErrConflict},
+		{412, "", mover.ErrChanged},
+		{400, "BadDigest", mover.ErrCorrupt},
+		{400, "NeverHeardOf", mover.ErrUsage},
+		{501, "", mover.ErrUnsupported},
+	} {
+		if got := (&reply{status: row.status, code: row.code}).kind(); got != row.want {
+			t.Errorf("HTTP %d %s is %v, want %v", row.status, row.code, got, row.want)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package s3
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// lockWritten puts a lock of another process and returns its holder.
+func lockWritten(t *testing.T, p *Place, h holder) {
+	t.Helper()
+	text, err := json.Marshal(&h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.store.put(t.Context(), put{key: p.ownKey("lock"), data: text}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deadPID is the id of a process that was.
+func deadPID(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}
+
+var me = mover.Owner{Task: "me", Epoch: 3}
+
+// LockOfTheDead: a lock whose process was on this host and is gone is taken over
+// at once; one of another host is not.
+func LockOfTheDead(t *testing.T, p *Place) {
+	h := newHolder(mover.Owner{Task: "dead", Epoch: 1})
+	h.PID = deadPID(t)
+	lockWritten(t, p, h)
+	unlock, err := p.Lock(t.Context(), me)
+	if err != nil {
+		t.Fatalf("lock of the dead: %v", err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+	h.Host = "another"
+	lockWritten(t, p, h)
+	if _, err := p.Lock(t.Context(), me); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "task dead on another") {
+		t.Errorf("lock of another host: %v", err)
+	}
+}
+
+// LockOfTheSilent: a lock that was not refreshed for two minutes by the server's
+// clock is nobody's. file is where the server keeps it.
+func LockOfTheSilent(t *testing.T, p *Place, file string) {
+	h := newHolder(mover.Owner{Task: "silent", Epoch: 1})
+	h.Host = "another"
+	lockWritten(t, p, h)
+	old := time.Now().Add(-lockStale - 5*time.Second)
+	if err := os.Chtimes(file, old, old); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := p.Lock(t.Context(), me)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// LockLost: who lost the lock is told when it is given back, and leaves the new
+// holder's alone. A refresh of one's own keeps it.
+func LockLost(t *testing.T, p *Place) {
+	text := []byte(`{"task":"me"}`)
+	l := &objectLock{place: p, key: p.ownKey("lock"), text: text}
+	if err := l.write(t.Context(), put{}); err != nil {
+		t.Fatal(err)
+	}
+	if !l.refreshOnce(t.Context()) {
+		t.Fatal("a refresh lost the lock")
+	}
+	lockWritten(t, p, newHolder(mover.Owner{Task: "usurper"}))
+	if l.refreshOnce(t.Context()) {
+		t.Error("the refresh of a lock that was taken goes on")
+	}
+	if err := l.release(); !errors.Is(err, mover.ErrHeld) {
+		t.Errorf("release of a lost lock: %v", err)
+	}
+	if h, _, err := l.look(t.Context()); err != nil || h.Task != "usurper" {
+		t.Errorf("the lock is %v, %v", h, err)
+	}
+}
+
+// Distrust makes the place one that was never probed.
+func Distrust(p *Place) { p.profile = profile{} }
+
+// WalkInSteps makes walks list ahead from small directories on.
+func WalkInSteps(p *Place) { p.walks = walkSizes{flat: 10, level: 4} }

@@ -1,0 +1,342 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/placetest"
+	"datamove.dev/mover/s3"
+	"datamove.dev/mover/s3/s3test"
+)
+
+func TestLock(t *testing.T) {
+	server := s3test.Start(t, false)
+	place := func(t *testing.T) (*s3.Place, s3.Options) {
+		o := server.Options(t)
+		return s3test.Open(t, o), o
+	}
+	t.Run("of a dead process is taken over", func(t *testing.T) { p, _ := place(t); s3.LockOfTheDead(t, p) })
+	t.Run("that is silent is taken over", func(t *testing.T) {
+		if server.Dir == "" {
+			t.Skip("the server's files are not ours")
+		}
+		p, o := place(t)
+		s3.LockOfTheSilent(t, p, filepath.Join(server.Dir, o.Prefix, ".datamove", "lock"))
+	})
+	t.Run("that was lost is told", func(t *testing.T) { p, _ := place(t); s3.LockLost(t, p) })
+	t.Run("without conditional writes is of this host", func(t *testing.T) {
+		var log bytes.Buffer
+		o := server.Options(t)
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		p, q := s3test.Open(t, o), s3test.Open(t, o)
+		s3.Distrust(p)
+		s3.Distrust(q)
+		unlock, err := p.Lock(t.Context(), mover.Owner{Task: "first"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.Lock(t.Context(), mover.Owner{Task: "second"}); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "task first") {
+			t.Errorf("second lock: %v", err)
+		}
+		if err := unlock(); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(log.String(), "on this host only") {
+			t.Errorf("nobody was told:\n%s", log.String())
+		}
+	})
+}
+
+// TestProfile: what versitygw checks is found, kept, and not asked for again; a
+// place that is only read is not probed.
+func TestProfile(t *testing.T) {
+	o := s3test.Start(t, false).Options(t)
+	reader := o
+	reader.Writable = false
+	if p := s3test.Open(t, reader); p.Traits().Level != mover.Written {
+		t.Errorf("a place that was never probed has level %v", p.Traits().Level)
+	}
+	p := s3test.Open(t, o)
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		t.Errorf("the probe left %+v, %v", e, err)
+	}
+	if os.Getenv("DATAMOVE_E2E_S3") != "" {
+		t.Skip("what another server checks is its own business")
+	}
+	if p.Traits().Level != mover.Server || !strings.EqualFold(p.Traits().System, "versitygw") {
+		t.Errorf("traits %+v", p.Traits())
+	}
+	files, err := filepath.Glob(filepath.Join(o.StateDir, "s3", "profile-*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("profiles %q, %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range []string{"checksPut", "checksPart", "checksWhole", "tellsCRC", "createsOnce", "matchesPut", "matchesGet", "matchesDrop"} {
+		if !strings.Contains(string(text), `"`+claim+`": true`) {
+			t.Errorf("%s is not found in\n%s", claim, text)
+		}
+	}
+	if p := s3test.Open(t, reader); p.Traits().Level != mover.Server {
+		t.Errorf("the profile was not read")
+	}
+}
+
+// TestManifestShelf: a manifest is replaced whole, small or large, is hidden from
+// walks, and is not there when its writer fails.
+func TestManifestShelf(t *testing.T) {
+	p := s3test.Open(t, s3test.Start(t, false).Options(t))
+	if _, err := p.OpenManifest(t.Context()); !errors.Is(err, mover.ErrNotExist) {
+		t.Errorf("no manifest: %v", err)
+	}
+	for _, size := range []int64{0, 10, 16<<20 + 1} {
+		data := placetest.Pattern(size)
+		if err := p.PutManifest(t.Context(), func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
+			t.Fatal(err)
+		}
+		if got := manifest(t, p); !bytes.Equal(got, data) {
+			t.Errorf("%d bytes became %d", size, len(got))
+		}
+	}
+	broken := errors.New("writer broke")
+	err := p.PutManifest(t.Context(), func(w io.Writer) error { _, _ = w.Write([]byte("half")); return broken })
+	if !errors.Is(err, broken) || len(manifest(t, p)) != 16<<20+1 {
+		t.Errorf("a failed writer: %v", err)
+	}
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		t.Errorf("walk shows %+v, %v", e, err)
+	}
+}
+
+func manifest(t *testing.T, p *s3.Place) []byte {
+	t.Helper()
+	r, err := p.OpenManifest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestBackup: what is replaced or removed is copied away first, facts and all.
+func TestBackup(t *testing.T) {
+	server := s3test.Start(t, false)
+	o := server.Options(t)
+	o.Backup = o.Prefix + "-old/run1"
+	p := s3test.Open(t, o)
+	put := func(text string) { placetest.Put(t, p, fileEntry("d/f", []byte(text)), []byte(text)) }
+	put("first")
+	put("second")
+	saved := o
+	saved.Prefix, saved.Backup = o.Backup, ""
+	old := s3test.Open(t, saved)
+	if got := string(placetest.Read(t, old, "d/f")); got != "first" {
+		t.Errorf("the backup of what was replaced holds %q", got)
+	}
+	e, err := p.Stat(t.Context(), "d/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Remove(t.Context(), e, mover.Owner{Task: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(placetest.Read(t, old, "d/f")); got != "second" {
+		t.Errorf("the backup of what was removed holds %q", got)
+	}
+	if e, err := old.Stat(t.Context(), "d/f"); err != nil || e.Mode != 0o640 {
+		t.Errorf("the backup is %+v, %v", e, err)
+	}
+}
+
+// TestKeyLimits: a name whose key is too long is refused by name, not cut.
+func TestKeyLimits(t *testing.T) {
+	server := s3test.Start(t, false)
+	p := s3test.Open(t, server.Options(t))
+	room := s3.KeyBytes - len(strings.TrimPrefix(p.String(), "s3://"+server.Bucket+"/")) - 1
+	name := func(n int) string { // of n bytes, in segments that every server takes
+		s := strings.Repeat(strings.Repeat("k", 99)+"/", n/100+1)[:n]
+		return strings.TrimSuffix(s, "/") + strings.Repeat("k", len(s)-len(strings.TrimSuffix(s, "/")))
+	}
+	longest := name(room)
+	placetest.Put(t, p, fileEntry(longest, []byte("x")), []byte("x"))
+	if got := string(placetest.Read(t, p, longest)); got != "x" {
+		t.Errorf("a key of %d bytes holds %q", s3.KeyBytes, got)
+	}
+	long := name(room + 1)
+	_, err := p.Draft(t.Context(), fileEntry(long, nil), mover.Hints{})
+	if !errors.Is(err, mover.ErrUnsupported) || !strings.Contains(err.Error(), long) {
+		t.Errorf("a key of %d bytes: %v", s3.KeyBytes+1, err)
+	}
+}
+
+// TestCloneBetweenPrefixes: the server copies by itself, and not what has changed.
+func TestCloneBetweenPrefixes(t *testing.T) {
+	server := s3test.Start(t, false)
+	from, to := s3test.Open(t, server.Options(t)), s3test.Open(t, server.Options(t))
+	placetest.Put(t, from, fileEntry("f", []byte("one")), []byte("one"))
+	e, err := from.Stat(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := func() (mover.Outcome, bool) {
+		c, err := from.Open(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		d, err := to.Draft(t.Context(), e, mover.Hints{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		ok, err := d.(mover.Cloner).Clone(t.Context(), c)
+		if err != nil || !ok {
+			return mover.Outcome{Err: err}, ok
+		}
+		if err := d.Finish(t.Context(), e, nil); err != nil {
+			t.Fatal(err)
+		}
+		placetest.Put(t, from, fileEntry("f", []byte("two")), []byte("two"))
+		return to.Publish(t.Context(), []mover.Draft{d})[0], ok
+	}
+	if out, ok := clone(); ok && !errors.Is(out.Err, mover.ErrChanged) {
+		t.Errorf("a source that changed was cloned: %+v", out)
+	}
+}
+
+// TestOptions: words that are wrong are refused before anything is sent.
+func TestOptions(t *testing.T) {
+	good := s3.Options{Bucket: "bucket", Endpoint: "http://127.0.0.1:1", Credentials: "anonymous", StateDir: t.TempDir()}
+	for what, spoil := range map[string]func(*s3.Options){
+		"no bucket":       func(o *s3.Options) { o.Bucket = "" },
+		"bucket":          func(o *s3.Options) { o.Bucket = "a/b" },
+		"prefix":          func(o *s3.Options) { o.Prefix = "a/../b" },
+		"endpoint":        func(o *s3.Options) { o.Endpoint = "s3.example.org" },
+		"endpoint + path": func(o *s3.Options) { o.Endpoint = "https://s3.example.org/path" },
+		"client":          func(o *s3.Options) { o.Client = "boto" },
+		"credentials":     func(o *s3.Options) { o.Credentials = "AKIAEXAMPLE:secret" },
+	} {
+		o := good
+		spoil(&o)
+		if _, err := s3.Open(t.Context(), o); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestCABundle: the authorities of AWS_CA_BUNDLE and ours are both trusted, also by
+// the chain of the SDK, which by itself refuses to have both.
+func TestCABundle(t *testing.T) {
+	server := s3test.Start(t, true)
+	o := server.Options(t)
+	o.CABundle, o.Credentials = "", "profile:test"
+	if server.CA == "" {
+		t.Skip("the server has a certificate of the system's")
+	}
+	keys := filepath.Join(t.TempDir(), "credentials")
+	text := fmt.Sprintf("[test]\naws_access_key_id = %s\naws_secret_access_key = %s\n", server.Access, server.Secret)
+	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", keys)
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		o.Client = client
+		if _, err := s3.Open(t.Context(), o); !errors.Is(err, mover.ErrUnreachable) {
+			t.Errorf("%s: an unknown certificate: %v", client, err)
+		}
+		t.Run(client, func(t *testing.T) {
+			t.Setenv("AWS_CA_BUNDLE", server.CA)
+			s3test.Open(t, o)
+		})
+	}
+}
+
+// TestSymlinkThatIsNone: an object that only says that it is a symlink, but can not
+// be one, is a file.
+func TestSymlinkThatIsNone(t *testing.T) {
+	p := s3test.Open(t, s3test.Start(t, false).Options(t))
+	link := mover.Entry{Name: "l", Kind: mover.Symlink, Target: "x"}
+	publish := func(e mover.Entry) {
+		d, err := p.Draft(t.Context(), e, mover.Hints{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := d.Finish(t.Context(), e, nil); err != nil {
+			t.Fatal(err)
+		}
+		if out := p.Publish(t.Context(), []mover.Draft{d})[0]; out.Err != nil {
+			t.Fatal(out.Err)
+		}
+	}
+	publish(link)
+	if e, err := p.Stat(t.Context(), "l"); err != nil || e.Kind != mover.Symlink || e.Size != 0 {
+		t.Errorf("a symlink is %+v, %v", e, err)
+	}
+	for _, target := range []string{"", "a\x00b", strings.Repeat("x", 5000)} {
+		e := link
+		e.Target = target
+		if _, err := p.Draft(t.Context(), e, mover.Hints{}); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("symlink to %d bytes: %v", len(target), err)
+		}
+	}
+}
+
+// TestWalkOfManyDirectories: what is listed ahead comes in order from a real server.
+func TestWalkOfManyDirectories(t *testing.T) {
+	p := s3test.Open(t, s3test.Start(t, false).Options(t))
+	s3.WalkInSteps(p)
+	var want []string
+	var batch []mover.Draft
+	for d := range 20 {
+		for f := range 12 {
+			name := fmt.Sprintf("d%02d/f%02d\x02", d, f)
+			want = append(want, name)
+			batch = append(batch, drafted(t, p, name, []byte(name)))
+		}
+	}
+	for _, out := range p.Publish(t.Context(), batch) {
+		if out.Err != nil {
+			t.Fatal(out.Err)
+		}
+	}
+	var got []string
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == mover.File {
+			got = append(got, e.Name)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("walk yields %d names, want %d", len(got), len(want))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var last error
+	for _, err := range p.Walk(ctx, mover.WalkOptions{}) {
+		last = err
+		cancel()
+	}
+	if !errors.Is(last, context.Canceled) {
+		t.Errorf("a walk that was stopped ends with %v", last)
+	}
+}
