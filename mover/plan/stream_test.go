@@ -51,6 +51,7 @@ func TestDiff(t *testing.T) {
 		{"hard links, not linked there", Options{}, "a=1 b=1", "a b", "link b"},
 		{"hard links, linked elsewhere", Options{}, "a=1 b=1 c=2 d=2", "a=1 b=2 c=1 d=2", "link b, link d"},
 		{"hard links, not preserved", Options{Preserve: mover.FactMode}, "a=1 b=1", "", "create a, create b"},
+		{"hard links, one group after the other", Options{MaxLinks: 1}, "a=1 b=1 c=2 d=2", "", "create a, link b, create c, link d"},
 		{"too many hard links", Options{MaxLinks: 1}, "a=1 b=2 c=1 d=2", "", "create a, create b, link c, create d"},
 	} {
 		source, target := tree(strings.Fields(row.source)...), tree(strings.Fields(row.target)...)
