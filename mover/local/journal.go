@@ -55,12 +55,21 @@ func (l *lazyJournal) Part(ctx context.Context, id uint64, r mover.Receipt) erro
 	return j.Part(ctx, id, r)
 }
 
-func (l *lazyJournal) Durable(ctx context.Context, id uint64) error {
+// Mark implements transfer.Journal.
+func (l *lazyJournal) Mark() journal.Mark {
+	j, err := l.get(false)
+	if err != nil || j == nil {
+		return 0
+	}
+	return j.Mark()
+}
+
+func (l *lazyJournal) DurableUpTo(ctx context.Context, m journal.Mark, ids ...uint64) error {
 	j, err := l.get(true)
 	if err != nil {
 		return err
 	}
-	return j.Durable(ctx, id)
+	return j.DurableUpTo(ctx, m, ids...)
 }
 
 func (l *lazyJournal) Stage(ctx context.Context, batch []journal.Record) (uint64, error) {

@@ -199,10 +199,11 @@ func (r *run) moved(ctx context.Context, l *large, rec mover.Receipt) error {
 	if !ok {
 		return nil
 	}
+	mark := r.o.Journal.Mark() // parts that are recorded from now on may miss the sync
 	if err := s.Sync(ctx); err != nil {
 		return err
 	}
-	return r.o.Journal.Durable(ctx, l.id)
+	return r.o.Journal.DurableUpTo(ctx, mark, l.id)
 }
 
 // complete finishes a file whose parts are all there and hands it over.

@@ -34,7 +34,8 @@ type Options struct {
 type Journal interface {
 	Begin(ctx context.Context, r journal.Record) (id uint64, err error)
 	Part(ctx context.Context, id uint64, r mover.Receipt) error
-	Durable(ctx context.Context, id uint64) error
+	Mark() journal.Mark
+	DurableUpTo(ctx context.Context, m journal.Mark, ids ...uint64) error
 	Stage(ctx context.Context, batch []journal.Record) (id uint64, err error)
 	Clear(ctx context.Context, ids ...uint64) error
 	Lookup(name string) (r journal.Record, id uint64, ok bool)
