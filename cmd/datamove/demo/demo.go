@@ -11,9 +11,9 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -152,14 +152,17 @@ func (s *show) kill(ctx context.Context, args []string, dir string, half int64) 
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // cmd.ProcessState tells
+	}()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {
 		select {
-		case err := <-ended:
-			return fmt.Errorf("the copy ended before it could be killed: %w", errors.Join(err, ctx.Err()))
+		case <-ended:
+			return cmp.Or(ctx.Err(), fmt.Errorf("the copy ended before it could be killed: %v", cmd.ProcessState))
 		case <-ticker.C:
 		}
 		if tree(dir).stored >= half {
@@ -167,7 +170,7 @@ func (s *show) kill(ctx context.Context, args []string, dir string, half int64) 
 		}
 	}
 	err := cmd.Process.Kill()
-	_ = <-ended // that it was killed
+	<-ended
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,16 +103,35 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// screen is a terminal that can be looked at while it is written to.
+type screen struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+// String returns what was written since the last call.
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.text.Reset()
+	return s.text.String()
+}
+
 func TestTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out screen
 		d := Start(&out, Options{Terminal: true}, func() Sample { return Sample{Files: 1, PlannedFiles: 2, Slowest: "x", SlowestFor: time.Minute} })
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
 		if got := out.String(); strings.Count(got, "\n") != 2 || strings.Contains(got, "\x1b") {
 			t.Errorf("first drawing: %q", got)
 		}
-		out.Reset()
 		if n, err := d.Write([]byte("a line\n")); n != 7 || err != nil {
 			t.Errorf("write: %d, %v", n, err)
 		}
@@ -120,7 +140,7 @@ func TestTerminal(t *testing.T) {
 		}
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		out.Reset()
+		_ = out.String()
 		d.Stop()
 		if got := out.String(); got != "\x1b[1A\x1b[2K\x1b[1A\x1b[2K" {
 			t.Errorf("stop: %q", got)
@@ -130,7 +150,7 @@ func TestTerminal(t *testing.T) {
 
 func TestPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out screen
 		ticks := 0
 		d := Start(&out, Options{Tick: func() { ticks++ }}, func() Sample { return Sample{} })
 		time.Sleep(35 * time.Second)
