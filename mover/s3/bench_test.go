@@ -103,7 +103,7 @@ func download(ctx context.Context, p *s3.Place, e mover.Entry, buf []byte) error
 		return err
 	}
 	if _, err := r.Read(buf[:1]); err != io.EOF {
-		return fmt.Errorf("after the end: %v", err)
+		return fmt.Errorf("after the end: %w", err)
 	}
 	return c.Check(ctx)
 }
@@ -139,13 +139,13 @@ func BenchmarkDownload16KiB(b *testing.B) {
 					all = append(all, e)
 				}
 			}
-			buffers := sync.Pool{New: func() any { return make([]byte, 16<<10+1) }}
+			buffers := sync.Pool{New: func() any { return new([16<<10 + 1]byte) }}
 			measured(b, b.N, func() {
 				spread(b.N, 32, func(from, to int) {
-					buf := buffers.Get().([]byte)
+					buf := buffers.Get().(*[16<<10 + 1]byte)
 					defer buffers.Put(buf)
 					for i := from; i < to; i++ {
-						if err := download(b.Context(), p, all[i%len(all)], buf); err != nil {
+						if err := download(b.Context(), p, all[i%len(all)], buf[:]); err != nil {
 							b.Error(err)
 						}
 					}

@@ -99,7 +99,7 @@ func LockLost(t *testing.T, p *Place) {
 }
 
 // Distrust makes the place one that was never probed.
-func Distrust(p *Place) { p.profile = profile{} }
+func Distrust(p *Place) { p.profile = Profile{} }
 
 // WalkInSteps makes walks list ahead from small directories on.
 func WalkInSteps(p *Place) { p.walks = walkSizes{flat: 10, level: 4} }

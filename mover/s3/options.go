@@ -49,7 +49,7 @@ type Options struct {
 	// "" keeps nothing.
 	Backup string
 
-	Parallel int           // calls that the place has in flight by itself; 0 means 16
+	Parallel int           // calls that the place has in flight by itself; 0 means 128, and 16 for walks
 	Stall    time.Duration // how long a server may be silent; 0 means a minute
 	StateDir string        // profiles, and locks where the bucket has none; "" is $XDG_STATE_HOME/datamove
 	Buffers  *buffer.Pool  // for drafts of one part and for parts; nil is the pool of the process
@@ -101,7 +101,9 @@ func (o *Options) complete() (endpoint *url.URL, err error) {
 }
 
 func (o *Options) defaults() error {
-	o.Parallel = cmp.Or(max(0, o.Parallel), 16)
+	if o.Parallel < 0 {
+		return fmt.Errorf("%d calls in parallel: %w", o.Parallel, mover.ErrUsage)
+	}
 	o.Stall = cmp.Or(max(0, o.Stall), stallDefault)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

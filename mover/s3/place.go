@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -33,7 +34,7 @@ type Place struct {
 	prefix    string // "" or with '/' at its end
 	address   string
 	endpoint  string // with the access key, what a server-side copy must have in common
-	profile   profile
+	profile   Profile
 	calls     *semaphore.Weighted // what the place has in flight by itself
 	markers   markers
 	walks     walkSizes
@@ -68,12 +69,12 @@ func (p *Place) open(ctx context.Context) error {
 	}
 	o := &p.opts
 	p.bucket, p.prefix = o.Bucket, o.Prefix
-	p.calls = semaphore.NewWeighted(int64(o.Parallel))
+	p.calls = semaphore.NewWeighted(int64(cmp.Or(o.Parallel, maxParallel)))
 	roots, err := trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle)
 	if err != nil {
 		return err
 	}
-	p.transport = newTransport(maxParallel, o.Stall, roots)
+	p.transport = newTransport(max(maxParallel, o.Parallel), o.Stall, roots)
 	if err := p.connect(ctx, endpoint, roots); err != nil {
 		return err
 	}
@@ -112,7 +113,14 @@ func (p *Place) connect(ctx context.Context, endpoint *url.URL, roots *x509.Cert
 // String is the address of the place.
 func (p *Place) String() string { return p.address }
 
-const maxParallel = 128
+// Calls in flight: at most, and to begin with.
+const (
+	maxParallel   = 128
+	usualParallel = 16
+)
+
+// ahead is how many directories a walk lists ahead.
+func (p *Place) ahead() int { return cmp.Or(p.opts.Parallel, usualParallel) }
 
 // Traits implements mover.Place.
 func (p *Place) Traits() mover.Traits {
@@ -121,7 +129,7 @@ func (p *Place) Traits() mover.Traits {
 		Keeps: keeps, Level: p.profile.level(), NeedsManifest: true,
 		SmallBytes: 1 << 20, BatchFiles: 32, BatchBytes: 4 << 20,
 		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes,
-		Parallel: p.opts.Parallel, MaxParallel: maxParallel,
+		Parallel: p.ahead(), MaxParallel: maxParallel,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
@@ -91,6 +92,9 @@ func TestProfile(t *testing.T) {
 	}
 	if p := s3test.Open(t, reader); p.Traits().Level != mover.Server {
 		t.Errorf("the profile was not read")
+	}
+	if skew := p.ClockSkew().Abs(); skew > 2*time.Second {
+		t.Errorf("the clock of this machine is %v from its own", skew)
 	}
 }
 

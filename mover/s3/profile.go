@@ -17,10 +17,10 @@ import (
 	"datamove.dev/mover"
 )
 
-// profile is what the server of a bucket really does. Its zero value trusts
+// Profile is what the server of a bucket really does. Its zero value trusts
 // nothing. A claim is true only when the right request was taken and the wrong one
 // refused.
-type profile struct {
+type Profile struct {
 	Format  int       `json:"format"` // profileFormat
 	Probed  time.Time `json:"probed"` // zero: never
 	Address string    `json:"address"`
@@ -43,8 +43,15 @@ const (
 	segmentBytes  = 255 // of servers that keep objects as files
 )
 
+// Profile returns what is known of the bucket's server.
+func (p *Place) Profile() Profile { return p.profile }
+
+// ClockSkew is how far the clock of this machine was ahead of the server's when it
+// answered first. Servers refuse requests beyond 15 minutes.
+func (p *Place) ClockSkew() time.Duration { return p.transport.first.Load().skew }
+
 // level is the integrity that every object published here has.
-func (f *profile) level() mover.Level {
+func (f *Profile) level() mover.Level {
 	if f.ChecksPut && f.ChecksPart && f.ChecksWhole {
 		return mover.Server
 	}
@@ -57,12 +64,12 @@ func (p *Place) learn(ctx context.Context) error {
 	if _, err := p.firstKeys(ctx, p.prefix, 1); err != nil {
 		return err
 	}
-	server := *p.transport.server.Load()
+	server := p.transport.first.Load().server
 	if p.readProfile() && time.Since(p.profile.Probed) < profileAge {
 		return nil
 	}
 	if !p.opts.Writable {
-		p.profile = profile{Server: server}
+		p.profile = Profile{Server: server}
 		return nil
 	}
 	probe := prober{store: p.store, dir: p.ownKey("probe-" + randomName())}
@@ -95,7 +102,7 @@ func (p *Place) readProfile() bool {
 	if err != nil {
 		return false
 	}
-	var f profile
+	var f Profile
 	if json.Unmarshal(text, &f) != nil || f.Format != profileFormat || f.Address != p.profileName() {
 		return false
 	}
@@ -157,7 +164,7 @@ var (
 )
 
 // run finds out. Only an error that leaves everything open is returned.
-func (q *prober) run(ctx context.Context) (f profile, err error) {
+func (q *prober) run(ctx context.Context) (f Profile, err error) {
 	defer func() { err = errors.Join(err, q.clean(context.WithoutCancel(ctx))) }()
 	first, err := q.put(ctx, "put", put{crc: rightCRC})
 	if err != nil && kindOf(err) != mover.ErrUsage && kindOf(err) != mover.ErrUnsupported {
@@ -195,7 +202,7 @@ func refused(err error) bool {
 }
 
 // conditions tries each one where it holds and where it does not.
-func (q *prober) conditions(ctx context.Context, f *profile, etag string) {
+func (q *prober) conditions(ctx context.Context, f *Profile, etag string) {
 	_, fresh := q.put(ctx, "once", put{ifNoneMatch: true})
 	_, again := q.put(ctx, "once", put{ifNoneMatch: true})
 	f.CreatesOnce = fresh == nil && refused(again)
@@ -219,7 +226,7 @@ func (q *prober) gets(ctx context.Context, etag string) error {
 }
 
 // multipart tries an upload of one part: with wrong checksums, then right.
-func (q *prober) multipart(ctx context.Context, f *profile) {
+func (q *prober) multipart(ctx context.Context, f *Profile) {
 	u := upload{key: q.key("parts")}
 	var err error
 	if u.id, err = q.store.create(ctx, put{key: u.key, fullObject: true}); err != nil {

@@ -75,7 +75,21 @@ type transport struct {
 	stall time.Duration
 	sign  func(*http.Request) error // nil when the client has signed
 
-	server atomic.Pointer[string] // what the server calls itself; nil until it has answered
+	first atomic.Pointer[greeting] // nil until the server has answered
+}
+
+// greeting is what the first answer tells of a server.
+type greeting struct {
+	server string        // what it calls itself
+	skew   time.Duration // how far our clock is ahead of its
+}
+
+func greet(h http.Header) *greeting {
+	g := &greeting{server: h.Get("Server")}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		g.skew = time.Since(date).Truncate(time.Second)
+	}
+	return g
 }
 
 // newTransport makes a transport whose idle connections are as many as its busy
@@ -150,9 +164,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if sent != nil {
 		letGo(ctx, cancel, resp, sent)
 	}
-	if t.server.Load() == nil {
-		name := resp.Header.Get("Server")
-		t.server.Store(&name)
+	if t.first.Load() == nil {
+		t.first.Store(greet(resp.Header))
 	}
 	watch.timer.Reset(watch.limit)
 	resp.Body = &watchedBody{ReadCloser: resp.Body, watch: watch, ctx: ctx}

@@ -285,7 +285,7 @@ func (w *walker) level(f *fetch) bool {
 			fetches++
 		}
 		queue = append(queue, next)
-		if !flush(w.place.opts.Parallel) {
+		if !flush(w.place.ahead()) {
 			return false
 		}
 	}
@@ -338,7 +338,6 @@ func (w *walker) children(f *fetch) iter.Seq2[item, error] {
 				return
 			}
 		}
-		first = nil
 		if !whole {
 			for it, err := range w.listLevel(f, last) {
 				if err != nil {
