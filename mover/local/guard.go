@@ -9,23 +9,30 @@ import (
 // allow says whether a sync may remove entries of the target. The walks have
 // ended without an error when it is asked.
 func (p *pair) allow(m MaxDelete, entries int64) error {
-	source, present := p.sourceEntries.Load(), p.targetEntries.Load()
-	refuse := func(format string, args ...any) error {
-		return &mover.Error{Op: "remove from", Place: p.target.String(), Err: fmt.Errorf("%w: "+format, append([]any{mover.ErrRefused}, args...)...)}
-	}
-	if source == 0 {
-		return refuse("the source %s is empty: is it mounted? Nothing was removed; to empty the target use rm", p.source)
+	if p.sourceEntries.Load() == 0 {
+		return p.refuse("the source %s is empty: is it mounted? Nothing was removed; to empty the target use rm", p.source)
 	}
 	if was := p.facts.SourceSystem; was != "" && p.system != "" && was != p.system {
-		return refuse("the source %s is on another file system than in the last run: is it mounted? "+
+		return p.refuse("the source %s is on another file system than in the last run: is it mounted? "+
 			"Nothing was removed; if this is meant, remove %s and run again", p.source, p.journalDir)
 	}
+	return p.within(m, entries)
+}
+
+// within refuses to remove more entries than the limit allows.
+func (p *pair) within(m MaxDelete, entries int64) error {
+	present := p.targetEntries.Load()
 	limit, text := m.Entries, fmt.Sprintf("%d", m.Entries)
 	if m.Percent > 0 {
 		limit, text = int64(m.Percent/100*float64(present)), fmt.Sprintf("%g%% of %d", m.Percent, present)
 	}
 	if m.Set && entries > limit {
-		return refuse("%d of %d entries would be removed, and --max-delete allows %s; everything else is done", entries, present, text)
+		return p.refuse("%d of %d entries would be removed, and --max-delete allows %s; everything else is done", entries, present, text)
 	}
 	return nil
+}
+
+func (p *pair) refuse(format string, args ...any) error {
+	err := fmt.Errorf("%w: "+format, append([]any{mover.ErrRefused}, args...)...)
+	return &mover.Error{Op: "remove from", Place: p.target.String(), Err: err}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"iter"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -92,34 +90,44 @@ func removeAll(ctx context.Context, l location.Location, r Request, open Opener)
 	return t.wait()
 }
 
-func (t *run) clear(ctx context.Context, l location.Location) error {
+func (t *run) clear(ctx context.Context, l location.Location) (err error) {
 	o := OpenOptions{StateDir: t.request.StateDir, Logger: t.request.Logger}
-	dir, err := stateDir(o.StateDir)
-	if err != nil {
-		return err
-	}
-	spoolDir := filepath.Join(dir, "spool")
-	if err := os.MkdirAll(spoolDir, 0o700); err != nil {
+	p := &pair{request: &t.request}
+	if _, err := p.makeSpool(); err != nil {
 		return err
 	}
 	target, err := openSource(ctx, l, t.open, o)
 	if err != nil {
 		return err
 	}
-	defer target.Close()
-	p := &pair{request: &t.request, target: target, owner: mover.Owner{Task: shortHash(l.String()), Epoch: uint64(time.Now().UnixMilli())}}
-	unlock, err := target.Lock(ctx, p.owner)
+	defer func() { err = errors.Join(err, target.Close()) }()
+	p.gate = transfer.NewGate(target.Traits(), target.Traits(), t.request.Jobs)
+	p.target, p.shelf = p.around(target)
+	p.source = p.target
+	if p.owner, _, err = ownerOf(ctx, p.target, l); err != nil {
+		return err
+	}
+	unlock, err := p.target.Lock(ctx, p.owner)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer func() { err = errors.Join(err, unlock()) }()
+	return t.clearLocked(ctx, p)
+}
+
+func (t *run) clearLocked(ctx context.Context, p *pair) error {
 	opts := mover.WalkOptions{}
 	if t.request.Filter != nil {
 		opts.Skip = t.request.Filter.Skip
 	}
 	nothing := func(func(mover.Entry, error) bool) {}
-	actions := plan.Diff(nothing, target.Walk(ctx, opts), plan.Options{Delete: true})
-	return transfer.Run(ctx, target, target, t.count(actions, true), transfer.Options{
-		By: p.owner, Observer: &watch{task: t, pair: p}, Counters: &t.counters, SpoolDir: spoolDir,
+	actions := plan.Diff(nothing, p.target.Walk(ctx, opts), plan.Options{Delete: true})
+	err := transfer.Run(ctx, p.source, p.target, t.count(actions, true), transfer.Options{
+		By: p.owner, Gate: p.gate, Observer: &watch{task: t, pair: p}, Counters: &t.counters, SpoolDir: p.spoolDir,
+		Allow: func(n int64) error { return p.within(t.request.MaxDelete, n) },
 	})
+	if err == nil && p.shelf != nil && opts.Skip == nil && t.report.Failed == 0 {
+		err = p.shelf.RemoveManifest(ctx)
+	}
+	return err
 }

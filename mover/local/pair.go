@@ -6,7 +6,6 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -23,13 +22,6 @@ import (
 	"datamove.dev/mover/retry"
 	"datamove.dev/mover/transfer"
 )
-
-// shelf is a place that keeps a manifest beside its entries, hidden from walks.
-// *s3.Place is one.
-type shelf interface {
-	OpenManifest(ctx context.Context) (io.ReadCloser, error)
-	PutManifest(ctx context.Context, write func(io.Writer) error) error
-}
 
 // pair is one source and one target, open and locked.
 type pair struct {
@@ -60,13 +52,9 @@ func openPair(ctx context.Context, r *Request, src, dst location.Location, open 
 			p = nil
 		}
 	}()
-	dir, err := stateDir(r.StateDir)
+	dir, err := p.makeSpool()
 	if err != nil {
 		return p, err
-	}
-	p.spoolDir = filepath.Join(dir, "spool")
-	if err := os.MkdirAll(p.spoolDir, 0o700); err != nil {
-		return p, fmt.Errorf("room for what a task must remember: %w", err)
 	}
 	if err := p.openPlaces(ctx, src, dst, open); err != nil {
 		return p, err
@@ -79,6 +67,18 @@ func openPair(ctx context.Context, r *Request, src, dst location.Location, open 
 	}
 	p.unlock, err = p.target.Lock(ctx, p.owner)
 	return p, err
+}
+
+// makeSpool makes the folder for what a task must remember until its end.
+func (p *pair) makeSpool() (stateDir string, err error) {
+	if stateDir, err = stateDirOf(p.request.StateDir); err != nil {
+		return "", err
+	}
+	p.spoolDir = filepath.Join(stateDir, "spool")
+	if err := os.MkdirAll(p.spoolDir, 0o700); err != nil {
+		return "", fmt.Errorf("room for what a task must remember: %w", err)
+	}
+	return stateDir, nil
 }
 
 func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open Opener) error {
@@ -115,35 +115,43 @@ func (p *pair) wrap(source mover.Place) {
 // around adds patience to a place that is reached over a network, and to one that
 // keeps less than there is the facts of its manifest.
 func (p *pair) around(place mover.Place) (mover.Place, shelf) {
-	t := place.Traits()
+	t, o := place.Traits(), retry.Options{Logger: p.request.Logger, Notify: p.gate.Throttled}
 	if t.Scheme == "s3" {
-		place = retry.New(place, retry.Options{Logger: p.request.Logger, Notify: p.gate.Throttled})
+		place = retry.New(place, o)
 	}
 	s, ok := mover.As[shelf](place)
 	if !ok || !t.NeedsManifest {
 		return place, nil
 	}
-	return manifest.Overlay(place, s.OpenManifest), s
+	kept := patient{s, o}
+	return manifest.Overlay(place, kept.OpenManifest), kept
 }
 
-// identify names the task of this pair: by its target, so that every run on the
-// target knows what earlier ones left; and its journal by both ends.
-func (p *pair) identify(ctx context.Context, dir string, src, dst location.Location) error {
-	root, err := p.target.Stat(ctx, "")
-	if err != nil && !errors.Is(err, mover.ErrNotExist) {
+// identify names the task of this pair by its target, so that every run on the
+// target knows what earlier ones left, and its journal by both ends.
+func (p *pair) identify(ctx context.Context, dir string, src, dst location.Location) (err error) {
+	self := ""
+	if p.owner, self, err = ownerOf(ctx, p.target, dst); err != nil {
 		return err
 	}
-	self := dst.String()
-	if root.Ino != 0 { // one target under two paths is one target
-		self = fmt.Sprintf("ino %d of %s", root.Ino, filepath.Base(dst.String()))
-	}
-	p.owner = mover.Owner{Task: shortHash(self), Epoch: uint64(time.Now().UnixMilli())}
 	p.journalDir = filepath.Join(dir, "tasks", shortHash(src.String()+"\x00"+self))
 	p.journal = newJournal(p.journalDir, p.target.Traits().Scheme == "s3", p.request.Logger)
 	if from, err := p.source.Stat(ctx, ""); err == nil && from.Dev != 0 {
 		p.system = fmt.Sprintf("%s device %d", p.source, from.Dev)
 	}
 	return nil
+}
+
+// ownerOf names who works on a target, and the target itself.
+func ownerOf(ctx context.Context, target mover.Place, l location.Location) (owner mover.Owner, self string, err error) {
+	root, err := target.Stat(ctx, "")
+	if err != nil && !errors.Is(err, mover.ErrNotExist) {
+		return owner, "", err
+	}
+	if self = l.String(); root.Ino != 0 { // one target under two paths is one target
+		self = fmt.Sprintf("ino %d of %s", root.Ino, l.Base())
+	}
+	return mover.Owner{Task: shortHash(self), Epoch: uint64(time.Now().UnixMilli())}, self, nil
 }
 
 func shortHash(s string) string {
@@ -170,19 +178,30 @@ func (p *pair) openJournal(ctx context.Context) error {
 
 // diff walks both sides and plans.
 func (p *pair) diff(ctx context.Context) iter.Seq2[plan.Action, error] {
-	source := counted(p.source.Walk(ctx, mover.WalkOptions{Skip: p.skip()}), &p.sourceEntries)
-	opts := mover.WalkOptions{Skip: p.skip()}
+	var from, opts mover.WalkOptions
+	if f := p.request.Filter; f != nil {
+		from.Skip, opts.Skip = f.Seen, f.Skip // Seen remembers which of the listed names there are
+	}
+	source := counted(p.source.Walk(ctx, from), &p.sourceEntries)
 	if p.unlock != nil {
 		opts.Stray = func(s mover.Stray) { p.stray(ctx, s) }
 	}
 	return plan.Diff(source, counted(p.target.Walk(ctx, opts), &p.targetEntries), p.planOptions())
 }
 
-func (p *pair) skip() func(string, mover.Kind) bool {
+// missing reports the names of --files-from that the source has not.
+func (p *pair) missing(w *watch) {
 	if p.request.Filter == nil {
-		return nil
+		return
 	}
-	return p.request.Filter.Skip
+	names, count := p.request.Filter.Missing(maxFailures)
+	for _, name := range names {
+		w.Result(transfer.Result{Seq: -1, Op: plan.Create, Entry: mover.Entry{Name: name},
+			Err: &mover.Error{Op: "find", Place: p.source.String(), Name: name, Err: mover.ErrNotExist}})
+	}
+	if count > len(names) {
+		w.task.notes(fmt.Sprintf("%d more names of the list are not in the source", count-len(names)))
+	}
 }
 
 func (p *pair) planOptions() plan.Options {
@@ -241,8 +260,11 @@ func counted(walk iter.Seq2[mover.Entry, error], n *atomic.Int64) iter.Seq2[move
 // completed keeps of the journal what the next run needs.
 func (p *pair) completed(ctx context.Context, clean bool) error {
 	p.keep = p.keep || !clean
-	if !p.request.Delete || !clean {
+	if !clean {
 		return nil
+	}
+	if err := p.dropLeft(ctx); err != nil || !p.request.Delete {
+		return err
 	}
 	j, err := p.journal.get(true)
 	if err != nil {
@@ -250,6 +272,25 @@ func (p *pair) completed(ctx context.Context, clean bool) error {
 	}
 	p.keep = true
 	return j.SetFacts(ctx, journal.Facts{SourceSystem: p.system, Completed: time.Now().UTC(), Entries: p.sourceEntries.Load()})
+}
+
+// dropLeft drops the drafts of earlier runs that this one had no use for, because
+// their entries are gone from the source, and forgets those that were published
+// just before their run died.
+func (p *pair) dropLeft(ctx context.Context) error {
+	var ids []uint64
+	for id, r := range p.journal.Left(ctx) {
+		if r.Token != "" {
+			if err := p.target.Drop(ctx, r.Token); err != nil {
+				return err
+			}
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		return ctx.Err()
+	}
+	return p.journal.Clear(ctx, ids...)
 }
 
 func (p *pair) close() error {

@@ -10,33 +10,66 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/manifest"
+	"datamove.dev/mover/retry"
 	"datamove.dev/mover/transfer"
 )
+
+// shelf is a place that keeps a manifest beside its entries, hidden from walks.
+// *s3.Place is one.
+type shelf interface {
+	OpenManifest(ctx context.Context) (io.ReadCloser, error)
+	PutManifest(ctx context.Context, write func(io.Writer) error) error
+	RemoveManifest(ctx context.Context) error
+}
+
+// patient is a shelf whose calls are tried again, as those of its place are.
+type patient struct {
+	shelf
+	retry.Options
+}
+
+func (p patient) OpenManifest(ctx context.Context) (r io.ReadCloser, err error) {
+	err = retry.Do(ctx, p.Options, "open", "manifest", func() (err error) { r, err = p.shelf.OpenManifest(ctx); return err })
+	return r, err
+}
+
+func (p patient) PutManifest(ctx context.Context, write func(io.Writer) error) error {
+	return retry.Do(ctx, p.Options, "put", "manifest", func() error { return p.shelf.PutManifest(ctx, write) })
+}
+
+func (p patient) RemoveManifest(ctx context.Context) error {
+	return retry.Do(ctx, p.Options, "remove", "manifest", func() error { return p.shelf.RemoveManifest(ctx) })
+}
 
 // writeManifest publishes the manifest of the target: what this run did and found,
 // and what the last manifest says of entries that this run had no business with.
 func (p *pair) writeManifest(ctx context.Context, rec *recorder) error {
-	old := p.oldManifest(ctx)
-	if !rec.changed && old.there {
+	if old := p.oldManifest(ctx); !rec.changed && old.there {
 		return old.close()
+	} else if err := old.close(); err != nil {
+		return err
 	}
-	err := p.shelf.PutManifest(ctx, func(w io.Writer) error {
-		m, err := manifest.NewWriter(w, manifest.Header{Created: time.Now().UTC(), Source: p.source.String()})
+	return p.shelf.PutManifest(ctx, func(w io.Writer) error {
+		old := p.oldManifest(ctx)
+		return errors.Join(p.compose(w, merged(rec.all(), old.entries)), old.close())
+	})
+}
+
+func (p *pair) compose(w io.Writer, entries iter.Seq2[mover.Entry, error]) error {
+	m, err := manifest.NewWriter(w, manifest.Header{Created: time.Now().UTC(), Source: p.source.String()})
+	if err != nil {
+		return err
+	}
+	for e, err := range entries {
 		if err != nil {
 			return err
 		}
-		for e, err := range merged(rec.all(), old.entries) {
-			if err != nil {
-				return err
-			}
-			if err := m.Write(&e); err != nil {
-				return err
-			}
+		if err := m.Write(&e); err != nil {
+			return err
 		}
-		_, err = m.Close()
-		return err
-	})
-	return errors.Join(err, old.close())
+	}
+	_, err = m.Close()
+	return err
 }
 
 // oldManifest is the manifest of an earlier run. A missing or damaged one says

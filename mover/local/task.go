@@ -150,6 +150,7 @@ func (t *run) one(ctx context.Context, p *pair, last bool) error {
 	if err != nil {
 		return err
 	}
+	p.missing(w)
 	return w.finish(ctx)
 }
 
@@ -209,8 +210,8 @@ func (t *run) state(p Phase, why string) {
 	}
 }
 
-// stateDir is where this host's user keeps what must survive a task.
-func stateDir(given string) (string, error) {
+// stateDirOf is where this host's user keeps what must survive a task.
+func stateDirOf(given string) (string, error) {
 	if given != "" {
 		return given, nil
 	}

@@ -57,6 +57,7 @@ func (t *run) verify(ctx context.Context, p *pair) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	p.missing(w)
 	return ctx.Err()
 }
 
@@ -100,6 +101,8 @@ func (p *pair) finding(seq int64, a plan.Action, err error) transfer.Result {
 		if a.Target.Kind == 0 {
 			what = "missing"
 		}
+	case plan.Link:
+		what = "differs, or is not a hard link of " + mover.Printable(a.Link)
 	case plan.Compare:
 		what = "can not be compared: " + a.Why
 	}

@@ -119,6 +119,12 @@ func (t *trier) do(ctx context.Context, op, name string, call func() error) erro
 	}
 }
 
+// Do makes one call that is not of a place's contract with the same patience. op
+// and name say in the log what it is.
+func Do(ctx context.Context, o Options, op, name string, call func() error) error {
+	return newTrier(o).do(ctx, op, name, call)
+}
+
 // tries are the tries of one call.
 type tries struct {
 	*trier

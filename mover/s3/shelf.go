@@ -62,6 +62,15 @@ func (p *Place) PutManifest(ctx context.Context, write func(io.Writer) error) er
 	return p.wrap("put manifest", "", p.putManifest(ctx, write))
 }
 
+// RemoveManifest removes the manifest, if there is one.
+func (p *Place) RemoveManifest(ctx context.Context) error {
+	err := p.store.remove(ctx, p.ownKey(manifestName), "")
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	return p.wrap("remove manifest", "", err)
+}
+
 func (p *Place) putManifest(ctx context.Context, write func(io.Writer) error) (err error) {
 	spool, err := os.CreateTemp("", "datamove-manifest-*")
 	if err != nil {
