@@ -51,6 +51,8 @@ func list(ctx context.Context, l location.Location, recursive bool, open Opener)
 			return
 		}
 		defer place.Close()
+		p := &pair{request: &Request{}, gate: transfer.NewGate(place.Traits(), place.Traits(), 0)}
+		place, _ = p.around(place)
 		opts := mover.WalkOptions{}
 		if !recursive {
 			opts.Skip = func(name string, _ mover.Kind) bool { return strings.Contains(name, "/") }

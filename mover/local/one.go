@@ -20,10 +20,13 @@ func openSource(ctx context.Context, l location.Location, open Opener, o OpenOpt
 		}
 	}
 	tree, err := open(ctx, l, o)
-	if err == nil || l.Scheme == location.S3 || l.TrailingSlash || !errors.Is(err, mover.ErrConflict) {
+	if err == nil || l.Scheme == location.S3 || l.TrailingSlash {
 		return tree, err
 	}
-	return openOne(ctx, l, open, o)
+	if one, oneErr := openOne(ctx, l, open, o); oneErr == nil { // a file, or a link that leads nowhere
+		return one, nil
+	}
+	return nil, err
 }
 
 // openOne opens the tree around l and shows the entry of l's name alone.
@@ -49,7 +52,7 @@ func openOne(ctx context.Context, l location.Location, open Opener, o OpenOption
 
 // openTarget opens the tree that source goes to: l itself, or, for one entry, the
 // tree around l, which then has only the entry of that name.
-func openTarget(ctx context.Context, source mover.Source, src, l location.Location, open Opener, o OpenOptions) (mover.Place, error) {
+func openTarget(ctx context.Context, source mover.Source, l location.Location, open Opener, o OpenOptions) (mover.Place, error) {
 	from, single := source.(*one)
 	if !single {
 		tree, err := open(ctx, l, o)
@@ -169,7 +172,7 @@ func (absent) Walk(context.Context, mover.WalkOptions) iter.Seq2[mover.Entry, er
 // apart refuses a target that the source would grow into, and a delete that
 // would reach the source.
 func apart(src, dst location.Location, deletes bool) error {
-	if src.Scheme != dst.Scheme || src.Scheme == location.S3 && src.Bucket != dst.Bucket {
+	if src.Scheme != dst.Scheme || src.Scheme == location.S3 && (src.Bucket != dst.Bucket || src.Tier != dst.Tier) {
 		return nil
 	}
 	a, b := src.Prefix, dst.Prefix

@@ -94,10 +94,10 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 		return err
 	}
 	p.source = source
-	if p.target, err = openTarget(ctx, source, src, dst, open, write); err != nil {
+	if err := apart(src, dst, r.Delete); err != nil {
 		return err
 	}
-	if err := apart(src, dst, r.Delete); err != nil {
+	if p.target, err = openTarget(ctx, source, dst, open, write); err != nil {
 		return err
 	}
 	p.wrap(source)
@@ -120,8 +120,8 @@ func (p *pair) around(place mover.Place) (mover.Place, shelf) {
 		place = retry.New(place, o)
 	}
 	s, ok := mover.As[shelf](place)
-	if !ok || !t.NeedsManifest {
-		return place, nil
+	if _, single := mover.As[*one](place); !ok || single || !t.NeedsManifest {
+		return place, nil // a single object has no tree that a manifest could describe
 	}
 	kept := patient{s, o}
 	return manifest.Overlay(place, kept.OpenManifest), kept

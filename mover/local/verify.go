@@ -43,6 +43,7 @@ func (t *run) verify(ctx context.Context, p *pair) error {
 			continue
 		}
 		t.counters.InFlight.Add(1)
+		seq := seq
 		g.Go(func() error {
 			defer t.counters.InFlight.Add(-1)
 			a, err := p.compare(gctx, a)

@@ -23,7 +23,7 @@ func (w *watch) Result(res transfer.Result) {
 	if w.recorder != nil {
 		w.recorder.add(&res)
 	}
-	if o := w.task.request.Observer; o != nil && (res.Op != plan.Keep || res.Err != nil) {
+	if o := w.task.request.Observer; o != nil && (res.Op != plan.Keep && res.Entry.Name != "" || res.Err != nil) {
 		o.Item(itemOf(&res))
 	}
 }
@@ -49,6 +49,7 @@ func (w *watch) count(res *transfer.Result) {
 		if len(r.Failures) < maxFailures {
 			r.Failures = append(r.Failures, itemOf(res))
 		}
+	case res.Entry.Name == "": // the root: nobody asked for it by name
 	case res.Op == plan.Keep:
 		r.Kept++
 	case res.Op == plan.Update:
