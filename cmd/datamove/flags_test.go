@@ -48,7 +48,7 @@ func TestBadWords(t *testing.T) {
 		{"copy --preserve mode,colour /a /b", `"colour" is none of mode, owner`},
 		{"copy --verify maybe /a /b", "must be one of written, server, read"},
 		{"copy --reflink always /a /b", "must be one of auto, never"},
-		{"copy --on-full panic /a /b", "must be one of wait, fail"},
+		{"copy --full panic /a /b", "must be one of wait, fail"},
 		{"copy --exclude [ /a /b", "a bracket, brace or backslash is not closed"},
 		{"copy --null /a /b", "--null says how --files-from is read"},
 		{"copy -o xml /a /b", "must be one of table, json"},

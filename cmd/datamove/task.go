@@ -45,10 +45,10 @@ func (t *task) writeFlags(flags *pflag.FlagSet) {
 	r := &t.request
 	flags.BoolVarP(&r.DryRun, "dry-run", "n", false, "say what would be done, and do nothing")
 	flags.BoolVar(&r.Checksum, "checksum", false, "compare contents instead of size and mtime")
-	flags.BoolVar(&r.Full, "full", false, "copy everything again, also what is equal")
+	flags.BoolVar(&r.Full, "again", false, "copy everything again, also what is equal")
 	flags.Var(&chosen[mover.Level]{dst: &r.Verify, choices: levelChoices}, "verify", "check at `LEVEL` at least: written, server, or read (read the target again)")
 	flags.Var(&chosen[local.Reflink]{dst: &r.Reflink, choices: reflinkChoices}, "reflink", "`WHEN` to share blocks with the source: auto, where the file system can (default), or never")
-	flags.Var(&chosen[local.OnFull]{dst: &r.OnFull, choices: onFullChoices}, "on-full", "`WHAT` to do when the target is full: wait for room (default) or fail")
+	flags.Var(&chosen[local.OnFull]{dst: &r.OnFull, choices: onFullChoices}, "full", "`WHAT` to do when the target is full: wait for room (default) or fail")
 	flags.BoolVar(&t.detach, "detach", false, "give the task to the service and return")
 }
 
