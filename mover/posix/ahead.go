@@ -224,7 +224,7 @@ func (w *walk) nextChunk(n *node) func() {
 }
 
 func (w *walk) nextDir(n *node) func() {
-	if w.dirs >= aheadDirs || w.names >= aheadNames || w.entries >= aheadEntries {
+	if w.dirs >= aheadDirs*w.place.readers || w.names >= aheadNames || w.entries >= aheadEntries {
 		return nil
 	}
 	s := n.begin(n.at, true)

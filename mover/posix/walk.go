@@ -40,7 +40,7 @@ type walk struct {
 }
 
 const (
-	aheadDirs    = 128
+	aheadDirs    = 8 // for each reader: more would only be cold again when it is their turn
 	aheadNames   = 16 << 20
 	aheadEntries = 16 << 10
 	openDirs     = 64 // directories that stay open until all of their entries are examined
