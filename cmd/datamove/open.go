@@ -68,7 +68,7 @@ func unknownTier(conf *config.Config, l location.Location) error {
 func (a *app) open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
 	switch l.Scheme {
 	case location.POSIX:
-		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir})
+		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers})
 		if err != nil {
 			return nil, err
 		}
@@ -79,6 +79,7 @@ func (a *app) open(ctx context.Context, l location.Location, o local.OpenOptions
 			return nil, err
 		}
 		options.Writable, options.Backup, options.StateDir, options.Logger = o.Write, o.Backup, o.StateDir, o.Logger
+		options.Buffers = o.Buffers
 		p, err := s3.Open(ctx, options)
 		if err != nil {
 			return nil, err

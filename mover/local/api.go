@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/buffer"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
 )
@@ -184,6 +185,7 @@ type OpenOptions struct {
 	Backup   string // where replaced and removed entries go
 	Reflink  Reflink
 	StateDir string
+	Buffers  *buffer.Pool // memory for bytes on their way; nil is the pool of the process
 	Logger   *slog.Logger
 }
 

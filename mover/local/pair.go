@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/buffer"
 	"datamove.dev/mover/journal"
 	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
@@ -83,7 +84,7 @@ func (p *pair) makeSpool() (stateDir string, err error) {
 
 func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open Opener) error {
 	r := p.request
-	look := OpenOptions{StateDir: r.StateDir, Logger: r.Logger, Reflink: r.Reflink}
+	look := OpenOptions{StateDir: r.StateDir, Logger: r.Logger, Reflink: r.Reflink, Buffers: buffer.New(r.Memory)}
 	write := look
 	write.Write, write.Backup = !r.DryRun && r.Work != Verify, r.Backup
 	if r.Manifest != "" {
