@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"datamove.dev/mover"
@@ -35,6 +36,7 @@ func (c *committer) add(ctx context.Context, done []drafted) error {
 	if s.id == 0 {
 		var err error
 		if s.id, err = c.r.stage(ctx, done); err != nil {
+			suspend(done)
 			return err
 		}
 	}
@@ -42,10 +44,23 @@ func (c *committer) add(ctx context.Context, done []drafted) error {
 	case c.in <- s:
 		return nil
 	case <-ctx.Done():
-		for i := range done {
-			_ = done[i].draft.Suspend()
-		}
+		suspend(done)
 		return context.Cause(ctx)
+	}
+}
+
+// suspend leaves what was queued and never taken to the next run. Nothing is added
+// any more.
+func (c *committer) suspend() {
+	for s := range c.in {
+		suspend(s.done)
+	}
+}
+
+// suspend leaves drafts to the next run.
+func suspend(done []drafted) {
+	for i := range done {
+		_ = done[i].draft.Suspend()
 	}
 }
 
@@ -70,7 +85,7 @@ func (c *committer) loop(ctx context.Context) error {
 			}
 		case <-timer.C:
 		case <-ctx.Done():
-			g.suspend()
+			suspend(g.done)
 			return context.Cause(ctx)
 		}
 		if err := g.publish(ctx, c.r); err != nil {
@@ -106,38 +121,82 @@ func (g *group) publish(ctx context.Context, r *run) error {
 	return r.settle(ctx, done, ids)
 }
 
-func (g *group) suspend() {
-	for i := range g.done {
-		_ = g.done[i].draft.Suspend()
-	}
-}
-
 // settle publishes drafts, checks what publishing did not check, tells the
-// journal and then the observer. It is where an entry becomes visible.
+// journal and then the observer. It is where an entry becomes visible. When the run
+// has to stop, the drafts that are not published stay for the next one, and the
+// journal keeps what it knows of them.
 func (r *run) settle(ctx context.Context, done []drafted, ids []uint64) error {
-	batch := make([]mover.Draft, len(done))
-	for i := range done {
-		batch[i] = done[i].draft
-	}
-	start := time.Now()
-	outcomes := r.target.Publish(ctx, batch)
-	r.n.TargetWait.Add(int64(time.Since(start)))
+	outcomes := r.publish(ctx, done)
+	blame(done, outcomes)
+	var stop error
 	for i := range done {
 		if outcomes[i].Err == nil {
 			outcomes[i].Err = r.checked(ctx, &done[i], outcomes[i])
 		}
+		if err := outcomes[i].Err; stop == nil && err != nil && r.fatal(ctx, err) {
+			stop = err
+		}
 	}
-	if r.o.Journal != nil && len(ids) > 0 && ctx.Err() == nil {
-		if err := r.o.Journal.Clear(ctx, ids...); err != nil {
-			return err
+	if r.o.Journal != nil && len(ids) > 0 && stop == nil {
+		if stop = r.o.Journal.Clear(ctx, ids...); stop != nil {
+			r.log.WarnContext(ctx, "the journal can not forget what is published", "err", stop)
 		}
 	}
 	for i := range done {
-		if err := r.told(ctx, &done[i], outcomes[i].Err); err != nil {
-			return err
+		if err := r.told(ctx, &done[i], outcomes[i].Err, stop != nil); stop == nil {
+			stop = err
 		}
 	}
-	return nil
+	return stop
+}
+
+// blame gives what was built in a directory draft that failed the reason of the draft.
+func blame(done []drafted, outcomes []mover.Outcome) {
+	var failed map[mover.Draft]error
+	for i := range done {
+		err := outcomes[i].Err
+		if err == nil {
+			continue
+		}
+		if why := failed[done[i].in]; why != nil {
+			err = why
+			outcomes[i].Err = inFailed(why)
+		}
+		if done[i].entry.Kind == mover.Dir {
+			if failed == nil {
+				failed = map[mover.Draft]error{}
+			}
+			failed[done[i].draft] = err
+		}
+	}
+}
+
+// inFailed is why an entry can not be made whose directory failed for a reason.
+func inFailed(why error) error { return fmt.Errorf("its directory could not be made: %w", why) }
+
+// publish is Publish that waits while the target is full.
+func (r *run) publish(ctx context.Context, done []drafted) []mover.Outcome {
+	outcomes := make([]mover.Outcome, len(done))
+	batch, index := make([]mover.Draft, len(done)), make([]int, len(done))
+	for i := range done {
+		batch[i], index[i] = done[i].draft, i
+	}
+	start := time.Now()
+	_ = r.room.retry(ctx, func() (full error) { // each draft has its own outcome
+		left := 0
+		for j, o := range r.target.Publish(ctx, batch) {
+			outcomes[index[j]] = o
+			if errors.Is(o.Err, mover.ErrFull) {
+				full = o.Err
+				batch[left], index[left] = batch[j], index[j]
+				left++
+			}
+		}
+		batch, index = batch[:left], index[:left]
+		return full
+	})
+	r.n.TargetWait.Add(int64(time.Since(start)))
+	return outcomes
 }
 
 // checked brings a published file to the level that is asked for.
@@ -159,32 +218,47 @@ func (r *run) checked(ctx context.Context, d *drafted, o mover.Outcome) error {
 	}
 	defer c.Close()
 	d.level = mover.Read
-	return sameSum(ctx, c, d.entry)
+	if err = sameSum(ctx, c, d.entry); errors.Is(err, mover.ErrCorrupt) {
+		// Its size and time are right, so the next run would believe that it is there.
+		err = errors.Join(err, r.target.Remove(ctx, e, r.o.By))
+	}
+	return err
 }
 
-// told reports one published draft. What failed for a passing reason is moved
-// once more, alone.
-func (r *run) told(ctx context.Context, d *drafted, err error) error {
+// told reports one published draft, or a failure. What failed for a passing reason
+// is moved once more, alone. When the run is stopping, what failed is left as it is.
+func (r *run) told(ctx context.Context, d *drafted, err error, stopping bool) error {
+	if err == nil {
+		_ = d.draft.Close()
+		d.draft = nil
+		r.visible(d)
+		return nil
+	}
+	r.n.Bytes.Add(-d.counted)
+	if stopping {
+		_ = d.draft.Suspend()
+		return err
+	}
 	_ = d.draft.Close()
 	d.draft = nil
-	switch {
-	case err == nil:
-		op := d.it.Op
-		if op == plan.Compare {
-			op = plan.Replace
-		}
-		if d.entry.Kind == mover.File {
-			r.n.Files.Add(1)
-		}
-		r.result(Result{Seq: d.it.seq, Op: op, Entry: d.entry, Level: d.level, Why: d.it.Why})
-		return nil
-	case r.fatal(ctx, err) && !errors.Is(err, mover.ErrFull):
-		return err
-	case !d.again && d.entry.Kind == mover.File && (errors.Is(err, mover.ErrCorrupt) || errors.Is(err, mover.ErrFull) || errors.Is(err, mover.ErrTransient)):
+	passing := errors.Is(err, mover.ErrCorrupt) || errors.Is(err, mover.ErrTransient) && d.in == nil
+	if passing && !d.again && d.entry.Kind == mover.File && d.it.Op != plan.Link {
 		return r.again(ctx, d.it)
 	}
 	r.failed(d.it, err)
 	return nil
+}
+
+// visible reports what is there now.
+func (r *run) visible(d *drafted) {
+	op := d.it.Op
+	if op == plan.Compare {
+		op = plan.Replace
+	}
+	if d.entry.Kind == mover.File && op != plan.Link {
+		r.n.Files.Add(1)
+	}
+	r.result(Result{Seq: d.it.seq, Op: op, Entry: d.entry, Level: d.level, Why: d.it.Why})
 }
 
 // again moves one file a second time, and publishes it alone.

@@ -14,7 +14,6 @@ type item struct {
 	seq int64
 	plan.Action
 	build bool // a new directory that lies wholly in its batch: built as a draft
-	told  bool // its result is told elsewhere
 }
 
 // name is what the action is about, on whichever side it is.
@@ -30,7 +29,6 @@ type level struct {
 	it    item
 	batch int  // its index in the batch while it is not decided how to make it; else -1
 	dirty bool // something in it changes: its facts are to be set at the end
-	late  bool // something in it changes at the very end: also when it is a draft now
 	fail  error
 }
 
@@ -58,14 +56,11 @@ func (c *cutter) add(ctx context.Context, a plan.Action) error {
 	}
 	top := &c.path[len(c.path)-1]
 	if top.fail != nil && a.Op != plan.Remove {
-		c.r.failed(&it, fmt.Errorf("its directory could not be made: %w", top.fail))
+		c.r.failed(&it, inFailed(top.fail))
 		return nil
 	}
 	if c.r.touches && changesParent(a) {
 		top.dirty = true
-	}
-	if c.r.touches && (a.Op == plan.Link || a.Op != plan.Keep && a.Target.Kind == mover.Dir && a.Source.Kind != mover.Dir) {
-		top.late = true
 	}
 	return c.place(ctx, it)
 }
@@ -88,6 +83,10 @@ func (c *cutter) place(ctx context.Context, it item) error {
 	case it.Op == plan.Remove:
 		return c.r.removes.add(it)
 	case it.Op == plan.Link:
+		// It is made at the very end, so its directory gets its facts even later.
+		if err := c.decide(ctx, it.Source.Name); err != nil {
+			return err
+		}
 		return c.r.links.add(it)
 	case it.Op == plan.Conflict:
 		c.r.failed(&it, fmt.Errorf("%w: %s", mover.ErrConflict, it.Why))
@@ -98,6 +97,9 @@ func (c *cutter) place(ctx context.Context, it item) error {
 		c.r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action), Why: it.Why})
 		return nil
 	case it.Target.Kind == mover.Dir:
+		if it.Source.Nlink > 1 {
+			c.r.awaited.add(it.Source.Name)
+		}
 		return c.r.blocked.add(it) // its place is free only when the removals are done
 	case it.Source.Kind == mover.File && it.Op != plan.Update && it.Op != plan.Compare && it.Source.Size > c.r.small:
 		if err := c.decide(ctx, it.Source.Name); err != nil {
@@ -122,10 +124,19 @@ func (c *cutter) dir(ctx context.Context, it item) error {
 	default:
 		l.fail = c.r.mkdir(ctx, &it)
 	}
-	if l.fail != nil {
-		c.r.failed(&it, l.fail)
-	}
 	c.path = append(c.path, l)
+	return c.unmade(ctx, &l)
+}
+
+// unmade reports a directory that could not be made, or ends the run.
+func (c *cutter) unmade(ctx context.Context, l *level) error {
+	if l.fail == nil {
+		return nil
+	}
+	if c.r.fatal(ctx, l.fail) {
+		return l.fail
+	}
+	c.r.failed(&l.it, l.fail)
 	return nil
 }
 
@@ -150,11 +161,7 @@ func (c *cutter) closed(l *level) error {
 	case l.fail != nil: // told already
 		return nil
 	case l.batch >= 0: // a draft of the batch
-		if !l.late {
-			return nil
-		}
-		l.it.told = true
-		return c.r.dirs.add(l.it)
+		return nil
 	case l.dirty:
 		return c.r.dirs.add(l.it)
 	}
@@ -185,8 +192,9 @@ func (c *cutter) decide(ctx context.Context, name string) error {
 		c.batch[l.batch].build = false
 		l.batch = -1
 		l.dirty = true
-		if l.fail = c.r.mkdir(ctx, &l.it); l.fail != nil {
-			c.r.failed(&l.it, l.fail)
+		l.fail = c.r.mkdir(ctx, &l.it)
+		if err := c.unmade(ctx, l); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -107,7 +107,8 @@ func (r *run) fresh(ctx context.Context, l *large) (err error) {
 		}
 	}
 	if l.draft, err = r.target.Draft(ctx, l.entry, mover.Hints{By: r.o.By, PartBytes: l.bytes}); err != nil {
-		return err
+		l.draft = nil
+		return err // the intent stays: an upload may have begun
 	}
 	if r.o.Journal == nil {
 		return nil
@@ -208,7 +209,7 @@ func (r *run) moved(ctx context.Context, l *large, rec mover.Receipt) error {
 
 // complete finishes a file whose parts are all there and hands it over.
 func (w *worker) complete(ctx context.Context, l *large) error {
-	d := drafted{it: &l.it, draft: l.draft, entry: l.entry, size: l.entry.Size, id: l.id}
+	d := drafted{it: &l.it, draft: l.draft, entry: l.entry, size: l.entry.Size, counted: l.entry.Size, id: l.id}
 	if len(l.have) > 0 && l.have[0] {
 		err := w.r.passed(l.content, &d.entry, l.sum())
 		if err == nil {
@@ -226,8 +227,7 @@ func (w *worker) complete(ctx context.Context, l *large) error {
 	} else {
 		d.level = mover.Cloned
 	}
-	closeAll(l.content)
-	w.r.n.InWork.end(l.it.Source.Name)
+	w.done(l)
 	return w.r.finished(ctx, []drafted{d})
 }
 
@@ -242,23 +242,15 @@ func (l *large) sum() (sum uint64) {
 // over ends a try that failed: a changed file is begun again, a stop leaves the
 // draft for the next run, and everything else is reported.
 func (w *worker) over(ctx context.Context, l *large, err error) error {
-	if l.content != nil {
-		closeAll(l.content)
-	}
-	w.r.n.InWork.end(l.it.Source.Name)
+	w.done(l)
 	if w.r.fatal(ctx, err) {
 		if l.draft != nil {
 			_ = l.draft.Suspend()
 		}
 		return err
 	}
-	if l.draft != nil {
-		_ = l.draft.Close()
-	}
-	if l.id != 0 {
-		if err := w.r.o.Journal.Clear(ctx, l.id); err != nil {
-			return err
-		}
+	if err := w.r.drop(ctx, l); err != nil {
+		return err
 	}
 	w.r.n.Bytes.Add(-l.counted())
 	again := &large{it: l.it, tries: l.tries + 1}
@@ -271,6 +263,34 @@ func (w *worker) over(ctx context.Context, l *large, err error) error {
 		return nil
 	}
 	return w.begin(ctx, again)
+}
+
+// drop gives up the draft of a large file. What can not be dropped now stays in
+// the journal, so that a later run finds it.
+func (r *run) drop(ctx context.Context, l *large) error {
+	if l.draft != nil && l.draft.Close() != nil || l.id == 0 {
+		return nil
+	}
+	return r.o.Journal.Clear(ctx, l.id)
+}
+
+// done lets go of a large file that has no more parts to move.
+func (w *worker) done(l *large) {
+	w.r.queue.forget(l)
+	if l.content != nil {
+		closeAll(l.content)
+	}
+	w.r.n.InWork.end(l.it.Source.Name)
+}
+
+// abandon leaves the large files that were open when the run had to stop to the
+// next run. The workers have gone home.
+func (r *run) abandon() {
+	for _, l := range r.queue.left() {
+		closeAll(l.content)
+		_ = l.draft.Suspend()
+		r.n.InWork.end(l.it.Source.Name)
+	}
 }
 
 // counted is how many bytes of the file were counted.

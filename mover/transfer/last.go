@@ -3,6 +3,8 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -11,30 +13,46 @@ import (
 )
 
 // last does what waits for everything else: hard links, removals, entries whose
-// place was taken by a directory, and the facts of directories, deepest first.
+// place was taken by a directory, and the facts of directories, deepest first. When
+// the removals are refused, the rest is done all the same.
 func (r *run) last(ctx context.Context) error {
-	if err := r.links.each(false, func(items []item) error { return r.link(ctx, items) }); err != nil {
+	if err := r.links.each(false, func(items []item) error { return r.linkNow(ctx, items) }); err != nil {
 		return err
 	}
-	if err := r.remove(ctx); err != nil {
-		return err
+	refused, err := r.remove(ctx)
+	if err == nil {
+		err = r.unblock(ctx, refused)
 	}
-	if r.blocked.len() > 0 {
-		if err := r.unblock(ctx); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	r.stepTo("closing")
 	if err := r.dirs.each(true, func(items []item) error { return r.closeDirs(ctx, items) }); err != nil {
 		return err
 	}
-	return r.target.Sync(ctx)
+	if err := r.target.Sync(ctx); err != nil || errors.Is(refused, errDoubt) {
+		return err // of a doubt every entry was told
+	}
+	return refused
 }
 
 func (r *run) stepTo(name string) {
 	if r.o.Observer != nil {
 		r.o.Observer.Step(name)
 	}
+}
+
+// linkNow makes the links whose name is free and whose leader is published.
+func (r *run) linkNow(ctx context.Context, items []item) error {
+	now := items[:0]
+	for _, it := range items {
+		if it.Target.Kind != mover.Dir && !r.awaited.has(it.Link) {
+			now = append(now, it)
+		} else if err := r.lateLinks.add(it); err != nil {
+			return err
+		}
+	}
+	return r.link(ctx, now)
 }
 
 // link makes hard links to leaders, which are all published by now.
@@ -55,14 +73,11 @@ func (r *run) link(ctx context.Context, items []item) error {
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
+	err := g.Wait()
+	made := slices.DeleteFunc(done, func(d drafted) bool { return d.draft == nil })
+	if err != nil {
+		suspend(made)
 		return err
-	}
-	made := done[:0]
-	for _, d := range done {
-		if d.draft != nil {
-			made = append(made, d)
-		}
 	}
 	if len(made) == 0 {
 		return nil
@@ -70,12 +85,18 @@ func (r *run) link(ctx context.Context, items []item) error {
 	return r.settle(ctx, made, nil)
 }
 
+// draftLink drafts one more name of a leader, if the leader is what the source has
+// still: the facts that the link brings along are those of all its names.
 func (r *run) draftLink(ctx context.Context, it *item) (drafted, error) {
-	e, err := r.source.Stat(ctx, it.Source.Name)
+	if r.unmoved.has(it.Link) {
+		return drafted{}, fmt.Errorf("%s, whose content it shares, could not be brought over", mover.Printable(it.Link))
+	}
+	c, err := r.source.Open(ctx, it.Source)
 	if err != nil {
 		return drafted{}, err
 	}
-	d := drafted{it: it, entry: r.carry(e), level: mover.Cloned}
+	defer c.Close()
+	d := drafted{it: it, entry: r.carry(c.Entry()), level: mover.Cloned}
 	if d.draft, err = r.target.Draft(ctx, d.entry, mover.Hints{By: r.o.By, Link: it.Link}); err != nil {
 		return drafted{}, err
 	}
@@ -86,27 +107,33 @@ func (r *run) draftLink(ctx context.Context, it *item) (drafted, error) {
 	return d, nil
 }
 
-// remove removes what the plan says, deepest first, when nothing is in doubt.
-func (r *run) remove(ctx context.Context) error {
+// remove removes what the plan says, deepest first, when nothing is in doubt. When
+// it removes nothing, refused says why.
+func (r *run) remove(ctx context.Context) (refused, err error) {
 	n := r.removes.len()
 	if n == 0 {
-		return nil
+		return nil, nil
 	}
 	if r.doubt.Load() {
-		return r.removes.each(false, func(items []item) error {
-			for i := range items {
-				r.failed(&items[i], errDoubt)
-			}
-			return ctx.Err()
-		})
+		return errDoubt, r.failAll(ctx, r.removes, errDoubt)
 	}
 	if r.o.Allow != nil {
-		if err := r.o.Allow(n); err != nil {
-			return err
+		if refused := r.o.Allow(n); refused != nil {
+			return refused, nil
 		}
 	}
 	r.stepTo("removing")
-	return r.removes.each(true, func(items []item) error { return r.removeAll(ctx, items) })
+	return nil, r.removes.each(true, func(items []item) error { return r.removeAll(ctx, items) })
+}
+
+// failAll reports everything in a spool as failed.
+func (r *run) failAll(ctx context.Context, s *spool, err error) error {
+	return s.each(false, func(items []item) error {
+		for i := range items {
+			r.failed(&items[i], err)
+		}
+		return ctx.Err()
+	})
 }
 
 // errDoubt is why nothing is removed after an error.
@@ -154,8 +181,21 @@ func (r *run) removeOne(ctx context.Context, it *item) error {
 	return nil
 }
 
-// unblock makes the entries whose names were directories of the target.
-func (r *run) unblock(ctx context.Context) error {
+// unblock makes the entries whose names were directories of the target, and the
+// links that waited for that, unless the removal was refused.
+func (r *run) unblock(ctx context.Context, refused error) error {
+	if refused != nil {
+		return errors.Join(r.failAll(ctx, r.blocked, refused), r.failAll(ctx, r.lateLinks, refused))
+	}
+	if r.blocked.len() > 0 {
+		if err := r.makeBlocked(ctx); err != nil {
+			return err
+		}
+	}
+	return r.lateLinks.each(false, func(items []item) error { return r.link(ctx, items) })
+}
+
+func (r *run) makeBlocked(ctx context.Context) error {
 	return r.work(ctx, func(ctx context.Context) error {
 		return r.blocked.each(false, func(items []item) error {
 			for _, it := range items {
@@ -201,9 +241,7 @@ func (r *run) closeDir(ctx context.Context, it *item) (err error) {
 	}
 	switch {
 	case err == nil:
-		if !it.told {
-			r.result(Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why})
-		}
+		r.result(Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why})
 	case r.fatal(ctx, err):
 		return err
 	default:

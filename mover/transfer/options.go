@@ -45,8 +45,9 @@ type Journal interface {
 // Observer is told what became of every action. Its methods are called from many
 // goroutines.
 type Observer interface {
-	// Result is called once for each action, when it is durable where the target
-	// promises that, or has failed.
+	// Result is called once for each action that has failed, or that is done and
+	// durable where the target promises that; what is only updated or removed is
+	// durable when Run returns. A run that has to stop leaves actions without a result.
 	Result(Result)
 	// Paused is called with a reason when the run waits for room, and with nil when it goes on.
 	Paused(why error)
@@ -56,7 +57,7 @@ type Observer interface {
 
 // Result is what became of one action.
 type Result struct {
-	Seq   int64       // place of the action in the stream, from 0
+	Seq   int64       // place of the action in the stream, from 1; 0 is the root, -1 an error of a walk
 	Op    plan.Op     // what was done in the end; a Compare ends as something else
 	Entry mover.Entry // as it is at the target now; ETag and CRC where they are known
 	Level mover.Level // of files whose content was moved

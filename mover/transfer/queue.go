@@ -2,6 +2,8 @@ package transfer
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -20,16 +22,17 @@ type queue struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	limit   int
-	width   func() int // how many workers may be busy now
-	units   []unit     // guarded by mu, as all below; at most limit
-	open    []*large   // open files with parts that nobody has taken
-	busy    int        // workers that may still add parts
-	closed  bool       // nothing more will be put
-	stopped error      // everybody goes home
+	width   func() int      // how many workers may be busy now
+	units   []unit          // guarded by mu, as all below; at most limit
+	open    []*large        // open files with parts that nobody has taken
+	offered map[*large]bool // open files with parts that are not done
+	busy    int             // workers that may still add parts
+	closed  bool            // nothing more will be put
+	stopped error           // everybody goes home
 }
 
 func newQueue(limit int, width func() int) *queue {
-	q := &queue{limit: limit, width: width}
+	q := &queue{limit: limit, width: width, offered: map[*large]bool{}}
 	q.changed.L = &q.mu
 	return q
 }
@@ -54,7 +57,22 @@ func (q *queue) offer(l *large) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.open = append(q.open, l)
+	q.offered[l] = true
 	q.changed.Broadcast()
+}
+
+// forget is told of an offered file whose parts are all done, or given up.
+func (q *queue) forget(l *large) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.offered, l)
+}
+
+// left returns the offered files that nobody told forget of.
+func (q *queue) left() []*large {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Collect(maps.Keys(q.offered))
 }
 
 // next gives a worker its next unit; false when there will be none. The worker

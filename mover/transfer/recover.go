@@ -25,10 +25,12 @@ func (r *run) recover(ctx context.Context) error {
 		case err == nil:
 			d.entry.CRC, d.entry.Known = rec.CRC, d.entry.Known|mover.FactCRC
 			done = append(done, d)
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case !errors.Is(err, mover.ErrNotExist):
+		case r.fatal(ctx, err):
+			suspend(done)
+			return err
+		default: // changed or gone since
 			if err := r.target.Drop(ctx, rec.Token); err != nil {
+				suspend(done)
 				return err
 			}
 		}
@@ -70,15 +72,15 @@ func (r *run) adopt(ctx context.Context, name string, was mover.Identity, t move
 // recovered publishes adopted drafts. They are not actions of this run's plan, so
 // nobody is told; the walk will find them in place.
 func (r *run) recovered(ctx context.Context, done []drafted, ids []uint64) error {
-	batch := make([]mover.Draft, len(done))
-	for i := range done {
-		batch[i] = done[i].draft
-	}
-	for i, o := range r.target.Publish(ctx, batch) {
+	for i, o := range r.publish(ctx, done) {
+		if o.Err != nil && r.fatal(ctx, o.Err) {
+			suspend(done[i:])
+			return o.Err
+		}
 		if o.Err != nil {
 			r.log.WarnContext(ctx, "a draft of an earlier run was dropped", "name", done[i].entry.Name, "err", o.Err)
 		}
-		_ = batch[i].Close()
+		_ = done[i].draft.Close()
 	}
 	r.log.InfoContext(ctx, "took over from an earlier run", "drafts", len(done))
 	return r.o.Journal.Clear(ctx, ids...)

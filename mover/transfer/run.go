@@ -35,8 +35,17 @@ type run struct {
 	commit   *committer
 	room     room
 
-	links, removes, blocked, dirs *spool      // what comes last
-	doubt                         atomic.Bool // some listing or action failed: nothing may be removed
+	// What comes last: hard links, removals, entries whose name is a directory of the
+	// target, links that wait for one of those, and the facts of directories.
+	links, removes, blocked, lateLinks, dirs *spool
+
+	doubt atomic.Bool // some listing or action failed: nothing may be removed
+
+	// Of files with several names. The target has an older content, if any, by the
+	// name of one that was not moved: what is linked to that, with the facts of the new
+	// one, would pass for the new one ever after.
+	unmoved nameSet // that could not be brought over
+	awaited nameSet // that wait in blocked
 }
 
 // Run does the actions, in whatever order is fastest and safe, and returns when
@@ -81,14 +90,14 @@ func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
 	r.small = min(r.to.SmallBytes, r.to.BatchBytes)
 	r.touches = r.to.Keeps.Has(mover.FactMtime) && !r.to.NeedsManifest
 	r.room = room{fail: o.FailFull, tell: r.paused}
-	for _, s := range []**spool{&r.links, &r.removes, &r.blocked, &r.dirs} {
+	for _, s := range []**spool{&r.links, &r.removes, &r.blocked, &r.lateLinks, &r.dirs} {
 		*s = &spool{dir: r.o.SpoolDir}
 	}
 	return r, nil
 }
 
 func (r *run) close() {
-	for _, s := range []*spool{r.links, r.removes, r.blocked, r.dirs} {
+	for _, s := range []*spool{r.links, r.removes, r.blocked, r.lateLinks, r.dirs} {
 		_ = s.Close()
 	}
 }
@@ -175,6 +184,8 @@ func (r *run) work(ctx context.Context, feed func(context.Context) error) error 
 	})
 	g.Go(func() error { return r.commit.loop(gctx) })
 	err := g.Wait()
+	r.commit.suspend()
+	r.abandon()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -232,7 +243,7 @@ func (r *run) resolve(ctx context.Context, a plan.Action) (plan.Action, error) {
 // mkdir makes a directory at its final name, in place of what is there.
 func (r *run) mkdir(ctx context.Context, it *item) error {
 	if k := it.Target.Kind; k != 0 && k != mover.Dir {
-		if err := r.target.Remove(ctx, it.Target, r.o.By); err != nil {
+		if err := r.target.Remove(ctx, it.Target, r.o.By); err != nil && !errors.Is(err, mover.ErrNotExist) {
 			return err
 		}
 	}
@@ -252,6 +263,9 @@ func (r *run) failed(it *item, err error) {
 	e := it.Source
 	if e.Kind == 0 {
 		e = it.Target
+	}
+	if it.Source.Nlink > 1 {
+		r.unmoved.add(e.Name)
 	}
 	r.result(Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why, Err: err})
 }

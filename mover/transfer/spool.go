@@ -30,7 +30,6 @@ type spool struct {
 // spooled is an item as it is written.
 type spooled struct {
 	Seq    int64
-	Told   bool
 	Action plan.Action
 }
 
@@ -60,7 +59,7 @@ func (s *spool) write() (err error) {
 	}
 	out := make([]spooled, len(s.items))
 	for i, it := range s.items {
-		out[i] = spooled{it.seq, it.told, it.Action}
+		out[i] = spooled{it.seq, it.Action}
 	}
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(out); err != nil {
@@ -126,7 +125,7 @@ func (s *spool) chunk(i int) ([]item, error) {
 	}
 	items := make([]item, len(in))
 	for j, sp := range in {
-		items[j] = item{seq: sp.Seq, told: sp.Told, Action: sp.Action}
+		items[j] = item{seq: sp.Seq, Action: sp.Action}
 	}
 	return items, nil
 }

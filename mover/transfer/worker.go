@@ -23,14 +23,15 @@ const fileBytes = 64 << 10
 
 // drafted is an entry that is finished but not yet published.
 type drafted struct {
-	it    *item
-	draft mover.Draft
-	entry mover.Entry // with the facts that it was given
-	level mover.Level // Cloned, Read, or Unchecked when publishing tells it
-	inner bool        // built in a directory draft of the same batch
-	size  int64       // bytes that a Publish has to bring to stable storage
-	id    uint64      // of a large file in the journal; 0 is none
-	again bool        // it failed once before
+	it      *item
+	draft   mover.Draft
+	entry   mover.Entry // with the facts that it was given
+	level   mover.Level // Cloned, Read, or Unchecked when publishing tells it
+	in      mover.Draft // the directory draft of the same batch that it is built in; nil is none
+	size    int64       // bytes that a Publish has to bring to stable storage
+	counted int64       // bytes of it that Counters.Bytes has
+	id      uint64      // of a large file in the journal; 0 is none
+	again   bool        // it failed once before
 }
 
 func (w *worker) do(ctx context.Context, u unit) error {
@@ -72,7 +73,8 @@ type batch struct {
 
 // opened is a directory draft that is being filled.
 type opened struct {
-	index int // in done
+	name  string
+	index int // in done, unless it failed
 	fail  error
 }
 
@@ -118,22 +120,23 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 	h := mover.Hints{By: b.w.r.o.By}
 	if n := len(b.open); n > 0 {
 		if err := b.open[n-1].fail; err != nil {
-			return b.fail(ctx, it, err)
+			return b.fail(ctx, it, inFailed(err))
 		}
 		h.In = b.done[b.open[n-1].index].draft
 	}
-	b.done = append(b.done, drafted{it: it, inner: h.In != nil})
+	b.done = append(b.done, drafted{it: it, in: h.In})
 	err := b.w.try(ctx, &b.done[len(b.done)-1], h)
 	if it.Source.Kind == mover.Dir {
-		b.open = append(b.open, opened{index: len(b.done) - 1, fail: err})
+		b.open = append(b.open, opened{it.Source.Name, len(b.done) - 1, err})
 	}
 	if err == nil {
 		return nil
 	}
 	b.done = b.done[:len(b.done)-1]
 	if errors.Is(err, errManifestOnly) {
-		r := b.w.r
-		r.result(Result{Seq: it.seq, Op: it.Op, Entry: r.carry(it.Source), Why: it.Why})
+		err = b.w.r.unkept(ctx, it)
+	}
+	if err == nil {
 		return nil
 	}
 	return b.fail(ctx, it, err)
@@ -141,21 +144,40 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 
 // leave finishes the directory drafts that do not hold name; "" is the end.
 func (b *batch) leave(ctx context.Context, name string) error {
-	for len(b.open) > 0 {
-		o := b.open[len(b.open)-1]
-		if o.fail == nil {
-			d := &b.done[o.index]
-			if name != "" && mover.Within(name, d.entry.Name) {
-				return nil
-			}
-			err := b.w.r.room.retry(ctx, func() error { return d.draft.Finish(ctx, d.entry, nil) })
-			if err != nil {
-				if err := b.fail(ctx, d.it, err); err != nil {
-					return err
-				}
+	for n := len(b.open); n > 0; n-- {
+		o := b.open[n-1]
+		if name != "" && mover.Within(name, o.name) {
+			return nil
+		}
+		b.open = b.open[:n-1]
+		if o.fail != nil {
+			continue
+		}
+		d := &b.done[o.index]
+		if err := b.w.r.room.retry(ctx, func() error { return d.draft.Finish(ctx, d.entry, nil) }); err != nil {
+			if err := b.spoilt(ctx, o.index, err); err != nil {
+				return err
 			}
 		}
-		b.open = b.open[:len(b.open)-1]
+	}
+	return nil
+}
+
+// spoilt reports a directory draft that can not be finished, and all that was
+// built in it.
+func (b *batch) spoilt(ctx context.Context, index int, err error) error {
+	if b.w.r.fatal(ctx, err) {
+		return err
+	}
+	lost := b.done[index:]
+	b.done = b.done[:index]
+	for i := len(lost) - 1; i >= 0; i-- {
+		b.w.r.n.Bytes.Add(-lost[i].counted)
+		_ = lost[i].draft.Close()
+	}
+	b.w.r.failed(lost[0].it, err)
+	for i := range lost[1:] {
+		b.w.r.failed(lost[1+i].it, inFailed(err))
 	}
 	return nil
 }
@@ -188,9 +210,14 @@ func (w *worker) try(ctx context.Context, d *drafted, h mover.Hints) error {
 			return err
 		}
 		w.r.log.InfoContext(ctx, "changed while it was read, will try again", "name", d.it.Source.Name, "err", err)
-		if d.it.Source, err = w.r.source.Stat(ctx, d.it.Source.Name); err != nil {
-			return err
+		now, gone := w.r.source.Stat(ctx, d.it.Source.Name)
+		if gone != nil {
+			return gone
 		}
+		if now.Kind != d.it.Source.Kind || now.Size > max(w.r.small, d.it.Source.Size) {
+			return err // it is not for a batch any more
+		}
+		d.it.Source = now
 	}
 }
 
@@ -215,6 +242,7 @@ func (w *worker) draft(ctx context.Context, d *drafted, h mover.Hints) error {
 	}
 	if err != nil {
 		_ = d.draft.Close()
+		d.draft = nil
 	}
 	return err
 }
@@ -230,6 +258,17 @@ func (w *worker) unsupported(d *drafted, err error) error {
 	return err
 }
 
+// unkept does an entry that only the manifest holds: what has its name now goes.
+func (r *run) unkept(ctx context.Context, it *item) error {
+	if k := it.Target.Kind; k != 0 && !k.Special() {
+		if err := r.target.Remove(ctx, it.Target, r.o.By); err != nil && !errors.Is(err, mover.ErrNotExist) {
+			return err
+		}
+	}
+	r.result(Result{Seq: it.seq, Op: it.Op, Entry: r.carry(it.Source), Why: it.Why})
+	return nil
+}
+
 // fill gives a small file its bytes and finishes it.
 func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted) error {
 	if cloned, err := w.clone(ctx, c, d); err != nil || cloned {
@@ -240,6 +279,17 @@ func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted) error {
 		return err
 	}
 	w.feed.reset(ctx, c, sparse(&d.entry), p)
+	if err := w.pour(ctx, c, d, p); err != nil {
+		w.r.n.Bytes.Add(-w.feed.pos)
+		return err
+	}
+	d.size, d.counted = p.Length, p.Length
+	w.moved += d.size + fileBytes
+	return nil
+}
+
+// pour brings the one part of a small file over, checks it, and finishes the draft.
+func (w *worker) pour(ctx context.Context, c mover.Content, d *drafted, p mover.Part) error {
 	rec, err := d.draft.WritePart(ctx, p, &w.feed)
 	if err == nil {
 		err = w.feed.whole()
@@ -248,15 +298,12 @@ func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted) error {
 		err = c.Check(ctx)
 	}
 	if err != nil {
-		w.r.n.Bytes.Add(-w.feed.pos)
 		return err
 	}
 	rec.Part, rec.CRC = p, w.feed.Sum()
 	if err := w.r.passed(c, &d.entry, rec.CRC); err != nil {
 		return err
 	}
-	d.size = d.entry.Size
-	w.moved += d.size + fileBytes
 	w.receipt[0] = rec
 	if err := d.draft.Finish(ctx, d.entry, w.receipt[:]); err != nil {
 		return err
@@ -278,9 +325,12 @@ func (w *worker) clone(ctx context.Context, c mover.Content, d *drafted) (bool, 
 	if err := c.Check(ctx); err != nil {
 		return false, err
 	}
-	w.r.n.Bytes.Add(d.entry.Size)
-	d.level = mover.Cloned
-	return true, d.draft.Finish(ctx, d.entry, nil)
+	if err := d.draft.Finish(ctx, d.entry, nil); err != nil {
+		return false, err
+	}
+	d.level, d.counted = mover.Cloned, d.entry.Size
+	w.r.n.Bytes.Add(d.counted)
+	return true, nil
 }
 
 // passed gives an entry the checksum of what has passed, which has to be the one
@@ -358,7 +408,7 @@ func (r *run) stage(ctx context.Context, done []drafted) (id uint64, err error) 
 	records := make([]journal.Record, 0, len(done))
 	for i := range done {
 		d := &done[i]
-		if !d.inner && d.it.Op != 0 {
+		if d.in == nil && d.it.Op != 0 {
 			records = append(records, journal.Record{Name: d.entry.Name, Source: d.it.Source.Identity(), Token: d.draft.Token(), CRC: d.entry.CRC, Complete: true})
 		}
 	}

@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/mem"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/transfer"
+)
+
+func (w *world) sourceParallel() mover.Traits { return mem.New(w.source, w.sourceOptions).Traits() }
+
+// check looks at what one run said.
+func (r *running) check() {
+	w := r.world
+	if r.dead() {
+		return
+	}
+	if r.err == nil && r.told.failures() == 0 && !w.changed.Load() {
+		w.equal()
+	}
+	if errors.Is(r.err, mover.ErrUsage) {
+		w.t.Errorf("run %d: the engine misused a place: %v", r.number, r.err)
+	}
+	for _, res := range r.told.all {
+		if errors.Is(res.err, mover.ErrUsage) {
+			w.t.Errorf("run %d: the engine misused a place: %v", r.number, res.err)
+		}
+	}
+	if w.t.Failed() {
+		r.story()
+	}
+}
+
+// story is what happened, for the person who looks at a failure.
+func (r *running) story() {
+	w := r.world
+	w.t.Logf("run %d ended with %v; failures %q", r.number, r.err, r.told.failed)
+	w.t.Logf("delete %v, checksum %v, level %v, jobs %d, objects %v -> %v", w.delete, w.checksum, w.level, w.jobs,
+		w.sourceOptions.ObjectStore, w.targetOptions.ObjectStore)
+	w.t.Logf("source has %v", names(w.t, w.source, w.sourceOptions))
+	w.t.Logf("target has %v", names(w.t, w.target, w.targetOptions))
+	w.t.Logf("source %+v: %v", r.from.Traits(), r.from.Injected())
+	w.t.Logf("target %+v: %v", r.to.Traits(), r.to.Injected())
+}
+
+// equal compares the trees by content and by all facts that both can keep.
+func (w *world) equal() {
+	ctx := context.Background()
+	from, to := mem.New(w.source, w.sourceOptions), mem.New(w.target, w.targetOptions)
+	o := plan.Options{Delete: w.delete, Checksum: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Traits().Keeps}
+	for a, err := range plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), o) {
+		if err == nil && a.Op == plan.Compare {
+			a, err = transfer.Resolve(ctx, from, to, a, o)
+		}
+		// A listing of objects in memory does not tell where a link leads, so it is made anew.
+		if link := a.Source.Kind == mover.Symlink && (w.sourceOptions.ObjectStore || w.targetOptions.ObjectStore); link && err == nil {
+			continue
+		}
+		if err != nil || a.Op != plan.Keep {
+			w.t.Errorf("the run said that all is there, and %q: %v (%s) %v", a.Name(), a.Op, a.Why, err)
+		}
+	}
+}
+
+// ended checks that nothing is left beside the entries.
+func (w *world) ended() {
+	if d := w.target.Drafts(); len(d) > 0 {
+		w.t.Errorf("drafts are left: %v", d)
+	}
+	place := mem.New(w.target, w.targetOptions)
+	defer place.Close()
+	if _, err := place.Lock(context.Background(), mover.Owner{Task: "after", Epoch: 1}); err != nil {
+		w.t.Errorf("a lock is left: %v", err)
+	}
+}
+
+// idle checks that a run after a clean one changed nothing.
+func (r *running) idle() {
+	for _, res := range r.told.all {
+		if res.moved || res.err != nil {
+			r.world.t.Errorf("a second run had to do %q again: %v", res.name, res.err)
+		}
+	}
+}
+
+func names(t testing.TB, tree *mem.Tree, o mem.Options) (all []string) {
+	for _, e := range entries(t, tree, o) {
+		all = append(all, fmt.Sprintf("%v:%s:%d", e.Kind, e.Name, e.Size))
+	}
+	return all
+}
