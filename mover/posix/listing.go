@@ -226,6 +226,7 @@ func (l *listing) examine(fd int, dir string, lo int, entries []mover.Entry) err
 			return err
 		}
 		fill(e, &st)
+		e.Brief = true // the extended attributes would be one more call
 		if (e.Kind == mover.Dir) != (r.kind == mover.Dir) {
 			return fmt.Errorf("%w: %s was a %v and is a %v", mover.ErrChanged, mover.Printable(e.Name), r.kind, e.Kind)
 		}
