@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,7 +48,21 @@ func (h *holder) String() string {
 
 // dead reports whether the holder was a process of this host and is no more.
 func (h *holder) dead(me *holder) bool {
-	return h.Host == me.Host && h.Boot == me.Boot && h.Boot != "" && h.PID > 0 && errors.Is(syscall.Kill(h.PID, 0), syscall.ESRCH)
+	return h.Host == me.Host && h.Boot == me.Boot && h.Boot != "" && h.PID > 0 && over(h.PID)
+}
+
+// over reports whether a process has ended. One that its parent has not yet
+// waited for, a zombie, has: in a container that may last for ever.
+func over(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return true
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // PID (NAME) STATE ...; see proc_pid_stat(5)
+	if err != nil {
+		return false
+	}
+	_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+	return len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
 }
 
 // Lock implements mover.Target: by an object where the bucket has conditional
