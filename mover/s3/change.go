@@ -57,14 +57,15 @@ func (m *markers) forget(key string) {
 }
 
 // Mkdir implements mover.Target. It writes the marker, so that an empty directory
-// is one; the root of a bucket needs none.
+// is one. The root of a bucket needs none, and on a server that takes a marker for
+// a file, a directory is what is in it.
 func (p *Place) Mkdir(ctx context.Context, e mover.Entry) error {
 	return p.wrap("mkdir", e.Name, p.mkdir(ctx, e))
 }
 
 func (p *Place) mkdir(ctx context.Context, e mover.Entry) error {
 	marker, err := p.marker(e.Name)
-	if err != nil || e.Name == "" {
+	if err != nil || e.Name == "" || !p.profile.KeepsMarkers {
 		return err
 	}
 	if _, ok := p.markers.has(marker); ok {
@@ -104,9 +105,6 @@ func (p *Place) update(ctx context.Context, e mover.Entry) error {
 	if err != nil {
 		return err
 	}
-	if e.ETag != "" && e.ETag != o.etag {
-		return fmt.Errorf("it was version %s, now it is %s: %w", e.ETag, o.etag, mover.ErrChanged)
-	}
 	meta := o.merged(&e)
 	if maps.Equal(meta, o.facts()) {
 		return nil
@@ -117,8 +115,8 @@ func (p *Place) update(ctx context.Context, e mover.Entry) error {
 
 func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 	marker, err := p.marker(e.Name)
-	if err != nil || marker == "" {
-		return err // the root of a bucket: only a manifest has its facts
+	if err != nil || marker == "" || !p.profile.KeepsMarkers {
+		return err // only a manifest has its facts
 	}
 	meta := encodeMeta(&e)
 	if sum, ok := p.markers.has(marker); ok && sum == sumOf(meta) {

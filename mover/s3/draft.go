@@ -1,13 +1,13 @@
 package s3
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"datamove.dev/mover"
@@ -73,7 +73,7 @@ func (p *Place) draft(ctx context.Context, e mover.Entry, h mover.Hints) (d *dra
 		return d, err
 	case e.Kind == mover.Symlink:
 		d.data = []byte(e.Target)
-		return d, p.checkTarget(e.Target)
+		return d, checkTarget(e.Target)
 	case e.Kind != mover.File:
 		return nil, fmt.Errorf("S3 has no %v; only a manifest keeps it: %w", e.Kind, mover.ErrUnsupported)
 	case h.Link != "":
@@ -89,8 +89,8 @@ func (p *Place) draft(ctx context.Context, e mover.Entry, h mover.Hints) (d *dra
 	return d, d.begin(ctx)
 }
 
-func (p *Place) checkTarget(target string) error {
-	if target == "" || len(target) > targetBytes || bytes.IndexByte([]byte(target), 0) >= 0 {
+func checkTarget(target string) error {
+	if target == "" || len(target) > targetBytes || strings.IndexByte(target, 0) >= 0 {
 		return fmt.Errorf("%q is not the target of a symlink: %w", target, mover.ErrUsage)
 	}
 	return nil
@@ -121,28 +121,35 @@ func (d *draft) linkTo(ctx context.Context, leader string) error {
 	return nil
 }
 
+// The two kinds of tokens.
+const (
+	tokenMemory = "memory"
+	tokenUpload = "upload"
+)
+
 // Token implements mover.Draft. A draft in memory has none that outlives it.
 func (d *draft) Token() mover.Token {
 	if d.upload.id == "" {
-		return mover.Token("memory?" + url.Values{"key": {d.key}}.Encode())
+		return mover.Token(tokenMemory + "?" + url.Values{"key": {d.key}}.Encode())
 	}
 	return d.upload.token()
 }
 
 func (u upload) token() mover.Token {
-	return mover.Token("upload?" + url.Values{"key": {u.key}, "id": {u.id}}.Encode())
+	return mover.Token(tokenUpload + "?" + url.Values{"key": {u.key}, "id": {u.id}}.Encode())
 }
 
 // parseToken reads a token, and refuses one of another place.
 func (p *Place) parseToken(t mover.Token) (u upload, name string, err error) {
-	kind, query, _ := bytes.Cut([]byte(t), []byte("?"))
-	values, err := url.ParseQuery(string(query))
+	kind, query, _ := strings.Cut(string(t), "?")
+	values, err := url.ParseQuery(query)
 	u = upload{key: values.Get("key"), id: values.Get("id")}
-	rest, below := bytes.CutPrefix([]byte(u.key), []byte(p.prefix))
-	if err != nil || !below || (string(kind) != "upload" || u.id == "") && string(kind) != "memory" {
+	rest, below := strings.CutPrefix(u.key, p.prefix)
+	known := kind == tokenUpload && u.id != "" || kind == tokenMemory
+	if err != nil || !below || !known {
 		return u, "", fmt.Errorf("token %q is none of this place: %w", t, mover.ErrUsage)
 	}
-	name, err = DecodeKey(string(bytes.TrimSuffix(rest, []byte("/"))))
+	name, err = DecodeKey(strings.TrimSuffix(rest, "/"))
 	return u, name, err
 }
 
@@ -292,7 +299,10 @@ func (r *firstError) Read(p []byte) (int, error) {
 // by itself. It does so at Publish, or, in parts, now when it is large.
 func (d *draft) Clone(ctx context.Context, from mover.Content) (bool, error) {
 	c, ok := mover.As[*content](from)
-	if !ok || c.place.endpoint != d.place.endpoint || c.entry.Kind != mover.File || d.entry.Kind != mover.File {
+	if !ok || !d.place.profile.MatchesGet { // then the copy would not mind a change either
+		return false, nil
+	}
+	if c.place.endpoint != d.place.endpoint || c.entry.Kind != mover.File || d.entry.Kind != mover.File {
 		return false, nil
 	}
 	src := source{c.place.bucket, c.key, c.version, c.etag}

@@ -124,9 +124,13 @@ func (p *Place) ahead() int { return cmp.Or(p.opts.Parallel, usualParallel) }
 
 // Traits implements mover.Place.
 func (p *Place) Traits() mover.Traits {
+	kept := keeps
+	if !p.profile.TellsCRC {
+		kept &^= mover.FactCRC
+	}
 	return mover.Traits{
 		Scheme: "s3", System: p.profile.Server,
-		Keeps: keeps, Level: p.profile.level(), NeedsManifest: true,
+		Keeps: kept, Level: p.profile.level(), NeedsManifest: true,
 		SmallBytes: 1 << 20, BatchFiles: 32, BatchBytes: 4 << 20,
 		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes,
 		Parallel: p.ahead(), MaxParallel: maxParallel,
@@ -161,7 +165,7 @@ func (p *Place) key(name string) (string, error) {
 	return p.prefix + key, nil
 }
 
-// marker is the key of a directory's marker; "" where the root of a bucket has none.
+// marker is the key that a directory's marker has; "" for the root of a bucket.
 func (p *Place) marker(name string) (string, error) {
 	if name == "" {
 		return p.prefix, nil

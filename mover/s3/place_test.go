@@ -24,7 +24,9 @@ func TestLock(t *testing.T) {
 	server := s3test.Start(t, false)
 	place := func(t *testing.T) (*s3.Place, s3.Options) {
 		o := server.Options(t)
-		return s3test.Open(t, o), o
+		p := s3test.Open(t, o)
+		needHonest(t, p)
+		return p, o
 	}
 	t.Run("of a dead process is taken over", func(t *testing.T) { p, _ := place(t); s3.LockOfTheDead(t, p) })
 	t.Run("that is silent is taken over", func(t *testing.T) {
@@ -85,7 +87,7 @@ func TestProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, claim := range []string{"checksPut", "checksPart", "checksWhole", "tellsCRC", "createsOnce", "matchesPut", "matchesGet", "matchesDrop"} {
+	for _, claim := range []string{"checksPut", "checksPart", "checksWhole", "tellsCRC", "createsOnce", "matchesPut", "matchesGet", "matchesDrop", "keepsMarkers"} {
 		if !strings.Contains(string(text), `"`+claim+`": true`) {
 			t.Errorf("%s is not found in\n%s", claim, text)
 		}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,11 +35,12 @@ type Profile struct {
 	MatchesPut   bool `json:"matchesPut"`   // PUT If-Match
 	MatchesGet   bool `json:"matchesGet"`   // GET If-Match
 	MatchesDrop  bool `json:"matchesDrop"`  // DELETE If-Match
+	KeepsMarkers bool `json:"keepsMarkers"` // "dir/" is an object beside "dir/file"
 	SegmentBytes int  `json:"segmentBytes"` // longest segment of a key; 0 is any
 }
 
 const (
-	profileFormat = 1
+	profileFormat = 2
 	profileAge    = 7 * 24 * time.Hour
 	segmentBytes  = 255 // of servers that keep objects as files
 )
@@ -74,6 +76,9 @@ func (p *Place) learn(ctx context.Context) error {
 	}
 	probe := prober{store: p.store, dir: p.ownKey("probe-" + randomName())}
 	found, err := probe.run(ctx)
+	if left := probe.clean(context.WithoutCancel(ctx)); left != nil {
+		p.opts.Logger.WarnContext(ctx, "probes of the bucket can not be removed", "place", p.address, "err", left)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,7 +170,6 @@ var (
 
 // run finds out. Only an error that leaves everything open is returned.
 func (q *prober) run(ctx context.Context) (f Profile, err error) {
-	defer func() { err = errors.Join(err, q.clean(context.WithoutCancel(ctx))) }()
 	first, err := q.put(ctx, "put", put{crc: rightCRC})
 	if err != nil && kindOf(err) != mover.ErrUsage && kindOf(err) != mover.ErrUnsupported {
 		return f, err
@@ -182,6 +186,9 @@ func (q *prober) run(ctx context.Context) (f Profile, err error) {
 	f.TellsCRC = err == nil && o.hasCRC && o.crc == crcOf(probeBody)
 	q.conditions(ctx, &f, first.etag)
 	q.multipart(ctx, &f)
+	_, marker := q.put(ctx, "dir/", put{})
+	_, inside := q.put(ctx, "dir/file", put{})
+	f.KeepsMarkers = marker == nil && inside == nil && q.lists(ctx, "dir/")
 	if _, err := q.put(ctx, strings.Repeat("s", segmentBytes+1), put{}); err != nil {
 		f.SegmentBytes = segmentBytes
 	}
@@ -190,8 +197,23 @@ func (q *prober) run(ctx context.Context) (f Profile, err error) {
 
 func (q *prober) key(name string) string { return q.dir + "/" + name }
 
+// lists reports whether a key is in the listing.
+func (q *prober) lists(ctx context.Context, name string) bool {
+	for page, err := range q.store.list(ctx, listing{prefix: q.key(name)}) {
+		if err != nil {
+			return false
+		}
+		return slices.ContainsFunc(page, func(o object) bool { return o.key == q.key(name) })
+	}
+	return false
+}
+
+// put stores the body of the probes, or nothing where the key is a directory's.
 func (q *prober) put(ctx context.Context, name string, w put) (stored, error) {
-	w.key, w.data = q.key(name), probeBody
+	w.key = q.key(name)
+	if !strings.HasSuffix(name, "/") {
+		w.data = probeBody
+	}
 	q.made = append(q.made, w.key)
 	return q.store.put(ctx, w)
 }
@@ -249,11 +271,12 @@ func (q *prober) multipart(ctx context.Context, f *Profile) {
 	f.ChecksWhole = rejected(wrong) && right == nil
 }
 
-func (q *prober) clean(ctx context.Context) error {
-	for _, key := range q.made {
-		if err := q.store.remove(ctx, key, ""); err != nil && !errors.Is(err, mover.ErrNotExist) && kindOf(err) == mover.ErrPermission {
-			return fmt.Errorf("probe %s can not be removed: %w", key, err)
+// clean removes the probes, the last first, and says which one it could not.
+func (q *prober) clean(ctx context.Context) (left error) {
+	for _, key := range slices.Backward(q.made) {
+		if err := q.store.remove(ctx, key, ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
+			left = fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	return nil
+	return left
 }

@@ -78,6 +78,8 @@ func (d *draft) commit(ctx context.Context) (got stored, level mover.Level, err 
 		return got, mover.Cloned, err
 	case d.upload.id != "":
 		return d.complete(ctx)
+	case d.entry.Kind == mover.Dir && !d.place.profile.KeepsMarkers:
+		return stored{}, mover.Written, nil
 	}
 	return d.put(ctx)
 }
@@ -129,6 +131,11 @@ func (d *draft) complete(ctx context.Context) (got stored, level mover.Level, er
 	if w.crc != "" && got.crc != "" && got.crc != w.crc {
 		return got, 0, fmt.Errorf("stored with checksum %s, sent with %s: %w", got.crc, w.crc, mover.ErrCorrupt)
 	}
+	if profile.level() < mover.Server {
+		if got, err = d.look(ctx); err != nil {
+			return got, 0, err
+		}
+	}
 	if err := d.factsOf(ctx, &got); err != nil {
 		return got, 0, err
 	}
@@ -139,6 +146,15 @@ func (d *draft) complete(ctx context.Context) (got stored, level mover.Level, er
 		return got, mover.Server, nil
 	}
 	return got, mover.Written, nil
+}
+
+// look asks for the object that was put together, where a 200 is not to be believed.
+func (d *draft) look(ctx context.Context) (stored, error) {
+	o, err := d.place.store.head(ctx, d.key, "")
+	if err == nil && o.size != d.entry.Size {
+		err = fmt.Errorf("%d bytes were put together, and %d are there: %w", d.entry.Size, o.size, mover.ErrCorrupt)
+	}
+	return stored{etag: o.etag, version: o.version}, err
 }
 
 // already looks whether a call whose answer was lost has done its work: then the

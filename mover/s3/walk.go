@@ -16,7 +16,7 @@ type walkSizes struct {
 	level int // a directory with fewer entries is held whole
 }
 
-var defaultSizes = walkSizes{flat: 10 * pageKeys, level: 64 * pageKeys}
+var defaultSizes = walkSizes{flat: 4 * pageKeys, level: 16 * pageKeys}
 
 // Walk implements mover.Place.
 //
@@ -51,7 +51,8 @@ func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[move
 	}
 }
 
-// strays tells of open uploads. They do not tell their owner.
+// strays tells of open uploads. They do not tell their owner. One of a manifest is
+// of a run that died, because the lock is ours, and is not told but dropped.
 func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray)) error {
 	for u, err := range p.store.uploads(ctx, prefix) {
 		if err != nil {
@@ -60,8 +61,14 @@ func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray
 			}
 			return err
 		}
-		rel := u.key[len(p.prefix):]
-		if name, err := DecodeKey(rel); err == nil {
+		if u.key == p.ownKey(manifestName) {
+			if err := p.abort(ctx, u); err != nil {
+				return err
+			}
+			continue
+		}
+		rel, below := strings.CutPrefix(u.key, p.prefix)
+		if name, err := DecodeKey(rel); err == nil && below {
 			tell(mover.Stray{Token: u.token(), Name: name, Since: u.since})
 		}
 	}
@@ -246,26 +253,25 @@ func (w *walker) descend(path, parent, top string) (now, skipped string, ok bool
 	return path, "", true
 }
 
+// pending is an entry of a large directory that waits for its turn. A directory
+// is being listed meanwhile.
+type pending struct {
+	item
+	fetch *fetch // nil of what is not a directory
+}
+
 // level yields what is directly in a large directory, and below it.
 func (w *walker) level(f *fetch) bool {
-	type pending struct {
-		item
-		fetch *fetch
-	}
-	var queue []pending // what is listed ahead, in order
+	var queue []pending
 	fetches := 0
-	flush := func(keep int) bool { // yields from the front
+	flush := func(keep int) bool { // yields from the front, until keep directories wait
 		for len(queue) > 0 && (fetches > keep || queue[0].fetch == nil) {
 			next := queue[0]
 			queue = queue[1:]
-			if next.fetch == nil {
-				if !w.emit(&next.item) {
-					return false
-				}
-				continue
+			if next.fetch != nil {
+				fetches--
 			}
-			fetches--
-			if !w.dir(next.fetch) {
+			if !w.turn(&next) {
 				return false
 			}
 		}
@@ -290,6 +296,14 @@ func (w *walker) level(f *fetch) bool {
 		}
 	}
 	return flush(0)
+}
+
+// turn yields an entry whose turn it is, and what is below it.
+func (w *walker) turn(next *pending) bool {
+	if next.fetch == nil {
+		return w.emit(&next.item)
+	}
+	return w.dir(next.fetch)
 }
 
 // dir yields a directory that was listed ahead and all below it.
