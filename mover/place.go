@@ -33,8 +33,9 @@ type Source interface {
 	Stat(ctx context.Context, name string) (Entry, error)
 
 	// Open holds the very entry e, as Walk or Stat returned it, for reading.
-	// ErrChanged when another one has its name now. Entries of every kind can be
-	// opened; only files have bytes.
+	// ErrChanged when another one has its name now; of a small file the place may
+	// leave that to Check, which has to follow the reading. Entries of every kind can
+	// be opened; only files have bytes.
 	Open(ctx context.Context, e Entry) (Content, error)
 
 	// Close ends the use of the place.

@@ -35,12 +35,16 @@ var contentTests = []test{
 			b.Errorf("two versions have the identity %+v", two.Identity())
 		}
 	}},
-	{"Open of a replaced entry is ErrChanged", func(b *bed) {
+	{"Open of a replaced entry, or its Check, is ErrChanged", func(b *bed) {
 		b.put("f", "same size 1")
 		e := b.stat("f")
 		b.put("f", "same size 2")
-		_, err := b.place.Open(b.Context(), e)
-		b.is(err, mover.ErrChanged, "open")
+		c, err := b.place.Open(b.Context(), e)
+		if err == nil {
+			err = c.Check(b.Context())
+			b.ok(c.Close(), "close")
+		}
+		b.is(err, mover.ErrChanged, "open and check")
 	}},
 	{"an open content of a replaced entry is the old one or ErrChanged", contentReplaced},
 	{"any range can be read", contentRanges},

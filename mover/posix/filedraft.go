@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -63,7 +64,7 @@ func (p *Place) beginFile(d *draft, e *mover.Entry, h mover.Hints, at *handle) (
 // for whoever adopts them.
 func (p *Place) birthMode(b *birth, e *mover.Entry) uint32 {
 	switch {
-	case b == nil || b.odd || b.acl || e.Size > smallBytes || len(e.Xattrs) > 0,
+	case b == nil || b.odd || b.acl || e.Size > tinyBytes || len(e.Xattrs) > 0,
 		!e.Known.Has(mover.FactMode) || e.Mode&^0o777 != 0 || e.Mode&p.umask != 0,
 		e.Known.Has(mover.FactOwner) && e.UID != b.uid,
 		e.Known.Has(mover.FactGroup) && e.GID != b.gid:
@@ -151,12 +152,28 @@ func (f *fileDraft) WritePart(ctx context.Context, part mover.Part, feed mover.F
 	return mover.Receipt{Part: part, CRC: feed.Sum()}, nil
 }
 
+// tinyBuffers serves files that fit into one of them: as many are in use as there
+// are goroutines that write, so they need not be counted.
+var tinyBuffers = sync.Pool{New: func() any { return new([tinyBytes]byte) }}
+
+const tinyBytes = 64 << 10
+
 func (f *fileDraft) write(ctx context.Context, part mover.Part, feed mover.Feed) error {
+	if part.Length <= tinyBytes {
+		b := tinyBuffers.Get().(*[tinyBytes]byte)
+		defer tinyBuffers.Put(b)
+		return f.writeBy(ctx, b[:part.Length], part, feed)
+	}
 	b, err := f.place.opts.Buffers.Get(ctx, int(min(part.Length, chunkBytes)))
 	if err != nil {
 		return err
 	}
 	defer f.place.opts.Buffers.Put(b)
+	return f.writeBy(ctx, b, part, feed)
+}
+
+// writeBy writes one part by way of b.
+func (f *fileDraft) writeBy(ctx context.Context, b []byte, part mover.Part, feed mover.Feed) (err error) {
 	off, end := part.Off, part.Off+part.Length
 	for off < end && err == nil {
 		if ctx.Err() != nil {

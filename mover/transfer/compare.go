@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"runtime"
@@ -40,7 +41,10 @@ func Resolve(ctx context.Context, source, target mover.Source, a plan.Action, o 
 	if a = o.Resolve(a, se, te); a.Op != plan.Compare {
 		return a, nil
 	}
-	if a.Source.CRC, a.Target.CRC, err = look(ctx, s, t); err != nil {
+	if a.Source.CRC, a.Target.CRC, err = look(ctx, s, t); err == nil {
+		err = cmp.Or(s.Check(ctx), t.Check(ctx))
+	}
+	if err != nil {
 		return a, err
 	}
 	a.Source.Known |= mover.FactCRC
