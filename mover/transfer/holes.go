@@ -1,6 +1,10 @@
 package transfer
 
-import "datamove.dev/mover"
+import (
+	"context"
+
+	"datamove.dev/mover"
+)
 
 // maxSegments bounds what is remembered of the holes of one file (1 MiB). Holes
 // behind them are kept as zeros.
@@ -11,11 +15,30 @@ func sparse(e *mover.Entry) bool {
 	return e.Stored < e.Size || e.Known.Has(mover.FactHoles)
 }
 
+// describes says whether the manifest of the target has to tell where the content
+// of e has data, and does not know it yet.
+func (r *run) describes(e *mover.Entry) bool {
+	return r.to.NeedsManifest && !r.to.Keeps.Has(mover.FactHoles) && r.preserve.Has(mover.FactHoles) &&
+		e.Kind == mover.File && !e.Known.Has(mover.FactHoles) && e.Stored < e.Size && r.from.Keeps.Has(mover.FactHoles)
+}
+
+// findHoles is holes for a content that is not open.
+func (r *run) findHoles(ctx context.Context, source mover.Entry, e *mover.Entry) error {
+	if !r.describes(e) {
+		return nil
+	}
+	c, err := r.source.Open(ctx, source)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return r.holes(c, e)
+}
+
 // holes notes in e where its content has data, for the manifest of a target that
 // has no holes of its own.
 func (r *run) holes(c mover.Content, e *mover.Entry) error {
-	if !r.to.NeedsManifest || r.to.Keeps.Has(mover.FactHoles) || !r.preserve.Has(mover.FactHoles) ||
-		e.Known.Has(mover.FactHoles) || e.Stored >= e.Size || !r.from.Keeps.Has(mover.FactHoles) {
+	if !r.describes(e) {
 		return nil
 	}
 	e.Data = nil

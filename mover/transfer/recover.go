@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/journal"
 )
 
 // recover publishes what an earlier run had finished and not yet published, as
@@ -20,10 +21,9 @@ func (r *run) recover(ctx context.Context) error {
 			continue // a large file: its turn comes when the walk meets it
 		}
 		ids[id] = true
-		d, err := r.adopt(ctx, rec.Name, rec.Source, rec.Token)
+		d, err := r.adopt(ctx, &rec)
 		switch {
 		case err == nil:
-			d.entry.CRC, d.entry.Known = rec.CRC, d.entry.Known|mover.FactCRC
 			done = append(done, d)
 		case r.fatal(ctx, err):
 			suspend(done)
@@ -49,20 +49,25 @@ func (r *run) recover(ctx context.Context) error {
 }
 
 // adopt takes over one finished draft.
-func (r *run) adopt(ctx context.Context, name string, was mover.Identity, t mover.Token) (drafted, error) {
-	e, err := r.source.Stat(ctx, name)
+func (r *run) adopt(ctx context.Context, rec *journal.Record) (drafted, error) {
+	e, err := r.source.Stat(ctx, rec.Name)
 	if err != nil {
 		return drafted{}, err
 	}
-	if e.Identity() != was && e.Kind != mover.Dir {
+	if e.Identity() != rec.Source && e.Kind != mover.Dir {
 		return drafted{}, mover.ErrChanged
 	}
-	d, err := r.target.Adopt(ctx, t)
+	d, err := r.target.Adopt(ctx, rec.Token)
 	if err != nil {
 		return drafted{}, err
 	}
 	e = r.carry(e)
-	if err := d.Finish(ctx, e, nil); err != nil {
+	var receipts []mover.Receipt
+	if e.Kind == mover.File {
+		e.CRC, e.Known = rec.CRC, e.Known|mover.FactCRC
+		receipts = []mover.Receipt{{Part: mover.Part{Length: e.Size}, CRC: rec.CRC}}
+	}
+	if err := d.Finish(ctx, e, receipts); err != nil {
 		_ = d.Close()
 		return drafted{}, err
 	}

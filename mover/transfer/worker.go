@@ -92,8 +92,7 @@ func (b *batch) add(ctx context.Context, it *item) error {
 	}
 	switch {
 	case it.Op == plan.Keep:
-		r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action), Why: it.Why})
-		return nil
+		return b.keep(ctx, it)
 	case it.Op == plan.Conflict:
 		r.failed(it, &mover.Error{Op: "copy", Name: it.name(), Err: mover.ErrConflict})
 		return nil
@@ -103,6 +102,17 @@ func (b *batch) add(ctx context.Context, it *item) error {
 		return b.w.begin(ctx, &large{it: *it})
 	}
 	return b.draft(ctx, it)
+}
+
+// keep tells an entry that a closer look found to be there. When the manifest of
+// its target is lost, or was never written, the look finds what it needs to say.
+func (b *batch) keep(ctx context.Context, it *item) error {
+	e := kept(it.Action)
+	if err := b.w.r.findHoles(ctx, it.Source, &e); err != nil {
+		return b.fail(ctx, it, err)
+	}
+	b.w.r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: e, Why: it.Why})
+	return nil
 }
 
 // update sets facts only.
@@ -379,8 +389,22 @@ func (r *run) update(ctx context.Context, it *item) (mover.Entry, error) {
 	}
 	defer c.Close()
 	e := r.carry(c.Entry())
+	if err := r.holes(c, &e); err != nil {
+		return e, err
+	}
 	err = r.room.retry(ctx, func() error { return r.target.Update(ctx, e) })
-	e.ETag, e.Version = "", "" // an update makes a new object
+	e.ETag, e.Version = "", ""
+	if err == nil && r.to.NeedsManifest && e.Kind != mover.Dir && !e.Kind.Special() {
+		return r.renewed(ctx, e)
+	}
+	return e, err
+}
+
+// renewed is e with the identity of what it became: an update makes a new object,
+// and the manifest is believed only of the object that it names.
+func (r *run) renewed(ctx context.Context, e mover.Entry) (mover.Entry, error) {
+	now, err := r.target.Stat(ctx, e.Name)
+	e.ETag, e.Version = now.ETag, now.Version
 	return e, err
 }
 
