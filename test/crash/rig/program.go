@@ -1,0 +1,258 @@
+// Package rig is what the tests of whole commands stand on: the real binary as a
+// child that can be killed, trees to copy and to compare, file systems that are
+// mounted for one test, and a proxy that makes an S3 server misbehave.
+//
+// A Program is the binary with a state directory of its own, a Run one process
+// of it. A Tree is what lies below a directory, looked at without any code of
+// ours. Whatever a function here starts or mounts ends with the test that asked for
+// it. What the machine can not do (no root, no loop device) skips the test with
+// the reason.
+package rig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Program is datamove with a state directory of its own.
+type Program struct {
+	State   string   // XDG_STATE_HOME
+	Env     []string // added to the environment
+	Wrapper []string // runs the program: its path and arguments are appended; nil runs it directly
+	Cred    *syscall.Credential
+}
+
+// New returns the program, built from the sources as they are now.
+func New(t testing.TB) *Program {
+	t.Helper()
+	if _, err := executable(); err != nil {
+		t.Fatal(err)
+	}
+	return &Program{State: t.TempDir()}
+}
+
+var built struct {
+	sync.Mutex
+	dir string // guarded by Mutex
+}
+
+var executable = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "datamove-rig-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // other users run it, too
+		return "", err
+	}
+	built.Lock()
+	built.dir = dir
+	built.Unlock()
+	_, here, _, _ := runtime.Caller(0)
+	bin := filepath.Join(dir, "datamove")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "./cmd/datamove") // as make build does, which fills the cache
+	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building datamove: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+// Main runs the tests of a package and removes the binary.
+func Main(m *testing.M) {
+	code := m.Run()
+	built.Lock()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// Run is one process.
+type Run struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	stdout bytes.Buffer
+	stderr bytes.Buffer
+	ended  chan struct{} // closed when the process is reaped
+	dead   chan struct{} // closed when the process has ended and can still be looked at
+
+	Read int64 // bytes that the process read by system calls; known when it ended
+	Exit int   // its exit code, -1 when it was killed; known when it ended
+}
+
+// Start starts the program. The end of the test kills what still runs.
+func (p *Program) Start(t testing.TB, args ...string) *Run {
+	t.Helper()
+	bin, err := executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := append(append(append([]string(nil), p.Wrapper...), bin), args...)
+	r := &Run{t: t, cmd: exec.Command(line[0], line[1:]...), ended: make(chan struct{}), dead: make(chan struct{})}
+	r.cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+p.State, "NO_COLOR=1", "DATAMOVE_CONFIG=", "AWS_EC2_METADATA_DISABLED=true"), p.Env...)
+	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: p.Cred}
+	if err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill() // most have ended
+		r.Wait()
+	})
+	return r
+}
+
+// start starts the process from a thread that stays, because its death would be
+// the signal for the child to die.
+func (r *Run) start() error {
+	begun := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := r.cmd.Start()
+		begun <- err
+		if err == nil {
+			r.watch()
+		}
+	}()
+	return <-begun
+}
+
+// watch waits for the end of the process, and looks at it before it is reaped.
+func (r *Run) watch() {
+	defer close(r.ended)
+	for {
+		err := unix.Waitid(unix.P_PID, r.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	r.Read = readChars(r.cmd.Process.Pid)
+	close(r.dead)
+	_ = r.cmd.Wait() // the state tells how it ended
+	r.Exit = r.cmd.ProcessState.ExitCode()
+}
+
+// readChars returns how many bytes a process read; see proc_pid_io(5).
+func readChars(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return 0
+	}
+	rest, ok := strings.CutPrefix(string(text), "rchar: ")
+	if !ok {
+		return 0
+	}
+	number, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// PID is the number of the process.
+func (r *Run) PID() int { return r.cmd.Process.Pid }
+
+// Ended is closed when the process has ended.
+func (r *Run) Ended() <-chan struct{} { return r.ended }
+
+// Wait returns when the process has ended.
+func (r *Run) Wait() *Run {
+	<-r.ended
+	return r
+}
+
+// KillAfter kills the process with SIGKILL after d, and reports whether it was
+// still running then.
+func (r *Run) KillAfter(d time.Duration) bool {
+	timer := time.NewTimer(d) // a random instant is what these tests are about
+	defer timer.Stop()
+	select {
+	case <-r.ended:
+		return false
+	case <-timer.C:
+	}
+	_ = r.cmd.Process.Kill()
+	<-r.ended
+	return r.Exit == -1
+}
+
+// Signal sends a signal.
+func (r *Run) Signal(s os.Signal) {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		r.t.Fatal(err)
+	}
+}
+
+// Stdout is what the ended process printed.
+func (r *Run) Stdout() string { return r.Wait().stdout.String() }
+
+// Stderr is what the ended process said.
+func (r *Run) Stderr() string { return r.Wait().stderr.String() }
+
+// Want waits and fails the test when the exit code is another one.
+func (r *Run) Want(exit int) *Run {
+	r.t.Helper()
+	r.Wait()
+	if r.Exit != exit {
+		r.t.Fatalf("%s: exit code %d, want %d\nstdout: %s\nstderr: %s",
+			strings.Join(r.cmd.Args[1:], " "), r.Exit, exit, tail(r.stdout.String()), tail(r.stderr.String()))
+	}
+	return r
+}
+
+func tail(s string) string {
+	const most = 4000
+	if len(s) > most {
+		return "..." + s[len(s)-most:]
+	}
+	return s
+}
+
+// Do runs the program to its end, which must have the given exit code.
+func (p *Program) Do(t testing.TB, exit int, args ...string) *Run {
+	t.Helper()
+	return p.Start(t, args...).Want(exit)
+}
+
+// Patience is how long a test waits for what has to happen, on a machine that is
+// busy with other things.
+const Patience = 2 * time.Minute
+
+// Until waits until something that another process does has happened. It ends the
+// test when r ends before, or when it takes too long.
+func (r *Run) Until(what string, happened func() bool) {
+	r.t.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !happened() {
+		select {
+		case <-tick.C:
+		case <-r.ended:
+			if happened() {
+				return
+			}
+			r.t.Fatalf("the run ended before %s; stderr: %s", what, tail(r.stderr.String()))
+		case <-late.C:
+			r.t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package crash
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/test/crash/rig"
+)
+
+// The jobs of the runs here, and what they move at once.
+const (
+	jobs      = 2
+	fileParts = 4 << 20
+	s3Parts   = 16 << 20
+)
+
+// kills starts a task again and again and kills it, each time a bit later, until
+// it ends. It returns how many were killed, and how many bytes all runs read.
+func kills(t *testing.T, p *rig.Program, life time.Duration, args ...string) (killed int, read int64) {
+	t.Helper()
+	for ; ; life += life / 4 {
+		r := p.Start(t, args...)
+		dies := r.KillAfter(life + rand.N(life))
+		read += r.Read
+		if !dies {
+			r.Want(0)
+			return killed, read
+		}
+		killed++
+	}
+}
+
+// A run that is killed costs the parts that were in flight, and not those that
+// were there. What is read of a source tells what was sent.
+func TestSentTwiceLargeFile(t *testing.T) {
+	rig.Root(t)
+	const size = 160 << 20
+	source := rig.Memory(t)
+	rig.Make(t, source, rig.Shape{Seed: 2, Large: 1, LargeBytes: size})
+	for name, base := range map[string]string{"memory": rig.Memory(t), "ext4": rig.Disk(t, "ext4", 400<<20)} {
+		t.Run(name, func(t *testing.T) {
+			target := filepath.Join(base, "target")
+			killed, read := kills(t, rig.New(t), 150*time.Millisecond, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "120MiB/s", source, target)
+			t.Logf("%d kills, %d MiB read of %d", killed, read>>20, size>>20)
+			if killed < 2 {
+				t.Skip("the machine is too fast, or too slow: nothing was killed in between")
+			}
+			const start = 1 << 20 // what a process reads when it starts
+			if most := int64(size + start + killed*(jobs*fileParts+start)); read > most {
+				t.Errorf("%d bytes were read; with %d kills %d are enough", read, killed, most)
+			}
+			rig.SameTrees(t, source, target, true)
+		})
+	}
+}
+
+// Small files that were written and wait to be published are taken over: the run
+// is killed while it is busy with a file behind them.
+func TestSentTwiceSmallFiles(t *testing.T) {
+	rig.Root(t)
+	const small, last = 4000, 64 << 20
+	source, target := rig.Memory(t), filepath.Join(rig.Disk(t, "ext4", 400<<20), "target")
+	rig.Make(t, source, rig.Shape{Seed: 3, Small: small, Large: 1, LargeBytes: last})
+	if err := os.Rename(filepath.Join(source, "large"), filepath.Join(source, "zz")); err != nil {
+		t.Fatal(err)
+	}
+	p := rig.New(t)
+	r := p.Start(t, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "20MiB/s", source, target)
+	r.Until("most small files are drafts", func() bool { return drafts(target) > small-600 })
+	r.KillAfter(200 * time.Millisecond) // by now the journal knows them
+	again := p.Do(t, 0, "copy", "-q", source, target)
+	if most := int64(last + 6<<20); again.Read > most {
+		t.Errorf("the second run read %d bytes; %d are enough for the last file and a few batches", again.Read, most)
+	}
+	rig.SameTrees(t, source, target, true)
+}
+
+// drafts counts the files in directory drafts and beside them.
+func drafts(dir string) (n int) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // things come and go meanwhile
+		if err == nil && !d.IsDir() && strings.Contains(path, ".datamove-") {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+func TestSentTwiceToS3(t *testing.T) {
+	const size = 400 << 20
+	p, source := rig.New(t), rig.Memory(t)
+	store := rig.NewStore(t, p)
+	rig.Make(t, source, rig.Shape{Seed: 5, Large: 1, LargeBytes: size})
+	killed, _ := kills(t, p, 400*time.Millisecond, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "150MiB/s", source, store.At("twice"))
+	n, _ := store.Calls("UploadPart")
+	t.Logf("%d kills, %d parts sent", killed, n)
+	if most := size/s3Parts + killed*jobs; n > most {
+		t.Errorf("%d parts were stored; with %d kills %d are enough", n, killed, most)
+	}
+	if n := store.Uploads(t); n != 0 {
+		t.Errorf("%d uploads are open", n)
+	}
+	if killed == 0 {
+		t.Skip("nothing was killed in between")
+	}
+}
+
+func TestSentTwiceFromS3(t *testing.T) {
+	rig.Root(t)
+	const size = 160 << 20
+	p, source := rig.New(t), rig.Memory(t)
+	store := rig.NewStore(t, p)
+	rig.Make(t, source, rig.Shape{Seed: 6, Large: 1, LargeBytes: size})
+	p.Do(t, 0, "copy", "-q", source, store.At("back"))
+	target := filepath.Join(rig.Memory(t), "target")
+	store.Calls("GetObject")
+	killed, _ := kills(t, p, 300*time.Millisecond, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "120MiB/s", store.At("back"), target)
+	_, bytes := store.Calls("GetObject")
+	t.Logf("%d kills, %d MiB fetched", killed, bytes>>20)
+	if most := int64(size + killed*jobs*s3Parts + 1<<20); bytes > most {
+		t.Errorf("%d bytes were fetched; with %d kills %d are enough", bytes, killed, most)
+	}
+	rig.SameTrees(t, source, target, true)
+}
+
+// A target is held by one run. When its holder is killed, the next one goes on at
+// once, and nothing that was begun is lost.
+func TestHeld(t *testing.T) {
+	source := rig.Memory(t)
+	rig.Make(t, source, rig.Shape{Seed: 7, Large: 1, LargeBytes: 40 << 20})
+	p := rig.New(t)
+	store := rig.NewStore(t, p)
+	files := filepath.Join(rig.Memory(t), "target")
+	for name, row := range map[string]struct{ target, lock string }{
+		"files": {files, filepath.Join(files, ".datamove-lock")},
+		"store": {store.At("held"), filepath.Join(store.Dir("held"), ".datamove", "lock")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			holder := p.Start(t, "copy", "-q", "--bwlimit", "1MiB/s", source, row.target)
+			holder.Until("the target is locked", func() bool { st, err := os.Stat(row.lock); return err == nil && st.Size() > 0 })
+			second := p.Do(t, 5, "copy", source, row.target)
+			if who := fmt.Sprintf("process %d", holder.PID()); !strings.Contains(second.Stderr(), who) {
+				t.Errorf("the second run does not name %s: %s", who, second.Stderr())
+			}
+			holder.KillAfter(0)
+			begun := time.Now()
+			p.Do(t, 0, "copy", "-q", source, row.target)
+			if d := time.Since(begun); d > 30*time.Second {
+				t.Errorf("the next run took %v", d)
+			}
+			if _, err := os.Stat(row.lock); err == nil {
+				t.Error("a lock is left")
+			}
+		})
+	}
+}
