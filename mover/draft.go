@@ -23,7 +23,8 @@ type Draft interface {
 	// Finish says that every part is there: receipts has one of each, in order. It
 	// gives the draft the facts of e, lets go of open files, and readies it for
 	// Publish. e.CRC is the CRC of the whole content when it is Known; a store that
-	// can compare it does.
+	// can compare it does. A draft that was finished when it was adopted may be finished
+	// again without receipts, to get other facts.
 	Finish(ctx context.Context, e Entry, receipts []Receipt) error
 	// Suspend lets go of the draft but leaves it for Adopt.
 	Suspend() error

@@ -38,7 +38,7 @@ type pair struct {
 	system     string        // of the source: its file system or bucket
 	facts      journal.Facts // of the last run of this pair
 	unlock     func() error
-	keep       bool // the journal is needed by the next run
+	spent      bool // the next run needs nothing that is in the journal
 	notes      []string
 
 	sourceEntries, targetEntries atomic.Int64
@@ -258,20 +258,22 @@ func counted(walk iter.Seq2[mover.Entry, error], n *atomic.Int64) iter.Seq2[move
 	}
 }
 
-// completed keeps of the journal what the next run needs.
+// completed keeps of the journal what the next run needs. After a run that was not
+// clean, or did not come this far, that is all of it.
 func (p *pair) completed(ctx context.Context, clean bool) error {
-	p.keep = p.keep || !clean
 	if !clean {
 		return nil
 	}
-	if err := p.dropLeft(ctx); err != nil || !p.request.Delete {
+	if err := p.dropLeft(ctx); err != nil {
 		return err
+	}
+	if p.spent = !p.request.Delete; p.spent {
+		return nil
 	}
 	j, err := p.journal.get(true)
 	if err != nil {
 		return err
 	}
-	p.keep = true
 	return j.SetFacts(ctx, journal.Facts{SourceSystem: p.system, Completed: time.Now().UTC(), Entries: p.sourceEntries.Load()})
 }
 
@@ -297,7 +299,7 @@ func (p *pair) dropLeft(ctx context.Context) error {
 func (p *pair) close() error {
 	var errs []error
 	if p.journal != nil {
-		errs = append(errs, p.journal.close(!p.keep))
+		errs = append(errs, p.journal.close(p.spent))
 	}
 	if p.unlock != nil {
 		errs = append(errs, p.unlock())

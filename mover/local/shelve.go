@@ -72,8 +72,8 @@ func (p *pair) compose(w io.Writer, entries iter.Seq2[mover.Entry, error]) error
 	return err
 }
 
-// oldManifest is the manifest of an earlier run. A missing or damaged one says
-// nothing: what it would have said is learned again from the entries themselves.
+// oldManifest is the manifest of an earlier run. One that can not be read is not
+// replaced: it may be all that knows of entries that this run had no business with.
 type oldManifest struct {
 	there   bool
 	file    io.Closer
@@ -82,8 +82,11 @@ type oldManifest struct {
 
 func (p *pair) oldManifest(ctx context.Context) oldManifest {
 	r, err := p.shelf.OpenManifest(ctx)
-	if err != nil {
+	if errors.Is(err, mover.ErrNotExist) {
 		return oldManifest{entries: func(func(mover.Entry, error) bool) {}}
+	}
+	if err != nil {
+		return oldManifest{entries: func(yield func(mover.Entry, error) bool) { yield(mover.Entry{}, err) }}
 	}
 	return oldManifest{true, r, manifest.Entries(r)}
 }
@@ -103,13 +106,13 @@ func merged(fates iter.Seq2[fate, error], old iter.Seq2[mover.Entry, error]) ite
 		defer stop()
 		head, err, more := next()
 		older := func(than *mover.Entry) bool { // yields the old entries before than
-			for more && err == nil && (than == nil || mover.Compare(&head, than) < 0) {
-				if !yield(head, nil) {
+			for more && (err != nil || than == nil || mover.Compare(&head, than) < 0) {
+				if !yield(head, err) || err != nil {
 					return false
 				}
 				head, err, more = next()
 			}
-			if more && err == nil && than != nil && mover.Compare(&head, than) == 0 {
+			if more && mover.Compare(&head, than) == 0 {
 				head, err, more = next()
 			}
 			return true

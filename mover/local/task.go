@@ -36,6 +36,7 @@ type run struct {
 	report   Report
 	gravest  error
 	err      error
+	stopped  bool // from outside; then err says more than what failed before
 }
 
 func start(ctx context.Context, r Request, open Opener) (*Task, error) {
@@ -58,7 +59,7 @@ func start(ctx context.Context, r Request, open Opener) (*Task, error) {
 		err := t.all(ctx)
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.err = err
+		t.err, t.stopped = err, ctx.Err() != nil
 	}()
 	return &Task{run: t}, nil
 }
@@ -147,11 +148,11 @@ func (t *run) one(ctx context.Context, p *pair, last bool) error {
 		w.recorder = rec
 	}
 	err := transfer.Run(ctx, p.source, p.target, t.count(p.diff(ctx), last), p.transferOptions(t, w))
-	if err != nil {
+	if err != nil && !errors.Is(err, mover.ErrRefused) { // what was not refused is done
 		return err
 	}
 	p.missing(w)
-	return w.finish(ctx)
+	return errors.Join(err, w.finish(ctx, err == nil))
 }
 
 // count sums the plan while it passes.
@@ -179,10 +180,10 @@ func (t *run) wait() (Report, error) {
 	defer t.mu.Unlock()
 	t.report.Planned = t.planned
 	t.report.Elapsed = time.Since(t.begun)
-	if t.err != nil {
+	if t.err != nil && t.stopped {
 		return t.report, t.err
 	}
-	return t.report, t.gravest
+	return t.report, Gravest(t.err, t.gravest)
 }
 
 func (t *run) snapshot() Snapshot {

@@ -77,15 +77,16 @@ func (w *watch) Paused(why error) {
 // Step implements transfer.Observer.
 func (w *watch) Step(name string) { w.task.state(Phase(name), "") }
 
-// finish writes the manifest and forgets the journal when nothing is left to do.
-func (w *watch) finish(ctx context.Context) error {
+// finish writes the manifest, and forgets the journal when the whole of the plan is
+// done and nothing failed.
+func (w *watch) finish(ctx context.Context, whole bool) error {
 	if w.recorder != nil {
 		if err := w.pair.writeManifest(ctx, w.recorder); err != nil {
 			return fmt.Errorf("write the manifest: %w", err)
 		}
 	}
 	w.task.mu.Lock()
-	clean := w.task.report.Failed == 0
+	clean := whole && w.task.report.Failed == 0
 	w.task.mu.Unlock()
 	return w.pair.completed(ctx, clean)
 }

@@ -262,7 +262,8 @@ func (d *draft) finish(e mover.Entry, receipts []mover.Receipt) error {
 	if e.Name != d.begun.Name || e.Kind != d.begun.Kind {
 		return fmt.Errorf("draft of %v %s finished as %v %s: %w", d.begun.Kind, mover.Printable(d.begun.Name), e.Kind, mover.Printable(e.Name), mover.ErrUsage)
 	}
-	if e.Kind == mover.File && !d.filled {
+	adopted := d.final != nil && receipts == nil && e.Size == d.blob.size // it has its content
+	if e.Kind == mover.File && !d.filled && !adopted {
 		if err := d.assemble(e.Size, receipts); err != nil {
 			return err
 		}

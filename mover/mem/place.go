@@ -219,6 +219,7 @@ func (p *Place) makeDir(e mover.Entry) error {
 	e.Mode |= 0o700 // usable for us
 	n := p.tree.newNode(mover.Dir)
 	p.tree.setFacts(n.inode, &e, p.traits.Keeps)
+	defer p.untouched(parent)()
 	p.tree.link(parent, base, n)
 	return nil
 }
@@ -268,8 +269,20 @@ func (p *Place) Remove(ctx context.Context, e mover.Entry, _ mover.Owner) error 
 	case len(n.children) > 0:
 		return p.fail("remove", e.Name, fmt.Errorf("directory is not empty: %w", mover.ErrConflict))
 	}
+	dir, _ := mover.Parent(e.Name)
+	defer p.untouched(p.tree.findDir(dir))()
 	p.tree.unlink(e.Name, n)
 	return nil
+}
+
+// untouched returns what gives a directory its times back after a change in it:
+// the object that stands for a directory of a bucket is not changed by others.
+func (p *Place) untouched(dir *node) func() {
+	if !p.opts.ObjectStore {
+		return func() {}
+	}
+	mtime, ctime := dir.entry.Mtime, dir.entry.Ctime
+	return func() { dir.entry.Mtime, dir.entry.Ctime = mtime, ctime }
 }
 
 // isThe reports whether n is still what e says. What a directory contains, and

@@ -89,6 +89,7 @@ func (p *Place) appear(d *draft) error {
 		n.entry.Known = 0 // an object has only the facts that it was given
 	}
 	p.tree.setFacts(n.inode, d.final, p.traits.Keeps)
+	defer p.untouched(parent)()
 	p.tree.link(parent, base, n)
 	return nil
 }

@@ -230,13 +230,22 @@ func (c *cutter) end(ctx context.Context) error {
 	return c.r.dirs.add(c.path[0].it)
 }
 
-// kept is the entry that stays: the source's facts with the target's identity.
+// kept is the entry that stays: the source's facts with the target's identity, and
+// what the walk of the source did not look at as the target has it.
 func kept(a plan.Action) mover.Entry {
 	e := a.Source
-	e.ETag, e.Version = a.Target.ETag, a.Target.Version
-	if a.Target.Known.Has(mover.FactCRC) && !e.Known.Has(mover.FactCRC) {
-		e.CRC = a.Target.CRC
-		e.Known |= mover.FactCRC
+	t := &a.Target
+	e.ETag, e.Version = t.ETag, t.Version
+	more := t.Known &^ e.Known
+	if more.Has(mover.FactCRC) {
+		e.CRC = t.CRC
 	}
+	if more.Has(mover.FactXattrs) {
+		e.Xattrs = t.Xattrs
+	}
+	if more.Has(mover.FactHoles) {
+		e.Data, e.Stored = t.Data, t.Stored
+	}
+	e.Known |= more & (mover.FactCRC | mover.FactXattrs | mover.FactHoles)
 	return e
 }

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
@@ -76,7 +77,7 @@ func (f *feed) Read(p []byte) (int, error) {
 }
 
 // errShort is what a source gives that ends before its size.
-var errShort = errors.Join(mover.ErrChanged, errors.New("fewer bytes than its size"))
+var errShort = fmt.Errorf("%w: it has fewer bytes than its size", mover.ErrChanged)
 
 func (f *feed) fill(p []byte, stop int64) (n int, err error) {
 	if f.body == nil {

@@ -137,7 +137,7 @@ func (r *run) failAll(ctx context.Context, s *spool, err error) error {
 }
 
 // errDoubt is why nothing is removed after an error.
-var errDoubt = errors.Join(mover.ErrRefused, errors.New("not removed, because the run had errors; mend them and run it again"))
+var errDoubt = errors.New("not removed, because the run had errors; mend them and run it again")
 
 // removeAll removes entries in order; those between two directories at the same time.
 func (r *run) removeAll(ctx context.Context, items []item) error {

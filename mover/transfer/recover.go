@@ -101,7 +101,8 @@ func (r *run) resume(ctx context.Context, l *large) error {
 	if !ok || rec.Token == "" || rec.Complete {
 		return nil
 	}
-	if rec.Source != l.it.Source.Identity() || rec.PartBytes != l.bytes {
+	// Without a part there is nothing to go on with, and it may hold a clone.
+	if rec.Source != l.it.Source.Identity() || rec.PartBytes != l.bytes || len(rec.Receipts) == 0 {
 		if err := r.target.Drop(ctx, rec.Token); err != nil {
 			return err
 		}

@@ -31,6 +31,7 @@ func TestTask(t *testing.T) {
 		w := newWorld(t, seed)
 		w.stateDir = t.TempDir()
 		w.play((*world).runTask)
+		w.home()
 	})
 }
 

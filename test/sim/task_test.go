@@ -2,34 +2,29 @@ package sim
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/mem"
 	"datamove.dev/mover/plan"
 )
 
 // runTask is one run of a whole task. The places of its two paths are the trees of
 // the world.
 func (w *world) runTask(ctx context.Context, r *running) {
-	open := func(_ context.Context, l location.Location, _ local.OpenOptions) (mover.Place, error) {
-		from, to := r.patient()
-		if l.Path == "/sim/source" {
-			return from, nil
-		}
-		return to, nil
-	}
 	request := local.Request{
-		Work:   local.Sync,
-		Source: location.Location{Scheme: location.POSIX, Path: "/sim/source"},
-		Target: location.Location{Scheme: location.POSIX, Path: "/sim/target"},
+		Work: local.Sync, Source: at("source"), Target: at("target"),
 		Delete: w.delete, Checksum: w.checksum, Verify: w.level, Jobs: w.jobs,
 		StateDir: w.stateDir, Observer: taskObserver{r},
 	}
 	if w.failFull {
 		request.OnFull = local.FullFail
 	}
-	task, err := local.Start(ctx, request, open)
+	task, err := local.Start(ctx, request, r.open)
 	if r.err = err; err != nil {
 		return
 	}
@@ -38,6 +33,59 @@ func (w *world) runTask(ctx context.Context, r *running) {
 	if !r.dead() {
 		r.reported(report)
 	}
+}
+
+func at(name string) location.Location {
+	return location.Location{Scheme: location.POSIX, Path: "/sim/" + name}
+}
+
+func (r *running) open(_ context.Context, l location.Location, _ local.OpenOptions) (mover.Place, error) {
+	from, to := r.patient()
+	switch l {
+	case at("source"):
+		return from, nil
+	case at("target"):
+		return to, nil
+	}
+	return mem.New(r.world.back, mem.Options{}), nil
+}
+
+// home copies what came to a bucket to a tree again, which has to be like the
+// source in everything, also in what only the manifest can have carried.
+func (w *world) home() {
+	if w.t.Failed() || !w.targetOptions.ObjectStore || w.sourceOptions.ObjectStore || !w.delete {
+		return
+	}
+	time.Sleep(time.Minute)
+	r := &running{world: w, stop: func(error) {}}
+	r.places(weather{})
+	w.back = mem.NewTree()
+	task, err := local.Start(context.Background(), local.Request{Work: local.Copy, Source: at("target"), Target: at("back"), StateDir: w.stateDir}, r.open)
+	if err == nil {
+		_, err = task.Wait()
+	}
+	if err != nil {
+		w.t.Errorf("back from the bucket: %v", err)
+		return
+	}
+	from, to := mem.New(w.source, mem.Options{}), mem.New(w.back, mem.Options{})
+	for _, e := range entries(w.t, w.source, mem.Options{}) {
+		s, serr := from.Stat(context.Background(), e.Name)
+		b, berr := to.Stat(context.Background(), e.Name)
+		if err := errors.Join(serr, berr); err != nil {
+			w.t.Errorf("back from the bucket: %v", err)
+			continue
+		}
+		if got, want := likeness(&b), likeness(&s); got != want {
+			w.t.Errorf("back from the bucket %q is\n%s, and it was\n%s", e.Name, got, want)
+		}
+	}
+}
+
+// likeness is all of an entry that a copy keeps.
+func likeness(e *mover.Entry) string {
+	e.Atime, e.Ctime, e.Dev, e.Ino, e.Gen = mover.Time{}, mover.Time{}, 0, 0, 0
+	return fmt.Sprintf("%+v", *e)
 }
 
 // reported checks the report against what was told.

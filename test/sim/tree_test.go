@@ -50,6 +50,10 @@ func (g *grower) make(name string, kind mover.Kind, size int) {
 		Name: name, Kind: kind, Known: mover.FactMode | mover.FactMtime,
 		Mode: 0o600 | uint32(g.rng.IntN(8)), Mtime: mover.Time{Sec: int64(1 + g.rng.IntN(1<<30))},
 	}
+	if g.rng.IntN(4) == 0 {
+		e.Known |= mover.FactXattrs
+		e.Xattrs = []mover.Xattr{{Name: "user.seed", Value: []byte(g.content(9))}}
+	}
 	g.note(name, kind)
 	switch kind {
 	case mover.Symlink:

@@ -104,11 +104,36 @@ func entries(t testing.TB, tree *mem.Tree, o mem.Options) (all []mover.Entry) {
 }
 
 // shelved is a watched bucket, with its manifest.
-type shelved struct{ *watched }
+type shelved struct {
+	*watched
+	mu    sync.Mutex
+	small []mover.Token // guarded by mu; drafts that a bucket does not know of before they are published
+}
 
-func (s shelved) Unwrap() any { return s.Place }
+func (s *shelved) Unwrap() any { return s.Place }
 
-func (s shelved) OpenManifest(ctx context.Context) (io.ReadCloser, error) {
+func (s *shelved) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+	d, err := s.Place.Draft(ctx, e, h)
+	t := s.Place.Traits()
+	if err == nil && (e.Kind != mover.File || e.Size <= min(t.SmallBytes, t.BatchBytes)) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.small = append(s.small, d.Token())
+	}
+	return d, err
+}
+
+// Crash takes with it what was only in the memory of the process.
+func (s *shelved) Crash() {
+	s.watched.Crash()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, token := range s.small {
+		_ = mem.New(s.world.target, s.world.targetOptions).Drop(context.Background(), token)
+	}
+}
+
+func (s *shelved) OpenManifest(ctx context.Context) (io.ReadCloser, error) {
 	if _, err := s.Stat(ctx, ""); err != nil { // of a living process
 		return nil, err
 	}
@@ -119,7 +144,7 @@ func (s shelved) OpenManifest(ctx context.Context) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(*m)), nil
 }
 
-func (s shelved) PutManifest(ctx context.Context, write func(io.Writer) error) error {
+func (s *shelved) PutManifest(ctx context.Context, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
 		return err
@@ -129,5 +154,10 @@ func (s shelved) PutManifest(ctx context.Context, write func(io.Writer) error) e
 	}
 	whole := b.Bytes()
 	s.world.manifest.Store(&whole)
+	return nil
+}
+
+func (s *shelved) RemoveManifest(context.Context) error {
+	s.world.manifest.Store(nil)
 	return nil
 }

@@ -32,13 +32,15 @@ type world struct {
 	mutations sync.Mutex // changes of the source, one at a time
 	changed   atomic.Bool
 
+	orphaned map[string]bool // see orphans
 	manifest atomic.Pointer[[]byte]
 	stateDir string
+	back     *mem.Tree // what comes back from a bucket
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := &world{t: t, seed: seed, rng: rng}
+	w := &world{t: t, seed: seed, rng: rng, orphaned: map[string]bool{}}
 	w.delete, w.checksum, w.failFull = rng.IntN(2) == 0, rng.IntN(4) == 0, rng.IntN(2) == 0
 	if rng.IntN(4) == 0 {
 		w.level = mover.Read
@@ -70,6 +72,7 @@ func (w *world) traits() func(*mover.Traits) {
 func (w *world) trees() {
 	sizes := []int{0, 1, 999, 1000, 1001, 4096, 20_000}
 	source, target := newGrower(w.rng, &w.seen), newGrower(w.rng, &w.seen)
+	source.make("kept", mover.Dir, 0) // an empty source is taken for one that is not mounted
 	source.grow(40, sizes, nil)
 	avoid := source.kinds
 	if w.delete {
