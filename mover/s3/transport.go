@@ -108,8 +108,8 @@ func newTransport(parallel int, stall time.Duration, roots *x509.CertPool) *tran
 		DisableCompression:    true, // bytes are what is stored
 		Protocols:             protocols,
 		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(parallel)},
-		WriteBufferSize:       64 << 10,
-		ReadBufferSize:        64 << 10,
+		WriteBufferSize:       8 << 10,
+		ReadBufferSize:        8 << 10,
 	}}
 }
 
