@@ -3,27 +3,23 @@ package s3
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"iter"
-	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
-
-	"datamove.dev/mover"
 )
 
-// onprem is the store of S3-compatible servers, over minio-go's single calls.
+// onprem is the store of S3-compatible servers, over minio-go's single calls; but
+// the four that each object needs go straight to the transport (see direct.go).
 // Payloads are not signed and carry an explicit checksum header: no trailers, which
 // versitygw refuses over plain http, and no chunk signatures, which cost a SHA-256.
 type onprem struct {
-	core   *minio.Core
-	bucket string
+	core      *minio.Core
+	bucket    string
+	transport *transport
+	root      url.URL // of the bucket, with '/' at its end
 }
 
 func newOnprem(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *transport) (*onprem, error) {
@@ -46,52 +42,11 @@ func newOnprem(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *t
 	if o.Credentials != "anonymous" {
 		t.sign = signer(keys, o.Region)
 	}
-	return &onprem{core: core, bucket: o.Bucket}, nil
-}
-
-// signer signs requests in place of minio-go: the SDK of AWS needs a quarter of
-// its time for it, which shows with small objects.
-func signer(keys aws.CredentialsProvider, region string) func(req *http.Request) error {
-	s := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }) // S3 escapes once
-	return func(req *http.Request) error {
-		v, err := keys.Retrieve(req.Context())
-		if err != nil {
-			return fmt.Errorf("credentials: %w: %w", mover.ErrPermission, err)
-		}
-		const payload = "UNSIGNED-PAYLOAD"
-		req.Header.Set("X-Amz-Content-Sha256", payload)
-		return s.SignHTTP(req.Context(), v, req, payload, "s3", region, time.Now())
+	root := url.URL{Scheme: endpoint.Scheme, Host: endpoint.Host, Path: "/" + o.Bucket + "/"}
+	if o.virtualHost {
+		root.Host, root.Path = o.Bucket+"."+endpoint.Host, "/"
 	}
-}
-
-func (s *onprem) head(ctx context.Context, key, version string) (object, error) {
-	ctx, r := withReply(ctx)
-	opts := minio.StatObjectOptions{VersionID: version}
-	opts.Set("X-Amz-Checksum-Mode", "ENABLED")
-	if _, err := s.core.StatObject(ctx, s.bucket, key, opts); err != nil || r.status >= 300 {
-		return object{}, understand(ctx, r, err)
-	}
-	return objectOf(key, r.header), nil
-}
-
-func (s *onprem) get(ctx context.Context, g get) (io.ReadCloser, object, error) {
-	ctx, r := withReply(ctx)
-	opts := minio.GetObjectOptions{VersionID: g.version}
-	if g.ifMatch != "" {
-		if err := opts.SetMatchETag(g.ifMatch); err != nil {
-			return nil, object{}, err
-		}
-	}
-	if g.n >= 0 {
-		opts.Set("Range", rangeHeader(g.off, g.n))
-	} else { // by its option, minio-go would hash the body
-		opts.Set("X-Amz-Checksum-Mode", "ENABLED")
-	}
-	body, _, _, err := s.core.GetObject(ctx, s.bucket, g.key, opts)
-	if err != nil {
-		return nil, object{}, understand(ctx, r, err)
-	}
-	return body, objectOf(g.key, r.header), nil
+	return &onprem{core: core, bucket: o.Bucket, transport: t, root: root}, nil
 }
 
 func (s *onprem) list(ctx context.Context, l listing) iter.Seq2[[]object, error] {
@@ -157,15 +112,6 @@ func (w *put) options() minio.PutObjectOptions {
 	return opts
 }
 
-func (s *onprem) put(ctx context.Context, w put) (stored, error) {
-	ctx, r := withReply(ctx)
-	r.data = w.data
-	if _, err := s.core.PutObject(ctx, s.bucket, w.key, w.reader(), w.length(), "", "", w.options()); err != nil {
-		return stored{}, understand(ctx, r, err)
-	}
-	return storedBy(r), nil
-}
-
 func (s *onprem) create(ctx context.Context, w put) (string, error) {
 	ctx, r := withReply(ctx)
 	opts := w.options()
@@ -175,21 +121,6 @@ func (s *onprem) create(ctx context.Context, w put) (string, error) {
 	}
 	id, err := s.core.NewMultipartUpload(ctx, s.bucket, w.key, opts)
 	return id, understand(ctx, r, err)
-}
-
-func (s *onprem) part(ctx context.Context, u upload, number int, w put) (stored, error) {
-	ctx, r := withReply(ctx)
-	r.data = w.data
-	opts := minio.PutObjectPartOptions{DisableContentSha256: true}
-	if w.crc != "" {
-		opts.CustomHeader = map[string][]string{headerCRC: {w.crc}}
-	}
-	if _, err := s.core.PutObjectPart(ctx, s.bucket, u.key, u.id, number, w.reader(), w.length(), opts); err != nil {
-		return stored{}, understand(ctx, r, err)
-	}
-	got := storedBy(r)
-	got.number, got.size = number, w.length()
-	return got, nil
 }
 
 func (s *onprem) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {

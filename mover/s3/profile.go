@@ -214,8 +214,11 @@ func (q *prober) put(ctx context.Context, name string, w put) (stored, error) {
 	if !strings.HasSuffix(name, "/") {
 		w.data = probeBody
 	}
-	q.made = append(q.made, w.key)
-	return q.store.put(ctx, w)
+	got, err := q.store.put(ctx, w)
+	if err == nil {
+		q.made = append(q.made, w.key)
+	}
+	return got, err
 }
 
 func refused(err error) bool {

@@ -1,0 +1,145 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
+
+	"datamove.dev/mover"
+)
+
+// The calls of onprem that are made for each object, without minio-go: validation
+// by regular expressions, URLs that are built to be parsed, a cookie jar and an
+// answer of sixty fields are a fifth of the time that a small object takes.
+
+// signer signs requests in place of minio-go: the SDK of AWS needs a quarter of
+// its time for it, which shows with small objects.
+func signer(keys aws.CredentialsProvider, region string) func(req *http.Request) error {
+	s := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }) // S3 escapes once
+	return func(req *http.Request) error {
+		v, err := keys.Retrieve(req.Context())
+		if err != nil {
+			return fmt.Errorf("credentials: %w: %w", mover.ErrPermission, err)
+		}
+		const payload = "UNSIGNED-PAYLOAD"
+		req.Header.Set("X-Amz-Content-Sha256", payload)
+		return s.SignHTTP(req.Context(), v, req, payload, "s3", region, time.Now())
+	}
+}
+
+// request makes a request for a key of the bucket.
+func (s *onprem) request(ctx context.Context, method, key string, query url.Values, h http.Header) *http.Request {
+	u := s.root
+	u.RawPath = u.Path + s3utils.EncodePath(key)
+	u.Path += key
+	u.RawQuery = query.Encode()
+	h["User-Agent"] = userAgent
+	req := &http.Request{Method: method, URL: &u, Host: u.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	return req.WithContext(ctx)
+}
+
+var userAgent = []string{"datamove"}
+
+// do makes a call whose answer is in its header.
+func (s *onprem) do(req *http.Request, r *reply) error {
+	resp, err := s.transport.RoundTrip(req)
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body) // so that the connection can be used again
+		resp.Body.Close()
+	}
+	return understand(req.Context(), r, sent(err))
+}
+
+// sent marks an error of the connection as the clients do.
+func sent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &url.Error{Op: "send", Err: err}
+}
+
+func (s *onprem) head(ctx context.Context, key, version string) (object, error) {
+	ctx, r := withReply(ctx)
+	req := s.request(ctx, http.MethodHead, key, ofVersion(version), http.Header{"X-Amz-Checksum-Mode": enabled})
+	if err := s.do(req, r); err != nil {
+		return object{}, err
+	}
+	return objectOf(key, r.header), nil
+}
+
+var enabled = []string{"ENABLED"}
+
+func ofVersion(version string) url.Values {
+	if version == "" {
+		return nil
+	}
+	return url.Values{"versionId": {version}}
+}
+
+func (s *onprem) get(ctx context.Context, g get) (io.ReadCloser, object, error) {
+	ctx, r := withReply(ctx)
+	h := make(http.Header, 8)
+	if g.ifMatch != "" {
+		h.Set("If-Match", `"`+g.ifMatch+`"`)
+	}
+	if g.n >= 0 {
+		h.Set("Range", rangeHeader(g.off, g.n))
+	} else {
+		h["X-Amz-Checksum-Mode"] = enabled
+	}
+	resp, err := s.transport.RoundTrip(s.request(ctx, http.MethodGet, g.key, ofVersion(g.version), h))
+	if err == nil && r.status >= 300 {
+		resp.Body.Close()
+	}
+	if err := understand(ctx, r, sent(err)); err != nil {
+		return nil, object{}, err
+	}
+	return resp.Body, objectOf(g.key, r.header), nil
+}
+
+func (s *onprem) put(ctx context.Context, w put) (stored, error) {
+	h := make(http.Header, len(w.meta)+8)
+	h.Set("Content-Type", w.mimeType())
+	for k, v := range w.meta {
+		h.Set(metaPrefix+k, v)
+	}
+	if w.ifMatch != "" {
+		h.Set("If-Match", `"`+w.ifMatch+`"`)
+	}
+	if w.ifNoneMatch {
+		h.Set("If-None-Match", "*")
+	}
+	return s.send(ctx, w, nil, h)
+}
+
+func (s *onprem) part(ctx context.Context, u upload, number int, w put) (stored, error) {
+	w.key = u.key
+	got, err := s.send(ctx, w, url.Values{"partNumber": {strconv.Itoa(number)}, "uploadId": {u.id}}, make(http.Header, 8))
+	got.number, got.size = number, w.length()
+	return got, err
+}
+
+// send puts an object or a part.
+func (s *onprem) send(ctx context.Context, w put, query url.Values, h http.Header) (stored, error) {
+	ctx, r := withReply(ctx)
+	r.data = w.data
+	if w.crc != "" {
+		h.Set(headerCRC, w.crc)
+	}
+	req := s.request(ctx, http.MethodPut, w.key, query, h)
+	if req.ContentLength = w.length(); req.ContentLength > 0 {
+		req.Body = io.NopCloser(w.reader())
+	}
+	if err := s.do(req, r); err != nil {
+		return stored{}, err
+	}
+	return storedBy(r), nil
+}
