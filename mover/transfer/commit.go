@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func (c *committer) add(ctx context.Context, done []drafted) error {
 	if s.id == 0 {
 		var err error
 		if s.id, err = c.r.stage(ctx, done); err != nil {
-			suspend(done)
+			leave(done, false)
 			return err
 		}
 	}
@@ -44,24 +45,32 @@ func (c *committer) add(ctx context.Context, done []drafted) error {
 	case c.in <- s:
 		return nil
 	case <-ctx.Done():
-		suspend(done)
+		leave(done, s.id != 0)
 		return context.Cause(ctx)
 	}
 }
 
-// suspend leaves what was queued and never taken to the next run. Nothing is added
-// any more.
-func (c *committer) suspend() {
+// drain leaves what was queued and never taken. Nothing is added any more.
+func (c *committer) drain() {
 	for s := range c.in {
-		suspend(s.done)
+		leave(s.done, s.id != 0)
 	}
 }
 
-// suspend leaves drafts to the next run.
-func suspend(done []drafted) {
+// leave ends the work on drafts that are not published. Those that the journal
+// knows stay for the next run; the others nobody would find in a bucket.
+func leave(done []drafted, recorded bool) {
 	for i := range done {
-		_ = done[i].draft.Suspend()
+		leaveOne(done[i].draft, recorded)
 	}
+}
+
+func leaveOne(d mover.Draft, recorded bool) {
+	if recorded {
+		_ = d.Suspend()
+		return
+	}
+	_ = d.Close()
 }
 
 // loop publishes when enough is there, when it has waited long enough, and at the end.
@@ -85,7 +94,7 @@ func (c *committer) loop(ctx context.Context) error {
 			}
 		case <-timer.C:
 		case <-ctx.Done():
-			suspend(g.done)
+			leave(g.done, len(g.ids) > 0)
 			return context.Cause(ctx)
 		}
 		if err := g.publish(ctx, c.r); err != nil {
@@ -143,9 +152,12 @@ func (r *run) settle(ctx context.Context, done []drafted, ids []uint64) error {
 		}
 	}
 	for i := range done {
-		if err := r.told(ctx, &done[i], outcomes[i].Err, stop != nil); stop == nil {
-			stop = err
+		if stop != nil && outcomes[i].Err != nil {
+			r.n.Bytes.Add(-done[i].counted)
+			leaveOne(done[i].draft, len(ids) > 0)
+			continue
 		}
+		stop = cmp.Or(stop, r.told(ctx, &done[i], outcomes[i].Err))
 	}
 	return stop
 }
@@ -226,21 +238,15 @@ func (r *run) checked(ctx context.Context, d *drafted, o mover.Outcome) error {
 }
 
 // told reports one published draft, or a failure. What failed for a passing reason
-// is moved once more, alone. When the run is stopping, what failed is left as it is.
-func (r *run) told(ctx context.Context, d *drafted, err error, stopping bool) error {
+// is moved once more, alone.
+func (r *run) told(ctx context.Context, d *drafted, err error) error {
+	_ = d.draft.Close()
+	d.draft = nil
 	if err == nil {
-		_ = d.draft.Close()
-		d.draft = nil
 		r.visible(d)
 		return nil
 	}
 	r.n.Bytes.Add(-d.counted)
-	if stopping {
-		_ = d.draft.Suspend()
-		return err
-	}
-	_ = d.draft.Close()
-	d.draft = nil
 	passing := errors.Is(err, mover.ErrCorrupt) || errors.Is(err, mover.ErrTransient) && d.in == nil
 	if passing && !d.again && d.entry.Kind == mover.File && d.it.Op != plan.Link {
 		return r.again(ctx, d.it)

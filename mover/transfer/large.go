@@ -245,7 +245,7 @@ func (w *worker) over(ctx context.Context, l *large, err error) error {
 	w.done(l)
 	if w.r.fatal(ctx, err) {
 		if l.draft != nil {
-			_ = l.draft.Suspend()
+			leaveOne(l.draft, l.id != 0)
 		}
 		return err
 	}
@@ -258,6 +258,7 @@ func (w *worker) over(ctx context.Context, l *large, err error) error {
 		w.r.failed(&l.it, err)
 		return nil
 	}
+	w.r.unlikely(&l.it.Source)
 	if again.it.Source, err = w.r.source.Stat(ctx, l.it.Source.Name); err != nil {
 		w.r.failed(&l.it, err)
 		return nil
@@ -288,7 +289,7 @@ func (w *worker) done(l *large) {
 func (r *run) abandon() {
 	for _, l := range r.queue.left() {
 		closeAll(l.content)
-		_ = l.draft.Suspend()
+		leaveOne(l.draft, l.id != 0)
 		r.n.InWork.end(l.it.Source.Name)
 	}
 }

@@ -76,7 +76,7 @@ func (r *run) link(ctx context.Context, items []item) error {
 	err := g.Wait()
 	made := slices.DeleteFunc(done, func(d drafted) bool { return d.draft == nil })
 	if err != nil {
-		suspend(made)
+		leave(made, false)
 		return err
 	}
 	if len(made) == 0 {
@@ -88,8 +88,8 @@ func (r *run) link(ctx context.Context, items []item) error {
 // draftLink drafts one more name of a leader, if the leader is what the source has
 // still: the facts that the link brings along are those of all its names.
 func (r *run) draftLink(ctx context.Context, it *item) (drafted, error) {
-	if r.unmoved.has(it.Link) {
-		return drafted{}, fmt.Errorf("%s, whose content it shares, could not be brought over", mover.Printable(it.Link))
+	if r.unlike.has(it.Link) {
+		return drafted{}, fmt.Errorf("%w: %s, of which it is another name, could not be brought over as it was", mover.ErrChanged, mover.Printable(it.Link))
 	}
 	c, err := r.source.Open(ctx, it.Source)
 	if err != nil {

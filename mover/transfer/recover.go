@@ -26,11 +26,11 @@ func (r *run) recover(ctx context.Context) error {
 		case err == nil:
 			done = append(done, d)
 		case r.fatal(ctx, err):
-			suspend(done)
+			leave(done, true)
 			return err
 		default: // changed or gone since
 			if err := r.target.Drop(ctx, rec.Token); err != nil {
-				suspend(done)
+				leave(done, true)
 				return err
 			}
 		}
@@ -79,7 +79,7 @@ func (r *run) adopt(ctx context.Context, rec *journal.Record) (drafted, error) {
 func (r *run) recovered(ctx context.Context, done []drafted, ids []uint64) error {
 	for i, o := range r.publish(ctx, done) {
 		if o.Err != nil && r.fatal(ctx, o.Err) {
-			suspend(done[i:])
+			leave(done[i:], true)
 			return o.Err
 		}
 		if o.Err != nil {

@@ -41,10 +41,8 @@ type run struct {
 
 	doubt atomic.Bool // some listing or action failed: nothing may be removed
 
-	// Of files with several names. The target has an older content, if any, by the
-	// name of one that was not moved: what is linked to that, with the facts of the new
-	// one, would pass for the new one ever after.
-	unmoved nameSet // that could not be brought over
+	// Of files with several names:
+	unlike  nameSet // whose content at the target is not what the walk saw
 	awaited nameSet // that wait in blocked
 }
 
@@ -184,7 +182,7 @@ func (r *run) work(ctx context.Context, feed func(context.Context) error) error 
 	})
 	g.Go(func() error { return r.commit.loop(gctx) })
 	err := g.Wait()
-	r.commit.suspend()
+	r.commit.drain()
 	r.abandon()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -256,6 +254,15 @@ func (r *run) result(res Result) {
 	}
 }
 
+// unlikely notes that what the target has by this name is not what the walk saw,
+// but an older content or a newer one: nothing may be linked to it, because with the
+// facts of what the walk saw it would pass for that ever after.
+func (r *run) unlikely(e *mover.Entry) {
+	if e.Nlink > 1 {
+		r.unlike.add(e.Name)
+	}
+}
+
 // failed reports an entry that can not be done. From now on nothing is removed.
 func (r *run) failed(it *item, err error) {
 	r.doubt.Store(true)
@@ -264,9 +271,7 @@ func (r *run) failed(it *item, err error) {
 	if e.Kind == 0 {
 		e = it.Target
 	}
-	if it.Source.Nlink > 1 {
-		r.unmoved.add(e.Name)
-	}
+	r.unlikely(&it.Source)
 	r.result(Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why, Err: err})
 }
 

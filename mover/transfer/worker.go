@@ -227,6 +227,7 @@ func (w *worker) try(ctx context.Context, d *drafted, h mover.Hints) error {
 		if now.Kind != d.it.Source.Kind || now.Size > max(w.r.small, d.it.Source.Size) {
 			return err // it is not for a batch any more
 		}
+		w.r.unlikely(&d.it.Source)
 		d.it.Source = now
 	}
 }
