@@ -130,11 +130,12 @@ func (p *pair) around(place mover.Place) (mover.Place, shelf) {
 
 // identify names the task of this pair by its target, so that every run on the
 // target knows what earlier ones left, and its journal by both ends.
-func (p *pair) identify(ctx context.Context, dir string, src, dst location.Location) (err error) {
-	self := ""
-	if p.owner, self, err = ownerOf(ctx, p.target, dst); err != nil {
+func (p *pair) identify(ctx context.Context, dir string, src, dst location.Location) error {
+	owner, self, err := ownerOf(ctx, p.target, dst)
+	if err != nil {
 		return err
 	}
+	p.owner = owner
 	p.journalDir = filepath.Join(dir, "tasks", shortHash(src.String()+"\x00"+self))
 	p.journal = newJournal(p.journalDir, p.target.Traits().Scheme == "s3", p.request.Logger)
 	if from, err := p.source.Stat(ctx, ""); err == nil && from.Dev != 0 {

@@ -162,7 +162,7 @@ func walkStrays(b *bed) {
 	second := b.open()
 	unlock, err := second.Lock(b.Context(), owner)
 	b.ok(err, "lock")
-	defer unlock()
+	defer func() { b.ok(unlock(), "unlock") }()
 	strays := b.strays(second)
 	if len(strays) != 1 {
 		b.Fatalf("Stray was told of %+v, want the one draft", strays)

@@ -197,7 +197,10 @@ func TestManyNamesBetween(t *testing.T) {
 		if !m.pull() {
 			t.Fatal("no target")
 		}
-		for e := range pair[0] {
+		for e, err := range pair[0] {
+			if err != nil {
+				t.Fatal(err)
+			}
 			if !m.source(&e) {
 				t.Fatal("stopped")
 			}
@@ -251,8 +254,8 @@ func BenchmarkDiffUnchanged(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		for a := range Diff(walk(entries), walk(entries), Options{}) {
-			b.Fatal(a.Name())
+		for a, err := range Diff(walk(entries), walk(entries), Options{}) {
+			b.Fatal(a.Name(), err)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(entries)), "ns/entry")

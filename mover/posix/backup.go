@@ -103,7 +103,7 @@ func (b *backup) move(dirfd int, base string, e *mover.Entry) error {
 		err = unlink(dirfd, base, unix.AT_REMOVEDIR)
 	}
 	if err == unix.ENOTEMPTY {
-		return notEmpty
+		return errNotEmpty
 	}
 	return err
 }

@@ -126,8 +126,8 @@ func TestStrayTree(t *testing.T) {
 		return []mover.Draft{ready(t, p, "d/f", "new", d)}
 	})
 	var strays []mover.Stray
-	for e := range p.Walk(t.Context(), mover.WalkOptions{Stray: func(s mover.Stray) { strays = append(strays, s) }}) {
-		t.Errorf("the walk yields %q", e.Name)
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{Stray: func(s mover.Stray) { strays = append(strays, s) }}) {
+		t.Errorf("the walk yields %q, %v", e.Name, err)
 	}
 	if len(strays) != 1 || strays[0].Token != batch[0].Token() || strays[0].Owner != testOwner {
 		t.Fatalf("strays: %+v", strays)
@@ -231,7 +231,7 @@ func TestNoRoom(t *testing.T) {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,nr_inodes=20"); err != nil {
 		t.Skip("can not mount: ", err)
 	}
-	defer unix.Unmount(dir, unix.MNT_DETACH)
+	defer func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }()
 	p := opened(t, dir, Options{})
 	big := fileEntry("big", strings.Repeat("x", 2<<20))
 	d, err := p.Draft(t.Context(), big, mover.Hints{By: testOwner})
@@ -266,7 +266,7 @@ func TestImmutable(t *testing.T) {
 	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, unix.STATX_ATTR_IMMUTABLE); err != nil {
 		t.Skip("no attributes here: ", err)
 	}
-	defer unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0)
+	defer func() { _ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0) }()
 	e := fileEntry("f", "")
 	for what, err := range map[string]error{
 		"publish": publish(t, p, e, mover.Hints{}),
@@ -294,7 +294,7 @@ func TestReflink(t *testing.T) {
 			t.Skipf("%s: %v %s", command[0], err, out)
 		}
 	}
-	defer exec.Command("umount", "-l", mount).Run()
+	defer func() { _ = exec.Command("umount", "-l", mount).Run() }()
 	p := opened(t, mount, Options{})
 	if p.Traits().System != "xfs" || p.system.durable != wholeSystem {
 		t.Errorf("it is %+v", p.system)

@@ -73,12 +73,12 @@ func (p *Place) doubt(at spot, e *mover.Entry) error {
 	defer closeFD(fd)
 	names, err := readNames(fd)
 	if err == nil && len(names) > 0 {
-		err = notEmpty
+		err = errNotEmpty
 	}
 	return err
 }
 
-var notEmpty = fmt.Errorf("%w: the directory is not empty", mover.ErrConflict)
+var errNotEmpty = fmt.Errorf("%w: the directory is not empty", mover.ErrConflict)
 
 // quarantine renames the entry to a temporary name.
 func (p *Place) quarantine(at spot, by mover.Owner) (string, error) {
@@ -108,7 +108,7 @@ func (p *Place) condemn(at spot, q string, e *mover.Entry) error {
 	}
 	err := unlink(at.fd, q, flags)
 	if err == unix.ENOTEMPTY || err == unix.EEXIST {
-		return notEmpty
+		return errNotEmpty
 	}
 	return err
 }
