@@ -81,14 +81,31 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
+// text collects what a process says while others read it.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer // guarded by mu
+}
+
+func (x *text) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(p)
+}
+
+func (x *text) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.String()
+}
+
 // Run is one process.
 type Run struct {
 	t      testing.TB
 	cmd    *exec.Cmd
-	stdout bytes.Buffer
-	stderr bytes.Buffer
+	stdout text
+	stderr text
 	ended  chan struct{} // closed when the process is reaped
-	dead   chan struct{} // closed when the process has ended and can still be looked at
 
 	Read int64 // bytes that the process read by system calls; known when it ended
 	Exit int   // its exit code, -1 when it was killed; known when it ended
@@ -102,7 +119,7 @@ func (p *Program) Start(t testing.TB, args ...string) *Run {
 		t.Fatal(err)
 	}
 	line := append(append(append([]string(nil), p.Wrapper...), bin), args...)
-	r := &Run{t: t, cmd: exec.Command(line[0], line[1:]...), ended: make(chan struct{}), dead: make(chan struct{})}
+	r := &Run{t: t, cmd: exec.Command(line[0], line[1:]...), ended: make(chan struct{})}
 	r.cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+p.State, "NO_COLOR=1", "DATAMOVE_CONFIG=", "AWS_EC2_METADATA_DISABLED=true"), p.Env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: p.Cred}
@@ -142,7 +159,6 @@ func (r *Run) watch() {
 		}
 	}
 	r.Read = readChars(r.cmd.Process.Pid)
-	close(r.dead)
 	_ = r.cmd.Wait() // the state tells how it ended
 	r.Exit = r.cmd.ProcessState.ExitCode()
 }
@@ -199,6 +215,12 @@ func (r *Run) Signal(s os.Signal) {
 		r.t.Fatal(err)
 	}
 }
+
+// Said is what the process has printed so far.
+func (r *Run) Said() string { return r.stdout.String() }
+
+// Complained is what it has written to standard error so far.
+func (r *Run) Complained() string { return r.stderr.String() }
 
 // Stdout is what the ended process printed.
 func (r *Run) Stdout() string { return r.Wait().stdout.String() }
