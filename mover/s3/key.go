@@ -11,9 +11,20 @@ import (
 // KeyBytes is the longest key that S3 takes, in bytes of UTF-8.
 const KeyBytes = 1024
 
-// own is the first segment of all that we keep for ourselves below a prefix: the
-// lock, the manifest, the probes. A name of the user that begins so is escaped.
+// own is the segment under which we keep what is ours below a prefix: the lock,
+// the manifest, the probes. It is hidden from walks at every depth, because a tree
+// may lie below the prefix of another one, and such a name of the user is escaped.
 const own = ".datamove"
+
+// isOwn reports whether a key, relative to a prefix, is of what is ours.
+func isOwn(rel string) bool {
+	for seg := range strings.SplitSeq(rel, "/") {
+		if seg == own {
+			return true
+		}
+	}
+	return false
+}
 
 // EncodeKey returns the key, relative to the prefix of the place, for a name.
 //
@@ -22,17 +33,17 @@ const own = ".datamove"
 // of what they can not show) or could be mistaken for one that had. Then
 // those bytes, and '%' before two hexadecimal digits, are written %XX. So "a%3A"
 // stays as it is, as other tools write it, and "a%01" becomes "a%2501". The
-// segment ".datamove" at the top becomes "%2Edatamove".
+// segment ".datamove" becomes "%2Edatamove".
 func EncodeKey(name string) (string, error) {
 	if !mover.ValidName(name) {
 		return "", fmt.Errorf("%q is not a name below a root: %w", name, mover.ErrUsage)
 	}
-	if plain(name) && !mover.Within(name, own) {
+	if plain(name) && !isOwn(name) {
 		return name, nil
 	}
 	segs := strings.Split(name, "/")
 	for i, seg := range segs {
-		segs[i] = encodeSegment(seg, i == 0)
+		segs[i] = encodeSegment(seg)
 	}
 	return strings.Join(segs, "/"), nil
 }
@@ -44,7 +55,7 @@ func DecodeKey(key string) (string, error) {
 	if !plain(key) {
 		segs := strings.Split(key, "/")
 		for i, seg := range segs {
-			segs[i] = decodeSegment(seg, i == 0)
+			segs[i] = decodeSegment(seg)
 		}
 		name = strings.Join(segs, "/")
 	}
@@ -64,21 +75,21 @@ func plain(s string) bool {
 	return true
 }
 
-func encodeSegment(seg string, top bool) string {
-	if top && seg == own {
+func encodeSegment(seg string) string {
+	if seg == own {
 		return "%2E" + own[1:]
 	}
-	if escaped := escape(seg); escaped != seg && (hasBad(seg) || unescape(seg) != seg && escape(unescape(seg)) == seg || top && seg == "%2E"+own[1:]) {
+	if escaped := escape(seg); escaped != seg && (hasBad(seg) || unescape(seg) != seg && escape(unescape(seg)) == seg || seg == "%2E"+own[1:]) {
 		return escaped
 	}
 	return seg
 }
 
-func decodeSegment(seg string, top bool) string {
-	if top && seg == "%2E"+own[1:] {
+func decodeSegment(seg string) string {
+	if seg == "%2E"+own[1:] {
 		return own
 	}
-	if name := unescape(seg); encodeSegment(name, top) == seg {
+	if name := unescape(seg); encodeSegment(name) == seg {
 		return name
 	}
 	return seg // only looks escaped

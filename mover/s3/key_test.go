@@ -26,7 +26,7 @@ func TestKeys(t *testing.T) {
 		{".datamove", "%2Edatamove"},
 		{".datamove/lock", "%2Edatamove/lock"},
 		{"%2Edatamove", "%252Edatamove"},
-		{"sub/.datamove", "sub/.datamove"},
+		{"sub/.datamove", "sub/%2Edatamove"},
 		{".datamove2", ".datamove2"},
 		{"\uFFFD", "%EF%BF%BD"},
 	} {

@@ -162,7 +162,7 @@ func (w *walker) list(f *fetch) {
 // has size -1.
 func (w *walker) item(o *object) (it item, ok bool) {
 	rel, below := strings.CutPrefix(o.key, w.place.prefix)
-	if rel == own || strings.HasPrefix(rel, own+"/") {
+	if isOwn(rel) {
 		return it, false
 	}
 	it.object = *o
