@@ -46,11 +46,16 @@ check: lint
 test: build lint
 	$(TESTS) -modules .,test/s3dev -race -timeout 20m ./...
 
-# Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m
+# Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m. Up to
+# Go 1.26 a target may end its time with a bare "context deadline exceeded" (go.dev/issue/75804),
+# which is no finding: those come with an input.
 fuzz:
-	@set -e; for dir in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+	@set -e -o pipefail; log=$$(mktemp); trap 'rm -f '$$log EXIT; \
+	for dir in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
 		for name in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go | cut -c6-); do \
-			echo "== $$dir $$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$dir; \
+			echo "== $$dir $$name"; \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$dir 2>&1 | tee $$log || { \
+				grep -q '^    context deadline exceeded$$' $$log && ! grep -q 'Failing input' $$log; }; \
 		done; \
 	done
 
