@@ -66,7 +66,7 @@ func openPair(ctx context.Context, r *Request, src, dst location.Location, open 
 	if r.DryRun || r.Work == Verify {
 		return p, nil
 	}
-	p.unlock, err = p.target.Lock(ctx, p.owner)
+	p.unlock, err = p.lock(ctx)
 	return p, err
 }
 
