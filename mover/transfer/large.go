@@ -258,10 +258,12 @@ func (w *worker) over(ctx context.Context, l *large, err error) error {
 		w.r.failed(&l.it, err)
 		return nil
 	}
-	w.r.unlikely(&l.it.Source)
 	if again.it.Source, err = w.r.source.Stat(ctx, l.it.Source.Name); err != nil {
 		w.r.failed(&l.it, err)
 		return nil
+	}
+	if again.it.Source.Identity() != l.it.Source.Identity() {
+		w.r.unlikely(&l.it.Source)
 	}
 	return w.begin(ctx, again)
 }

@@ -78,6 +78,25 @@ func TestLinkInPlaceOfADirectory(t *testing.T) {
 	}
 }
 
+// A file is compared, and found to differ; its other name is to follow it.
+func TestComparedNamesStayLinked(t *testing.T) {
+	source := mem.NewTree().Files(map[string]string{"a": "new"}).Link("a", "b")
+	target := mem.NewTree().Files(map[string]string{"a": "old"}).Link("a", "b")
+	from, to := mem.New(source, mem.Options{}), mem.New(target, mem.Options{})
+	res, err := syncTo(t.Context(), from, to, transfer.Options{Plan: plan.Options{Checksum: true}})
+	if f := res.failed(); err != nil || f != nil {
+		t.Fatal(err, f)
+	}
+	same(t, source, target, mem.Options{})
+	a, err := to.Stat(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := to.Stat(t.Context(), "b"); err != nil || a.Ino != b.Ino {
+		t.Errorf("a is inode %d, b is %d: %v", a.Ino, b.Ino, err)
+	}
+}
+
 func TestRefusalLeavesTheRestDone(t *testing.T) {
 	source := mem.NewTree().Files(files).Put(mover.Entry{Name: "empty", Kind: mover.Dir, Mode: 0o711, Known: mover.FactMode}, nil)
 	target := mem.NewTree().Files(map[string]string{"extra": "stays", "z/was": "a directory where a file comes"})

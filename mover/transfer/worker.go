@@ -96,6 +96,8 @@ func (b *batch) add(ctx context.Context, it *item) error {
 	case it.Op == plan.Conflict:
 		r.failed(it, &mover.Error{Op: "copy", Name: it.name(), Err: mover.ErrConflict})
 		return nil
+	case it.Op == plan.Link: // a Compare whose leader gets a new content
+		return r.links.add(*it)
 	case it.Op == plan.Update:
 		return b.update(ctx, it)
 	case it.Source.Kind == mover.File && it.Source.Size > r.small:
@@ -227,7 +229,9 @@ func (w *worker) try(ctx context.Context, d *drafted, h mover.Hints) error {
 		if now.Kind != d.it.Source.Kind || now.Size > max(w.r.small, d.it.Source.Size) {
 			return err // it is not for a batch any more
 		}
-		w.r.unlikely(&d.it.Source)
+		if now.Identity() != d.it.Source.Identity() {
+			w.r.unlikely(&d.it.Source)
+		}
 		d.it.Source = now
 	}
 }
