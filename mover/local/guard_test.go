@@ -11,7 +11,7 @@ import (
 )
 
 func TestAllow(t *testing.T) {
-	const here, there = "/data device 7", "/data device 8"
+	const here, there = "device 7 inode 64", "device 8 inode 2"
 	for _, row := range []struct {
 		name            string
 		source, present int64 // entries
@@ -27,6 +27,8 @@ func TestAllow(t *testing.T) {
 		{"within percents", 50, 100, here, here, MaxDelete{Set: true, Percent: 25}, 25, ""},
 		{"over percents", 50, 100, here, here, MaxDelete{Set: true, Percent: 25}, 26, "25% of 100"},
 		{"another file system", 50, 100, here, there, MaxDelete{}, 1, "is it mounted"},
+		{"mounted again", 50, 100, here, "device 9 inode 64", MaxDelete{}, 1, ""},
+		{"made anew", 50, 100, here, "device 7 inode 99", MaxDelete{}, 1, ""},
 		{"the first run", 50, 100, "", there, MaxDelete{}, 1, ""},
 		{"an empty source is never a reason to remove", 0, 100, here, here, MaxDelete{}, 1, "is empty"},
 	} {

@@ -35,7 +35,7 @@ type pair struct {
 	journal    *lazyJournal
 	journalDir string
 	spoolDir   string
-	system     string        // of the source: its file system or bucket
+	system     string        // of the source: its file system and root; "" of a bucket
 	facts      journal.Facts // of the last run of this pair
 	unlock     func() error
 	spent      bool // the next run needs nothing that is in the journal
@@ -136,10 +136,10 @@ func (p *pair) identify(ctx context.Context, dir string, src, dst location.Locat
 		return err
 	}
 	p.owner = owner
-	p.journalDir = filepath.Join(dir, "tasks", shortHash(src.String()+"\x00"+self))
+	p.journalDir = filepath.Join(dir, "tasks", shortHash(whole(src)+"\x00"+whole(dst)+"\x00"+self))
 	p.journal = newJournal(p.journalDir, p.target.Traits().Scheme == "s3", p.request.Logger)
 	if from, err := p.source.Stat(ctx, ""); err == nil && from.Dev != 0 {
-		p.system = fmt.Sprintf("%s device %d", p.source, from.Dev)
+		p.system = systemOf(&from)
 	}
 	return nil
 }
@@ -154,6 +154,18 @@ func ownerOf(ctx context.Context, target mover.Place, l location.Location) (owne
 		self = fmt.Sprintf("ino %d of %s", root.Ino, l.Base())
 	}
 	return mover.Owner{Task: shortHash(self), Epoch: uint64(time.Now().UnixMilli())}, self, nil
+}
+
+// whole is a location in words that mean the same from every working directory.
+func whole(l location.Location) string {
+	if l.Scheme != location.POSIX {
+		return l.String()
+	}
+	path, err := filepath.Abs(l.Path)
+	if err != nil {
+		return l.Path
+	}
+	return real(path)
 }
 
 func shortHash(s string) string {
