@@ -39,7 +39,8 @@ func openOne(ctx context.Context, l location.Location, open Opener, o OpenOption
 	if err != nil {
 		return nil, err
 	}
-	e, err := around.Stat(ctx, base)
+	var e mover.Entry
+	err = whileBusy(ctx, o.Logger, "stat", base, func() (err error) { e, err = around.Stat(ctx, base); return err })
 	if err == nil && e.Kind == mover.Dir {
 		err = mover.ErrNotExist
 	}

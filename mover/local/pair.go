@@ -84,6 +84,7 @@ func (p *pair) makeSpool() (stateDir string, err error) {
 
 func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open Opener) error {
 	r := p.request
+	open = patiently(open)
 	look := OpenOptions{StateDir: r.StateDir, Logger: r.Logger, Reflink: r.Reflink, Buffers: buffer.New(r.Memory)}
 	write := look
 	write.Write, write.Backup = !r.DryRun && r.Work != Verify, r.Backup
