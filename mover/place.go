@@ -92,9 +92,10 @@ type Target interface {
 	Walk(ctx context.Context, opts WalkOptions) iter.Seq2[Entry, error]
 	Stat(ctx context.Context, name string) (Entry, error)
 
-	// Lock holds the target for one run, until unlock or until this process
-	// ends. ErrHeld names the holder.
-	Lock(ctx context.Context, holder Owner) (unlock func() error, err error)
+	// Lock holds the target for one run, until unlock or until this process ends;
+	// with a name, only for runs that bring the entry of that name. ErrHeld names
+	// the holder.
+	Lock(ctx context.Context, name string, holder Owner) (unlock func() error, err error)
 
 	// Draft begins a new version of e, of any kind, under a temporary name.
 	// e.Name's directory exists or is being built by h.In.
@@ -138,6 +139,9 @@ type Traits struct {
 	Keeps Facts
 	// Level is the integrity that Publish reports by default here.
 	Level Level
+	// Least is the integrity that a file has to have here when nobody says otherwise:
+	// where Publish reports less, it is read again. 0 is Level.
+	Least Level
 	// NeedsManifest says that a tree keeps all its facts only with a manifest.
 	NeedsManifest bool
 	// DirDrafts says that a new directory may be built under a temporary name.

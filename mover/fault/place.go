@@ -70,8 +70,8 @@ func (p *Place) Open(ctx context.Context, e mover.Entry) (c mover.Content, err e
 }
 
 // Lock implements mover.Target.
-func (p *Place) Lock(ctx context.Context, holder mover.Owner) (unlock func() error, err error) {
-	err = p.around(ctx, Lock, "", 0, func() (err error) { unlock, err = p.inner.Lock(ctx, holder); return })
+func (p *Place) Lock(ctx context.Context, name string, holder mover.Owner) (unlock func() error, err error) {
+	err = p.around(ctx, Lock, name, 0, func() (err error) { unlock, err = p.inner.Lock(ctx, name, holder); return })
 	return unlock, err
 }
 

@@ -18,7 +18,7 @@ const (
 // task does that finds no room later.
 func (p *pair) lock(ctx context.Context) (unlock func() error, err error) {
 	for pause := lockPauseMin; ; pause = min(2*pause, lockPauseMax) {
-		unlock, err = p.target.Lock(ctx, p.owner)
+		unlock, err = p.target.Lock(ctx, "", p.owner)
 		if !errors.Is(err, mover.ErrFull) || p.request.OnFull == FullFail {
 			return unlock, err
 		}

@@ -110,7 +110,7 @@ func (t *run) clear(ctx context.Context, l location.Location) (err error) {
 	if p.owner, _, err = ownerOf(ctx, p.target, l); err != nil {
 		return err
 	}
-	unlock, err := p.target.Lock(ctx, p.owner)
+	unlock, err := p.target.Lock(ctx, "", p.owner)
 	if err != nil {
 		return err
 	}

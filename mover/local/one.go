@@ -135,6 +135,11 @@ func (o *one) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	return renamed{c, o.as}, nil
 }
 
+// Lock implements mover.Target: other entries of the tree around are free.
+func (o *one) Lock(ctx context.Context, _ string, holder mover.Owner) (func() error, error) {
+	return o.Place.Lock(ctx, o.name, holder)
+}
+
 // Unwrap lets optional interfaces of the tree be found.
 func (o *one) Unwrap() any { return o.Place }
 

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"datamove.dev/mover"
 )
@@ -115,9 +116,7 @@ func (p *Place) end(why error) {
 	if p.dead == nil {
 		p.dead = why
 	}
-	if p.tree.lock != nil && p.tree.lock.place == p {
-		p.tree.lock = nil
-	}
+	maps.DeleteFunc(p.tree.locks, func(_ string, l *lock) bool { return l.place == p })
 }
 
 // enter takes the tree's mutex for a call; leave with p.tree.mu.Unlock when the
@@ -162,21 +161,21 @@ type lock struct {
 }
 
 // Lock implements mover.Target.
-func (p *Place) Lock(ctx context.Context, holder mover.Owner) (func() error, error) {
-	if err := p.enter(ctx, "lock", "", true); err != nil {
+func (p *Place) Lock(ctx context.Context, name string, holder mover.Owner) (func() error, error) {
+	if err := p.enter(ctx, "lock", name, true); err != nil {
 		return nil, err
 	}
 	defer p.tree.mu.Unlock()
-	if l := p.tree.lock; l != nil {
-		return nil, p.fail("lock", "", fmt.Errorf("%w: %v", mover.ErrHeld, l.owner))
+	if l := p.tree.locks[name]; l != nil {
+		return nil, p.fail("lock", name, fmt.Errorf("%w: %v", mover.ErrHeld, l.owner))
 	}
 	mine := &lock{p, holder}
-	p.tree.lock = mine
+	p.tree.locks[name] = mine
 	return func() error {
 		p.tree.mu.Lock()
 		defer p.tree.mu.Unlock()
-		if p.tree.lock == mine {
-			p.tree.lock = nil
+		if p.tree.locks[name] == mine {
+			delete(p.tree.locks, name)
 		}
 		return nil
 	}, nil

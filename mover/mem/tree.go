@@ -22,7 +22,7 @@ type Tree struct {
 	inodes uint64
 	temps  uint64 // temporary names given
 	drafts map[mover.Token]*drafted
-	lock   *lock
+	locks  map[string]*lock // by the name of the entry; "" is the whole tree
 }
 
 // node is one name. The names of a hard link share an inode.
@@ -46,7 +46,7 @@ var trees atomic.Uint64
 
 // NewTree returns an empty tree.
 func NewTree() *Tree {
-	t := &Tree{dev: trees.Add(1), drafts: map[mover.Token]*drafted{}}
+	t := &Tree{dev: trees.Add(1), drafts: map[mover.Token]*drafted{}, locks: map[string]*lock{}}
 	t.root = t.newNode(mover.Dir)
 	t.root.links = 1
 	return t

@@ -20,6 +20,22 @@ import (
 // it out, and it is removed by whoever holds it.
 const lockName = mover.TempPrefix + "lock"
 
+// lockFile is the lock of one entry of the root, or of the whole place.
+func lockFile(name string) string {
+	if name == "" {
+		return lockName
+	}
+	sum := fnv.New64a()
+	sum.Write([]byte(name))
+	return fmt.Sprintf("%s-%016x", lockName, sum.Sum64())
+}
+
+// isLock reports whether a name is one of lockFile.
+func isLock(base string) bool {
+	rest, ok := strings.CutPrefix(base, lockName)
+	return ok && (rest == "" || len(rest) == 17 && rest[0] == '-' && strings.Trim(rest[1:], "0123456789abcdef") == "")
+}
+
 // holder is what the lock file says, for people.
 type holder struct {
 	Host  string    `json:"host"`
@@ -34,7 +50,11 @@ func (h holder) String() string {
 }
 
 // Lock implements mover.Target.
-func (p *Place) Lock(ctx context.Context, owner mover.Owner) (func() error, error) {
+func (p *Place) Lock(ctx context.Context, name string, owner mover.Owner) (func() error, error) {
+	if !mover.ValidName(name) {
+		return nil, p.fail("lock", name, fmt.Errorf("%w: bad name", mover.ErrUsage))
+	}
+	file := lockFile(name)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -42,15 +62,15 @@ func (p *Place) Lock(ctx context.Context, owner mover.Owner) (func() error, erro
 	if err := statxFD(p.root, &was); err != nil {
 		return nil, p.fail("lock", "", err)
 	}
-	fd, err := p.takeLock(p.root, lockName, owner)
+	fd, err := p.takeLock(p.root, file, owner)
 	p.restoreTimes(&was)
 	if errors.Is(err, unix.ENOLCK) || without(err) {
-		return p.lockHere(owner)
+		return p.lockHere(file, owner)
 	}
 	if err != nil {
 		return nil, p.fail("lock", "", err)
 	}
-	return func() error { return p.fail("unlock", "", p.unlock(fd)) }, nil
+	return func() error { return p.fail("unlock", "", p.unlock(file, fd)) }, nil
 }
 
 // LockNote says what a holder of the lock should be told, or nothing: that it
@@ -131,13 +151,13 @@ func read(fd int) string {
 
 // unlock removes the lock file while it is held, so that nobody locks it in
 // between.
-func (p *Place) unlock(fd int) error {
+func (p *Place) unlock(file string, fd int) error {
 	defer closeFD(fd)
 	var was unix.Statx_t
 	if err := statxFD(p.root, &was); err != nil {
 		return err
 	}
-	err := ignoreMissing(unlink(p.root, lockName, 0))
+	err := ignoreMissing(unlink(p.root, file, 0))
 	p.restoreTimes(&was)
 	return err
 }
@@ -150,7 +170,7 @@ func (p *Place) restoreTimes(was *unix.Statx_t) {
 }
 
 // lockHere locks on this host, for a file system that has no locks.
-func (p *Place) lockHere(owner mover.Owner) (func() error, error) {
+func (p *Place) lockHere(file string, owner mover.Owner) (func() error, error) {
 	dir := p.opts.StateDir
 	if dir == "" {
 		dir = stateDir()
@@ -164,7 +184,7 @@ func (p *Place) lockHere(owner mover.Owner) (func() error, error) {
 		return nil, p.fail("lock", "", err)
 	}
 	sum := fnv.New64a()
-	sum.Write([]byte(p.address))
+	sum.Write([]byte(p.address + "/" + file))
 	name := fmt.Sprintf("%x.lock", sum.Sum64())
 	fd, err := p.takeLock(at, name, owner)
 	if err != nil {
@@ -173,7 +193,7 @@ func (p *Place) lockHere(owner mover.Owner) (func() error, error) {
 	}
 	note := "the file system has no locks: runs on other hosts are not noticed"
 	p.note.Store(&note)
-	_ = ignoreMissing(unlink(p.root, lockName, 0)) // made in vain
+	_ = ignoreMissing(unlink(p.root, file, 0)) // made in vain
 	return func() error {
 		defer closeFD(at)
 		defer closeFD(fd)

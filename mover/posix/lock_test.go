@@ -21,7 +21,7 @@ const holdLock = "POSIX_TEST_HOLD_LOCK"
 func holdOnly(dir string) int {
 	p, err := Open(dir, Options{})
 	if err == nil {
-		_, err = p.Lock(context.Background(), mover.Owner{Task: "other", Epoch: 9})
+		_, err = p.Lock(context.Background(), "", mover.Owner{Task: "other", Epoch: 9})
 	}
 	fmt.Println(err)
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
@@ -45,13 +45,13 @@ func TestLockOfAnotherProcess(t *testing.T) {
 	if err != nil || line != "<nil>\n" {
 		t.Fatalf("the other process says %q, %v", line, err)
 	}
-	_, err = p.Lock(t.Context(), testOwner)
+	_, err = p.Lock(t.Context(), "", testOwner)
 	if !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), fmt.Sprintf("task other-9, process %d", child.Process.Pid)) {
 		t.Errorf("lock: %v", err)
 	}
 	must(t, child.Process.Kill())
 	_ = child.Wait() // killed, as it says
-	unlock, err := p.Lock(t.Context(), testOwner)
+	unlock, err := p.Lock(t.Context(), "", testOwner)
 	must(t, err)
 	if got := walked(t, p, mover.WalkOptions{}); len(got) != 0 {
 		t.Errorf("the walk yields %v", got)
@@ -73,7 +73,7 @@ func TestLockRace(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 300 {
-				unlock, err := p.Lock(t.Context(), testOwner)
+				unlock, err := p.Lock(t.Context(), "", testOwner)
 				if errors.Is(err, mover.ErrHeld) {
 					continue
 				}
@@ -96,16 +96,16 @@ func TestLockHere(t *testing.T) {
 	state := t.TempDir()
 	dir := memoryDir(t)
 	p, q := opened(t, dir, Options{StateDir: state}), opened(t, dir, Options{StateDir: state})
-	unlock, err := p.lockHere(testOwner)
+	unlock, err := p.lockHere(lockName, testOwner)
 	must(t, err)
 	if p.LockNote() == "" {
 		t.Error("nothing says that it holds on this host only")
 	}
-	if _, err := q.lockHere(testOwner); !errors.Is(err, mover.ErrHeld) {
+	if _, err := q.lockHere(lockName, testOwner); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("second lock: %v", err)
 	}
 	must(t, unlock())
-	unlock, err = q.lockHere(testOwner)
+	unlock, err = q.lockHere(lockName, testOwner)
 	must(t, err)
 	must(t, unlock())
 }

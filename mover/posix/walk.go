@@ -254,7 +254,7 @@ func (w *walk) hides(n *node, fd int, name []byte) bool {
 			})
 		}
 	}
-	return temp || base == lockName
+	return temp || isLock(base)
 }
 
 var entryChunks = sync.Pool{New: func() any { return new([chunkLen]mover.Entry) }}

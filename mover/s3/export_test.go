@@ -42,7 +42,7 @@ func LockOfTheDead(t *testing.T, p *Place) {
 	h := newHolder(mover.Owner{Task: "dead", Epoch: 1})
 	h.PID = deadPID(t)
 	lockWritten(t, p, h)
-	unlock, err := p.Lock(t.Context(), me)
+	unlock, err := p.Lock(t.Context(), "", me)
 	if err != nil {
 		t.Fatalf("lock of the dead: %v", err)
 	}
@@ -51,7 +51,7 @@ func LockOfTheDead(t *testing.T, p *Place) {
 	}
 	h.Host = "another"
 	lockWritten(t, p, h)
-	if _, err := p.Lock(t.Context(), me); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "task dead on another") {
+	if _, err := p.Lock(t.Context(), "", me); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "task dead on another") {
 		t.Errorf("lock of another host: %v", err)
 	}
 }
@@ -66,7 +66,7 @@ func LockOfTheSilent(t *testing.T, p *Place, file string) {
 	if err := os.Chtimes(file, old, old); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := p.Lock(t.Context(), me)
+	unlock, err := p.Lock(t.Context(), "", me)
 	if err != nil {
 		t.Fatal(err)
 	}

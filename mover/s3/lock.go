@@ -68,13 +68,19 @@ func over(pid int) bool {
 // Lock implements mover.Target: by an object where the bucket has conditional
 // writes, else by a file that only keeps out runs on this host and with this state
 // directory, and then it says so.
-func (p *Place) Lock(ctx context.Context, o mover.Owner) (unlock func() error, err error) {
-	me := newHolder(o)
+func (p *Place) Lock(ctx context.Context, name string, o mover.Owner) (unlock func() error, err error) {
+	if !mover.ValidName(name) {
+		return nil, p.wrap("lock", name, fmt.Errorf("%w: bad name", mover.ErrUsage))
+	}
+	me, key := newHolder(o), "lock"
+	if name != "" {
+		key = fmt.Sprintf("lock-%016x", crcOf([]byte(name)))
+	}
 	if p.profile.CreatesOnce && p.profile.MatchesPut {
-		unlock, err = p.lockObject(ctx, &me)
+		unlock, err = p.lockObject(ctx, key, &me)
 	} else {
 		p.opts.Logger.WarnContext(ctx, "the bucket has no conditional writes: the lock holds on this host only", "place", p.address)
-		unlock, err = p.lockFile(&me)
+		unlock, err = p.lockFile(key, &me)
 	}
 	return unlock, p.wrap("lock", "", err)
 }
@@ -90,12 +96,12 @@ type objectLock struct {
 	lost error // why it is not ours any more
 }
 
-func (p *Place) lockObject(ctx context.Context, me *holder) (func() error, error) {
+func (p *Place) lockObject(ctx context.Context, key string, me *holder) (func() error, error) {
 	text, err := json.Marshal(me)
 	if err != nil {
 		return nil, err
 	}
-	l := &objectLock{place: p, key: p.ownKey("lock"), text: text}
+	l := &objectLock{place: p, key: p.ownKey(key), text: text}
 	for try := 0; ; try++ {
 		err := l.write(ctx, put{ifNoneMatch: true})
 		if errors.Is(err, mover.ErrChanged) || errors.Is(err, mover.ErrConflict) {
@@ -224,8 +230,8 @@ func (l *objectLock) release() error {
 }
 
 // lockFile holds a lock of this host: flock ends with the process.
-func (p *Place) lockFile(me *holder) (func() error, error) {
-	path := filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("lock-%016x.json", crcOf([]byte(p.profileName()+"/"+p.prefix))))
+func (p *Place) lockFile(key string, me *holder) (func() error, error) {
+	path := filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("lock-%016x.json", crcOf([]byte(p.profileName()+"/"+p.prefix+"/"+key))))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}

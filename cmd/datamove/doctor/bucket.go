@@ -170,7 +170,7 @@ func checksums(subject string, place mover.Place) Finding {
 // conditions tells whether a lock can be kept in the bucket: one that two machines
 // can not have at once. The second machine is we, with another state directory.
 func conditions(ctx context.Context, subject string, place mover.Place, open Opener) Finding {
-	unlock, err := place.Lock(ctx, owner())
+	unlock, err := place.Lock(ctx, "", owner())
 	if errors.Is(err, mover.ErrHeld) {
 		return pass(subject, "lock", "a run is working here: "+err.Error())
 	}
@@ -183,7 +183,7 @@ func conditions(ctx context.Context, subject string, place mover.Place, open Ope
 		return refused(subject, "lock", err)
 	}
 	defer done()
-	again, err := other.Lock(ctx, owner())
+	again, err := other.Lock(ctx, "", owner())
 	if errors.Is(err, mover.ErrHeld) {
 		return pass(subject, "lock", "two machines can not write here at once")
 	}
