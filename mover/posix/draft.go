@@ -84,6 +84,9 @@ func (p *Place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.
 		p.handles.forget(d.seat)
 		made, err = p.begin(ctx, d, &e, h)
 	}
+	if h.In == nil && p.opensUp(d.seat, err) {
+		made, err = p.begin(ctx, d, &e, h)
+	}
 	if err != nil {
 		return nil, p.fail("draft", e.Name, err)
 	}

@@ -33,6 +33,9 @@ func (p *Place) removeEntry(e *mover.Entry, by mover.Owner) error {
 		return err
 	}
 	q, err := p.quarantine(at, by)
+	if p.opensUp(at.dir.seat, err) {
+		q, err = p.quarantine(at, by)
+	}
 	if err != nil {
 		return immutable(at.fd, at.base, err)
 	}

@@ -2,6 +2,7 @@ package posix
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -38,7 +39,10 @@ func (p *Place) mkdir(e *mover.Entry) error {
 	if e.Known.Has(mover.FactMode) && p.staysOurs(e) {
 		mode |= e.Mode & 0o777
 	}
-	err = again(func() error { return unix.Mkdirat(at.fd, at.base, mode) })
+	create := func() error { return unix.Mkdirat(at.fd, at.base, mode) }
+	if err = again(create); p.opensUp(at.dir.seat, err) {
+		err = again(create)
+	}
 	if err != unix.EEXIST {
 		return immutable(at.fd, ".", err)
 	}
@@ -62,11 +66,38 @@ func (p *Place) reuse(at spot) error {
 	if kindOf(st.Mode) != mover.Dir {
 		return fmt.Errorf("%w: there is a %v", mover.ErrConflict, kindOf(st.Mode))
 	}
-	if p.asRoot || st.Mode&0o700 == 0o700 || st.Uid != p.uid {
-		return nil
+	_, err := p.openUp(at, &st)
+	return err
+}
+
+// openUp gives us the rights of an owner in a directory that is ours and says that
+// nobody has them. It reports whether that was needed.
+func (p *Place) openUp(at spot, st *unix.Statx_t) (bool, error) {
+	if p.asRoot || kindOf(st.Mode) != mover.Dir || st.Mode&0o700 == 0o700 || st.Uid != uint32(unix.Geteuid()) {
+		return false, nil
 	}
 	n := inode{fd: at.fd, base: at.base, kind: mover.Dir}
-	return n.chmod(uint32(st.Mode)&modes | 0o700)
+	return true, n.chmod(uint32(st.Mode)&modes | 0o700)
+}
+
+// opensUp reports whether err is a denial and the directory name could be opened
+// up, so that another try makes sense. What changes in a directory makes a run set
+// its facts at the end, the mode too.
+func (p *Place) opensUp(name string, err error) bool {
+	if p.asRoot || !errors.Is(err, unix.EACCES) {
+		return false
+	}
+	at, err := p.find(name)
+	if err != nil {
+		return false
+	}
+	defer at.release()
+	var st unix.Statx_t
+	if at.statx(&st) != nil {
+		return false
+	}
+	opened, err := p.openUp(at, &st)
+	return opened && err == nil
 }
 
 // Update implements mover.Target.
