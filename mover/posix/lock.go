@@ -63,6 +63,9 @@ func (p *Place) Lock(ctx context.Context, name string, owner mover.Owner) (func(
 		return nil, p.fail("lock", "", err)
 	}
 	fd, err := p.takeLock(p.root, file, owner)
+	if p.opensUp("", err) {
+		fd, err = p.takeLock(p.root, file, owner)
+	}
 	p.restoreTimes(&was)
 	if errors.Is(err, unix.ENOLCK) || without(err) {
 		return p.lockHere(file, owner)
@@ -158,6 +161,11 @@ func (p *Place) unlock(file string, fd int) error {
 		return err
 	}
 	err := ignoreMissing(unlink(p.root, file, 0))
+	if p.opensUp("", err) { // the root has its facts by now, and is read-only
+		err = ignoreMissing(unlink(p.root, file, 0))
+		mode := uint32(was.Mode) & modes
+		err = errors.Join(err, again(func() error { return unix.Fchmod(p.root, mode) }))
+	}
 	p.restoreTimes(&was)
 	return err
 }
