@@ -13,6 +13,7 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -192,6 +193,9 @@ func (n Node) String() string {
 	return fmt.Sprintf("%v %04o %d:%d %d bytes (%x) mtime %d atime %d target %q device %d sparse %v twin %q xattrs %q",
 		n.Type, n.Mode, n.UID, n.GID, n.Size, n.Sum[:4], n.Mtime, n.Atime, n.Target, n.Rdev, n.Sparse, n.Twin, n.Xattrs)
 }
+
+// Time is the mtime of an entry.
+func (tree Tree) Time(name string) time.Time { return time.Unix(0, tree[name].Mtime) }
 
 // Content is what a reader sees of a file, a link or a special file, and what
 // has to be there from the first moment; Twin and atime are not.

@@ -1,0 +1,64 @@
+package hostile
+
+import (
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"datamove.dev/test/crash/rig"
+)
+
+// A link at the place of a directory, there before we come or swapped in while we
+// work, never leads a write, a change of facts or a removal out of the target.
+func TestNothingEscapes(t *testing.T) {
+	base := rig.Memory(t)
+	source, target, outside := filepath.Join(base, "source"), filepath.Join(base, "target"), filepath.Join(base, "outside")
+	rig.Make(t, source, rig.Shape{Seed: 1, Small: 80})
+	write(t, outside, "000/file-00001.bin", "precious")
+	write(t, outside, "000/precious", "precious")
+	write(t, outside, "001/precious", "precious")
+	was, _ := rig.Look(t, outside)
+	write(t, target, "small/000/old", "to be deleted")
+	link := filepath.Join(target, "swap")
+	check(t, os.Symlink(outside, link))
+	swaps, total := atomic.Int64{}, int64(number(t, "HOSTILE_SWAPS", 200_000))
+	if testing.Short() {
+		total = min(total, 2000)
+	}
+	quiet := meanwhile(func() {
+		if swaps.Load() < total && exchange(filepath.Join(target, "small"), link) == nil {
+			swaps.Add(1)
+		}
+	})
+	p := rig.New(t)
+	for n := 0; swaps.Load() < total || n < 4; n++ {
+		args := []string{"copy", "--again", "-q", "--exclude", "swap", source, target}
+		if n%2 == 1 {
+			args = []string{"sync", "--delete", "-q", "--exclude", "swap", source, target}
+		}
+		p.Start(t, args...).Wait() // it may fail in many ways, and must not escape
+		untouched(t, outside, was)
+		if t.Failed() {
+			break
+		}
+	}
+	quiet()
+	t.Logf("%d swaps", swaps.Load())
+}
+
+// A link that is there before is not followed, neither below the target nor in
+// the source.
+func TestPlantedLinks(t *testing.T) {
+	base := rig.Memory(t)
+	source, target, outside := filepath.Join(base, "source"), filepath.Join(base, "target"), filepath.Join(base, "outside")
+	write(t, source, "dir/file", "new")
+	check(t, os.Symlink("/etc", filepath.Join(source, "etc")))
+	write(t, outside, "file", "precious")
+	was, _ := rig.Look(t, outside)
+	check(t, os.MkdirAll(target, 0o755))
+	check(t, os.Symlink(outside, filepath.Join(target, "dir")))
+	rig.New(t).Do(t, 0, "sync", "--delete", "-q", source, target)
+	untouched(t, outside, was)
+	rig.SameTrees(t, source, target, true)
+}

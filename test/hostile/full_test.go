@@ -1,0 +1,110 @@
+package hostile
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/crash/rig"
+)
+
+// small is a target with little room, and what takes that room from us.
+type small struct {
+	dir  string
+	free func(t *testing.T) // makes room
+}
+
+// filler takes bytes with one file.
+func filler(t *testing.T, dir string, bytes int64) func(*testing.T) {
+	t.Helper()
+	path := filepath.Join(dir, "filler")
+	f, err := os.Create(path)
+	check(t, err)
+	block := make([]byte, 1<<20)
+	for left := bytes; left > 0; left -= int64(len(block)) {
+		_, err := f.Write(block[:min(left, int64(len(block)))])
+		check(t, err)
+	}
+	check(t, f.Sync())
+	check(t, f.Close())
+	return func(t *testing.T) { check(t, os.Remove(path)) }
+}
+
+func smallMemory(t *testing.T) small {
+	dir := rig.Tmpfs(t, "size=24m")
+	return small{dir, filler(t, dir, 20<<20)}
+}
+
+func smallDisk(t *testing.T) small {
+	dir := rig.Disk(t, "ext4", 48<<20)
+	var st unix.Statfs_t
+	check(t, unix.Statfs(dir, &st))
+	return small{dir, filler(t, dir, int64(st.Bavail)*st.Bsize-4<<20)}
+}
+
+func fewInodes(t *testing.T) small {
+	dir := rig.Tmpfs(t, "size=64m,nr_inodes=400")
+	for i := range 300 {
+		write(t, dir, filepath.Join("fillers", string(rune('a'+i/26))+string(rune('a'+i%26))), "")
+	}
+	return small{dir, func(t *testing.T) { check(t, os.RemoveAll(filepath.Join(dir, "fillers"))) }}
+}
+
+func quota(t *testing.T) small {
+	mount := rig.Disk(t, "btrfs", 256<<20)
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("btrfs", args...).CombinedOutput(); err != nil {
+			t.Skipf("btrfs %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	dir := filepath.Join(mount, "volume")
+	run("quota", "enable", mount)
+	run("subvolume", "create", dir)
+	run("qgroup", "limit", "6M", dir)
+	return small{dir, func(*testing.T) { run("qgroup", "limit", "none", dir) }}
+}
+
+// A target without room pauses the run, which says why and goes on when there is
+// room, or ends with exit code 7 when that is wanted. What was published stays whole.
+func TestFullTarget(t *testing.T) {
+	for name, make := range map[string]func(*testing.T) small{
+		"memory": smallMemory, "disk": smallDisk, "inodes": fewInodes, "quota": quota,
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Root(t)
+			source := rig.Memory(t)
+			rig.Make(t, source, rig.Shape{Seed: 1, Small: 250, Large: 2, LargeBytes: 5 << 20})
+			s := make(t)
+			target := filepath.Join(s.dir, "target")
+			p := rig.New(t)
+			r := p.Do(t, 7, "copy", "-q", "--full=fail", source, target)
+			want, _ := rig.Look(t, source)
+			allWhole(t, want, target)
+			r = p.Start(t, "copy", "--full=wait", source, target)
+			r.Until("it pauses and says why", func() bool { return strings.Contains(r.Complained(), "paused") })
+			allWhole(t, want, target)
+			s.free(t)
+			r.Want(0)
+			rig.SameTrees(t, source, target, true)
+		})
+	}
+}
+
+// allWhole says that every name in dir is what it should be.
+func allWhole(t *testing.T, want rig.Tree, dir string) {
+	t.Helper()
+	if _, err := os.Lstat(dir); err != nil {
+		return
+	}
+	seen, _ := rig.Look(t, dir)
+	for name, n := range seen {
+		if n.Type != os.ModeDir && n.Content() != want[name].Content() {
+			t.Errorf("%q is %v, want %v", name, n, want[name])
+		}
+	}
+}

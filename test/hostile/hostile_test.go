@@ -1,0 +1,88 @@
+// Package hostile runs the real program in a world that does not mean well: sources
+// that change, vanish or fail while they are read, targets that are full, locked
+// against us or swapped under our hands, stores that answer wrongly. What it looks
+// at is what a user would: the exit code, what is said, and what is there then.
+//
+// HOSTILE_SWAPS is how often a directory of the target is swapped for a link (200,000;
+// "make crash" a million times), HOSTILE_SEED repeats what is random, and
+// HOSTILE_STALL=1 adds the server that falls silent, which takes minutes.
+package hostile
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/crash/rig"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func number(t testing.TB, name string, usual uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	check(t, err)
+	return n
+}
+
+// luck returns what is random in a test, and says how to repeat it.
+func luck(t testing.TB) *rand.Rand {
+	seed := number(t, "HOSTILE_SEED", uint64(time.Now().UnixNano()))
+	t.Logf("HOSTILE_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// write makes a file, and the directories above it.
+func write(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	check(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+// meanwhile calls do again and again until the returned function is called.
+func meanwhile(do func()) (stop func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				do()
+			}
+		}
+	}()
+	return func() { close(over); <-ended }
+}
+
+// untouched fails the test when a tree is not what it was.
+func untouched(t testing.TB, dir string, was rig.Tree) {
+	t.Helper()
+	now, _ := rig.Look(t, dir)
+	for _, line := range rig.Differences(was, now) {
+		t.Errorf("%s: %s", dir, line)
+	}
+}
+
+// exchange swaps two names in one step.
+func exchange(a, b string) error {
+	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+}

@@ -1,0 +1,173 @@
+package hostile
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/crash/rig"
+)
+
+// deep makes (or, without flags, opens) directories below dir until the path is
+// longer than PATH_MAX, and returns the last one.
+func deep(t *testing.T, dir string, make bool) *os.File {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	check(t, err)
+	for i := range 30 {
+		name := fmt.Sprintf("%02d-%s", i, strings.Repeat("d", 190))
+		if make {
+			check(t, unix.Mkdirat(fd, name, 0o755))
+		}
+		next, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		if err != nil {
+			t.Fatalf("level %d: %v", i, err)
+		}
+		check(t, unix.Close(fd))
+		fd = next
+	}
+	f := os.NewFile(uintptr(fd), "deep")
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func at(t *testing.T, dir *os.File, flags int) *os.File {
+	t.Helper()
+	fd, err := unix.Openat(int(dir.Fd()), "file", flags, 0o644)
+	check(t, err)
+	return os.NewFile(uintptr(fd), "file")
+}
+
+// A path of 6,000 bytes, which no system call takes whole, is copied like others.
+// To a store it does not go: it is refused by name, and the rest is there.
+func TestLongPaths(t *testing.T) {
+	base := rig.Memory(t)
+	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")
+	write(t, source, "beside", "x")
+	f := at(t, deep(t, source, true), unix.O_WRONLY|unix.O_CREAT)
+	_, err := f.WriteString("very deep")
+	check(t, err)
+	check(t, f.Close())
+	p := rig.New(t)
+	p.Do(t, 0, "copy", "-q", source, target)
+	f = at(t, deep(t, target, false), unix.O_RDONLY)
+	defer f.Close()
+	if text, err := io.ReadAll(f); err != nil || string(text) != "very deep" {
+		t.Errorf("there is %q, %v", text, err)
+	}
+	r := p.Do(t, 0, "copy", "-o", "jsonl", source, target)
+	if strings.Contains(r.Stdout(), "datamove.item") {
+		t.Error("a second run finds something to do")
+	}
+	store := rig.NewStore(t, p)
+	r = p.Start(t, "copy", "-q", source, store.At("deep")).Wait()
+	if r.Exit == 0 || !strings.Contains(r.Stderr(), "dddd") {
+		t.Errorf("exit code %d, and it said %.300s", r.Exit, r.Stderr())
+	}
+	if _, there := store.Look(t, "deep")["beside"]; !there {
+		t.Error("the rest was held up")
+	}
+}
+
+// Times before 1970 and far ahead are times like others, and a clock that was set
+// back makes nobody's leftovers sacred.
+func TestClockThatJumps(t *testing.T) {
+	base := rig.Memory(t)
+	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")
+	for i, when := range []time.Time{time.Date(1901, 12, 14, 0, 0, 0, 1, time.UTC), time.Unix(-1, 999999999), time.Unix(0, 0), time.Date(2199, 1, 1, 0, 0, 0, 5, time.UTC)} {
+		check(t, os.Chtimes(write(t, source, fmt.Sprint("file-", i), "x"), when, when))
+	}
+	rig.Make(t, filepath.Join(source, "more"), rig.Shape{Seed: 1, Large: 1, LargeBytes: 24 << 20})
+	p := rig.New(t)
+	r := p.Start(t, "copy", "-q", "--bwlimit", "8MiB/s", source, target)
+	drafts := func() []string {
+		found, err := filepath.Glob(filepath.Join(target, "more", "large", ".datamove-*"))
+		check(t, err)
+		return found
+	}
+	r.Until("a draft is there", func() bool { return len(drafts()) > 0 })
+	r.KillAfter(0)
+	for i, draft := range drafts() { // as a run would have left it that saw the year 2100
+		f := strings.Split(filepath.Base(draft), "-")
+		f[2] = "2fcyvi1s"
+		check(t, os.Rename(draft, filepath.Join(filepath.Dir(draft), strings.Join(f, "-"))))
+		write(t, target, fmt.Sprintf(".datamove-%s-2fcyvi1s-%d", f[1], i+10), "left")
+	}
+	p.Do(t, 0, "copy", "-q", source, target)
+	rig.SameTrees(t, source, target, true)
+}
+
+// Files of the sizes around one part, and of as many parts as a plan may have: a
+// sparse file of 40 GiB is 10,000 of them.
+func TestSizes(t *testing.T) {
+	base := rig.Memory(t)
+	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")
+	for _, size := range []int64{0, 1, 1 << 20, 4 << 20, 10_000 * 4 << 20} {
+		for _, d := range []int64{-1, 0, 1} {
+			if size+d >= 0 {
+				edges(t, filepath.Join(source, fmt.Sprint(size+d)), size+d)
+			}
+		}
+	}
+	p := rig.New(t)
+	p.Do(t, 0, "copy", "-q", source, target)
+	names, err := filepath.Glob(filepath.Join(source, "*"))
+	check(t, err)
+	for _, name := range names {
+		sameEdges(t, name, filepath.Join(target, filepath.Base(name)))
+	}
+}
+
+// edges makes a file with something at its begin, around each of its quarters, and
+// at its end.
+func edges(t *testing.T, path string, size int64) {
+	t.Helper()
+	f, err := os.Create(write(t, filepath.Dir(path), filepath.Base(path), ""))
+	check(t, err)
+	check(t, f.Truncate(size))
+	for i := range int64(5) {
+		text := []byte(fmt.Sprintf("mark %d of %d", i, size))
+		off := max(0, min(size*i/4, size-int64(len(text))))
+		_, err := f.WriteAt(text[:min(int64(len(text)), size-off)], off)
+		check(t, err)
+	}
+	check(t, f.Close())
+}
+
+// sameEdges compares what is stored of two files.
+func sameEdges(t *testing.T, want, got string) {
+	t.Helper()
+	a, err := os.Open(want)
+	check(t, err)
+	defer a.Close()
+	b, err := os.Open(got)
+	check(t, err)
+	defer b.Close()
+	size, err := a.Seek(0, io.SeekEnd)
+	check(t, err)
+	if n, err := b.Seek(0, io.SeekEnd); err != nil || n != size {
+		t.Errorf("%s has %d bytes, want %d (%v)", got, n, size, err)
+	}
+	for _, pair := range [][2]*os.File{{a, b}, {b, a}} { // what is data in one is the same in the other
+		for off := int64(0); off < size; {
+			start, err := pair[0].Seek(off, unix.SEEK_DATA)
+			if err != nil {
+				break
+			}
+			off, err = pair[0].Seek(start, unix.SEEK_HOLE)
+			check(t, err)
+			x, y := make([]byte, off-start), make([]byte, off-start)
+			_, err1 := pair[0].ReadAt(x, start)
+			_, err2 := pair[1].ReadAt(y, start)
+			if err1 != nil && err1 != io.EOF || err2 != nil && err2 != io.EOF || string(x) != string(y) {
+				t.Fatalf("%s differs between %d and %d (%v, %v)", got, start, off, err1, err2)
+			}
+		}
+	}
+}
