@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,7 @@ func (b *bodyFault) Write(p []byte) (int, error) {
 		panic(http.ErrAbortHandler)
 	}
 	if i := b.flipAt - b.at; b.flipAt > 0 && i >= 0 && i < len(p) {
+		p = slices.Clone(p)
 		p[i] ^= 0x10
 	}
 	n, err := b.ResponseWriter.Write(p)
