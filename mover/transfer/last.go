@@ -96,6 +96,9 @@ func (r *run) draftLink(ctx context.Context, it *item) (drafted, error) {
 		return drafted{}, err
 	}
 	defer c.Close()
+	if err := c.Check(ctx); err != nil {
+		return drafted{}, err
+	}
 	d := drafted{it: it, entry: r.carry(c.Entry()), level: mover.Cloned}
 	if d.draft, err = r.target.Draft(ctx, d.entry, mover.Hints{By: r.o.By, Link: it.Link}); err != nil {
 		return drafted{}, err

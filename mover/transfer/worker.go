@@ -394,6 +394,11 @@ func (r *run) update(ctx context.Context, it *item) (mover.Entry, error) {
 	}
 	defer c.Close()
 	e := r.carry(c.Entry())
+	if e.Kind == mover.File { // opening a small one may have left that to us
+		if err := c.Check(ctx); err != nil {
+			return mover.Entry{}, err
+		}
+	}
 	if err := r.holes(c, &e); err != nil {
 		return e, err
 	}
