@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -84,7 +85,7 @@ func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
 	if r.gate = o.Gate; r.gate == nil {
 		r.gate = NewGate(r.from, r.to, o.Jobs)
 	}
-	r.level = max(o.Level, r.to.Level)
+	r.level = max(cmp.Or(o.Level, r.to.Least), r.to.Level)
 	r.small = min(r.to.SmallBytes, r.to.BatchBytes)
 	r.touches = r.to.Keeps.Has(mover.FactMtime) && !r.to.NeedsManifest
 	r.room = room{fail: o.FailFull, tell: r.paused}
