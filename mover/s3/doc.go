@@ -12,7 +12,7 @@
 // multipart upload, whose token is its key and upload id. The profile of a bucket
 // is what probes found that its server really does: many answer 200 to a condition
 // or a checksum that they ignore. A checksum that nobody compares is not called
-// [mover.Server]; then transfer reads back.
+// [mover.Server]; then transfer reads back (Traits.Least).
 //
 // # Promises
 //
@@ -29,7 +29,9 @@
 //
 // S3 has no rename: Remove looks and then deletes, with If-Match where the server
 // keeps it. Where it does not, an object that is replaced between the two is lost;
-// buckets with versions keep it. Update copies an object onto itself.
+// buckets with versions keep it. Update copies an object onto itself, on the
+// condition that it is still the one it looked at; where the server does not mind
+// that (Ceph RGW), one that is replaced between the two gets facts that are not its own.
 //
 // # Left to others
 //

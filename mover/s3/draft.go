@@ -247,14 +247,17 @@ func (d *draft) release() {
 }
 
 // send uploads one part. One that fits a buffer is read first, so that its
-// checksum goes before it; a larger one streams, and is compared afterwards.
+// checksum goes before it. A larger one is read twice where the server compares
+// checksums: such a server (MinIO) refuses a part without one, and a checksum that
+// follows the body is understood by few. Elsewhere it streams.
 func (d *draft) send(ctx context.Context, part mover.Part, feed mover.Feed) (etag string, err error) {
 	if part.Index < 0 || part.Index >= maxParts || part.Length <= 0 || part.Length > copyMax {
 		return "", fmt.Errorf("part %d of %d bytes; S3 takes %d parts of up to %d: %w", part.Index, part.Length, maxParts, int64(copyMax), mover.ErrUsage)
 	}
 	w := put{size: part.Length}
 	broken := &firstError{Reader: io.LimitReader(feed, part.Length)}
-	if part.Length <= partUsual {
+	switch {
+	case part.Length <= partUsual:
 		buf, err := d.place.opts.Buffers.Get(ctx, int(part.Length))
 		if err != nil {
 			return "", err
@@ -264,7 +267,12 @@ func (d *draft) send(ctx context.Context, part mover.Part, feed mover.Feed) (eta
 			return "", err
 		}
 		w.data, w.crc = buf, encodeCRC(feed.Sum())
-	} else {
+	case d.place.profile.ChecksPart:
+		if w.crc, err = sumBefore(feed, part.Length); err != nil {
+			return "", err
+		}
+		fallthrough
+	default:
 		w.body = broken
 	}
 	got, err := d.place.store.part(ctx, d.upload, part.Index+1, w)
@@ -279,6 +287,17 @@ func (d *draft) send(ctx context.Context, part mover.Part, feed mover.Feed) (eta
 		return "", fmt.Errorf("part %d has checksum %s there, %s here: %w", part.Index, got.crc, sum, mover.ErrCorrupt)
 	}
 	return got.etag, nil
+}
+
+// sumBefore reads a part for its checksum alone, and begins it again.
+func sumBefore(feed mover.Feed, length int64) (crc string, err error) {
+	if n, err := io.Copy(io.Discard, io.LimitReader(feed, length)); err != nil {
+		return "", err
+	} else if n < length {
+		return "", io.ErrUnexpectedEOF
+	}
+	crc = encodeCRC(feed.Sum())
+	return crc, feed.Rewind()
 }
 
 // firstError remembers why a reader failed.
@@ -299,7 +318,7 @@ func (r *firstError) Read(p []byte) (int, error) {
 // by itself. It does so at Publish, or, in parts, now when it is large.
 func (d *draft) Clone(ctx context.Context, from mover.Content) (bool, error) {
 	c, ok := mover.As[*content](from)
-	if !ok || !d.place.profile.MatchesGet { // then the copy would not mind a change either
+	if !ok || !d.place.profile.MatchesCopy { // then it would copy what the source has become
 		return false, nil
 	}
 	if c.place.endpoint != d.place.endpoint || c.entry.Kind != mover.File || d.entry.Kind != mover.File {

@@ -35,12 +35,14 @@ type Profile struct {
 	MatchesPut   bool `json:"matchesPut"`   // PUT If-Match
 	MatchesGet   bool `json:"matchesGet"`   // GET If-Match
 	MatchesDrop  bool `json:"matchesDrop"`  // DELETE If-Match
+	MatchesCopy  bool `json:"matchesCopy"`  // CopyObject x-amz-copy-source-if-match
 	KeepsMarkers bool `json:"keepsMarkers"` // "dir/" is an object beside "dir/file"
+	ListsUploads bool `json:"listsUploads"` // ListMultipartUploads of a prefix tells all below it
 	SegmentBytes int  `json:"segmentBytes"` // longest segment of a key; 0 is any
 }
 
 const (
-	profileFormat = 2
+	profileFormat = 3
 	profileAge    = 7 * 24 * time.Hour
 	segmentBytes  = 255 // of servers that keep objects as files
 )
@@ -60,6 +62,15 @@ func (f *Profile) level() mover.Level {
 	return mover.Written
 }
 
+// least is the integrity that every object needs: what a server has not compared
+// has to be read back from it.
+func (f *Profile) least() mover.Level {
+	if f.level() == mover.Server {
+		return mover.Server
+	}
+	return mover.Read
+}
+
 // learn fills the profile: from the cache, or by probing where that is allowed.
 // Either way it has seen the bucket.
 func (p *Place) learn(ctx context.Context) error {
@@ -74,7 +85,7 @@ func (p *Place) learn(ctx context.Context) error {
 		p.profile = Profile{Server: server}
 		return nil
 	}
-	probe := prober{store: p.store, dir: p.ownKey("probe-" + randomName())}
+	probe := prober{store: p.store, bucket: p.bucket, dir: p.ownKey("probe-" + randomName())}
 	found, err := probe.run(ctx)
 	if left := probe.clean(context.WithoutCancel(ctx)); left != nil {
 		p.opts.Logger.WarnContext(ctx, "probes of the bucket can not be removed", "place", p.address, "err", left)
@@ -156,9 +167,9 @@ func crcOf(b []byte) uint64 { return crc64.Checksum(b, nvme) }
 // prober asks a server the same things rightly and wrongly. Its objects lie below
 // dir, and are gone afterwards.
 type prober struct {
-	store store
-	dir   string
-	made  []string
+	store       store
+	bucket, dir string
+	made        []string
 }
 
 var (
@@ -237,6 +248,7 @@ func (q *prober) conditions(ctx context.Context, f *Profile, etag string) {
 	f.MatchesPut = right == nil && refused(wrong)
 
 	f.MatchesGet = q.gets(ctx, etag) == nil && refused(q.gets(ctx, wrongMatch))
+	f.MatchesCopy = q.copies(ctx, etag) == nil && refused(q.copies(ctx, wrongMatch))
 	wrong = q.store.remove(ctx, q.key("once"), wrongMatch)
 	f.MatchesDrop = refused(wrong) && q.store.remove(ctx, q.key("once"), etag) == nil
 }
@@ -250,6 +262,14 @@ func (q *prober) gets(ctx context.Context, etag string) error {
 	return errors.Join(err, body.Close())
 }
 
+func (q *prober) copies(ctx context.Context, etag string) error {
+	_, err := q.store.copy(ctx, source{q.bucket, q.key("put"), "", etag}, put{key: q.key("copy")})
+	if err == nil {
+		q.made = append(q.made, q.key("copy"))
+	}
+	return err
+}
+
 // multipart tries an upload of one part: with wrong checksums, then right.
 func (q *prober) multipart(ctx context.Context, f *Profile) {
 	u := upload{key: q.key("parts")}
@@ -258,6 +278,7 @@ func (q *prober) multipart(ctx context.Context, f *Profile) {
 		return
 	}
 	q.made = append(q.made, u.key)
+	f.ListsUploads = q.listsUpload(ctx, u)
 	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
 	part := func(crc string) (stored, error) {
 		return q.store.part(ctx, u, 1, put{data: probeBody, crc: crc})
@@ -272,6 +293,15 @@ func (q *prober) multipart(ctx context.Context, f *Profile) {
 	_, wrong = q.store.complete(ctx, u, []stored{got}, put{crc: wrongCRC, fullObject: true})
 	_, right = q.store.complete(ctx, u, []stored{got}, put{crc: rightCRC, fullObject: true})
 	f.ChecksWhole = rejected(wrong) && right == nil
+}
+
+func (q *prober) listsUpload(ctx context.Context, u upload) bool {
+	for open, err := range q.store.uploads(ctx, q.dir+"/") {
+		if err != nil || open.id == u.id {
+			return err == nil
+		}
+	}
+	return false
 }
 
 // clean removes the probes, the last first, and says which one it could not.

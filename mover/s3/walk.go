@@ -53,13 +53,22 @@ func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[move
 
 // strays tells of open uploads. They do not tell their owner. One of a manifest is
 // of a run that died, because the lock is ours, and is not told but dropped.
+//
+// MinIO takes the prefix for a whole key: there, all uploads of the bucket are asked for.
 func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray)) error {
-	for u, err := range p.store.uploads(ctx, prefix) {
+	asked := prefix
+	if !p.profile.ListsUploads {
+		asked = ""
+	}
+	for u, err := range p.store.uploads(ctx, asked) {
 		if err != nil {
-			if kindOf(err) == mover.ErrUnsupported {
-				return nil // a server that does not list them
+			if kind := kindOf(err); kind == mover.ErrUnsupported || kind == mover.ErrPermission && asked != prefix {
+				return nil // a server that does not list them, or not to us
 			}
 			return err
+		}
+		if !strings.HasPrefix(u.key, prefix) {
+			continue
 		}
 		if u.key == p.ownKey(manifestName) {
 			if err := p.abort(ctx, u); err != nil {

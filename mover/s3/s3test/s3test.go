@@ -3,7 +3,8 @@
 //
 // A test that can not have one is skipped with the reason, or fails when
 // DATAMOVE_STRICT is 1. DATAMOVE_E2E_S3=URL,ACCESS,SECRET,BUCKET[,CA-FILE] names a
-// server that is there already; then that one is used, whatever it is.
+// server that is there already; then that one is used, whatever it is. It may have
+// two addresses, one for http and one for https, with a space between.
 package s3test
 
 import (
@@ -59,18 +60,18 @@ func Start(t testing.TB, tls bool) *Server {
 }
 
 func existing(t testing.TB, named string, tls bool) *Server {
-	f := strings.Split(named, ",")
-	if len(f) < 4 {
-		t.Fatalf("DATAMOVE_E2E_S3=%q is not URL,ACCESS,SECRET,BUCKET[,CA-FILE]", named)
+	for address := range strings.FieldsSeq(named) {
+		f := strings.Split(address, ",")
+		if len(f) < 4 || len(f) > 5 {
+			t.Fatalf("%q in DATAMOVE_E2E_S3 is not URL,ACCESS,SECRET,BUCKET[,CA-FILE]", address)
+		}
+		if tls == strings.HasPrefix(f[0], "https:") {
+			f = append(f, "")
+			return &Server{Endpoint: f[0], Access: f[1], Secret: f[2], Bucket: f[3], CA: f[4]}
+		}
 	}
-	if tls != strings.HasPrefix(f[0], "https:") {
-		t.Skipf("the server of DATAMOVE_E2E_S3 is %s", f[0])
-	}
-	s := &Server{Endpoint: f[0], Access: f[1], Secret: f[2], Bucket: f[3]}
-	if len(f) > 4 {
-		s.CA = f[4]
-	}
-	return s
+	t.Skipf("DATAMOVE_E2E_S3 has no address for https=%v: %q", tls, named)
+	return nil
 }
 
 // run starts the process. It ends when its standard input does: with us, at the latest.
