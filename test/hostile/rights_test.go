@@ -128,3 +128,29 @@ func TestSpecialFiles(t *testing.T) {
 	rig.New(t).Do(t, 0, "sync", "--delete", "-q", source, target)
 	rig.SameTrees(t, source, target, true)
 }
+
+// Attributes that change alone, with neither size nor time, come with the next run.
+func TestAttributesAlone(t *testing.T) {
+	base := rig.Memory(t)
+	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")
+	rig.Make(t, source, rig.Shape{Seed: 1, Small: 10, Odd: true})
+	p := rig.New(t)
+	store := rig.NewStore(t, p)
+	both := func() {
+		t.Helper()
+		p.Do(t, 0, "copy", "-q", source, target)
+		rig.SameTrees(t, source, target, true)
+		p.Do(t, 0, "copy", "-q", source, store.At("attributes"))
+		back := rig.Memory(t)
+		p.Do(t, 0, "copy", "-q", store.At("attributes"), back)
+		rig.SameTrees(t, source, back, true)
+	}
+	both()
+	file := filepath.Join(source, "odd", "twin-1")
+	check(t, unix.Setxattr(file, "user.project", []byte("another"), 0))
+	check(t, unix.Setxattr(filepath.Join(source, "small", "000"), "user.of.directory", []byte("x"), 0))
+	both()
+	check(t, unix.Removexattr(file, "user.project"))
+	check(t, unix.Chmod(file, 0o4711))
+	both()
+}

@@ -74,7 +74,7 @@ func number(t *testing.T, name string, usual uint64) uint64 {
 func cuts(t *testing.T, d disk, random *rand.Rand) {
 	total := int(number(t, "POWER_CUTS", 20))
 	if testing.Short() {
-		total = 4
+		total = 2
 	}
 	w := newWork(t)
 	whole := w.episode(t, d, 0, 0, random) // how long a run takes

@@ -1,0 +1,72 @@
+package crash
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"datamove.dev/test/crash/rig"
+)
+
+// What a killed run had begun of a file that is gone from the source since is
+// dropped by the next run, which has no use for it.
+func TestLeftOfWhatIsGone(t *testing.T) {
+	p, source, files := rig.New(t), rig.Memory(t), filepath.Join(rig.Memory(t), "target")
+	store := rig.NewStore(t, p)
+	rig.Make(t, source, rig.Shape{Seed: 8, Small: 10})
+	p.Do(t, 0, "copy", "-q", source, store.At("first")) // looks what the bucket can do, with an upload too
+	for name, row := range map[string]struct {
+		target string
+		begun  func() bool
+	}{
+		"files": {files, func() bool { return drafts(files) > 1 }}, // the lock is one
+		"store": {store.At("gone"), func() bool { return store.Uploads(t) > 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Make(t, source, rig.Shape{Seed: 8, Small: 10, Large: 1, LargeBytes: 80 << 20})
+			r := p.Start(t, "copy", "-q", "--bwlimit", "40MiB/s", source, row.target)
+			r.Until("a draft is there", row.begun)
+			r.KillAfter(0)
+			if err := os.RemoveAll(filepath.Join(source, "large")); err != nil {
+				t.Fatal(err)
+			}
+			p.Do(t, 0, "copy", "-q", source, row.target)
+			if drafts(files) > 0 || store.Uploads(t) > 0 {
+				t.Errorf("%d drafts and %d uploads are left", drafts(files), store.Uploads(t))
+			}
+		})
+	}
+}
+
+// A holder that was killed and that nobody has waited for, as it happens in
+// containers, holds nothing.
+func TestHeldByZombie(t *testing.T) {
+	p, source := rig.New(t), rig.Memory(t)
+	store := rig.NewStore(t, p)
+	rig.Make(t, source, rig.Shape{Seed: 9, Large: 1, LargeBytes: 40 << 20})
+	careless := *p
+	careless.Wrapper = []string{"sh", "-c", `"$0" "$@" & exec sleep 1000`}
+	parent := careless.Start(t, "copy", "-q", "--bwlimit", "1MiB/s", source, store.At("zombie"))
+	lock := filepath.Join(store.Dir("zombie"), ".datamove", "lock")
+	parent.Until("the target is locked", func() bool { st, err := os.Stat(lock); return err == nil && st.Size() > 0 })
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", parent.PID(), parent.PID()))
+	if err != nil {
+		t.Skip("the kernel does not list children: ", err)
+	}
+	child, err := strconv.Atoi(strings.TrimSpace(string(children)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	parent.Until("it is a zombie", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
+		return err == nil && strings.Contains(string(stat), ") Z ")
+	})
+	p.Do(t, 0, "copy", "-q", source, store.At("zombie"))
+}
