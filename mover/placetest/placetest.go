@@ -278,7 +278,11 @@ func read(ctx context.Context, from mover.Source, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer c.Close()
-	return readRange(ctx, c, 0, e.Size)
+	data, err := readRange(ctx, c, 0, e.Size)
+	if changed := c.Check(ctx); changed != nil { // it says whether what was read counts
+		return nil, changed
+	}
+	return data, err
 }
 
 // readRange reads a range to its end, and tells which bytes there were before an error.

@@ -40,7 +40,7 @@ func number(t *testing.T, name string, usual uint64) uint64 {
 func rounds(t *testing.T) int {
 	usual := uint64(40)
 	if testing.Short() {
-		usual = 6
+		usual = 1
 	}
 	return int(number(t, "CRASH_ROUNDS", usual))
 }
