@@ -144,6 +144,9 @@ type Traits struct {
 	Least Level
 	// NeedsManifest says that a tree keeps all its facts only with a manifest.
 	NeedsManifest bool
+	// DirsByContent says that a directory is here only while something is in it: an
+	// empty one is known to a manifest alone.
+	DirsByContent bool
 	// DirDrafts says that a new directory may be built under a temporary name.
 	DirDrafts bool
 

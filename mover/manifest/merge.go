@@ -78,7 +78,13 @@ func (w *walk) listed(e mover.Entry) {
 // failed passes an error on. What the manifest says of a directory that can not be
 // listed is not believed.
 func (w *walk) failed(e mover.Entry, err error) {
+	for e.Kind == mover.Dir && w.more && !w.ended && mover.Compare(&w.head, &e) < 0 {
+		w.onlyListed()
+	}
 	w.tell(e, err)
+	for e.Kind == mover.Dir && w.more && !w.ended && mover.Within(w.head.Name, e.Name) {
+		w.next()
+	}
 	for n := len(w.dirs); n > 0 && e.Kind != 0 && mover.Within(w.dirs[n-1], e.Name); n-- {
 		w.dirs = w.dirs[:n-1]
 	}
@@ -92,10 +98,13 @@ func (w *walk) leave(name string) {
 }
 
 // onlyListed deals with an entry that the place has not at all. It is yielded when
-// no place of this kind could have it, and its directory is still there.
+// the place could not have it, and its directory is still there.
 func (w *walk) onlyListed() {
 	e := w.head
-	if e.Kind.Special() && w.wanted(&e) {
+	if keptOnly(w.place, e.Kind) && w.wanted(&e) {
+		if e.Kind == mover.Dir {
+			w.dirs = append(w.dirs, e.Name)
+		}
 		w.tell(e, nil)
 	}
 	if !w.ended {
@@ -105,7 +114,7 @@ func (w *walk) onlyListed() {
 
 func (w *walk) wanted(e *mover.Entry) bool {
 	if after := w.opts.After; e.Name == w.opts.Dir || !mover.Within(e.Name, w.opts.Dir) ||
-		after != "" && mover.CompareNames(e.Name, false, after, false) <= 0 {
+		after != "" && (e.Name == after || mover.CompareNames(e.Name, e.Kind == mover.Dir, after, false) < 0) {
 		return false
 	}
 	w.leave(e.Name)

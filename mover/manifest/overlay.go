@@ -18,7 +18,8 @@ type Opener func(ctx context.Context) (io.ReadCloser, error)
 //
 // The place has the last word. An entry that is not the one that the manifest
 // describes, by its ETag or kind, stays as it is; one that the place has not does
-// not come back, but for the kinds that only a manifest can have; and where both
+// not come back, but for what only a manifest can have (special files; empty
+// directories where the place knows directories by their content); and where both
 // know a fact, the place is right, because it may have been set since. The mode is
 // the manifest's if it only adds bits that the place does not keep.
 //
@@ -109,7 +110,7 @@ func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error)
 	if err == nil {
 		return &content{c, merge(c.Entry(), e)}, nil
 	}
-	if e.Kind.Special() && errors.Is(err, mover.ErrNotExist) {
+	if keptOnly(s, e.Kind) && errors.Is(err, mover.ErrNotExist) {
 		return nothing{e}, nil
 	}
 	return nil, err
@@ -138,20 +139,25 @@ func (p *place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) 
 
 // Update implements mover.Target. What only the manifest has is updated with it.
 func (p *place) Update(ctx context.Context, e mover.Entry) error {
-	return onlyListed(e, p.Place.Update(ctx, e))
+	return p.onlyListed(e, p.Place.Update(ctx, e))
 }
 
 // Remove implements mover.Target. What only the manifest has is gone with it.
 func (p *place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
-	return onlyListed(e, p.Place.Remove(ctx, e, by))
+	return p.onlyListed(e, p.Place.Remove(ctx, e, by))
 }
 
 // onlyListed forgives that the place has not what only a manifest can have.
-func onlyListed(e mover.Entry, err error) error {
-	if e.Kind.Special() && errors.Is(err, mover.ErrNotExist) {
+func (p *place) onlyListed(e mover.Entry, err error) error {
+	if keptOnly(p, e.Kind) && errors.Is(err, mover.ErrNotExist) {
 		return nil
 	}
 	return err
+}
+
+// keptOnly reports whether entries of a kind may be known to the manifest alone.
+func keptOnly(s interface{ Traits() mover.Traits }, k mover.Kind) bool {
+	return k.Special() || k == mover.Dir && s.Traits().DirsByContent
 }
 
 // content is one that knows the facts of the manifest.

@@ -259,6 +259,50 @@ func TestOnlyListedCanBeRemoved(t *testing.T) {
 	}
 }
 
+// byContent is a store that has a directory only while something is in it.
+type byContent struct{ mover.Place }
+
+func (p byContent) Traits() mover.Traits {
+	t := p.Place.Traits()
+	t.DirsByContent = true
+	return t
+}
+
+// TestEmptyDirectories: of a store that can not have them, the manifest's are there,
+// and can be opened, set and removed; of one that can, they are gone.
+func TestEmptyDirectories(t *testing.T) {
+	tree := mem.NewTree().Files(map[string]string{"a": "", "full/x": ""})
+	var all []mover.Entry
+	for _, name := range []string{"", "empty", "empty/inner", "full", "full/was"} {
+		all = append(all, mover.Entry{Name: name, Kind: mover.Dir, Mode: 0o2750, Known: mover.FactMode})
+	}
+	s := &shelf{write(t, all)}
+	for _, row := range []struct {
+		place mover.Place
+		want  []string
+	}{
+		{mem.New(tree, mem.Options{ObjectStore: true}), []string{"a", "full", "full/x"}},
+		{byContent{mem.New(tree, mem.Options{ObjectStore: true})}, []string{"a", "empty", "empty/inner", "full", "full/was", "full/x"}},
+	} {
+		p := manifest.Overlay(row.place, s.open)
+		var got []string
+		for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, e.Name)
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("there are %q, want %q", got, row.want)
+		}
+		_, err := p.Open(t.Context(), all[2])
+		err = errors.Join(err, p.Update(t.Context(), all[2]), p.Remove(t.Context(), all[2], mover.Owner{Task: "t"}))
+		if there := slices.Contains(row.want, "empty/inner"); there != (err == nil) {
+			t.Errorf("an empty directory that is there: %v: %v", there, err)
+		}
+	}
+}
+
 func TestDamagedManifestEndsTheWalk(t *testing.T) {
 	tree, s := store(t)
 	for n := range s.body {

@@ -130,7 +130,7 @@ func (p *Place) Traits() mover.Traits {
 	}
 	return mover.Traits{
 		Scheme: "s3", System: p.profile.Server,
-		Keeps: kept, Level: p.profile.level(), Least: p.profile.least(), NeedsManifest: true,
+		Keeps: kept, Level: p.profile.level(), Least: p.profile.least(), NeedsManifest: true, DirsByContent: !p.profile.KeepsMarkers,
 		SmallBytes: 1 << 20, BatchFiles: 32, BatchBytes: 4 << 20,
 		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes,
 		Parallel: p.ahead(), MaxParallel: maxParallel,
