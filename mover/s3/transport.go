@@ -192,6 +192,9 @@ func (t *transport) prepare(req *http.Request) (*http.Request, error) {
 	}
 	if req.URL.RawQuery != "" { // signing sorts it
 		u := *req.URL
+		// minio-go sends an empty delimiter, which gofakes3 (in rclone) takes for one
+		// that every key has.
+		u.RawQuery = strings.Replace(u.RawQuery, "delimiter=&", "", 1)
 		req.URL = &u
 	}
 	return req, t.sign(req)

@@ -39,7 +39,7 @@ var profiles = map[string]s3.Profile{
 		KeepsMarkers: true, SegmentBytes: 255,
 	},
 	"ceph":   {CreatesOnce: true, MatchesGet: true, KeepsMarkers: true, ListsUploads: true},
-	"rclone": {SegmentBytes: 255},
+	"rclone": {ListsUploads: true, SegmentBytes: 255},
 }
 
 // protocols runs a test over http and over https.
