@@ -80,7 +80,7 @@ const (
 	triesChanged = 3                // of an entry that changes while it is read
 	durableBytes = 1 << 30          // of one large draft, between two syncs
 	durableEvery = 30 * time.Second // between two syncs of one large draft
-	stagedDrafts = 1 << 16          // finished drafts that wait for one Publish, at most
+	stagedDrafts = 1 << 14          // finished drafts that wait for one Publish, at most
 	fullPauseMin = time.Second
 	fullPauseMax = 30 * time.Second
 )
