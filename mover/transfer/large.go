@@ -268,10 +268,10 @@ func (w *worker) over(ctx context.Context, l *large, err error) error {
 	return w.begin(ctx, again)
 }
 
-// drop gives up the draft of a large file. What can not be dropped now stays in
-// the journal, so that a later run finds it.
+// drop gives up the draft of a large file, with the patience of the target. What
+// can not be dropped now stays in the journal, so that a later run finds it.
 func (r *run) drop(ctx context.Context, l *large) error {
-	if l.draft != nil && l.draft.Close() != nil || l.id == 0 {
+	if l.draft != nil && l.draft.Close() != nil && r.target.Drop(ctx, l.draft.Token()) != nil || l.id == 0 {
 		return nil
 	}
 	return r.o.Journal.Clear(ctx, l.id)
