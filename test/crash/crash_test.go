@@ -162,7 +162,7 @@ func (w *world) end(t *testing.T) {
 			continue
 		}
 		for _, r := range j.Left(t.Context()) {
-			t.Errorf("the journal still has %q, complete %v", r.Name, r.Complete)
+			t.Errorf("the journal still has %q, %d parts of it, complete %v, draft %q", r.Name, len(r.Receipts), r.Complete, r.Token)
 		}
 		if err := j.Close(); err != nil {
 			t.Error(err)
