@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -284,6 +285,9 @@ func (p *pair) completed(ctx context.Context, clean bool) error {
 	if p.spent = !p.request.Delete; p.spent {
 		return nil
 	}
+	if err := p.journal.close(true); err != nil { // of a clean run only the facts are of use
+		return err
+	}
 	j, err := p.journal.get(true)
 	if err != nil {
 		return err
@@ -296,18 +300,46 @@ func (p *pair) completed(ctx context.Context, clean bool) error {
 // just before their run died.
 func (p *pair) dropLeft(ctx context.Context) error {
 	var ids []uint64
+	begun := map[string]bool{} // without a token: whether there is a draft is not known
 	for id, r := range p.journal.Left(ctx) {
-		if r.Token != "" {
-			if err := p.target.Drop(ctx, r.Token); err != nil {
-				return err
-			}
+		if r.Token == "" {
+			begun[r.Name] = true
+		} else if err := p.target.Drop(ctx, r.Token); err != nil {
+			return err
 		}
 		ids = append(ids, id)
+	}
+	if err := p.dropBegun(ctx, begun); err != nil {
+		return err
 	}
 	if len(ids) == 0 {
 		return ctx.Err()
 	}
 	return p.journal.Clear(ctx, ids...)
+}
+
+// dropBegun drops the uploads that a store began for a run that died before it was
+// told so: the request may have been on its way still when this run looked for strays.
+// Nothing is being drafted any more, so what is open under these names is that.
+func (p *pair) dropBegun(ctx context.Context, names map[string]bool) (err error) {
+	if len(names) == 0 {
+		return nil
+	}
+	var mu sync.Mutex
+	opts := mover.WalkOptions{Skip: func(string, mover.Kind) bool { return true }, Stray: func(s mover.Stray) {
+		if s.Owner == (mover.Owner{}) && names[s.Name] {
+			dropErr := p.target.Drop(ctx, s.Token)
+			mu.Lock()
+			defer mu.Unlock()
+			err = errors.Join(err, dropErr)
+		}
+	}}
+	for _, walkErr := range p.target.Walk(ctx, opts) {
+		if walkErr != nil {
+			return walkErr
+		}
+	}
+	return err
 }
 
 func (p *pair) close() error {

@@ -70,7 +70,7 @@ func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray
 		if !strings.HasPrefix(u.key, prefix) {
 			continue
 		}
-		if u.key == p.ownKey(manifestName) {
+		if u.key == p.ownKey(manifestName) || strings.HasPrefix(u.key, p.ownKey("probe-")) {
 			if err := p.abort(ctx, u); err != nil {
 				return err
 			}
