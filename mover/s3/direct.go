@@ -112,7 +112,7 @@ func (s *onprem) put(ctx context.Context, w put) (stored, error) {
 		h.Set(metaPrefix+k, v)
 	}
 	if w.ifMatch != "" {
-		h.Set("If-Match", `"`+w.ifMatch+`"`)
+		h.Set("If-Match", w.condition())
 	}
 	if w.ifNoneMatch {
 		h.Set("If-None-Match", "*")

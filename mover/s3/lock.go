@@ -146,7 +146,7 @@ func (l *objectLock) takeOver(ctx context.Context, me *holder) error {
 		return fmt.Errorf("%s: %w", other.String(), mover.ErrHeld)
 	}
 	l.place.opts.Logger.WarnContext(ctx, "taking over a lock that was left", "place", l.place.address, "holder", other.String())
-	return l.write(ctx, put{ifMatch: o.etag})
+	return l.write(ctx, put{ifMatch: o.etag, bareMatch: l.place.profile.BareMatch})
 }
 
 func (l *objectLock) look(ctx context.Context) (h holder, o object, err error) {
@@ -195,7 +195,7 @@ func (l *objectLock) refreshOnce(ctx context.Context) bool {
 	l.mu.Lock()
 	etag := l.etag
 	l.mu.Unlock()
-	err := l.write(ctx, put{ifMatch: etag})
+	err := l.write(ctx, put{ifMatch: etag, bareMatch: l.place.profile.BareMatch})
 	if err == nil || ctx.Err() != nil {
 		return true
 	}

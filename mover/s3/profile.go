@@ -33,6 +33,7 @@ type Profile struct {
 	TellsCRC     bool `json:"tellsCRC"`     // gives it back on HEAD
 	CreatesOnce  bool `json:"createsOnce"`  // PUT If-None-Match: *
 	MatchesPut   bool `json:"matchesPut"`   // PUT If-Match
+	BareMatch    bool `json:"bareMatch"`    // but only when the ETag has no quotes (Ceph RGW)
 	MatchesGet   bool `json:"matchesGet"`   // GET If-Match
 	MatchesDrop  bool `json:"matchesDrop"`  // DELETE If-Match
 	MatchesCopy  bool `json:"matchesCopy"`  // CopyObject x-amz-copy-source-if-match
@@ -42,7 +43,7 @@ type Profile struct {
 }
 
 const (
-	profileFormat = 3
+	profileFormat = 4
 	profileAge    = 7 * 24 * time.Hour
 	segmentBytes  = 255 // of servers that keep objects as files
 )
@@ -243,14 +244,23 @@ func (q *prober) conditions(ctx context.Context, f *Profile, etag string) {
 	_, again := q.put(ctx, "once", put{ifNoneMatch: true})
 	f.CreatesOnce = fresh == nil && refused(again)
 
-	_, right := q.put(ctx, "put", put{ifMatch: etag})
-	_, wrong := q.put(ctx, "put", put{ifMatch: wrongMatch})
-	f.MatchesPut = right == nil && refused(wrong)
+	f.MatchesPut = q.replaces(ctx, etag, false)
+	if !f.MatchesPut {
+		f.BareMatch = q.replaces(ctx, etag, true)
+		f.MatchesPut = f.BareMatch
+	}
 
 	f.MatchesGet = q.gets(ctx, etag) == nil && refused(q.gets(ctx, wrongMatch))
 	f.MatchesCopy = q.copies(ctx, etag) == nil && refused(q.copies(ctx, wrongMatch))
-	wrong = q.store.remove(ctx, q.key("once"), wrongMatch)
+	wrong := q.store.remove(ctx, q.key("once"), wrongMatch)
 	f.MatchesDrop = refused(wrong) && q.store.remove(ctx, q.key("once"), etag) == nil
+}
+
+// replaces reports whether a PUT minds its condition.
+func (q *prober) replaces(ctx context.Context, etag string, bare bool) bool {
+	_, right := q.put(ctx, "put", put{ifMatch: etag, bareMatch: bare})
+	_, wrong := q.put(ctx, "put", put{ifMatch: wrongMatch, bareMatch: bare})
+	return right == nil && refused(wrong)
 }
 
 func (q *prober) gets(ctx context.Context, etag string) error {

@@ -67,6 +67,7 @@ type put struct {
 	crc         string            // encodeCRC of the content; "" is not sent
 	fullObject  bool              // ask for a full-object CRC-64/NVME of a multipart upload
 	ifMatch     string            // replace only this ETag
+	bareMatch   bool              // write it without quotes
 	ifNoneMatch bool              // only if there is none
 }
 
@@ -189,6 +190,14 @@ func (w *put) length() int64 {
 		return w.size
 	}
 	return int64(len(w.data))
+}
+
+// condition is the value of the header If-Match; "" is none.
+func (w *put) condition() string {
+	if w.ifMatch == "" || w.bareMatch {
+		return w.ifMatch
+	}
+	return `"` + w.ifMatch + `"`
 }
 
 func (w *put) mimeType() string { return cmp.Or(w.mime, "application/octet-stream") }

@@ -25,8 +25,8 @@ func serverName() string {
 
 // profiles is what is known of servers, by probing them by hand: versitygw 1.8.0,
 // MinIO of February 2026, Ceph RGW 16.2.15 and rclone 1.75.1. What is false here
-// is answered with 200 all the same, but for Ceph's PUT If-Match, which is refused
-// even where it holds.
+// is answered with 200 all the same. Ceph refuses a PUT If-Match even where it holds,
+// unless the ETag has no quotes.
 var profiles = map[string]s3.Profile{
 	embedded: {
 		ChecksPut: true, ChecksPart: true, ChecksWhole: true, TellsCRC: true,
@@ -38,7 +38,7 @@ var profiles = map[string]s3.Profile{
 		CreatesOnce: true, MatchesPut: true, MatchesGet: true, MatchesCopy: true,
 		KeepsMarkers: true, SegmentBytes: 255,
 	},
-	"ceph":   {CreatesOnce: true, MatchesGet: true, KeepsMarkers: true, ListsUploads: true},
+	"ceph":   {CreatesOnce: true, MatchesPut: true, BareMatch: true, MatchesGet: true, KeepsMarkers: true, ListsUploads: true},
 	"rclone": {ListsUploads: true, SegmentBytes: 255},
 }
 
