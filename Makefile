@@ -61,9 +61,11 @@ fuzz:
 		done; \
 	done
 
-# Kills of real processes at random instants.
+# Kills of real processes at random instants, power cuts, and a hostile world, at length.
 crash: build
-	$(TESTS) -count=1 -timeout 30m -run 'Kill|Crash|Power|Reboot' ./mover/... $(if $(wildcard test/crash),./test/crash/...)
+	CRASH_ROUNDS=210 POWER_CUTS=60 HOSTILE_SWAPS=1000000 HOSTILE_STALL=1 \
+		$(TESTS) -count=1 -timeout 60m ./test/crash/... ./test/power/... ./test/hostile/...
+	$(TESTS) -count=1 -timeout 30m -run 'Kill|Damage|Reboot' ./mover/...
 
 # The engine over memory with faults: make sim SEED=7 repeats one run.
 sim:

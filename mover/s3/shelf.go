@@ -62,13 +62,19 @@ func (p *Place) PutManifest(ctx context.Context, write func(io.Writer) error) er
 	return p.wrap("put manifest", "", p.putManifest(ctx, write))
 }
 
-// RemoveManifest removes the manifest, if there is one.
+// RemoveManifest removes the manifest and the marker of the root: what is left of
+// a tree whose entries are gone. What is missing is no error.
 func (p *Place) RemoveManifest(ctx context.Context) error {
-	err := p.store.remove(ctx, p.ownKey(manifestName), "")
-	if errors.Is(err, mover.ErrNotExist) {
-		return nil
+	keys := []string{p.ownKey(manifestName)}
+	if p.prefix != "" {
+		keys = append(keys, p.prefix)
 	}
-	return p.wrap("remove manifest", "", err)
+	for _, key := range keys {
+		if err := p.store.remove(ctx, key, ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
+			return p.wrap("remove manifest", "", err)
+		}
+	}
+	return nil
 }
 
 func (p *Place) putManifest(ctx context.Context, write func(io.Writer) error) (err error) {
