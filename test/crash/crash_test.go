@@ -40,7 +40,7 @@ func number(t *testing.T, name string, usual uint64) uint64 {
 func rounds(t *testing.T) int {
 	usual := uint64(40)
 	if testing.Short() {
-		usual = 1
+		usual = 6
 	}
 	return int(number(t, "CRASH_ROUNDS", usual))
 }
