@@ -70,9 +70,10 @@ type Journal struct {
 	left leftovers
 }
 
-// Exists reports whether a task has a journal in dir.
+// Exists reports whether a task has a journal in dir, or the rest of one whose
+// removal was interrupted.
 func Exists(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "MANIFEST"))
+	_, err := os.Stat(dir)
 	return err == nil
 }
 
@@ -121,6 +122,9 @@ func (j *Journal) load(o Options) (err error) {
 	if err := j.lock.opening(); err != nil {
 		return err
 	}
+	if err := tidy(j.dir); err != nil {
+		return err
+	}
 	if j.db, err = badger.Open(storeOptions(j.dir, j.log)); err != nil {
 		return damage(err)
 	}
@@ -141,10 +145,14 @@ func (j *Journal) Close() error {
 	return nil
 }
 
-// Remove closes the journal and deletes its directory, the facts too.
+// Remove closes the journal and deletes its directory, the facts too. The manifest
+// goes first: without it the rest is no journal any more.
 func (j *Journal) Remove() error {
 	defer j.lock.release()
-	err := errors.Join(j.db.Close(), os.RemoveAll(j.dir))
+	err := j.db.Close()
+	if err == nil {
+		err = errors.Join(os.Remove(filepath.Join(j.dir, badger.ManifestFilename)), os.RemoveAll(j.dir))
+	}
 	if err != nil {
 		return failed("remove", j.dir, err)
 	}

@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 		runOpener(dir)
 		return
 	}
+	if dir := os.Getenv(childLives); dir != "" {
+		runLives(dir)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -7,12 +7,16 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
-const childDir = "DATAMOVE_JOURNAL_CHILD"
+const (
+	childDir   = "DATAMOVE_JOURNAL_CHILD"
+	childLives = "DATAMOVE_JOURNAL_LIVES"
+)
 
 // runChild does what a task does until it is killed, and says on stdout what was
 // done, one line after each call.
@@ -152,6 +156,56 @@ func compare(t *testing.T, dir string, all map[string]*told) {
 			if got != receipt(i) {
 				t.Errorf("%s: part %d is %+v", name, i, got)
 			}
+		}
+	}
+}
+
+// runLives opens, fills and removes a journal again and again.
+func runLives(dir string) {
+	ctx := context.Background()
+	fmt.Println("begun")
+	for {
+		j, err := Open(dir, Options{})
+		if err == nil {
+			_, err = j.Stage(ctx, small(3000))
+		}
+		if err == nil {
+			err = j.Remove()
+		}
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// TestKillOpening kills a process while it opens and removes a journal. No kill
+// damages it: what was half made or half removed is none, and goes unnoticed.
+func TestKillOpening(t *testing.T) {
+	kills := 150
+	if testing.Short() {
+		kills = 20
+	}
+	dir := filepath.Join(t.TempDir(), "task")
+	for n := range kills {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), childLives+"="+dir)
+		pipe, err := child.StdoutPipe()
+		check(t, err)
+		check(t, child.Start())
+		out := bufio.NewScanner(pipe)
+		out.Scan()
+		<-time.After(rand.N(40 * time.Millisecond)) // the random instant is what is tested
+		check(t, child.Process.Kill())
+		for out.Scan() {
+			t.Fatal(out.Text())
+		}
+		_ = child.Wait() // always "killed"
+		if n%(patience/2) == 0 {
+			closed(t, reopen(t, dir, Options{})) // so many kills in a row would be taken for damage
+		}
+		if _, err := os.Stat(dir + ".damaged-0"); err == nil {
+			t.Fatalf("kill %d damaged it", n)
 		}
 	}
 }

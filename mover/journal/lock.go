@@ -16,13 +16,15 @@ import (
 // also counts the openings that did not come to their end, one byte each.
 type lock struct{ file *os.File }
 
+const lockName = "lock"
+
 // patience is how many openings in a row may end in the middle. Some can be kills:
 // whoever kills a program twice in its first milliseconds must not lose what it had
 // done. So many in a row are the fault of what is in the journal.
 const patience = 6
 
 func acquire(dir string) (*lock, error) {
-	path := filepath.Join(dir, "lock")
+	path := filepath.Join(dir, lockName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

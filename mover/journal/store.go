@@ -79,6 +79,39 @@ func kindOf(err error) error {
 	return err
 }
 
+// tidy removes what a kill leaves that Badger takes for damage: the rest of a
+// journal whose removal was interrupted, and logs that were made and not begun.
+func tidy(dir string) error {
+	_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
+	gone := errors.Is(err, mover.ErrNotExist)
+	if err != nil && !gone {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == lockName || !gone && !unbegun(e) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unbegun says whether a file is a log of no bytes.
+func unbegun(e os.DirEntry) bool {
+	ext := filepath.Ext(e.Name())
+	if ext != ".mem" && ext != ".vlog" {
+		return false
+	}
+	st, err := e.Info()
+	return err == nil && st.Size() == 0
+}
+
 // reserve allocates the blocks of fresh logs, so that a quota that is reached
 // later does not end the process either. It is best effort: not every file system can.
 func reserve(dir string) {
