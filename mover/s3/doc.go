@@ -23,7 +23,8 @@
 // listing ahead. No payload is hashed here, and none by the clients below.
 //
 // After a crash, drafts in memory are gone and uploads are found by a walk with
-// Stray; they do not tell their owner, only their name and when they began. A lock
+// Stray; they do not tell their owner, only their name and when they began. One that the
+// server began without our hearing of it is aborted by the next try, or by Sync. A lock
 // expires two minutes after its last refresh, or at once when its process was on this host
 // and is dead.
 //

@@ -2,10 +2,8 @@ package s3
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -96,17 +94,6 @@ func checkTarget(target string) error {
 	return nil
 }
 
-// begin opens the multipart upload.
-func (d *draft) begin(ctx context.Context) (err error) {
-	d.meta = encodeMeta(&d.entry)
-	d.upload.key = d.key
-	d.upload.id, err = d.place.store.create(ctx, put{key: d.key, meta: d.meta, fullObject: d.place.profile.ChecksWhole})
-	if err == nil && d.upload.id == "" {
-		err = fmt.Errorf("the server gives no upload id: %w", mover.ErrTransient)
-	}
-	return err
-}
-
 // linkTo makes the draft a copy of another entry: S3 has no hard links.
 func (d *draft) linkTo(ctx context.Context, leader string) error {
 	key, err := d.place.key(leader)
@@ -118,72 +105,6 @@ func (d *draft) linkTo(ctx context.Context, leader string) error {
 		return fmt.Errorf("link to %s: %w", mover.Printable(leader), err)
 	}
 	d.from, d.fromSize = source{d.place.bucket, key, "", o.etag}, o.size
-	return nil
-}
-
-// The two kinds of tokens.
-const (
-	tokenMemory = "memory"
-	tokenUpload = "upload"
-)
-
-// Token implements mover.Draft. A draft in memory has none that outlives it.
-func (d *draft) Token() mover.Token {
-	if d.upload.id == "" {
-		return mover.Token(tokenMemory + "?" + url.Values{"key": {d.key}}.Encode())
-	}
-	return d.upload.token()
-}
-
-func (u upload) token() mover.Token {
-	return mover.Token(tokenUpload + "?" + url.Values{"key": {u.key}, "id": {u.id}}.Encode())
-}
-
-// parseToken reads a token, and refuses one of another place.
-func (p *Place) parseToken(t mover.Token) (u upload, name string, err error) {
-	kind, query, _ := strings.Cut(string(t), "?")
-	values, err := url.ParseQuery(query)
-	u = upload{key: values.Get("key"), id: values.Get("id")}
-	rest, below := strings.CutPrefix(u.key, p.prefix)
-	known := kind == tokenUpload && u.id != "" || kind == tokenMemory
-	if err != nil || !below || !known {
-		return u, "", fmt.Errorf("token %q is none of this place: %w", t, mover.ErrUsage)
-	}
-	name, err = DecodeKey(strings.TrimSuffix(rest, "/"))
-	return u, name, err
-}
-
-// Adopt implements mover.Target.
-func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
-	u, name, err := p.parseToken(t)
-	if err != nil {
-		return nil, p.wrap("adopt", name, err)
-	}
-	if u.id == "" {
-		return nil, p.wrap("adopt", name, fmt.Errorf("it was in the memory of a process: %w", mover.ErrNotExist))
-	}
-	d := &draft{place: p, key: u.key, upload: u, adopted: true, entry: mover.Entry{Name: name, Kind: mover.File}}
-	for _, err := range p.store.parts(ctx, u) {
-		if err != nil {
-			return nil, p.wrap("adopt", name, err)
-		}
-	}
-	return d, nil
-}
-
-// Drop implements mover.Target.
-func (p *Place) Drop(ctx context.Context, t mover.Token) error {
-	u, name, err := p.parseToken(t)
-	if err == nil && u.id != "" {
-		err = p.abort(ctx, u)
-	}
-	return p.wrap("drop", name, err)
-}
-
-func (p *Place) abort(ctx context.Context, u upload) error {
-	if err := p.store.abort(ctx, u); err != nil && !errors.Is(err, mover.ErrNotExist) {
-		return err
-	}
 	return nil
 }
 

@@ -30,7 +30,8 @@ type fault func(w http.ResponseWriter, r *http.Request, forward http.Handler) bo
 // liar is a real server behind a proxy that lies on request.
 type liar struct {
 	*s3.Place
-	fault atomic.Pointer[fault]
+	options s3.Options
+	fault   atomic.Pointer[fault]
 }
 
 func (l *liar) lie(f fault) { l.fault.Store(&f) }
@@ -59,7 +60,7 @@ func newLiar(t *testing.T, client string) *liar {
 	}))
 	t.Cleanup(server.Close)
 	o.Endpoint, o.Client, o.Stall = server.URL, client, 300*time.Millisecond
-	l.Place = s3test.Open(t, o)
+	l.options, l.Place = o, s3test.Open(t, o)
 	return l
 }
 
@@ -294,6 +295,13 @@ func begun(t *testing.T, p *s3.Place, name string, data []byte) mover.Draft {
 func drafted(t *testing.T, p *s3.Place, name string, data []byte) mover.Draft {
 	t.Helper()
 	d := begun(t, p, name, data)
+	fill(t, p, d, name, data)
+	return d
+}
+
+// fill writes and finishes a draft.
+func fill(t *testing.T, p *s3.Place, d mover.Draft, name string, data []byte) {
+	t.Helper()
 	var receipts []mover.Receipt
 	for _, q := range placetest.Parts(int64(len(data)), p.Traits().PartMin) {
 		r, err := d.WritePart(t.Context(), q, placetest.NewFeed(data[q.Off:q.Off+q.Length]))
@@ -305,7 +313,6 @@ func drafted(t *testing.T, p *s3.Place, name string, data []byte) mover.Draft {
 	if err := d.Finish(t.Context(), fileEntry(name, data), receipts); err != nil {
 		t.Fatal(err)
 	}
-	return d
 }
 
 // TestComplete: a 200 with an error in it is an error, and the same call may be

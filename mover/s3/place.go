@@ -37,6 +37,7 @@ type Place struct {
 	profile   Profile
 	calls     *semaphore.Weighted // what the place has in flight by itself
 	markers   markers
+	uploads   uploads
 	walks     walkSizes
 }
 
@@ -142,9 +143,6 @@ func (p *Place) Close() error {
 	p.transport.base.CloseIdleConnections()
 	return nil
 }
-
-// Sync implements mover.Target: what S3 has answered is on stable storage.
-func (p *Place) Sync(ctx context.Context) error { return context.Cause(ctx) }
 
 // key returns the whole key of a name, or says why it can not have one.
 func (p *Place) key(name string) (string, error) {

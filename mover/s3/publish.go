@@ -121,7 +121,7 @@ func (d *draft) complete(ctx context.Context) (got stored, level mover.Level, er
 	if d.entry.Known.Has(mover.FactCRC) && profile.ChecksWhole {
 		w.crc = encodeCRC(d.entry.CRC)
 	}
-	got, err = d.place.store.complete(ctx, d.upload, parts, w)
+	got, err = d.place.complete(ctx, d.upload, parts, w)
 	if err != nil && (errors.Is(err, mover.ErrNotExist) || errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrTimeout)) {
 		got, err = d.already(ctx, parts, err)
 	}
@@ -218,15 +218,14 @@ func (p *Place) copy(ctx context.Context, from source, size int64, to put) (stor
 		return p.store.copy(ctx, from, to)
 	}
 	to.fullObject = p.profile.ChecksWhole
-	id, err := p.store.create(ctx, to)
+	u, err := p.create(ctx, to)
 	if err != nil {
 		return stored{}, err
 	}
-	u := upload{key: to.key, id: id}
 	parts, err := p.copyParts(ctx, u, from, size)
 	var got stored
 	if err == nil {
-		got, err = p.store.complete(ctx, u, parts, put{fullObject: to.fullObject})
+		got, err = p.complete(ctx, u, parts, put{fullObject: to.fullObject})
 	}
 	if err != nil {
 		err = errors.Join(err, p.abort(context.WithoutCancel(ctx), u))

@@ -107,8 +107,8 @@ func (p *Place) putSpool(ctx context.Context, body io.Reader, size int64, sum ui
 
 func (p *Place) putSpoolParts(ctx context.Context, spool io.ReaderAt, size int64, sum uint64) (err error) {
 	w := put{key: p.ownKey(manifestName), mime: "application/zstd", fullObject: p.profile.ChecksWhole}
-	u := upload{key: w.key}
-	if u.id, err = p.store.create(ctx, w); err != nil {
+	u, err := p.create(ctx, w)
+	if err != nil {
 		return err
 	}
 	defer func() {
@@ -134,6 +134,6 @@ func (p *Place) putSpoolParts(ctx context.Context, spool io.ReaderAt, size int64
 	if w.fullObject {
 		w.crc = encodeCRC(sum)
 	}
-	_, err = p.store.complete(ctx, u, parts, w)
+	_, err = p.complete(ctx, u, parts, w)
 	return err
 }

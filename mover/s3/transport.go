@@ -80,16 +80,25 @@ type transport struct {
 
 // greeting is what the first answer tells of a server.
 type greeting struct {
-	server string        // what it calls itself
-	skew   time.Duration // how far our clock is ahead of its
+	server      string        // what it calls itself
+	skew        time.Duration // how far our clock is ahead of its
+	here, there time.Time     // one moment, by our clock and by its
 }
 
 func greet(h http.Header) *greeting {
-	g := &greeting{server: h.Get("Server")}
+	g := &greeting{server: h.Get("Server"), here: time.Now()}
+	g.there = g.here
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		g.skew = time.Since(date).Truncate(time.Second)
+		g.skew, g.there = g.here.Sub(date).Truncate(time.Second), date
 	}
 	return g
+}
+
+// notBefore is what the server's clock showed at a moment of ours, or up to three
+// seconds less: the times that it tells are whole seconds, and came late. Our clock
+// may have been set since.
+func (g *greeting) notBefore(t time.Time) time.Time {
+	return g.there.Add(t.Sub(g.here)).Add(-time.Second).Truncate(time.Second)
 }
 
 // newTransport makes a transport whose idle connections are as many as its busy

@@ -1,0 +1,251 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// begin opens the multipart upload.
+func (d *draft) begin(ctx context.Context) (err error) {
+	d.meta = encodeMeta(&d.entry)
+	d.upload, err = d.place.create(ctx, put{key: d.key, meta: d.meta, fullObject: d.place.profile.ChecksWhole})
+	return err
+}
+
+// The two kinds of tokens.
+const (
+	tokenMemory = "memory"
+	tokenUpload = "upload"
+)
+
+// Token implements mover.Draft. A draft in memory has none that outlives it.
+func (d *draft) Token() mover.Token {
+	if d.upload.id == "" {
+		return mover.Token(tokenMemory + "?" + url.Values{"key": {d.key}}.Encode())
+	}
+	return d.upload.token()
+}
+
+func (u upload) token() mover.Token {
+	return mover.Token(tokenUpload + "?" + url.Values{"key": {u.key}, "id": {u.id}}.Encode())
+}
+
+// parseToken reads a token, and refuses one of another place.
+func (p *Place) parseToken(t mover.Token) (u upload, name string, err error) {
+	kind, query, _ := strings.Cut(string(t), "?")
+	values, err := url.ParseQuery(query)
+	u = upload{key: values.Get("key"), id: values.Get("id")}
+	rest, below := strings.CutPrefix(u.key, p.prefix)
+	known := kind == tokenUpload && u.id != "" || kind == tokenMemory
+	if err != nil || !below || !known {
+		return u, "", fmt.Errorf("token %q is none of this place: %w", t, mover.ErrUsage)
+	}
+	name, err = DecodeKey(strings.TrimSuffix(rest, "/"))
+	return u, name, err
+}
+
+// Adopt implements mover.Target.
+func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
+	u, name, err := p.parseToken(t)
+	if err != nil {
+		return nil, p.wrap("adopt", name, err)
+	}
+	if u.id == "" {
+		return nil, p.wrap("adopt", name, fmt.Errorf("it was in the memory of a process: %w", mover.ErrNotExist))
+	}
+	d := &draft{place: p, key: u.key, upload: u, adopted: true, entry: mover.Entry{Name: name, Kind: mover.File}}
+	for _, err := range p.store.parts(ctx, u) {
+		if err != nil {
+			return nil, p.wrap("adopt", name, err)
+		}
+	}
+	p.uploads.add(u)
+	return d, nil
+}
+
+// Drop implements mover.Target.
+func (p *Place) Drop(ctx context.Context, t mover.Token) error {
+	u, name, err := p.parseToken(t)
+	if err == nil && u.id != "" {
+		err = p.abort(ctx, u)
+	}
+	return p.wrap("drop", name, err)
+}
+
+// complete puts the parts of an upload together.
+func (p *Place) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {
+	got, err := p.store.complete(ctx, u, parts, w)
+	if err == nil {
+		p.uploads.forget(u)
+	}
+	return got, err
+}
+
+// uploads remembers which multipart uploads are this place's, and which keys may have
+// one that nobody knows: the server began it, and its answer was lost.
+type uploads struct {
+	mu      sync.Mutex
+	ours    map[upload]bool      // open; upload.since is not set
+	calls   map[string]int       // CreateMultipartUpload in flight, by key
+	doubted map[string]time.Time // when the first call of a key was made whose answer was lost
+}
+
+func (u *uploads) add(open upload) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ours == nil {
+		u.ours = map[upload]bool{}
+	}
+	u.ours[open] = true
+}
+
+func (u *uploads) forget(over upload) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.ours, upload{key: over.key, id: over.id})
+}
+
+// enter notes that a call begins.
+func (u *uploads) enter(key string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.calls == nil {
+		u.calls, u.doubted = map[string]int{}, map[string]time.Time{}
+	}
+	u.calls[key]++
+}
+
+// leave notes that a call has ended, and whether its answer was lost.
+func (u *uploads) leave(key string, since time.Time, lost bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.calls[key]--; u.calls[key] == 0 {
+		delete(u.calls, key)
+	}
+	if before, ok := u.doubted[key]; lost && (!ok || since.Before(before)) {
+		u.doubted[key] = since
+	}
+}
+
+func (u *uploads) doubt(key string) (since time.Time, ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	since, ok = u.doubted[key]
+	return since, ok
+}
+
+// unknown reports whether an open upload is none of ours, and can not become one:
+// no more than callers calls for its key are in flight.
+func (u *uploads) unknown(open upload, callers int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return !u.ours[upload{key: open.key, id: open.id}] && u.calls[open.key] <= callers
+}
+
+// create begins a multipart upload. When an earlier answer for its key was lost,
+// what that one may have begun is aborted first; what comes too late for this,
+// Sync finds.
+func (p *Place) create(ctx context.Context, w put) (u upload, err error) {
+	p.uploads.enter(w.key)
+	since, lost := time.Now(), false
+	defer func() { p.uploads.leave(w.key, since, lost) }()
+	if err := p.dropLost(ctx, w.key, 1); err != nil {
+		return u, err
+	}
+	since = time.Now()
+	id, err := p.store.create(ctx, w)
+	if err == nil && id == "" {
+		err = fmt.Errorf("the server gives no upload id: %w", mover.ErrTransient)
+	}
+	if err != nil {
+		lost = !declined(err)
+		return u, err
+	}
+	u = upload{key: w.key, id: id}
+	p.uploads.add(u)
+	return u, nil
+}
+
+// declined reports whether a call has certainly done nothing: it was never sent, or
+// the server said no. What gateways say in its place (5xx, 408) is no such word.
+func declined(err error) bool {
+	var a *answer
+	if errors.As(err, &a) {
+		return 300 <= a.status && a.status < 500 && a.status != http.StatusRequestTimeout
+	}
+	return errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrUsage) || errors.Is(err, mover.ErrPermission)
+}
+
+// dropLost aborts the uploads of a key that were begun since an answer was lost, and
+// of which this place knows nothing. The target is locked, so they are of that call.
+// A server that does not list uploads, or not to us, is left with them.
+func (p *Place) dropLost(ctx context.Context, key string, callers int) error {
+	since, ok := p.uploads.doubt(key)
+	if !ok {
+		return nil
+	}
+	since = p.transport.first.Load().notBefore(since)
+	var lost []upload
+	for u, err := range p.store.uploads(ctx, key) {
+		if kind := kindOf(err); kind == mover.ErrUnsupported || kind == mover.ErrPermission {
+			p.opts.Logger.WarnContext(ctx, "an upload whose beginning was not answered can not be looked for", "place", p.address, "key", key, "err", err)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("look for an upload whose beginning was not answered: %w", err)
+		}
+		if u.key == key && !u.since.Before(since) && p.uploads.unknown(u, callers) {
+			lost = append(lost, u)
+		}
+	}
+	for _, u := range lost {
+		if err := p.abort(ctx, u); err != nil {
+			return fmt.Errorf("abort an upload whose beginning was not answered: %w", err)
+		}
+		p.opts.Logger.InfoContext(ctx, "aborted an upload whose beginning was not answered", "place", p.address, "key", key)
+	}
+	return nil
+}
+
+// Sync implements mover.Target: what S3 has answered is on stable storage. Uploads
+// whose beginning was not answered are looked for once more: a request may have
+// been on its way for long.
+func (p *Place) Sync(ctx context.Context) error {
+	for _, key := range p.uploads.inDoubt() {
+		if err := p.dropLost(ctx, key, 0); err != nil {
+			return p.wrap("sync", "", err)
+		}
+		p.uploads.trust(key)
+	}
+	return context.Cause(ctx)
+}
+
+func (u *uploads) inDoubt() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Sorted(maps.Keys(u.doubted))
+}
+
+func (u *uploads) trust(key string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.doubted, key)
+}
+
+func (p *Place) abort(ctx context.Context, u upload) error {
+	if err := p.store.abort(ctx, u); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		return err
+	}
+	p.uploads.forget(u)
+	return nil
+}

@@ -1,0 +1,188 @@
+package s3_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/placetest"
+	"datamove.dev/mover/s3"
+	"datamove.dev/mover/s3/s3test"
+)
+
+func isCreate(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.RawQuery, "uploads")
+}
+
+// began lets the server begin an upload, and answers as lose does.
+func began(lose func(w http.ResponseWriter, r *http.Request)) fault {
+	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+		if isCreate(r) {
+			forward.ServeHTTP(httptest.NewRecorder(), r)
+			lose(w, r)
+		}
+		return isCreate(r)
+	}
+}
+
+// draftAgain begins a draft while the server lies, and once more when it is honest.
+func draftAgain(t *testing.T, l *liar, name string, data []byte, lie fault) mover.Draft {
+	t.Helper()
+	l.lie(lie)
+	d, err := l.Draft(t.Context(), fileEntry(name, data), mover.Hints{PartBytes: l.Traits().PartMin})
+	if err == nil {
+		t.Fatalf("a draft whose answer was lost is %v", d.Token())
+	}
+	l.honest()
+	return begun(t, l.Place, name, data)
+}
+
+func publish(t *testing.T, p *s3.Place, d mover.Draft, name string, data []byte) {
+	t.Helper()
+	fill(t, p, d, name, data)
+	if out := p.Publish(t.Context(), []mover.Draft{d})[0]; out.Err != nil {
+		t.Fatal(out.Err)
+	}
+}
+
+// noUploads reports what nobody would ever find.
+func noUploads(t *testing.T, p *s3.Place) {
+	t.Helper()
+	for stray := range strays(t, p) {
+		t.Errorf("left %+v", stray)
+	}
+}
+
+// TestLostBeginning: an upload that the server began, and whose answer was lost, is
+// aborted by the next try, and no other one is.
+func TestLostBeginning(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		l := newLiar(t, client)
+		data := placetest.Pattern(l.Traits().PartMin + 1)
+		for _, row := range []struct {
+			answer string
+			lose   func(w http.ResponseWriter, r *http.Request)
+		}{
+			{"500", func(w http.ResponseWriter, _ *http.Request) { errorDocument(w, 500, "InternalError") }},
+			{"503 of a gateway", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }},
+			{"reset", reset},
+			{"none", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+			{"200 that says nothing", func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "<InitiateMultipartUploadResult/>")
+			}},
+		} {
+			t.Run(client+" "+row.answer, func(t *testing.T) {
+				first := begun(t, l.Place, "f", data) // another draft of ours
+				second := draftAgain(t, l, "f", data, began(row.lose))
+				publish(t, l.Place, first, "f", data)
+				publish(t, l.Place, second, "f", data)
+				noUploads(t, l.Place)
+			})
+		}
+	}
+}
+
+// TestBeginningOfOthers: an upload of the same name that somebody else began before
+// us is not the one whose answer was lost.
+func TestBeginningOfOthers(t *testing.T) {
+	l := newLiar(t, s3.ClientMinio)
+	data := placetest.Pattern(l.Traits().PartMin + 1)
+	other := begun(t, s3test.Open(t, l.options), "f", data).Token()
+	l.lie(began(reset))
+	if _, err := l.Draft(t.Context(), fileEntry("f", data), mover.Hints{PartBytes: l.Traits().PartMin}); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	l.lie(initiated(t, other, time.Now().Add(-10*time.Second)))
+	d := begun(t, l.Place, "f", data)
+	l.honest()
+	publish(t, l.Place, d, "f", data)
+	found := strays(t, l.Place)
+	for stray := range found {
+		if stray.Token != other {
+			t.Errorf("open is %v, want that of the other run, %v", stray.Token, other)
+		}
+	}
+	if len(found) != 1 {
+		t.Errorf("%d uploads are open, want that of the other run", len(found))
+	}
+}
+
+// initiated makes a server say that an upload was begun at another time.
+func initiated(t *testing.T, token mover.Token, at time.Time) fault {
+	t.Helper()
+	_, query, _ := strings.Cut(string(token), "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upload := regexp.MustCompile(`(?s)<Upload>.*?</Upload>`)
+	date := regexp.MustCompile(`<Initiated>.*?</Initiated>`)
+	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.RawQuery, "uploads") {
+			return false
+		}
+		rec := httptest.NewRecorder()
+		forward.ServeHTTP(rec, r)
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(upload.ReplaceAllFunc(rec.Body.Bytes(), func(u []byte) []byte {
+			if !strings.Contains(string(u), values.Get("id")) {
+				return u
+			}
+			return date.ReplaceAll(u, []byte("<Initiated>"+at.UTC().Format(time.RFC3339)+"</Initiated>"))
+		}))
+		return true
+	}
+}
+
+// TestLateBeginning: an upload that the server begins after we have asked again is
+// found by Sync.
+func TestLateBeginning(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		t.Run(client, func(t *testing.T) {
+			l := newLiar(t, client)
+			data := placetest.Pattern(l.Traits().PartMin + 1)
+			var arrive func()
+			d := draftAgain(t, l, "f", data, func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+				late := r.Clone(context.WithoutCancel(r.Context()))
+				late.Body = http.NoBody
+				arrive = func() { forward.ServeHTTP(httptest.NewRecorder(), late) }
+				w.WriteHeader(http.StatusGatewayTimeout)
+				return true
+			})
+			arrive()
+			if n := len(strays(t, l.Place)); n != 2 {
+				t.Fatalf("%d uploads are open, want ours and the late one", n)
+			}
+			if err := l.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			publish(t, l.Place, d, "f", data)
+			noUploads(t, l.Place)
+		})
+	}
+}
+
+// TestRefusedBeginning: who was told no looks for nothing.
+func TestRefusedBeginning(t *testing.T) {
+	l := newLiar(t, s3.ClientMinio)
+	data := placetest.Pattern(l.Traits().PartMin + 1)
+	l.lie(status(403, "AccessDenied"))
+	if _, err := l.Draft(t.Context(), fileEntry("f", data), mover.Hints{PartBytes: l.Traits().PartMin}); !errors.Is(err, mover.ErrPermission) {
+		t.Fatal(err)
+	}
+	l.lie(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		if r.Method == http.MethodGet {
+			t.Errorf("asked for %v", r.URL)
+		}
+		return false
+	})
+	begun(t, l.Place, "f", data)
+}
