@@ -147,6 +147,9 @@ type Traits struct {
 	// DirsByContent says that a directory is here only while something is in it: an
 	// empty one is known to a manifest alone.
 	DirsByContent bool
+	// Twins says that an entry and a directory of one name can be here at the same
+	// time, as keys of a bucket can.
+	Twins bool
 	// DirDrafts says that a new directory may be built under a temporary name.
 	DirDrafts bool
 

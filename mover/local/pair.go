@@ -225,7 +225,7 @@ func (p *pair) planOptions() plan.Options {
 	verify := r.Work == Verify
 	o := plan.Options{
 		Delete: r.Delete || verify, Full: r.Full, Checksum: r.Checksum || verify, Preserve: r.Preserve,
-		Keeps: true, Both: t.NeedsManifest,
+		Keeps: true, Both: t.Twins,
 	}
 	if !t.NeedsManifest {
 		o.TargetKeeps = t.Keeps

@@ -1,14 +1,14 @@
 package local
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/binary"
+	"container/heap"
 	"encoding/gob"
 	"fmt"
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"sync"
 
 	"datamove.dev/mover"
@@ -16,26 +16,26 @@ import (
 	"datamove.dev/mover/transfer"
 )
 
-// recordChunk is how many records are written, and read, at once; openChunks how
-// many of them are held while the manifest is written. Results come nearly in
-// the order of the plan, so a few are enough.
+// runRecords are held and sorted in memory; blockRecords are written, and read, at once.
 const (
-	recordChunk = 512
-	openChunks  = 16
+	runRecords   = 4096
+	blockRecords = 512
 )
 
-// recorder keeps on disk what became of each action until the manifest is
-// written: results come in any order, and the manifest needs the order of the plan.
-// It has two nameless files: the records in chunks, and for each place in the plan
-// where its record is. Memory does not grow with their number.
+// recorder keeps on disk what became of each entry until the manifest is written,
+// which needs the order of names. Results come in the order in which work ends:
+// they are sorted in runs, in a nameless file, and the runs are merged. Most runs lie
+// one behind the other, so few are read at once, and memory does not grow with
+// their number.
 type recorder struct {
+	twins bool // the target can have a file and a directory of one name
+
 	mu      sync.Mutex
-	records *os.File
-	index   *os.File
-	chunk   []fate  // the last one; guarded by mu, as all below
-	ends    []int64 // of the chunks on disk
-	last    int64   // the highest place in the plan
-	changed bool    // something is not as the last manifest says
+	file    *os.File
+	size    int64
+	fates   []fate // the last run, as it came; guarded by mu, as all here
+	runs    []sorted
+	changed bool // something is not as the last manifest says
 	err     error
 }
 
@@ -45,19 +45,26 @@ type fate struct {
 	Removed bool
 }
 
-func newRecorder(dir string) (*recorder, error) {
-	r := &recorder{last: -1}
-	for _, f := range []**os.File{&r.records, &r.index} {
-		file, err := os.CreateTemp(dir, "datamove-record-")
-		if err != nil {
-			return nil, fmt.Errorf("room for the manifest: %w", err)
-		}
-		if err := os.Remove(file.Name()); err != nil {
-			return nil, err
-		}
-		*f = file
+// sorted is a run on disk.
+type sorted struct {
+	age    int // of two fates of one entry, that of the higher one came later
+	first  fate
+	blocks []span
+}
+
+// span is where a block is in the file.
+type span struct{ off, size int64 }
+
+func newRecorder(dir string, twins bool) (*recorder, error) {
+	file, err := os.CreateTemp(dir, "datamove-record-")
+	if err != nil {
+		return nil, fmt.Errorf("room for the manifest: %w", err)
 	}
-	return r, nil
+	if err := os.Remove(file.Name()); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &recorder{file: file, twins: twins}, nil
 }
 
 // add keeps one result. What failed is not known to be there: it has no record.
@@ -67,112 +74,146 @@ func (r *recorder) add(res *transfer.Result) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last = max(r.last, res.Seq)
 	r.changed = r.changed || res.Op != plan.Keep
-	r.note(r.put(res.Seq, fate{res.Entry, res.Op == plan.Remove}))
-}
-
-// note keeps the first error until the manifest is to be written.
-func (r *recorder) note(err error) {
-	if r.err == nil {
-		r.err = err
+	r.put(fate{res.Entry, res.Op == plan.Remove})
+	if res.Op == plan.Create && res.Entry.Kind == mover.Dir && !r.twins { // a file of its name has given way
+		r.put(fate{mover.Entry{Name: res.Entry.Name, Kind: mover.File}, true})
 	}
 }
 
-func (r *recorder) put(seq int64, f fate) error {
-	at := uint64(len(r.ends)*recordChunk + len(r.chunk) + 1) // 0 is none
-	r.chunk = append(r.chunk, f)
-	if _, err := r.index.WriteAt(binary.LittleEndian.AppendUint64(nil, at), 8*seq); err != nil {
-		return err
+// put keeps a fate; mu is held. The first error is told when the manifest is written.
+func (r *recorder) put(f fate) {
+	r.fates = append(r.fates, f)
+	if len(r.fates) >= runRecords && r.err == nil {
+		r.err = r.spill()
 	}
-	if len(r.chunk) < recordChunk {
+}
+
+// spill brings a run to the disk. Of several fates of one entry the last one counts.
+func (r *recorder) spill() error {
+	if len(r.fates) == 0 {
 		return nil
 	}
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(r.chunk); err != nil {
-		return err
+	slices.Reverse(r.fates)
+	slices.SortStableFunc(r.fates, compareFates)
+	fates := slices.CompactFunc(r.fates, func(a, b fate) bool { return compareFates(a, b) == 0 })
+	run := sorted{age: len(r.runs), first: fate{Entry: mover.Entry{Name: fates[0].Entry.Name, Kind: fates[0].Entry.Kind}}}
+	for block := range slices.Chunk(fates, blockRecords) {
+		var b bytes.Buffer
+		if err := gob.NewEncoder(&b).Encode(block); err != nil {
+			return err
+		}
+		if _, err := r.file.WriteAt(b.Bytes(), r.size); err != nil {
+			return err
+		}
+		run.blocks = append(run.blocks, span{r.size, int64(b.Len())})
+		r.size += int64(b.Len())
 	}
-	if _, err := r.records.WriteAt(b.Bytes(), r.end()); err != nil {
-		return err
-	}
-	r.ends = append(r.ends, r.end()+int64(b.Len()))
-	r.chunk = r.chunk[:0]
+	r.runs = append(r.runs, run)
+	clear(r.fates)
+	r.fates = r.fates[:0]
 	return nil
 }
 
-func (r *recorder) end() int64 {
-	if len(r.ends) == 0 {
-		return 0
-	}
-	return r.ends[len(r.ends)-1]
-}
+func compareFates(a, b fate) int { return mover.Compare(&a.Entry, &b.Entry) }
 
-// all yields the records in the order of the plan. Nothing is added any more.
+// all yields the last fate of each entry, in the order of mover.Compare. Nothing is
+// added any more.
 func (r *recorder) all() iter.Seq2[fate, error] {
 	return func(yield func(fate, error) bool) {
-		if r.err != nil {
-			yield(fate{}, r.err)
+		runs, err := r.sorted()
+		if err != nil {
+			yield(fate{}, err)
 			return
 		}
-		open := chunks{of: r, held: map[int][]fate{}}
-		at := make([]byte, 8)
-		index := bufio.NewReader(io.NewSectionReader(r.index, 0, 8*(r.last+1)))
-		for range r.last + 1 {
-			if _, err := io.ReadFull(index, at); err != nil {
+		var open cursors
+		for before := (*fate)(nil); len(runs) > 0 || len(open) > 0; {
+			if len(open) == 0 || len(runs) > 0 && compareFates(runs[0].first, open[0].head()) <= 0 {
+				c := &cursor{file: r.file, sorted: runs[0]}
+				runs = runs[1:]
+				if err = c.next(); err == nil {
+					heap.Push(&open, c)
+				}
+			} else {
+				f := open[0].head()
+				if (before == nil || compareFates(*before, f) != 0) && !yield(f, nil) {
+					return
+				}
+				before = &f
+				err = open.next()
+			}
+			if err != nil {
 				yield(fate{}, err)
 				return
 			}
-			i := int(binary.LittleEndian.Uint64(at))
-			if i == 0 {
-				continue // nothing became of it
-			}
-			f, err := open.get(i - 1)
-			if !yield(f, err) || err != nil {
-				return
-			}
 		}
 	}
 }
 
-// chunks holds the chunks that were read last.
-type chunks struct {
-	of    *recorder
-	held  map[int][]fate
-	order []int // of held, oldest first
+// sorted returns all runs by their first fate.
+func (r *recorder) sorted() ([]sorted, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = r.spill()
+	}
+	runs := slices.Clone(r.runs)
+	slices.SortFunc(runs, func(a, b sorted) int { return compareFates(a.first, b.first) })
+	return runs, r.err
 }
 
-func (c *chunks) get(i int) (fate, error) {
-	n := i / recordChunk
-	if n == len(c.of.ends) {
-		return c.of.chunk[i%recordChunk], nil
-	}
-	if _, ok := c.held[n]; !ok {
-		if err := c.read(n); err != nil {
-			return fate{}, err
-		}
-	}
-	return c.held[n][i%recordChunk], nil
+// cursor reads a run.
+type cursor struct {
+	file io.ReaderAt
+	sorted
+	fates []fate // of the block that is being read
 }
 
-func (c *chunks) read(n int) error {
-	start := int64(0)
-	if n > 0 {
-		start = c.of.ends[n-1]
+func (c *cursor) head() fate { return c.fates[0] }
+
+// next goes to the next fate; after the last one there are none.
+func (c *cursor) next() error {
+	if len(c.fates) > 1 || len(c.blocks) == 0 {
+		c.fates = c.fates[1:]
+		return nil
 	}
-	var chunk []fate
-	if err := gob.NewDecoder(io.NewSectionReader(c.of.records, start, c.of.ends[n]-start)).Decode(&chunk); err != nil {
+	at := c.blocks[0]
+	c.blocks, c.fates = c.blocks[1:], nil
+	return gob.NewDecoder(io.NewSectionReader(c.file, at.off, at.size)).Decode(&c.fates)
+}
+
+// cursors is a heap: the smallest fate, and of equal ones the newest, comes first.
+type cursors []*cursor
+
+func (h cursors) Len() int      { return len(h) }
+func (h cursors) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *cursors) Push(c any)   { *h = append(*h, c.(*cursor)) }
+func (h cursors) Less(i, j int) bool {
+	if c := compareFates(h[i].head(), h[j].head()); c != 0 {
+		return c < 0
+	}
+	return h[i].age > h[j].age
+}
+
+func (h *cursors) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// next moves the first cursor on.
+func (h *cursors) next() error {
+	c := (*h)[0]
+	if err := c.next(); err != nil {
 		return err
 	}
-	if len(c.order) == openChunks {
-		delete(c.held, c.order[0])
-		c.order = c.order[1:]
+	if len(c.fates) == 0 {
+		heap.Pop(h)
+	} else {
+		heap.Fix(h, 0)
 	}
-	c.held[n], c.order = chunk, append(c.order, n)
 	return nil
 }
 
 // Close gives the space back.
-func (r *recorder) Close() error {
-	_ = r.index.Close()
-	return r.records.Close()
-}
+func (r *recorder) Close() error { return r.file.Close() }

@@ -140,7 +140,7 @@ func (t *run) one(ctx context.Context, p *pair, last bool) error {
 	}
 	w := &watch{task: t, pair: p}
 	if p.shelf != nil {
-		rec, err := newRecorder(p.spoolDir)
+		rec, err := newRecorder(p.spoolDir, p.target.Traits().Twins)
 		if err != nil {
 			return err
 		}

@@ -82,6 +82,26 @@ var changeTests = []test{
 		b.ok(b.place.Remove(b.Context(), b.stat("d"), owner), "remove the directory")
 		b.absent("d")
 	}},
+	{"A directory takes the place of a file, and a file that of a directory", func(b *bed) {
+		b.put("a", "file")
+		if b.traits.Twins {
+			b.put("a/b", "below")
+			b.holds("a", "file")
+		}
+		b.ok(b.place.Remove(b.Context(), b.stat("a"), owner), "remove the file")
+		b.mkdir("a")
+		b.put("a/b", "below")
+		b.holds("a/b", "below")
+		b.ok(b.place.Remove(b.Context(), b.stat("a/b"), owner), "remove what is below")
+		dir := b.stat("a")
+		if b.traits.Twins {
+			b.put("a", "file")
+		}
+		b.ok(b.place.Remove(b.Context(), dir, owner), "remove the directory")
+		b.put("a", "file")
+		b.holds("a", "file")
+		b.absent("a/b")
+	}},
 	{"Remove of a symlink leaves its target", func(b *bed) {
 		b.mkdir("d")
 		b.put("d/f", "kept")

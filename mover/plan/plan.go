@@ -126,7 +126,7 @@ type Options struct {
 	Full     bool // take everything as different
 	Checksum bool // files of equal size are compared by content, not by mtime
 	Keeps    bool // yield Keep actions too
-	Both     bool // the target can hold a file and a directory of the same name, as S3 does
+	Both     bool // the target can hold a file and a directory of the same name: mover.Traits.Twins
 
 	// Preserve is which facts to compare; 0 means all. Times of access and change
 	// are never compared: reading changes the one, and nobody can set the other.

@@ -38,12 +38,13 @@ type Profile struct {
 	MatchesDrop  bool `json:"matchesDrop"`  // DELETE If-Match
 	MatchesCopy  bool `json:"matchesCopy"`  // CopyObject x-amz-copy-source-if-match
 	KeepsMarkers bool `json:"keepsMarkers"` // "dir/" is an object beside "dir/file"
+	Twins        bool `json:"twins"`        // "x" and "x/y" are there at the same time
 	ListsUploads bool `json:"listsUploads"` // ListMultipartUploads of a prefix tells all below it
 	SegmentBytes int  `json:"segmentBytes"` // longest segment of a key; 0 is any
 }
 
 const (
-	profileFormat = 4
+	profileFormat = 5
 	profileAge    = 7 * 24 * time.Hour
 	segmentBytes  = 255 // of servers that keep objects as files
 )
@@ -201,6 +202,9 @@ func (q *prober) run(ctx context.Context) (f Profile, err error) {
 	_, marker := q.put(ctx, "dir/", put{})
 	_, inside := q.put(ctx, "dir/file", put{})
 	f.KeepsMarkers = marker == nil && inside == nil && q.lists(ctx, "dir/")
+	_, below := q.put(ctx, "put/below", put{}) // "put" is an object
+	_, above := q.put(ctx, "dir", put{})
+	f.Twins = below == nil && above == nil && q.lists(ctx, "put", "put/below", "dir", "dir/file")
 	if _, err := q.put(ctx, strings.Repeat("s", segmentBytes+1), put{}); err != nil {
 		f.SegmentBytes = segmentBytes
 	}
@@ -209,13 +213,12 @@ func (q *prober) run(ctx context.Context) (f Profile, err error) {
 
 func (q *prober) key(name string) string { return q.dir + "/" + name }
 
-// lists reports whether a key is in the listing.
-func (q *prober) lists(ctx context.Context, name string) bool {
-	for page, err := range q.store.list(ctx, listing{prefix: q.key(name)}) {
-		if err != nil {
-			return false
-		}
-		return slices.ContainsFunc(page, func(o object) bool { return o.key == q.key(name) })
+// lists reports whether all of these are in the listing, whose first page has all probes.
+func (q *prober) lists(ctx context.Context, names ...string) bool {
+	for page, err := range q.store.list(ctx, listing{prefix: q.dir + "/"}) {
+		return err == nil && !slices.ContainsFunc(names, func(name string) bool {
+			return !slices.ContainsFunc(page, func(o object) bool { return o.key == q.key(name) })
+		})
 	}
 	return false
 }

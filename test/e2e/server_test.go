@@ -38,7 +38,7 @@ var profiles = map[string]s3.Profile{
 		CreatesOnce: true, MatchesPut: true, MatchesGet: true, MatchesCopy: true,
 		KeepsMarkers: true, SegmentBytes: 255,
 	},
-	"ceph":   {CreatesOnce: true, MatchesPut: true, BareMatch: true, MatchesGet: true, KeepsMarkers: true, ListsUploads: true},
+	"ceph":   {CreatesOnce: true, MatchesPut: true, BareMatch: true, MatchesGet: true, KeepsMarkers: true, Twins: true, ListsUploads: true},
 	"rclone": {ListsUploads: true, SegmentBytes: 255},
 }
 
