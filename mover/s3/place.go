@@ -6,9 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/semaphore"
 
@@ -95,9 +98,7 @@ func (p *Place) connect(ctx context.Context, endpoint *url.URL, roots *x509.Cert
 	p.endpoint = "aws " + o.Region
 	if endpoint != nil {
 		p.endpoint = endpoint.String()
-		if endpoint.Scheme == "http" {
-			o.Logger.WarnContext(ctx, "plain http: whoever is between can read and change what is sent", "endpoint", p.endpoint)
-		}
+		warnPlain(ctx, o.Logger, endpoint)
 	}
 	p.endpoint += " " + v.AccessKeyID
 	if o.Client == ClientAWS {
@@ -109,6 +110,21 @@ func (p *Place) connect(ctx context.Context, endpoint *url.URL, roots *x509.Cert
 		return fmt.Errorf("%w: %w", mover.ErrUsage, err)
 	}
 	return nil
+}
+
+// warnedPlain are the endpoints that this process was warned of.
+var warnedPlain sync.Map
+
+// warnPlain says once that an endpoint is talked to in the clear. To this machine
+// itself nothing crosses a wire.
+func warnPlain(ctx context.Context, log *slog.Logger, endpoint *url.URL) {
+	host := endpoint.Hostname()
+	if endpoint.Scheme != "http" || host == "localhost" || net.ParseIP(host).IsLoopback() || !log.Enabled(ctx, slog.LevelWarn) {
+		return
+	}
+	if _, before := warnedPlain.LoadOrStore(endpoint.String(), true); !before {
+		log.WarnContext(ctx, "plain http: whoever is between can read and change what is sent", "endpoint", endpoint.String())
+	}
 }
 
 // String is the address of the place.

@@ -3,6 +3,7 @@ package s3_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -244,6 +245,27 @@ func TestOptions(t *testing.T) {
 		spoil(&o)
 		if _, err := s3.Open(t.Context(), o); !errors.Is(err, mover.ErrUsage) {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestPlainHTTP: who sends in the clear is told so once, and not where nothing
+// leaves this machine.
+func TestPlainHTTP(t *testing.T) {
+	host := strings.ToLower(rand.Text()) + ".invalid" // that this process was not warned of
+	for endpoint, want := range map[string]int{
+		"http://" + host: 1, "https://" + host: 0,
+		"http://127.0.0.1:1": 0, "http://[::1]:1": 0, "http://localhost:1": 0,
+	} {
+		var log bytes.Buffer
+		o := s3.Options{Bucket: "bucket", Endpoint: endpoint, Credentials: "anonymous", StateDir: t.TempDir()}
+		for _, o.Logger = range []*slog.Logger{nil, slog.New(slog.NewTextHandler(&log, nil)), slog.New(slog.NewTextHandler(&log, nil))} {
+			if _, err := s3.Open(t.Context(), o); !errors.Is(err, mover.ErrUnreachable) {
+				t.Fatalf("%s: %v", endpoint, err)
+			}
+		}
+		if got := strings.Count(log.String(), "plain http"); got != want {
+			t.Errorf("%s: %d warnings, want %d:\n%s", endpoint, got, want, log.String())
 		}
 	}
 }
