@@ -131,25 +131,42 @@ func (a *app) bucket(l location.Location) (s3.Options, error) {
 
 // backup reads --backup-dir: a folder, or for a bucket a prefix in it.
 func (a *app) backup(arg string, target location.Location) (string, error) {
-	if target.Scheme != location.S3 {
-		l, err := a.locate(arg)
-		if err != nil {
-			return "", err
-		}
-		if l.Scheme != location.POSIX {
-			return "", usage("--backup-dir %s: must be a folder on the file system of the target", arg)
-		}
-		return l.Path, nil
-	}
-	if !strings.Contains(arg, ":") {
-		return strings.Trim(arg, "/"), nil
+	if target.Scheme == location.S3 {
+		return a.backupPrefix(arg, target)
 	}
 	l, err := a.locate(arg)
 	if err != nil {
 		return "", err
 	}
+	if l.Scheme != location.POSIX {
+		return "", usage("--backup-dir %s: must be a folder on the file system of the target", arg)
+	}
+	return l.Path, nil
+}
+
+// backupPrefix reads --backup-dir for a target in a bucket: a location in the same
+// bucket, written as the target is, or only what stands behind the bucket or tier.
+func (a *app) backupPrefix(arg string, target location.Location) (string, error) {
+	root := "s3://" + target.Bucket + "/"
+	if target.Tier != "" {
+		root = target.Tier + ":"
+	}
+	whole := arg
+	if l, err := location.Parse(arg); err == nil && l.Scheme == location.POSIX && !isPath(arg) {
+		whole = root + arg
+	}
+	l, err := a.locate(whole)
+	if err != nil {
+		return "", err
+	}
 	if l.Scheme != location.S3 || l.Bucket != target.Bucket || l.Tier != target.Tier || l.Prefix == "" {
-		return "", usage("--backup-dir %s: must be a prefix in the bucket of the target", arg)
+		return "", advise(usage("--backup-dir %s: must be a prefix in the bucket of the target", arg), "--backup-dir "+root+"PREFIX")
 	}
 	return l.Prefix, nil
+}
+
+// isPath reports whether a location can only be meant as one of the file system.
+func isPath(arg string) bool {
+	first, _, _ := strings.Cut(arg, "/")
+	return first == "" || first == "." || first == ".." || first == "~" || strings.HasPrefix(arg, "file:")
 }

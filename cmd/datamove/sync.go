@@ -20,9 +20,15 @@ SRC does not have.
 
 Removals come last. They need a complete walk of both sides: an error in a
 listing, or a source that is missing or empty, never leads to one. Excluded names
-are left alone on both sides.`,
+are left alone on both sides.
+
+With --backup-dir, what is replaced or removed is kept under its own name in
+another folder of the same file system, or, when DST is in S3, below another prefix
+of the same bucket: s3://BUCKET/old, TIER:old, or only old. It may lie in DST: then
+this run leaves it alone. A later run replaces what an earlier one kept.`,
 		Example: `  datamove sync --delete --dry-run /data/run-7 /backup/run-7
-  datamove sync --delete --max-delete 5% --backup-dir /backup/.old /data /backup/data`,
+  datamove sync --delete --max-delete 5% --backup-dir /backup/.old /data /backup/data
+  datamove sync --delete --backup-dir s3://archive/old /data s3://archive/data`,
 		Args: exactly(2, "SRC and DST"),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -44,6 +50,6 @@ are left alone on both sides.`,
 	r := &t.request
 	cmd.Flags().BoolVar(&r.Delete, "delete", false, "remove from DST what SRC does not have")
 	parsedVar(cmd.Flags(), &r.MaxDelete, "max-delete", parseMaxDelete, "remove nothing at all when it would be more than `N` entries, or N% of what is in DST")
-	cmd.Flags().StringVar(&backup, "backup-dir", "", "keep what is replaced or removed in `DIR` (a prefix, when DST is in S3)")
+	cmd.Flags().StringVar(&backup, "backup-dir", "", "keep what is replaced or removed in `DIR`: a folder on the file system of DST, or a prefix of its bucket")
 	return cmd
 }

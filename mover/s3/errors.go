@@ -89,6 +89,7 @@ var codes = map[string]error{
 	"ObjectParentIsFile":             mover.ErrConflict, // versitygw: x and x/y
 	"ObjectExistsAsDirectory":        mover.ErrConflict,
 	"ExistingObjectIsDirectory":      mover.ErrConflict,
+	"ErrDirectoryNotEmpty":           mover.ErrConflict,
 	"XMinioParentIsObject":           mover.ErrConflict, // MinIO
 	"XAmzContentChecksumMismatch":    mover.ErrCorrupt,
 	"XMinioStorageFull":              mover.ErrFull,

@@ -46,7 +46,7 @@ type Options struct {
 	// never probed trusts no checksum and no condition.
 	Writable bool
 	// Backup is a prefix of the same bucket that keeps what is replaced and removed;
-	// "" keeps nothing.
+	// "" keeps nothing. It may lie below Prefix, where walks leave it out.
 	Backup string
 
 	Parallel int           // calls that the place has in flight by itself; 0 means 128, and 16 for walks
@@ -71,10 +71,8 @@ func (o *Options) complete() (endpoint *url.URL, err error) {
 	if o.Prefix, err = cleanPrefix(o.Prefix); err != nil {
 		return nil, err
 	}
-	if o.Backup != "" {
-		if o.Backup, err = cleanPrefix(o.Backup); err != nil {
-			return nil, err
-		}
+	if err := o.completeBackup(); err != nil {
+		return nil, err
 	}
 	if endpoint, err = parseEndpoint(cmp.Or(o.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"))); err != nil {
 		return nil, err
@@ -98,6 +96,20 @@ func (o *Options) complete() (endpoint *url.URL, err error) {
 		o.virtualHost = !*o.PathStyle
 	}
 	return endpoint, o.defaults()
+}
+
+// completeBackup refuses a backup that would be written over what it is of.
+func (o *Options) completeBackup() (err error) {
+	if o.Backup == "" {
+		return nil
+	}
+	if o.Backup, err = cleanPrefix(o.Backup); err != nil {
+		return err
+	}
+	if strings.HasPrefix(o.Prefix, o.Backup) {
+		return fmt.Errorf("the target s3://%s/%s lies in the backup prefix %q: %w", o.Bucket, o.Prefix, o.Backup, mover.ErrUsage)
+	}
+	return nil
 }
 
 func (o *Options) defaults() error {

@@ -235,6 +235,10 @@ func TestOptions(t *testing.T) {
 	for what, spoil := range map[string]func(*s3.Options){
 		"no bucket":       func(o *s3.Options) { o.Bucket = "" },
 		"bucket":          func(o *s3.Options) { o.Bucket = "a/b" },
+		"backup":          func(o *s3.Options) { o.Backup = "../old" },
+		"backup of all":   func(o *s3.Options) { o.Backup = "/" },
+		"backup = target": func(o *s3.Options) { o.Prefix, o.Backup = "a", "a" },
+		"target in it":    func(o *s3.Options) { o.Prefix, o.Backup = "a/b", "a" },
 		"prefix":          func(o *s3.Options) { o.Prefix = "a/../b" },
 		"endpoint":        func(o *s3.Options) { o.Endpoint = "s3.example.org" },
 		"endpoint + path": func(o *s3.Options) { o.Endpoint = "https://s3.example.org/path" },

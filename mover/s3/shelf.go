@@ -8,6 +8,7 @@ import (
 	"hash/crc64"
 	"io"
 	"os"
+	"slices"
 
 	"datamove.dev/mover"
 )
@@ -66,7 +67,11 @@ func (p *Place) PutManifest(ctx context.Context, write func(io.Writer) error) er
 // a tree whose entries are gone. What is missing is no error.
 func (p *Place) RemoveManifest(ctx context.Context) error {
 	keys := []string{p.ownKey(manifestName)}
-	if p.prefix != "" {
+	first, err := p.firstKeys(ctx, p.prefix, 1)
+	if err != nil {
+		return p.wrap("remove manifest", "", err)
+	}
+	if p.prefix != "" && slices.Contains(first, p.prefix) { // versitygw refuses to remove one that is not there
 		keys = append(keys, p.prefix)
 	}
 	for _, key := range keys {

@@ -167,11 +167,11 @@ func (w *walker) list(f *fetch) {
 	}
 }
 
-// item decodes an object of a listing. ok is false for what is our own. A prefix
-// has size -1.
+// item decodes an object of a listing. ok is false for what is our own, the backup
+// too. A prefix has size -1.
 func (w *walker) item(o *object) (it item, ok bool) {
 	rel, below := strings.CutPrefix(o.key, w.place.prefix)
-	if isOwn(rel) {
+	if backup := w.place.opts.Backup; isOwn(rel) || backup != "" && strings.HasPrefix(o.key, backup) {
 		return it, false
 	}
 	it.object = *o
