@@ -59,6 +59,8 @@ func (o *Options) decideContent(s, t *mover.Entry) (Op, string) {
 		return Replace, WhyFull
 	case s.Kind == mover.File:
 		return o.decideFile(s, t)
+	case s.Kind == mover.Symlink && (untold(s) || untold(t)):
+		return Compare, WhyFactsUnknown
 	case s.Kind == mover.Symlink && s.Target != t.Target:
 		return Replace, WhyLinkTarget
 	case (s.Kind == mover.CharDevice || s.Kind == mover.BlockDevice) && s.Rdev != t.Rdev:
@@ -71,6 +73,10 @@ func (o *Options) decideContent(s, t *mover.Entry) (Op, string) {
 // store's listing calls a file may be a link or a device that is kept as one. The
 // mode tells, because it comes from where the kind does.
 func kindDoubtful(e *mover.Entry) bool { return e.Brief && !e.Known.Has(mover.FactMode) }
+
+// untold reports whether a listing did not tell where the link e leads: none leads
+// nowhere.
+func untold(e *mover.Entry) bool { return e.Brief && e.Target == "" }
 
 func (o *Options) decideFile(s, t *mover.Entry) (Op, string) {
 	if s.Size != t.Size {
@@ -85,6 +91,9 @@ func (o *Options) decideFile(s, t *mover.Entry) (Op, string) {
 	if s.Known&t.Known&mover.FactMtime != 0 {
 		if o.sameTime(s.Mtime, t.Mtime) {
 			return Keep, WhyEqual
+		}
+		if !o.compared().Has(mover.FactMtime) { // the target's is that of the copying
+			return contentOp(s, t, WhyMtimeUnknown)
 		}
 		return Replace, WhyMtime
 	}

@@ -61,6 +61,9 @@ func TestDecide(t *testing.T) {
 		{"only listed, other size", Options{}, listed, func(e *entry) { e.Size = 6 }, Replace, WhySize},
 		{"listed as a file", Options{}, func(e *entry) { e.Kind, e.Size = mover.Symlink, 0 }, listed, Compare, WhyFactsUnknown},
 		{"no mtime", Options{}, func(e *entry) { e.Known &^= mover.FactMtime }, same, Compare, WhyMtimeUnknown},
+		{"mtime is not preserved", Options{Preserve: mover.FactMode}, same, func(e *entry) { e.Mtime.Sec++ }, Compare, WhyMtimeUnknown},
+		{"mtime is not preserved, checksums agree", Options{Preserve: mover.FactMode}, summed(1), func(e *entry) { summed(1)(e); e.Mtime.Sec++ }, Keep, WhyEqual},
+		{"nothing is preserved", Options{Preserve: mover.FactCRC}, same, func(e *entry) { e.Mode, e.UID, e.GID = 0, 0, 0 }, Keep, WhyEqual},
 		{"checksum", Options{Checksum: true}, same, same, Compare, WhyContentUnknown},
 		{"checksum, other size", Options{Checksum: true}, same, func(e *entry) { e.Size = 6 }, Replace, WhySize},
 		{"checksums agree", Options{Checksum: true}, summed(1), summed(1), Keep, WhyEqual},
@@ -92,6 +95,10 @@ func TestDecideOtherKinds(t *testing.T) {
 	}
 	chmod := link("a")
 	chmod.Mode = 0
+	listed := func(e mover.Entry) mover.Entry {
+		e.Brief = true
+		return e
+	}
 	for _, row := range []struct {
 		what           string
 		source, target mover.Entry
@@ -100,6 +107,10 @@ func TestDecideOtherKinds(t *testing.T) {
 	}{
 		{"link", link("a"), link("b"), Replace, WhyLinkTarget},
 		{"mode of a link", link("a"), chmod, Keep, WhyEqual},
+		{"a listed link", listed(link("a")), listed(link("a")), Keep, WhyEqual},
+		{"a listed link, target not told here", listed(link("")), link("a"), Compare, WhyFactsUnknown},
+		{"a listed link, target not told there", link("a"), listed(link("")), Compare, WhyFactsUnknown},
+		{"listed links, no target told", listed(link("")), listed(link("")), Compare, WhyFactsUnknown},
 		{"device", device(1), device(2), Replace, WhyDevice},
 		{"directories have many links", dir(2, 0o700), dir(5, 0o755), Update, WhyMode},
 	} {

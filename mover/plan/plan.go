@@ -128,8 +128,10 @@ type Options struct {
 	Keeps    bool // yield Keep actions too
 	Both     bool // the target can hold a file and a directory of the same name: mover.Traits.Twins
 
-	// Preserve is which facts to compare; 0 means all. Times of access and change
-	// are never compared: reading changes the one, and nobody can set the other.
+	// Preserve is which facts to compare; 0 means all, and FactCRC alone none but the
+	// content. Times of access and change are never compared: reading changes the one,
+	// and nobody can set the other. Where the mtime is not preserved, a different one
+	// says nothing: contents are compared.
 	Preserve mover.Facts
 	// SourceKnows and TargetKeeps bound what is compared to what both sides can
 	// have; 0 means all.
