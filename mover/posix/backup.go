@@ -13,7 +13,9 @@ import (
 )
 
 // backup is the directory that keeps what is replaced and removed, each under its
-// name relative to the root. A later run replaces what an earlier one kept.
+// name relative to the root. A later run replaces what an earlier one kept; but a
+// file does not replace a directory there, nor a directory a file: what was kept
+// first goes aside, numbered as GNU cp does it (name.~1~).
 type backup struct {
 	place *Place
 	root  int
@@ -99,8 +101,12 @@ func (b *backup) move(dirfd int, base string, e *mover.Entry) error {
 	}
 	defer closeFD(to)
 	err = renameNew(dirfd, base, to, name)
-	if err == unix.EEXIST { // made for what was in it
+	if err == unix.EEXIST && isDir(to, name) { // made for what was in it
 		err = unlink(dirfd, base, unix.AT_REMOVEDIR)
+	} else if err == unix.EEXIST {
+		if err = aside(to, name); err == nil {
+			err = renameNew(dirfd, base, to, name)
+		}
 	}
 	if err == unix.ENOTEMPTY {
 		return errNotEmpty
@@ -126,12 +132,29 @@ func (b *backup) store(name string, put func(to int, temp string) error) error {
 	}
 	err = renameat2(to, temp, to, base, 0)
 	if err == unix.EISDIR { // an earlier run kept a directory of this name
-		return fmt.Errorf("%w: the backup has a directory named %s", mover.ErrConflict, mover.Printable(name))
+		if err = aside(to, base); err == nil {
+			err = renameat2(to, temp, to, base, 0)
+		}
 	}
 	if err == nil {
 		err = ignoreMissing(unlink(to, temp, 0)) // both names may be of one inode, and rename does nothing then
 	}
 	return err
+}
+
+func isDir(dirfd int, base string) bool {
+	var st unix.Statx_t
+	return statxSegment(dirfd, base, &st) == nil && kindOf(st.Mode) == mover.Dir
+}
+
+// aside gives what is kept as base another name.
+func aside(dirfd int, base string) error {
+	for n := 1; n <= nameTries; n++ {
+		if err := renameNew(dirfd, base, dirfd, fmt.Sprintf("%s.~%d~", base, n)); err != unix.EEXIST {
+			return err
+		}
+	}
+	return unix.EEXIST
 }
 
 // parent opens the directory of name in the backup, and makes what is missing of it.
@@ -142,7 +165,13 @@ func (b *backup) parent(name string) (fd int, base string, err error) {
 		return fd, base, err
 	}
 	for seg := range strings.SplitSeq(dir, "/") {
-		if err = again(func() error { return unix.Mkdirat(fd, seg, 0o700) }); err != nil && err != unix.EEXIST {
+		mkdir := func() error { return again(func() error { return unix.Mkdirat(fd, seg, 0o700) }) }
+		if err = mkdir(); err == unix.EEXIST && !isDir(fd, seg) {
+			if err = aside(fd, seg); err == nil {
+				err = mkdir()
+			}
+		}
+		if err != nil && err != unix.EEXIST {
 			break
 		}
 		next, e := openSegment(fd, seg, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)

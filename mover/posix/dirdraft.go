@@ -27,9 +27,13 @@ func newDirDraft(d *draft) *dirDraft {
 	return &dirDraft{draft: d, path: mover.Join(d.seat, d.temp)}
 }
 
-func (p *Place) beginDir(d *draft, h mover.Hints, at *handle) (some, error) {
+func (p *Place) beginDir(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
+	mode := uint32(0o700)
+	if !e.Known.Has(mover.FactMode) {
+		mode = newDir
+	}
 	err := p.create(d, h.By, at, func(name string) error {
-		return again(func() error { return unix.Mkdirat(at.fd, name, 0o700) })
+		return again(func() error { return unix.Mkdirat(at.fd, name, mode) })
 	})
 	if err != nil {
 		return nil, immutable(at.fd, ".", err)

@@ -119,7 +119,7 @@ func (p *Place) begin(ctx context.Context, d *draft, e *mover.Entry, h mover.Hin
 	case e.Kind == mover.File:
 		return p.beginFile(d, e, h, at)
 	case e.Kind == mover.Dir:
-		return p.beginDir(d, h, at)
+		return p.beginDir(d, e, h, at)
 	case e.Kind == mover.Symlink || e.Kind.Special():
 		return p.beginNode(d, e, h, at)
 	}

@@ -73,7 +73,9 @@ func (n *inode) own(e *mover.Entry) error {
 	if gid >= 0 {
 		n.gid = e.GID
 	}
-	n.mode &^= setIDs // the kernel clears them; at worst they are set once more
+	if n.mode&setIDs != 0 {
+		n.mode = modes + 1 // the kernel clears them, but not always: not known any more
+	}
 	return nil
 }
 

@@ -236,3 +236,43 @@ func (f *sparseFeed) Read(b []byte) (int, error) {
 
 func (f *sparseFeed) Sum() uint64   { return 0 }
 func (f *sparseFeed) Rewind() error { f.off = f.part.Off; return nil }
+
+// TestModeOfItsOwn makes entries of which no mode is known: they are as open as
+// what any program makes.
+func TestModeOfItsOwn(t *testing.T) {
+	p := opened(t, t.TempDir(), Options{})
+	for _, e := range []mover.Entry{
+		{Name: "file", Kind: mover.File}, {Name: "dir", Kind: mover.Dir}, {Name: "fifo", Kind: mover.FIFO},
+		{Name: "dated", Kind: mover.File, Known: mover.FactMtime},
+	} {
+		must(t, publish(t, p, e, mover.Hints{}))
+	}
+	must(t, p.Mkdir(t.Context(), mover.Entry{Name: "made", Kind: mover.Dir}))
+	for name, want := range map[string]uint32{"file": 0o666, "dated": 0o666, "fifo": 0o666, "dir": 0o777, "made": 0o777} {
+		if got := statOf(t, p, name).Mode; got != want&^p.umask {
+			t.Errorf("%s: mode %04o, want %04o", name, got, want&^p.umask)
+		}
+	}
+}
+
+// TestSetIDsAfterTheOwner gives entries to another group: the kernel clears setuid
+// and setgid then, but neither of a directory, nor setgid of what no group executes.
+func TestSetIDsAfterTheOwner(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	must(t, unix.Chmod(dir, 0o2755)) // what is made in it inherits setgid
+	p := opened(t, dir, Options{})
+	facts := mover.Entry{Known: mover.FactMode | mover.FactOwner | mover.FactGroup, UID: 1001, GID: 1002}
+	folder, file := facts, facts
+	folder.Name, folder.Kind, folder.Mode = "dir", mover.Dir, 0o700
+	file.Name, file.Kind, file.Mode = "file", mover.File, 0o644
+	must(t, publish(t, p, folder, mover.Hints{}))
+	must(t, os.WriteFile(dir+"/file", nil, 0o600))
+	must(t, unix.Chmod(dir+"/file", 0o2644))
+	must(t, p.Update(t.Context(), file))
+	for _, want := range []mover.Entry{folder, file} {
+		if got := statOf(t, p, want.Name); got.Mode != want.Mode || got.GID != want.GID {
+			t.Errorf("%s: mode %04o, group %d; want %04o, %d", want.Name, got.Mode, got.GID, want.Mode, want.GID)
+		}
+	}
+}

@@ -20,6 +20,8 @@ const (
 	// reserveBytes is the size from which a file's room is reserved beforehand.
 	reserveBytes = 1 << 20
 	private      = 0o600
+	// What programs ask for when they make something; the umask takes away from it.
+	newFile, newDir = 0o666, 0o777
 )
 
 // fileDraft is a regular file under a temporary name.
@@ -61,11 +63,13 @@ func (p *Place) beginFile(d *draft, e *mover.Entry, h mover.Hints, at *handle) (
 // birthMode is the mode to create a file with. A small file that will have owner
 // and group of a new one anyway gets its final mode at once, which saves a call.
 // Others are private until they are given away, and large ones stay writable
-// for whoever adopts them.
+// for whoever adopts them. One that will be given no mode has that of any new file.
 func (p *Place) birthMode(b *birth, e *mover.Entry) uint32 {
 	switch {
+	case !e.Known.Has(mover.FactMode):
+		return newFile
 	case b == nil || b.odd || b.acl || e.Size > tinyBytes || len(e.Xattrs) > 0,
-		!e.Known.Has(mover.FactMode) || e.Mode&^0o777 != 0 || e.Mode&p.umask != 0,
+		e.Mode&^0o777 != 0, e.Mode&p.umask != 0,
 		e.Known.Has(mover.FactOwner) && e.UID != b.uid,
 		e.Known.Has(mover.FactGroup) && e.GID != b.gid:
 		return private

@@ -25,12 +25,16 @@ var typeBits = map[mover.Kind]uint32{
 }
 
 func (p *Place) beginNode(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
+	mode := uint32(private)
+	if !e.Known.Has(mover.FactMode) {
+		mode = newFile
+	}
 	put := func(name string) error { return unix.Symlinkat(e.Target, at.fd, name) }
 	switch bits, special := typeBits[e.Kind]; {
 	case special && e.Rdev > math.MaxUint32 && e.Kind != mover.FIFO && e.Kind != mover.Socket:
 		return nil, fmt.Errorf("%w: device number %#x", mover.ErrUnsupported, e.Rdev) // mknod takes 12+20 bits
 	case special:
-		put = func(name string) error { return unix.Mknodat(at.fd, name, bits|private, int(e.Rdev)) }
+		put = func(name string) error { return unix.Mknodat(at.fd, name, bits|mode, int(e.Rdev)) }
 	case e.Target == "":
 		return nil, fmt.Errorf("%w: a symlink without a target", mover.ErrUsage)
 	}

@@ -161,6 +161,9 @@ func (p *Place) Stat(ctx context.Context, name string) (mover.Entry, error) {
 
 func (p *Place) stat(name string) (mover.Entry, error) {
 	at, err := p.find(name)
+	if err == unix.ENOTDIR {
+		err = fmt.Errorf("%w: what is above it is no directory", mover.ErrNotExist)
+	}
 	if err != nil {
 		return mover.Entry{}, err
 	}

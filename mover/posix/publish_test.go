@@ -219,9 +219,25 @@ func TestBackup(t *testing.T) {
 		t.Errorf("a walk yields %v", got)
 	}
 	clean(t, p)
+	must(t, p.Remove(t.Context(), placed(t, p, "d"), testOwner))
+	must(t, p.Mkdir(t.Context(), mover.Entry{Name: "d", Kind: mover.Dir}))
+	must(t, p.Remove(t.Context(), placed(t, p, "d/f"), testOwner))
+	must(t, p.Remove(t.Context(), statOf(t, p, "d"), testOwner))
+	for name, want := range map[string]string{"d/f": "d/f", "d.~1~/f": "three", "d.~2~": "d"} {
+		if got, err := os.ReadFile(dir + "/old/" + name); err != nil || string(got) != want {
+			t.Errorf("a file and a directory of one name: %s has %q (%v), want %q", name, got, err, want)
+		}
+	}
 	if _, err := Open(dir, Options{Backup: dir}); !errors.Is(err, mover.ErrUsage) {
 		t.Errorf("backup in itself: %v", err)
 	}
+}
+
+// placed puts a file that contains its name.
+func placed(t *testing.T, p *Place, name string) mover.Entry {
+	t.Helper()
+	placetest.Put(t, p, fileEntry(name, name), []byte(name))
+	return statOf(t, p, name)
 }
 
 // TestNoRoom fills a small file system, by bytes and by inodes.

@@ -36,7 +36,10 @@ func (p *Place) mkdir(e *mover.Entry) error {
 	defer at.release()
 	p.changed.add(p, at.dir)
 	mode := uint32(0o700)
-	if e.Known.Has(mover.FactMode) && p.staysOurs(e) {
+	switch {
+	case !e.Known.Has(mover.FactMode):
+		mode = newDir
+	case p.staysOurs(e):
 		mode |= e.Mode & 0o777
 	}
 	create := func() error { return unix.Mkdirat(at.fd, at.base, mode) }
