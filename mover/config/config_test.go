@@ -98,6 +98,7 @@ func TestEveryMistakeHasALine(t *testing.T) {
 		{"no value", "tiers:\n  sc:\n    level:\n    path: /x\n", "c.yaml:3: tiers.sc.level: has no value"},
 		{"twice", "tiers:\n  sc:\n    level: hot\n    level: warm\n    path: /x\n", "c.yaml:4: tiers.sc.level: stands here twice, first in line 3"},
 		{"reserved tier", "tiers:\n  s3: {level: hot, path: /x}\n", "c.yaml:2: tiers.s3: \"s3\" is not for tiers"},
+		{"mistakes below a bad name", "tiers:\n  c: {levl: hot, path: /x}\n", "c.yaml:2: tiers.c.levl: unknown key"},
 		{"drive letter", "tiers:\n  c: {level: hot, path: /x}\n", "tier names have 2 to 63 letters"},
 		{"endpoint without scheme", "tiers:\n  ar: {level: cold, s3: {bucket: abc, endpoint: 's3.site:9000'}}\n", "tiers.ar.s3.endpoint: must be a URL like https://"},
 		{"alias", "tiers:\n  aa: &x {level: hot, path: /x}\n  bb: *x\n", "c.yaml:2: tiers.aa: uses a YAML anchor or alias"},

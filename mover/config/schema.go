@@ -160,7 +160,6 @@ func (in *inspector) pair(name, value *yaml.Node, table string, r rule, has map[
 	if r.each != nil {
 		if err := r.named(name.Value); err != nil {
 			in.add(name, key, err.Error(), "")
-			return
 		}
 		in.node(value, key, *r.each, depth+1)
 		return
