@@ -74,7 +74,9 @@ func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobr
 func (a *app) explain(cmd *cobra.Command, err error) {
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", ": ")
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(a.err, "%s: %s\n", name, line)
+		if line = strings.TrimSpace(line); line != "" { // cobra's advice has empty lines and tabs
+			fmt.Fprintf(a.err, "%s: %s\n", name, line)
+		}
 	}
 	if advice := adviceFor(err); advice != "" {
 		fmt.Fprintf(a.err, "try: %s\n", advice)

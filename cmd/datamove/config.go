@@ -66,8 +66,11 @@ configuration names a file, a profile or the environment that has them.`,
 		if f != formatTable {
 			return writeObject(a.out, f, configView{"datamove.config/v1", conf.File, append([]config.Setting{}, conf.Settings()...)})
 		}
-		if len(conf.Settings()) == 0 {
+		switch {
+		case conf.File == "" && len(conf.Settings()) == 0:
 			fmt.Fprintln(a.out, "nothing is configured; datamove config init writes a file to begin with")
+		case len(conf.Settings()) == 0:
+			fmt.Fprintf(a.out, "%s sets nothing\n", mover.Printable(conf.File))
 		}
 		for _, s := range conf.Settings() {
 			fmt.Fprintf(a.out, "%-32s %-40s %s\n", s.Key, mover.Printable(s.Value), s.From)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover/local"
 )
 
@@ -31,7 +32,7 @@ same command goes on where it stopped.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case into == "" && len(args) != 2:
-				return usage("want SRC and DST, or --into DIR and sources; there are %d arguments", len(args))
+				return usage("want SRC and DST, or --into DIR and sources; found %s", units.Plural(int64(len(args)), "argument", "arguments"))
 			case into != "" && len(args) == 0:
 				return usage("--into %s: want sources to copy there", into)
 			}

@@ -29,7 +29,9 @@ func (t *task) plan(ctx context.Context) error {
 			continue
 		}
 		totals.Add(&a)
-		t.action(out, &a)
+		if a.Op != plan.Keep || t.app.verbose {
+			t.action(out, &a)
+		}
 	}
 	report.Planned = totals
 	return t.planned(ctx, out, report)

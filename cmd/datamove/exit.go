@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -56,12 +55,15 @@ var codes = []translation{
 // partial says that some items of a task failed. Each was told before.
 type partial struct {
 	failed int64
-	err    error  // the gravest of the failures; nil is not known
-	what   string // how each of them ended; "" is "failed"
+	err    error // the gravest of the failures; nil is not known
+	differ bool  // they were compared: "failed" would mislead
 }
 
 func (p *partial) Error() string {
-	return units.Plural(p.failed, "item", "items") + " " + cmp.Or(p.what, "failed")
+	if p.differ {
+		return units.Plural(p.failed, "item differs or could not be read", "items differ or could not be read")
+	}
+	return units.Plural(p.failed, "item failed", "items failed")
 }
 
 func (p *partial) Unwrap() error { return p.err }

@@ -110,6 +110,7 @@ func parseMaxDelete(s string) (local.MaxDelete, error) {
 // facts are the words of --preserve.
 var facts = map[string]mover.Facts{
 	"all":    0,
+	"none":   mover.FactCRC, // what the content alone has
 	"mode":   mover.FactMode,
 	"owner":  mover.FactOwner,
 	"group":  mover.FactGroup,
@@ -128,7 +129,7 @@ func parsePreserve(s string) (mover.Facts, error) {
 	for name := range strings.SplitSeq(s, ",") {
 		f, ok := facts[strings.TrimSpace(name)]
 		if !ok {
-			return 0, fmt.Errorf("%q is none of mode, owner, group, mtime, atime, times, xattrs, acls, links, holes, all", name)
+			return 0, fmt.Errorf("%q is not one of mode, owner, group, mtime, atime, times, xattrs, acls, links, holes, all, none", name)
 		}
 		if f == 0 {
 			return 0, nil

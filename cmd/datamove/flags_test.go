@@ -36,8 +36,8 @@ func TestBadWords(t *testing.T) {
 	}{
 		{"frobnicate", `unknown command "frobnicate"`},
 		{"copi /a /b", "copy"}, // what was probably meant
-		{"copy", "want SRC and DST, or --into DIR and sources; there are 0 arguments"},
-		{"copy /a", "there are 1 arguments"},
+		{"copy", "want SRC and DST, or --into DIR and sources; found 0 arguments"},
+		{"copy /a", "found 1 argument"},
 		{"copy --into /d", "want sources to copy there"},
 		{"copy --nope /a /b", "unknown flag: --nope"},
 		{"copy --jobs many /a /b", `invalid argument "many" for "--jobs" flag: want a number from 1 to 4096`},
@@ -45,7 +45,7 @@ func TestBadWords(t *testing.T) {
 		{"copy --bwlimit fast /a /b", "want a rate, like 100MiB/s"},
 		{"copy --memory 1MiB /a /b", "want 16.0 MiB at least"},
 		{"copy --memory lots /a /b", "want a number with a unit"},
-		{"copy --preserve mode,colour /a /b", `"colour" is none of mode, owner`},
+		{"copy --preserve mode,colour /a /b", `"colour" is not one of mode, owner`},
 		{"copy --verify maybe /a /b", "must be one of written, server, read"},
 		{"copy --reflink always /a /b", "must be one of auto, never"},
 		{"copy --full panic /a /b", "must be one of wait, fail"},
@@ -91,7 +91,7 @@ func TestBadWords(t *testing.T) {
 
 func TestUsageErrorsSayWhatToTry(t *testing.T) {
 	_, _, said := try(t, "copy", "/a")
-	want := "datamove: copy: want SRC and DST, or --into DIR and sources; there are 1 arguments\ntry: datamove copy --help\n"
+	want := "datamove: copy: want SRC and DST, or --into DIR and sources; found 1 argument\ntry: datamove copy --help\n"
 	if said != want {
 		t.Errorf("%q\nwant %q", said, want)
 	}

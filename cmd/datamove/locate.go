@@ -4,13 +4,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"datamove.dev/cmd/datamove/units"
 )
 
 // exactly is the check of a command's arguments.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage("want %s; there are %d arguments", what, len(args))
+			return usage("want %s; found %s", what, units.Plural(int64(len(args)), "argument", "arguments"))
 		}
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/plan"
 )
 
 func (a *app) rmCommand() *cobra.Command {
@@ -124,7 +126,7 @@ func (t *task) remove(ctx context.Context, yes, recursive bool) error {
 	switch {
 	case limit.Percent > 0:
 		return usage("--max-delete of rm is a number of entries, not a percentage")
-	case entries > 1 && !recursive:
+	case !recursive && (entries > 1 || !t.single(ctx)):
 		return advise(usage("%s is a folder with %s", mover.Printable(t.target), counted.text()), "datamove rm -r")
 	case limit.Set && entries > limit.Entries:
 		return &mover.Error{Op: "remove", Place: t.target,
@@ -132,8 +134,7 @@ func (t *task) remove(ctx context.Context, yes, recursive bool) error {
 	}
 	*limit = local.MaxDelete{Set: true, Entries: entries}
 	if t.request.DryRun {
-		fmt.Fprintf(t.app.out, "would remove %s from %s\n", counted.text(), mover.Printable(t.target))
-		return nil
+		return t.wouldRemove(counted, entries)
 	}
 	if err := t.ask(yes, counted.text()+" from"); err != nil {
 		return err
@@ -145,6 +146,31 @@ func (t *task) remove(ctx context.Context, yes, recursive bool) error {
 		}
 		return report, err
 	})
+}
+
+// single reports whether the target is one entry that is no folder.
+func (t *task) single(ctx context.Context) bool {
+	l := t.request.Target
+	folder, base, ok := l.Parent()
+	if !ok || l.TrailingSlash {
+		return false
+	}
+	place, err := t.app.open(ctx, folder, local.OpenOptions{})
+	if err != nil {
+		return false
+	}
+	defer place.Close()
+	e, err := place.Stat(ctx, base)
+	return err == nil && e.Kind != mover.Dir
+}
+
+// wouldRemove ends a dry run.
+func (t *task) wouldRemove(counted usageView, entries int64) error {
+	out := newLines(t.app.out)
+	if t.format == formatTable {
+		out.Printf("would remove %s from %s", counted.text(), mover.Printable(t.target))
+	}
+	return t.finish(out, local.Report{Planned: plan.Totals{Removes: entries, RemoveBytes: counted.Bytes}}, nil)
 }
 
 // removeRoot removes the folder itself, which is the root of a place and not one of
@@ -166,7 +192,7 @@ func (t *task) ask(yes bool, what string) error {
 	}
 	fmt.Fprintf(t.app.err, "Remove %s %s? [y/N] ", what, mover.Printable(t.target))
 	answer, err := bufio.NewReader(t.app.in).ReadString('\n')
-	if err != nil {
+	if err != nil && err != io.EOF { // the end of the input is no yes
 		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {

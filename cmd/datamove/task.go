@@ -36,7 +36,7 @@ func (t *task) flags(flags *pflag.FlagSet) {
 	parsedVar(flags, &r.Bandwidth, "bwlimit", units.ParseRate, "move at most `RATE`, like 100MiB/s, 1GB or 10Gbit; 0 is no limit")
 	parsedVar(flags, &r.Memory, "memory", parseMemory, "use at most `SIZE` for buffers (default 128MiB)")
 	parsedVar(flags, &r.Preserve, "preserve", parsePreserve,
-		"compare and keep only these `FACTS`: mode,owner,group,mtime,atime,times,xattrs,acls,links,holes (default all)")
+		"compare and keep only these `FACTS`: mode,owner,group,mtime,atime,times,xattrs,acls,links,holes, or none but the content (default all)")
 }
 
 // writeFlags adds the flags of copy and sync.
@@ -131,13 +131,10 @@ func outcome(ctx context.Context, command string, r local.Report, err error) err
 		return errInterrupted
 	}
 	if r.Failed > 0 {
-		return &partial{failed: r.Failed, err: err, what: failing[command]}
+		return &partial{failed: r.Failed, err: err, differ: command == "verify"}
 	}
 	return err
 }
-
-// failing is how the items of a command fail, where "failed" would mislead.
-var failing = map[string]string{"verify": "differ or could not be read"}
 
 // finish prints the report.
 func (t *task) finish(out *lines, r local.Report, err error) error {

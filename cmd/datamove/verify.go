@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -38,6 +43,9 @@ makes one of what is there now.`,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if writeTo != "" {
+			if err := alone(cmd, "write-manifest"); err != nil {
+				return err
+			}
 			return t.writeManifest(ctx, args[0], writeTo)
 		}
 		t.request.Manifest = manifest
@@ -48,12 +56,26 @@ makes one of what is there now.`,
 		if err := t.ends(source, args[len(args)-1]); err != nil {
 			return err
 		}
-		return t.run(ctx)
+		err := t.run(ctx)
+		if some := (*partial)(nil); manifest != "" && errors.Is(err, mover.ErrCorrupt) && !errors.As(err, &some) {
+			return advise(err, "another copy of the manifest, or one made anew with --write-manifest")
+		}
+		return err
 	})
 	t.flags(cmd.Flags())
 	cmd.Flags().StringVar(&manifest, "manifest", "", "compare DST with the manifest `FILE`")
 	cmd.Flags().StringVar(&writeTo, "write-manifest", "", "write a manifest of the location to `FILE`, which must not exist")
 	return cmd
+}
+
+// alone refuses flags of cmd that have no meaning beside the one that is named.
+func alone(cmd *cobra.Command, name string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != name && cmd.InheritedFlags().Lookup(f.Name) == nil && err == nil {
+			err = usage("--%s has no meaning with --%s", f.Name, name)
+		}
+	})
+	return err
 }
 
 // writeManifest makes FILE visible when it is whole.
@@ -62,26 +84,32 @@ func (t *task) writeManifest(ctx context.Context, arg, file string) error {
 	if err != nil {
 		return err
 	}
-	draft, err := os.OpenFile(file+".part", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	there := fmt.Errorf("%w: %s is there already: remove it, or give another name", mover.ErrConflict, mover.Printable(file))
+	if _, err := os.Lstat(file); err == nil {
+		return there // before the work
+	}
+	draft, err := os.OpenFile(fmt.Sprintf("%s.%d.part", file, os.Getpid()), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(draft.Name())
-	err = local.WriteManifest(ctx, l, draft, t.app.open)
-	if err == nil {
-		err = draft.Sync()
-	}
-	if cerr := draft.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := errors.Join(t.fillManifest(ctx, l, draft), draft.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(draft.Name(), file); err != nil {
+	if err := os.Link(draft.Name(), file); errors.Is(err, fs.ErrExist) {
+		return there
+	} else if err != nil {
 		return err
 	}
 	if !t.app.quiet {
-		fmt.Fprintf(t.app.out, "wrote %s\n", file)
+		fmt.Fprintf(t.app.out, "wrote %s\n", mover.Printable(file))
 	}
 	return nil
+}
+
+func (t *task) fillManifest(ctx context.Context, l location.Location, draft *os.File) error {
+	if err := local.WriteManifest(ctx, l, draft, t.app.open); err != nil {
+		return err
+	}
+	return draft.Sync()
 }

@@ -193,6 +193,10 @@ var endpointFaults = []fault{
 		l.Close()
 		return Endpoint(t.Context(), "http://"+addr, "")
 	}, Fail, "reach", "connection refused", "that the server runs"},
+	{"a port that hangs up", func(t *testing.T) []Finding { return Endpoint(t.Context(), says(t, ""), "") },
+		Fail, "reach", "ends the connection without an answer", "the port"},
+	{"a port of something else", func(t *testing.T) []Finding { return Endpoint(t.Context(), says(t, "SSH-2.0-OpenSSH\r\n"), "") },
+		Fail, "reach", "SSH-2.0", "its port"},
 	{"an unknown host", func(t *testing.T) []Finding { return Endpoint(t.Context(), "https://s3.invalid", "") },
 		Fail, "reach", "host name is not known", "endpoint:"},
 	{"not a URL", func(t *testing.T) []Finding { return Endpoint(t.Context(), "s3.site:9000", "") }, Fail, "reach", "is not a URL", "https://"},
@@ -213,6 +217,33 @@ var endpointFaults = []fault{
 		Fail, "clock", "ahead of this machine: it will refuse every request", "NTP"},
 	{"a clock five minutes behind", func(t *testing.T) []Finding { return Endpoint(t.Context(), plain(t, -5*time.Minute).URL, "") },
 		Warn, "clock", "behind this machine", "NTP"},
+}
+
+// says is a server that reads a request, says what it says, and hangs up.
+func says(t *testing.T, text string) (endpoint string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = c.Write([]byte(text))
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-ended
+	})
+	return "http://" + l.Addr().String()
 }
 
 // plain is a server whose clock is wrong by skew.

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -91,6 +92,7 @@ func unreachable(endpoint string, err error) Finding {
 		record  tls.RecordHeaderError
 		dns     *net.DNSError
 		network net.Error
+		op      *net.OpError
 	)
 	switch {
 	case errors.As(err, &unknown):
@@ -106,8 +108,12 @@ func unreachable(endpoint string, err error) Finding {
 		return fail(endpoint, "reach", "the host name is not known", "mend the name in endpoint:, or /etc/resolv.conf")
 	case errors.As(err, &network) && network.Timeout():
 		return fail(endpoint, "reach", "does not answer within 10 s", "check that the server runs, and the firewalls between")
+	case errors.Is(err, io.EOF):
+		return fail(endpoint, "reach", "ends the connection without an answer", "use the port on which the server speaks HTTP")
+	case errors.As(err, &op):
+		err = op.Err // the address is known
 	}
-	return fail(endpoint, "reach", why(errors.Unwrap(err)), "check that the server runs, its port, and the firewalls between")
+	return fail(endpoint, "reach", err.Error(), "check that the server runs, its port, and the firewalls between")
 }
 
 // The skew from which a signature is refused (RequestTimeTooSkewed: 15 minutes, see

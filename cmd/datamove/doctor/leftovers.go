@@ -71,7 +71,7 @@ func oldDrafts(dir string) (n int64) {
 
 // lockHeld asks whether anyone holds the OFD lock on a file.
 func lockHeld(file string) (bool, error) {
-	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	f, err := os.Open(file)
 	if err != nil {
 		return false, err
 	}

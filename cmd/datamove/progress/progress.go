@@ -54,7 +54,6 @@ type Display struct {
 	mu   sync.Mutex // guards what is below
 	out  io.Writer
 	live int // lines that the next drawing replaces
-	done bool
 }
 
 // Start begins to show samples on w.
@@ -79,7 +78,6 @@ func (d *Display) Stop() {
 	<-d.ended
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.done = true
 	_, _ = io.WriteString(d.out, d.erase())
 }
 
