@@ -38,7 +38,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Doctor checks the configuration, the limits of this process, and every tier, or
 the locations that are named: file systems (type, space, inodes, rights, extended
 attributes, O_DIRECT, reflinks, what interrupted runs left) and S3 endpoints
-(reach, certificate, clock, rights, speed, checksums, conditional writes).
+(reach, certificate, clock, rights, speed, checksums, conditional writes, uploads
+that nobody finished).
 
 To try a place it writes a little there and removes it again. The exit code is 1
 when a check fails.`,

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"time"
 
 	"datamove.dev/cmd/datamove/units"
@@ -40,7 +41,7 @@ func Bucket(ctx context.Context, subject string, open Opener) []Finding {
 	if Failed(found) {
 		return found
 	}
-	return append(found, checksums(subject, place), conditions(ctx, subject, place, open))
+	return append(append(found, checksums(subject, place)), locked(ctx, subject, place, open)...)
 }
 
 // afresh opens the bucket with a state directory that done removes.
@@ -167,17 +168,22 @@ func checksums(subject string, place mover.Place) Finding {
 		"nothing has to be done: what is written is read back and compared; a server that checks saves that")
 }
 
-// conditions tells whether a lock can be kept in the bucket: one that two machines
-// can not have at once. The second machine is we, with another state directory.
-func conditions(ctx context.Context, subject string, place mover.Place, open Opener) Finding {
+// locked does what wants the lock of the place.
+func locked(ctx context.Context, subject string, place mover.Place, open Opener) []Finding {
 	unlock, err := place.Lock(ctx, "", owner())
 	if errors.Is(err, mover.ErrHeld) {
-		return pass(subject, "lock", "a run is working here: "+err.Error())
+		return []Finding{pass(subject, "lock", "a run is working here: "+err.Error())}
 	}
 	if err != nil {
-		return refused(subject, "lock", err)
+		return []Finding{refused(subject, "lock", err)}
 	}
 	defer func() { _ = unlock() }() // it expires by itself
+	return []Finding{conditions(ctx, subject, open), uploads(ctx, subject, place)}
+}
+
+// conditions tells whether the lock that we have is one that two machines can not
+// have at once. The second machine is we, with another state directory.
+func conditions(ctx context.Context, subject string, open Opener) Finding {
 	other, done, err := afresh(ctx, open)
 	if err != nil {
 		return refused(subject, "lock", err)
@@ -193,6 +199,36 @@ func conditions(ctx context.Context, subject string, place mover.Place, open Ope
 	_ = again()
 	return warn(subject, "lock", "the server ignores conditions: a lock here holds on one machine only",
 		"do not write to this prefix from two machines at once; a server with conditional writes keeps them apart")
+}
+
+// uploads looks for multipart uploads that were begun and never finished. No listing
+// shows them, and they are paid for.
+func uploads(ctx context.Context, subject string, place mover.Place) Finding {
+	var mu sync.Mutex
+	var n int64
+	oldest := time.Now()
+	opts := mover.WalkOptions{Stray: func(s mover.Stray) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(s.Since) > leftAfter {
+			n++
+		}
+		if s.Since.Before(oldest) {
+			oldest = s.Since
+		}
+	}}
+	for e, err := range place.Walk(ctx, opts) { // it tells of them before the first entry
+		if err != nil && e.Kind == 0 {
+			return refused(subject, "uploads", err)
+		}
+		break
+	}
+	if n == 0 {
+		return pass(subject, "uploads", "none is unfinished for over a day")
+	}
+	return warn(subject, "uploads", fmt.Sprintf("%s for over a day, the oldest since %s; nobody sees them, and they take room",
+		units.Plural(n, "upload is unfinished", "uploads are unfinished"), oldest.UTC().Format(time.DateOnly)),
+		"run the copy that was interrupted again: it goes on with its uploads or removes them; for others let the store remove them by a rule (AbortIncompleteMultipartUpload)")
 }
 
 // feed gives content as one part.

@@ -44,6 +44,9 @@ var bucketFaults = []fault{
 	}, Fail, "open", "bucket does not exist", "make the bucket"},
 	{"a server that ignores checksums", onLoose(nil), Warn, "checksum", "whose checksum is wrong", "read back"},
 	{"a server that ignores conditions", onLoose(nil), Warn, "lock", "ignores conditions", "two machines at once"},
+	{"uploads that nobody finished", func(t *testing.T) []Finding {
+		return looks(t.Context(), loose(t, &looseStore{begun: []string{"run/a", "run/b"}}, t.TempDir()))
+	}, Warn, "uploads", "2 uploads are unfinished for over a day, the oldest since 2026-01-02", "AbortIncompleteMultipartUpload"},
 	{"a right to list that is missing", onLoose(func(r *http.Request) int {
 		return map[bool]int{true: http.StatusForbidden}[r.URL.Query().Has("list-type")]
 	}), Fail, "open", "permission denied", "list, read, write and delete"},
@@ -95,6 +98,8 @@ type looseStore struct {
 	deny func(*http.Request) int // a status to answer with; nil or 0 answers
 	flip bool                    // give back other bytes than were put
 
+	begun []string // keys of uploads that were never finished
+
 	mu      sync.Mutex // guards what is below
 	objects map[string][]byte
 }
@@ -117,6 +122,8 @@ func (s *looseStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Last-Modified", "Fri, 02 Jan 2026 03:04:05 GMT")
 	w.Header().Set("ETag", fmt.Sprintf(`"%x"`, len(content)))
 	switch {
+	case r.URL.Query().Has("uploads") && r.Method == http.MethodGet:
+		s.uploads(w)
 	case r.URL.Query().Has("list-type"):
 		s.list(w, r.URL.Query().Get("prefix"))
 	case r.URL.RawQuery != "" && r.Method != http.MethodGet, r.Method == http.MethodPost:
@@ -150,6 +157,21 @@ func (s *looseStore) list(w io.Writer, prefix string) {
 		if strings.HasPrefix(key, prefix) {
 			page.Contents = append(page.Contents, entry{Key: key, Size: len(s.objects[key]), ETag: `"x"`, LastModified: "2026-01-02T03:04:05.000Z"})
 		}
+	}
+	text, err := xml.Marshal(page)
+	if err == nil {
+		_, _ = w.Write(text)
+	}
+}
+
+func (s *looseStore) uploads(w io.Writer) {
+	type upload struct{ Key, UploadId, Initiated string }
+	var page struct {
+		XMLName xml.Name `xml:"ListMultipartUploadsResult"`
+		Upload  []upload
+	}
+	for _, key := range s.begun {
+		page.Upload = append(page.Upload, upload{key, "id", "2026-01-02T03:04:05.000Z"})
 	}
 	text, err := xml.Marshal(page)
 	if err == nil {
