@@ -65,6 +65,7 @@ const (
 	maxTarget   = 64 << 10 // of a symbolic link; Linux keeps 4095
 	maxSegments = 1 << 16  // of a file; holes beyond are written as data
 	maxGroups   = 1 << 20  // groups of hard links with names still to come
+	maxLeaders  = 64 << 20 // bytes of the names that these groups go by
 	maxWindow   = 8 << 20  // of zstd: what a decoder must hold
 )
 

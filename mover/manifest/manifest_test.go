@@ -335,6 +335,29 @@ func TestManyHoles(t *testing.T) {
 	}
 }
 
+// TestManyLongLeaders opens more groups of hard links than may be remembered by the
+// bytes of their names: those beyond are files of their own, and who claims more is
+// refused.
+func TestManyLongLeaders(t *testing.T) {
+	long := strings.Repeat("/"+strings.Repeat("n", 255), maxName/256-1)
+	var entries []mover.Entry
+	hostile := []string{`{"format":"datamove-manifest","version":1}`}
+	for i := range uint64(maxLeaders/len(long) + 10) {
+		e := mover.Entry{Name: fmt.Sprintf("%05d", i) + long, Kind: mover.FIFO, Known: mover.FactLinks, Ino: i + 1, Nlink: 2}
+		entries = append(entries, e)
+		hostile = append(hostile, fmt.Sprintf(`{"name":%q,"kind":"fifo","links":2}`, e.Name))
+	}
+	packed, _ := write(t, Header{}, entries)
+	got, _, err := read(bytes.NewReader(packed))
+	if err != nil || got[0].Nlink != 2 || got[len(got)-1].Nlink != 1 {
+		t.Errorf("%d entries: %v", len(got), err)
+	}
+	_, _, err = read(strings.NewReader(strings.Join(hostile, "\n") + "\n"))
+	if !errors.Is(err, mover.ErrCorrupt) || !strings.Contains(err.Error(), "too many groups") {
+		t.Error(err)
+	}
+}
+
 // TestCutOff cuts a manifest at every byte, compressed and plain.
 func TestCutOff(t *testing.T) {
 	packed, _ := write(t, Header{}, example())

@@ -36,6 +36,7 @@ type Reader struct {
 	last   mover.Entry // name and kind of the last entry
 	total  Summary
 	groups map[string]*found
+	held   int // bytes of the names in groups
 	inodes uint64
 }
 
@@ -224,11 +225,13 @@ func (m *Reader) join() (why string) {
 		e.Ino = g.ino
 		if g.left--; g.left == 0 {
 			delete(m.groups, r.link)
+			m.held -= len(r.link)
 		}
 	case r.links > 1:
-		if len(m.groups) >= maxGroups {
+		if !room(len(m.groups), m.held, e.Name) {
 			return "too many groups of hard links are open"
 		}
+		m.held += len(e.Name)
 		m.inodes++
 		e.Ino = m.inodes
 		m.groups[strings.Clone(e.Name)] = &found{e.Ino, r.links, r.links - 1}

@@ -27,6 +27,7 @@ type Writer struct {
 	last   mover.Entry // name and kind of the last entry
 	total  Summary
 	groups map[inode]group
+	held   int // bytes of the leaders in groups
 }
 
 // group is a group of hard links of which names may still come.
@@ -123,18 +124,27 @@ func (m *Writer) lead(e *mover.Entry) (string, *mover.Entry) {
 	if g, ok := m.groups[key]; ok {
 		if g.left--; g.left == 0 {
 			delete(m.groups, key)
+			m.held -= len(g.leader)
 		} else {
 			m.groups[key] = g
 		}
 		return g.leader, e
 	}
-	if len(m.groups) >= maxGroups {
+	if !room(len(m.groups), m.held, e.Name) {
 		alone := *e
 		alone.Nlink = 1
 		return "", &alone
 	}
 	m.groups[key] = group{strings.Clone(e.Name), e.Nlink - 1}
+	m.held += len(e.Name)
 	return "", e
+}
+
+// room reports whether one more group of hard links can be remembered beside so
+// many, whose names have so many bytes: a short compressed manifest could name
+// groups that take gigabytes.
+func room(groups, held int, leader string) bool {
+	return groups < maxGroups && held+len(leader) <= maxLeaders
 }
 
 // coarser takes holes as data until there are few enough of them.

@@ -165,13 +165,16 @@ func (s *looseStore) list(w io.Writer, prefix string) {
 }
 
 func (s *looseStore) uploads(w io.Writer) {
-	type upload struct{ Key, UploadId, Initiated string }
+	type upload struct {
+		Key, Initiated string
+		ID             string `xml:"UploadId"`
+	}
 	var page struct {
 		XMLName xml.Name `xml:"ListMultipartUploadsResult"`
 		Upload  []upload
 	}
 	for _, key := range s.begun {
-		page.Upload = append(page.Upload, upload{key, "id", "2026-01-02T03:04:05.000Z"})
+		page.Upload = append(page.Upload, upload{key, "2026-01-02T03:04:05.000Z", "id"})
 	}
 	text, err := xml.Marshal(page)
 	if err == nil {
