@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,6 +107,19 @@ func silent(d *dice) rig.Fault {
 	}
 }
 
+// forgets does what it is asked for when uploads begin and are put together, and
+// then cuts the connection.
+func forgets(d *dice) rig.Fault {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		call := rig.Call(r)
+		if (call == "CreateMultipartUpload" || call == "CompleteMultipartUpload") && d.spoils(call, 100, 2) {
+			next.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}
+		next.ServeHTTP(w, r)
+	}
+}
+
 // bodyFault spoils a body that is answered.
 type bodyFault struct {
 	http.ResponseWriter
@@ -135,7 +149,7 @@ func TestFailingStore(t *testing.T) {
 	rows := []struct {
 		name  string
 		fault func(*dice) rig.Fault
-	}{{"busy", busy}, {"resets", resets}, {"lies", lies}, {"flips", flips}}
+	}{{"busy", busy}, {"resets", resets}, {"lies", lies}, {"flips", flips}, {"forgets", forgets}}
 	if os.Getenv("HOSTILE_STALL") != "" {
 		rows = append(rows, struct {
 			name  string
