@@ -103,6 +103,7 @@ func (p *Place) takeLock(dirfd int, name string, owner mover.Owner) (int, error)
 			continue
 		}
 		if err == nil {
+			share(dirfd, fd)
 			err = sign(fd, owner)
 		}
 		if err != nil {
@@ -120,6 +121,20 @@ func (p *Place) takeLock(dirfd int, name string, owner mover.Owner) (int, error)
 func lockFD(fd int) error {
 	whole := unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET}
 	return again(func() error { return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &whole) })
+}
+
+// share lets whoever may write in the directory hold the lock, too: to ask for it
+// takes the right to write, and the file may be left by somebody who was killed. A
+// file that is not ours stays as it is.
+func share(dirfd, fd int) {
+	var dir unix.Statx_t
+	if statxFD(dirfd, &dir) != nil || dir.Mode&0o022 == 0 {
+		return
+	}
+	if dir.Mode&0o020 != 0 {
+		_ = unix.Fchown(fd, -1, int(dir.Gid))
+	}
+	_ = unix.Fchmod(fd, 0o644|uint32(dir.Mode)&0o022)
 }
 
 func leadsTo(dirfd int, name string, fd int) bool {

@@ -65,6 +65,27 @@ func TestLockOfAnotherProcess(t *testing.T) {
 	}
 }
 
+// TestLockOfAnotherUser: who may write to the root is told of the holder, and can
+// take over when there is none any more.
+func TestLockOfAnotherUser(t *testing.T) {
+	needRoot(t)
+	dir := memoryDir(t)
+	must(t, os.Chmod(dir, 0o777))
+	p := opened(t, dir, Options{})
+	fd, err := p.takeLock(p.root, lockName, testOwner)
+	must(t, err)
+	asNobody(t, func() {
+		mine := opened(t, dir, Options{})
+		if _, err := mine.Lock(t.Context(), "", testOwner); !errors.Is(err, mover.ErrHeld) {
+			t.Errorf("lock that is held: %v", err)
+		}
+		closeFD(fd) // killed: the file stays
+		unlock, err := mine.Lock(t.Context(), "", testOwner)
+		must(t, err)
+		must(t, unlock())
+	})
+}
+
 // TestLockRace: many take and give up the lock, and no two hold it.
 func TestLockRace(t *testing.T) {
 	p := opened(t, memoryDir(t), Options{})
