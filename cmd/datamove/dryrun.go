@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"strings"
 
+	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/plan"
@@ -55,6 +57,34 @@ func (t *task) action(out *lines, a *plan.Action) {
 	}
 }
 
+// planText sums a plan up: "3 files to move (1.20 MiB), 1 directory to make".
+func planText(t plan.Totals) string {
+	var parts []string
+	for _, part := range []struct {
+		n         int64
+		one, many string
+		detail    string
+	}{
+		{t.Files, "file to move", "files to move", " (" + units.Bytes(t.Bytes) + ")"},
+		{t.Dirs, "directory to make", "directories to make", ""},
+		{t.Others, "link or special file to make", "links and special files to make", ""},
+		{t.Links, "hard link to make", "hard links to make", ""},
+		{t.Updates, "entry to update", "entries to update", ""},
+		{t.Compares, "entry to compare", "entries to compare", " (" + units.Bytes(t.CompareBytes) + ")"},
+		{t.Removes, "entry to remove", "entries to remove", " (" + units.Bytes(t.RemoveBytes) + ")"},
+		{t.Conflicts, "conflict", "conflicts", ""},
+		{t.LinksLost, "hard link not kept", "hard links not kept", ""},
+	} {
+		if part.n > 0 {
+			parts = append(parts, units.Plural(part.n, part.one, part.many)+part.detail)
+		}
+	}
+	if parts == nil {
+		return "nothing to do"
+	}
+	return strings.Join(parts, ", ")
+}
+
 // planned ends a dry run.
 func (t *task) planned(ctx context.Context, out *lines, r local.Report) error {
 	var err error
@@ -63,7 +93,7 @@ func (t *task) planned(ctx context.Context, out *lines, r local.Report) error {
 	}
 	err = outcome(ctx, t.command, r, err)
 	if t.format == formatTable {
-		out.Printf("would %s: %s", t.command, r.Planned)
+		out.Printf("would %s: %s", t.command, planText(r.Planned))
 		if werr := out.Flush(); werr != nil {
 			return werr
 		}

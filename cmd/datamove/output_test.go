@@ -71,6 +71,19 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+func TestPlanText(t *testing.T) {
+	for want, totals := range map[string]plan.Totals{
+		"nothing to do": {Keeps: 3},
+		"2 files to move (1.00 MiB), 1 directory to make, 1 hard link to make, 1 entry to update, 1 entry to remove (1.95 KiB)": {
+			Files: 2, Bytes: 1 << 20, Dirs: 1, Links: 1, Updates: 1, Removes: 1, RemoveBytes: 2000},
+		"1,000 entries to compare (8.00 EiB)": {Compares: 1000, CompareBytes: 1<<63 - 1},
+	} {
+		if got := planText(totals); got != want {
+			t.Errorf("%+v is %q, want %q", totals, got, want)
+		}
+	}
+}
+
 func TestFailuresAreBounded(t *testing.T) {
 	r := local.Report{Failed: 5000}
 	for range 1000 {
