@@ -142,7 +142,7 @@ func (v *doctorView) print(a *app, f format) error {
 			fmt.Fprintf(&b, "      mend: %s\n", finding.Mend)
 		}
 	}
-	fmt.Fprintf(&b, "%d passed, %d warnings, %d failed\n", v.Passed, v.Warned, v.Failed)
+	fmt.Fprintf(&b, "%d passed, %s, %d failed\n", v.Passed, units.Plural(int64(v.Warned), "warning", "warnings"), v.Failed)
 	_, err := fmt.Fprint(a.out, b.String())
 	return err
 }

@@ -122,11 +122,14 @@ var done = map[string]string{"copy": "copied", "sync": "synchronised", "verify":
 
 // printSummary tells a person how a task ended.
 func printSummary(w io.Writer, command string, r local.Report) {
-	rate := ""
-	if r.Bytes > 0 {
+	bytes, rate := ", "+units.Bytes(r.Bytes), ""
+	switch {
+	case command == "rm":
+		bytes = "" // none has passed
+	case r.Bytes > 0:
 		rate = ", " + units.Rate(r.Bytes, r.Elapsed)
 	}
-	fmt.Fprintf(w, "%s %s, %s in %s%s\n", done[command], subject(command, r), units.Bytes(r.Bytes), units.Duration(r.Elapsed), rate)
+	fmt.Fprintf(w, "%s %s%s in %s%s\n", done[command], subject(command, r), bytes, units.Duration(r.Elapsed), rate)
 	if command == "verify" {
 		printList(w, "result", []string{units.Count(r.Kept) + " equal", units.Count(r.Failed) + " differ or could not be read"})
 		return

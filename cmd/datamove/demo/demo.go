@@ -16,9 +16,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -199,8 +201,8 @@ func (s *show) moves(ctx context.Context, args ...string) error {
 	if args[0] != "verify" && r.Kept > 1 {
 		line += fmt.Sprintf(", %s already there", units.Count(r.Kept))
 	}
-	for level, n := range r.Levels {
-		line += fmt.Sprintf(", %s %s", units.Count(n), level)
+	for _, level := range slices.Sorted(maps.Keys(r.Levels)) {
+		line += fmt.Sprintf(", %s %s", units.Count(r.Levels[level]), level)
 	}
 	s.say("%s", line)
 	return nil
