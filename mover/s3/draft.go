@@ -32,6 +32,9 @@ type draft struct {
 	pooled bool            // data is of the place's buffers
 	sums   []mover.Receipt // after Finish
 	state  draftState
+	asked  bool // Complete was called, and its answer was none
+
+	outcome mover.Outcome // once published
 }
 
 type draftState uint8

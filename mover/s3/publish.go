@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"datamove.dev/mover"
 )
@@ -48,6 +49,8 @@ func (d *draft) publish(ctx context.Context) (out mover.Outcome) {
 	var got stored
 	var err error
 	switch {
+	case d.state == published:
+		return d.outcome
 	case d.state != drafting:
 		err = errOver
 	case !d.ready:
@@ -64,8 +67,12 @@ func (d *draft) publish(ctx context.Context) (out mover.Outcome) {
 	d.state = published
 	d.release()
 	out.ETag, out.Version = got.etag, got.version
+	d.outcome = out
 	return out
 }
+
+// assemblePause is the first pause while a server puts an upload together.
+const assemblePause = 100 * time.Millisecond
 
 // commit makes the one call after which the object is there.
 func (d *draft) commit(ctx context.Context) (got stored, level mover.Level, err error) {
@@ -124,6 +131,7 @@ func (d *draft) complete(ctx context.Context) (got stored, level mover.Level, er
 	got, err = d.place.complete(ctx, d.upload, parts, w)
 	if err != nil && (errors.Is(err, mover.ErrNotExist) || errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrTimeout)) {
 		got, err = d.already(ctx, parts, err)
+		d.asked = true
 	}
 	if err != nil {
 		return got, 0, err
@@ -158,23 +166,37 @@ func (d *draft) look(ctx context.Context) (stored, error) {
 }
 
 // already looks whether a call whose answer was lost has done its work: then the
-// upload is gone and its object is there.
+// upload is gone and its object is there, or will be when the server has put the
+// parts together for an earlier call.
 func (d *draft) already(ctx context.Context, parts []stored, why error) (stored, error) {
+	end := time.Now().Add(d.place.opts.Stall)
 	o, err := d.place.store.head(ctx, d.key, "")
-	if err != nil || o.size != d.entry.Size {
-		return stored{}, why
-	}
-	same := o.etag == uploadETag(parts)
-	if d.entry.Known.Has(mover.FactCRC) && o.hasCRC {
-		same = o.crc == d.entry.CRC
-	}
-	if !same {
-		return stored{}, why
+	for pause := assemblePause; !d.is(&o, err, parts); pause *= 2 {
+		if !d.asked || !errors.Is(why, mover.ErrNotExist) || time.Now().After(end) {
+			return stored{}, why
+		}
+		select {
+		case <-ctx.Done():
+			return stored{}, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+		o, err = d.place.store.head(ctx, d.key, "")
 	}
 	if err := d.place.abort(ctx, d.upload); err != nil { // had it not been completed, it would stay
 		return stored{}, err
 	}
 	return stored{etag: o.etag, version: o.version}, nil
+}
+
+// is says whether an object that was asked for is what the parts make.
+func (d *draft) is(o *object, err error, parts []stored) bool {
+	switch {
+	case err != nil || o.size != d.entry.Size:
+		return false
+	case d.entry.Known.Has(mover.FactCRC) && o.hasCRC:
+		return o.crc == d.entry.CRC
+	}
+	return o.etag == uploadETag(parts)
 }
 
 // uploadETag is the ETag that most servers give an object of parts: the MD5 of

@@ -109,6 +109,13 @@ func (u *uploads) add(open upload) {
 	u.ours[open] = true
 }
 
+// has reports whether an upload is this place's. A walk that is begun again meets them.
+func (u *uploads) has(open upload) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.ours[upload{key: open.key, id: open.id}]
+}
+
 func (u *uploads) forget(over upload) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -67,7 +67,7 @@ func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray
 			}
 			return err
 		}
-		if !strings.HasPrefix(u.key, prefix) {
+		if !strings.HasPrefix(u.key, prefix) || p.uploads.has(u) {
 			continue
 		}
 		if u.key == p.ownKey(manifestName) || strings.HasPrefix(u.key, p.ownKey("probe-")) {

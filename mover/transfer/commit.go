@@ -146,6 +146,7 @@ func (r *run) settle(ctx context.Context, done []drafted, ids []uint64) error {
 			stop = err
 		}
 	}
+	reopen(done, outcomes)
 	if r.o.Journal != nil && len(ids) > 0 && stop == nil {
 		if stop = r.o.Journal.Clear(ctx, ids...); stop != nil {
 			r.log.WarnContext(ctx, "the journal can not forget what is published", "err", stop)
@@ -183,8 +184,22 @@ func blame(done []drafted, outcomes []mover.Outcome) {
 	}
 }
 
-// inFailed is why an entry can not be made whose directory failed for a reason.
-func inFailed(why error) error { return fmt.Errorf("its directory could not be made: %w", why) }
+// errDirectory is why an entry can not be made whose directory failed.
+var errDirectory = errors.New("its directory could not be made")
+
+func inFailed(why error) error { return fmt.Errorf("%w: %w", errDirectory, why) }
+
+// reopen marks the directory drafts in which something is to be moved later.
+func reopen(done []drafted, outcomes []mover.Outcome) {
+	for i := range done {
+		if done[i].in == nil || !passing(done[i].it, outcomes[i].Err) {
+			continue
+		}
+		for j := range done[:i] {
+			done[j].redone = done[j].redone || done[j].draft == done[i].in
+		}
+	}
+}
 
 // publish is Publish that waits while the target is full.
 func (r *run) publish(ctx context.Context, done []drafted) []mover.Outcome {
@@ -238,25 +253,27 @@ func (r *run) checked(ctx context.Context, d *drafted, o mover.Outcome) error {
 }
 
 // told reports one published draft, or a failure. What failed for a passing reason
-// is moved once more, alone.
+// is moved once more.
 func (r *run) told(ctx context.Context, d *drafted, err error) error {
 	_ = d.draft.Close()
 	d.draft = nil
 	if err == nil {
-		r.visible(d)
-		return nil
+		return r.visible(d)
 	}
 	r.n.Bytes.Add(-d.counted)
-	passing := errors.Is(err, mover.ErrCorrupt) || errors.Is(err, mover.ErrTransient) && d.in == nil
-	if passing && !d.again && d.entry.Kind == mover.File && d.it.Op != plan.Link {
-		return r.again(ctx, d.it)
+	if passing(d.it, err) {
+		return r.later(ctx, d.it, err)
 	}
 	r.failed(d.it, err)
 	return nil
 }
 
-// visible reports what is there now.
-func (r *run) visible(d *drafted) {
+// visible reports what is there now. A directory in which something will be moved
+// later gets its facts once more, and is reported then.
+func (r *run) visible(d *drafted) error {
+	if d.redone {
+		return r.dirs.add(*d.it)
+	}
 	op := d.it.Op
 	if op == plan.Compare {
 		op = plan.Replace
@@ -265,19 +282,5 @@ func (r *run) visible(d *drafted) {
 		r.n.Files.Add(1)
 	}
 	r.result(Result{Seq: d.it.seq, Op: op, Entry: d.entry, Level: d.level, Why: d.it.Why})
-}
-
-// again moves one file a second time, and publishes it alone.
-func (r *run) again(ctx context.Context, it *item) error {
-	w := &worker{r: r, feed: feed{bytes: &r.n.Bytes, wait: &r.n.SourceWait}}
-	defer w.feed.Close()
-	d := drafted{it: it, again: true}
-	if err := w.try(ctx, &d, mover.Hints{By: r.o.By}); err != nil {
-		if r.fatal(ctx, err) {
-			return err
-		}
-		r.failed(it, err)
-		return nil
-	}
-	return r.settle(ctx, []drafted{d}, nil)
+	return nil
 }

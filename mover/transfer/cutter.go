@@ -13,6 +13,7 @@ import (
 type item struct {
 	seq int64
 	plan.Action
+	tries int  // that have failed, of those that make it wait in run.redo
 	build bool // a new directory that lies wholly in its batch: built as a draft
 }
 
@@ -101,11 +102,11 @@ func (c *cutter) place(ctx context.Context, it item) error {
 			c.r.awaited.add(it.Source.Name)
 		}
 		return c.r.blocked.add(it) // its place is free only when the removals are done
-	case it.Source.Kind == mover.File && it.Op != plan.Update && it.Op != plan.Compare && it.Source.Size > c.r.small:
+	case it.Op != plan.Update && it.Op != plan.Compare && c.r.isLarge(&it.Source):
 		if err := c.decide(ctx, it.Source.Name); err != nil {
 			return err
 		}
-		return c.r.put(unit{large: &large{it: it}, part: -1})
+		return c.r.put(unitOf(it, true))
 	}
 	c.batch = append(c.batch, it)
 	c.bytes += it.Source.Size

@@ -13,15 +13,15 @@ import (
 
 // large is a file that is moved in parts by many workers.
 type large struct {
-	it    item
-	tries int
+	it item
 
 	// Set by begin, before any part is taken.
 	entry   mover.Entry
 	content mover.Content
 	draft   mover.Draft
-	bytes   int64  // of a part
-	id      uint64 // in the journal; 0 is none
+	bytes   int64         // of a part
+	id      uint64        // in the journal; 0 is none
+	there   mover.Outcome // with errThere: as an earlier run has published it
 
 	mu       sync.Mutex
 	receipts []mover.Receipt // guarded by mu, as all below
@@ -55,6 +55,8 @@ func (w *worker) begin(ctx context.Context, l *large) error {
 	w.r.n.InWork.begin(l.it.Source.Name)
 	offered, err := w.open(ctx, l)
 	switch {
+	case errors.Is(err, errThere):
+		return w.found(ctx, l)
 	case err != nil:
 		return w.over(ctx, l, err)
 	case offered:
@@ -211,7 +213,7 @@ func (r *run) moved(ctx context.Context, l *large, rec mover.Receipt) error {
 func (w *worker) complete(ctx context.Context, l *large) error {
 	d := drafted{it: &l.it, draft: l.draft, entry: l.entry, size: l.entry.Size, counted: l.entry.Size, id: l.id}
 	if len(l.have) > 0 && l.have[0] {
-		err := w.r.passed(l.content, &d.entry, l.sum())
+		err := w.r.passed(l.content, &d.entry, sumOf(l.receipts))
 		if err == nil {
 			err = l.content.Check(ctx)
 		}
@@ -231,16 +233,31 @@ func (w *worker) complete(ctx context.Context, l *large) error {
 	return w.r.finished(ctx, []drafted{d})
 }
 
-// sum combines the checksums of the parts.
-func (l *large) sum() (sum uint64) {
-	for i := range l.receipts {
-		sum = crc.Combine(sum, l.receipts[i].CRC, l.receipts[i].Length)
+// found checks and reports a file that an earlier run has published.
+func (w *worker) found(ctx context.Context, l *large) error {
+	d := drafted{it: &l.it, entry: l.entry}
+	err := l.content.Check(ctx)
+	if err == nil {
+		err = w.r.checked(ctx, &d, l.there)
+	}
+	if err != nil {
+		return w.over(ctx, l, err)
+	}
+	w.done(l)
+	w.r.n.Bytes.Add(l.entry.Size)
+	return w.r.visible(&d)
+}
+
+// sumOf combines the checksums of all parts, in order.
+func sumOf(parts []mover.Receipt) (sum uint64) {
+	for i := range parts {
+		sum = crc.Combine(sum, parts[i].CRC, parts[i].Length)
 	}
 	return sum
 }
 
-// over ends a try that failed: a changed file is begun again, a stop leaves the
-// draft for the next run, and everything else is reported.
+// over ends a try that failed: a changed file waits for another one, a stop leaves
+// the draft for the next run, and everything else is reported.
 func (w *worker) over(ctx context.Context, l *large, err error) error {
 	w.done(l)
 	if w.r.fatal(ctx, err) {
@@ -253,19 +270,11 @@ func (w *worker) over(ctx context.Context, l *large, err error) error {
 		return err
 	}
 	w.r.n.Bytes.Add(-l.counted())
-	again := &large{it: l.it, tries: l.tries + 1}
-	if again.tries >= triesChanged || !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
+	if !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
 		w.r.failed(&l.it, err)
 		return nil
 	}
-	if again.it.Source, err = w.r.source.Stat(ctx, l.it.Source.Name); err != nil {
-		w.r.failed(&l.it, err)
-		return nil
-	}
-	if again.it.Source.Identity() != l.it.Source.Identity() {
-		w.r.unlikely(&l.it.Source)
-	}
-	return w.begin(ctx, again)
+	return w.r.later(ctx, &l.it, err)
 }
 
 // drop gives up the draft of a large file, with the patience of the target. What

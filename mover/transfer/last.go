@@ -16,6 +16,9 @@ import (
 // place was taken by a directory, and the facts of directories, deepest first. When
 // the removals are refused, the rest is done all the same.
 func (r *run) last(ctx context.Context) error {
+	if err := r.moveLater(ctx); err != nil {
+		return err
+	}
 	if err := r.links.each(false, func(items []item) error { return r.linkNow(ctx, items) }); err != nil {
 		return err
 	}
@@ -27,10 +30,10 @@ func (r *run) last(ctx context.Context) error {
 		return err
 	}
 	r.stepTo("closing")
-	if err := r.dirs.each(true, func(items []item) error { return r.closeDirs(ctx, items) }); err != nil {
+	if err := r.dirs.each(false, func(items []item) error { return r.closeDirs(ctx, items) }); err != nil {
 		return err
 	}
-	if err := r.target.Sync(ctx); err != nil || errors.Is(refused, errDoubt) {
+	if err := r.sync(ctx); err != nil || errors.Is(refused, errDoubt) {
 		return err // of a doubt every entry was told
 	}
 	return refused
@@ -175,12 +178,11 @@ func (r *run) removeOne(ctx context.Context, it *item) error {
 	err := r.target.Remove(ctx, e, r.o.By)
 	switch {
 	case err == nil || errors.Is(err, mover.ErrNotExist):
-		r.result(Result{Seq: it.seq, Op: plan.Remove, Entry: it.Target, Why: it.Why})
+		return r.done(ctx, Result{Seq: it.seq, Op: plan.Remove, Entry: it.Target, Why: it.Why})
 	case r.fatal(ctx, err):
 		return err
-	default:
-		r.failed(it, err)
 	}
+	r.failed(it, err)
 	return nil
 }
 
@@ -190,33 +192,17 @@ func (r *run) unblock(ctx context.Context, refused error) error {
 	if refused != nil {
 		return errors.Join(r.failAll(ctx, r.blocked, refused), r.failAll(ctx, r.lateLinks, refused))
 	}
-	if r.blocked.len() > 0 {
-		if err := r.makeBlocked(ctx); err != nil {
-			return err
-		}
+	if err := r.moveSpooled(ctx, r.blocked); err != nil {
+		return err
+	}
+	if err := r.moveLater(ctx); err != nil {
+		return err
 	}
 	return r.lateLinks.each(false, func(items []item) error { return r.link(ctx, items) })
 }
 
-func (r *run) makeBlocked(ctx context.Context) error {
-	return r.work(ctx, func(ctx context.Context) error {
-		return r.blocked.each(false, func(items []item) error {
-			for _, it := range items {
-				u := unit{batch: []item{it}, part: -1}
-				if it.Source.Kind == mover.File && it.Source.Size > r.small {
-					u = unit{large: &large{it: it}, part: -1}
-				}
-				if err := r.put(u); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	})
-}
-
-// closeDirs gives directories their facts. Within a chunk children come before
-// their parents, so a parent that can not be entered is closed behind them.
+// closeDirs gives directories their facts. Children come before their parents, so
+// a parent that can not be entered is closed behind them.
 func (r *run) closeDirs(ctx context.Context, items []item) error {
 	for i := range items {
 		if err := r.closeDir(ctx, &items[i]); err != nil {
@@ -244,11 +230,10 @@ func (r *run) closeDir(ctx context.Context, it *item) (err error) {
 	}
 	switch {
 	case err == nil:
-		r.result(Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why})
+		return r.done(ctx, Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why})
 	case r.fatal(ctx, err):
 		return err
-	default:
-		r.failed(it, err)
 	}
+	r.failed(it, err)
 	return nil
 }

@@ -46,8 +46,8 @@ type Journal interface {
 // goroutines.
 type Observer interface {
 	// Result is called once for each action that has failed, or that is done and
-	// durable where the target promises that; what is only updated or removed is
-	// durable when Run returns. A run that has to stop leaves actions without a result.
+	// durable where the target promises that. A run that has to stop leaves actions
+	// without a result.
 	Result(Result)
 	// Paused is called with a reason when the run waits for room, and with nil when it goes on.
 	Paused(why error)
@@ -77,10 +77,13 @@ type Counters struct {
 }
 
 const (
-	triesChanged = 3                // of an entry that changes while it is read
+	triesMost    = 3                // of an entry that changes while it is read, or arrives broken
 	durableBytes = 1 << 30          // of one large draft, between two syncs
 	durableEvery = 30 * time.Second // between two syncs of one large draft
 	stagedDrafts = 1 << 14          // finished drafts that wait for one Publish, at most
+	unsyncedMost = 1 << 12          // results that wait for one Sync, at most
+	appearsPause = 100 * time.Millisecond
+	appearsMost  = 30 * time.Second // that a store has to put the parts of an earlier run together
 	fullPauseMin = time.Second
 	fullPauseMax = 30 * time.Second
 )

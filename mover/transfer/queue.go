@@ -15,6 +15,14 @@ type unit struct {
 	part  int
 }
 
+// unitOf is one item by itself.
+func unitOf(it item, inParts bool) unit {
+	if inParts {
+		return unit{large: &large{it: it}, part: -1}
+	}
+	return unit{batch: []item{it}, part: -1}
+}
+
 // queue hands units to workers. Parts of open files go first: they hold memory
 // and handles. It is bounded, so the walk waits when the workers are behind, and
 // it lets only as many workers be busy as the gate finds good.

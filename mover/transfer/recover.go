@@ -3,6 +3,8 @@ package transfer
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/journal"
@@ -94,7 +96,7 @@ func (r *run) recovered(ctx context.Context, done []drafted, ids []uint64) error
 // resume takes over the draft of a large file with the parts that it has, when
 // the source and the part plan are the same as then.
 func (r *run) resume(ctx context.Context, l *large) error {
-	if r.o.Journal == nil || l.tries > 0 {
+	if r.o.Journal == nil || l.it.tries > 0 {
 		return nil
 	}
 	rec, id, ok := r.o.Journal.Lookup(l.entry.Name)
@@ -110,7 +112,10 @@ func (r *run) resume(ctx context.Context, l *large) error {
 	}
 	d, err := r.target.Adopt(ctx, rec.Token)
 	if errors.Is(err, mover.ErrNotExist) {
-		return r.o.Journal.Clear(ctx, id)
+		if err := r.o.Journal.Clear(ctx, id); err != nil {
+			return err
+		}
+		return r.appears(ctx, l, &rec)
 	}
 	if err != nil {
 		return err
@@ -125,4 +130,49 @@ func (r *run) resume(ctx context.Context, l *large) error {
 	}
 	r.log.InfoContext(ctx, "goes on with an earlier run", "name", l.entry.Name, "parts left", l.left)
 	return nil
+}
+
+// errThere is the end of a large file that an earlier run has published after all.
+var errThere = errors.New("already there")
+
+// appears waits a while for a file all of whose parts an earlier run had sent, and
+// whose draft is gone: that run may have died while it was being published, and a
+// store takes its time to put parts together.
+func (r *run) appears(ctx context.Context, l *large, rec *journal.Record) error {
+	if len(rec.Receipts) < len(l.have) {
+		return nil
+	}
+	sum := sumOf(slices.SortedFunc(slices.Values(rec.Receipts), byIndex))
+	end := time.Now().Add(appearsMost)
+	for pause := appearsPause; time.Now().Before(end); pause *= 2 {
+		now, err := r.target.Stat(ctx, l.entry.Name)
+		if err != nil && !errors.Is(err, mover.ErrNotExist) {
+			return err
+		}
+		if err == nil && r.isThere(l, &now, sum) {
+			return errThere
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+func byIndex(a, b mover.Receipt) int { return a.Index - b.Index }
+
+// isThere says whether the target has what the parts of l make, and notes it.
+func (r *run) isThere(l *large, now *mover.Entry, sum uint64) bool {
+	if now.Kind != mover.File || now.Size != l.entry.Size {
+		return false
+	}
+	l.there = mover.Outcome{ETag: now.ETag, Version: now.Version, Level: r.to.Level}
+	l.entry.CRC, l.entry.Known = sum, l.entry.Known|mover.FactCRC
+	if now.Known.Has(mover.FactCRC) {
+		return now.CRC == sum
+	}
+	l.there.Level = mover.Written
+	return now.Known.Has(mover.FactMtime) && now.Mtime == l.entry.Mtime
 }

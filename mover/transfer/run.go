@@ -36,9 +36,12 @@ type run struct {
 	commit   *committer
 	room     room
 
-	// What comes last: hard links, removals, entries whose name is a directory of the
-	// target, links that wait for one of those, and the facts of directories.
-	links, removes, blocked, lateLinks, dirs *spool
+	// What comes last: entries that have to be moved once more, hard links, removals,
+	// entries whose name is a directory of the target, links that wait for one of
+	// those, and the facts of directories.
+	redo, links, removes, blocked, lateLinks, dirs *spool
+
+	unsynced unsynced // results of what is done, and not yet on stable storage
 
 	doubt atomic.Bool // some listing or action failed: nothing may be removed
 
@@ -89,14 +92,14 @@ func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
 	r.small = min(r.to.SmallBytes, r.to.BatchBytes)
 	r.touches = r.to.Keeps.Has(mover.FactMtime) && !r.to.NeedsManifest
 	r.room = room{fail: o.FailFull, tell: r.paused}
-	for _, s := range []**spool{&r.links, &r.removes, &r.blocked, &r.lateLinks, &r.dirs} {
+	for _, s := range []**spool{&r.redo, &r.links, &r.removes, &r.blocked, &r.lateLinks, &r.dirs} {
 		*s = &spool{dir: r.o.SpoolDir}
 	}
 	return r, nil
 }
 
 func (r *run) close() {
-	for _, s := range []*spool{r.links, r.removes, r.blocked, r.lateLinks, r.dirs} {
+	for _, s := range []*spool{r.redo, r.links, r.removes, r.blocked, r.lateLinks, r.dirs} {
 		_ = s.Close()
 	}
 }
@@ -227,6 +230,9 @@ func (r *run) worker(ctx context.Context) error {
 func (r *run) fatal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrFull)
 }
+
+// isLarge says whether e is moved in parts.
+func (r *run) isLarge(e *mover.Entry) bool { return e.Kind == mover.File && e.Size > r.small }
 
 // carry is what of e is carried over to the target.
 func (r *run) carry(e mover.Entry) mover.Entry {

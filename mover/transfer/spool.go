@@ -31,6 +31,7 @@ type spool struct {
 type spooled struct {
 	Seq    int64
 	Action plan.Action
+	Tries  int
 }
 
 func (s *spool) add(it item) error {
@@ -59,7 +60,7 @@ func (s *spool) write() (err error) {
 	}
 	out := make([]spooled, len(s.items))
 	for i, it := range s.items {
-		out[i] = spooled{it.seq, it.Action}
+		out[i] = spooled{it.seq, it.Action, it.tries}
 	}
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(out); err != nil {
@@ -125,7 +126,7 @@ func (s *spool) chunk(i int) ([]item, error) {
 	}
 	items := make([]item, len(in))
 	for j, sp := range in {
-		items[j] = item{seq: sp.Seq, Action: sp.Action}
+		items[j] = item{seq: sp.Seq, Action: sp.Action, tries: sp.Tries}
 	}
 	return items, nil
 }

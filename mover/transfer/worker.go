@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/journal"
@@ -31,7 +32,7 @@ type drafted struct {
 	size    int64       // bytes that a Publish has to bring to stable storage
 	counted int64       // bytes of it that Counters.Bytes has
 	id      uint64      // of a large file in the journal; 0 is none
-	again   bool        // it failed once before
+	redone  bool        // of a directory: something in it is moved later
 }
 
 func (w *worker) do(ctx context.Context, u unit) error {
@@ -100,7 +101,7 @@ func (b *batch) add(ctx context.Context, it *item) error {
 		return r.links.add(*it)
 	case it.Op == plan.Update:
 		return b.update(ctx, it)
-	case it.Source.Kind == mover.File && it.Source.Size > r.small:
+	case r.isLarge(&it.Source):
 		return b.w.begin(ctx, &large{it: *it})
 	}
 	return b.draft(ctx, it)
@@ -123,8 +124,7 @@ func (b *batch) update(ctx context.Context, it *item) error {
 	if err != nil {
 		return b.fail(ctx, it, err)
 	}
-	b.w.r.result(Result{Seq: it.seq, Op: plan.Update, Entry: e, Why: it.Why})
-	return nil
+	return b.w.r.done(ctx, Result{Seq: it.seq, Op: plan.Update, Entry: e, Why: it.Why})
 }
 
 // draft drafts a small entry or begins a directory.
@@ -145,8 +145,14 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 		return nil
 	}
 	b.done = b.done[:len(b.done)-1]
-	if errors.Is(err, errManifestOnly) {
+	switch {
+	case errors.Is(err, errManifestOnly):
 		err = b.w.r.unkept(ctx, it)
+	case errors.Is(err, errGrown):
+		if h.In != nil {
+			b.done[b.open[len(b.open)-1].index].redone = true
+		}
+		return b.w.r.later(ctx, it, err)
 	}
 	if err == nil {
 		return nil
@@ -210,6 +216,9 @@ func (b *batch) abandon() {
 	}
 }
 
+// errGrown is the end of a small file that has become a large one.
+var errGrown = fmt.Errorf("%w: it grows while it is read", mover.ErrChanged)
+
 // try makes a draft of d.it, again when it changed while it was read, and when
 // there was no room and there is now.
 func (w *worker) try(ctx context.Context, d *drafted, h mover.Hints) error {
@@ -218,7 +227,7 @@ func (w *worker) try(ctx context.Context, d *drafted, h mover.Hints) error {
 		if errors.Is(err, mover.ErrFull) {
 			err = w.r.room.retry(ctx, func() error { return w.draft(ctx, d, h) })
 		}
-		if err == nil || try == triesChanged || !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
+		if err == nil || try == triesMost || !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
 			return err
 		}
 		w.r.log.InfoContext(ctx, "changed while it was read, will try again", "name", d.it.Source.Name, "err", err)
@@ -226,8 +235,11 @@ func (w *worker) try(ctx context.Context, d *drafted, h mover.Hints) error {
 		if gone != nil {
 			return gone
 		}
-		if now.Kind != d.it.Source.Kind || now.Size > max(w.r.small, d.it.Source.Size) {
-			return err // it is not for a batch any more
+		if now.Kind != d.it.Source.Kind {
+			return err
+		}
+		if w.r.isLarge(&now) {
+			return errGrown
 		}
 		if now.Identity() != d.it.Source.Identity() {
 			w.r.unlikely(&d.it.Source)
@@ -424,7 +436,7 @@ func (r *run) finished(ctx context.Context, done []drafted) error {
 	if len(done) == 0 {
 		return nil
 	}
-	if r.to.CommitBytes == 0 && r.to.CommitEvery == 0 {
+	if r.atOnce() {
 		var ids []uint64
 		if id := done[0].id; id != 0 {
 			ids = []uint64{id}
