@@ -94,8 +94,9 @@ type Target interface {
 
 	// Lock holds the target for one run, until unlock or until this process ends;
 	// with a name, only for runs that bring the entry of that name. ErrHeld names
-	// the holder.
-	Lock(ctx context.Context, name string, holder Owner) (unlock func() error, err error)
+	// the holder. A lock can be lost while it is held (S3): held comes from ctx and
+	// ends then, with ErrHeld as its cause; who works on the target works under it.
+	Lock(ctx context.Context, name string, holder Owner) (held context.Context, unlock func() error, err error)
 
 	// Draft begins a new version of e, of any kind, under a temporary name.
 	// e.Name's directory exists or is being built by h.In.

@@ -70,9 +70,9 @@ func (p *Place) Open(ctx context.Context, e mover.Entry) (c mover.Content, err e
 }
 
 // Lock implements mover.Target.
-func (p *Place) Lock(ctx context.Context, name string, holder mover.Owner) (unlock func() error, err error) {
-	err = p.around(ctx, Lock, name, 0, func() (err error) { unlock, err = p.inner.Lock(ctx, name, holder); return })
-	return unlock, err
+func (p *Place) Lock(ctx context.Context, name string, holder mover.Owner) (held context.Context, unlock func() error, err error) {
+	err = p.around(ctx, Lock, name, 0, func() (err error) { held, unlock, err = p.inner.Lock(ctx, name, holder); return })
+	return held, unlock, err
 }
 
 // Draft implements mover.Target. After Lost the draft is a stray.

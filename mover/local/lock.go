@@ -14,20 +14,20 @@ const (
 	lockPauseMax = 30 * time.Second
 )
 
-// lock takes the lock of the target. Where not even a lock has room, it waits as a
+// lock takes the lock of the target; p.held ends when it is lost. Where not even a lock has room, it waits as a
 // task does that finds no room later.
-func (p *pair) lock(ctx context.Context) (unlock func() error, err error) {
+func (p *pair) lock(ctx context.Context) (err error) {
 	for pause := lockPauseMin; ; pause = min(2*pause, lockPauseMax) {
-		unlock, err = p.target.Lock(ctx, "", p.owner)
+		p.held, p.unlock, err = p.target.Lock(ctx, "", p.owner)
 		if !errors.Is(err, mover.ErrFull) || p.request.OnFull == FullFail {
-			return unlock, err
+			return err
 		}
 		if o := p.request.Observer; o != nil {
 			o.State(Paused, err.Error())
 		}
 		select {
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		case <-time.After(pause):
 		}
 	}

@@ -110,12 +110,12 @@ func (t *run) clear(ctx context.Context, l location.Location) (err error) {
 	if p.owner, _, err = ownerOf(ctx, p.target, l); err != nil {
 		return err
 	}
-	unlock, err := p.target.Lock(ctx, "", p.owner)
+	held, unlock, err := p.target.Lock(ctx, "", p.owner)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	return t.clearLocked(ctx, p)
+	return t.clearLocked(held, p)
 }
 
 func (t *run) clearLocked(ctx context.Context, p *pair) error {

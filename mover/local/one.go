@@ -136,7 +136,7 @@ func (o *one) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 }
 
 // Lock implements mover.Target: other entries of the tree around are free.
-func (o *one) Lock(ctx context.Context, _ string, holder mover.Owner) (func() error, error) {
+func (o *one) Lock(ctx context.Context, _ string, holder mover.Owner) (context.Context, func() error, error) {
 	return o.Place.Lock(ctx, o.name, holder)
 }
 

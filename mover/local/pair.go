@@ -36,8 +36,9 @@ type pair struct {
 	journal    *lazyJournal
 	journalDir string
 	spoolDir   string
-	system     string        // of the source: its file system and root; "" of a bucket
-	facts      journal.Facts // of the last run of this pair
+	system     string          // of the source: its file system and root; "" of a bucket
+	facts      journal.Facts   // of the last run of this pair
+	held       context.Context // ends when the lock is lost; nil where none is needed
 	unlock     func() error
 	spent      bool // the next run needs nothing that is in the journal
 	notes      []string
@@ -67,8 +68,7 @@ func openPair(ctx context.Context, r *Request, src, dst location.Location, open 
 	if r.DryRun || r.Work == Verify {
 		return p, nil
 	}
-	p.unlock, err = p.lock(ctx)
-	return p, err
+	return p, p.lock(ctx)
 }
 
 // makeSpool makes the folder for what a task must remember until its end.

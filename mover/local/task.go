@@ -135,6 +135,7 @@ func (t *run) one(ctx context.Context, p *pair, last bool) error {
 	if t.request.Work == Verify {
 		return t.verify(ctx, p)
 	}
+	ctx = p.held
 	if err := p.openJournal(ctx); err != nil {
 		return err
 	}

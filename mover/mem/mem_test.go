@@ -33,7 +33,7 @@ func TestContract(t *testing.T) {
 func TestCrashLeavesStraysAndFreesTheLock(t *testing.T) {
 	tree := mem.NewTree()
 	first := mem.New(tree, mem.Options{})
-	unlock, err := first.Lock(t.Context(), "", owner)
+	_, unlock, err := first.Lock(t.Context(), "", owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestCrashLeavesStraysAndFreesTheLock(t *testing.T) {
 	_ = unlock() // of a dead process: must not free the next one's lock
 
 	next := mem.New(tree, mem.Options{})
-	if _, err := next.Lock(t.Context(), "", mover.Owner{Task: "t", Epoch: 2}); err != nil {
+	if _, _, err := next.Lock(t.Context(), "", mover.Owner{Task: "t", Epoch: 2}); err != nil {
 		t.Errorf("lock after the crash: %v", err)
 	}
 	if got := tree.Drafts(); len(got) != 1 || got[0] != d.Token() {

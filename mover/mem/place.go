@@ -161,17 +161,17 @@ type lock struct {
 }
 
 // Lock implements mover.Target.
-func (p *Place) Lock(ctx context.Context, name string, holder mover.Owner) (func() error, error) {
+func (p *Place) Lock(ctx context.Context, name string, holder mover.Owner) (context.Context, func() error, error) {
 	if err := p.enter(ctx, "lock", name, true); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer p.tree.mu.Unlock()
 	if l := p.tree.locks[name]; l != nil {
-		return nil, p.fail("lock", name, fmt.Errorf("%w: %v", mover.ErrHeld, l.owner))
+		return nil, nil, p.fail("lock", name, fmt.Errorf("%w: %v", mover.ErrHeld, l.owner))
 	}
 	mine := &lock{p, holder}
 	p.tree.locks[name] = mine
-	return func() error {
+	return ctx, func() error {
 		p.tree.mu.Lock()
 		defer p.tree.mu.Unlock()
 		if p.tree.locks[name] == mine {

@@ -123,22 +123,22 @@ var changeTests = []test{
 		}
 	}},
 	{"Lock holds the target for one run", func(b *bed) {
-		unlock, err := b.place.Lock(b.Context(), "", owner)
+		_, unlock, err := b.place.Lock(b.Context(), "", owner)
 		b.ok(err, "lock")
 		for what, p := range map[string]mover.Place{"another place": b.open(), "the same place": b.place} {
-			_, err := p.Lock(b.Context(), "", mover.Owner{Task: "second", Epoch: 1})
+			_, _, err := p.Lock(b.Context(), "", mover.Owner{Task: "second", Epoch: 1})
 			b.is(err, mover.ErrHeld, "lock by %s", what)
 			if err != nil && !strings.Contains(err.Error(), owner.Task) {
 				b.Errorf("%q does not name the holder %v", err, owner)
 			}
 		}
-		one, err := b.open().Lock(b.Context(), "f", owner)
+		_, one, err := b.open().Lock(b.Context(), "f", owner)
 		b.ok(err, "lock of one entry")
-		_, err = b.open().Lock(b.Context(), "f", mover.Owner{Task: "second", Epoch: 1})
+		_, _, err = b.open().Lock(b.Context(), "f", mover.Owner{Task: "second", Epoch: 1})
 		b.is(err, mover.ErrHeld, "second lock of the entry")
 		b.ok(one(), "unlock the entry")
 		b.ok(unlock(), "unlock")
-		again, err := b.open().Lock(b.Context(), "", owner)
+		_, again, err := b.open().Lock(b.Context(), "", owner)
 		b.ok(err, "lock after unlock")
 		b.ok(again(), "unlock")
 	}},

@@ -98,7 +98,7 @@ var walkTests = []test{
 	}},
 	{"drafts are not shown, but told to Stray", walkStrays},
 	{"a lock is not shown", func(b *bed) {
-		unlock, err := b.place.Lock(b.Context(), "", owner)
+		_, unlock, err := b.place.Lock(b.Context(), "", owner)
 		b.ok(err, "lock")
 		if got := b.names(mover.WalkOptions{}); len(got) != 0 {
 			b.Errorf("walk yields %q", got)
@@ -160,7 +160,7 @@ func walkStrays(b *bed) {
 	b.ok(d.Suspend(), "suspend")
 
 	second := b.open()
-	unlock, err := second.Lock(b.Context(), "", owner)
+	_, unlock, err := second.Lock(b.Context(), "", owner)
 	b.ok(err, "lock")
 	defer func() { b.ok(unlock(), "unlock") }()
 	strays := b.strays(second)

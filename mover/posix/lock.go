@@ -50,17 +50,17 @@ func (h holder) String() string {
 }
 
 // Lock implements mover.Target.
-func (p *Place) Lock(ctx context.Context, name string, owner mover.Owner) (func() error, error) {
+func (p *Place) Lock(ctx context.Context, name string, owner mover.Owner) (context.Context, func() error, error) {
 	if !mover.ValidName(name) {
-		return nil, p.fail("lock", name, fmt.Errorf("%w: bad name", mover.ErrUsage))
+		return nil, nil, p.fail("lock", name, fmt.Errorf("%w: bad name", mover.ErrUsage))
 	}
 	file := lockFile(name)
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	var was unix.Statx_t
 	if err := statxFD(p.root, &was); err != nil {
-		return nil, p.fail("lock", "", err)
+		return nil, nil, p.fail("lock", "", err)
 	}
 	fd, err := p.takeLock(p.root, file, owner)
 	if p.opensUp("", err) {
@@ -68,12 +68,13 @@ func (p *Place) Lock(ctx context.Context, name string, owner mover.Owner) (func(
 	}
 	p.restoreTimes(&was)
 	if errors.Is(err, unix.ENOLCK) || without(err) {
-		return p.lockHere(file, owner)
+		unlock, err := p.lockHere(file, owner)
+		return ctx, unlock, err
 	}
 	if err != nil {
-		return nil, p.fail("lock", "", err)
+		return nil, nil, p.fail("lock", "", err)
 	}
-	return func() error { return p.fail("unlock", "", p.unlock(file, fd)) }, nil
+	return ctx, func() error { return p.fail("unlock", "", p.unlock(file, fd)) }, nil
 }
 
 // LockNote says what a holder of the lock should be told, or nothing: that it

@@ -21,7 +21,7 @@ const holdLock = "POSIX_TEST_HOLD_LOCK"
 func holdOnly(dir string) int {
 	p, err := Open(dir, Options{})
 	if err == nil {
-		_, err = p.Lock(context.Background(), "", mover.Owner{Task: "other", Epoch: 9})
+		_, _, err = p.Lock(context.Background(), "", mover.Owner{Task: "other", Epoch: 9})
 	}
 	fmt.Println(err)
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
@@ -45,13 +45,13 @@ func TestLockOfAnotherProcess(t *testing.T) {
 	if err != nil || line != "<nil>\n" {
 		t.Fatalf("the other process says %q, %v", line, err)
 	}
-	_, err = p.Lock(t.Context(), "", testOwner)
+	_, _, err = p.Lock(t.Context(), "", testOwner)
 	if !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), fmt.Sprintf("task other-9, process %d", child.Process.Pid)) {
 		t.Errorf("lock: %v", err)
 	}
 	must(t, child.Process.Kill())
 	_ = child.Wait() // killed, as it says
-	unlock, err := p.Lock(t.Context(), "", testOwner)
+	_, unlock, err := p.Lock(t.Context(), "", testOwner)
 	must(t, err)
 	if got := walked(t, p, mover.WalkOptions{}); len(got) != 0 {
 		t.Errorf("the walk yields %v", got)
@@ -76,11 +76,11 @@ func TestLockOfAnotherUser(t *testing.T) {
 	must(t, err)
 	asNobody(t, func() {
 		mine := opened(t, dir, Options{})
-		if _, err := mine.Lock(t.Context(), "", testOwner); !errors.Is(err, mover.ErrHeld) {
+		if _, _, err := mine.Lock(t.Context(), "", testOwner); !errors.Is(err, mover.ErrHeld) {
 			t.Errorf("lock that is held: %v", err)
 		}
 		closeFD(fd) // killed: the file stays
-		unlock, err := mine.Lock(t.Context(), "", testOwner)
+		_, unlock, err := mine.Lock(t.Context(), "", testOwner)
 		must(t, err)
 		must(t, unlock())
 	})
@@ -94,7 +94,7 @@ func TestLockRace(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 300 {
-				unlock, err := p.Lock(t.Context(), "", testOwner)
+				_, unlock, err := p.Lock(t.Context(), "", testOwner)
 				if errors.Is(err, mover.ErrHeld) {
 					continue
 				}

@@ -19,9 +19,9 @@ var _ mover.Place = (*Place)(nil)
 func New(p mover.Place, o Options) *Place { return &Place{NewSource(p, o), p} }
 
 // Lock implements mover.Target.
-func (p *Place) Lock(ctx context.Context, name string, holder mover.Owner) (unlock func() error, err error) {
-	err = p.do(ctx, "lock", name, func() (err error) { unlock, err = p.target.Lock(ctx, name, holder); return })
-	return unlock, err
+func (p *Place) Lock(ctx context.Context, name string, holder mover.Owner) (held context.Context, unlock func() error, err error) {
+	err = p.do(ctx, "lock", name, func() (err error) { held, unlock, err = p.target.Lock(ctx, name, holder); return })
+	return held, unlock, err
 }
 
 // Draft implements mover.Target.

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -42,7 +43,7 @@ func LockOfTheDead(t *testing.T, p *Place) {
 	h := newHolder(mover.Owner{Task: "dead", Epoch: 1})
 	h.PID = deadPID(t)
 	lockWritten(t, p, h)
-	unlock, err := p.Lock(t.Context(), "", me)
+	_, unlock, err := p.Lock(t.Context(), "", me)
 	if err != nil {
 		t.Fatalf("lock of the dead: %v", err)
 	}
@@ -51,7 +52,7 @@ func LockOfTheDead(t *testing.T, p *Place) {
 	}
 	h.Host = "another"
 	lockWritten(t, p, h)
-	if _, err := p.Lock(t.Context(), "", me); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "task dead on another") {
+	if _, _, err := p.Lock(t.Context(), "", me); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "task dead on another") {
 		t.Errorf("lock of another host: %v", err)
 	}
 }
@@ -66,7 +67,7 @@ func LockOfTheSilent(t *testing.T, p *Place, file string) {
 	if err := os.Chtimes(file, old, old); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := p.Lock(t.Context(), "", me)
+	_, unlock, err := p.Lock(t.Context(), "", me)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,11 +76,12 @@ func LockOfTheSilent(t *testing.T, p *Place, file string) {
 	}
 }
 
-// LockLost: who lost the lock is told when it is given back, and leaves the new
+// LockLost: who lost the lock is told at once and when it is given back, and leaves the new
 // holder's alone. A refresh of one's own keeps it.
 func LockLost(t *testing.T, p *Place) {
 	text := []byte(`{"task":"me"}`)
-	l := &objectLock{place: p, key: p.ownKey("lock"), text: text}
+	held, lose := context.WithCancelCause(t.Context())
+	l := &objectLock{place: p, key: p.ownKey("lock"), text: text, lose: lose}
 	if err := l.write(t.Context(), put{}); err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +91,9 @@ func LockLost(t *testing.T, p *Place) {
 	lockWritten(t, p, newHolder(mover.Owner{Task: "usurper"}))
 	if l.refreshOnce(t.Context()) {
 		t.Error("the refresh of a lock that was taken goes on")
+	}
+	if !errors.Is(context.Cause(held), mover.ErrHeld) {
+		t.Errorf("what is done under the lock goes on: %v", context.Cause(held))
 	}
 	if err := l.release(); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("release of a lost lock: %v", err)

@@ -356,7 +356,7 @@ func TestComplete(t *testing.T) {
 			if got := placetest.Read(t, l.Place, "g"); !bytes.Equal(got, data) {
 				t.Errorf("%d bytes differ", len(got))
 			}
-			for stray := range strays(t, l.Place) {
+			for stray := range strays(t, s3test.Open(t, l.options)) {
 				t.Errorf("left %+v", stray)
 			}
 		})

@@ -68,21 +68,22 @@ func over(pid int) bool {
 // Lock implements mover.Target: by an object where the bucket has conditional
 // writes, else by a file that only keeps out runs on this host and with this state
 // directory, and then it says so.
-func (p *Place) Lock(ctx context.Context, name string, o mover.Owner) (unlock func() error, err error) {
+func (p *Place) Lock(ctx context.Context, name string, o mover.Owner) (held context.Context, unlock func() error, err error) {
 	if !mover.ValidName(name) {
-		return nil, p.wrap("lock", name, fmt.Errorf("%w: bad name", mover.ErrUsage))
+		return nil, nil, p.wrap("lock", name, fmt.Errorf("%w: bad name", mover.ErrUsage))
 	}
 	me, key := newHolder(o), "lock"
 	if name != "" {
 		key = fmt.Sprintf("lock-%016x", crcOf([]byte(name)))
 	}
 	if p.profile.CreatesOnce && p.profile.MatchesPut {
-		unlock, err = p.lockObject(ctx, key, &me)
+		held, unlock, err = p.lockObject(ctx, key, &me)
 	} else {
 		p.opts.Logger.WarnContext(ctx, "the bucket has no conditional writes: the lock holds on this host only", "place", p.address)
+		held = ctx
 		unlock, err = p.lockFile(key, &me)
 	}
-	return unlock, p.wrap("lock", "", err)
+	return held, unlock, p.wrap("lock", "", err)
 }
 
 // objectLock is a lock that is held by an object, and refreshed.
@@ -90,16 +91,17 @@ type objectLock struct {
 	place *Place
 	key   string
 	text  []byte
+	lose  context.CancelCauseFunc // ends what is done under the lock
 
 	mu   sync.Mutex // guards all below
 	etag string
 	lost error // why it is not ours any more
 }
 
-func (p *Place) lockObject(ctx context.Context, key string, me *holder) (func() error, error) {
+func (p *Place) lockObject(ctx context.Context, key string, me *holder) (context.Context, func() error, error) {
 	text, err := json.Marshal(me)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	l := &objectLock{place: p, key: p.ownKey(key), text: text}
 	for try := 0; ; try++ {
@@ -111,15 +113,18 @@ func (p *Place) lockObject(ctx context.Context, key string, me *holder) (func() 
 			break
 		}
 		if gone := errors.Is(err, mover.ErrNotExist) || errors.Is(err, mover.ErrChanged); !gone || try == 2 {
-			return nil, err // else it was just given up, or taken by another one
+			return nil, nil, err // else it was just given up, or taken by another one
 		}
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	held, lose := context.WithCancelCause(ctx)
+	l.lose = lose
+	alive, stop := context.WithCancel(context.Background())
 	var refreshing sync.WaitGroup
-	refreshing.Go(func() { l.refresh(ctx) })
-	return sync.OnceValue(func() error {
+	refreshing.Go(func() { l.refresh(alive) })
+	return held, sync.OnceValue(func() error {
 		stop()
 		refreshing.Wait()
+		lose(nil)
 		return p.wrap("unlock", "", l.release())
 	}), nil
 }
@@ -207,6 +212,7 @@ func (l *objectLock) refreshOnce(ctx context.Context) bool {
 	log.ErrorContext(ctx, "the lock was taken by another run", "place", l.place.address, "err", err)
 	l.mu.Lock()
 	l.lost = fmt.Errorf("the lock was lost while it was held: %w", mover.ErrHeld)
+	l.lose(l.place.wrap("lock", "", l.lost))
 	l.mu.Unlock()
 	return false
 }

@@ -47,11 +47,11 @@ func TestLock(t *testing.T) {
 		p, q := s3test.Open(t, o), s3test.Open(t, o)
 		s3.Distrust(p)
 		s3.Distrust(q)
-		unlock, err := p.Lock(t.Context(), "", mover.Owner{Task: "first"})
+		_, unlock, err := p.Lock(t.Context(), "", mover.Owner{Task: "first"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := q.Lock(t.Context(), "", mover.Owner{Task: "second"}); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "task first") {
+		if _, _, err := q.Lock(t.Context(), "", mover.Owner{Task: "second"}); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "task first") {
 			t.Errorf("second lock: %v", err)
 		}
 		if err := unlock(); err != nil {

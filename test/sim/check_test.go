@@ -84,7 +84,7 @@ func (w *world) ended() {
 			w.t.Error(err)
 		}
 	}
-	if _, err := place.Lock(context.Background(), "", mover.Owner{Task: "after", Epoch: 1}); err != nil {
+	if _, _, err := place.Lock(context.Background(), "", mover.Owner{Task: "after", Epoch: 1}); err != nil {
 		w.t.Errorf("a lock is left: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func (w *world) runEngine(ctx context.Context, r *running) {
 	defer to.Close()
 	e := &engineRun{running: r, told: map[int64]int{}}
 	by := mover.Owner{Task: "sim", Epoch: r.number + 1}
-	unlock, err := to.Lock(ctx, "", by)
+	_, unlock, err := to.Lock(ctx, "", by)
 	if r.err = err; err != nil {
 		return
 	}

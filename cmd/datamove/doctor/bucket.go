@@ -170,7 +170,7 @@ func checksums(subject string, place mover.Place) Finding {
 
 // locked does what wants the lock of the place.
 func locked(ctx context.Context, subject string, place mover.Place, open Opener) []Finding {
-	unlock, err := place.Lock(ctx, "", owner())
+	_, unlock, err := place.Lock(ctx, "", owner())
 	if errors.Is(err, mover.ErrHeld) {
 		return []Finding{pass(subject, "lock", "a run is working here: "+err.Error())}
 	}
@@ -189,7 +189,7 @@ func conditions(ctx context.Context, subject string, open Opener) Finding {
 		return refused(subject, "lock", err)
 	}
 	defer done()
-	again, err := other.Lock(ctx, "", owner())
+	_, again, err := other.Lock(ctx, "", owner())
 	if errors.Is(err, mover.ErrHeld) {
 		return pass(subject, "lock", "two machines can not write here at once")
 	}
