@@ -36,7 +36,8 @@ type stored struct {
 type draft struct {
 	*drafted
 	place *Place
-	done  error // guarded by tree.mu; why it can not be used any more
+	done  error          // guarded by tree.mu; why it can not be used any more
+	out   *mover.Outcome // guarded by tree.mu; of the draft once it is published
 }
 
 var (

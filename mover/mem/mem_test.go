@@ -184,3 +184,20 @@ func TestObjectsImplyDirectories(t *testing.T) {
 var owner = mover.Owner{Task: "t", Epoch: 1}
 
 func second[T any](_ T, err error) error { return err }
+
+// TestPublishAgain: an answer that was lost can be asked for once more.
+func TestPublishAgain(t *testing.T) {
+	p := mem.New(nil, mem.Options{ObjectStore: true})
+	e := mover.Entry{Name: "f", Kind: mover.File}
+	d, err := p.Draft(t.Context(), e, mover.Hints{By: owner})
+	if err == nil {
+		err = d.Finish(t.Context(), e, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := p.Publish(t.Context(), []mover.Draft{d})[0]
+	if again := p.Publish(t.Context(), []mover.Draft{d})[0]; first.Err != nil || again != first {
+		t.Errorf("published again: %+v, before: %+v", again, first)
+	}
+}

@@ -26,6 +26,10 @@ func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcom
 			outcomes[i].Err = p.fail("publish", "", fmt.Errorf("draft of another place: %w", mover.ErrUsage))
 			continue
 		}
+		if d.out != nil { // the answer was lost
+			outcomes[i] = *d.out
+			continue
+		}
 		level, err := p.publish(d, published)
 		if err != nil {
 			outcomes[i].Err = p.fail("publish", d.begun.Name, err)
@@ -35,6 +39,8 @@ func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcom
 		if n := p.tree.findKind(d.begun.Name, d.begun.Kind); n != nil {
 			outcomes[i].ETag = p.full(d.begun.Name, n).ETag
 		}
+		out := outcomes[i]
+		d.out = &out
 		published = append(published, d)
 	}
 	// What was put into the directories of this batch changed their times.

@@ -36,7 +36,7 @@ func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcom
 	}
 	p.syncNames(todo)
 	for _, w := range todo {
-		w.settle(p.traits.Level)
+		w.settle()
 	}
 	return out
 }
@@ -56,6 +56,9 @@ func (p *Place) take(ctx context.Context, batch []mover.Draft, out []mover.Outco
 			continue
 		}
 		d := s.common()
+		if out[i].Level = d.publishedAs(); out[i].Level != mover.Unchecked {
+			continue
+		}
 		if out[i].Err = d.enter("publish", finished); out[i].Err == nil {
 			d.mu.Unlock()
 			todo = append(todo, pending{s, d, &out[i]})
@@ -228,15 +231,26 @@ func removeEmpty(dirfd int, base string) error {
 
 // settle writes down what became of the draft. One that failed stays finished: it
 // can be published again, and Close drops it.
-func (w *pending) settle(level mover.Level) {
-	w.d.mu.Lock()
-	defer w.d.mu.Unlock()
+func (w *pending) settle() {
 	if w.out.Err != nil {
 		return
 	}
+	w.d.mu.Lock()
 	w.d.state = published
-	w.out.Level = level
-	if w.d.cloned {
-		w.out.Level = mover.Cloned
+	w.d.mu.Unlock()
+	w.out.Level = w.d.publishedAs()
+}
+
+// publishedAs is the level at which the draft was published; mover.Unchecked when
+// it was not.
+func (d *draft) publishedAs() mover.Level {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	switch {
+	case d.state != published:
+		return mover.Unchecked
+	case d.cloned:
+		return mover.Cloned
 	}
+	return d.place.traits.Level
 }

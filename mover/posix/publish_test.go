@@ -334,3 +334,15 @@ func TestReflink(t *testing.T) {
 	}
 	holds(t, p, "clone", text)
 }
+
+// TestPublishAgain: an answer that was lost can be asked for once more.
+func TestPublishAgain(t *testing.T) {
+	p := opened(t, memoryDir(t), Options{})
+	d := ready(t, p, "f", "once", nil)
+	first := p.Publish(t.Context(), []mover.Draft{d})[0]
+	must(t, first.Err)
+	if again := p.Publish(t.Context(), []mover.Draft{d})[0]; again != first {
+		t.Errorf("published again: %+v, before: %+v", again, first)
+	}
+	holds(t, p, "f", "once")
+}

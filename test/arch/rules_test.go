@@ -72,7 +72,6 @@ var homes = map[string][]string{
 	"go.yaml.in/yaml/v3":               {"mover/config", "cmd/datamove"},
 	"github.com/spf13/cobra":           {"cmd/datamove", "cmd/datamove-bench"},
 	"github.com/spf13/pflag":           {"cmd/datamove", "cmd/datamove-bench"},
-	"github.com/vbauerster/mpb/v8":     {"cmd/datamove"},
 	"golang.org/x/term":                {"cmd/datamove"},
 	"golang.org/x/time":                {"mover/limit"},
 	"golang.org/x/sync":                {"mover/buffer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove"},
