@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"datamove.dev/mover"
@@ -90,7 +89,7 @@ func (c *cutter) place(ctx context.Context, it item) error {
 		}
 		return c.r.links.add(it)
 	case it.Op == plan.Conflict:
-		c.r.failed(&it, fmt.Errorf("%w: %s", mover.ErrConflict, it.Why))
+		c.r.failed(&it, c.r.conflict(&it))
 		return nil
 	case it.Source.Kind == mover.Dir:
 		return c.dir(ctx, it)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -280,6 +281,11 @@ func (r *run) failed(it *item, err error) {
 	}
 	r.unlikely(&it.Source)
 	r.result(Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why, Err: err})
+}
+
+// conflict is why an entry can not be made beside what the target has.
+func (r *run) conflict(it *item) error {
+	return &mover.Error{Op: "copy to", Place: r.target.String(), Name: it.name(), Err: fmt.Errorf("%w: %s", mover.ErrConflict, it.Why)}
 }
 
 func (r *run) paused(why error) {

@@ -95,7 +95,7 @@ func (b *batch) add(ctx context.Context, it *item) error {
 	case it.Op == plan.Keep:
 		return b.keep(ctx, it)
 	case it.Op == plan.Conflict:
-		r.failed(it, &mover.Error{Op: "copy", Name: it.name(), Err: mover.ErrConflict})
+		r.failed(it, r.conflict(it))
 		return nil
 	case it.Op == plan.Link: // a Compare whose leader gets a new content
 		return r.links.add(*it)
