@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/fault"
 	"datamove.dev/mover/journal"
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/plan"
@@ -132,4 +133,65 @@ func (c countingReader) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	c.of.bytes.Add(int64(n))
 	return n, err
+}
+
+// TestPublishedAfterDeath: a process dies while the store puts its parts together.
+// The next run finds no draft, waits for the object, and sends nothing again.
+func TestPublishedAfterDeath(t *testing.T) {
+	ctx, object := t.Context(), mem.Options{ObjectStore: true}
+	content := strings.Repeat("0123456789abcdef", 1<<16)
+	source, target := mem.NewTree().Files(map[string]string{"large": content}), mem.NewTree()
+	dir := t.TempDir()
+	j, err := journal.Open(dir, journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dies := fault.New(mem.New(target, object), fault.Options{Script: func(c fault.Call) fault.Fault {
+		if c.Op == fault.Publish && c.Name == "large" {
+			return fault.Unreachable
+		}
+		return fault.None
+	}})
+	o := transfer.Options{Journal: j, Plan: plan.Options{Both: true}}
+	if _, err := syncTo(ctx, mem.New(source, mem.Options{}), dies, o); err == nil {
+		t.Fatal("the object was published")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = journal.Open(dir, journal.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	o.Journal = j
+	for _, token := range target.Drafts() {
+		if err := mem.New(target, object).Drop(ctx, token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looks := 0
+	slow := fault.New(mem.New(target, object), fault.Options{Script: func(c fault.Call) fault.Fault {
+		if c.Op == fault.Stat && c.Name == "large" {
+			if looks++; looks == 2 {
+				target.Put(mover.Entry{Name: "large", Kind: mover.File}, []byte(content))
+			}
+		}
+		return fault.None
+	}})
+	read := &counting{Place: mem.New(source, mem.Options{})}
+	res, err := syncTo(ctx, read, slow, o)
+	if f := res.failed(); err != nil || f != nil {
+		t.Fatal(err, f)
+	}
+	if n := read.bytes.Load(); n != 0 || looks < 2 {
+		t.Errorf("%d bytes were read again, and the object was looked for %d times", n, looks)
+	}
+	for _, r := range res.all {
+		if r.Entry.Name == "large" && (r.Op != plan.Create || r.Level != mover.Server) {
+			t.Errorf("reported as %v at level %v", r.Op, r.Level)
+		}
+	}
+	for _, r := range j.Left(ctx) {
+		t.Errorf("the journal still has %+v", r)
+	}
 }
