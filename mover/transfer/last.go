@@ -66,7 +66,14 @@ func (r *run) link(ctx context.Context, items []item) error {
 	for i := range items {
 		it := &items[i]
 		g.Go(func() error {
-			err := r.room.retry(gctx, func() (err error) { done[i], err = r.draftLink(gctx, it); return err })
+			linked, err := r.linked(gctx, it)
+			if err == nil && linked {
+				r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action), Why: it.Why})
+				return nil
+			}
+			if err == nil {
+				err = r.room.retry(gctx, func() (err error) { done[i], err = r.draftLink(gctx, it); return err })
+			}
 			if err != nil && r.fatal(gctx, err) {
 				return err
 			}
@@ -86,6 +93,23 @@ func (r *run) link(ctx context.Context, items []item) error {
 		return nil
 	}
 	return r.settle(ctx, made, nil)
+}
+
+// linked says whether a name that was found equal is one file with its leader. The
+// leader may have got a new inode, if a closer look at that one ended otherwise.
+func (r *run) linked(ctx context.Context, it *item) (bool, error) {
+	if it.Op != plan.Keep {
+		return false, nil
+	}
+	leader, err := r.target.Stat(ctx, it.Link)
+	if err != nil && !errors.Is(err, mover.ErrNotExist) {
+		return false, err
+	}
+	if err == nil && leader.Dev == it.Target.Dev && leader.Ino == it.Target.Ino {
+		return true, nil
+	}
+	it.Op, it.Why = plan.Link, plan.WhyHardLink
+	return false, nil
 }
 
 // draftLink drafts one more name of a leader, if the leader is what the source has

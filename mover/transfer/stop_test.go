@@ -97,6 +97,30 @@ func TestComparedNamesStayLinked(t *testing.T) {
 	}
 }
 
+// A byte flips while the first name is compared, so it gets a new content. The other
+// name, found equal, has to become a link to that.
+func TestEqualNameFollowsItsLeader(t *testing.T) {
+	source := mem.NewTree().Files(map[string]string{"a": "content"}).Link("a", "b")
+	target := mem.NewTree().Files(map[string]string{"a": "content"}).Link("a", "b")
+	from := fault.New(mem.New(source, mem.Options{}), fault.Options{Script: func(c fault.Call) fault.Fault {
+		if c.Op == fault.Read && c.Name == "a" && c.Nth == 0 {
+			return fault.Flipped
+		}
+		return fault.None
+	}})
+	to := mem.New(target, mem.Options{})
+	res, err := syncTo(t.Context(), from, to, transfer.Options{Plan: plan.Options{Checksum: true}})
+	if f := res.failed(); err != nil || f != nil {
+		t.Fatal(err, f)
+	}
+	same(t, source, target, mem.Options{})
+	a, errA := to.Stat(t.Context(), "a")
+	b, errB := to.Stat(t.Context(), "b")
+	if err := errors.Join(errA, errB); err != nil || a.Ino != b.Ino {
+		t.Errorf("a is inode %d, b is %d: %v", a.Ino, b.Ino, err)
+	}
+}
+
 func TestRefusalLeavesTheRestDone(t *testing.T) {
 	source := mem.NewTree().Files(files).Put(mover.Entry{Name: "empty", Kind: mover.Dir, Mode: 0o711, Known: mover.FactMode}, nil)
 	target := mem.NewTree().Files(map[string]string{"extra": "stays", "z/was": "a directory where a file comes"})

@@ -92,6 +92,8 @@ func (b *batch) add(ctx context.Context, it *item) error {
 		}
 	}
 	switch {
+	case it.Op == plan.Keep && it.Link != "":
+		return r.links.add(*it) // is it one with its leader still, when that is done?
 	case it.Op == plan.Keep:
 		return b.keep(ctx, it)
 	case it.Op == plan.Conflict:

@@ -29,11 +29,12 @@ func (b *bench) disk(t *testing.T) string {
 	if b.ext4 == "" {
 		b.ext4 = rig.Disk(t, "ext4", 1<<30)
 	}
+	checker(t)(os.RemoveAll(b.life())) // there is room for one
 	b.lives++
-	dir := filepath.Join(b.ext4, fmt.Sprint("life-", b.lives))
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // its file system goes, too
-	return dir
+	return b.life()
 }
+
+func (b *bench) life() string { return filepath.Join(b.ext4, fmt.Sprint("life-", b.lives)) }
 
 // fill makes the source, and what the target has before a sync.
 func (b *bench) fill(t *testing.T, shape rig.Shape, sync bool) {
