@@ -29,11 +29,9 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 			return
 		}
 		for _, p := range t.pairs {
-			o := p.planOptions()
-			o.Keeps = false
 			for a, err := range p.diff(ctx) {
 				if err == nil && a.Op == plan.Compare {
-					a, err = transfer.Resolve(ctx, p.source, p.target, a, o)
+					a, err = transfer.Resolve(ctx, p.source, p.target, a, p.planOptions())
 				}
 				if !yield(a, err) {
 					return

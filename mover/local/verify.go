@@ -143,12 +143,19 @@ func (l *listed) Walk(_ context.Context, opts mover.WalkOptions) iter.Seq2[mover
 			return
 		}
 		defer f.Close()
+		skipped := "" // a directory; everything below it is skipped, too
 		for e, err := range manifest.Entries(f) {
 			if err != nil {
 				yield(mover.Entry{}, fmt.Errorf("%s: %w", l.file, err))
 				return
 			}
-			if e.Name == "" || opts.Skip != nil && opts.Skip(e.Name, e.Kind) {
+			if e.Name == "" || skipped != "" && mover.Within(e.Name, skipped) {
+				continue
+			}
+			if opts.Skip != nil && opts.Skip(e.Name, e.Kind) {
+				if e.Kind == mover.Dir {
+					skipped = e.Name
+				}
 				continue
 			}
 			if !yield(e, nil) {

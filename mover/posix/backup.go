@@ -59,16 +59,26 @@ func (p *Place) hide(path string) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	rel, err := filepath.Rel(root, dir)
-	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+	inside, err := filepath.Rel(root, dir)
+	if err != nil {
 		return err
 	}
-	if rel == "." {
-		return fmt.Errorf("%w: the backup directory is the target itself", mover.ErrUsage)
+	around, err := filepath.Rel(dir, root)
+	if err != nil {
+		return err
 	}
-	p.hidden = rel
+	switch {
+	case inside == ".":
+		return fmt.Errorf("%w: the backup directory is the target itself", mover.ErrUsage)
+	case !leadsUp(around):
+		return fmt.Errorf("%w: the backup directory %s holds the target, and would take names of it", mover.ErrUsage, mover.Printable(dir))
+	case !leadsUp(inside):
+		p.hidden = inside
+	}
 	return nil
 }
+
+func leadsUp(rel string) bool { return rel == ".." || strings.HasPrefix(rel, "../") }
 
 // keep makes another name of what dirfd has as base, so that it can be replaced
 // without ever being absent. Nothing there is nothing to keep. A directory is not

@@ -103,10 +103,8 @@ func (c *content) all(ctx context.Context) ([]byte, error) {
 // asSymlink turns a file into the symlink that its metadata says it is, unless its
 // content can not be a target.
 func asSymlink(e mover.Entry, target []byte) mover.Entry {
-	for _, c := range target {
-		if c == 0 {
-			return e
-		}
+	if checkTarget(string(target)) != nil {
+		return e
 	}
 	e.Kind, e.Target, e.Size, e.Stored = mover.Symlink, string(target), 0, 0
 	e.Known &^= mover.FactCRC // of the object, not of a link
