@@ -26,7 +26,7 @@ func compareCommand() *cobra.Command {
 		Short: "run datamove and every installed peer over the same data, in turns",
 		Long: "Runs datamove and every installed peer over the same data, in turns, and prints medians with\n" +
 			"their spread. In full size it wants 30 GiB of memory file system or less, 40 GiB of disk and an hour.\n\nScenarios:\n" + scenarios(),
-		Args: cobra.NoArgs,
+		Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := formats[output]
 			if !ok {

@@ -21,12 +21,22 @@ func main() {
 		Short:         "measure datamove beside its peers",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          nothing,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(compareCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "datamove-bench:", err)
 		os.Exit(exitCode(err))
 	}
+}
+
+// nothing takes no words behind a command.
+func nothing(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no %q: see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())}
+	}
+	return nil
 }
 
 // exitCode follows datamove: 130 interrupted, 2 for words that are wrong, 1 otherwise.
