@@ -9,8 +9,8 @@
 // already open goes before new work. A batch is drafted and filled entry by entry and
 // then published as one; where publishing has to wait for stable storage, the
 // committer collects many batches and publishes them while the workers go on.
-// What must come last waits in spools on disk: hard links, removals (only when
-// nothing is in doubt), and the facts of directories.
+// What must come last waits in spools on disk: what is to be moved once more, hard
+// links, removals (only when nothing is in doubt), and the facts of directories.
 //
 // A directory that is new and lies wholly inside one batch is built under a
 // temporary name and published by one rename.
