@@ -140,6 +140,41 @@ func (e *Entry) Identity() Identity {
 	return Identity{e.Kind, e.Dev, e.Ino, e.Gen, e.Size, e.Mtime, e.Ctime, e.ETag, e.Version}
 }
 
+// Take gives e the facts of from that are named. Slices are shared.
+func (e *Entry) Take(from *Entry, facts Facts) {
+	e.Known |= facts
+	if facts.Has(FactMode) {
+		e.Mode = from.Mode
+	}
+	if facts.Has(FactOwner) {
+		e.UID = from.UID
+	}
+	if facts.Has(FactGroup) {
+		e.GID = from.GID
+	}
+	if facts.Has(FactMtime) {
+		e.Mtime = from.Mtime
+	}
+	if facts.Has(FactAtime) {
+		e.Atime = from.Atime
+	}
+	if facts.Has(FactCtime) {
+		e.Ctime = from.Ctime
+	}
+	if facts.Has(FactXattrs) {
+		e.Xattrs = from.Xattrs
+	}
+	if facts.Has(FactCRC) {
+		e.CRC = from.CRC
+	}
+	if facts.Has(FactHoles) {
+		e.Data, e.Stored = from.Data, from.Stored
+	}
+	if facts.Has(FactLinks) {
+		e.Dev, e.Ino, e.Gen, e.Nlink = from.Dev, from.Ino, from.Gen, from.Nlink
+	}
+}
+
 // Compare orders entries as walks yield them: bytewise by name, where a directory
 // sorts as if its name ended in '/'. This is the order of an S3 listing, and it
 // puts a directory directly before what it contains. The root is first.

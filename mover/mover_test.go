@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -175,5 +176,27 @@ func TestKindNames(t *testing.T) {
 		if k, ok := mover.ParseKind(s); ok {
 			t.Errorf("%q is read as %v", s, k)
 		}
+	}
+}
+
+// TestTake: one fact brings its fields and no others; all of them bring everything
+// but what an entry is.
+func TestTake(t *testing.T) {
+	from := mover.Entry{
+		Mode: 0o4755, UID: 1, GID: 2, Mtime: mover.Time{Sec: 3}, Atime: mover.Time{Sec: 4}, Ctime: mover.Time{Sec: 5},
+		Xattrs: []mover.Xattr{{Name: "user.a"}}, CRC: 6, Dev: 7, Ino: 8, Gen: 9, Nlink: 10, Stored: 11, Data: []mover.Segment{{End: 12}},
+	}
+	var all mover.Entry
+	for fact := mover.FactMode; fact <= mover.FactCRC; fact <<= 1 {
+		var e mover.Entry
+		e.Take(&from, fact)
+		if e.Known != fact || reflect.DeepEqual(e, mover.Entry{Known: fact}) {
+			t.Errorf("fact %b brought %+v", fact, e)
+		}
+		all.Take(&from, fact)
+	}
+	from.Known = all.Known
+	if !reflect.DeepEqual(all, from) {
+		t.Errorf("all facts are %+v, want %+v", all, from)
 	}
 }

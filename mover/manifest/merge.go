@@ -157,30 +157,7 @@ func prefer(e, here *mover.Entry) {
 	if known.Has(mover.FactMode) && (e.Mode&here.Mode != here.Mode || e.Mode&0o777 != here.Mode&0o777) {
 		e.Mode = here.Mode
 	}
-	if known.Has(mover.FactOwner) {
-		e.UID = here.UID
-	}
-	if known.Has(mover.FactGroup) {
-		e.GID = here.GID
-	}
-	if known.Has(mover.FactMtime) {
-		e.Mtime = here.Mtime
-	}
-	if known.Has(mover.FactAtime) {
-		e.Atime = here.Atime
-	}
-	if known.Has(mover.FactCtime) {
-		e.Ctime = here.Ctime
-	}
-	if known.Has(mover.FactXattrs) {
-		e.Xattrs = here.Xattrs
-	}
-	if known.Has(mover.FactCRC) {
-		e.CRC = here.CRC
-	}
-	if known.Has(mover.FactHoles) {
-		e.Data, e.Stored = here.Data, here.Stored
-	}
+	e.Take(here, known&^(mover.FactMode|mover.FactLinks))
 	if here.Nlink > 1 && known.Has(mover.FactLinks) || here.Ino != 0 {
 		e.Dev, e.Ino, e.Gen, e.Nlink = here.Dev, here.Ino, here.Gen, here.Nlink
 	}

@@ -97,24 +97,8 @@ func (t *Tree) setFacts(in *inode, e *mover.Entry, keeps mover.Facts) {
 
 // copyFacts gives to those facts of from that which names.
 func copyFacts(to, from *mover.Entry, which mover.Facts) {
-	if which.Has(mover.FactMode) {
-		to.Mode = from.Mode
-	}
-	if which.Has(mover.FactOwner) {
-		to.UID = from.UID
-	}
-	if which.Has(mover.FactGroup) {
-		to.GID = from.GID
-	}
-	if which.Has(mover.FactMtime) {
-		to.Mtime = from.Mtime
-	}
-	if which.Has(mover.FactAtime) {
-		to.Atime = from.Atime
-	}
-	if which.Has(mover.FactXattrs) {
-		to.Xattrs = slices.Clone(from.Xattrs)
-	}
+	to.Take(from, which&(mover.FactMode|mover.FactOwner|mover.FactGroup|mover.FactMtime|mover.FactAtime|mover.FactXattrs))
+	to.Xattrs = slices.Clone(to.Xattrs)
 	to.Known |= which &^ (mover.FactHoles | mover.FactCRC)
 }
 

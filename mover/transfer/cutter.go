@@ -236,16 +236,6 @@ func kept(a plan.Action) mover.Entry {
 	e := a.Source
 	t := &a.Target
 	e.ETag, e.Version = t.ETag, t.Version
-	more := t.Known &^ e.Known
-	if more.Has(mover.FactCRC) {
-		e.CRC = t.CRC
-	}
-	if more.Has(mover.FactXattrs) {
-		e.Xattrs = t.Xattrs
-	}
-	if more.Has(mover.FactHoles) {
-		e.Data, e.Stored = t.Data, t.Stored
-	}
-	e.Known |= more & (mover.FactCRC | mover.FactXattrs | mover.FactHoles)
+	e.Take(t, t.Known&^e.Known&(mover.FactCRC|mover.FactXattrs|mover.FactHoles))
 	return e
 }
