@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,8 +157,8 @@ func runScenario(ctx context.Context, s Scenario, h *house, o Options, group cgr
 	}()
 	t := &turns{w: w, o: o, group: group, scenario: s.Name}
 	for run := -w.unpaid; run < o.Runs && ctx.Err() == nil; run++ {
-		for _, c := range present {
-			t.take(ctx, c, run)
+		for _, i := range rand.Perm(len(present)) {
+			t.take(ctx, present[i], run)
 		}
 	}
 	for _, c := range present {

@@ -108,7 +108,7 @@ func (r Report) Table(w io.Writer) error {
 }
 
 const preface = "# datamove beside its peers\n\n" +
-	"`%s`, %d runs of each tool in turns (A B C A B C …), at %g of the full size.\n\n" +
+	"`%s`, %d runs of each tool in turns, each round in an order by chance, at %g of the full size.\n\n" +
 	"%s, %d cores, %.0f GiB, %s, kernel %s, %s; the disk is %s. %s.\n\n" +
 	"Medians with the lowest and the highest run. *datamove ÷* is datamove's median divided by the tool's: below 1,\n" +
 	"datamove is better. Each run goes to a new place and its target is counted afterwards; on a disk its time includes\n" +

@@ -32,7 +32,12 @@ type state struct {
 	rate  float64 // what was got done at was, per second
 	rest  int     // windows to let pass before the next probe
 	down  bool    // the next probe is of a smaller width
+	young bool    // at the beginning: widths are doubled, in shorter windows, while that pays
 }
+
+// begin is the state before the first call. What is done first, connecting and
+// the like, would make the first probe look good, so that window does not count.
+func begin(width int) state { return state{width: width, rest: 1, young: true} }
 
 // next decides. Latency needs no rule of its own: with a full gate it is width
 // divided by goodput, so where it grows with the width, the goodput does not.
@@ -46,8 +51,10 @@ func (s state) next(m sample, b bounds) state {
 	case s.rest > 0:
 		s.rest--
 		return s
-	case s.was == 0:
+	case s.was == 0, s.young && m.rate() > s.rate*1.2:
 		return s.probe(m.rate(), b)
+	case s.young:
+		return state{width: s.was, rest: restNoGain}
 	case m.rate() > s.rate*1.05:
 		s.down = s.width < s.was
 		return s.probe(m.rate(), b)
@@ -57,8 +64,11 @@ func (s state) next(m sample, b bounds) state {
 	return state{width: s.width, rest: restNoGain} // fewer do as well
 }
 
-// probe moves on by a quarter, the other way at a bound.
+// probe moves on by a quarter, the other way at a bound; when young, by doubling.
 func (s state) probe(rate float64, b bounds) state {
+	if to := b.clamp(2 * s.width); s.young && to > s.width {
+		return state{width: to, was: s.width, rate: rate, young: true}
+	}
 	step := max(1, s.width/4)
 	to := b.clamp(s.width + step)
 	if s.down && s.width > b.min || s.width == b.max {

@@ -15,7 +15,7 @@ type GateOptions struct {
 	Start int           // the width at first; 0 means Min
 	Min   int           // 0 means 1
 	Max   int           // 0 means Min; with Max equal to Min the width is pinned
-	Every time.Duration // time between decisions, or longer if calls are slow; 0 means 2 s
+	Every time.Duration // time between decisions, a quarter of it at first, or longer if calls are slow; 0 means 2 s
 }
 
 // Gate lets Width calls pass at a time and adapts Width to what gets done.
@@ -39,7 +39,7 @@ func NewGate(o GateOptions) *Gate {
 		o.Every = 2 * time.Second
 	}
 	start := b.clamp(max(o.Start, b.min))
-	return &Gate{bounds: b, every: o.Every, now: state{width: start}, since: time.Now()}
+	return &Gate{bounds: b, every: o.Every, now: begin(start), since: time.Now()}
 }
 
 // Width is how many calls may pass now.
@@ -128,8 +128,11 @@ func (g *Gate) count(err error) {
 
 // decide ends the window when it is long enough to tell something.
 func (g *Gate) decide() {
-	took := time.Since(g.since)
-	if took < g.every || g.window.calls < g.now.width && took < 10*g.every {
+	took, every := time.Since(g.since), g.every
+	if g.now.young {
+		every /= 4
+	}
+	if took < every || g.window.calls < g.now.width && took < 10*every {
 		return
 	}
 	g.window.seconds = took.Seconds()

@@ -38,6 +38,14 @@ func TestNext(t *testing.T) {
 		{"too little work tells nothing", state{width: 10, was: 8, rate: 100}, sample{seconds: 1, done: 1, calls: 10, full: 2}, state{width: 10, rate: 100}},
 		{"at the most, downwards", state{width: 32}, at(100), state{width: 24, was: 32, rate: 100, down: true}},
 		{"at the least, upwards", state{width: 2, down: true}, at(100), state{width: 3, was: 2, rate: 100}},
+		{"the first window tells nothing", begin(4), at(100), state{width: 4, young: true}},
+		{"young: double", state{width: 4, young: true}, at(100), state{width: 8, was: 4, rate: 100, young: true}},
+		{"young, more does much more: double again", state{width: 8, was: 4, rate: 100, young: true}, at(130), state{width: 16, was: 8, rate: 130, young: true}},
+		{"young, more does little more: back, and grown up", state{width: 8, was: 4, rate: 100, young: true}, at(115), state{width: 4, rest: 10}},
+		{"young, up to the most", state{width: 20, young: true}, at(100), state{width: 32, was: 20, rate: 100, young: true}},
+		{"young at the most: grown up", state{width: 32, young: true}, at(100), state{width: 24, was: 32, rate: 100, down: true}},
+		{"young, too little work: still young", state{width: 8, young: true}, sample{seconds: 1, done: 1, calls: 10, full: 2}, state{width: 8, young: true}},
+		{"young, the endpoint has enough: grown up", state{width: 16, was: 8, rate: 9, young: true}, throttled(30), state{width: 12, rest: 5}},
 		{"never above the most", state{width: 30}, at(100), state{width: 32, was: 30, rate: 100}},
 	} {
 		if got := row.s.next(row.m, b); got != row.want {
@@ -48,7 +56,7 @@ func TestNext(t *testing.T) {
 
 func TestPinnedStays(t *testing.T) {
 	b := bounds{5, 5}
-	s := state{width: 5}
+	s := begin(5)
 	for i := range 40 {
 		s = s.next(sample{seconds: 1, done: int64(100 * i), calls: 100, full: 100, throttled: i % 7}, b)
 		if s.width != 5 {
@@ -99,6 +107,17 @@ func TestGateFindsTheWidth(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is far away is soon asked for much at once.
+func TestGateGrowsFastAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(GateOptions{Start: 8, Min: 1, Max: 128})
+		work(t, g, 128, 4*time.Second, func() error { time.Sleep(100 * time.Millisecond); return nil })
+		if w := g.Width(); w < 96 { // the most, or the first probe from there
+			t.Errorf("width %d after 4 s", w)
+		}
+	})
 }
 
 // An endpoint that refuses what is too much is soon asked for less.

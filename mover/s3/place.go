@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -130,7 +131,7 @@ func warnPlain(ctx context.Context, log *slog.Logger, endpoint *url.URL) {
 // String is the address of the place.
 func (p *Place) String() string { return p.address }
 
-// Calls in flight: at most, and to begin with.
+// Calls in flight: at most, and of a walk.
 const (
 	maxParallel   = 128
 	usualParallel = 16
@@ -138,6 +139,11 @@ const (
 
 // ahead is how many directories a walk lists ahead.
 func (p *Place) ahead() int { return cmp.Or(p.opts.Parallel, usualParallel) }
+
+// first is how many calls are worth having in flight at first. With more streams
+// than the processors serve, what comes in has left their caches before it is
+// written: 16 of them on 2 cores take a tenth longer than 4 to 8.
+func (p *Place) first() int { return min(p.ahead(), 4*runtime.GOMAXPROCS(0)) }
 
 // Traits implements mover.Place.
 func (p *Place) Traits() mover.Traits {
@@ -151,7 +157,7 @@ func (p *Place) Traits() mover.Traits {
 		Twins:      p.profile.Twins || p.profile.Probed.IsZero(), // that it was not seen is no reason to say that S3 has none
 		SmallBytes: 1 << 20, BatchFiles: 32, BatchBytes: 4 << 20,
 		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes,
-		Parallel: p.ahead(), MaxParallel: maxParallel,
+		Parallel: p.first(), MaxParallel: maxParallel,
 	}
 }
 
