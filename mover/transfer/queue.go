@@ -25,10 +25,13 @@ func unitOf(it item, inParts bool) unit {
 
 // queue hands units to workers. Parts of open files go first: they hold memory
 // and handles. It is bounded, so the walk waits when the workers are behind, and
-// it lets only as many workers be busy as the gate finds good.
+// it lets only as many workers be busy as the gate finds good. The others sleep: who
+// takes a unit wakes one more when there is work for it, and who is done comes for
+// the next unit itself.
 type queue struct {
 	mu      sync.Mutex
-	changed sync.Cond
+	room    sync.Cond // who puts waits for it
+	work    sync.Cond // workers wait for it
 	limit   int
 	width   func() int      // how many workers may be busy now
 	units   []unit          // guarded by mu, as all below; at most limit
@@ -41,7 +44,7 @@ type queue struct {
 
 func newQueue(limit int, width func() int) *queue {
 	q := &queue{limit: limit, width: width, offered: map[*large]bool{}}
-	q.changed.L = &q.mu
+	q.room.L, q.work.L = &q.mu, &q.mu
 	return q
 }
 
@@ -50,14 +53,21 @@ func (q *queue) put(u unit) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.units) >= q.limit && q.stopped == nil {
-		q.changed.Wait()
+		q.room.Wait()
 	}
 	if q.stopped != nil {
 		return false
 	}
 	q.units = append(q.units, u)
-	q.changed.Broadcast()
+	q.wake()
 	return true
+}
+
+// wake lets one more worker come, if there is work for it.
+func (q *queue) wake() {
+	if len(q.open)+len(q.units) > 0 && q.busy < q.width() {
+		q.work.Signal()
+	}
 }
 
 // offer lets every worker take parts of l. It does not wait.
@@ -66,7 +76,7 @@ func (q *queue) offer(l *large) {
 	defer q.mu.Unlock()
 	q.open = append(q.open, l)
 	q.offered[l] = true
-	q.changed.Broadcast()
+	q.wake()
 }
 
 // forget is told of an offered file whose parts are all done, or given up.
@@ -84,45 +94,50 @@ func (q *queue) left() []*large {
 }
 
 // next gives a worker its next unit; false when there will be none. The worker
-// calls done when it has finished the unit.
+// calls done when it has finished the unit, and next again.
 func (q *queue) next() (unit, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.stopped == nil {
-		if q.busy >= q.width() {
-			q.changed.Wait()
-			continue
-		}
-		if len(q.open) > 0 {
-			l := q.open[0]
-			i, more := l.take()
-			if !more {
-				q.open = q.open[1:]
+		if q.busy < q.width() {
+			if u, ok := q.take(); ok {
+				q.busy++
+				q.wake()
+				return u, true
 			}
-			q.busy++
-			return unit{large: l, part: i}, true
+			if q.closed && q.busy == 0 {
+				q.work.Broadcast()
+				return unit{}, false
+			}
 		}
-		if len(q.units) > 0 {
-			u := q.units[0]
-			q.units[0] = unit{}
-			q.units = q.units[1:]
-			q.busy++
-			q.changed.Broadcast()
-			return u, true
-		}
-		if q.closed && q.busy == 0 {
-			return unit{}, false
-		}
-		q.changed.Wait()
+		q.work.Wait()
 	}
 	return unit{}, false
+}
+
+func (q *queue) take() (unit, bool) {
+	if len(q.open) > 0 {
+		l := q.open[0]
+		i, more := l.take()
+		if !more {
+			q.open = q.open[1:]
+		}
+		return unit{large: l, part: i}, true
+	}
+	if len(q.units) == 0 {
+		return unit{}, false
+	}
+	u := q.units[0]
+	q.units[0] = unit{}
+	q.units = q.units[1:]
+	q.room.Signal()
+	return u, true
 }
 
 func (q *queue) done() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy--
-	q.changed.Broadcast()
 }
 
 // close says that nothing more will be put.
@@ -130,7 +145,7 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.changed.Broadcast()
+	q.work.Broadcast()
 }
 
 // stop sends everybody home. The first reason counts.
@@ -140,7 +155,8 @@ func (q *queue) stop(why error) {
 	if q.stopped == nil {
 		q.stopped = why
 	}
-	q.changed.Broadcast()
+	q.room.Broadcast()
+	q.work.Broadcast()
 }
 
 // why is the reason of stop.
