@@ -226,6 +226,19 @@ func ValidName(name string) bool {
 	return true
 }
 
+// ValidBucket reports whether a bucket may have that name. It is wider than AWS's
+// rules of today (docs.aws.amazon.com, "General purpose bucket naming rules"): older
+// buckets have capitals, underscores and up to 255 letters, those of a tenant of Ceph
+// a colon. The store has the last word.
+func ValidBucket(name string) bool {
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte("._:-", c) < 0 {
+			return false
+		}
+	}
+	return len(name) >= 3 && len(name) <= 255 && strings.IndexByte(".:-", name[0]) < 0
+}
+
 // Parent returns the name of the directory that holds name, and the last segment.
 func Parent(name string) (dir, base string) {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {

@@ -79,6 +79,18 @@ func TestValidName(t *testing.T) {
 	}
 }
 
+func TestValidBucket(t *testing.T) {
+	for name, valid := range map[string]bool{
+		"abc": true, "my-bucket.site": true, "Old_Bucket": true, "tenant:bucket": true, strings.Repeat("a", 255): true,
+		"": false, "ab": false, ".ab": false, "..a": false, "-ab": false, ":ab": false, "a/b": false, "a b": false, "a@b": false, "ab\n": false, "a\x00b": false,
+		"bücket": false, "a%2fb": false, strings.Repeat("a", 256): false,
+	} {
+		if mover.ValidBucket(name) != valid {
+			t.Errorf("ValidBucket(%q) = %v", name, !valid)
+		}
+	}
+}
+
 func TestParentAndWithin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := names.Draw(t, "name")

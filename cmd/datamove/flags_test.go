@@ -70,7 +70,7 @@ func TestBadWords(t *testing.T) {
 		{"verify --manifest m /a /b", "want one location"},
 		{"verify --manifest m --write-manifest n /a", "exclude each other"},
 		{"copy nowhere:x /b", `there is no tier "nowhere": no configuration was found`},
-		{"copy s3://x /b", "a bucket has 3 to 63"},
+		{"copy s3://x /b", "a bucket has 3 to 255"},
 		{"copy http://host/x /b", "the schemes are file:// and s3://"},
 		{"ls", "want one location"},
 		{"ls -o csv /a", "must be one of table, json"},

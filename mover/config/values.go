@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+
+	"datamove.dev/mover"
 )
 
 // Each function here checks one value and says what it should look like. None
@@ -50,11 +52,9 @@ func endpoint(s string) error {
 	return nil
 }
 
-// bucket allows what old buckets and other servers allow, too; the store has the
-// last word.
 func bucket(s string) error {
-	if len(s) < 3 || len(s) > 255 || strings.ContainsAny(s, "/ \t\n\x00") {
-		return fmt.Errorf("is %q; must be a bucket's name, 3 to 255 letters without a slash (a prefix has its own key)", s)
+	if !mover.ValidBucket(s) {
+		return fmt.Errorf("is %q; must be a bucket's name: 3 to 255 letters, digits, dots, underscores, colons and hyphens (a prefix has its own key)", s)
 	}
 	return nil
 }

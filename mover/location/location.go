@@ -120,8 +120,8 @@ func parseS3(s, rest string) (Location, error) {
 		return Location{}, bad("s3://...", "keys and endpoints do not belong into an address, but into the configuration or the environment")
 	case !ok || bucket == "":
 		return Location{}, bad(s, "an S3 address is s3://bucket or s3://bucket/prefix")
-	case !validBucket(bucket):
-		return Location{}, bad(s, "a bucket has 3 to 63 lower-case letters, digits, dots, underscores and hyphens")
+	case !mover.ValidBucket(bucket):
+		return Location{}, bad(s, "a bucket has 3 to 255 letters, digits, dots, underscores, colons and hyphens")
 	}
 	l := Location{Scheme: S3, Bucket: bucket, TrailingSlash: prefix == "" || strings.HasSuffix(prefix, "/")}
 	l.Prefix = strings.TrimSuffix(prefix, "/")
@@ -129,17 +129,6 @@ func parseS3(s, rest string) (Location, error) {
 		return Location{}, bad(s, `the prefix has an empty, "." or ".." segment`)
 	}
 	return l, nil
-}
-
-// validBucket is a little wider than AWS's rules of today (docs.aws.amazon.com,
-// "General purpose bucket naming rules"): older buckets and other stores have underscores.
-func validBucket(b string) bool {
-	for _, c := range []byte(b) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return len(b) >= 3 && len(b) <= 63 && b[0] != '.' && b[0] != '-'
 }
 
 func parseDataset(s, rest string) (Location, error) {

@@ -60,12 +60,12 @@ type Options struct {
 
 const defaultRegion = "us-east-1"
 
-// bucketName allows what old buckets of AWS and other servers may be called, too.
-var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{1,61}[A-Za-z0-9]$`)
+// hostLabel is a bucket that the certificate *.s3.REGION.amazonaws.com covers.
+var hostLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
 
 // complete checks the options and fills in what was left to us.
 func (o *Options) complete() (endpoint *url.URL, err error) {
-	if !bucketName.MatchString(o.Bucket) {
+	if !mover.ValidBucket(o.Bucket) {
 		return nil, fmt.Errorf("%q is not the name of a bucket: %w", o.Bucket, mover.ErrUsage)
 	}
 	if o.Prefix, err = cleanPrefix(o.Prefix); err != nil {
@@ -90,8 +90,7 @@ func (o *Options) complete() (endpoint *url.URL, err error) {
 	if o.Client == ClientMinio && endpoint == nil {
 		endpoint = &url.URL{Scheme: "https", Host: "s3.amazonaws.com"}
 	}
-	// A dot in the bucket would not match the certificate *.s3.REGION.amazonaws.com.
-	o.virtualHost = amazon && !strings.Contains(o.Bucket, ".")
+	o.virtualHost = amazon && hostLabel.MatchString(o.Bucket)
 	if o.PathStyle != nil {
 		o.virtualHost = !*o.PathStyle
 	}
