@@ -118,7 +118,10 @@ func (b *backup) move(dirfd int, base string, e *mover.Entry) error {
 			err = renameNew(dirfd, base, to, name)
 		}
 	}
-	if err == unix.ENOTEMPTY {
+	switch err {
+	case nil:
+		return b.sync(to)
+	case unix.ENOTEMPTY:
 		return errNotEmpty
 	}
 	return err
@@ -149,7 +152,24 @@ func (b *backup) store(name string, put func(to int, temp string) error) error {
 	if err == nil {
 		err = ignoreMissing(unlink(to, temp, 0)) // both names may be of one inode, and rename does nothing then
 	}
+	if err == nil {
+		err = b.sync(to)
+	}
 	return err
+}
+
+// sync makes what a directory of the backup keeps outlast a power cut before what
+// it is of is replaced, where no sync of the whole system does.
+func (b *backup) sync(dirfd int) error {
+	if b.place.system.durable != eachFile {
+		return nil
+	}
+	fd, err := openSegment(dirfd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	return fsyncDir(fd)
 }
 
 func isDir(dirfd int, base string) bool {
@@ -180,6 +200,9 @@ func (b *backup) parent(name string) (fd int, base string, err error) {
 			if err = aside(fd, seg); err == nil {
 				err = mkdir()
 			}
+		}
+		if err == nil {
+			err = b.sync(fd)
 		}
 		if err != nil && err != unix.EEXIST {
 			break

@@ -71,25 +71,54 @@ func (p *Place) duplicate(ctx context.Context, d *draft, e *mover.Entry, h mover
 	return f, nil
 }
 
-// pull copies all of from, in the kernel.
+// pull copies all of from: in the kernel, where that can.
 func (f *fileDraft) pull(ctx context.Context, from *content) error {
 	const step = 1 << 30 // copy_file_range may be given more than it does at once
+	inKernel := true
 	for off := int64(0); off < from.entry.Size; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		in, out := off, off
-		n, err := unix.CopyFileRange(from.fd, &in, f.fd, &out, int(min(step, from.entry.Size-off)), 0)
+		pull := f.pullBytes
+		if inKernel {
+			pull = f.pullRange
+		}
+		n, err := pull(ctx, from, off, min(step, from.entry.Size-off))
 		switch {
-		case err == unix.EINTR:
+		case inKernel && (err == unix.EXDEV || err == unix.EINVAL || without(err)): // as for another mount inside the tree
+			inKernel = false
+			continue
 		case err != nil:
 			return err
 		case n == 0:
 			return mover.ErrChanged
 		}
-		off += int64(n)
+		off += n
 	}
 	f.reach(from.entry.Size)
 	f.cloned = true
 	return from.Check(ctx)
+}
+
+func (f *fileDraft) pullRange(_ context.Context, from *content, off, n int64) (int64, error) {
+	var done int
+	err := again(func() (err error) {
+		in, out := off, off
+		done, err = unix.CopyFileRange(from.fd, &in, f.fd, &out, int(n), 0)
+		return err
+	})
+	return int64(done), err
+}
+
+func (f *fileDraft) pullBytes(ctx context.Context, from *content, off, n int64) (int64, error) {
+	b, err := f.place.opts.Buffers.Get(ctx, int(min(n, chunkBytes)))
+	if err != nil {
+		return 0, err
+	}
+	defer f.place.opts.Buffers.Put(b)
+	done, err := pread(from.fd, b, off)
+	if err == nil {
+		err = pwriteAll(f.fd, b[:done], off)
+	}
+	return int64(done), err
 }

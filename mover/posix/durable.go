@@ -104,7 +104,11 @@ func (p *Place) syncDir(seat string) error {
 		return err
 	}
 	defer closeFD(fd)
-	err = again(func() error { return unix.Fsync(fd) })
+	return fsyncDir(fd)
+}
+
+func fsyncDir(fd int) error {
+	err := again(func() error { return unix.Fsync(fd) })
 	if err == unix.EINVAL || err == unix.EROFS { // a file system that has nothing to sync in a directory
 		return nil
 	}

@@ -171,3 +171,27 @@ func sameEdges(t *testing.T, want, got string) {
 		}
 	}
 }
+
+// A name in another file system, mounted inside the target, can not be a link of
+// its leader: it becomes a file of the same content.
+func TestLinkIntoAnotherMount(t *testing.T) {
+	rig.Root(t)
+	base := rig.Memory(t)
+	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")
+	write(t, source, "leader", strings.Repeat("content ", 100_000))
+	check(t, os.Mkdir(filepath.Join(source, "mount"), 0o755))
+	check(t, os.Link(filepath.Join(source, "leader"), filepath.Join(source, "mount", "link")))
+	mount := filepath.Join(target, "mount")
+	check(t, os.MkdirAll(mount, 0o755))
+	check(t, unix.Mount("tmpfs", mount, "tmpfs", 0, "size=8m"))
+	t.Cleanup(func() { rig.Unmount(t, mount) })
+	p := rig.New(t)
+	p.Do(t, 0, "copy", "-q", source, target)
+	for _, name := range []string{"leader", "mount/link"} {
+		got, err := os.ReadFile(filepath.Join(target, name))
+		check(t, err)
+		if string(got) != strings.Repeat("content ", 100_000) {
+			t.Errorf("%s has %d bytes", name, len(got))
+		}
+	}
+}
