@@ -30,8 +30,11 @@ func (w *watch) Result(res transfer.Result) {
 
 func itemOf(res *transfer.Result) Item {
 	it := Item{Name: res.Entry.Name, Op: res.Op, Kind: res.Entry.Kind, Why: res.Why, Err: res.Err}
+	if res.Entry.Kind == mover.File {
+		it.Bytes = res.Entry.Size
+	}
 	if res.Entry.Kind == mover.File && res.Op != plan.Remove {
-		it.Bytes, it.Level = res.Entry.Size, res.Level
+		it.Level = res.Level
 		it.CRC, it.HasCRC = res.Entry.CRC, res.Entry.Known.Has(mover.FactCRC)
 	}
 	return it
