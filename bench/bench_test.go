@@ -160,10 +160,17 @@ func TestScore(t *testing.T) {
 			t.Errorf("spread of %v = %v, want %v", c.values, got, c.want)
 		}
 	}
-	ours := Score{Wall: Spread[time.Duration]{Median: 3}, CPU: Spread[time.Duration]{Median: 1}}
-	scores := []Score{ours, {Wall: Spread[time.Duration]{Median: 4}}}
+	// The machine is half as fast from the third round on.
+	score := func(wall ...int) (s Score) {
+		for _, d := range ms(wall...) {
+			s.Samples = append(s.Samples, Sample{Wall: d})
+		}
+		return s
+	}
+	ours := score(3, 3, 6, 6)
+	scores := []Score{ours, score(4, 4, 8, 8), score(4, 6, 12), {}}
 	compareWith(ours, scores)
-	if scores[0].WallRatio != 1 || scores[1].WallRatio != 0.75 || scores[1].CPURatio != 0 {
+	if scores[0].WallRatio != 1 || scores[1].WallRatio != 0.75 || scores[1].CPURatio != 0 || scores[2].WallRatio != 0.5 || scores[3].WallRatio != 0 {
 		t.Errorf("%+v", scores)
 	}
 }

@@ -110,10 +110,10 @@ func (r Report) Table(w io.Writer) error {
 const preface = "# datamove beside its peers\n\n" +
 	"`%s`, %d runs of each tool in turns, each round in an order by chance, at %g of the full size.\n\n" +
 	"%s, %d cores, %.0f GiB, %s, kernel %s, %s; the disk is %s. %s.\n\n" +
-	"Medians with the lowest and the highest run. *datamove ÷* is datamove's median divided by the tool's: below 1,\n" +
-	"datamove is better. Each run goes to a new place and its target is counted afterwards; on a disk its time includes\n" +
-	"`sync -f`. CPU is user and system time of the tool, what it starts, and `sync`; an S3 server is another process and\n" +
-	"not counted. Peak is the highest anonymous memory of the tool and what it starts, looked at every %d ms.\n" +
+	"Medians with the lowest and the highest run. *datamove ÷* is datamove's time divided by the tool's in the same round, and\n" +
+	"of these the median: below 1, datamove is better. Each run goes to a new place and its target is counted afterwards; on a\n" +
+	"disk its time includes `sync -f`. CPU is user and system time of the tool, what it starts, and `sync`; an S3 server is\n" +
+	"another process and not counted. Peak is the highest anonymous memory of the tool and what it starts, looked at every %d ms.\n" +
 	"Sources are in the page cache, and in-memory scenarios have one run of each tool that does not count.\n"
 
 // Markdown writes the report as bench/RESULTS.md.

@@ -51,8 +51,9 @@ type Score struct {
 	Samples []Sample              `json:"samples"`
 	Failed  string                `json:"failed,omitempty"` // why there are no (more) samples
 
-	// The medians of datamove, divided by those of this tool: below 1, datamove is
-	// better. 0 when one of them is unknown.
+	// Datamove divided by this tool, round by round; of these the median: below 1,
+	// datamove is better. What makes the machine slower for some rounds falls out of
+	// it, while two medians may be of different rounds. 0 when there is no round of both.
 	WallRatio float64 `json:"datamoveWallRatio,omitempty"`
 	CPURatio  float64 `json:"datamoveCPURatio,omitempty"`
 }
@@ -67,12 +68,17 @@ func (s *Score) sum() {
 	s.Wall, s.CPU, s.Anon = spreadOf(wall), spreadOf(cpu), spreadOf(anon)
 }
 
-// compareWith fills in the ratios of ours to each score.
+// compareWith fills in the ratios of ours to each score. Sample i is of round i,
+// of every tool: one that has failed gets no more turns.
 func compareWith(ours Score, scores []Score) {
 	for i := range scores {
 		s := &scores[i]
-		s.WallRatio = ratio(ours.Wall.Median, s.Wall.Median)
-		s.CPURatio = ratio(ours.CPU.Median, s.CPU.Median)
+		var wall, cpu []float64
+		for round := range min(len(ours.Samples), len(s.Samples)) {
+			a, b := ours.Samples[round], s.Samples[round]
+			wall, cpu = append(wall, ratio(a.Wall, b.Wall)), append(cpu, ratio(a.CPU, b.CPU))
+		}
+		s.WallRatio, s.CPURatio = spreadOf(wall).Median, spreadOf(cpu).Median
 	}
 }
 
