@@ -123,8 +123,9 @@ func tree(dir string) stored {
 		}
 		id := identity{st.Ino, st.Btime}
 		if _, seen := s.files[id]; !seen {
-			s.files[id] = int64(st.Blocks) * 512
-			s.stored += int64(st.Blocks) * 512
+			n := min(int64(st.Blocks)*512, int64(st.Size)) // neither holes, nor room that is reserved beyond the end
+			s.files[id] = n
+			s.stored += n
 		}
 		return nil
 	})
