@@ -115,7 +115,7 @@ func (s *shelved) Unwrap() any { return s.Place }
 func (s *shelved) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
 	d, err := s.Place.Draft(ctx, e, h)
 	t := s.Place.Traits()
-	if err == nil && (e.Kind != mover.File || e.Size <= min(t.SmallBytes, t.BatchBytes)) {
+	if err == nil && (e.Kind != mover.File || h.Link != "" || e.Size <= min(t.SmallBytes, t.BatchBytes)) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.small = append(s.small, d.Token())
