@@ -4,10 +4,11 @@
 // It owns these words: a [Scenario] is one kind of work ("100,000 small files on
 // a disk"); a tool is a program that can do it, datamove being one of them; a
 // [Sample] is one run of one tool; a [Score] is the median of a tool's samples
-// with their spread. Tools take turns (A B C A B C), so that what else goes on in
-// the machine hits all of them. Each run writes to a new place, and on a disk its
-// time includes "sync -f"; after each run the target is counted, so that a tool is
-// not fast by leaving something out.
+// with their spread. Tools take turns, each round in an order by chance, so that
+// what else goes on in the machine hits all of them, and what one run leaves behind
+// is not always the same tool's burden; a ratio is of one round. Each run writes to a
+// new place, and on a disk its time includes "sync -f"; after each run the target is
+// counted, so that a tool is not fast by leaving something out.
 //
 // It promises nothing under concurrency: one comparison at a time, nothing else on
 // the machine. What it made is removed when it ends, also when it is interrupted;
