@@ -53,7 +53,7 @@ type Rereader interface {
 type Hints struct {
 	By        Owner  // who drafts: part of the temporary name
 	In        Draft  // the unpublished directory in which this entry is built; nil is its own directory
-	Link      string // make a hard link to this published entry, or a copy where there are no links; "" is none
+	Link      string // make a hard link to this published entry, or a copy by the store; ErrUnsupported where neither can be; "" is none
 	PartBytes int64  // the planned size of a part; 0 is the place's own
 }
 

@@ -115,7 +115,7 @@ func (p *Place) begin(ctx context.Context, d *draft, e *mover.Entry, h mover.Hin
 	d.foreign = at.foreign
 	switch {
 	case h.Link != "":
-		return p.beginLink(ctx, d, e, h, at)
+		return p.beginLink(d, e, h, at)
 	case e.Kind == mover.File:
 		return p.beginFile(d, e, h, at)
 	case e.Kind == mover.Dir:

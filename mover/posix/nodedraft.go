@@ -45,9 +45,9 @@ func (p *Place) beginNode(d *draft, e *mover.Entry, h mover.Hints, at *handle) (
 	return &nodeDraft{draft: d, fresh: true}, nil
 }
 
-// beginLink makes another name of a published entry, or a copy where the file
-// system has no links or no more of them.
-func (p *Place) beginLink(ctx context.Context, d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
+// beginLink makes another name of a published entry. ErrUnsupported where the file
+// system has no links, no more of them, or another one is mounted.
+func (p *Place) beginLink(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
 	if err := p.checkName("draft", h.Link, false); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (p *Place) beginLink(ctx context.Context, d *draft, e *mover.Entry, h mover
 		d.link = true
 		return &nodeDraft{draft: d, fresh: true}, nil
 	case err == unix.EMLINK || err == unix.EXDEV || err == unix.EPERM || without(err):
-		return p.duplicate(ctx, d, e, h, at)
+		return nil, fmt.Errorf("%w: a hard link to %s: %w", mover.ErrUnsupported, mover.Printable(h.Link), err)
 	}
 	return nil, immutable(at.fd, ".", err)
 }

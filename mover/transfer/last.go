@@ -22,6 +22,9 @@ func (r *run) last(ctx context.Context) error {
 	if err := r.links.each(false, func(items []item) error { return r.linkNow(ctx, items) }); err != nil {
 		return err
 	}
+	if err := r.moveLater(ctx); err != nil { // names that could not be links
+		return err
+	}
 	refused, err := r.remove(ctx)
 	if err == nil {
 		err = r.unblock(ctx, refused)
@@ -74,10 +77,16 @@ func (r *run) link(ctx context.Context, items []item) error {
 			if err == nil {
 				err = r.room.retry(gctx, func() (err error) { done[i], err = r.draftLink(gctx, it); return err })
 			}
-			if err != nil && r.fatal(gctx, err) {
+			switch {
+			case err == nil:
+			case r.fatal(gctx, err):
 				return err
-			}
-			if err != nil {
+			case errors.Is(err, mover.ErrUnsupported): // a file of its own, then
+				if it.Op, it.Link = plan.Create, ""; it.Target.Kind != 0 {
+					it.Op = plan.Replace
+				}
+				return r.redo.add(*it)
+			default:
 				r.failed(it, err)
 			}
 			return nil
@@ -222,7 +231,10 @@ func (r *run) unblock(ctx context.Context, refused error) error {
 	if err := r.moveLater(ctx); err != nil {
 		return err
 	}
-	return r.lateLinks.each(false, func(items []item) error { return r.link(ctx, items) })
+	if err := r.lateLinks.each(false, func(items []item) error { return r.link(ctx, items) }); err != nil {
+		return err
+	}
+	return r.moveLater(ctx)
 }
 
 // closeDirs gives directories their facts. Children come before their parents, so
