@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build demo check test lint fuzz crash sim stress bench e2e-s3 dist clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 dist clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -25,6 +25,14 @@ build-%:
 # The embedded S3 store, which no shipped binary contains.
 bin/s3dev: $(wildcard test/s3dev/*.go) test/s3dev/go.mod
 	CGO_ENABLED=0 go -C test/s3dev build -trimpath -o $(CURDIR)/$@ .
+
+# What the .proto files make: Go code, gateway, OpenAPI file.
+api:
+	api/generate
+
+# From here on, this is the API that lint holds every change against.
+api-release:
+	cd api && buf build -o released.binpb
 
 demo: build bin/s3dev
 	test/demo
@@ -39,6 +47,7 @@ lint:
 	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
 	elif [ "$$DATAMOVE_STRICT" = 1 ]; then echo 'golangci-lint is missing'; exit 1; \
 	else echo 'golangci-lint is missing: test/setup installs it'; fi
+	api/check
 
 # Whole programs that are killed, starved and cut off take minutes: they are in test.
 SLOW := crash power hostile

@@ -1300,22 +1300,22 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x11AGENT_STATE_READY\x10\x01\x12\x18\n" +
 	"\x14AGENT_STATE_DRAINING\x10\x02\x12\x17\n" +
 	"\x13AGENT_STATE_DRAINED\x10\x03\x12\x14\n" +
-	"\x10AGENT_STATE_LOST\x10\x042Y\n" +
-	"\vTierService\x12J\n" +
-	"\tListTiers\x12\x1d.datamove.v1.ListTiersRequest\x1a\x1e.datamove.v1.ListTiersResponse2\xc3\x02\n" +
-	"\fAgentService\x12M\n" +
+	"\x10AGENT_STATE_LOST\x10\x042^\n" +
+	"\vTierService\x12O\n" +
+	"\tListTiers\x12\x1d.datamove.v1.ListTiersRequest\x1a\x1e.datamove.v1.ListTiersResponse\"\x03\x90\x02\x012\xd2\x02\n" +
+	"\fAgentService\x12R\n" +
 	"\n" +
-	"ListAgents\x12\x1e.datamove.v1.ListAgentsRequest\x1a\x1f.datamove.v1.ListAgentsResponse\x12@\n" +
+	"ListAgents\x12\x1e.datamove.v1.ListAgentsRequest\x1a\x1f.datamove.v1.ListAgentsResponse\"\x03\x90\x02\x01\x12E\n" +
 	"\n" +
-	"DrainAgent\x12\x1e.datamove.v1.DrainAgentRequest\x1a\x12.datamove.v1.Agent\x12D\n" +
-	"\fUndrainAgent\x12 .datamove.v1.UndrainAgentRequest\x1a\x12.datamove.v1.Agent\x12\\\n" +
-	"\x0fCreateJoinToken\x12#.datamove.v1.CreateJoinTokenRequest\x1a$.datamove.v1.CreateJoinTokenResponse2W\n" +
-	"\fUsageService\x12G\n" +
-	"\bGetUsage\x12\x1c.datamove.v1.GetUsageRequest\x1a\x1d.datamove.v1.GetUsageResponse2\xce\x01\n" +
-	"\fAdminService\x129\n" +
-	"\aGetInfo\x12\x1b.datamove.v1.GetInfoRequest\x1a\x11.datamove.v1.Info\x12@\n" +
-	"\x06Backup\x12\x1a.datamove.v1.BackupRequest\x1a\x18.datamove.v1.BackupChunk0\x01\x12A\n" +
-	"\x06Reload\x12\x1a.datamove.v1.ReloadRequest\x1a\x1b.datamove.v1.ReloadResponseB)Z'datamove.dev/api/datamove/v1;datamovev1b\x06proto3"
+	"DrainAgent\x12\x1e.datamove.v1.DrainAgentRequest\x1a\x12.datamove.v1.Agent\"\x03\x90\x02\x02\x12I\n" +
+	"\fUndrainAgent\x12 .datamove.v1.UndrainAgentRequest\x1a\x12.datamove.v1.Agent\"\x03\x90\x02\x02\x12\\\n" +
+	"\x0fCreateJoinToken\x12#.datamove.v1.CreateJoinTokenRequest\x1a$.datamove.v1.CreateJoinTokenResponse2\\\n" +
+	"\fUsageService\x12L\n" +
+	"\bGetUsage\x12\x1c.datamove.v1.GetUsageRequest\x1a\x1d.datamove.v1.GetUsageResponse\"\x03\x90\x02\x012\xdd\x01\n" +
+	"\fAdminService\x12>\n" +
+	"\aGetInfo\x12\x1b.datamove.v1.GetInfoRequest\x1a\x11.datamove.v1.Info\"\x03\x90\x02\x01\x12E\n" +
+	"\x06Backup\x12\x1a.datamove.v1.BackupRequest\x1a\x18.datamove.v1.BackupChunk\"\x03\x90\x02\x010\x01\x12F\n" +
+	"\x06Reload\x12\x1a.datamove.v1.ReloadRequest\x1a\x1b.datamove.v1.ReloadResponse\"\x03\x90\x02\x02B)Z'datamove.dev/api/datamove/v1;datamovev1b\x06proto3"
 
 var (
 	file_datamove_v1_admin_proto_rawDescOnce sync.Once

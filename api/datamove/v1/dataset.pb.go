@@ -2184,28 +2184,28 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15REPLICA_STATE_STAGING\x10\x01\x12\x17\n" +
 	"\x13REPLICA_STATE_WHOLE\x10\x02\x12\x1a\n" +
-	"\x16REPLICA_STATE_REMOVING\x10\x032\xf9\b\n" +
+	"\x16REPLICA_STATE_REMOVING\x10\x032\xab\t\n" +
 	"\x0eDatasetService\x12?\n" +
 	"\n" +
-	"AddDataset\x12\x1e.datamove.v1.AddDatasetRequest\x1a\x11.datamove.v1.Task\x12B\n" +
+	"AddDataset\x12\x1e.datamove.v1.AddDatasetRequest\x1a\x11.datamove.v1.Task\x12G\n" +
 	"\n" +
-	"GetDataset\x12\x1e.datamove.v1.GetDatasetRequest\x1a\x14.datamove.v1.Dataset\x12S\n" +
-	"\fListDatasets\x12 .datamove.v1.ListDatasetsRequest\x1a!.datamove.v1.ListDatasetsResponse\x12V\n" +
-	"\rRemoveDataset\x12!.datamove.v1.RemoveDatasetRequest\x1a\".datamove.v1.RemoveDatasetResponse\x12L\n" +
-	"\vGetManifest\x12\x1f.datamove.v1.GetManifestRequest\x1a\x1a.datamove.v1.ManifestChunk0\x01\x12S\n" +
-	"\fListReplicas\x12 .datamove.v1.ListReplicasRequest\x1a!.datamove.v1.ListReplicasResponse\x12>\n" +
+	"GetDataset\x12\x1e.datamove.v1.GetDatasetRequest\x1a\x14.datamove.v1.Dataset\"\x03\x90\x02\x01\x12X\n" +
+	"\fListDatasets\x12 .datamove.v1.ListDatasetsRequest\x1a!.datamove.v1.ListDatasetsResponse\"\x03\x90\x02\x01\x12V\n" +
+	"\rRemoveDataset\x12!.datamove.v1.RemoveDatasetRequest\x1a\".datamove.v1.RemoveDatasetResponse\x12Q\n" +
+	"\vGetManifest\x12\x1f.datamove.v1.GetManifestRequest\x1a\x1a.datamove.v1.ManifestChunk\"\x03\x90\x02\x010\x01\x12X\n" +
+	"\fListReplicas\x12 .datamove.v1.ListReplicasRequest\x1a!.datamove.v1.ListReplicasResponse\"\x03\x90\x02\x01\x12>\n" +
 	"\x05Stage\x12\x19.datamove.v1.StageRequest\x1a\x1a.datamove.v1.StageResponse\x129\n" +
 	"\aRelease\x12\x1b.datamove.v1.ReleaseRequest\x1a\x11.datamove.v1.Task\x125\n" +
 	"\x05Purge\x12\x19.datamove.v1.PurgeRequest\x1a\x11.datamove.v1.Task\x12D\n" +
-	"\fAcquireLease\x12 .datamove.v1.AcquireLeaseRequest\x1a\x12.datamove.v1.Lease\x12@\n" +
+	"\fAcquireLease\x12 .datamove.v1.AcquireLeaseRequest\x1a\x12.datamove.v1.Lease\x12E\n" +
 	"\n" +
-	"RenewLease\x12\x1e.datamove.v1.RenewLeaseRequest\x1a\x12.datamove.v1.Lease\x12J\n" +
-	"\tDropLease\x12\x1d.datamove.v1.DropLeaseRequest\x1a\x1e.datamove.v1.DropLeaseResponse\x12M\n" +
+	"RenewLease\x12\x1e.datamove.v1.RenewLeaseRequest\x1a\x12.datamove.v1.Lease\"\x03\x90\x02\x02\x12O\n" +
+	"\tDropLease\x12\x1d.datamove.v1.DropLeaseRequest\x1a\x1e.datamove.v1.DropLeaseResponse\"\x03\x90\x02\x02\x12R\n" +
 	"\n" +
-	"ListLeases\x12\x1e.datamove.v1.ListLeasesRequest\x1a\x1f.datamove.v1.ListLeasesResponse\x124\n" +
-	"\x03Pin\x12\x17.datamove.v1.PinRequest\x1a\x14.datamove.v1.PinInfo\x12>\n" +
-	"\x05Unpin\x12\x19.datamove.v1.UnpinRequest\x1a\x1a.datamove.v1.UnpinResponse\x12G\n" +
-	"\bListPins\x12\x1c.datamove.v1.ListPinsRequest\x1a\x1d.datamove.v1.ListPinsResponseB)Z'datamove.dev/api/datamove/v1;datamovev1b\x06proto3"
+	"ListLeases\x12\x1e.datamove.v1.ListLeasesRequest\x1a\x1f.datamove.v1.ListLeasesResponse\"\x03\x90\x02\x01\x129\n" +
+	"\x03Pin\x12\x17.datamove.v1.PinRequest\x1a\x14.datamove.v1.PinInfo\"\x03\x90\x02\x02\x12C\n" +
+	"\x05Unpin\x12\x19.datamove.v1.UnpinRequest\x1a\x1a.datamove.v1.UnpinResponse\"\x03\x90\x02\x02\x12L\n" +
+	"\bListPins\x12\x1c.datamove.v1.ListPinsRequest\x1a\x1d.datamove.v1.ListPinsResponse\"\x03\x90\x02\x01B)Z'datamove.dev/api/datamove/v1;datamovev1b\x06proto3"
 
 var (
 	file_datamove_v1_dataset_proto_rawDescOnce sync.Once

@@ -2391,19 +2391,19 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x10BOTTLENECK_LIMIT\x10\x05\x12\x14\n" +
 	"\x10BOTTLENECK_QUEUE\x10\x06\x12\x13\n" +
 	"\x0fBOTTLENECK_ROOM\x10\a\x12\x15\n" +
-	"\x11BOTTLENECK_PERSON\x10\b2\xa1\x04\n" +
+	"\x11BOTTLENECK_PERSON\x10\b2\xc4\x04\n" +
 	"\vTaskService\x12?\n" +
 	"\n" +
-	"SubmitTask\x12\x1e.datamove.v1.SubmitTaskRequest\x1a\x11.datamove.v1.Task\x129\n" +
-	"\aGetTask\x12\x1b.datamove.v1.GetTaskRequest\x1a\x11.datamove.v1.Task\x12J\n" +
-	"\tListTasks\x12\x1d.datamove.v1.ListTasksRequest\x1a\x1e.datamove.v1.ListTasksResponse\x12?\n" +
-	"\tWatchTask\x12\x1d.datamove.v1.WatchTaskRequest\x1a\x11.datamove.v1.Task0\x01\x12=\n" +
-	"\tPauseTask\x12\x1d.datamove.v1.PauseTaskRequest\x1a\x11.datamove.v1.Task\x12?\n" +
+	"SubmitTask\x12\x1e.datamove.v1.SubmitTaskRequest\x1a\x11.datamove.v1.Task\x12>\n" +
+	"\aGetTask\x12\x1b.datamove.v1.GetTaskRequest\x1a\x11.datamove.v1.Task\"\x03\x90\x02\x01\x12O\n" +
+	"\tListTasks\x12\x1d.datamove.v1.ListTasksRequest\x1a\x1e.datamove.v1.ListTasksResponse\"\x03\x90\x02\x01\x12D\n" +
+	"\tWatchTask\x12\x1d.datamove.v1.WatchTaskRequest\x1a\x11.datamove.v1.Task\"\x03\x90\x02\x010\x01\x12B\n" +
+	"\tPauseTask\x12\x1d.datamove.v1.PauseTaskRequest\x1a\x11.datamove.v1.Task\"\x03\x90\x02\x02\x12D\n" +
 	"\n" +
-	"ResumeTask\x12\x1e.datamove.v1.ResumeTaskRequest\x1a\x11.datamove.v1.Task\x12?\n" +
+	"ResumeTask\x12\x1e.datamove.v1.ResumeTaskRequest\x1a\x11.datamove.v1.Task\"\x03\x90\x02\x02\x12D\n" +
 	"\n" +
-	"CancelTask\x12\x1e.datamove.v1.CancelTaskRequest\x1a\x11.datamove.v1.Task\x12H\n" +
-	"\vExplainTask\x12\x1f.datamove.v1.ExplainTaskRequest\x1a\x18.datamove.v1.ExplanationB)Z'datamove.dev/api/datamove/v1;datamovev1b\x06proto3"
+	"CancelTask\x12\x1e.datamove.v1.CancelTaskRequest\x1a\x11.datamove.v1.Task\"\x03\x90\x02\x02\x12M\n" +
+	"\vExplainTask\x12\x1f.datamove.v1.ExplainTaskRequest\x1a\x18.datamove.v1.Explanation\"\x03\x90\x02\x01B)Z'datamove.dev/api/datamove/v1;datamovev1b\x06proto3"
 
 var (
 	file_datamove_v1_task_proto_rawDescOnce sync.Once
