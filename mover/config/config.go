@@ -2,17 +2,21 @@
 // stand in it, and what to tell a person whose file is wrong.
 //
 // A [Config] is a set of tiers, each a [Tier] with a level and either a path or
-// a bucket ([S3]), and the address of a service. Its words are those of the file.
+// a bucket ([S3]); the address of a service; and, for who runs that service, where
+// it listens and keeps its state, its projects, roles, users and limits. Its words
+// are those of the file, and what a tier, root or member is called there means
+// something only to others: access decides with it, the places open it.
 // Every mistake is a [Problem] with file, line and key; all of them are found in
 // one reading, so nobody mends a file one error at a time.
 //
-// A Config does not change after it was read and may be shared. There are no
+// A Config does not change after it was read and may be shared: reading again
+// gives another one, and [Changed] says in what they differ. There are no
 // secrets in it: credentials are named (a file, a profile, the environment),
 // never written down, and a file that tries is refused without being quoted.
 // Opening a tier is left to cmd; whether an endpoint answers to doctor.
 //
 // TestEveryMistakeHasALine shows the promise on mistakes, TestTemplateIsValid
-// that what [Template] writes can be read.
+// that what [Template] writes can be read, TestChanged what a reload sees.
 package config
 
 import (
@@ -34,19 +38,35 @@ import (
 // Config is what the file and the environment say. The zero value has no tiers
 // and no service: work is done in this process, on paths and the AWS environment.
 type Config struct {
-	File    string // where it was read; "" when there is no file
-	Tiers   map[string]Tier
-	Service string // address of a service, unix:///path or tcp://host:port; "" is this process
+	File    string          `koanf:"-"` // where it was read; "" when there is no file
+	Tiers   map[string]Tier `koanf:"tiers"`
+	Service string          `koanf:"service"` // address of a service, unix:///path or tcp://host:port; "" is this process
+
+	// What follows is for the service itself.
+
+	Listen   []string           `koanf:"listen"`  // where it answers, as Service; none is DefaultListen
+	Metrics  string             `koanf:"metrics"` // loopback host:port of metrics and the web page without TLS; "" is none
+	Data     string             `koanf:"data"`    // directory of its state; "" is DefaultData
+	Node     string             `koanf:"node"`    // name of this node; "" is the host's
+	Projects map[string]Project `koanf:"projects"`
+	Roles    map[string]Role    `koanf:"roles"`
+	Limits   []Limit            `koanf:"limits"`
+	Users    map[string]User    `koanf:"users"`
+	Audit    Audit              `koanf:"audit"`
+	Leases   Leases             `koanf:"leases"`
+	Trace    Trace              `koanf:"trace"`
 
 	settings []Setting
 }
 
 // Tier is one named root of the cluster.
 type Tier struct {
-	Level     string `koanf:"level"`     // hot, warm or cold
-	Path      string `koanf:"path"`      // absolute; "" when it is a bucket
-	Ephemeral bool   `koanf:"ephemeral"` // purge may remove what is here
-	S3        *S3    `koanf:"s3"`        // nil when it is a path
+	Level     string `koanf:"level"`      // hot, warm or cold
+	Path      string `koanf:"path"`       // absolute; "" when it is a bucket
+	Ephemeral bool   `koanf:"ephemeral"`  // purge may remove what is here
+	NodeLocal bool   `koanf:"node_local"` // each node has its own at that path
+	Cache     *Cache `koanf:"cache"`      // nil evicts nothing
+	S3        *S3    `koanf:"s3"`         // nil when it is a path
 }
 
 // S3 is a tier in a bucket.
@@ -63,12 +83,13 @@ type S3 struct {
 
 // Setting is one value and where it comes from.
 type Setting struct {
-	Key   string `json:"key"`
+	Key   string `json:"key"` // with dots, and the place in a list: projects.vision.roots[0]
 	Value string `json:"value"`
 	From  string `json:"from"` // "/etc/datamove/config.yaml:7" or "environment DATAMOVE_SERVICE"
 }
 
-// Settings returns every value that is set, sorted by key. None is a secret.
+// Settings returns every value that is set, sorted by key, lists in their order.
+// None is a secret.
 func (c *Config) Settings() []Setting { return slices.Clone(c.settings) }
 
 // maxBytes bounds a configuration file: a thousand tiers take a quarter of it.
@@ -139,7 +160,7 @@ func read(file string) ([]byte, error) {
 
 // Parse reads the text of a file, which may be empty, and what the environment adds to it.
 func Parse(file string, text []byte, getenv func(string) string) (*Config, error) {
-	lines, problems := inspect(file, text)
+	settings, problems := inspect(file, text)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -147,33 +168,37 @@ func Parse(file string, text []byte, getenv func(string) string) (*Config, error
 	if err := k.Load(rawbytes.Provider(text), yaml.Parser()); err != nil {
 		return nil, Problems{{File: file, What: err.Error()}}
 	}
-	from := make(map[string]string, len(lines))
-	for key, line := range lines {
-		from[key] = fmt.Sprintf("%s:%d", file, line)
+	c := &Config{Tiers: map[string]Tier{}}
+	if err := k.Unmarshal("", c); err != nil {
+		return nil, Problems{{File: file, What: err.Error()}}
 	}
-	if addr := getenv("DATAMOVE_SERVICE"); addr != "" {
-		if err := service(addr); err != nil {
-			return nil, Problems{{File: "environment", Key: "DATAMOVE_SERVICE", What: err.Error()}}
-		}
-		if err := k.Set("service", addr); err != nil {
-			return nil, err
-		}
-		from["service"] = "environment DATAMOVE_SERVICE"
+	c.File, c.settings = file, settings
+	if err := c.environment(getenv); err != nil {
+		return nil, err
 	}
-	return decode(file, k, from)
+	slices.SortStableFunc(c.settings, func(a, b Setting) int { return strings.Compare(listKey(a.Key), listKey(b.Key)) })
+	return c, nil
 }
 
-func decode(file string, k *koanf.Koanf, from map[string]string) (*Config, error) {
-	c := &Config{File: file, Service: k.String("service"), Tiers: map[string]Tier{}}
-	if err := k.Unmarshal("tiers", &c.Tiers); err != nil {
-		return nil, Problems{{File: file, Key: "tiers", What: err.Error()}}
+// listKey is a key without its place in a list and what is below that.
+func listKey(key string) string {
+	list, _, _ := strings.Cut(key, "[")
+	return list
+}
+
+// environment takes over what the environment says instead of the file.
+func (c *Config) environment(getenv func(string) string) error {
+	addr := getenv("DATAMOVE_SERVICE")
+	if addr == "" {
+		return nil
 	}
-	for _, key := range k.Keys() {
-		if value := k.Get(key); value != nil {
-			c.settings = append(c.settings, Setting{key, fmt.Sprint(value), from[key]})
-		}
+	if err := service(addr); err != nil {
+		return Problems{{File: "environment", Key: "DATAMOVE_SERVICE", What: err.Error()}}
 	}
-	return c, nil
+	c.Service = addr
+	c.settings = slices.DeleteFunc(c.settings, func(s Setting) bool { return s.Key == "service" })
+	c.settings = append(c.settings, Setting{"service", addr, "environment DATAMOVE_SERVICE"})
+	return nil
 }
 
 // CredentialsFile returns the file that a credentials value names, if it names one.

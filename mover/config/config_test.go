@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,7 +86,7 @@ func TestEveryMistakeHasALine(t *testing.T) {
 		{"tab", "tiers:\n\tscratch: {}\n", "c.yaml:2: is not valid YAML"},
 		{"unknown key on top", "tires: {}\n", "c.yaml:1: tires: unknown key (did you mean tiers?)"},
 		{"unknown key in a tier", "tiers:\n  sc:\n    pth: /y\n    path: /x\n    level: hot\n", "c.yaml:3: tiers.sc.pth: unknown key (did you mean path?)"},
-		{"unknown key, nothing near", "tiers:\n  sc: {level: hot, path: /x, colour: red}\n", "c.yaml:2: tiers.sc.colour: unknown key (known keys: ephemeral, level, path, s3)"},
+		{"unknown key, nothing near", "tiers:\n  sc: {level: hot, path: /x, colour: red}\n", "c.yaml:2: tiers.sc.colour: unknown key (known keys: cache, ephemeral, level, node_local, path, s3)"},
 		{"level missing", "tiers:\n  sc:\n    path: /x\n", "c.yaml:3: tiers.sc: has no level (add a line level: …)"},
 		{"level wrong", "tiers:\n  sc: {level: lukewarm, path: /x}\n", `c.yaml:2: tiers.sc.level: is "lukewarm"; must be one of hot, warm, cold`},
 		{"relative path", "tiers:\n  sc: {level: hot, path: x/y}\n", `c.yaml:2: tiers.sc.path: is "x/y"; must be an absolute path`},
@@ -185,13 +187,20 @@ func TestTemplateIsValid(t *testing.T) {
 	if _, err := Parse("template", []byte(Template), none); err != nil {
 		t.Error(err)
 	}
-	head, examples, _ := strings.Cut(Template, "tiers:\n")
-	examples, _, _ = strings.Cut(examples, "#\n")
-	c, err := Parse("template", []byte(head+"tiers:\n"+strings.ReplaceAll("\n"+examples, "\n#", "\n")), none)
+	c, err := Parse("template", []byte(examples.ReplaceAllString(Template, "$1")), none)
 	if err != nil || len(c.Tiers) != 3 || c.Tiers["archive"].S3.Client != "auto" {
-		t.Errorf("examples: %+v, %v", c, err)
+		t.Fatalf("examples: %+v, %v", c, err)
+	}
+	for key := range schema.keys {
+		if !slices.ContainsFunc(c.Settings(), func(s Setting) bool { return strings.HasPrefix(s.Key, key) }) {
+			t.Errorf("the template has no example of %s", key)
+		}
 	}
 }
+
+// examples are the lines of the template that could be uncommented; text begins
+// with a space behind the sign.
+var examples = regexp.MustCompile(`(?m)^#([a-z]|  )`)
 
 func TestCredentialsThatOthersCanRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "archive.env")
@@ -215,7 +224,9 @@ func TestCredentialsThatOthersCanRead(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(site))
+	f.Add([]byte(cluster))
 	f.Add([]byte(Template))
+	f.Add([]byte(examples.ReplaceAllString(Template, "$1")))
 	f.Add([]byte("a: &a [*a]\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := Parse("c", text, none)
@@ -229,6 +240,19 @@ func FuzzParse(f *testing.F) {
 			if tierName(name) != nil || (tier.Path == "") == (tier.S3 == nil) || tier.Level == "" {
 				t.Errorf("accepted %q: %+v", name, tier)
 			}
+		}
+		for name, p := range c.Projects {
+			if len(p.Roots) == 0 || len(p.Members) == 0 || p.Weight < 0 {
+				t.Errorf("accepted %q: %+v", name, p)
+			}
+		}
+		for _, l := range c.Limits {
+			if l.Endpoint == "" || l.Rate <= 0 && l.Ops <= 0 {
+				t.Errorf("accepted %+v", l)
+			}
+		}
+		if keys := Changed(c, c); len(keys) > 0 {
+			t.Errorf("differs from itself in %q", keys)
 		}
 	})
 }

@@ -21,6 +21,8 @@ tiers:
 #    level: hot
 #    path: /local_nvme
 #    ephemeral: true            # purge may remove what is here
+#    node_local: true           # each node has its own
+#    cache: {high: 85%, low: 70%}   # from this fullness on, replicas leave until that one
 #  project:
 #    level: warm
 #    path: /lustre/project
@@ -35,13 +37,56 @@ tiers:
 #      ca: /etc/datamove/ca.pem         # who signed the endpoint's certificate
 #      path_style: true                 # leave it out to find out
 #      client: auto                     # auto, minio or aws
-#
-# A credentials file has mode 0600 and the lines
-#   AWS_ACCESS_KEY_ID=...
-#   AWS_SECRET_ACCESS_KEY=...
+
+# A credentials file has mode 0600 and two lines:
+# AWS_ACCESS_KEY_ID=...
+# AWS_SECRET_ACCESS_KEY=...
 
 # With a service, copies run there. Without one they run in the command itself.
-# service: unix:///run/datamove/datamoved.sock
+#service: unix:///run/datamove/datamoved.sock
+
+# What follows is for the service, datamoved.
+
+# Where it answers. On a unix socket the kernel says who calls; over tcp a client
+# certificate does.
+#listen: [unix:///run/datamove/datamoved.sock, tcp://0.0.0.0:7643]
+#metrics: 127.0.0.1:7644       # metrics and the web page, for this machine alone
+#data: /var/lib/datamove       # its state
+#node: n17                     # leave it out for the name of the host
+
+# Who may use what. Without projects, everybody uses paths as the kernel lets them,
+# and buckets are for who runs the service. With projects, only members use
+# anything, and only below the roots.
+#projects:
+#  vision:
+#    roots: ["project:vision", "archive:vision", /lustre/vision]
+#    reads: ["archive:public"]  # more roots, to read only
+#    members: [alice, "@vision"]    # people and @groups
+#    weight: 2                  # its share beside other projects; 1 if left out
+#    s3: {credentials: file:/etc/datamove/vision.env}   # instead of those of the tiers
+
+# Who may do more than everybody may. Root, and who runs the service, may do
+# everything on its own socket.
+#roles:
+#  operator: {members: ["@storage"], may: [task.*, dataset.*, agent.drain]}
+#  admin: {members: [carol], may: ["*"]}
+
+# People who come from other machines: the common name of their certificate.
+#users:
+#  alice: {certificate: alice}
+
+# What all agents together may do at one endpoint: a tier, or s3://bucket.
+#limits:
+#  - endpoint: archive
+#    direction: read            # or write; leave it out for each of them
+#    rate: 20GB/s
+#    ops: 5000                  # calls per second
+#    windows: ["Mon-Fri 08:00-18:00"]   # leave it out for always
+#    zone: Europe/Berlin        # of the windows; leave it out for that of the machine
+
+#audit: {dir: /var/lib/datamove/audit, sync: true}   # sync: on stable storage before it takes effect
+#leases: {lead: 30s}           # how long an agent may be silent
+#trace: {endpoint: "http://127.0.0.1:4317"}    # where OpenTelemetry listens
 `
 
 // Init writes the template where [Load] will find it and returns the name of the

@@ -6,7 +6,10 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
+	_ "time/tzdata" // a zone is the same on every machine, also where none are installed
 
 	"datamove.dev/mover"
 )
@@ -93,6 +96,109 @@ func service(s string) error {
 		return nil
 	}
 	return errors.New("must be unix:///path or tcp://host:port")
+}
+
+// maxSocket is what the kernel takes as the path of a unix socket.
+const maxSocket = 107
+
+func listen(s string) error {
+	if err := service(s); err != nil {
+		return err
+	}
+	if path, ok := strings.CutPrefix(s, "unix://"); ok {
+		if len(path) > maxSocket || strings.ContainsAny(path, "?#%") {
+			return fmt.Errorf("must be the path of a socket: at most %d bytes, without ?, # and %%", maxSocket)
+		}
+		return nil
+	}
+	return port(strings.TrimPrefix(s, "tcp://"))
+}
+
+// port checks host:port, and nothing behind it.
+func port(s string) error {
+	_, number, err := net.SplitHostPort(s)
+	if n, perr := strconv.Atoi(number); err != nil || perr != nil || n < 0 || n > 65535 {
+		return errors.New("must end in a port, a number up to 65535")
+	}
+	return nil
+}
+
+// loopback keeps what needs no certificate on this machine.
+func loopback(s string) error {
+	host, _, err := net.SplitHostPort(s)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		return errors.New("must be an address of this machine alone, as 127.0.0.1:7644 or [::1]:7644: everybody else comes in by listen")
+	}
+	return port(s)
+}
+
+// name checks a node, a project or a role.
+func name(s string) error {
+	for i, c := range []byte(s) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || strings.IndexByte(".-_", c) < 0) {
+			return fmt.Errorf("is %q; must be letters, digits, ., - and _, and begin with one of the first two", s)
+		}
+	}
+	if s == "" || len(s) > 128 {
+		return errors.New("must have 1 to 128 letters")
+	}
+	return nil
+}
+
+// root checks where a project may work. A tier in it is looked up by [inspector.follow].
+func root(s string) error {
+	tier, below, ok := strings.Cut(s, ":")
+	switch {
+	case filepath.IsAbs(s):
+		if err := absolute(s); err != nil || s != "/" && prefix(s[1:]) != nil {
+			return fmt.Errorf("is %q; must be a path without empty, . and .. segments", s)
+		}
+		return nil
+	case ok && tier == "s3":
+		name, key, deeper := strings.Cut(strings.TrimPrefix(below, "//"), "/")
+		if !strings.HasPrefix(below, "//") || !mover.ValidBucket(name) || deeper && key != "" && prefix(key) != nil {
+			return errors.New("must be s3://bucket or s3://bucket/prefix, without empty, . and .. segments")
+		}
+		return nil
+	case ok && tierName(tier) == nil && !strings.HasPrefix(below, "/"):
+		if below == "" || prefix(below) == nil {
+			return nil
+		}
+	}
+	return errors.New("must be TIER:path, /path or s3://bucket/prefix, without empty, . and .. segments")
+}
+
+// tierOf is the tier that a root or an endpoint names, if it names one.
+func tierOf(s string) string {
+	tier, _, ok := strings.Cut(s, ":")
+	if strings.HasPrefix(s, "/") || ok && tier == "s3" {
+		return ""
+	}
+	return tier
+}
+
+// limited checks what a limit is for.
+func limited(s string) error {
+	if bucket, ok := strings.CutPrefix(s, "s3://"); ok && mover.ValidBucket(bucket) || tierName(s) == nil {
+		return nil
+	}
+	return errors.New("must be a tier, or s3://bucket")
+}
+
+func lead(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Second || d > time.Hour {
+		return errors.New("must be a time like 30s, from 1s to 1h")
+	}
+	return nil
+}
+
+func zone(s string) error {
+	if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
+		return errors.New("must be a time zone like Europe/Berlin or UTC")
+	}
+	return nil
 }
 
 // reserved are words that mean something else before a colon.

@@ -1,0 +1,59 @@
+package config
+
+import "time"
+
+// What the service uses where the file says nothing.
+const (
+	DefaultListen = "unix:///run/datamove/datamoved.sock"
+	DefaultData   = "/var/lib/datamove"
+	DefaultLead   = 30 * time.Second
+	DefaultWeight = 1
+)
+
+// Cache says when replicas that nobody leases leave a tier: from the fullness
+// High on, least recently used first, until it is Low.
+type Cache struct {
+	High Percent `koanf:"high"`
+	Low  Percent `koanf:"low"`
+}
+
+// Project is who shares roots, and a part of what the cluster can move.
+type Project struct {
+	Roots   []string   `koanf:"roots"`   // TIER:path, /path or s3://bucket/prefix: members read and write below them
+	Reads   []string   `koanf:"reads"`   // more of them, to read only
+	Members []string   `koanf:"members"` // NAME or @GROUP
+	Weight  int        `koanf:"weight"`  // its share beside other projects; 0 is DefaultWeight
+	S3      *ProjectS3 `koanf:"s3"`      // nil uses what the tiers say
+}
+
+// ProjectS3 is how a project comes to its buckets.
+type ProjectS3 struct {
+	Credentials string `koanf:"credentials"` // as in S3
+}
+
+// Role is what its members may do beside what everybody may.
+type Role struct {
+	Members []string `koanf:"members"` // NAME or @GROUP
+	May     []string `koanf:"may"`     // actions: task.submit, task.*, *
+}
+
+// Audit is where decisions are written down.
+type Audit struct {
+	Dir  string `koanf:"dir"`  // "" is audit below the directory of the service
+	Sync bool   `koanf:"sync"` // each decision is on stable storage before it takes effect
+}
+
+// Leases says how long an agent may be silent.
+type Leases struct {
+	Lead time.Duration `koanf:"lead"` // 0 is DefaultLead
+}
+
+// Trace is where traces go.
+type Trace struct {
+	Endpoint string `koanf:"endpoint"` // URL of an OTLP receiver; "" is nowhere
+}
+
+// User is a person who may come from another machine.
+type User struct {
+	Certificate string `koanf:"certificate"` // common name of the person's client certificate
+}

@@ -1,0 +1,259 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+const cluster = `listen: [unix:///run/datamove/datamoved.sock, "tcp://0.0.0.0:7643"]
+metrics: 127.0.0.1:7644
+data: /var/lib/datamove
+node: n17
+tiers:
+  scratch: {level: hot, path: /local_nvme, ephemeral: true, node_local: true, cache: {high: 85%, low: 70%}}
+  project: {level: warm, path: /lustre/project}
+  archive: {level: cold, s3: {bucket: archive}}
+projects:
+  vision:
+    roots: ["project:vision", "archive:vision", "/lustre/vision", "s3://team/vision"]
+    reads: ["archive:"]
+    members: [alice, "@vision"]
+    weight: 2
+    s3: {credentials: file:/etc/datamove/vision.env}
+roles:
+  operator: {members: ["@storage", root], may: [task.*, dataset.*, agent.drain]}
+  admin: {members: [root], may: ["*"]}
+limits:
+  - {endpoint: archive, direction: read, rate: 20GB/s, ops: 5000, windows: ["Mon-Fri 08:00-18:00"], zone: Europe/Berlin}
+  - {endpoint: s3://team, ops: 10}
+audit: {dir: /var/lib/datamove/audit, sync: true}
+leases: {lead: 45s}
+trace: {endpoint: "http://127.0.0.1:4317"}
+users:
+  alice: {certificate: "alice"}
+  bob.smith: {certificate: "bob"}
+`
+
+func parse(t *testing.T, text string) *Config {
+	t.Helper()
+	c, err := Parse("c.yaml", []byte(text), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTheFileOfAService(t *testing.T) {
+	c := parse(t, cluster)
+	for _, row := range []struct{ what, got, want any }{
+		{"listen", c.Listen, []string{"unix:///run/datamove/datamoved.sock", "tcp://0.0.0.0:7643"}},
+		{"metrics", c.Metrics, "127.0.0.1:7644"},
+		{"data", c.Data, "/var/lib/datamove"},
+		{"node", c.Node, "n17"},
+		{"scratch", c.Tiers["scratch"], Tier{Level: "hot", Path: "/local_nvme", Ephemeral: true, NodeLocal: true, Cache: &Cache{High: 85, Low: 70}}},
+		{"projects", c.Projects, map[string]Project{"vision": {
+			Roots: []string{"project:vision", "archive:vision", "/lustre/vision", "s3://team/vision"}, Reads: []string{"archive:"},
+			Members: []string{"alice", "@vision"}, Weight: 2, S3: &ProjectS3{Credentials: "file:/etc/datamove/vision.env"}}}},
+		{"roles", c.Roles, map[string]Role{
+			"operator": {Members: []string{"@storage", "root"}, May: []string{"task.*", "dataset.*", "agent.drain"}},
+			"admin":    {Members: []string{"root"}, May: []string{"*"}}}},
+		{"limits", c.Limits, []Limit{
+			{Endpoint: "archive", Direction: "read", Rate: 20e9, Ops: 5000, Zone: "Europe/Berlin",
+				Windows: []Window{{Days: [7]bool{1: true, 2: true, 3: true, 4: true, 5: true}, From: 8 * 60, To: 18 * 60}}},
+			{Endpoint: "s3://team", Ops: 10}}},
+		{"audit", c.Audit, Audit{Dir: "/var/lib/datamove/audit", Sync: true}},
+		{"leases", c.Leases, Leases{Lead: 45 * time.Second}},
+		{"trace", c.Trace, Trace{Endpoint: "http://127.0.0.1:4317"}},
+		{"users", c.Users, map[string]User{"alice": {Certificate: "alice"}, "bob.smith": {Certificate: "bob"}}},
+	} {
+		if !reflect.DeepEqual(row.got, row.want) {
+			t.Errorf("%s = %+v\nwant %+v", row.what, row.got, row.want)
+		}
+	}
+	if i := slices.IndexFunc(c.Settings(), func(s Setting) bool { return s.Key == "projects.vision.members[1]" }); i < 0 ||
+		c.Settings()[i] != (Setting{"projects.vision.members[1]", "@vision", "c.yaml:13"}) {
+		t.Errorf("settings: %v", c.Settings())
+	}
+}
+
+func TestServiceMistakesHaveALine(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	for _, row := range []struct{ text, want string }{
+		{"listen: unix:///x", "c.yaml:1: listen: must be a list (write it as [a, b]"},
+		{"listen: []", "c.yaml:1: listen: is an empty list"},
+		{"listen:\n  - unix:///x\n  - tcp://h", "c.yaml:3: listen[1]: must be unix:///path or tcp://host:port"},
+		{"listen: ['unix:///" + long + "']", "listen[0]: must be the path of a socket: at most 107 bytes"},
+		{"listen: ['tcp://h:https']", "listen[0]: must be unix:///path or tcp://host:port"},
+		{"listen: ['tcp://h:70000']", "listen[0]: must end in a port"},
+		{"listen: ['tcp://h:1/x']", "listen[0]: must end in a port"},
+		{"listen: [" + strings.Repeat("unix:///x,", 17) + "]", "listen: has 17 items; there may be 16"},
+		{"metrics: 0.0.0.0:7644", "metrics: must be an address of this machine alone"},
+		{"metrics: localhost:1", "metrics: must be an address of this machine alone"},
+		{"data: lib", `data: is "lib"; must be an absolute path`},
+		{"data: /" + strings.Repeat("x", 4096), "data: has 4097 bytes; a value has at most 4096"},
+		{"node: a/b", "node: is \"a/b\"; must be letters, digits"},
+		{"node: -x", "node: is \"-x\"; must be letters, digits"},
+		{"node: 17", "node: must be text (put quotes around it)"},
+		{"tiers:\n  sc: {level: hot, path: /x, cache: {high: 85%}}", "c.yaml:2: tiers.sc.cache: has no low"},
+		{"tiers:\n  sc: {level: hot, path: /x, cache: {high: 60%, low: 70%}}", "tiers.sc.cache: evicts above high until low"},
+		{"tiers:\n  sc: {level: hot, path: /x, cache: {high: 0.8, low: 101%}}", "tiers.sc.cache.low: must be a percentage like 85%"},
+		{"tiers:\n  sc: {level: cold, node_local: true, s3: {bucket: abc}}", "tiers.sc: is a bucket: node_local and cache are for tiers with a path"},
+		{"projects:\n  p: {members: [a]}", "c.yaml:2: projects.p: has no roots"},
+		{"projects:\n  p: {roots: [/x]}", "projects.p: has no members"},
+		{"projects:\n  p/q: {roots: [/x], members: [aa]}", "projects.p/q: is \"p/q\"; must be letters"},
+		{"projects:\n  p: {roots: [/x/../y], members: [aa]}", "projects.p.roots[0]: is \"/x/../y\"; must be a path without"},
+		{"projects:\n  p: {roots: [/x//y], members: [aa]}", "projects.p.roots[0]: is"},
+		{"projects:\n  p: {roots: [x], members: [aa]}", "projects.p.roots[0]: must be TIER:path, /path or s3://bucket/prefix"},
+		{"projects:\n  p: {roots: ['dataset:x'], members: [aa]}", "projects.p.roots[0]: must be TIER:path"},
+		{"projects:\n  p: {roots: ['sc:../x'], members: [aa]}\ntiers: {sc: {level: hot, path: /x}}", "projects.p.roots[0]: must be TIER:path"},
+		{"projects:\n  p: {roots: ['s3://bucket//x'], members: [aa]}", "projects.p.roots[0]: must be s3://bucket"},
+		{"projects:\n  p: {roots: ['s3:bucket'], members: [aa]}", "projects.p.roots[0]: must be s3://bucket"},
+		{"projects:\n  p:\n    members: [aa]\n    roots:\n      - archvie:x\ntiers: {archive: {level: hot, path: /x}}",
+			`c.yaml:5: projects.p.roots[0]: there is no tier "archvie" in this file (did you mean archive?)`},
+		{"projects:\n  p: {roots: ['sc:'], members: [aa]}", `there is no tier "sc" in this file (there are no tiers)`},
+		{"projects:\n  p: {roots: [/x], members: ['*']}", "projects.p.members[0]: is \"*\"; a name has no"},
+		{"projects:\n  p: {roots: [/x], members: ['@']}", "projects.p.members[0]: must be a name"},
+		{"projects:\n  p: {roots: [/x], members: ['@@x']}", "projects.p.members[0]: is \"@x\""},
+		{"projects:\n  p: {roots: [/x], members: ['-rf']}", "projects.p.members[0]: is \"-rf\""},
+		{"projects:\n  p: {roots: [/x], members: ['0']}", "projects.p.members[0]: is \"0\"; a name begins"},
+		{"projects:\n  p: {roots: [/x], members: [\"a\\nb\"]}", "projects.p.members[0]: is \"a\\nb\""},
+		{"projects:\n  p: {roots: [/x], members: [aa], weight: 0}", "projects.p.weight: must be a whole number from 1 to 1000"},
+		{"projects:\n  p: {roots: [/x], members: [aa], weight: 1.5}", "projects.p.weight: must be a whole number"},
+		{"projects:\n  p: {roots: [/x], members: [aa], weight: '2'}", "projects.p.weight: must be a whole number"},
+		{"projects:\n  p: {roots: [/x], members: [aa], s3: {credentials: hunter2}}", "projects.p.s3.credentials: must be env"},
+		{"projects:\n  1e3: {roots: [/x], members: [aa]}", "projects.1e3: a name must be text"},
+		{"roles:\n  r: {members: [aa]}", "roles.r: has no may"},
+		{"roles:\n  r: {members: [aa], may: ['task*']}", "roles.r.may[0]: is \"task*\"; must be an action"},
+		{"roles:\n  r: {members: [aa], may: ['*.read']}", "roles.r.may[0]: is \"*.read\""},
+		{"limits:\n  - {endpoint: sc, rate: 1GB/s}", "c.yaml:2: limits[0].endpoint: there is no tier \"sc\""},
+		{"limits:\n  - {endpoint: 's3://x', rate: 1GB/s}", "limits[0].endpoint: must be a tier, or s3://bucket"},
+		{"limits:\n  - {endpoint: 's3://abc'}", "limits[0]: limits nothing"},
+		{"limits:\n  - {endpoint: 's3://abc', rate: 20}", "limits[0].rate: must be text"},
+		{"limits:\n  - {endpoint: 's3://abc', rate: 20GB}", "limits[0].rate: must be a rate like 20GB/s"},
+		{"limits:\n  - {endpoint: 's3://abc', rate: 0B/s}", "limits[0].rate: must be a rate"},
+		{"limits:\n  - {endpoint: 's3://abc', ops: -1}", "limits[0].ops: must be a whole number"},
+		{"limits:\n  - {endpoint: 's3://abc', ops: 1, direction: both}", "limits[0].direction: is \"both\"; must be one of read, write"},
+		{"limits:\n  - {endpoint: 's3://abc', ops: 1, windows: [always]}", "limits[0].windows[0]: must be a window like"},
+		{"limits:\n  - {endpoint: 's3://abc', ops: 1, zone: UTC}", "limits[0]: has a zone and no windows"},
+		{"limits:\n  - {endpoint: 's3://abc', ops: 1, zone: Mars, windows: ['08:00-09:00']}", "limits[0].zone: must be a time zone"},
+		{"limits: {endpoint: x}", "limits: must be a list"},
+		{"audit: {dir: x}", "audit.dir: is \"x\"; must be an absolute path"},
+		{"audit: {sync: always}", "audit.sync: must be true or false"},
+		{"leases: {lead: 30}", "leases.lead: must be text"},
+		{"leases: {lead: 2h}", "leases.lead: must be a time like 30s, from 1s to 1h"},
+		{"trace: {endpoint: 'http://me:hunter2@x'}", "trace.endpoint: must not hold a user or password"},
+		{"trace: {}", "trace: has no endpoint"},
+		{"users: {alice: {}}", "users.alice: has no certificate"},
+		{"users: {'a:b': {certificate: x}}", "users.a:b: is \"a:b\"; a name has no colon"},
+		{"users: {alice: {certificate: ''}}", "users.alice.certificate: must be the common name"},
+		{"users:\n  alice: {certificate: x}\n  bob: {certificate: x}", `"alice" and "bob" have the same certificate`},
+		{"projekts: {}", "c.yaml:1: projekts: unknown key (did you mean projects?)"},
+	} {
+		_, err := Parse("c.yaml", []byte(row.text), none)
+		if err == nil || !strings.Contains(err.Error(), row.want) || !errors.Is(err, mover.ErrUsage) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s\n%v\nwant %s", row.text, err, row.want)
+		}
+	}
+}
+
+// TestNumberedNamesAreText reads a name that YAML could read as a number.
+func TestNumberedNamesAreText(t *testing.T) {
+	c := parse(t, "projects: {'1e3': {roots: [/x], members: [aa]}}")
+	if _, ok := c.Projects["1e3"]; !ok || len(c.Projects) != 1 {
+		t.Errorf("%+v", c.Projects)
+	}
+}
+
+func TestRates(t *testing.T) {
+	for text, want := range map[string]Rate{"20GB/s": 20e9, "1.5 GiB/s": 3 << 29, "10Gbit/s": 125e7, "500kB/s": 500e3, "1B/s": 1} {
+		var got Rate
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%s = %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "/s", "GB/s", "1/s", "1e9B/s", "-1GB/s", "0x1GB/s", "1.2.3GB/s", "1gb/s", "NaNB/s", "InfGB/s", "99999999TB/s", "0.1B/s"} {
+		var got Rate
+		if err := got.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was read as %d", text, got)
+		}
+	}
+}
+
+func TestWindows(t *testing.T) {
+	days := func(names ...string) (set [7]bool) {
+		for _, name := range names {
+			set[weekday(name)] = true
+		}
+		return set
+	}
+	for text, want := range map[string]Window{
+		"Mon-Fri 08:00-18:00":     {days("Mon", "Tue", "Wed", "Thu", "Fri"), 480, 1080},
+		"Fri-Mon 22:00-06:00":     {days("Fri", "Sat", "Sun", "Mon"), 1320, 360},
+		"Sat,Sun 00:00-24:00":     {days("Sat", "Sun"), 0, 1440},
+		"Mon,Wed-Thu 00:00-00:00": {days("Mon", "Wed", "Thu"), 0, 0},
+		"22:00-06:00":             {days(weekdays...), 1320, 360},
+	} {
+		var got Window
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%s = %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "Mon", "mon 08:00-09:00", "Mon 8:00-9:00", "Mon 08:00", "Mon- 08:00-09:00", "Mon 24:00-25:00", "Mon 24:00-08:00", "Mon 08:60-09:00", "Mon  08:00-09:00", "Mon 08:00-09:00 "} {
+		var got Window
+		if err := got.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was read as %+v", text, got)
+		}
+	}
+}
+
+func TestChanged(t *testing.T) {
+	from := parse(t, cluster)
+	change := func(old, replacement string) string {
+		if !strings.Contains(cluster, old) {
+			t.Fatalf("%q is not in the file", old)
+		}
+		return strings.Replace(cluster, old, replacement, 1)
+	}
+	for _, row := range []struct {
+		text    string
+		keys    string
+		restart bool
+	}{
+		{cluster, "[]", false},
+		{"# a comment\n" + cluster, "[]", false},
+		{change("weight: 2", "weight: 3"), "[projects.vision.weight]", false},
+		{change(`"@vision"]`, `"@vision", bob]`), "[projects.vision.members]", false},
+		{change(`[alice, "@vision"]`, `["@vision", alice]`), "[projects.vision.members]", false},
+		{change("    weight: 2\n", ""), "[projects.vision.weight]", false},
+		{change("node: n17", "node: n18"), "[node]", true},
+		{change(`, "tcp://0.0.0.0:7643"]`, "]"), "[listen]", true},
+		{change("lead: 45s", "lead: 20s"), "[leases.lead]", true},
+		{change("rate: 20GB/s", "rate: 10GB/s"), "[limits]", false},
+		{change("ops: 5000, ", ""), "[limits]", false},
+		{cluster + "  eve: {certificate: eve}\nservice: unix:///x\n", "[service users.eve.certificate]", false},
+	} {
+		keys := Changed(from, parse(t, row.text))
+		if fmt.Sprint(keys) != row.keys || slices.ContainsFunc(keys, NeedsRestart) != row.restart {
+			t.Errorf("%v, restart %v; want %s, %v", keys, slices.ContainsFunc(keys, NeedsRestart), row.keys, row.restart)
+		}
+		if back := Changed(parse(t, row.text), from); !slices.Equal(back, keys) {
+			t.Errorf("%v one way, %v the other", keys, back)
+		}
+	}
+}
+
+// Every key that asks for a restart is one of the schema.
+func TestRestartKeysAreKeys(t *testing.T) {
+	for key := range restart {
+		if _, ok := schema.keys[key]; !ok {
+			t.Errorf("%s is no key", key)
+		}
+	}
+}
