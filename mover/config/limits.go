@@ -2,10 +2,11 @@ package config
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Limit holds back what all agents together move at one endpoint.
@@ -14,7 +15,7 @@ type Limit struct {
 	Direction string   `koanf:"direction"` // read or write; "" is each of them
 	Rate      Rate     `koanf:"rate"`      // 0 is unlimited
 	Ops       int64    `koanf:"ops"`       // calls per second; 0 is unlimited
-	Windows   []Window `koanf:"windows"`   // when it holds; none is always
+	Windows   []string `koanf:"windows"`   // when it holds, as "Mon-Fri 08:00-18:00"; none is always
 	Zone      string   `koanf:"zone"`      // of the windows, as Europe/Berlin; "" is that of the machine
 }
 
@@ -54,70 +55,23 @@ func (p *Percent) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Window is a part of the week, written as "Mon-Fri 08:00-18:00", "Sun 00:00-24:00"
-// or "22:00-06:00", which is every day. One that ends before it begins ends on
-// the next day; one that ends when it begins lasts a day.
-type Window struct {
-	Days     [7]bool // by time.Weekday: on which it begins
-	From, To int     // minutes of the day; To may be 24*60
-}
+const (
+	day   = `(Mon|Tue|Wed|Thu|Fri|Sat|Sun)`
+	days  = day + `(-` + day + `)?(,` + day + `(-` + day + `)?)*`
+	clock = `([01][0-9]|2[0-3]):[0-5][0-9]`
+	hours = clock + `-(` + clock + `|24:00)`
+)
 
-var weekdays = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
+var windows = regexp.MustCompile(`^(` + days + `|` + hours + `|` + days + ` ` + hours + `)$`)
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (w *Window) UnmarshalText(text []byte) error {
-	days, hours, named := strings.Cut(string(text), " ")
-	if !named {
-		days, hours = "Sun-Sat", days
+// window checks a part of the week. What it means is known to share.
+func window(s string) error {
+	clocks := s[strings.LastIndexByte(s, ' ')+1:]
+	from, to, _ := strings.Cut(clocks, "-")
+	if len(s) > 100 || !windows.MatchString(s) || strings.Contains(clocks, ":") && from == to {
+		return errors.New("must be days, hours or both, as Mon-Fri 08:00-18:00, Sat,Sun or 22:00-06:00")
 	}
-	from, to, _ := strings.Cut(hours, "-")
-	var read Window
-	if !read.days(days) || !minutes(from, &read.From) || !minutes(to, &read.To) || read.From == 24*60 {
-		return fmt.Errorf(`must be a window like "Mon-Fri 08:00-18:00", "Sat,Sun 00:00-24:00" or "22:00-06:00"`)
-	}
-	*w = read
 	return nil
-}
-
-// days reads Mon, Mon-Fri or Sat,Sun-Tue.
-func (w *Window) days(text string) bool {
-	for part := range strings.SplitSeq(text, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		from, to := weekday(first), weekday(last)
-		if from < 0 || to < 0 {
-			return false
-		}
-		for day := from; ; day = (day + 1) % 7 {
-			w.Days[day] = true
-			if day == to {
-				break
-			}
-		}
-	}
-	return true
-}
-
-func weekday(text string) int {
-	for i, name := range weekdays {
-		if text == name {
-			return i
-		}
-	}
-	return -1
-}
-
-// minutes reads 08:00, and 24:00 for the end of a day.
-func minutes(text string, into *int) bool {
-	t, err := time.Parse("15:04", text)
-	if text == "24:00" {
-		*into = 24 * 60
-		return true
-	}
-	*into = t.Hour()*60 + t.Minute()
-	return err == nil && len(text) == len("15:04")
 }
 
 // checked checks a value by reading it.

@@ -93,7 +93,7 @@ var limitRule = rule{
 		"direction": {check: oneOf("read", "write")},
 		"rate":      {check: checked[Rate]},
 		"ops":       {number: 1_000_000_000},
-		"windows":   {items: &rule{check: checked[Window]}, most: 50},
+		"windows":   {items: &rule{check: window}, most: 50},
 		"zone":      {check: zone},
 	},
 	need:  []string{"endpoint"},
