@@ -1,0 +1,97 @@
+package access
+
+import "strings"
+
+// whom says to whom an action is open without a role.
+type whom int
+
+const (
+	byRole    whom = iota // to nobody
+	atHome                // to nobody; and a role gives it only to who calls directly
+	everybody             // to every person
+	agents                // to agents, and to nobody by any role
+	anybody               // to whoever can reach us
+)
+
+// actions has every action.
+var actions = map[string]whom{
+	"task.submit":     everybody,
+	"task.read.own":   everybody,
+	"task.read.any":   byRole,
+	"task.pause.own":  everybody,
+	"task.pause.any":  byRole,
+	"task.resume.own": everybody,
+	"task.resume.any": byRole,
+	"task.cancel.own": everybody,
+	"task.cancel.any": byRole,
+
+	"dataset.read":         everybody,
+	"dataset.stage":        everybody,
+	"dataset.purge":        everybody, // it removes with the caller's rights, as rm does
+	"dataset.add.own":      everybody, // a new name is one's own
+	"dataset.add.any":      byRole,
+	"dataset.manifest.own": everybody, // names of files may tell more than names of datasets
+	"dataset.manifest.any": byRole,
+	"dataset.remove.own":   everybody,
+	"dataset.remove.any":   byRole,
+	"dataset.release.own":  everybody,
+	"dataset.release.any":  byRole,
+	"lease.take":           everybody,
+	"lease.read":           everybody,
+	"lease.renew.own":      everybody,
+	"lease.renew.any":      byRole,
+	"lease.drop.own":       everybody,
+	"lease.drop.any":       byRole,
+	"pin.read":             everybody,
+	"pin.set.own":          everybody,
+	"pin.set.any":          byRole,
+	"pin.drop.own":         everybody,
+	"pin.drop.any":         byRole,
+
+	"tier.read":       everybody,
+	"agent.list":      everybody,
+	"agent.drain":     atHome,
+	"agent.invite":    atHome,
+	"usage.read.own":  everybody,
+	"usage.read.any":  byRole,
+	"service.info":    everybody,
+	"service.health":  everybody,
+	"service.reflect": everybody,
+	"admin.backup":    atHome,
+	"admin.reload":    atHome,
+
+	"project.use": byRole, // a project without being its member
+	"bucket.use":  byRole, // a bucket without a project
+
+	"enroll.join":   anybody,
+	"enroll.renew":  agents,
+	"link.attend":   agents,
+	"link.confirm":  agents,
+	"link.finish":   agents,
+	"link.give":     agents,
+	"link.reply":    agents,
+	"link.keep":     agents,
+	"link.drafts":   agents,
+	"link.manifest": agents,
+}
+
+// matches reports whether a word of a role (task.cancel.any, task.*, *) means an action.
+func matches(word, action string) bool {
+	if word == "*" {
+		return true
+	}
+	if family, ok := strings.CutSuffix(word, ".*"); ok {
+		return strings.HasPrefix(action, family+".")
+	}
+	return word == action
+}
+
+// useful reports whether a word of a role gives anything.
+func useful(word string) bool {
+	for action, to := range actions {
+		if to != agents && to != anybody && matches(word, action) {
+			return true
+		}
+	}
+	return false
+}
