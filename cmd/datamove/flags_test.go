@@ -77,6 +77,9 @@ func TestBadWords(t *testing.T) {
 		{"du", "want one location or more"},
 		{"rm --max-delete 5% -r ./x", ""},
 		{"config frob", ""},
+		{"audit verify --head 7:00 /a", `invalid argument "7:00" for "--head" flag: want SEQUENCE:HASH`},
+		{"audit verify /a /b", "accepts at most 1 arg(s), received 2"},
+		{"audit verify -o name /a", "must be one of table, json, yaml"},
 		{"version extra", "unknown command"},
 	} {
 		code, out, said := try(t, strings.Fields(row.args)...)

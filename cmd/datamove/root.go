@@ -40,7 +40,7 @@ of the configuration. S3 without a configuration uses the AWS environment.`,
 	cmd.SetCompletionCommandGroupID(groupRest)
 	cmd.AddCommand(a.copyCommand(), a.syncCommand(), a.verifyCommand(),
 		a.lsCommand(), a.duCommand(), a.rmCommand(),
-		a.configCommand(), a.doctorCommand(), a.demoCommand(), a.manCommand(), a.versionCommand())
+		a.configCommand(), a.doctorCommand(), a.auditCommand(), a.demoCommand(), a.manCommand(), a.versionCommand())
 	complete(cmd)
 	return cmd
 }

@@ -222,6 +222,9 @@ func failure(op, dir string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if at := (*fs.PathError)(nil); errors.As(err, &at) && at.Path == dir {
+		err = at.Err // the place is said once
+	}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		err = fmt.Errorf("%w: %w", mover.ErrFull, err)
 	}

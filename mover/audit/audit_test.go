@@ -250,7 +250,8 @@ func TestVerifyStops(t *testing.T) {
 	if _, err := Verify(ctx, dir); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	for e := range Entries(t.Context(), dir) {
+	for e, err := range Entries(t.Context(), dir) {
+		check(t, err)
 		if e.Sequence > 1 {
 			t.Error("it goes on when its reader has left")
 		}
