@@ -44,7 +44,8 @@ type Cloner interface {
 // Rereader is a Draft whose bytes can be read again before it is published.
 type Rereader interface {
 	Draft
-	// Reread gives what is on the medium, not what a cache remembers.
+	// Reread gives what is on the medium, not what a cache remembers. Of a draft that
+	// is not finished, the parts that are stored can be read.
 	Reread(ctx context.Context) (Content, error)
 }
 

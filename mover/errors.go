@@ -26,10 +26,48 @@ var (
 	ErrUnsupported = errors.ErrUnsupported           // this place can not do or keep that
 )
 
+// kinds has every kind and the name by which it travels, the gravest reading first
+// where an error is of several: a changed entry that is gone has changed.
+var kinds = []struct {
+	name string
+	err  error
+}{
+	{"CORRUPT", ErrCorrupt}, {"REFUSED", ErrRefused}, {"FULL", ErrFull}, {"HELD", ErrHeld}, {"CHANGED", ErrChanged},
+	{"CONFLICT", ErrConflict}, {"USAGE", ErrUsage}, {"PERMISSION", ErrPermission}, {"NOT_EXIST", ErrNotExist},
+	{"TIMEOUT", ErrTimeout}, {"UNREACHABLE", ErrUnreachable}, {"TRANSIENT", ErrTransient}, {"UNSUPPORTED", ErrUnsupported},
+}
+
 // Kinds returns every kind of error, so that a test can walk a table of them.
 func Kinds() []error {
-	return []error{ErrNotExist, ErrPermission, ErrUsage, ErrChanged, ErrHeld, ErrConflict, ErrCorrupt,
-		ErrFull, ErrRefused, ErrUnreachable, ErrTimeout, ErrTransient, ErrUnsupported}
+	all := make([]error, len(kinds))
+	for i := range kinds {
+		all[i] = kinds[i].err
+	}
+	return all
+}
+
+// KindName is the name of the kind of err for another process, "OTHER" when it is
+// of none, and "" when it is nil.
+func KindName(err error) string {
+	if err == nil {
+		return ""
+	}
+	for i := range kinds {
+		if errors.Is(err, kinds[i].err) {
+			return kinds[i].name
+		}
+	}
+	return "OTHER"
+}
+
+// KindNamed is the inverse of KindName; nil when there is none of that name.
+func KindNamed(name string) error {
+	for i := range kinds {
+		if kinds[i].name == name {
+			return kinds[i].err
+		}
+	}
+	return nil
 }
 
 // Error says what failed, where, and why.

@@ -22,8 +22,9 @@ type waiter struct {
 }
 
 // Append records a decision. When it returns nil the record is in the log, and on
-// the disk unless Options.NoSync. On every error nothing of it is in the log, and
-// the caller denies. It gives up when ctx ends, unless the record is just being written.
+// the disk unless Options.NoSync. On an error the caller denies: nothing of the
+// record is in the log, unless the error says that it could not be taken back. It
+// gives up when ctx ends, but not while the record is just being written.
 //
 // There is no goroutine behind it: whoever of the callers has the turn writes
 // what all of them have queued meanwhile.

@@ -187,6 +187,24 @@ func TestDiskFails(t *testing.T) {
 	whole(t, dir, l.Head())
 }
 
+// TestCanNotBeTakenBack lets a sync fail, and what is to mend it, too: the log takes
+// nothing more, until it is opened again.
+func TestCanNotBeTakenBack(t *testing.T) {
+	dir := t.TempDir()
+	l := opened(t, dir, Options{datasync: func(f *os.File) error { return errors.Join(unix.EIO, f.Close()) }})
+	for range 2 {
+		if err := l.Append(t.Context(), submit("a")); !errors.Is(err, unix.EIO) || !errors.Is(err, fs.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	if head := l.Head(); head.Sequence != 1 {
+		t.Errorf("the head is %v", head)
+	}
+	_ = l.Close() // it has lost its file
+	appended(t, opened(t, dir, Options{}), "b")
+	whole(t, dir)
+}
+
 // TestTouched changes the file underneath an open log, which notices.
 func TestTouched(t *testing.T) {
 	for name, touch := range map[string]func(path string) error{
@@ -211,4 +229,20 @@ func TestTouched(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNoSync waits for no disk, but before a file is left behind: what follows
+// it names its last hash.
+func TestNoSync(t *testing.T) {
+	syncs := 0
+	l := opened(t, t.TempDir(), Options{NoSync: true, datasync: func(*os.File) error { syncs++; return nil }})
+	appended(t, l, "a", "b")
+	if syncs != 0 {
+		t.Errorf("%d syncs for two records", syncs)
+	}
+	check(t, l.Rotate())
+	if syncs != 1 {
+		t.Errorf("%d syncs for a new file", syncs)
+	}
+	whole(t, l.dir, l.Head())
 }

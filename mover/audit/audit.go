@@ -121,6 +121,7 @@ type Log struct {
 	chain  chain
 	text   []byte // of a group
 	failed error  // the file can not be trusted any more
+	closed bool
 
 	// mu guards what stands below it.
 	mu    sync.Mutex
@@ -202,10 +203,10 @@ func (l *Log) Rotate() error {
 func (l *Log) Close() error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
-	if errors.Is(l.failed, fs.ErrClosed) {
+	if l.closed {
 		return nil
 	}
-	l.failed = fs.ErrClosed
+	l.closed, l.failed = true, fs.ErrClosed
 	return failure("close", l.dir, errors.Join(l.file.Close(), l.lock.Close()))
 }
 

@@ -69,7 +69,8 @@ func decode(line []byte) (e Entry, err error) {
 		return e, fmt.Errorf("%w: the log has version %d, and this program knows %d", mover.ErrUnsupported, w.Version, version)
 	}
 	e = w.entry()
-	if text := appendEntry(nil, &e); !bytes.Equal(text[:len(text)-1], line) {
+	known := e.Kind == Decision || e.Kind == Cut || e.Kind == Header && e.Chain != ""
+	if text := appendEntry(nil, &e); !known || !bytes.Equal(text[:len(text)-1], line) {
 		return e, errForm
 	}
 	return e, nil

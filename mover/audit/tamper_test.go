@@ -117,6 +117,14 @@ var tamperings = []tampering{
 		f[2][2] = reseal(strings.Replace(f[2][2], `,"decision"`, `,"decision":"deny","decision"`, 1))
 	}, 2, 3, "not as a record is written"},
 	{"a field of nobody, with a new hash", func(f files) { f[2][2] = reseal(strings.Replace(f[2][2], `,"decision"`, `,"x":1,"decision"`, 1)) }, 2, 3, "not as a record is written"},
+	{"a kind of nobody, with a new hash", func(f files) {
+		before, _, _ := strings.Cut(f[2][2], `,"uid"`)
+		f[2][2] = reseal(strings.Replace(before, `"decision"`, `"remark"`, 1))
+	}, 2, 3, "not as a record is written"},
+	{"a header of no log, with a new hash", func(f files) {
+		before, _, _ := strings.Cut(f[1][0], `,"chain"`)
+		f[1][0] = reseal(before)
+	}, 1, 1, "not as a record is written"},
 	{"a sequence, with a new hash", func(f files) { f[2][2] = reseal(strings.Replace(f[2][2], `"sequence":7`, `"sequence":8`, 1)) }, 2, 3, "record 8 stands where 7 belongs"},
 
 	{"a line is removed", func(f files) { f[2] = slices.Delete(f[2], 2, 3) }, 2, 3, "record 8 stands where 7 belongs: records were removed"},

@@ -87,7 +87,7 @@ func (j *Journal) lastOfBatch(sequence uint64) bool {
 // that after a crash the rest belongs to nothing and takeStock sweeps it.
 func (j *Journal) clear(sequence uint64) error {
 	var keys [][]byte
-	for _, letter := range []byte{keyRecord, keyStaged, keyCleared, keyComplete, keyDurable, keyPart} {
+	for _, letter := range []byte{keyRecord, keyStaged, keyCleared, keyComplete, keyDurable, keyShared, keyPart} {
 		more, err := j.keys(key(letter, sequence))
 		if err != nil {
 			return failed("clear", j.dir, err)

@@ -90,7 +90,7 @@ func (j *Journal) sweep(cut bool) (useless [][]byte, err error) {
 	begun, marks := map[uint64]bool{}, map[uint64]Mark{}
 	var top, recorded uint64
 	// A record comes before its parts.
-	for _, letter := range []byte{keyRecord, keyStaged, keyDurable, keyCleared, keyComplete, keyPart} {
+	for _, letter := range []byte{keyRecord, keyStaged, keyDurable, keyCleared, keyComplete, keyShared, keyPart} {
 		err := j.scan(letter, func(item *badger.Item, sequence, _ uint64) error {
 			top = max(top, sequence)
 			counts := begun[sequence]
@@ -243,6 +243,10 @@ func assemble(txn *badger.Txn, sequence uint64) (r Record, err error) {
 	}
 	err = readIn(txn, key(keyComplete, sequence), func(d *decoder) { r.CRC, r.Complete = d.uint64(), true })
 	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+		return Record{}, err
+	}
+	_, err = txn.Get(key(keyShared, sequence))
+	if r.Shared = err == nil; err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
 		return Record{}, err
 	}
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: key(keyPart, sequence)})

@@ -19,6 +19,7 @@ type Record struct {
 	PartBytes int64          // the planned size of a part
 	CRC       uint64         // of the whole content, when Complete
 	Complete  bool           // Finish is done, only Publish is missing
+	Shared    bool           // other processes have written to the draft, and may be writing still
 	Receipts  []mover.Receipt
 }
 
@@ -29,6 +30,7 @@ const (
 	keyComplete = 'c' // sequence -> CRC
 	keyDurable  = 'd' // sequence -> Mark
 	keyFacts    = 'f' // -> JSON
+	keyShared   = 'h' // sequence -> nothing
 	keyPart     = 'p' // sequence, part -> how many were recorded before, receipt
 	keyRecord   = 'r' // sequence -> record
 	keyStaged   = 's' // sequence, first index -> count, records
@@ -126,6 +128,16 @@ func (j *Journal) Complete(_ context.Context, id uint64, crc uint64) error {
 		return err
 	}
 	return j.write("complete", completeEntry(sequence, crc))
+}
+
+// Share records that other processes write to a draft from now on: whoever takes it
+// over can not know that they have ended.
+func (j *Journal) Share(_ context.Context, id uint64) error {
+	sequence, err := sequenceOf("share", id)
+	if err != nil {
+		return err
+	}
+	return j.write("share", badger.NewEntry(key(keyShared, sequence), value(nil)))
 }
 
 // Mark is a moment: all parts that were recorded before it.

@@ -55,6 +55,15 @@ func (l *lazyJournal) Part(ctx context.Context, id uint64, r mover.Receipt) erro
 	return j.Part(ctx, id, r)
 }
 
+// Share implements transfer.Journal.
+func (l *lazyJournal) Share(ctx context.Context, id uint64) error {
+	j, err := l.get(true)
+	if err != nil {
+		return err
+	}
+	return j.Share(ctx, id)
+}
+
 // Mark implements transfer.Journal.
 func (l *lazyJournal) Mark() journal.Mark {
 	j, err := l.get(false)

@@ -1,10 +1,12 @@
 package mem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"datamove.dev/mover"
@@ -302,12 +304,27 @@ func (d *draft) Reread(ctx context.Context) (mover.Content, error) {
 		return nil, err
 	}
 	defer d.place.tree.mu.Unlock()
-	if d.final == nil {
-		return nil, d.place.fail("reread", d.begun.Name, fmt.Errorf("draft is not finished: %w", mover.ErrUsage))
+	if d.final == nil && d.place.opts.ObjectStore {
+		return nil, d.place.fail("reread", d.begun.Name, fmt.Errorf("draft is not finished: %w", mover.ErrUnsupported))
 	}
-	e := *d.final
-	e.Size = d.blob.size
-	return &content{place: d.place, name: d.begun.Name, entry: e, blob: d.blob, draft: true}, nil
+	e, b := d.begun, d.blob
+	if d.final != nil {
+		e = *d.final
+	} else if !d.filled {
+		b = d.soFar()
+	}
+	e.Size = b.size
+	return &content{place: d.place, name: d.begun.Name, entry: e, blob: b, draft: true}, nil
+}
+
+// soFar is the content of a draft that is being written: what has no part yet is a hole.
+func (d *draft) soFar() (b blob) {
+	parts := slices.SortedFunc(maps.Values(d.parts), func(p, q stored) int { return cmp.Compare(p.Off, q.Off) })
+	for _, p := range parts {
+		b.runs = append(b.runs, p.runs...)
+		b.size = max(b.size, p.Off+p.Length)
+	}
+	return b
 }
 
 // Suspend implements mover.Draft.

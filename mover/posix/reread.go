@@ -2,6 +2,7 @@ package posix
 
 import (
 	"context"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 
@@ -10,10 +11,11 @@ import (
 
 // Reread implements mover.Rereader.
 func (f *fileDraft) Reread(ctx context.Context) (mover.Content, error) {
-	if err := f.enter("reread", finished); err != nil {
-		return nil, err
-	}
+	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.state > finished {
+		return nil, f.fail("reread", fmt.Errorf("%w: the draft is %v", mover.ErrUsage, f.state))
+	}
 	at, err := f.place.handles.get(f.seat)
 	if err != nil {
 		return nil, f.fail("reread", err)

@@ -135,6 +135,10 @@ func (g *group) publish(ctx context.Context, r *run) error {
 // has to stop, the drafts that are not published stay for the next one, and the
 // journal keeps what it knows of them.
 func (r *run) settle(ctx context.Context, done []drafted, ids []uint64) error {
+	if err := r.mine(ctx); err != nil {
+		leave(done, len(ids) > 0)
+		return err
+	}
 	outcomes := r.publish(ctx, done)
 	blame(done, outcomes)
 	var stop error

@@ -26,8 +26,12 @@ type large struct {
 	mu       sync.Mutex
 	receipts []mover.Receipt // guarded by mu, as all below
 	have     []bool          // parts whose receipt is there
-	next     int             // no part before this one is to be taken
+	next     int             // no part from here on was ever taken
+	again    []int           // parts that were taken and came back
+	flying   int             // parts that are taken and not done
 	left     int             // parts that are not done
+	shared   bool            // others have written to the draft
+	lost     bool            // somebody may still write to the draft without our knowing
 	err      error           // the first failure: the rest is not moved
 	unsynced int64           // bytes since the last sync
 	synced   time.Time       // when that was
@@ -37,9 +41,36 @@ type large struct {
 func (l *large) take() (i int, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.claim(), l.claimable()
+}
+
+// awayBytes is the most that is given away at once of one file.
+const awayBytes = 256 << 20
+
+// takeSome claims parts for a taker: of those that are left, as many as there would
+// be for each of so many.
+func (l *large) takeSome(among int) (parts []int, more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	free := l.left - l.flying
+	n := min(max(free/among, 1), int(max(awayBytes/l.bytes, 1)), free)
+	for range n {
+		parts = append(parts, l.claim())
+	}
+	return parts, l.claimable()
+}
+
+func (l *large) claimable() bool { return len(l.again) > 0 || l.next < len(l.have) }
+
+func (l *large) claim() (i int) {
+	l.flying++
+	if n := len(l.again); n > 0 {
+		i, l.again = l.again[n-1], l.again[:n-1]
+		return i
+	}
 	i = l.next
 	l.next = l.unclaimed(i + 1)
-	return i, l.next < len(l.have)
+	return i
 }
 
 func (l *large) unclaimed(i int) int {
@@ -146,20 +177,37 @@ func (w *worker) part(ctx context.Context, l *large, i int) error {
 	if err == nil && !skip {
 		err = w.r.moved(ctx, l, rec)
 	}
+	return w.landed(ctx, l, 1, nil, err)
+}
+
+// landed ends the flight of parts: so many are done, or will not be after an error;
+// others came back untouched. Who lands last completes the file.
+func (w *worker) landed(ctx context.Context, l *large, done int, back []int, err error) error {
 	l.mu.Lock()
 	if l.err == nil && err != nil {
 		l.err = err
 	}
-	l.left--
-	last, failed := l.left == 0, l.err
+	l.flying -= done + len(back)
+	l.left -= done
+	if l.err != nil { // nothing more will be taken
+		l.left -= len(back)
+	} else {
+		l.again = append(l.again, back...)
+	}
+	lost := l.lost && l.flying == 0 // nobody takes parts of it
+	last, failed := l.left == 0 || lost, l.err
 	l.mu.Unlock()
 	switch {
-	case !last:
-		return nil
-	case failed != nil:
+	case last && failed != nil:
 		return w.over(ctx, l, failed)
+	case lost:
+		return w.rehoused(ctx, l)
+	case last:
+		return w.complete(ctx, l)
+	case len(back) > 0 && failed == nil:
+		w.r.queue.reoffer(l)
 	}
-	return w.complete(ctx, l)
+	return nil
 }
 
 // move brings the bytes of one part over.

@@ -180,6 +180,14 @@ var errDoubt = errors.New("not removed, because the run had errors; mend them an
 
 // removeAll removes entries in order; those between two directories at the same time.
 func (r *run) removeAll(ctx context.Context, items []item) error {
+	end, err := r.turn(ctx, cost{ops: int64(len(items))})
+	if err != nil {
+		return err
+	}
+	defer end(0)
+	if err := r.mine(ctx); err != nil {
+		return err
+	}
 	for len(items) > 0 {
 		n := 1
 		if items[0].Target.Kind != mover.Dir {
@@ -240,6 +248,17 @@ func (r *run) unblock(ctx context.Context, refused error) error {
 // closeDirs gives directories their facts. Children come before their parents, so
 // a parent that can not be entered is closed behind them.
 func (r *run) closeDirs(ctx context.Context, items []item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	end, err := r.turn(ctx, cost{ops: int64(len(items))})
+	if err != nil {
+		return err
+	}
+	defer end(0)
+	if err := r.mine(ctx); err != nil {
+		return err
+	}
 	for i := range items {
 		if err := r.closeDir(ctx, &items[i]); err != nil {
 			return err

@@ -31,3 +31,13 @@ func (s *nameSet) has(name string) bool {
 	defer s.mu.Unlock()
 	return s.many || s.names[name]
 }
+
+// list returns the names.
+func (s *nameSet) list() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.names {
+		names = append(names, name)
+	}
+	return names
+}

@@ -15,19 +15,26 @@ import (
 
 // Options says how to transfer. The zero value works, but for By.
 type Options struct {
-	By       mover.Owner               // whose drafts these are
-	Jobs     int                       // units in work; 0 climbs within the traits of both places
-	Gate     *limit.Gate               // how many units may be in work now; nil is NewGate of the traits and Jobs
-	Plan     plan.Options              // as the actions were planned; Plan.Preserve is what is carried over
-	Level    mover.Level               // least integrity of every file; 0 is the target's own
-	Journal  Journal                   // nil remembers nothing for a later run
-	Observer Observer                  // nil is told nothing
-	Counters *Counters                 // nil counts for nobody
-	Allow    func(entries int64) error // asked once before that many are removed; nil allows all
-	FailFull bool                      // end when the target is full, instead of waiting for room
-	SpoolDir string                    // where what comes last waits; "" is os.TempDir
-	Logger   *slog.Logger              // nil means no log
+	By       mover.Owner                 // whose drafts these are
+	Jobs     int                         // units in work; 0 climbs within the traits of both places
+	Gate     *limit.Gate                 // how many units may be in work now; nil is NewGate of the traits and Jobs
+	Plan     plan.Options                // as the actions were planned; Plan.Preserve is what is carried over
+	Level    mover.Level                 // least integrity of every file; 0 is the target's own
+	Journal  Journal                     // nil remembers nothing for a later run
+	Observer Observer                    // nil is told nothing
+	Counters *Counters                   // nil counts for nobody
+	Allow    func(entries int64) error   // asked once before that many are removed; nil allows all
+	Mine     func(context.Context) error // asked before anything is published or removed; an error, as mover.ErrHeld, ends the run. nil is always ours
+	Turn     Turn                        // asked before each unit; nil lets every one pass
+	Crew     Crew                        // other processes that take works of this run; nil are none
+	FailFull bool                        // end when the target is full, instead of waiting for room
+	SpoolDir string                      // where what comes last waits; "" is os.TempDir
+	Logger   *slog.Logger                // nil means no log
 }
+
+// Turn waits until a unit of about so many bytes and operations may be done. The
+// function that it returns is called at its end, with the bytes that it moved.
+type Turn func(ctx context.Context, bytes, ops int64) (done func(moved int64), err error)
 
 // Journal remembers on this host what an interrupted run had done.
 // *journal.Journal is one; its methods are described there.
@@ -38,6 +45,7 @@ type Journal interface {
 	DurableUpTo(ctx context.Context, m journal.Mark, ids ...uint64) error
 	Stage(ctx context.Context, batch []journal.Record) (id uint64, err error)
 	Clear(ctx context.Context, ids ...uint64) error
+	Share(ctx context.Context, id uint64) error
 	Lookup(name string) (r journal.Record, id uint64, ok bool)
 	Left(ctx context.Context) iter.Seq2[uint64, journal.Record]
 }

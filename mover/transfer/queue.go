@@ -8,11 +8,12 @@ import (
 )
 
 // unit is what a worker does at once: a batch, a large file that is to be opened,
-// or one part of a large file that is open.
+// or one part of a large file that is open. A taker, who gives it away, gets some parts.
 type unit struct {
 	batch []item
 	large *large // to be opened; or whose part is to be moved when part >= 0
 	part  int
+	parts []int
 }
 
 // unitOf is one item by itself.
@@ -27,24 +28,28 @@ func unitOf(it item, inParts bool) unit {
 // and handles. It is bounded, so the walk waits when the workers are behind, and
 // it lets only as many workers be busy as the gate finds good. The others sleep: who
 // takes a unit wakes one more when there is work for it, and who is done comes for
-// the next unit itself.
+// the next unit itself. Takers give units to other processes: they count apart, and
+// while they wait for units, there is room for more.
 type queue struct {
 	mu      sync.Mutex
 	room    sync.Cond // who puts waits for it
 	work    sync.Cond // workers wait for it
+	away    sync.Cond // takers wait for it
 	limit   int
 	width   func() int      // how many workers may be busy now
 	units   []unit          // guarded by mu, as all below; at most limit
 	open    []*large        // open files with parts that nobody has taken
 	offered map[*large]bool // open files with parts that are not done
 	busy    int             // workers that may still add parts
+	takers  int             // that wait for a unit
+	given   int             // units that are given away
 	closed  bool            // nothing more will be put
 	stopped error           // everybody goes home
 }
 
 func newQueue(limit int, width func() int) *queue {
 	q := &queue{limit: limit, width: width, offered: map[*large]bool{}}
-	q.room.L, q.work.L = &q.mu, &q.mu
+	q.room.L, q.work.L, q.away.L = &q.mu, &q.mu, &q.mu
 	return q
 }
 
@@ -52,7 +57,7 @@ func newQueue(limit int, width func() int) *queue {
 func (q *queue) put(u unit) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.units) >= q.limit && q.stopped == nil {
+	for len(q.units) >= q.limit+q.takers && q.stopped == nil {
 		q.room.Wait()
 	}
 	if q.stopped != nil {
@@ -63,11 +68,45 @@ func (q *queue) put(u unit) bool {
 	return true
 }
 
-// wake lets one more worker come, if there is work for it.
+// wake lets one more worker come, and one more taker, if there is work for them.
 func (q *queue) wake() {
-	if len(q.open)+len(q.units) > 0 && q.busy < q.width() {
+	if len(q.open)+len(q.units) == 0 {
+		return
+	}
+	if q.busy < q.width() {
 		q.work.Signal()
 	}
+	if q.takers > 0 {
+		q.away.Signal()
+	}
+}
+
+// putBack returns a unit that was taken. It does not wait.
+func (q *queue) putBack(u unit) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.units = slices.Insert(q.units, 0, u)
+	q.wake()
+}
+
+// reoffer offers l again, when parts of it came back.
+func (q *queue) reoffer(l *large) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l.mu.Lock()
+	claimable := l.claimable() && !l.lost
+	l.mu.Unlock()
+	if claimable && !slices.Contains(q.open, l) {
+		q.open = append(q.open, l)
+	}
+	q.wake()
+}
+
+// withdraw takes l off the offer: nobody takes another part of it.
+func (q *queue) withdraw(l *large) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open = slices.DeleteFunc(q.open, func(o *large) bool { return o == l })
 }
 
 // offer lets every worker take parts of l. It does not wait.
@@ -105,7 +144,7 @@ func (q *queue) next() (unit, bool) {
 				q.wake()
 				return u, true
 			}
-			if q.closed && q.busy == 0 {
+			if q.over() {
 				q.work.Broadcast()
 				return unit{}, false
 			}
@@ -114,6 +153,9 @@ func (q *queue) next() (unit, bool) {
 	}
 	return unit{}, false
 }
+
+// over says that there will be no more units. It is asked when there are none.
+func (q *queue) over() bool { return q.closed && q.busy == 0 && q.given == 0 }
 
 func (q *queue) take() (unit, bool) {
 	if len(q.open) > 0 {
@@ -124,6 +166,57 @@ func (q *queue) take() (unit, bool) {
 		}
 		return unit{large: l, part: i}, true
 	}
+	return q.takeUnit()
+}
+
+// nextAway gives a taker its next unit; false when there will be none. The taker
+// calls back when it has been dealt with.
+func (q *queue) nextAway() (unit, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.stopped == nil {
+		if u, ok := q.takeAway(); ok {
+			q.given++
+			q.wake()
+			return u, true
+		}
+		if q.over() {
+			return unit{}, false
+		}
+		q.takers++
+		q.room.Signal()
+		q.away.Wait()
+		q.takers--
+	}
+	return unit{}, false
+}
+
+// takeAway gives several parts of an open file, fewer towards its end, so that all
+// are done at about the same time.
+func (q *queue) takeAway() (unit, bool) {
+	if len(q.open) == 0 {
+		return q.takeUnit()
+	}
+	l := q.open[0]
+	parts, more := l.takeSome(2 * (q.busy + q.given + q.takers + 1))
+	if !more {
+		q.open = q.open[1:]
+	}
+	return unit{large: l, part: -1, parts: parts}, true
+}
+
+// back ends what nextAway gave.
+func (q *queue) back() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.given--
+	if q.over() {
+		q.work.Broadcast()
+		q.away.Broadcast()
+	}
+}
+
+func (q *queue) takeUnit() (unit, bool) {
 	if len(q.units) == 0 {
 		return unit{}, false
 	}
@@ -138,6 +231,9 @@ func (q *queue) done() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy--
+	if q.takers > 0 && q.over() {
+		q.away.Broadcast()
+	}
 }
 
 // close says that nothing more will be put.
@@ -146,6 +242,7 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.work.Broadcast()
+	q.away.Broadcast()
 }
 
 // stop sends everybody home. The first reason counts.
@@ -157,6 +254,7 @@ func (q *queue) stop(why error) {
 	}
 	q.room.Broadcast()
 	q.work.Broadcast()
+	q.away.Broadcast()
 }
 
 // why is the reason of stop.

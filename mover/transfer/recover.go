@@ -79,6 +79,10 @@ func (r *run) adopt(ctx context.Context, rec *journal.Record) (drafted, error) {
 // recovered publishes adopted drafts. They are not actions of this run's plan, so
 // nobody is told; the walk will find them in place.
 func (r *run) recovered(ctx context.Context, done []drafted, ids []uint64) error {
+	if err := r.mine(ctx); err != nil {
+		leave(done, true)
+		return err
+	}
 	for i, o := range r.publish(ctx, done) {
 		if o.Err != nil && r.fatal(ctx, o.Err) {
 			leave(done[i:], true)
@@ -129,6 +133,9 @@ func (r *run) resume(ctx context.Context, l *large) error {
 		}
 	}
 	r.log.InfoContext(ctx, "goes on with an earlier run", "name", l.entry.Name, "parts left", l.left)
+	if rec.Shared {
+		return r.rehouse(ctx, l)
+	}
 	return nil
 }
 

@@ -36,6 +36,7 @@ type run struct {
 	gate     *limit.Gate
 	commit   *committer
 	room     room
+	hand     bool // does works for another run: publishes each at once, leaves large files to the lead
 
 	// What comes last: entries that have to be moved once more, hard links, removals,
 	// entries whose name is a directory of the target, links that wait for one of
@@ -181,9 +182,12 @@ func (r *run) work(ctx context.Context, feed func(context.Context) error) error 
 		defer r.queue.close()
 		return feed(gctx)
 	})
+	takers, stopTakers := r.takers(wctx)
 	g.Go(func() error {
 		defer r.commit.close()
-		return workers.Wait()
+		err := workers.Wait()
+		stopTakers()
+		return errors.Join(err, takers.Wait())
 	})
 	g.Go(func() error { return r.commit.loop(gctx) })
 	err := g.Wait()
@@ -213,10 +217,7 @@ func (r *run) worker(ctx context.Context) error {
 		}
 		err := r.gate.Acquire(ctx)
 		if err == nil {
-			r.n.InFlight.Add(1)
-			w.moved = 0
-			err = w.do(ctx, u)
-			r.n.InFlight.Add(-1)
+			err = w.inTurn(ctx, u)
 			r.gate.Release(w.moved, err)
 		}
 		r.queue.done()
@@ -225,6 +226,54 @@ func (r *run) worker(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// inTurn does a unit when it is its turn.
+func (w *worker) inTurn(ctx context.Context, u unit) error {
+	w.moved = 0
+	end, err := w.r.turn(ctx, u.cost())
+	if err != nil {
+		return err
+	}
+	defer func() { end(w.moved) }()
+	w.r.n.InFlight.Add(1)
+	defer w.r.n.InFlight.Add(-1)
+	return w.do(ctx, u)
+}
+
+// cost is how many bytes and operations of ours and of other tasks a unit weighs.
+type cost struct{ bytes, ops int64 }
+
+func (u *unit) cost() (c cost) {
+	switch {
+	case u.large == nil:
+		for i := range u.batch {
+			moved, _ := u.batch[i].Moves()
+			c.bytes += moved
+		}
+		c.ops = int64(len(u.batch))
+	case u.part < 0:
+		c.ops = 1
+	default:
+		c.bytes = cut(u.large.entry.Size, u.large.bytes, u.part).Length
+	}
+	return c
+}
+
+// turn waits for a turn.
+func (r *run) turn(ctx context.Context, c cost) (done func(moved int64), err error) {
+	if r.o.Turn == nil {
+		return func(int64) {}, nil
+	}
+	return r.o.Turn(ctx, c.bytes, c.ops)
+}
+
+// mine returns an error when somebody else has taken this run over.
+func (r *run) mine(ctx context.Context) error {
+	if r.o.Mine == nil {
+		return nil
+	}
+	return r.o.Mine(ctx)
 }
 
 // fatal says whether an error would hit every other entry too.

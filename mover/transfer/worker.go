@@ -47,29 +47,60 @@ func (w *worker) do(ctx context.Context, u unit) error {
 
 // batch drafts every item and hands the drafts over together.
 func (w *worker) batch(ctx context.Context, items []item) error {
+	_, err := w.batchUntil(ctx, items, nil)
+	return err
+}
+
+// batchUntil is batch that stops before the next item when yield is closed, and
+// returns what is left.
+func (w *worker) batchUntil(ctx context.Context, items []item, yield <-chan struct{}) (left []item, err error) {
 	name := items[0].name()
 	w.r.n.InWork.begin(name)
 	defer w.r.n.InWork.end(name)
 	b := batch{w: w, done: make([]drafted, 0, len(items))}
 	for i := range items {
+		if i > 0 && isClosed(yield) {
+			left = items[i:]
+			b.stopped()
+			break
+		}
 		if err := b.add(ctx, &items[i]); err != nil {
 			b.abandon()
-			return err
+			return nil, err
 		}
 	}
 	if err := b.leave(ctx, ""); err != nil {
 		b.abandon()
-		return err
+		return nil, err
 	}
-	return w.r.finished(ctx, b.done)
+	return left, w.r.finished(ctx, b.done)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// stopped notes that more comes into the directories that are open.
+func (b *batch) stopped() {
+	for _, o := range b.open {
+		if o.fail == nil {
+			b.done[o.index].redone = true
+		}
+	}
 }
 
 // batch is a batch in work: its finished drafts and the directory drafts around
 // the present position.
 type batch struct {
-	w    *worker
-	done []drafted
-	open []opened
+	w     *worker
+	done  []drafted
+	open  []opened
+	asked bool // whether the run is still ours
 }
 
 // opened is a directory draft that is being filled.
@@ -103,6 +134,8 @@ func (b *batch) add(ctx context.Context, it *item) error {
 		return r.links.add(*it)
 	case it.Op == plan.Update:
 		return b.update(ctx, it)
+	case r.isLarge(&it.Source) && r.hand: // a closer look has found that its content differs
+		return r.redo.add(*it)
 	case r.isLarge(&it.Source):
 		return b.w.begin(ctx, &large{it: *it})
 	}
@@ -120,8 +153,15 @@ func (b *batch) keep(ctx context.Context, it *item) error {
 	return nil
 }
 
-// update sets facts only.
+// update sets facts only. That is visible at once, so it is asked before whether it
+// is ours to do.
 func (b *batch) update(ctx context.Context, it *item) error {
+	if !b.asked {
+		if err := b.w.r.mine(ctx); err != nil {
+			return err
+		}
+		b.asked = true
+	}
 	e, err := b.w.r.update(ctx, it)
 	if err != nil {
 		return b.fail(ctx, it, err)
@@ -438,7 +478,7 @@ func (r *run) finished(ctx context.Context, done []drafted) error {
 	if len(done) == 0 {
 		return nil
 	}
-	if r.atOnce() {
+	if r.atOnce() || r.hand {
 		var ids []uint64
 		if id := done[0].id; id != 0 {
 			ids = []uint64{id}

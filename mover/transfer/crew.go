@@ -1,0 +1,189 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"datamove.dev/mover/plan"
+)
+
+// Crew is who else may work on a run: processes that reach both places too, on
+// other nodes as a rule. The run stays the lead: it alone plans, opens and publishes
+// large files, and does what comes last.
+type Crew interface {
+	// Wanted waits until somebody would take a work. An error is the end of ctx.
+	Wanted(ctx context.Context) error
+	// Give hands a work over and returns when it was answered. The errors below are
+	// for the lead to deal with, every other one ends the run.
+	Give(ctx context.Context, w *Work) (*Reply, error)
+}
+
+// How a work may come back without a reply.
+var (
+	// ErrNobody says that there is nobody to do the work, and that nobody began it.
+	ErrNobody = errors.New("nobody is there to do it")
+	// ErrSilent says that somebody had parts of a file and is not heard of any more:
+	// they may be written still, at any time.
+	ErrSilent = errors.New("who had it is silent")
+)
+
+// takersMost bounds the works of one run that others have at one time.
+const takersMost = 128
+
+// takers runs who gives works to the crew, until stop is called.
+func (r *run) takers(ctx context.Context) (g *errgroup.Group, stop func()) {
+	g, tctx := errgroup.WithContext(ctx)
+	if r.o.Crew == nil {
+		return g, func() {}
+	}
+	wctx, stop := context.WithCancel(tctx)
+	for range takersMost {
+		g.Go(func() error { return r.taker(tctx, wctx) })
+	}
+	return g, stop
+}
+
+// taker gives works to the crew, one at a time, when one is wanted.
+func (r *run) taker(ctx, while context.Context) error {
+	w := &worker{r: r, feed: feed{bytes: &r.n.Bytes, wait: &r.n.SourceWait}}
+	defer w.feed.Close()
+	for {
+		if r.o.Crew.Wanted(while) != nil {
+			return nil // the run is over, or stops for a reason that others tell
+		}
+		u, ok := r.queue.nextAway()
+		if !ok {
+			return nil
+		}
+		err := w.giveAway(ctx, u)
+		r.queue.back()
+		if err != nil {
+			r.queue.stop(err)
+			return err
+		}
+	}
+}
+
+// giveAway has a unit done by the crew. A file that nobody has opened is opened here.
+func (w *worker) giveAway(ctx context.Context, u unit) error {
+	switch {
+	case u.large == nil:
+		return w.giveBatch(ctx, u)
+	case u.parts == nil:
+		return w.do(ctx, u)
+	}
+	return w.giveParts(ctx, u.large, u.parts)
+}
+
+func (w *worker) giveBatch(ctx context.Context, u unit) error {
+	r := w.r
+	r.n.InFlight.Add(1)
+	defer r.n.InFlight.Add(-1)
+	reply, err := r.o.Crew.Give(ctx, &Work{Task: r.o.By.Task, Steps: stepsOf(u.batch)})
+	switch {
+	case errors.Is(err, ErrNobody):
+		r.queue.putBack(u)
+		return nil
+	case err != nil:
+		return err
+	}
+	if len(reply.Undone) > 0 {
+		r.queue.putBack(unit{batch: itemsOf(reply.Undone), part: -1})
+	}
+	return r.merge(reply)
+}
+
+// merge takes over what became of a batch.
+func (r *run) merge(reply *Reply) error {
+	for _, name := range reply.Unlike {
+		r.unlike.add(name)
+	}
+	for i := range reply.Results {
+		res := reply.Results[i].Result
+		if res.Err = reply.Results[i].Fault.Err(); res.Err != nil {
+			r.doubt.Store(true)
+			r.n.Failed.Add(1)
+		} else if bytes, moved := (&plan.Action{Op: res.Op, Source: res.Entry}).Moves(); moved {
+			r.n.Files.Add(1)
+			r.n.Bytes.Add(bytes)
+		}
+		r.result(res)
+	}
+	for _, s := range []struct {
+		steps []Step
+		spool *spool
+	}{{reply.Redo, r.redo}, {reply.Links, r.links}, {reply.Dirs, r.dirs}} {
+		for i := range s.steps {
+			if err := s.spool.add(s.steps[i].item()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// giveParts has parts of an open file moved by the crew.
+func (w *worker) giveParts(ctx context.Context, l *large, parts []int) error {
+	r := w.r
+	if err := r.share(ctx, l); err != nil {
+		return w.landed(ctx, l, len(parts), nil, err)
+	}
+	r.n.InFlight.Add(1)
+	defer r.n.InFlight.Add(-1)
+	reply, err := r.o.Crew.Give(ctx, &Work{Task: r.o.By.Task, Parts: &Parts{
+		Source: l.it.Source, Entry: l.entry, Token: l.draft.Token(), PartBytes: l.bytes, Index: parts,
+	}})
+	switch {
+	case errors.Is(err, ErrSilent):
+		r.queue.withdraw(l)
+		l.mu.Lock()
+		l.lost = true
+		l.mu.Unlock()
+		return w.landed(ctx, l, 0, parts, nil)
+	case errors.Is(err, ErrNobody):
+		return w.landed(ctx, l, 0, parts, nil)
+	case err != nil:
+		return errors.Join(err, w.landed(ctx, l, 0, parts, nil))
+	}
+	return w.took(ctx, l, parts, reply)
+}
+
+// took takes over the parts that the crew has stored.
+func (w *worker) took(ctx context.Context, l *large, parts []int, reply *Reply) (err error) {
+	given := make(map[int]bool, len(parts))
+	for _, i := range parts {
+		given[i] = true
+	}
+	done := 0
+	for _, rec := range reply.Receipts {
+		if !given[rec.Index] || rec.Part != cut(l.entry.Size, l.bytes, rec.Index) {
+			continue // not what was asked for
+		}
+		delete(given, rec.Index)
+		done++
+		w.r.n.Bytes.Add(rec.Length)
+		err = errors.Join(err, w.r.moved(ctx, l, rec))
+	}
+	var back []int
+	for i := range given {
+		back = append(back, i)
+	}
+	if err == nil {
+		err = reply.Failed.Err()
+	}
+	return w.landed(ctx, l, done, back, err)
+}
+
+// share notes in the journal that others write to the draft of l: whoever takes over
+// from us must not write to it.
+func (r *run) share(ctx context.Context, l *large) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shared || r.o.Journal == nil || l.id == 0 {
+		return nil
+	}
+	l.shared = true
+	return r.o.Journal.Share(ctx, l.id)
+}
