@@ -1,0 +1,415 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	osuser "os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// connected returns our end of a socket to which dial connected.
+func connected(t *testing.T, dial func(addr string) (net.Conn, error)) *net.UnixConn {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for at := filepath.Dir(l.Addr().String()); strings.HasPrefix(at, os.TempDir()+"/"); at = filepath.Dir(at) {
+		if err := os.Chmod(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(l.Addr().String(), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	other, err := dial(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.(*net.UnixConn)
+}
+
+func dial(addr string) (net.Conn, error) { return net.Dial("unix", addr) }
+
+// dialAs connects from a thread that has become somebody else, and ends with it.
+func dialAs(uid, gid uint32, groups []uint32) func(string) (net.Conn, error) {
+	return func(addr string) (conn net.Conn, err error) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread() // and never unlocked: the thread ends here
+			list := append([]uint32{0}, groups...)[1:]
+			var first unsafe.Pointer
+			if len(list) > 0 {
+				first = unsafe.Pointer(&list[0])
+			}
+			_, _, gerr := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(list)), uintptr(first), 0)
+			_, _, rerr := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid))
+			_, _, uerr := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid))
+			if gerr != 0 || rerr != 0 || uerr != 0 {
+				err = fmt.Errorf("becoming uid %d: %w, %w, %w", uid, gerr, rerr, uerr)
+				return
+			}
+			conn, err = dial(addr)
+		}()
+		<-done
+		return conn, err
+	}
+}
+
+func asRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+}
+
+// namesOf is what Go reads of groups that have names.
+func namesOf(t *testing.T, gids []uint32) (names []string) {
+	t.Helper()
+	for _, gid := range gids {
+		g, err := osuser.LookupGroupId(fmt.Sprint(gid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, g.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestPeerIsMe(t *testing.T) {
+	a, err := New().Peer(t.Context(), connected(t, dial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups []uint32
+	mine, err := os.Getgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, gid := range mine {
+		groups = append(groups, uint32(gid))
+	}
+	slices.Sort(groups)
+	me, err := osuser.LookupId(fmt.Sprint(os.Getuid()))
+	if err != nil {
+		me = &osuser.User{Gid: fmt.Sprint(os.Getgid())} // a uid without a name
+	}
+	if a.UID != uint32(os.Getuid()) || a.GID != uint32(os.Getgid()) || !slices.Equal(a.Groups, slices.Compact(groups)) || a.Name != me.Username {
+		t.Errorf("%+v; I am %+v in %v", a, me, groups)
+	}
+	if g, err := osuser.LookupGroupId(me.Gid); err == nil && !slices.Contains(a.GroupNames, g.Name) {
+		t.Errorf("%v has no %s", a.GroupNames, g.Name)
+	}
+}
+
+func TestPeerOfAnother(t *testing.T) {
+	asRoot(t)
+	d := New()
+	many := make([]uint32, 500) // more than fit at first
+	for i := range many {
+		many[i] = uint32(700_000 + i)
+	}
+	for _, row := range []struct {
+		name     string
+		uid, gid uint32
+		groups   []uint32
+		account  string
+		named    []uint32 // groups that have names
+	}{
+		{"somebody of this node", 1, 1, []uint32{0, 2}, "daemon", []uint32{0, 1, 2}},
+		{"groups of the process, not of NSS", 1, 2, nil, "daemon", []uint32{2}},
+		{"a uid without a name", 54321, 54322, []uint32{0, 54323}, "", []uint32{0}},
+		{"many groups", 54324, 54322, many, "", nil},
+	} {
+		a, err := d.Peer(t.Context(), connected(t, dialAs(row.uid, row.gid, row.groups)))
+		if err != nil {
+			t.Fatalf("%s: %v", row.name, err)
+		}
+		if a.UID != row.uid || a.GID != row.gid || !slices.Equal(a.Groups, row.groups) || a.Name != row.account || !slices.Equal(a.GroupNames, namesOf(t, row.named)) {
+			t.Errorf("%s: %+v", row.name, a)
+		}
+		if row.account != "" {
+			continue
+		}
+		back, err := d.Lookup(t.Context(), "", row.uid)
+		if err != nil || back.GID != row.gid || !slices.Equal(back.Groups, row.groups) {
+			t.Errorf("%s, looked up: %+v, %v", row.name, back, err)
+		}
+	}
+	for name, uid := range map[string]uint32{"who never called": 54399, "who has a name": 1, "root": 0} {
+		if a, err := d.Lookup(t.Context(), "", uid); !errors.Is(err, mover.ErrPermission) {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+	if a, err := New().Lookup(t.Context(), "", 54321); !errors.Is(err, mover.ErrPermission) {
+		t.Errorf("on another node: %+v, %v", a, err)
+	}
+}
+
+// TestPeerAfterwards has the caller become somebody else after it connected, and go.
+func TestPeerAfterwards(t *testing.T) {
+	asRoot(t)
+	conn := connected(t, func(addr string) (net.Conn, error) {
+		c, err := dialAs(54321, 54322, nil)(addr)
+		if err == nil {
+			err = c.Close()
+		}
+		return c, err
+	})
+	if a, err := New().Peer(t.Context(), conn); err != nil || a.UID != 54321 || a.GID != 54322 || len(a.Groups) != 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+func TestPeerOfNobody(t *testing.T) {
+	conn := connected(t, dial)
+	conn.Close()
+	if a, err := New().Peer(t.Context(), conn); err == nil {
+		t.Errorf("a closed socket is %+v", a)
+	}
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if a, err := New().Peer(t.Context(), l); !errors.Is(err, mover.ErrPermission) {
+		t.Errorf("a socket without a peer: %+v, %v", a, err)
+	}
+}
+
+// TestEveryAccountOfThisNode compares what the tools say with what Go reads.
+func TestEveryAccountOfThisNode(t *testing.T) {
+	d := New()
+	if d.nss.getent == "" || d.nss.id == "" {
+		t.Skip("there is no getent or no id")
+	}
+	passwd, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := New()
+	bare.nss.getent, bare.nss.id = "", ""
+	seen := 0
+	for line := range strings.Lines(string(passwd)) {
+		fields := strings.Split(line, ":")
+		uid, err := strconv.ParseUint(fields[2], 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := d.Lookup(t.Context(), fields[0], uint32(uid))
+		if err != nil || a.Name != fields[0] || fmt.Sprint(a.GID) != fields[3] || !slices.Contains(a.Groups, a.GID) {
+			t.Errorf("%s: %+v, %v", fields[0], a, err)
+		}
+		b, err := bare.Lookup(t.Context(), fields[0], uint32(uid))
+		if err != nil || fmt.Sprint(a) != fmt.Sprint(b) {
+			t.Errorf("%s with tools: %+v\nwithout: %+v, %v", fields[0], a, b, err)
+		}
+		if b, err := d.Lookup(t.Context(), fields[0], uint32(uid)+1); !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), "files would go to somebody else") {
+			t.Errorf("%s as uid %d: %+v, %v", fields[0], uid+1, b, err)
+		}
+		seen++
+	}
+	if seen == 0 {
+		t.Error("there was no account")
+	}
+}
+
+func TestHostileNames(t *testing.T) {
+	with, without := New(), New()
+	without.nss.getent, without.nss.id = "", ""
+	for _, d := range []*Directory{with, without} {
+		for _, name := range []string{"-rf", "--help", "--", "root\n", "\nroot", "root:x", ":", "root:", "0", "00", " root", "root ", "root,daemon", "/root", "../root",
+			"root\x00", "\xff", "\x1b[31mroot", "+", "+root", strings.Repeat("r", 257), "$(id)", "`id`", "root;id", "*", "ROOT", "nobody-of-that-name"} {
+			if a, err := d.Lookup(t.Context(), name, 0); !errors.Is(err, mover.ErrPermission) || strings.ContainsAny(err.Error(), "\n\x1b") {
+				t.Errorf("%q: %+v, %v", name, a, err)
+			}
+		}
+	}
+}
+
+// program writes a tool that answers what a test wants.
+func program(t *testing.T, script string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tool")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestBadAnswers(t *testing.T) {
+	alice := `echo alice:x:1001:1002::/home/alice:/bin/sh`
+	for _, row := range []struct {
+		name, getent, id string
+		want             error
+	}{
+		{"what is right", `case $1 in passwd) ` + alice + `;; group) echo users:x:1002:; exit 2;; esac`, `echo 1002 1003`, nil},
+		{"not there", `exit 2`, ``, mover.ErrPermission},
+		{"nothing", ``, ``, mover.ErrPermission},
+		{"another name", `echo bob:x:1001:1002:`, ``, mover.ErrPermission},
+		{"another uid", `echo alice:x:0:0:`, ``, mover.ErrPermission},
+		{"half a line", `echo alice:x`, ``, mover.ErrPermission},
+		{"a uid that is no number", `echo alice:x:-1:1002:`, ``, mover.ErrTransient},
+		{"a uid that is too great", `echo alice:x:4294968297:1002:`, ``, mover.ErrTransient},
+		{"a database that is not there", `echo 'Unknown database' >&2; exit 1`, ``, mover.ErrTransient},
+		{"a tool that is killed", `kill -9 $$`, ``, mover.ErrTransient},
+		{"too much", `exec yes alice`, ``, mover.ErrTransient},
+		{"too much, in one line", `exec tr '\0' a < /dev/zero`, ``, mover.ErrTransient},
+		{"groups that fail", `[ $1 != passwd ] || ` + alice, `exit 1`, mover.ErrTransient},
+		{"groups that are words", `[ $1 != passwd ] || ` + alice, `echo users`, mover.ErrTransient},
+		{"groups that are too great", `[ $1 != passwd ] || ` + alice, `echo 4294967296`, mover.ErrTransient},
+		{"too many groups", `[ $1 != passwd ] || ` + alice, `seq 65537`, mover.ErrUnsupported},
+		{"names of groups that fail", alice + `; [ $1 = passwd ]`, `echo 1002`, mover.ErrTransient},
+	} {
+		d := New()
+		d.nss.getent, d.nss.id = program(t, row.getent), program(t, row.id)
+		a, err := d.Lookup(t.Context(), "alice", 1001)
+		if !errors.Is(err, row.want) || row.want == nil && (a.GID != 1002 || !slices.Equal(a.Groups, []uint32{1002, 1003}) || !slices.Equal(a.GroupNames, []string{"users"})) {
+			t.Errorf("%s: %+v, %v", row.name, a, err)
+		}
+	}
+}
+
+// The members of a group may be many; they are read over.
+func TestGroupsWithManyMembers(t *testing.T) {
+	d := New()
+	d.nss.getent = program(t, `printf big:x:7:; head -c 3000000 /dev/zero | tr '\0' m; printf '\nsmall:x:8:a,b\nother:x:9:\n'; printf 'bad name\t:x:10:\n'`)
+	found, err := d.nss.groupNames(t.Context(), []uint32{7, 8, 10})
+	if err != nil || len(found) != 2 || found[7] != "big" || found[8] != "small" {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+func TestToolsSeeNoEnvironment(t *testing.T) {
+	t.Setenv("LD_PRELOAD_OF_A_TEST", "1")
+	out, err := run(t.Context(), 1<<30, program(t, `env | sort; pwd; cat`), "x")
+	if want := "LC_ALL=C\nPATH=/usr/bin:/bin\nPWD=/\n/\n"; err != nil || string(out) != want {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestWaitingEndsWithItsContext(t *testing.T) {
+	d := New()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.nss.getent = program(t, `echo started > `+fifo+`; exec cat `+fifo)
+	ctx, stop := context.WithCancel(t.Context())
+	asked := make(chan error, 1)
+	go func() {
+		_, err := d.Lookup(ctx, "alice", 1001)
+		asked <- err
+	}()
+	if _, err := os.ReadFile(fifo); err != nil { // returns when the tool has started
+		t.Fatal(err)
+	}
+	stop()
+	if err := <-asked; !errors.Is(err, context.Canceled) {
+		t.Errorf("a tool that hangs: %v", err)
+	}
+	for range tools {
+		d.nss.slots <- struct{}{}
+	}
+	if _, err := d.Lookup(ctx, "alice", 1001); !errors.Is(err, context.Canceled) {
+		t.Errorf("no turn: %v", err)
+	}
+}
+
+// TestAskedOnce counts how often a tool is started for what is known already.
+func TestAskedOnce(t *testing.T) {
+	count := filepath.Join(t.TempDir(), "count")
+	d := New()
+	d.nss.getent = program(t, `echo $1 >> `+count+`; case "$3" in alice|1001) echo alice:x:1001:1002:;; *) exit 2;; esac`)
+	d.nss.id = program(t, `echo id >> `+count+`; echo 1002`)
+	for range 3 {
+		if _, err := d.Lookup(t.Context(), "alice", 1001); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Lookup(t.Context(), "bob", 1003); !errors.Is(err, mover.ErrPermission) {
+			t.Fatal(err)
+		}
+	}
+	calls, err := os.ReadFile(count)
+	if err != nil || string(calls) != "passwd\nid\ngroup\npasswd\n" {
+		t.Errorf("%q, %v", calls, err)
+	}
+}
+
+func TestCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c cache[int, string]
+		c.put(1, "one", time.Minute)
+		time.Sleep(time.Minute - 1)
+		if v, ok := c.get(1); v != "one" || !ok {
+			t.Errorf("within the minute: %q, %v", v, ok)
+		}
+		time.Sleep(time.Nanosecond)
+		if v, ok := c.get(1); ok {
+			t.Errorf("after it: %q", v)
+		}
+		for i := range 3 * capacity {
+			c.put(i, "x", time.Duration(i+1)*time.Second)
+			if len(c.kept) > capacity {
+				t.Fatalf("%d are kept", len(c.kept))
+			}
+		}
+		if v, ok := c.get(3*capacity - 1); v != "x" || !ok {
+			t.Errorf("the last is %q, %v", v, ok)
+		}
+		time.Sleep(time.Duration(3*capacity) * time.Second)
+		for i := range capacity {
+			c.put(-i, "y", time.Second)
+		}
+		for i := range capacity {
+			if v, ok := c.get(-i); v != "y" || !ok {
+				t.Fatalf("%d had to go for one that is over", -i)
+			}
+		}
+	})
+}
+
+func TestFixedPaths(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "getent"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	if n := findTools(); strings.HasPrefix(n.getent, dir) {
+		t.Errorf("getent of PATH: %s", n.getent)
+	}
+	if _, err := exec.LookPath("getent"); err != nil {
+		t.Fatal(err)
+	}
+	if got := first(filepath.Join(dir, "gone"), dir, filepath.Join(dir, "getent")); got != filepath.Join(dir, "getent") {
+		t.Errorf("first is %q", got)
+	}
+}
