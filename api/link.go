@@ -1,0 +1,178 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"datamove.dev/mover"
+)
+
+// link is the way to one service. It remembers why it failed last, because gRPC
+// tells that only as a piece of text.
+type link struct {
+	address string      // as it was given
+	name    string      // of the service, for TLS: host and port, if it has them
+	tls     *tls.Config // nil on a unix socket
+	dialer  func(context.Context) (net.Conn, error)
+
+	mu     sync.Mutex // guards failed
+	failed error      // why there is no connection; nil when there is one
+}
+
+// newLink understands an address.
+func newLink(address string, o Options) (*link, error) {
+	l := &link{address: address, name: "localhost", tls: o.TLS, dialer: o.Dialer}
+	if l.dialer != nil {
+		return l, nil
+	}
+	refuse := func(why string) (*link, error) {
+		return nil, &mover.Error{Op: "reach", Place: address, Err: fmt.Errorf("%w: %s", mover.ErrUsage, why)}
+	}
+	if path, is := strings.CutPrefix(address, "unix://"); is {
+		if !strings.HasPrefix(path, "/") {
+			return refuse("the path of a socket begins with /, as in unix:///run/datamove/datamoved.sock")
+		}
+		l.tls, l.dialer = nil, dialer("unix", path)
+		return l, nil
+	}
+	target, is := strings.CutPrefix(address, "tcp://")
+	if host, port, err := net.SplitHostPort(target); !is || err != nil || host == "" || port == "" {
+		return refuse("the address of a service is unix:///path or tcp://host:port")
+	}
+	if o.TLS == nil {
+		return refuse("tcp:// needs TLS, and so a certificate to know the service by")
+	}
+	l.name, l.dialer = target, dialer("tcp", target)
+	return l, nil
+}
+
+func dialer(network, target string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, target)
+	}
+}
+
+func (l *link) dial(ctx context.Context, _ string) (net.Conn, error) {
+	conn, err := l.dialer(ctx)
+	l.remember(err)
+	return conn, err
+}
+
+func (l *link) remember(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = err
+}
+
+func (l *link) credentials() credentials.TransportCredentials {
+	if l.tls == nil {
+		return insecure.NewCredentials()
+	}
+	config := l.tls.Clone()
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS13)
+	return &handshakes{credentials.NewTLS(config), l}
+}
+
+// handshakes are credentials that tell the link why they were refused.
+type handshakes struct {
+	credentials.TransportCredentials
+	link *link
+}
+
+func (h *handshakes) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, auth, err := h.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	h.link.remember(err)
+	return conn, auth, err
+}
+
+func (h *handshakes) Clone() credentials.TransportCredentials {
+	return &handshakes{h.TransportCredentials.Clone(), h.link}
+}
+
+// unary translates the errors of calls.
+func (l *link) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	return l.explain(ctx, call(ctx, method, req, reply, conn, o...))
+}
+
+// stream translates the errors of streams.
+func (l *link) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, begin grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := begin(ctx, desc, conn, method, o...)
+	if err != nil {
+		return nil, l.explain(ctx, err)
+	}
+	return &stream{s, l}, nil
+}
+
+type stream struct {
+	grpc.ClientStream
+	link *link
+}
+
+func (s *stream) Header() (metadata.MD, error) {
+	md, err := s.ClientStream.Header()
+	return md, s.link.explain(s.Context(), err)
+}
+
+func (s *stream) SendMsg(m any) error {
+	return s.link.explain(s.Context(), s.ClientStream.SendMsg(m))
+}
+
+func (s *stream) RecvMsg(m any) error {
+	return s.link.explain(s.Context(), s.ClientStream.RecvMsg(m))
+}
+
+func (s *stream) CloseSend() error {
+	return s.link.explain(s.Context(), s.ClientStream.CloseSend())
+}
+
+// explain says of an error that the service did not say where we were going, and
+// what to do about it.
+func (l *link) explain(ctx context.Context, err error) error {
+	err = FromStatus(err)
+	var r *remote
+	if !errors.As(err, &r) || r.said {
+		return err
+	}
+	if r.status.Code() == codes.Canceled && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if r.status.Code() == codes.Unavailable {
+		return l.unreachable(r)
+	}
+	return &mover.Error{Op: "ask", Place: l.address, Err: r}
+}
+
+// unreachable is the error of a service that is not there.
+func (l *link) unreachable(r *remote) error {
+	l.mu.Lock()
+	failed := l.failed
+	l.mu.Unlock()
+	kind, advice := mover.ErrUnreachable, ""
+	var dial *net.OpError
+	switch {
+	case errors.Is(failed, fs.ErrPermission):
+		kind = mover.ErrPermission
+	case errors.As(failed, &dial) && dial.Op == "dial":
+		advice = "; is datamoved running? systemctl status datamoved"
+	}
+	why := r.sentence
+	if failed != nil {
+		why = printable(failed.Error())
+	}
+	sentence := &mover.Error{Op: "reach", Place: l.address, Err: fmt.Errorf("%w: %s%s", kind, cmp.Or(why, "no answer"), advice)}
+	return &remote{sentence: sentence.Error(), cause: sentence, status: status.New(codes.Unavailable, sentence.Error())}
+}

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	datamovev1 "datamove.dev/api/datamove/v1"
+)
+
+// listing is a request for one page.
+type listing interface {
+	proto.Message
+	GetPageToken() string
+}
+
+// page is the answer.
+type page interface{ GetNextPageToken() string }
+
+// Tasks iterates over tasks, as ListTasks gives them, page by page. It ends after
+// an error.
+func (c *Client) Tasks(ctx context.Context, req *datamovev1.ListTasksRequest) iter.Seq2[*datamovev1.Task, error] {
+	return pages(ctx, c.ListTasks, req, (*datamovev1.ListTasksResponse).GetTasks)
+}
+
+// Datasets iterates over datasets, as Tasks does over tasks.
+func (c *Client) Datasets(ctx context.Context, req *datamovev1.ListDatasetsRequest) iter.Seq2[*datamovev1.Dataset, error] {
+	return pages(ctx, c.ListDatasets, req, (*datamovev1.ListDatasetsResponse).GetDatasets)
+}
+
+// Replicas iterates over replicas, as Tasks does over tasks.
+func (c *Client) Replicas(ctx context.Context, req *datamovev1.ListReplicasRequest) iter.Seq2[*datamovev1.Replica, error] {
+	return pages(ctx, c.ListReplicas, req, (*datamovev1.ListReplicasResponse).GetReplicas)
+}
+
+// Leases iterates over leases, as Tasks does over tasks.
+func (c *Client) Leases(ctx context.Context, req *datamovev1.ListLeasesRequest) iter.Seq2[*datamovev1.Lease, error] {
+	return pages(ctx, c.ListLeases, req, (*datamovev1.ListLeasesResponse).GetLeases)
+}
+
+// Pins iterates over pins, as Tasks does over tasks.
+func (c *Client) Pins(ctx context.Context, req *datamovev1.ListPinsRequest) iter.Seq2[*datamovev1.PinInfo, error] {
+	return pages(ctx, c.ListPins, req, (*datamovev1.ListPinsResponse).GetPins)
+}
+
+// Agents iterates over agents, as Tasks does over tasks.
+func (c *Client) Agents(ctx context.Context, req *datamovev1.ListAgentsRequest) iter.Seq2[*datamovev1.Agent, error] {
+	return pages(ctx, c.ListAgents, req, (*datamovev1.ListAgentsResponse).GetAgents)
+}
+
+// pages asks for one page after the other, starting where req says.
+func pages[Q listing, P page, T any](ctx context.Context, call func(context.Context, Q, ...grpc.CallOption) (P, error), req Q, items func(P) []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		m := req.ProtoReflect().New() // also of nil
+		proto.Merge(m.Interface(), req)
+		req := m.Interface().(Q)
+		for more := true; more; {
+			answer, err := call(ctx, req)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			for _, item := range items(answer) {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			next := answer.GetNextPageToken()
+			if more = next != ""; more && next == req.GetPageToken() {
+				yield(none, errors.New("list: the service gives the same page again and again"))
+				return
+			}
+			m.Set(m.Descriptor().Fields().ByName("page_token"), protoreflect.ValueOfString(next))
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"datamove.dev/mover"
+)
+
+// remote is an error that came over gRPC. It prints the sentence of whoever made
+// it, and wraps a mover.Error of its kinds.
+type remote struct {
+	sentence string
+	cause    error // may be nil
+	status   *status.Status
+	said     bool // by the service: else the way there failed
+}
+
+func (r *remote) Error() string { return r.sentence }
+
+func (r *remote) Unwrap() error { return r.cause }
+
+// GRPCStatus is what status.FromError looks for.
+func (r *remote) GRPCStatus() *status.Status { return r.status }
+
+// kindOfCode says what a code means when nothing else is said: an error of the
+// connection, of a proxy, or of a service that is not ours. ResourceExhausted is
+// then a message that is too large, and no full disk to wait for.
+var kindOfCode = map[codes.Code]error{
+	codes.Canceled:           context.Canceled,
+	codes.InvalidArgument:    mover.ErrUsage,
+	codes.DeadlineExceeded:   mover.ErrTimeout,
+	codes.NotFound:           mover.ErrNotExist,
+	codes.AlreadyExists:      mover.ErrConflict,
+	codes.PermissionDenied:   mover.ErrPermission,
+	codes.ResourceExhausted:  mover.ErrRefused,
+	codes.FailedPrecondition: mover.ErrRefused,
+	codes.Aborted:            mover.ErrChanged,
+	codes.OutOfRange:         mover.ErrUsage,
+	codes.Unimplemented:      mover.ErrUnsupported,
+	codes.Unavailable:        mover.ErrUnreachable,
+	codes.DataLoss:           mover.ErrCorrupt,
+	codes.Unauthenticated:    mover.ErrPermission,
+}
+
+// FromStatus is the inverse of ToStatus: an error of the same kinds that prints
+// the same sentence. Errors that gRPC did not carry stay what they are.
+func FromStatus(err error) error {
+	var carried interface{ GRPCStatus() *status.Status }
+	var already *remote
+	if !errors.As(err, &carried) || errors.As(err, &already) {
+		return err
+	}
+	s := carried.GRPCStatus()
+	if s.Code() == codes.OK {
+		return err
+	}
+	r := &remote{sentence: printable(s.Message()), status: s}
+	info, after := details(s)
+	at := &mover.Error{After: after, Err: kindsOf(s.Code(), info, after)}
+	if info != nil {
+		r.said = true
+		at.Op, at.Place, at.Name = get(info.Metadata, "op"), get(info.Metadata, "place"), get(info.Metadata, "name")
+	}
+	if at.Err != nil || at.Op != "" {
+		r.cause = at
+	}
+	return r
+}
+
+// details finds what the service said beside code and sentence; nil if nothing.
+func details(s *status.Status) (info *errdetails.ErrorInfo, after time.Duration) {
+	for _, d := range s.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			if d.Domain == domain {
+				info = d
+			}
+		case *errdetails.RetryInfo:
+			after = max(0, d.RetryDelay.AsDuration())
+		}
+	}
+	return info, after
+}
+
+// kindsOf returns the kinds as one error; nil if there are none. A name that this
+// version does not know counts as its code does.
+func kindsOf(code codes.Code, info *errdetails.ErrorInfo, after time.Duration) error {
+	if info != nil {
+		var kinds []error
+		for name := range strings.SplitSeq(info.Reason+","+info.Metadata["also"], ",") {
+			if kind := KindNamed(name); kind != nil {
+				kinds = append(kinds, kind)
+			}
+		}
+		if len(kinds) > 0 || info.Reason == "OTHER" {
+			return errors.Join(kinds...)
+		}
+	}
+	switch {
+	case after > 0:
+		return mover.ErrTransient
+	case code == codes.DeadlineExceeded:
+		return errors.Join(mover.ErrTimeout, context.DeadlineExceeded)
+	}
+	return kindOfCode[code]
+}
+
+// afterOf is how long to wait before another try; 0 is not known.
+func afterOf(err error) time.Duration {
+	var at *mover.Error
+	if errors.As(err, &at) {
+		return at.After
+	}
+	return 0
+}
+
+// answered reports whether the service itself said err.
+func answered(err error) bool {
+	var r *remote
+	return errors.As(err, &r) && r.said
+}
+
+// printable takes out of a sentence what could play with a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsGraphic(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, clip(s))
+}

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/test/bufconn"
+
+	datamovev1 "datamove.dev/api/datamove/v1"
+)
+
+// slowly connects to a gateway in memory, whose time is virtual, and calls test with
+// the connection.
+func slowly(t *testing.T, test func(t *testing.T, w *world, conn net.Conn)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{service: newService()}
+		defer w.begin()()
+		c := w.client(t)
+		gateway, err := Gateway(t.Context(), c.Conn(), GatewayOptions{})
+		ok(t, err)
+		on, server := bufconn.Listen(4<<10), &http.Server{Handler: gateway}
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = server.Serve(on) }) // until Close
+		conn, err := on.DialContext(t.Context())
+		ok(t, err)
+		test(t, w, conn)
+		ok(t, conn.Close())
+		ok(t, server.Close())
+		wg.Wait()
+		ok(t, c.Close())
+	})
+}
+
+// Who sends a body slower than slowly is told so, and was all that waited; also
+// when it would have been refused in any case.
+func TestSlowBody(t *testing.T) {
+	for _, row := range []struct {
+		kind string
+		code int
+	}{{"application/json", http.StatusRequestTimeout}, {"text/plain", http.StatusUnsupportedMediaType}} {
+		slowly(t, func(t *testing.T, w *world, conn net.Conn) {
+			_, err := fmt.Fprintf(conn, "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100\r\n\r\n{", row.kind)
+			ok(t, err)
+			began := time.Now()
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			ok(t, err)
+			defer answer.Body.Close()
+			if took := time.Since(began); answer.StatusCode != row.code || took > stallTime {
+				t.Errorf("HTTP %d after %v", answer.StatusCode, took)
+			}
+			if asked, _ := w.lastAsked(); asked != nil {
+				t.Errorf("arrives as %v", asked)
+			}
+		})
+	}
+}
+
+// Who does not read what he watches is let go of, and costs no more than what the
+// connections hold until then.
+func TestSlowReader(t *testing.T) {
+	slowly(t, func(t *testing.T, w *world, conn net.Conn) {
+		w.submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Source: strings.Repeat("x", 1<<10)}})
+		_, err := fmt.Fprintf(conn, "GET /v1/tasks/task1:watch HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		ok(t, err)
+		synctest.Wait()
+		began, gone := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			w.watchers.Wait()
+			gone <- time.Since(began)
+		}()
+		for range 2000 { // 20 s of changes, and then silence
+			w.change("task1", become(running))
+			time.Sleep(10 * time.Millisecond)
+		}
+		if after := <-gone; after < stallTime || after > stallTime+20*time.Second {
+			t.Errorf("let go of after %v", after)
+		}
+	})
+}
+
+// Who is quiet and reads is kept, for as long as it takes.
+func TestPatientReader(t *testing.T) {
+	slowly(t, func(t *testing.T, w *world, conn net.Conn) {
+		w.submit(t.Context(), &datamovev1.SubmitTaskRequest{})
+		_, err := fmt.Fprintf(conn, "GET /v1/tasks/task1:watch HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		ok(t, err)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		ok(t, err)
+		defer answer.Body.Close()
+		in := bufio.NewReader(answer.Body)
+		readUntil(t, in, "\n")
+		time.AfterFunc(24*time.Hour, func() { w.change("task1", become(done)) })
+		if one := readUntil(t, in, "\n"); !strings.Contains(one, "TASK_STATE_DONE") {
+			t.Errorf("a day later: %q", one)
+		}
+	})
+}
