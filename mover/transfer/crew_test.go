@@ -235,12 +235,16 @@ func TestCrew(t *testing.T) {
 				source, target := mem.NewTree().Files(manyFiles(3000)), mem.NewTree()
 				source.Link("a", "b/hard")
 				c, res := runWith(t, source, target, o, func(*transfer.Work) fate { return f },
-					func(c *crew, o *transfer.Options) { o.Turn = c.turn })
+					func(c *crew, opts *transfer.Options) {
+						if !o.ObjectStore { // whose batches are so large that there may be but one
+							opts.Turn = c.turn
+						}
+					})
 				if failed := res.failed(); failed != nil {
 					t.Fatal(failed)
 				}
 				same(t, source, target, o)
-				if c.given[f] == 0 {
+				if c.given[f] == 0 && !o.ObjectStore {
 					t.Error("nothing was given away: this shows nothing")
 				}
 				told := map[string]int{}
