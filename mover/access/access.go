@@ -84,7 +84,7 @@ func (c Caller) String() string {
 // Decision is whether a caller may, and why.
 type Decision struct {
 	Allowed bool
-	Rule    string // that decided: everybody, administrator, role NAME, project NAME, agent, or default
+	Rule    string // that decided: anybody, everybody, administrator, agent, role NAME, project NAME, or default
 	Reason  string // for people; of a denial also what would allow it
 	Root    string // of a location that a project holds: work must not leave it
 }

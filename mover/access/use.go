@@ -34,13 +34,14 @@ func (r *Rules) MayUse(c Caller, project, at string, write bool) Decision {
 
 // useAlone decides where there are no projects.
 func (r *Rules) useAlone(c Caller, project string, a area) Decision {
+	bucket := r.May(c, "bucket.use")
 	switch {
 	case project != "":
 		return deny("default", "there is no project %s, because there are none in the configuration: leave it out", mover.Printable(project))
 	case a.store == files:
 		return allow("everybody", "without projects everybody may use paths, as far as the kernel lets them")
-	case r.May(c, "bucket.use").Allowed:
-		return allow("administrator", "%s may use buckets without a project", c)
+	case bucket.Allowed:
+		return bucket
 	}
 	return deny("default", "%s may not use %s: without projects, buckets are for root, who runs the service, and roles with bucket.use; a project with this root (projects) would allow it",
 		c, mover.Printable(a.String()))
