@@ -1,0 +1,125 @@
+package tiering
+
+import (
+	"fmt"
+	"strings"
+
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+)
+
+// MayRelease says why the replica must stay, or nil. It may go when it is whole,
+// nobody holds it (leases, pins), no other task than the asking one works on it,
+// nothing else lies there, and another copy survives it: see the promises of the package.
+//
+// The kinds: mover.ErrHeld names a lease, mover.ErrRefused a pin or the lack of
+// another copy, mover.ErrConflict what else goes on there, mover.ErrNotExist a replica
+// that the facts do not have. A task that goes on with a removal asks again; what it
+// has begun and may not end is not whole, and no copy of anything.
+func (v *View) MayRelease(asked *datamovev1.Replica, task string) error {
+	const op = "release"
+	r, err := v.own(op, asked)
+	if err != nil {
+		return err
+	}
+	for _, refused := range []error{busy(op, r, task), v.leased(op, r), v.pinned(op, r), v.shared(op, r)} {
+		if refused != nil {
+			return refused
+		}
+	}
+	return v.elsewhere(r)
+}
+
+// own finds the record of a replica on a tier, and refuses one that contradicts
+// itself. What the caller says of its state counts for nothing.
+func (v *View) own(op string, asked *datamovev1.Replica) (*replica, error) {
+	i, ok := v.found[v.identity(asked)]
+	switch {
+	case !ok:
+		return nil, refuse(op, asked.GetLocation(), mover.ErrNotExist, "there is no such replica of dataset %s", mover.Printable(asked.GetDataset()))
+	case i < 0:
+		return nil, refuse(op, asked.GetLocation(), mover.ErrConflict, "it is recorded twice; remove one of the records first")
+	case v.blind != "":
+		return nil, refuse(op, asked.GetLocation(), mover.ErrRefused, "%s; mend the configuration", v.blind)
+	}
+	r := &v.replicas[i]
+	switch {
+	case r.GetTier() == "":
+		return nil, refuse(op, r.GetLocation(), mover.ErrRefused, "it is on no tier, so it is not ours to remove; datamove rm does")
+	case r.sure != known:
+		return nil, refuse(op, r.GetLocation(), mover.ErrRefused, "it is recorded on tier %s, and its location is not there", mover.Printable(r.GetTier()))
+	}
+	return r, nil
+}
+
+// elsewhere wants a copy that survives r, and else says why each other one does not
+// count.
+func (v *View) elsewhere(r *replica) error {
+	if r.GetDigest() == "" {
+		return refuse("release", r.GetLocation(), mover.ErrRefused, "it has no digest, so nobody can tell that another copy is equal; describe it as a dataset first")
+	}
+	const most = 3
+	var near []string
+	for _, i := range v.versions[version{r.GetDataset(), r.GetDigest()}] {
+		other := &v.replicas[i]
+		if v.identity(other.Replica) == v.identity(r.Replica) {
+			continue
+		}
+		why := v.doomed(r, other)
+		if why == "" {
+			why = unverified(other)
+		}
+		if why == "" {
+			return nil
+		}
+		if len(near) < most {
+			near = append(near, fmt.Sprintf("%s %s", mover.Printable(other.GetLocation()), why))
+		}
+	}
+	if near == nil {
+		return refuse("release", r.GetLocation(), mover.ErrRefused, "it is the only copy of %s; stage it to another tier first", mover.Printable(r.GetDataset()))
+	}
+	return refuse("release", r.GetLocation(), mover.ErrRefused, "no other copy of %s is good enough: %s; stage or verify one on another tier first",
+		mover.Printable(r.GetDataset()), strings.Join(near, ", "))
+}
+
+// doomed says why other may not outlive r; "" when it does. That it is not the same
+// place by another name is known by then: see shared.
+func (v *View) doomed(r, other *replica) string {
+	switch {
+	case other.GetState() != datamovev1.ReplicaState_REPLICA_STATE_WHOLE:
+		return "is not whole, or is being removed"
+	case other.sure != known, v.found[v.identity(other.Replica)] < 0:
+		return "can not be found by its record"
+	case other.GetTier() == r.GetTier(), v.sameHome(r, other):
+		return "is on the same tier"
+	case v.fleeting(other):
+		return "is on an ephemeral tier"
+	}
+	return ""
+}
+
+// sameHome reports whether two replicas lie in one tier, whatever their records say.
+func (v *View) sameHome(a, b *replica) bool {
+	x, y := v.home(a.at), v.home(b.at)
+	return x != nil && y != nil && x.root == y.root
+}
+
+// fleeting reports whether any of a replica is where purge may remove it.
+func (v *View) fleeting(r *replica) bool {
+	for _, t := range v.roots {
+		if t.ephemeral && t.root.meets(r.at) {
+			return true
+		}
+	}
+	return false
+}
+
+// unverified says why the content of a replica is not known to be what it should be.
+func unverified(r *replica) string {
+	switch r.GetLevel() {
+	case datamovev1.Level_LEVEL_SERVER, datamovev1.Level_LEVEL_READ:
+		return ""
+	}
+	return "was not verified by its store or by reading"
+}
