@@ -53,6 +53,7 @@ type Request struct {
 	StateDir  string       // journals and locks; "" is $XDG_STATE_HOME/datamove
 	Logger    *slog.Logger // nil means no log
 	Observer  Observer     // nil is told nothing
+	Lead      *Lead        // nil: this process is on its own
 }
 
 // Reflink says whether blocks may be shared with the source.

@@ -28,6 +28,7 @@ import (
 // pair is one source and one target, open and locked.
 type pair struct {
 	request    *Request
+	index      int // among Request.Names
 	source     mover.Source
 	target     mover.Place
 	owner      mover.Owner
@@ -47,8 +48,8 @@ type pair struct {
 }
 
 // openPair opens and locks. On an error nothing stays open.
-func openPair(ctx context.Context, r *Request, src, dst location.Location, open Opener) (p *pair, err error) {
-	p = &pair{request: r}
+func openPair(ctx context.Context, r *Request, index int, src, dst location.Location, open Opener) (p *pair, err error) {
+	p = &pair{request: r, index: index}
 	defer func() {
 		if err != nil {
 			_ = p.close()
@@ -137,7 +138,9 @@ func (p *pair) identify(ctx context.Context, dir string, src, dst location.Locat
 	if err != nil {
 		return err
 	}
-	p.owner = owner
+	if p.owner = owner; p.request.Lead != nil {
+		p.owner.Epoch = p.request.Lead.Epoch
+	}
 	p.journalDir = filepath.Join(dir, "tasks", shortHash(whole(src)+"\x00"+whole(dst)+"\x00"+self))
 	p.journal = newJournal(p.journalDir, p.target.Traits().Scheme == "s3", p.request.Logger)
 	if from, err := p.source.Stat(ctx, ""); err == nil && from.Dev != 0 {
@@ -178,6 +181,9 @@ func shortHash(s string) string {
 // openJournal reads what the last run of this pair left.
 func (p *pair) openJournal(ctx context.Context) error {
 	if err := p.journal.load(); err != nil {
+		return err
+	}
+	if err := p.dropOver(ctx); err != nil {
 		return err
 	}
 	if p.request.Delete {
@@ -234,19 +240,23 @@ func (p *pair) planOptions() plan.Options {
 }
 
 func (p *pair) transferOptions(t *run, w *watch) transfer.Options {
-	r := p.request
-	return transfer.Options{
-		By: p.owner, Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Journal: p.journal,
+	r, lead := p.request, p.lead()
+	o := transfer.Options{
+		By: p.owner, Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Journal: p.keeping(),
 		Observer: w, Counters: &t.counters, FailFull: r.OnFull == FullFail, SpoolDir: p.spoolDir, Logger: r.Logger,
-		Allow: func(n int64) error { return p.allow(r.MaxDelete, n) },
+		Allow: func(n int64) error { return p.allow(r.MaxDelete, n) }, Mine: lead.Mine, Turn: lead.Turn,
 	}
+	if lead.Crew != nil {
+		o.Crew = lead.Crew(p.index)
+	}
+	return o
 }
 
 // stray drops a draft of an earlier run that the journal does not need. The lock
 // says that its run is over.
 func (p *pair) stray(ctx context.Context, s mover.Stray) {
 	switch {
-	case s.Owner.Task == p.owner.Task && s.Owner.Epoch != p.owner.Epoch:
+	case s.Owner.Task == p.owner.Task && p.older(s.Owner):
 	case s.Owner == (mover.Owner{}) && s.Name != "" && p.journal.wanted(s.Name):
 	default:
 		return // of somebody else

@@ -83,31 +83,40 @@ func (r *Request) check() error {
 }
 
 func (t *run) openPairs(ctx context.Context) error {
-	if len(t.request.Names) == 0 {
-		return t.openPair(ctx, t.request.Source, t.request.Target)
-	}
-	seen := map[string]bool{}
-	for _, src := range t.request.Names {
-		name := src.Base()
-		if name == "" || seen[name] {
-			return fmt.Errorf("%w: %s has no name of its own below %s", mover.ErrUsage, src, t.request.Target)
-		}
-		seen[name] = true
-		if err := t.openPair(ctx, src, t.request.Target.Child(name)); err != nil {
+	for i := range max(len(t.request.Names), 1) {
+		src, dst, err := t.request.ends(i)
+		if err != nil {
 			return err
 		}
+		p, err := openPair(ctx, &t.request, i, src, dst, t.open)
+		if err != nil {
+			return err
+		}
+		t.pairs = append(t.pairs, p)
+		t.notes(p.notes...)
 	}
 	return nil
 }
 
-func (t *run) openPair(ctx context.Context, src, dst location.Location) error {
-	p, err := openPair(ctx, &t.request, src, dst, t.open)
-	if err != nil {
-		return err
+// ends returns the locations of one pair.
+func (r *Request) ends(index int) (src, dst location.Location, err error) {
+	if len(r.Names) == 0 && index == 0 {
+		return r.Source, r.Target, nil
 	}
-	t.pairs = append(t.pairs, p)
-	t.notes(p.notes...)
-	return nil
+	if index < 0 || index >= len(r.Names) {
+		return src, dst, fmt.Errorf("%w: there is no source %d", mover.ErrUsage, index)
+	}
+	src = r.Names[index]
+	name := src.Base()
+	for _, before := range r.Names[:index] {
+		if before.Base() == name {
+			name = ""
+		}
+	}
+	if name == "" {
+		return src, dst, fmt.Errorf("%w: %s has no name of its own below %s", mover.ErrUsage, src, r.Target)
+	}
+	return src, r.Target.Child(name), nil
 }
 
 func (t *run) closePairs() {
@@ -187,13 +196,17 @@ func (t *run) wait() (Report, error) {
 	return t.report, Gravest(t.err, t.gravest)
 }
 
-func (t *run) snapshot() Snapshot {
-	c := &t.counters
+func snapshotOf(c *transfer.Counters) Snapshot {
 	s := Snapshot{
 		FilesDone: c.Files.Load(), BytesDone: c.Bytes.Load(), Failed: c.Failed.Load(), InFlight: c.InFlight.Load(),
 		SourceWait: time.Duration(c.SourceWait.Load()), TargetWait: time.Duration(c.TargetWait.Load()),
 	}
 	s.Slowest, s.SlowestSince = c.InWork.Oldest()
+	return s
+}
+
+func (t *run) snapshot() Snapshot {
+	s := snapshotOf(&t.counters)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.Planned, s.PlanComplete = t.planned, t.complete

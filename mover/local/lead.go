@@ -1,0 +1,213 @@
+package local
+
+import (
+	"context"
+	"sync"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/journal"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/transfer"
+)
+
+// Lead is what a task has that is led for a service. The zero value of every field
+// but Epoch is valid.
+type Lead struct {
+	// Epoch is part of the temporary names. Drafts of this target under a lower one
+	// are of leads and helpers that are over; those under a higher one are of helpers.
+	Epoch uint64
+	Mine  func(ctx context.Context) error // as transfer.Options.Mine
+	Turn  transfer.Turn
+	Crew  func(pair int) transfer.Crew // of each pair of Request.Names; nil has none
+	// Keep is told of the draft of a large file before it is written to, and with on
+	// false when it needs not be remembered any more. Who takes the task over on
+	// another node gets them as Over.
+	Keep func(ctx context.Context, d Draft, on bool) error
+	Over []Draft
+}
+
+// Draft is a draft of one pair of a task.
+type Draft struct {
+	Pair  int
+	Token mover.Token
+}
+
+// epoch is the one that temporary names carry.
+func (p *pair) lead() *Lead {
+	if p.request.Lead == nil {
+		return &Lead{}
+	}
+	return p.request.Lead
+}
+
+// older says whether a draft is of somebody who is over. On our own the lock says so
+// of everybody else; helpers of a lead came after it.
+func (p *pair) older(o mover.Owner) bool {
+	if p.request.Lead == nil {
+		return o.Epoch != p.owner.Epoch
+	}
+	return o.Epoch < p.owner.Epoch
+}
+
+// dropOver drops the drafts that an earlier lead kept, but for those that this host's
+// journal goes on with: then that lead was here, and its process has ended.
+func (p *pair) dropOver(ctx context.Context) error {
+	lead := p.lead()
+	for _, d := range lead.Over {
+		if d.Pair != p.index || p.journal.needs(d.Token) {
+			continue
+		}
+		if err := p.target.Drop(ctx, d.Token); err != nil {
+			return err
+		}
+		if lead.Keep != nil {
+			if err := lead.Keep(ctx, d, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keeping is a journal whose large drafts are known to the service, too.
+type keeping struct {
+	transfer.Journal
+	pair *pair
+
+	mu     sync.Mutex
+	tokens map[uint64]mover.Token // by id in the journal; guarded by mu
+}
+
+func (p *pair) keeping() transfer.Journal {
+	if p.lead().Keep == nil {
+		return p.journal
+	}
+	return &keeping{Journal: p.journal, pair: p, tokens: map[uint64]mover.Token{}}
+}
+
+// Begin implements transfer.Journal.
+func (k *keeping) Begin(ctx context.Context, r journal.Record) (uint64, error) {
+	id, err := k.Journal.Begin(ctx, r)
+	if err != nil || r.Token == "" {
+		return id, err
+	}
+	k.mu.Lock()
+	k.tokens[id] = r.Token
+	k.mu.Unlock()
+	return id, k.pair.lead().Keep(ctx, Draft{k.pair.index, r.Token}, true)
+}
+
+// Clear implements transfer.Journal.
+func (k *keeping) Clear(ctx context.Context, ids ...uint64) error {
+	if err := k.Journal.Clear(ctx, ids...); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		k.mu.Lock()
+		token, ok := k.tokens[id]
+		delete(k.tokens, id)
+		k.mu.Unlock()
+		if !ok {
+			continue
+		}
+		if err := k.pair.lead().Keep(ctx, Draft{k.pair.index, token}, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Helper does works of a task that another process leads.
+type Helper struct {
+	request  *Request
+	open     Opener
+	counters transfer.Counters
+
+	mu    sync.Mutex
+	pairs map[int]*pair // guarded by mu
+}
+
+// Help returns a helper for a request. It opens places when there is work for them,
+// and locks none: the lead does.
+func Help(r Request, open Opener) (*Helper, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	return &Helper{request: &r, open: open, pairs: map[int]*pair{}}, nil
+}
+
+// Do does one work of a pair; see transfer.Hand.Do.
+func (h *Helper) Do(ctx context.Context, pair int, epoch uint64, mine func(context.Context) error, yield <-chan struct{}, w *transfer.Work) (*transfer.Reply, error) {
+	p, err := h.pair(ctx, pair)
+	if err != nil {
+		return nil, err
+	}
+	r := h.request
+	return transfer.NewHand(p.source, p.target, transfer.Options{
+		Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Counters: &h.counters,
+		FailFull: r.OnFull == FullFail, SpoolDir: p.spoolDir, Logger: r.Logger, Turn: p.lead().Turn,
+		Observer: helperObserver{h},
+	}).Do(ctx, epoch, mine, yield, w)
+}
+
+// Snapshot implements Live.
+func (h *Helper) Snapshot() Snapshot { return snapshotOf(&h.counters) }
+
+// Close closes the places.
+func (h *Helper) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var err error
+	for _, p := range h.pairs {
+		err = Gravest(err, p.close())
+	}
+	h.pairs = map[int]*pair{}
+	return err
+}
+
+func (h *Helper) pair(ctx context.Context, index int) (*pair, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.pairs[index]; p != nil {
+		return p, nil
+	}
+	src, dst, err := h.request.ends(index)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.openPair(ctx, index, src, dst)
+	if err != nil {
+		return nil, err
+	}
+	h.pairs[index] = p
+	return p, nil
+}
+
+func (h *Helper) openPair(ctx context.Context, index int, src, dst location.Location) (*pair, error) {
+	p := &pair{request: h.request, index: index}
+	_, err := p.makeSpool()
+	if err == nil {
+		err = p.openPlaces(ctx, src, dst, h.open)
+	}
+	if err != nil {
+		_ = p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// helperObserver passes on that the target is full.
+type helperObserver struct{ h *Helper }
+
+func (helperObserver) Result(transfer.Result) {}
+func (helperObserver) Step(string)            {}
+func (o helperObserver) Paused(why error) {
+	observer := o.h.request.Observer
+	switch {
+	case observer == nil:
+	case why != nil:
+		observer.State(Paused, why.Error())
+	default:
+		observer.State(Moving, "")
+	}
+}
