@@ -1,0 +1,152 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// logged makes a logger and returns its lines.
+func logged(t *testing.T, format string, level slog.Leveler) (*slog.Logger, func() []string) {
+	t.Helper()
+	var text bytes.Buffer
+	log, err := Logger(&text, format, level)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log, func() []string {
+		all := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+		text.Reset()
+		if len(all) == 1 && all[0] == "" {
+			return nil
+		}
+		return all
+	}
+}
+
+func TestFormats(t *testing.T) {
+	log, lines := logged(t, "json", slog.LevelInfo)
+	log.Debug("not told")
+	log.With("task", "17").Info("led", "bytes", 7)
+	var line map[string]any
+	if all := lines(); len(all) != 1 || json.Unmarshal([]byte(all[0]), &line) != nil || line["msg"] != "led" || line["task"] != "17" || line["bytes"] != 7.0 {
+		t.Errorf("json: %v", line)
+	}
+	log, lines = logged(t, "text", slog.LevelInfo)
+	log.Info("led", "name", "two\nlines")
+	if all := lines(); len(all) != 1 || !strings.Contains(all[0], `msg=led name="two\nlines"`) {
+		t.Errorf("text: %q", all)
+	}
+	if _, err := Logger(nil, "xml", slog.LevelInfo); !errors.Is(err, mover.ErrUsage) {
+		t.Errorf("xml: %v", err)
+	}
+	level := new(slog.LevelVar)
+	log, lines = logged(t, "text", level)
+	log.Debug("no")
+	level.Set(slog.LevelDebug)
+	log.Debug("yes")
+	if all := lines(); len(all) != 1 || !strings.Contains(all[0], "msg=yes") {
+		t.Errorf("after another level: %q", all)
+	}
+}
+
+func TestRepetitionsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, lines := logged(t, "text", slog.LevelDebug)
+		one, two := log.With("task", "1"), log.With("task", "2")
+		for i := range 25 {
+			one.Warn("copy failed, will retry", "name", fmt.Sprint("f", i))
+		}
+		two.Warn("copy failed, will retry", "name", "f")
+		one.Error("copy failed, will retry")
+		one.Warn("copy failed for good")
+		for range 25 {
+			one.Info("copy failed, will retry")
+		}
+		if n := len(lines()); n != repeatMost+1+1+1+25 {
+			t.Errorf("%d lines", n)
+		}
+		time.Sleep(repeatWindow)
+		log.Info("something else") // tells of the lines that are missing
+		all := lines()
+		if len(all) != 2 || !strings.Contains(all[0], `msg="copy failed, will retry" task=1 repeated=15`) || !strings.Contains(all[0], "level=WARN") {
+			t.Errorf("after a minute: %q", all)
+		}
+		one.Warn("copy failed, will retry")
+		log.Info("nothing is missing any more")
+		if n := len(lines()); n != 2 {
+			t.Errorf("a new minute: %d lines", n)
+		}
+	})
+}
+
+// However many different texts there are, the memory for them is bounded.
+func TestTextsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, lines := logged(t, "text", slog.LevelDebug)
+		for i := range 3 * repeatTexts {
+			log.Warn(fmt.Sprint("text ", i))
+		}
+		if n := len(lines()); n != 3*repeatTexts {
+			t.Errorf("%d lines", n)
+		}
+		if n := len(log.Handler().(limited).repeats.seen); n != repeatTexts {
+			t.Errorf("%d texts are watched", n)
+		}
+		time.Sleep(repeatWindow)
+		log.Info("a minute later")
+		if n := len(log.Handler().(limited).repeats.seen); n != 0 {
+			t.Errorf("%d texts are still watched", n)
+		}
+	})
+}
+
+func TestASecretIsNeverShown(t *testing.T) {
+	type account struct {
+		Name   string
+		Key    Secret
+		hidden Secret
+	}
+	key := NewSecret("hunter2")
+	who := account{"bob", key, key}
+	var text strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T"} {
+		fmt.Fprintf(&text, verb+" "+verb+" "+verb+"\n", key, who, &who)
+	}
+	fmt.Fprintln(&text, key, []Secret{key}, map[string]any{"key": key}, fmt.Errorf("with %v", key))
+	for _, format := range []string{"json", "text"} {
+		log, lines := logged(t, format, slog.LevelInfo)
+		log.With("key", key).WithGroup("group").Info("login", "who", who, "pointer", &who, "key", key)
+		fmt.Fprintln(&text, lines())
+	}
+	for _, v := range []any{key, who, &key} {
+		encoded, err := json.Marshal(v)
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintln(&text, string(encoded))
+	}
+	for _, a := range attributes([]slog.Attr{slog.Any("key", key), slog.Any("who", who)}) {
+		fmt.Fprintln(&text, a.Value.String())
+	}
+	for _, trace := range []string{"hunter2", "68756e74657232", "68756E74657232"} {
+		if strings.Contains(text.String(), trace) {
+			t.Errorf("a secret is shown as %s:\n%s", trace, text.String())
+		}
+	}
+	if strings.Count(text.String(), shown) < 20 || key.Reveal() != "hunter2" || (Secret{}).Reveal() != "" || who.hidden.Reveal() != "hunter2" {
+		t.Error(text.String())
+	}
+	var read account
+	if err := json.Unmarshal([]byte(`{"Key": "hunter3"}`), &read); err != nil || read.Key.Reveal() != "hunter3" {
+		t.Errorf("read from JSON: %v", err)
+	}
+}

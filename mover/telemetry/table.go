@@ -1,0 +1,150 @@
+package telemetry
+
+import "slices"
+
+// Row is one metric as it is documented.
+type Row struct {
+	Name    string
+	Type    string   // counter, gauge or histogram
+	Unit    string   // seconds, bytes, or what is counted
+	From    string   // who tells it: coordinator, agent, or both
+	Labels  []string // in the order of their values
+	Meaning string   // also the HELP of a scrape
+
+	buckets []float64
+	asked   bool // for each scrape, in contrast to counted
+}
+
+// Table returns every metric of ours, as it is documented, in the order of the
+// documentation.
+func Table() []Row { return slices.Clone(table) }
+
+// What a row can be fed by: events are counted, facts are asked for.
+type (
+	counter   struct{ *Row } // counted when it happens
+	histogram struct{ *Row } // measured when it happens
+	gauge     struct{ *Row } // asked for by a scrape
+	reading   struct{ *Row } // a counter of the kernel's, asked for by a scrape
+)
+
+// table holds what the lines below define.
+var table []Row
+
+// define adds a line to the table.
+func define(r Row) *Row {
+	table = append(table, r)
+	return &r
+}
+
+func newCounter(name, unit, from, meaning string, labels ...string) counter {
+	return counter{define(Row{Name: name, Type: "counter", Unit: unit, From: from, Labels: labels, Meaning: meaning})}
+}
+
+func newGauge(name, unit, from, meaning string, labels ...string) gauge {
+	return gauge{define(Row{Name: name, Type: "gauge", Unit: unit, From: from, Labels: labels, Meaning: meaning, asked: true})}
+}
+
+func newReading(name, unit, from, meaning string, labels ...string) reading {
+	return reading{define(Row{Name: name, Type: "counter", Unit: unit, From: from, Labels: labels, Meaning: meaning, asked: true})}
+}
+
+func newHistogram(buckets []float64, name, from, meaning string, labels ...string) histogram {
+	return histogram{define(Row{Name: name, Type: "histogram", Unit: "seconds", From: from, Labels: labels, Meaning: meaning, buckets: buckets})}
+}
+
+// Buckets in seconds: of calls, of waits that a person or a job has to sit through,
+// and of whole tasks. 0.1 is the promised time to the first byte.
+var (
+	callBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	waitBuckets = []float64{.005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 7200, 43200}
+	taskBuckets = []float64{.1, 1, 10, 60, 300, 900, 3600, 14400, 43200, 86400, 259200, 604800}
+)
+
+// Who tells a metric.
+const (
+	coordinator = "coordinator"
+	agent       = "agent"
+	both        = "both"
+)
+
+// Tasks.
+var (
+	rowTasks           = newGauge("datamove_tasks", "tasks", coordinator, "Tasks in the ledger.", "class", "state")
+	rowTasksSubmitted  = newCounter("datamove_tasks_submitted_total", "tasks", coordinator, "Tasks that were accepted.", "class")
+	rowTasksEnded      = newCounter("datamove_tasks_ended_total", "tasks", coordinator, "Tasks that came to their end.", "class", "state")
+	rowTaskDuration    = newHistogram(taskBuckets, "datamove_task_duration_seconds", coordinator, "Time from a task's first lead to its end.", "class", "state")
+	rowQueueWait       = newHistogram(waitBuckets, "datamove_task_queue_wait_seconds", coordinator, "Time that a task waited in the queue before an agent led it.", "class")
+	rowFirstByte       = newHistogram(waitBuckets, "datamove_task_first_byte_seconds", coordinator, "Time from the submission of a task to its first byte.", "class")
+	rowOldestQueued    = newGauge("datamove_task_oldest_queued_seconds", "seconds", coordinator, "Age of the task that waits in the queue for the longest time; 0 when none waits.", "class")
+	rowWaitingForRoom  = newGauge("datamove_tasks_waiting_for_room", "tasks", coordinator, "Running tasks that pause because their target is full, by its tier.", "tier")
+	rowLeadsLost       = newCounter("datamove_leads_lost_total", "leads", coordinator, "Leads that ended because their agent was not heard of, or could not go on.")
+	rowBatches         = newGauge("datamove_batches", "batches", coordinator, "Batches that wait for an agent, and those that one has.", "state")
+	rowBatchEvents     = newCounter("datamove_batch_events_total", "batches", coordinator, "What became of batches: given by a lead, leased to an agent, done, requeued, stolen from a slow agent, taken over from a dead one.", "event")
+	rowShareServedCost = newCounter("datamove_share_served_cost_total", "cost", agent, "What fair share has charged: bytes, and the price in bytes of each operation.", "class", "project")
+)
+
+// What is moved.
+var (
+	rowMovedBytes    = newCounter("datamove_moved_bytes_total", "bytes", agent, "Bytes of the files that were moved, clones too.", "source", "target", "class")
+	rowMovedFiles    = newCounter("datamove_moved_files_total", "files", agent, "Files that were moved.", "source", "target", "class")
+	rowTierBytes     = newCounter("datamove_tier_bytes_total", "bytes", agent, "Bytes that were read from and written to a tier; its rate is the bandwidth.", "tier", "direction")
+	rowTierOps       = newCounter("datamove_tier_operations_total", "operations", agent, "Metadata operations and requests on a tier.", "tier", "op")
+	rowRetries       = newCounter("datamove_retries_total", "calls", agent, "Calls that were tried again after a passing failure.", "tier")
+	rowErrors        = newCounter("datamove_errors_total", "entries", agent, "Entries that failed for good, by the kind of error.", "kind")
+	rowMismatches    = newCounter("datamove_verification_mismatches_total", "files", agent, "Files whose content on this tier was not what it should be.", "tier")
+	rowRemoved       = newCounter("datamove_removed_entries_total", "entries", agent, "Entries that were removed.", "tier")
+	rowRoomPauses    = newCounter("datamove_room_pauses_total", "pauses", agent, "Times that a task paused because a tier was full.", "tier")
+	rowLimitWait     = newCounter("datamove_limit_wait_seconds_total", "seconds", agent, "Time that transfers waited for a bandwidth limit.", "endpoint", "direction")
+	rowWorkers       = newGauge("datamove_worker_processes", "processes", agent, "Worker processes of this agent.")
+	rowBufferUsed    = newGauge("datamove_buffer_used_bytes", "bytes", agent, "Memory of the buffer pool that is lent.")
+	rowBufferLimit   = newGauge("datamove_buffer_limit_bytes", "bytes", agent, "Memory that the buffer pool may lend.")
+	rowCacheHits     = newReading("datamove_client_cache_hits_total", "pages", agent, "Pages that were in the client's cache when they were read (Lustre).", "tier")
+	rowCacheMisses   = newReading("datamove_client_cache_misses_total", "pages", agent, "Pages that were not in the client's cache when they were read (Lustre).", "tier")
+	rowClientRead    = newReading("datamove_client_read_bytes_total", "bytes", agent, "Bytes that programs of this node have read from the mounted tier, from its cache too (Lustre, NFS).", "tier")
+	rowClientFetched = newReading("datamove_client_fetched_bytes_total", "bytes", agent, "Bytes that this node has fetched from the server of the tier (NFS).", "tier")
+)
+
+// Tiers and what is on them.
+var (
+	rowTierTotal        = newGauge("datamove_tier_total_bytes", "bytes", coordinator, "Size of a tier; of a node-local one on each agent.", "tier", "agent")
+	rowTierFree         = newGauge("datamove_tier_free_bytes", "bytes", coordinator, "Room that is left on a tier.", "tier", "agent")
+	rowTierAgents       = newGauge("datamove_tier_agents", "agents", coordinator, "Agents that are ready and reach a tier.", "tier")
+	rowReplicas         = newGauge("datamove_replicas", "replicas", coordinator, "Replicas of datasets on a tier.", "tier", "state")
+	rowReplicaBytes     = newGauge("datamove_replica_bytes", "bytes", coordinator, "Size of the replicas on a tier.", "tier")
+	rowLeasedBytes      = newGauge("datamove_leased_bytes", "bytes", coordinator, "Size of the replicas on a tier that are leased or pinned, and so can not be evicted.", "tier")
+	rowLeases           = newGauge("datamove_leases", "leases", coordinator, "Leases that last.", "tier")
+	rowPins             = newGauge("datamove_pins", "pins", coordinator, "Pins that last.")
+	rowEvictedBytes     = newCounter("datamove_evicted_bytes_total", "bytes", coordinator, "Size of the replicas that were evicted to make room.", "tier")
+	rowEvictionsBlocked = newCounter("datamove_evictions_blocked_total", "evictions", coordinator, "Times that a tier was above its watermark and nothing on it could be evicted.", "tier")
+)
+
+// Agents.
+var (
+	rowAgents    = newGauge("datamove_agents", "agents", coordinator, "Agents by state.", "state")
+	rowAgentUp   = newGauge("datamove_agent_up", "1", coordinator, "1 for an agent that is heard of, 0 for one that is lost.", "agent")
+	rowSlotsUsed = newGauge("datamove_agent_slots_used", "slots", coordinator, "Leads and batches that an agent has.", "agent", "work")
+	rowSlotsFree = newGauge("datamove_agent_slots_free", "slots", coordinator, "Leads and batches that an agent would take now.", "agent", "work")
+)
+
+// The service itself.
+var (
+	rowLedgerCommit  = newHistogram(callBuckets, "datamove_ledger_commit_seconds", coordinator, "Time until a change was on stable storage.")
+	rowLedgerErrors  = newCounter("datamove_ledger_errors_total", "changes", coordinator, "Changes that the ledger could not store.")
+	rowLedgerSize    = newGauge("datamove_ledger_size_bytes", "bytes", coordinator, "Size of the ledger on disk.")
+	rowLedgerFree    = newGauge("datamove_ledger_free_bytes", "bytes", coordinator, "Room that is left on the ledger's file system.")
+	rowLedgerRecords = newGauge("datamove_ledger_records", "records", coordinator, "Records in the ledger.")
+	rowAuditRecords  = newCounter("datamove_audit_records_total", "records", coordinator, "Decisions that were written to the audit log.")
+	rowAuditFailures = newCounter("datamove_audit_failures_total", "records", coordinator, "Decisions that could not be written to the audit log.")
+	rowAuditHead     = newGauge("datamove_audit_head_sequence", "1", coordinator, "Sequence number of the newest record of the audit log.")
+	rowRequests      = newCounter("datamove_grpc_requests_total", "requests", coordinator, "Requests that were answered, streams when they ended.", "method", "code")
+	rowRequestTime   = newHistogram(callBuckets, "datamove_grpc_request_seconds", coordinator, "Time to answer a request; streams are not measured.", "method")
+	rowInFlight      = newGauge("datamove_grpc_requests_in_flight", "requests", coordinator, "Requests and streams that are open.", "method")
+	rowDenied        = newCounter("datamove_denied_requests_total", "requests", coordinator, "Requests that were denied, by reason.", "method", "reason")
+	rowCertStart     = newGauge("datamove_certificate_start_timestamp_seconds", "seconds", both, "When a certificate began to be valid.", "use")
+	rowCertExpiry    = newGauge("datamove_certificate_expiry_timestamp_seconds", "seconds", both, "When a certificate ends to be valid.", "use")
+	rowReloadSuccess = newGauge("datamove_config_reload_success", "1", both, "1 when the configuration was read without a mistake at the last try, else 0.")
+	rowReloadTime    = newGauge("datamove_config_reload_timestamp_seconds", "seconds", both, "When the configuration that is in use was read.")
+	rowClock         = newGauge("datamove_clock_timestamp_seconds", "seconds", both, "The clock of this machine.")
+	rowBuild         = newGauge("datamove_build_info", "1", both, "Always 1; the labels say what runs.", "version", "go")
+	rowDropped       = newGauge("datamove_metrics_dropped_series", "series", both, "Series that were left out of this scrape because there were too many.")
+)
