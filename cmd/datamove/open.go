@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -13,8 +12,8 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/posix"
 	"datamove.dev/mover/s3"
+	"datamove.dev/mover/site"
 )
 
 // locate reads one location of the command line. Paths become absolute, and a tier
@@ -40,19 +39,11 @@ func (a *app) resolve(l location.Location) (location.Location, error) {
 	if err != nil {
 		return l, err
 	}
-	tier, ok := conf.Tiers[l.Tier]
+	resolved, ok := site.Site{Tiers: conf.Tiers}.Resolve(l)
 	if !ok {
 		return l, unknownTier(conf, l)
 	}
-	if tier.S3 == nil {
-		path := filepath.Join(tier.Path, filepath.FromSlash(l.Path))
-		return location.Location{Scheme: location.POSIX, Path: path, TrailingSlash: l.TrailingSlash}, nil
-	}
-	prefix := mover.Join(strings.Trim(tier.S3.Prefix, "/"), l.Path)
-	if l.Path == "" {
-		prefix = strings.Trim(tier.S3.Prefix, "/")
-	}
-	return location.Location{Scheme: location.S3, Tier: l.Tier, Bucket: tier.S3.Bucket, Prefix: prefix, TrailingSlash: l.TrailingSlash}, nil
+	return resolved, nil
 }
 
 func unknownTier(conf *config.Config, l location.Location) error {
@@ -64,69 +55,28 @@ func unknownTier(conf *config.Config, l location.Location) error {
 	return advise(err, "./"+l.String()+" if it is a path with a colon")
 }
 
-// open is the local.Opener of this program.
+// open is the local.Opener of this program. Paths need no configuration.
 func (a *app) open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
-	switch l.Scheme {
-	case location.POSIX:
-		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers})
+	if l.Scheme == location.S3 && l.Tier != "" {
+		conf, err := a.config()
 		if err != nil {
 			return nil, err
 		}
-		return p, nil
-	case location.S3:
-		options, err := a.bucket(l)
-		if err != nil {
-			return nil, err
-		}
-		options.Writable, options.Backup, options.StateDir, options.Logger = o.Write, o.Backup, o.StateDir, o.Logger
-		options.Buffers = o.Buffers
-		p, err := s3.Open(ctx, options)
-		if err != nil {
-			return nil, err
-		}
-		if o.Write {
-			return p, nil
-		}
-		if err := present(ctx, p, l); err != nil {
-			return nil, errors.Join(err, p.Close())
-		}
-		return p, nil
+		return site.Site{Tiers: conf.Tiers}.Open(ctx, l, o)
 	}
-	return nil, fmt.Errorf("%s: %w", l, mover.ErrUnsupported)
+	return site.Site{}.Open(ctx, l, o)
 }
 
-// present reports mover.ErrNotExist for a prefix below which there is nothing: a
-// store does not tell a prefix that is empty from one that was mistyped.
-func present(ctx context.Context, p mover.Place, l location.Location) error {
-	if l.Prefix == "" {
-		return nil
-	}
-	for _, err := range p.Walk(ctx, mover.WalkOptions{}) {
-		return err
-	}
-	root, err := p.Stat(ctx, "")
-	if err == nil && root.Known == 0 { // a folder that was copied here has a marker with facts
-		err = &mover.Error{Op: "open", Place: p.String(), Err: fmt.Errorf("there is nothing below this prefix: %w", mover.ErrNotExist)}
-	}
-	return err
-}
-
-var reflinks = map[local.Reflink]posix.Reflink{local.ReflinkAuto: posix.ReflinkAuto, local.ReflinkNever: posix.ReflinkNever}
-
-// bucket says how to reach the bucket of l: as its tier describes it, or else as
-// the AWS environment does.
+// bucket says how to reach the bucket of l.
 func (a *app) bucket(l location.Location) (s3.Options, error) {
-	o := s3.Options{Bucket: l.Bucket, Prefix: l.Prefix}
 	if l.Tier == "" {
-		return o, nil
+		return site.Site{}.Bucket(l)
 	}
 	conf, err := a.config()
 	if err != nil {
-		return o, err
+		return s3.Options{}, err
 	}
-	t := conf.Tiers[l.Tier].S3
-	o.Endpoint, o.Region, o.Credentials, o.CABundle, o.PathStyle, o.Client = t.Endpoint, t.Region, t.Credentials, t.CA, t.PathStyle, t.Client
-	return o, nil
+	return site.Site{Tiers: conf.Tiers}.Bucket(l)
 }
 
 // backup reads --backup-dir: a folder, or for a bucket a prefix in it.

@@ -24,6 +24,11 @@ const keysCheckEvery = 30 * time.Second
 
 // keys returns the credentials that o names, and fills in the region.
 func (o *Options) keys(ctx context.Context, roots *x509.CertPool) (aws.CredentialsProvider, error) {
+	if o.KeyText != "" {
+		o.Region = o.region("")
+		v, err := parseKeys([]byte(o.KeyText))
+		return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return v, nil }), err
+	}
 	if path, ok := strings.CutPrefix(o.Credentials, "file:"); ok {
 		o.Region = o.region("")
 		f := &keyFile{path: path}

@@ -36,6 +36,9 @@ type Options struct {
 	// and AWS_SESSION_TOKEN=, read again when the file changes), "profile:NAME",
 	// "anonymous", or "" for the chain of the AWS SDK.
 	Credentials string
+	// KeyText is what a credentials file says, for a process that may not read it; it
+	// goes before Credentials. "" is none.
+	KeyText string
 	// CABundle is a file of certificates to trust beside the system's and those of
 	// $AWS_CA_BUNDLE.
 	CABundle string

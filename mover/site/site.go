@@ -1,0 +1,130 @@
+// Package site opens locations as a configuration describes them: which path or
+// bucket a tier is, at which endpoint, with which credentials.
+//
+// It owns no state. A [Site] is a value that may be shared; what it opens is the
+// caller's. Secrets are given to it by whoever may read them (Site.Keys), or found by
+// the place itself (a file, the AWS environment). What tiers there are is for
+// config, what may be opened for access. The command line and the processes that act
+// for a service open everything through here; test/script shows it.
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/posix"
+	"datamove.dev/mover/s3"
+)
+
+// Site is the tiers of a cluster as this process may open them.
+type Site struct {
+	Tiers map[string]config.Tier
+	// Keys are the lines of credential files, by tier: who works as another user can
+	// not read the files. A tier without keeps what its Credentials name.
+	Keys map[string]string
+	// Closed refuses buckets that are no tier, because their credentials would be
+	// those of this process.
+	Closed bool
+}
+
+// Resolve makes of a location in a tier the path or the bucket that it is, so that
+// two names of one place are seen to be one; a bucket remembers in Tier where its
+// endpoint and credentials are described. It reports false for an unknown tier.
+func (s Site) Resolve(l location.Location) (location.Location, bool) {
+	if l.Scheme != location.InTier {
+		return l, true
+	}
+	tier, ok := s.Tiers[l.Tier]
+	if !ok {
+		return l, false
+	}
+	if tier.S3 == nil {
+		path := filepath.Join(tier.Path, filepath.FromSlash(l.Path))
+		return location.Location{Scheme: location.POSIX, Path: path, TrailingSlash: l.TrailingSlash}, true
+	}
+	prefix := mover.Join(strings.Trim(tier.S3.Prefix, "/"), l.Path)
+	if l.Path == "" {
+		prefix = strings.Trim(tier.S3.Prefix, "/")
+	}
+	return location.Location{Scheme: location.S3, Tier: l.Tier, Bucket: tier.S3.Bucket, Prefix: prefix, TrailingSlash: l.TrailingSlash}, true
+}
+
+// Open opens the place of a location that Resolve gave. It is a local.Opener.
+func (s Site) Open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
+	switch l.Scheme {
+	case location.POSIX:
+		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers})
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	case location.S3:
+		return s.openBucket(ctx, l, o)
+	}
+	return nil, fmt.Errorf("%s: %w", l, mover.ErrUnsupported)
+}
+
+var reflinks = map[local.Reflink]posix.Reflink{local.ReflinkAuto: posix.ReflinkAuto, local.ReflinkNever: posix.ReflinkNever}
+
+func (s Site) openBucket(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
+	options, err := s.Bucket(l)
+	if err != nil {
+		return nil, err
+	}
+	options.Writable, options.Backup, options.StateDir, options.Logger = o.Write, o.Backup, o.StateDir, o.Logger
+	options.Buffers = o.Buffers
+	p, err := s3.Open(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if o.Write {
+		return p, nil
+	}
+	if err := present(ctx, p, l); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// Bucket says how to reach the bucket of l: as its tier describes it, or else as
+// the AWS environment does.
+func (s Site) Bucket(l location.Location) (s3.Options, error) {
+	o := s3.Options{Bucket: l.Bucket, Prefix: l.Prefix}
+	if l.Tier == "" {
+		if s.Closed {
+			return o, &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: the service has credentials for tiers only; name the bucket by its tier", mover.ErrPermission)}
+		}
+		return o, nil
+	}
+	tier, ok := s.Tiers[l.Tier]
+	if !ok || tier.S3 == nil {
+		return o, &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: there is no bucket tier %q", mover.ErrNotExist, l.Tier)}
+	}
+	t := tier.S3
+	o.Endpoint, o.Region, o.Credentials, o.CABundle, o.PathStyle, o.Client = t.Endpoint, t.Region, t.Credentials, t.CA, t.PathStyle, t.Client
+	o.KeyText = s.Keys[l.Tier]
+	return o, nil
+}
+
+// present reports mover.ErrNotExist for a prefix below which there is nothing: a
+// store does not tell a prefix that is empty from one that was mistyped.
+func present(ctx context.Context, p mover.Place, l location.Location) error {
+	if l.Prefix == "" {
+		return nil
+	}
+	for _, err := range p.Walk(ctx, mover.WalkOptions{}) {
+		return err
+	}
+	root, err := p.Stat(ctx, "")
+	if err == nil && root.Known == 0 { // a folder that was copied here has a marker with facts
+		err = &mover.Error{Op: "open", Place: p.String(), Err: fmt.Errorf("there is nothing below this prefix: %w", mover.ErrNotExist)}
+	}
+	return err
+}
