@@ -1082,10 +1082,16 @@ type Totals struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Files         int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"` // contents to move
 	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Others        int64                  `protobuf:"varint,3,opt,name=others,proto3" json:"others,omitempty"`   // directories, links, special files to make
+	Others        int64                  `protobuf:"varint,3,opt,name=others,proto3" json:"others,omitempty"`   // symbolic links and special files to make
 	Updates       int64                  `protobuf:"varint,4,opt,name=updates,proto3" json:"updates,omitempty"` // entries whose facts change
 	Removes       int64                  `protobuf:"varint,5,opt,name=removes,proto3" json:"removes,omitempty"`
-	Kept          int64                  `protobuf:"varint,6,opt,name=kept,proto3" json:"kept,omitempty"` // entries that are there already
+	Kept          int64                  `protobuf:"varint,6,opt,name=kept,proto3" json:"kept,omitempty"`         // entries that are there already
+	Dirs          int64                  `protobuf:"varint,7,opt,name=dirs,proto3" json:"dirs,omitempty"`         // directories to make
+	Links         int64                  `protobuf:"varint,8,opt,name=links,proto3" json:"links,omitempty"`       // hard links to make
+	Compares      int64                  `protobuf:"varint,9,opt,name=compares,proto3" json:"compares,omitempty"` // entries to look at first
+	CompareBytes  int64                  `protobuf:"varint,10,opt,name=compare_bytes,json=compareBytes,proto3" json:"compare_bytes,omitempty"`
+	RemoveBytes   int64                  `protobuf:"varint,11,opt,name=remove_bytes,json=removeBytes,proto3" json:"remove_bytes,omitempty"`
+	Conflicts     int64                  `protobuf:"varint,12,opt,name=conflicts,proto3" json:"conflicts,omitempty"` // what can not be done
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1158,6 +1164,48 @@ func (x *Totals) GetRemoves() int64 {
 func (x *Totals) GetKept() int64 {
 	if x != nil {
 		return x.Kept
+	}
+	return 0
+}
+
+func (x *Totals) GetDirs() int64 {
+	if x != nil {
+		return x.Dirs
+	}
+	return 0
+}
+
+func (x *Totals) GetLinks() int64 {
+	if x != nil {
+		return x.Links
+	}
+	return 0
+}
+
+func (x *Totals) GetCompares() int64 {
+	if x != nil {
+		return x.Compares
+	}
+	return 0
+}
+
+func (x *Totals) GetCompareBytes() int64 {
+	if x != nil {
+		return x.CompareBytes
+	}
+	return 0
+}
+
+func (x *Totals) GetRemoveBytes() int64 {
+	if x != nil {
+		return x.RemoveBytes
+	}
+	return 0
+}
+
+func (x *Totals) GetConflicts() int64 {
+	if x != nil {
+		return x.Conflicts
 	}
 	return 0
 }
@@ -2251,14 +2299,21 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\brevision\x18\x12 \x01(\x04R\brevision\x12'\n" +
 	"\x0fidempotency_key\x18\x13 \x01(\tR\x0eidempotencyKey\x12\x18\n" +
 	"\ahelpers\x18\x14 \x03(\tR\ahelpers\x12\x18\n" +
-	"\adataset\x18\x15 \x01(\tR\adataset\"\x94\x01\n" +
+	"\adataset\x18\x15 \x01(\tR\adataset\"\xc0\x02\n" +
 	"\x06Totals\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x16\n" +
 	"\x06others\x18\x03 \x01(\x03R\x06others\x12\x18\n" +
 	"\aupdates\x18\x04 \x01(\x03R\aupdates\x12\x18\n" +
 	"\aremoves\x18\x05 \x01(\x03R\aremoves\x12\x12\n" +
-	"\x04kept\x18\x06 \x01(\x03R\x04kept\"\xf2\x04\n" +
+	"\x04kept\x18\x06 \x01(\x03R\x04kept\x12\x12\n" +
+	"\x04dirs\x18\a \x01(\x03R\x04dirs\x12\x14\n" +
+	"\x05links\x18\b \x01(\x03R\x05links\x12\x1a\n" +
+	"\bcompares\x18\t \x01(\x03R\bcompares\x12#\n" +
+	"\rcompare_bytes\x18\n" +
+	" \x01(\x03R\fcompareBytes\x12!\n" +
+	"\fremove_bytes\x18\v \x01(\x03R\vremoveBytes\x12\x1c\n" +
+	"\tconflicts\x18\f \x01(\x03R\tconflicts\"\xf2\x04\n" +
 	"\bProgress\x12-\n" +
 	"\aplanned\x18\x01 \x01(\v2\x13.datamove.v1.TotalsR\aplanned\x12#\n" +
 	"\rplan_complete\x18\x02 \x01(\bR\fplanComplete\x12\x1d\n" +

@@ -813,9 +813,10 @@ type Lead struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          *v1.Task               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Spec          *v1.TaskSpec           `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`                                      // with datasets and tiers resolved
-	OwnTiers      []string               `protobuf:"bytes,4,rep,name=own_tiers,json=ownTiers,proto3" json:"own_tiers,omitempty"`              // node-local ones that mean this node
-	EpochsBefore  uint64                 `protobuf:"varint,5,opt,name=epochs_before,json=epochsBefore,proto3" json:"epochs_before,omitempty"` // drafts of this task's target with a lower epoch are over
+	Spec          *v1.TaskSpec           `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`                         // with datasets and tiers resolved
+	OwnTiers      []string               `protobuf:"bytes,4,rep,name=own_tiers,json=ownTiers,proto3" json:"own_tiers,omitempty"` // node-local ones that mean this node
+	Over          []string               `protobuf:"bytes,5,rep,name=over,proto3" json:"over,omitempty"`                         // drafts that earlier leads kept, as Keep named them
+	Lease         *durationpb.Duration   `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -878,11 +879,18 @@ func (x *Lead) GetOwnTiers() []string {
 	return nil
 }
 
-func (x *Lead) GetEpochsBefore() uint64 {
+func (x *Lead) GetOver() []string {
 	if x != nil {
-		return x.EpochsBefore
+		return x.Over
 	}
-	return 0
+	return nil
+}
+
+func (x *Lead) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
 }
 
 // Batch asks an agent to do a part of a task for its lead.
@@ -896,6 +904,7 @@ type Batch struct {
 	Owner         *v1.Account            `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	Work          []byte                 `protobuf:"bytes,7,opt,name=work,proto3" json:"work,omitempty"`         // as the mover encodes it
 	Over          []uint64               `protobuf:"varint,8,rep,packed,name=over,proto3" json:"over,omitempty"` // epochs that had this batch before and are over
+	Pair          int32                  `protobuf:"varint,9,opt,name=pair,proto3" json:"pair,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -986,6 +995,13 @@ func (x *Batch) GetOver() []uint64 {
 	return nil
 }
 
+func (x *Batch) GetPair() int32 {
+	if x != nil {
+		return x.Pair
+	}
+	return 0
+}
+
 type Stop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
@@ -1060,9 +1076,11 @@ type Answer struct {
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	Batch         string                 `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"`
 	LeadEpoch     uint64                 `protobuf:"varint,3,opt,name=lead_epoch,json=leadEpoch,proto3" json:"lead_epoch,omitempty"`
-	Reply         []byte                 `protobuf:"bytes,4,opt,name=reply,proto3" json:"reply,omitempty"`       // as the mover encodes it
-	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`       // the batch could not be done by anybody
-	Over          []uint64               `protobuf:"varint,6,rep,packed,name=over,proto3" json:"over,omitempty"` // epochs that had it and are over without a word
+	Reply         []byte                 `protobuf:"bytes,4,opt,name=reply,proto3" json:"reply,omitempty"` // as the mover encodes it
+	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"` // the batch could not be done by anybody
+	ErrorKind     string                 `protobuf:"bytes,8,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
+	Silent        bool                   `protobuf:"varint,6,opt,name=silent,proto3" json:"silent,omitempty"` // who had it is not heard of any more; what it did is not known
+	Nobody        bool                   `protobuf:"varint,7,opt,name=nobody,proto3" json:"nobody,omitempty"` // there is nobody to do it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1132,11 +1150,25 @@ func (x *Answer) GetError() string {
 	return ""
 }
 
-func (x *Answer) GetOver() []uint64 {
+func (x *Answer) GetErrorKind() string {
 	if x != nil {
-		return x.Over
+		return x.ErrorKind
 	}
-	return nil
+	return ""
+}
+
+func (x *Answer) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
+func (x *Answer) GetNobody() bool {
+	if x != nil {
+		return x.Nobody
+	}
+	return false
 }
 
 // Crew tells a lead how many batches others would take now.
@@ -1570,6 +1602,8 @@ type GiveRequest struct {
 	Work          []byte                 `protobuf:"bytes,4,opt,name=work,proto3" json:"work,omitempty"`
 	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"` // that it moves
 	Entries       int64                  `protobuf:"varint,6,opt,name=entries,proto3" json:"entries,omitempty"`
+	Pair          int32                  `protobuf:"varint,7,opt,name=pair,proto3" json:"pair,omitempty"`   // of the task's sources
+	Parts         bool                   `protobuf:"varint,8,opt,name=parts,proto3" json:"parts,omitempty"` // of a file: never given to another agent without the lead's knowing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1646,6 +1680,20 @@ func (x *GiveRequest) GetEntries() int64 {
 	return 0
 }
 
+func (x *GiveRequest) GetPair() int32 {
+	if x != nil {
+		return x.Pair
+	}
+	return 0
+}
+
+func (x *GiveRequest) GetParts() bool {
+	if x != nil {
+		return x.Parts
+	}
+	return false
+}
+
 type GiveResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1689,6 +1737,7 @@ type ReplyRequest struct {
 	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Reply         []byte                 `protobuf:"bytes,4,opt,name=reply,proto3" json:"reply,omitempty"`
 	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"` // this agent can not do it; others may
+	ErrorKind     string                 `protobuf:"bytes,6,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1758,6 +1807,13 @@ func (x *ReplyRequest) GetError() string {
 	return ""
 }
 
+func (x *ReplyRequest) GetErrorKind() string {
+	if x != nil {
+		return x.ErrorKind
+	}
+	return ""
+}
+
 type ReplyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1798,8 +1854,8 @@ type KeepRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`   // key of the draft within the task
-	Draft         []byte                 `protobuf:"bytes,4,opt,name=draft,proto3" json:"draft,omitempty"` // as the mover encodes it; empty forgets it
+	Draft         string                 `protobuf:"bytes,3,opt,name=draft,proto3" json:"draft,omitempty"` // pair and token
+	On            bool                   `protobuf:"varint,4,opt,name=on,proto3" json:"on,omitempty"`      // else it is forgotten
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1848,18 +1904,18 @@ func (x *KeepRequest) GetEpoch() uint64 {
 	return 0
 }
 
-func (x *KeepRequest) GetName() string {
+func (x *KeepRequest) GetDraft() string {
 	if x != nil {
-		return x.Name
+		return x.Draft
 	}
 	return ""
 }
 
-func (x *KeepRequest) GetDraft() []byte {
+func (x *KeepRequest) GetOn() bool {
 	if x != nil {
-		return x.Draft
+		return x.On
 	}
-	return nil
+	return false
 }
 
 type KeepResponse struct {
@@ -1898,102 +1954,6 @@ func (*KeepResponse) Descriptor() ([]byte, []int) {
 	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
-type DraftsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DraftsRequest) Reset() {
-	*x = DraftsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DraftsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DraftsRequest) ProtoMessage() {}
-
-func (x *DraftsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DraftsRequest.ProtoReflect.Descriptor instead.
-func (*DraftsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *DraftsRequest) GetTask() string {
-	if x != nil {
-		return x.Task
-	}
-	return ""
-}
-
-func (x *DraftsRequest) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-type DraftsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Drafts        map[string][]byte      `protobuf:"bytes,1,rep,name=drafts,proto3" json:"drafts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DraftsResponse) Reset() {
-	*x = DraftsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DraftsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DraftsResponse) ProtoMessage() {}
-
-func (x *DraftsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DraftsResponse.ProtoReflect.Descriptor instead.
-func (*DraftsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *DraftsResponse) GetDrafts() map[string][]byte {
-	if x != nil {
-		return x.Drafts
-	}
-	return nil
-}
-
 type PutManifestRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // in the first
@@ -2005,7 +1965,7 @@ type PutManifestRequest struct {
 
 func (x *PutManifestRequest) Reset() {
 	*x = PutManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +1977,7 @@ func (x *PutManifestRequest) String() string {
 func (*PutManifestRequest) ProtoMessage() {}
 
 func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +1990,7 @@ func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestRequest.ProtoReflect.Descriptor instead.
 func (*PutManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PutManifestRequest) GetTask() string {
@@ -2063,7 +2023,7 @@ type PutManifestResponse struct {
 
 func (x *PutManifestResponse) Reset() {
 	*x = PutManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2035,7 @@ func (x *PutManifestResponse) String() string {
 func (*PutManifestResponse) ProtoMessage() {}
 
 func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2048,7 @@ func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestResponse.ProtoReflect.Descriptor instead.
 func (*PutManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PutManifestResponse) GetDigest() string {
@@ -2160,13 +2120,14 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x06answer\x18\x06 \x01(\v2\x19.datamove.agent.v1.AnswerH\x00R\x06answer\x123\n" +
 	"\x06limits\x18\a \x01(\v2\x19.datamove.agent.v1.LimitsH\x00R\x06limits\x12-\n" +
 	"\x04crew\x18\b \x01(\v2\x17.datamove.agent.v1.CrewH\x00R\x04crewB\x06\n" +
-	"\x04what\"\xb0\x01\n" +
+	"\x04what\"\xd0\x01\n" +
 	"\x04Lead\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.datamove.v1.TaskR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
 	"\x04spec\x18\x03 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x1b\n" +
-	"\town_tiers\x18\x04 \x03(\tR\bownTiers\x12#\n" +
-	"\repochs_before\x18\x05 \x01(\x04R\fepochsBefore\"\xdf\x01\n" +
+	"\town_tiers\x18\x04 \x03(\tR\bownTiers\x12\x12\n" +
+	"\x04over\x18\x05 \x03(\tR\x04over\x12/\n" +
+	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\xf3\x01\n" +
 	"\x05Batch\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -2176,20 +2137,24 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04spec\x18\x05 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12*\n" +
 	"\x05owner\x18\x06 \x01(\v2\x14.datamove.v1.AccountR\x05owner\x12\x12\n" +
 	"\x04work\x18\a \x01(\fR\x04work\x12\x12\n" +
-	"\x04over\x18\b \x03(\x04R\x04over\"p\n" +
+	"\x04over\x18\b \x03(\x04R\x04over\x12\x12\n" +
+	"\x04pair\x18\t \x01(\x05R\x04pair\"p\n" +
 	"\x04Stop\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12(\n" +
-	"\x03how\x18\x04 \x01(\x0e2\x16.datamove.agent.v1.HowR\x03how\"\x91\x01\n" +
+	"\x03how\x18\x04 \x01(\x0e2\x16.datamove.agent.v1.HowR\x03how\"\xcc\x01\n" +
 	"\x06Answer\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x1d\n" +
 	"\n" +
 	"lead_epoch\x18\x03 \x01(\x04R\tleadEpoch\x12\x14\n" +
 	"\x05reply\x18\x04 \x01(\fR\x05reply\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\x12\x12\n" +
-	"\x04over\x18\x06 \x03(\x04R\x04over\"i\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x1d\n" +
+	"\n" +
+	"error_kind\x18\b \x01(\tR\terrorKind\x12\x16\n" +
+	"\x06silent\x18\x06 \x01(\bR\x06silent\x12\x16\n" +
+	"\x06nobody\x18\a \x01(\bR\x06nobody\"i\n" +
 	"\x04Crew\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x1d\n" +
 	"\n" +
@@ -2219,36 +2184,32 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\bput_back\x18\a \x01(\bR\aputBack\x12\x16\n" +
 	"\x06digest\x18\b \x01(\tR\x06digest\x12\x18\n" +
 	"\aentries\x18\t \x01(\x03R\aentries\"\x10\n" +
-	"\x0eFinishResponse\"\x91\x01\n" +
+	"\x0eFinishResponse\"\xbb\x01\n" +
 	"\vGiveRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\tR\x05batch\x12\x12\n" +
 	"\x04work\x18\x04 \x01(\fR\x04work\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x18\n" +
-	"\aentries\x18\x06 \x01(\x03R\aentries\"\x0e\n" +
-	"\fGiveResponse\"z\n" +
+	"\aentries\x18\x06 \x01(\x03R\aentries\x12\x12\n" +
+	"\x04pair\x18\a \x01(\x05R\x04pair\x12\x14\n" +
+	"\x05parts\x18\b \x01(\bR\x05parts\"\x0e\n" +
+	"\fGiveResponse\"\x99\x01\n" +
 	"\fReplyRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05reply\x18\x04 \x01(\fR\x05reply\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\"\x0f\n" +
-	"\rReplyResponse\"a\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x1d\n" +
+	"\n" +
+	"error_kind\x18\x06 \x01(\tR\terrorKind\"\x0f\n" +
+	"\rReplyResponse\"]\n" +
 	"\vKeepRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
-	"\x05draft\x18\x04 \x01(\fR\x05draft\"\x0e\n" +
-	"\fKeepResponse\"9\n" +
-	"\rDraftsRequest\x12\x12\n" +
-	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x92\x01\n" +
-	"\x0eDraftsResponse\x12E\n" +
-	"\x06drafts\x18\x01 \x03(\v2-.datamove.agent.v1.DraftsResponse.DraftsEntryR\x06drafts\x1a9\n" +
-	"\vDraftsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"R\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05draft\x18\x03 \x01(\tR\x05draft\x12\x0e\n" +
+	"\x02on\x18\x04 \x01(\bR\x02on\"\x0e\n" +
+	"\fKeepResponse\"R\n" +
 	"\x12PutManifestRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
@@ -2264,15 +2225,14 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\tHOW_YIELD\x10\x042\xa1\x01\n" +
 	"\rEnrollService\x12F\n" +
 	"\x04Join\x12\x1e.datamove.agent.v1.JoinRequest\x1a\x1e.datamove.agent.v1.Certificate\x12H\n" +
-	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xfe\x04\n" +
+	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xaf\x04\n" +
 	"\vLinkService\x12A\n" +
 	"\x06Attend\x12\x19.datamove.agent.v1.Status\x1a\x18.datamove.agent.v1.Order(\x010\x01\x12P\n" +
 	"\aConfirm\x12!.datamove.agent.v1.ConfirmRequest\x1a\".datamove.agent.v1.ConfirmResponse\x12M\n" +
 	"\x06Finish\x12 .datamove.agent.v1.FinishRequest\x1a!.datamove.agent.v1.FinishResponse\x12G\n" +
 	"\x04Give\x12\x1e.datamove.agent.v1.GiveRequest\x1a\x1f.datamove.agent.v1.GiveResponse\x12J\n" +
 	"\x05Reply\x12\x1f.datamove.agent.v1.ReplyRequest\x1a .datamove.agent.v1.ReplyResponse\x12G\n" +
-	"\x04Keep\x12\x1e.datamove.agent.v1.KeepRequest\x1a\x1f.datamove.agent.v1.KeepResponse\x12M\n" +
-	"\x06Drafts\x12 .datamove.agent.v1.DraftsRequest\x1a!.datamove.agent.v1.DraftsResponse\x12^\n" +
+	"\x04Keep\x12\x1e.datamove.agent.v1.KeepRequest\x1a\x1f.datamove.agent.v1.KeepResponse\x12^\n" +
 	"\vPutManifest\x12%.datamove.agent.v1.PutManifestRequest\x1a&.datamove.agent.v1.PutManifestResponse(\x01B,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
@@ -2288,7 +2248,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                      // 0: datamove.agent.v1.How
 	(*JoinRequest)(nil),           // 1: datamove.agent.v1.JoinRequest
@@ -2317,42 +2277,39 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*ReplyResponse)(nil),         // 24: datamove.agent.v1.ReplyResponse
 	(*KeepRequest)(nil),           // 25: datamove.agent.v1.KeepRequest
 	(*KeepResponse)(nil),          // 26: datamove.agent.v1.KeepResponse
-	(*DraftsRequest)(nil),         // 27: datamove.agent.v1.DraftsRequest
-	(*DraftsResponse)(nil),        // 28: datamove.agent.v1.DraftsResponse
-	(*PutManifestRequest)(nil),    // 29: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),   // 30: datamove.agent.v1.PutManifestResponse
-	nil,                           // 31: datamove.agent.v1.DraftsResponse.DraftsEntry
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 33: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
-	(*v1.Task)(nil),               // 35: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 36: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 37: datamove.v1.Account
-	(*v1.Report)(nil),             // 38: datamove.v1.Report
+	(*PutManifestRequest)(nil),    // 27: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),   // 28: datamove.agent.v1.PutManifestResponse
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*v1.Progress)(nil),           // 30: datamove.v1.Progress
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*v1.Task)(nil),               // 32: datamove.v1.Task
+	(*v1.TaskSpec)(nil),           // 33: datamove.v1.TaskSpec
+	(*v1.Account)(nil),            // 34: datamove.v1.Account
+	(*v1.Report)(nil),             // 35: datamove.v1.Report
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	32, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	29, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	8,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	7,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	6,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	33, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	32, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	34, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	30, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	29, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	31, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
 	10, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
 	11, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
 	12, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
 	13, // 11: datamove.agent.v1.Order.answer:type_name -> datamove.agent.v1.Answer
 	15, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
 	14, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	35, // 14: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	36, // 15: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	36, // 16: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	37, // 17: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
-	0,  // 18: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	16, // 19: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	38, // 20: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	31, // 21: datamove.agent.v1.DraftsResponse.drafts:type_name -> datamove.agent.v1.DraftsResponse.DraftsEntry
+	32, // 14: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	33, // 15: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	31, // 16: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	33, // 17: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	34, // 18: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	0,  // 19: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
+	16, // 20: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	35, // 21: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
 	1,  // 22: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
 	2,  // 23: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
 	4,  // 24: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
@@ -2361,20 +2318,18 @@ var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
 	21, // 27: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
 	23, // 28: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
 	25, // 29: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	27, // 30: datamove.agent.v1.LinkService.Drafts:input_type -> datamove.agent.v1.DraftsRequest
-	29, // 31: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	3,  // 32: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	3,  // 33: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	9,  // 34: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	18, // 35: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	20, // 36: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	22, // 37: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	24, // 38: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	26, // 39: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	28, // 40: datamove.agent.v1.LinkService.Drafts:output_type -> datamove.agent.v1.DraftsResponse
-	30, // 41: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	32, // [32:42] is the sub-list for method output_type
-	22, // [22:32] is the sub-list for method input_type
+	27, // 30: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	3,  // 31: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	3,  // 32: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	9,  // 33: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	18, // 34: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	20, // 35: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	22, // 36: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	24, // 37: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	26, // 38: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	28, // 39: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	31, // [31:40] is the sub-list for method output_type
+	22, // [22:31] is the sub-list for method input_type
 	22, // [22:22] is the sub-list for extension type_name
 	22, // [22:22] is the sub-list for extension extendee
 	0,  // [0:22] is the sub-list for field type_name
@@ -2399,7 +2354,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -173,7 +173,6 @@ const (
 	LinkService_Give_FullMethodName        = "/datamove.agent.v1.LinkService/Give"
 	LinkService_Reply_FullMethodName       = "/datamove.agent.v1.LinkService/Reply"
 	LinkService_Keep_FullMethodName        = "/datamove.agent.v1.LinkService/Keep"
-	LinkService_Drafts_FullMethodName      = "/datamove.agent.v1.LinkService/Drafts"
 	LinkService_PutManifest_FullMethodName = "/datamove.agent.v1.LinkService/PutManifest"
 )
 
@@ -201,8 +200,6 @@ type LinkServiceClient interface {
 	Reply(ctx context.Context, in *ReplyRequest, opts ...grpc.CallOption) (*ReplyResponse, error)
 	// Keep remembers the draft of a large file for whoever takes over.
 	Keep(ctx context.Context, in *KeepRequest, opts ...grpc.CallOption) (*KeepResponse, error)
-	// Drafts returns what was kept of a task.
-	Drafts(ctx context.Context, in *DraftsRequest, opts ...grpc.CallOption) (*DraftsResponse, error)
 	// PutManifest stores the manifest of a version of a dataset.
 	PutManifest(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutManifestRequest, PutManifestResponse], error)
 }
@@ -278,16 +275,6 @@ func (c *linkServiceClient) Keep(ctx context.Context, in *KeepRequest, opts ...g
 	return out, nil
 }
 
-func (c *linkServiceClient) Drafts(ctx context.Context, in *DraftsRequest, opts ...grpc.CallOption) (*DraftsResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(DraftsResponse)
-	err := c.cc.Invoke(ctx, LinkService_Drafts_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 func (c *linkServiceClient) PutManifest(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutManifestRequest, PutManifestResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &LinkService_ServiceDesc.Streams[1], LinkService_PutManifest_FullMethodName, cOpts...)
@@ -325,8 +312,6 @@ type LinkServiceServer interface {
 	Reply(context.Context, *ReplyRequest) (*ReplyResponse, error)
 	// Keep remembers the draft of a large file for whoever takes over.
 	Keep(context.Context, *KeepRequest) (*KeepResponse, error)
-	// Drafts returns what was kept of a task.
-	Drafts(context.Context, *DraftsRequest) (*DraftsResponse, error)
 	// PutManifest stores the manifest of a version of a dataset.
 	PutManifest(grpc.ClientStreamingServer[PutManifestRequest, PutManifestResponse]) error
 	mustEmbedUnimplementedLinkServiceServer()
@@ -356,9 +341,6 @@ func (UnimplementedLinkServiceServer) Reply(context.Context, *ReplyRequest) (*Re
 }
 func (UnimplementedLinkServiceServer) Keep(context.Context, *KeepRequest) (*KeepResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Keep not implemented")
-}
-func (UnimplementedLinkServiceServer) Drafts(context.Context, *DraftsRequest) (*DraftsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Drafts not implemented")
 }
 func (UnimplementedLinkServiceServer) PutManifest(grpc.ClientStreamingServer[PutManifestRequest, PutManifestResponse]) error {
 	return status.Error(codes.Unimplemented, "method PutManifest not implemented")
@@ -481,24 +463,6 @@ func _LinkService_Keep_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
-func _LinkService_Drafts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(DraftsRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(LinkServiceServer).Drafts(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: LinkService_Drafts_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(LinkServiceServer).Drafts(ctx, req.(*DraftsRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _LinkService_PutManifest_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(LinkServiceServer).PutManifest(&grpc.GenericServerStream[PutManifestRequest, PutManifestResponse]{ServerStream: stream})
 }
@@ -532,10 +496,6 @@ var LinkService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Keep",
 			Handler:    _LinkService_Keep_Handler,
-		},
-		{
-			MethodName: "Drafts",
-			Handler:    _LinkService_Drafts_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
