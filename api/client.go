@@ -115,7 +115,7 @@ func connect(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 	// Only a call says why: any one will do.
 	err := conn.Invoke(ctx, grpc_health_v1.Health_Check_FullMethodName, &grpc_health_v1.HealthCheckRequest{}, &grpc_health_v1.HealthCheckResponse{})
-	if unanswered(err) {
+	if ctx.Err() != nil || unanswered(err) {
 		return err
 	}
 	return nil

@@ -58,6 +58,26 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+func TestDialIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := func(ctx context.Context) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		why := errors.New("stopped by the test")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		if _, err := Dial(ctx, "memory", Options{Dialer: silent}); !errors.Is(err, why) {
+			t.Errorf("stopped: %v", err)
+		}
+		began := time.Now()
+		_, err := Dial(t.Context(), "memory", Options{Dialer: silent})
+		if took := time.Since(began); err == nil || took != connectTime {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
 // A listener that is no service of ours is found out at once.
 func TestNoService(t *testing.T) {
 	on, err := net.Listen("unix", socket(t))
@@ -151,6 +171,15 @@ func TestNothingIsSentTwice(t *testing.T) {
 		w.errs = []error{away, away, away}
 		_, err := c.GetTask(t.Context(), &datamovev1.GetTaskRequest{Id: "task1"})
 		ok(t, err)
+		w.errs = []error{away, away, away}
+		changes, err := c.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{Id: "task1"})
+		ok(t, err)
+		_, err = changes.Recv()
+		ok(t, err)
+		w.errs = []error{away, away, away, away}
+		if _, err := c.GetTask(t.Context(), &datamovev1.GetTaskRequest{Id: "task1"}); !errors.Is(err, mover.ErrUnreachable) || strings.Contains(err.Error(), "rpc error") {
+			t.Errorf("it is repeated for ever, or ends in %v", err)
+		}
 		ok(t, c.Close())
 	})
 }
@@ -183,6 +212,17 @@ func TestDeadline(t *testing.T) {
 		close(hang)
 		ok(t, c.Close())
 	})
+
+	l := &link{address: "memory"}
+	reset := status.Error(codes.Canceled, "stream terminated by RST_STREAM")
+	if err := l.explain(t.Context(), reset); !errors.Is(err, mover.ErrTimeout) || errors.Is(err, context.Canceled) {
+		t.Errorf("the service ended the call at its deadline: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.explain(ctx, reset); !errors.Is(err, context.Canceled) {
+		t.Errorf("we ended it: %v", err)
+	}
 }
 
 func TestMessagesAreBounded(t *testing.T) {
@@ -268,7 +308,7 @@ func (f *freezer) connect(ctx context.Context) (net.Conn, error) {
 	}
 	conn, err := f.dial(ctx)
 	if err == nil {
-		f.conn = &frozen{Conn: conn, stopped: make(chan struct{})}
+		f.conn = &frozen{Conn: conn, stopped: make(chan struct{}), closed: make(chan struct{})}
 	}
 	return f.conn, err
 }
@@ -279,10 +319,22 @@ func (f *freezer) freeze() {
 	close(f.conn.stopped)
 }
 
-// frozen loses what is written once it has stopped.
+// frozen neither takes nor gives anything once it has stopped.
 type frozen struct {
 	net.Conn
-	stopped chan struct{}
+	stopped, closed chan struct{}
+	close           sync.Once
+}
+
+func (f *frozen) Read(p []byte) (int, error) {
+	n, err := f.Conn.Read(p)
+	select {
+	case <-f.stopped:
+		<-f.closed
+		return 0, net.ErrClosed
+	default:
+		return n, err
+	}
 }
 
 func (f *frozen) Write(p []byte) (int, error) {
@@ -292,4 +344,9 @@ func (f *frozen) Write(p []byte) (int, error) {
 	default:
 		return f.Conn.Write(p)
 	}
+}
+
+func (f *frozen) Close() error {
+	f.close.Do(func() { close(f.closed) })
+	return f.Conn.Close()
 }

@@ -58,9 +58,6 @@ func Gateway(ctx context.Context, conn grpc.ClientConnInterface, o GatewayOption
 			noRoute(w, r, code)
 		}),
 		runtime.WithStreamErrorHandler(streamError),
-		runtime.WithDisablePathLengthFallback(),
-		runtime.WithDisableHTTPMethodOverride(),
-		runtime.WithDisableChunkedEncoding(), // net/http does that by itself
 		runtime.WithWriteContentLength(),
 	)
 	if err := register(ctx, mux, conn); err != nil {

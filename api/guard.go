@@ -32,7 +32,8 @@ type guard struct {
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &reply{ResponseWriter: w, control: http.NewResponseController(w)}
-	if r.ContentLength != 0 { // net/http itself reads a body that we refuse, and would wait for it
+	if r.ContentLength != 0 {
+		// Also net/http reads a body, when we refuse it. At its end the deadline goes.
 		_ = out.control.SetReadDeadline(time.Now().Add(stallTime)) // where there is a connection
 	}
 	h := out.Header()
@@ -103,7 +104,7 @@ func clean(path string) bool {
 // looks for.
 func prepareHeader(h http.Header) {
 	accept := strings.Join(h.Values("Accept"), ",")
-	for _, name := range []string{"Accept", "Grpc-Timeout", "X-Forwarded-For", "X-Forwarded-Host", "Te"} {
+	for _, name := range []string{"Accept", "X-Forwarded-For", "X-Forwarded-Host"} {
 		h.Del(name)
 	}
 	for part := range strings.SplitSeq(accept, ",") {
@@ -116,7 +117,7 @@ func prepareHeader(h http.Header) {
 // takeBody reads the body of a POST, which holds all parameters beside those in the
 // path; other methods have theirs in the query. What stands in the wrong one is
 // refused: without its digest, the removal of a version would be that of a dataset.
-func takeBody(w *reply, r *http.Request) *refusal {
+func takeBody(w http.ResponseWriter, r *http.Request) *refusal {
 	if r.Method != http.MethodPost {
 		if r.ContentLength != 0 {
 			return &refusal{http.StatusBadRequest, mover.ErrUsage, "only a POST has a body; the query is the place for " + r.Method}
@@ -134,7 +135,6 @@ func takeBody(w *reply, r *http.Request) *refusal {
 	if err != nil {
 		return unread(err)
 	}
-	_ = w.control.SetReadDeadline(time.Time{}) // an answer may take longer
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
 }

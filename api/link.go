@@ -114,29 +114,32 @@ func (l *link) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.Cli
 	if err != nil {
 		return nil, l.explain(ctx, err)
 	}
-	return &stream{s, l}, nil
+	return &stream{s, ctx, l}, nil
 }
 
+// stream has the context of its call: to ask a ClientStream for its own before it
+// has received something would end its retries.
 type stream struct {
 	grpc.ClientStream
+	ctx  context.Context
 	link *link
 }
 
 func (s *stream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
-	return md, s.link.explain(s.Context(), err)
+	return md, s.link.explain(s.ctx, err)
 }
 
 func (s *stream) SendMsg(m any) error {
-	return s.link.explain(s.Context(), s.ClientStream.SendMsg(m))
+	return s.link.explain(s.ctx, s.ClientStream.SendMsg(m))
 }
 
 func (s *stream) RecvMsg(m any) error {
-	return s.link.explain(s.Context(), s.ClientStream.RecvMsg(m))
+	return s.link.explain(s.ctx, s.ClientStream.RecvMsg(m))
 }
 
 func (s *stream) CloseSend() error {
-	return s.link.explain(s.Context(), s.ClientStream.CloseSend())
+	return s.link.explain(s.ctx, s.ClientStream.CloseSend())
 }
 
 // explain says of an error that the service did not say where we were going, and
@@ -147,13 +150,15 @@ func (l *link) explain(ctx context.Context, err error) error {
 	if !errors.As(err, &r) || r.said {
 		return err
 	}
-	if r.status.Code() == codes.Canceled && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if r.status.Code() == codes.Unavailable {
+	switch code := r.status.Code(); {
+	case code == codes.Unavailable:
 		return l.unreachable(r)
+	case code == codes.Canceled && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case code == codes.Canceled, code == codes.DeadlineExceeded: // a service may see the deadline before we do
+		err = FromStatus(status.FromContextError(context.DeadlineExceeded).Err())
 	}
-	return &mover.Error{Op: "ask", Place: l.address, Err: r}
+	return &mover.Error{Op: "ask", Place: l.address, Err: err}
 }
 
 // unreachable is the error of a service that is not there.

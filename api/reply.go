@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -36,13 +37,19 @@ func (r *reply) WriteHeader(code int) {
 	}
 }
 
-func (r *reply) Write(p []byte) (int, error) {
+func (r *reply) Write(p []byte) (n int, err error) {
 	if r.over {
 		return len(p), nil
 	}
 	r.begun = true
-	_ = r.control.SetWriteDeadline(time.Now().Add(stallTime)) // where there is a connection
-	return r.ResponseWriter.Write(p)
+	for chunk := range slices.Chunk(p, 64<<10) { // a large answer may take longer, when it goes on
+		_ = r.control.SetWriteDeadline(time.Now().Add(stallTime)) // where there is a connection
+		m, err := r.ResponseWriter.Write(chunk)
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // fail answers with an error of the service.
@@ -63,7 +70,7 @@ func errorOf(err error) *datamovev1.Error {
 	case KindName(err) == "OTHER":
 		code = runtime.HTTPStatusFromCode(grpc)
 	}
-	return &datamovev1.Error{Code: int32(code), Kind: KindName(err), Message: err.Error()}
+	return &datamovev1.Error{Code: int32(code), Kind: KindName(err), Message: clip(err.Error())}
 }
 
 // answer sends an error that no service made.

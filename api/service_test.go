@@ -31,7 +31,7 @@ type service struct {
 	asked   []proto.Message
 	from    []metadata.MD // of asked
 	changed chan struct{} // closed when a task changes
-	errs    []error       // answers to calls of GetTask
+	errs    []error       // what GetTask and WatchTask answer first
 }
 
 func newService() *service { return &service{changed: make(chan struct{})} }
@@ -64,15 +64,15 @@ func (s *service) GetTask(ctx context.Context, req *datamovev1.GetTaskRequest) (
 	s.note(ctx, req)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.find(req.Id)
+}
+
+func (s *service) find(id string) (*datamovev1.Task, error) {
 	if len(s.errs) > 0 {
 		err := s.errs[0]
 		s.errs = s.errs[1:]
 		return nil, err
 	}
-	return s.find(req.Id)
-}
-
-func (s *service) find(id string) (*datamovev1.Task, error) {
 	for _, t := range s.tasks {
 		if t.Id == id {
 			return proto.CloneOf(t), nil

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -79,8 +80,53 @@ func TestSlowReader(t *testing.T) {
 			w.change("task1", become(running))
 			time.Sleep(10 * time.Millisecond)
 		}
-		if after := <-gone; after < stallTime || after > stallTime+20*time.Second {
-			t.Errorf("let go of after %v", after)
+		select {
+		case after := <-gone:
+			if after < stallTime || after > stallTime+20*time.Second {
+				t.Errorf("let go of after %v", after)
+			}
+		case <-time.After(time.Hour):
+			t.Error("still there after an hour")
+			ok(t, conn.Close())
+			<-gone
+		}
+	})
+}
+
+// The time for a body ends with the body: what a slow one asks for may be slow, too.
+func TestSlowCall(t *testing.T) {
+	slowly(t, func(t *testing.T, w *world, conn net.Conn) {
+		w.accepted = func() { time.Sleep(stallTime * 2 / 3) }
+		_, err := fmt.Fprintf(conn, "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{")
+		ok(t, err)
+		time.Sleep(stallTime * 2 / 3)
+		_, err = fmt.Fprint(conn, "}")
+		ok(t, err)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		ok(t, err)
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("HTTP %d", answer.StatusCode)
+		}
+	})
+}
+
+// Who reads a large answer slowly, and goes on reading, gets it.
+func TestLargeAnswer(t *testing.T) {
+	slowly(t, func(t *testing.T, w *world, conn net.Conn) {
+		w.submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Source: strings.Repeat("x", 1<<20)}})
+		_, err := fmt.Fprintf(conn, "GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		ok(t, err)
+		began := time.Now()
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		ok(t, err)
+		defer answer.Body.Close()
+		for err == nil {
+			time.Sleep(10 * time.Second)
+			_, err = io.CopyN(io.Discard, answer.Body, 32<<10)
+		}
+		if took := time.Since(began); err != io.EOF || took < 5*stallTime {
+			t.Errorf("after %v: %v", took, err)
 		}
 	})
 }
