@@ -95,7 +95,8 @@ func newClient(conn *grpc.ClientConn) *Client {
 	}
 }
 
-// Conn is the connection, for other services on it and for a Gateway.
+// Conn is the connection, for a Gateway, and for other services on it: their calls
+// are not repeated, and have no deadline but that of their context.
 func (c *Client) Conn() *grpc.ClientConn { return c.conn }
 
 // Close ends the connection and what is under way on it.

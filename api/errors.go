@@ -56,8 +56,12 @@ var meanings = map[error]meaning{
 // clients do not repeat at once.
 var later = meaning{codes.ResourceExhausted, http.StatusTooManyRequests}
 
-// cancelled is the name of context.Canceled among the names of kinds.
-const cancelled = "CANCELLED"
+// Names of errors that are of no kind of mover: those of context.Canceled, and of
+// all others.
+const (
+	cancelled = "CANCELLED"
+	other     = "OTHER"
+)
 
 // KindName is the name by which the kind of err travels, as in ErrorInfo.reason
 // and Failure.error_kind: NOT_EXIST, CORRUPT, and so on; CANCELLED when somebody
@@ -66,7 +70,7 @@ func KindName(err error) string {
 	switch name := mover.KindName(err); {
 	case errors.Is(err, context.Canceled):
 		return cancelled
-	case name == "OTHER" && errors.Is(err, context.DeadlineExceeded):
+	case name == other && errors.Is(err, context.DeadlineExceeded):
 		return mover.KindName(mover.ErrTimeout)
 	default:
 		return name
@@ -89,7 +93,7 @@ func ToStatus(err error) error {
 		return nil
 	}
 	name := KindName(err)
-	if _, is := status.FromError(err); is && name == "OTHER" {
+	if _, is := status.FromError(err); is && name == other {
 		return err
 	}
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: name, Domain: domain, Metadata: beside(name, err)}}

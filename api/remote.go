@@ -100,7 +100,7 @@ func kindsOf(code codes.Code, info *errdetails.ErrorInfo, after time.Duration) e
 				kinds = append(kinds, kind)
 			}
 		}
-		if len(kinds) > 0 || info.Reason == "OTHER" {
+		if len(kinds) > 0 || info.Reason == other {
 			return errors.Join(kinds...)
 		}
 	}

@@ -67,7 +67,7 @@ func errorOf(err error) *datamovev1.Error {
 	switch grpc := status.Code(err); {
 	case grpc == codes.Unauthenticated:
 		code = http.StatusUnauthorized
-	case KindName(err) == "OTHER":
+	case KindName(err) == other:
 		code = runtime.HTTPStatusFromCode(grpc)
 	}
 	return &datamovev1.Error{Code: int32(code), Kind: KindName(err), Message: clip(err.Error())}
