@@ -655,7 +655,6 @@ type Order struct {
 	//	*Order_Lead
 	//	*Order_Batch
 	//	*Order_Stop
-	//	*Order_Answer
 	//	*Order_Limits
 	//	*Order_Crew
 	What          isOrder_What `protobuf_oneof:"what"`
@@ -741,15 +740,6 @@ func (x *Order) GetStop() *Stop {
 	return nil
 }
 
-func (x *Order) GetAnswer() *Answer {
-	if x != nil {
-		if x, ok := x.What.(*Order_Answer); ok {
-			return x.Answer
-		}
-	}
-	return nil
-}
-
 func (x *Order) GetLimits() *Limits {
 	if x != nil {
 		if x, ok := x.What.(*Order_Limits); ok {
@@ -784,10 +774,6 @@ type Order_Stop struct {
 	Stop *Stop `protobuf:"bytes,5,opt,name=stop,proto3,oneof"`
 }
 
-type Order_Answer struct {
-	Answer *Answer `protobuf:"bytes,6,opt,name=answer,proto3,oneof"` // what became of a batch that a lead gave away
-}
-
 type Order_Limits struct {
 	Limits *Limits `protobuf:"bytes,7,opt,name=limits,proto3,oneof"`
 }
@@ -801,8 +787,6 @@ func (*Order_Lead) isOrder_What() {}
 func (*Order_Batch) isOrder_What() {}
 
 func (*Order_Stop) isOrder_What() {}
-
-func (*Order_Answer) isOrder_What() {}
 
 func (*Order_Limits) isOrder_What() {}
 
@@ -1070,107 +1054,6 @@ func (x *Stop) GetHow() How {
 	return How_HOW_UNSPECIFIED
 }
 
-// Answer is told to the agent that leads.
-type Answer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Batch         string                 `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"`
-	LeadEpoch     uint64                 `protobuf:"varint,3,opt,name=lead_epoch,json=leadEpoch,proto3" json:"lead_epoch,omitempty"`
-	Reply         []byte                 `protobuf:"bytes,4,opt,name=reply,proto3" json:"reply,omitempty"` // as the mover encodes it
-	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"` // the batch could not be done by anybody
-	ErrorKind     string                 `protobuf:"bytes,8,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
-	Silent        bool                   `protobuf:"varint,6,opt,name=silent,proto3" json:"silent,omitempty"` // who had it is not heard of any more; what it did is not known
-	Nobody        bool                   `protobuf:"varint,7,opt,name=nobody,proto3" json:"nobody,omitempty"` // there is nobody to do it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Answer) Reset() {
-	*x = Answer{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Answer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Answer) ProtoMessage() {}
-
-func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
-func (*Answer) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *Answer) GetTask() string {
-	if x != nil {
-		return x.Task
-	}
-	return ""
-}
-
-func (x *Answer) GetBatch() string {
-	if x != nil {
-		return x.Batch
-	}
-	return ""
-}
-
-func (x *Answer) GetLeadEpoch() uint64 {
-	if x != nil {
-		return x.LeadEpoch
-	}
-	return 0
-}
-
-func (x *Answer) GetReply() []byte {
-	if x != nil {
-		return x.Reply
-	}
-	return nil
-}
-
-func (x *Answer) GetError() string {
-	if x != nil {
-		return x.Error
-	}
-	return ""
-}
-
-func (x *Answer) GetErrorKind() string {
-	if x != nil {
-		return x.ErrorKind
-	}
-	return ""
-}
-
-func (x *Answer) GetSilent() bool {
-	if x != nil {
-		return x.Silent
-	}
-	return false
-}
-
-func (x *Answer) GetNobody() bool {
-	if x != nil {
-		return x.Nobody
-	}
-	return false
-}
-
 // Crew tells a lead how many batches others would take now.
 type Crew struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1184,7 +1067,7 @@ type Crew struct {
 
 func (x *Crew) Reset() {
 	*x = Crew{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1079,7 @@ func (x *Crew) String() string {
 func (*Crew) ProtoMessage() {}
 
 func (x *Crew) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1092,7 @@ func (x *Crew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crew.ProtoReflect.Descriptor instead.
 func (*Crew) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Crew) GetTask() string {
@@ -1250,7 +1133,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1145,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1158,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Limits) GetLimits() []*Limit {
@@ -1298,7 +1181,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1193,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1206,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Limit) GetEndpoint() string {
@@ -1365,7 +1248,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1260,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1273,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ConfirmRequest) GetTask() string {
@@ -1422,7 +1305,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1317,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1330,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 type FinishRequest struct {
@@ -1467,7 +1350,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1362,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1375,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FinishRequest) GetTask() string {
@@ -1566,7 +1449,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1461,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1474,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 type GiveRequest struct {
@@ -1604,13 +1487,14 @@ type GiveRequest struct {
 	Entries       int64                  `protobuf:"varint,6,opt,name=entries,proto3" json:"entries,omitempty"`
 	Pair          int32                  `protobuf:"varint,7,opt,name=pair,proto3" json:"pair,omitempty"`   // of the task's sources
 	Parts         bool                   `protobuf:"varint,8,opt,name=parts,proto3" json:"parts,omitempty"` // of a file: never given to another agent without the lead's knowing
+	Heard         []string               `protobuf:"bytes,9,rep,name=heard,proto3" json:"heard,omitempty"`  // batches whose answer the lead has: they can be forgotten
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GiveRequest) Reset() {
 	*x = GiveRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1506,7 @@ func (x *GiveRequest) String() string {
 func (*GiveRequest) ProtoMessage() {}
 
 func (x *GiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1519,7 @@ func (x *GiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequest.ProtoReflect.Descriptor instead.
 func (*GiveRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GiveRequest) GetTask() string {
@@ -1694,15 +1578,27 @@ func (x *GiveRequest) GetParts() bool {
 	return false
 }
 
+func (x *GiveRequest) GetHeard() []string {
+	if x != nil {
+		return x.Heard
+	}
+	return nil
+}
+
 type GiveResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reply         []byte                 `protobuf:"bytes,1,opt,name=reply,proto3" json:"reply,omitempty"` // as the mover encodes it
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // the batch could not be done by anybody
+	ErrorKind     string                 `protobuf:"bytes,3,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
+	Silent        bool                   `protobuf:"varint,4,opt,name=silent,proto3" json:"silent,omitempty"` // who had it is not heard of any more; what it did is not known
+	Nobody        bool                   `protobuf:"varint,5,opt,name=nobody,proto3" json:"nobody,omitempty"` // there is nobody to do it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GiveResponse) Reset() {
 	*x = GiveResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1610,7 @@ func (x *GiveResponse) String() string {
 func (*GiveResponse) ProtoMessage() {}
 
 func (x *GiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1623,42 @@ func (x *GiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveResponse.ProtoReflect.Descriptor instead.
 func (*GiveResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GiveResponse) GetReply() []byte {
+	if x != nil {
+		return x.Reply
+	}
+	return nil
+}
+
+func (x *GiveResponse) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *GiveResponse) GetErrorKind() string {
+	if x != nil {
+		return x.ErrorKind
+	}
+	return ""
+}
+
+func (x *GiveResponse) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
+func (x *GiveResponse) GetNobody() bool {
+	if x != nil {
+		return x.Nobody
+	}
+	return false
 }
 
 type ReplyRequest struct {
@@ -1744,7 +1675,7 @@ type ReplyRequest struct {
 
 func (x *ReplyRequest) Reset() {
 	*x = ReplyRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1687,7 @@ func (x *ReplyRequest) String() string {
 func (*ReplyRequest) ProtoMessage() {}
 
 func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1700,7 @@ func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyRequest.ProtoReflect.Descriptor instead.
 func (*ReplyRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReplyRequest) GetTask() string {
@@ -1822,7 +1753,7 @@ type ReplyResponse struct {
 
 func (x *ReplyResponse) Reset() {
 	*x = ReplyResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1765,7 @@ func (x *ReplyResponse) String() string {
 func (*ReplyResponse) ProtoMessage() {}
 
 func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1778,7 @@ func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyResponse.ProtoReflect.Descriptor instead.
 func (*ReplyResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 type KeepRequest struct {
@@ -1862,7 +1793,7 @@ type KeepRequest struct {
 
 func (x *KeepRequest) Reset() {
 	*x = KeepRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +1805,7 @@ func (x *KeepRequest) String() string {
 func (*KeepRequest) ProtoMessage() {}
 
 func (x *KeepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +1818,7 @@ func (x *KeepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
 func (*KeepRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KeepRequest) GetTask() string {
@@ -1926,7 +1857,7 @@ type KeepResponse struct {
 
 func (x *KeepResponse) Reset() {
 	*x = KeepResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +1869,7 @@ func (x *KeepResponse) String() string {
 func (*KeepResponse) ProtoMessage() {}
 
 func (x *KeepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +1882,7 @@ func (x *KeepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
 func (*KeepResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 type PutManifestRequest struct {
@@ -1965,7 +1896,7 @@ type PutManifestRequest struct {
 
 func (x *PutManifestRequest) Reset() {
 	*x = PutManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +1908,7 @@ func (x *PutManifestRequest) String() string {
 func (*PutManifestRequest) ProtoMessage() {}
 
 func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +1921,7 @@ func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestRequest.ProtoReflect.Descriptor instead.
 func (*PutManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PutManifestRequest) GetTask() string {
@@ -2023,7 +1954,7 @@ type PutManifestResponse struct {
 
 func (x *PutManifestResponse) Reset() {
 	*x = PutManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +1966,7 @@ func (x *PutManifestResponse) String() string {
 func (*PutManifestResponse) ProtoMessage() {}
 
 func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +1979,7 @@ func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestResponse.ProtoReflect.Descriptor instead.
 func (*PutManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PutManifestResponse) GetDigest() string {
@@ -2110,14 +2041,13 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\bprogress\x18\x04 \x01(\v2\x15.datamove.v1.ProgressR\bprogress\x12\x14\n" +
 	"\x05phase\x18\x05 \x01(\tR\x05phase\x12\x10\n" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12B\n" +
-	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\"\xfd\x02\n" +
+	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\"\xc8\x02\n" +
 	"\x05Order\x12\x12\n" +
 	"\x04seen\x18\x01 \x01(\x04R\x04seen\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12-\n" +
 	"\x04lead\x18\x03 \x01(\v2\x17.datamove.agent.v1.LeadH\x00R\x04lead\x120\n" +
 	"\x05batch\x18\x04 \x01(\v2\x18.datamove.agent.v1.BatchH\x00R\x05batch\x12-\n" +
 	"\x04stop\x18\x05 \x01(\v2\x17.datamove.agent.v1.StopH\x00R\x04stop\x123\n" +
-	"\x06answer\x18\x06 \x01(\v2\x19.datamove.agent.v1.AnswerH\x00R\x06answer\x123\n" +
 	"\x06limits\x18\a \x01(\v2\x19.datamove.agent.v1.LimitsH\x00R\x06limits\x12-\n" +
 	"\x04crew\x18\b \x01(\v2\x17.datamove.agent.v1.CrewH\x00R\x04crewB\x06\n" +
 	"\x04what\"\xd0\x01\n" +
@@ -2143,18 +2073,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12(\n" +
-	"\x03how\x18\x04 \x01(\x0e2\x16.datamove.agent.v1.HowR\x03how\"\xcc\x01\n" +
-	"\x06Answer\x12\x12\n" +
-	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
-	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x1d\n" +
-	"\n" +
-	"lead_epoch\x18\x03 \x01(\x04R\tleadEpoch\x12\x14\n" +
-	"\x05reply\x18\x04 \x01(\fR\x05reply\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\x12\x1d\n" +
-	"\n" +
-	"error_kind\x18\b \x01(\tR\terrorKind\x12\x16\n" +
-	"\x06silent\x18\x06 \x01(\bR\x06silent\x12\x16\n" +
-	"\x06nobody\x18\a \x01(\bR\x06nobody\"i\n" +
+	"\x03how\x18\x04 \x01(\x0e2\x16.datamove.agent.v1.HowR\x03how\"i\n" +
 	"\x04Crew\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x1d\n" +
 	"\n" +
@@ -2184,7 +2103,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\bput_back\x18\a \x01(\bR\aputBack\x12\x16\n" +
 	"\x06digest\x18\b \x01(\tR\x06digest\x12\x18\n" +
 	"\aentries\x18\t \x01(\x03R\aentries\"\x10\n" +
-	"\x0eFinishResponse\"\xbb\x01\n" +
+	"\x0eFinishResponse\"\xd1\x01\n" +
 	"\vGiveRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -2193,8 +2112,15 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x18\n" +
 	"\aentries\x18\x06 \x01(\x03R\aentries\x12\x12\n" +
 	"\x04pair\x18\a \x01(\x05R\x04pair\x12\x14\n" +
-	"\x05parts\x18\b \x01(\bR\x05parts\"\x0e\n" +
-	"\fGiveResponse\"\x99\x01\n" +
+	"\x05parts\x18\b \x01(\bR\x05parts\x12\x14\n" +
+	"\x05heard\x18\t \x03(\tR\x05heard\"\x89\x01\n" +
+	"\fGiveResponse\x12\x14\n" +
+	"\x05reply\x18\x01 \x01(\fR\x05reply\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1d\n" +
+	"\n" +
+	"error_kind\x18\x03 \x01(\tR\terrorKind\x12\x16\n" +
+	"\x06silent\x18\x04 \x01(\bR\x06silent\x12\x16\n" +
+	"\x06nobody\x18\x05 \x01(\bR\x06nobody\"\x99\x01\n" +
 	"\fReplyRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
@@ -2248,7 +2174,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                      // 0: datamove.agent.v1.How
 	(*JoinRequest)(nil),           // 1: datamove.agent.v1.JoinRequest
@@ -2263,76 +2189,74 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*Lead)(nil),                  // 10: datamove.agent.v1.Lead
 	(*Batch)(nil),                 // 11: datamove.agent.v1.Batch
 	(*Stop)(nil),                  // 12: datamove.agent.v1.Stop
-	(*Answer)(nil),                // 13: datamove.agent.v1.Answer
-	(*Crew)(nil),                  // 14: datamove.agent.v1.Crew
-	(*Limits)(nil),                // 15: datamove.agent.v1.Limits
-	(*Limit)(nil),                 // 16: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),        // 17: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 18: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),         // 19: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),        // 20: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),           // 21: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),          // 22: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),          // 23: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),         // 24: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),           // 25: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),          // 26: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),    // 27: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),   // 28: datamove.agent.v1.PutManifestResponse
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 30: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*v1.Task)(nil),               // 32: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 33: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 34: datamove.v1.Account
-	(*v1.Report)(nil),             // 35: datamove.v1.Report
+	(*Crew)(nil),                  // 13: datamove.agent.v1.Crew
+	(*Limits)(nil),                // 14: datamove.agent.v1.Limits
+	(*Limit)(nil),                 // 15: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),        // 16: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 17: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),         // 18: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),        // 19: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),           // 20: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),          // 21: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),          // 22: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),         // 23: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),           // 24: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),          // 25: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),    // 26: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),   // 27: datamove.agent.v1.PutManifestResponse
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*v1.Progress)(nil),           // 29: datamove.v1.Progress
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(*v1.Task)(nil),               // 31: datamove.v1.Task
+	(*v1.TaskSpec)(nil),           // 32: datamove.v1.TaskSpec
+	(*v1.Account)(nil),            // 33: datamove.v1.Account
+	(*v1.Report)(nil),             // 34: datamove.v1.Report
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	29, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	28, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	8,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	7,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	6,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	30, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	29, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	31, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	29, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	28, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	30, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
 	10, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
 	11, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
 	12, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	13, // 11: datamove.agent.v1.Order.answer:type_name -> datamove.agent.v1.Answer
-	15, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
-	14, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	32, // 14: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	33, // 15: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	31, // 16: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	33, // 17: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	34, // 18: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
-	0,  // 19: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	16, // 20: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	35, // 21: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	1,  // 22: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	2,  // 23: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	4,  // 24: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	17, // 25: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	19, // 26: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	21, // 27: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	23, // 28: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	25, // 29: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	27, // 30: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	3,  // 31: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	3,  // 32: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	9,  // 33: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	18, // 34: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	20, // 35: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	22, // 36: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	24, // 37: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	26, // 38: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	28, // 39: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	31, // [31:40] is the sub-list for method output_type
-	22, // [22:31] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	14, // 11: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	13, // 12: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
+	31, // 13: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	32, // 14: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	30, // 15: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	32, // 16: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	33, // 17: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	0,  // 18: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
+	15, // 19: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	34, // 20: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	1,  // 21: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	2,  // 22: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	4,  // 23: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	16, // 24: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	18, // 25: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	20, // 26: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	22, // 27: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	24, // 28: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	26, // 29: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	3,  // 30: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	3,  // 31: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	9,  // 32: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	17, // 33: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	19, // 34: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	21, // 35: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	23, // 36: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	25, // 37: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	27, // 38: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	30, // [30:39] is the sub-list for method output_type
+	21, // [21:30] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -2344,7 +2268,6 @@ func file_datamove_agent_v1_agent_proto_init() {
 		(*Order_Lead)(nil),
 		(*Order_Batch)(nil),
 		(*Order_Stop)(nil),
-		(*Order_Answer)(nil),
 		(*Order_Limits)(nil),
 		(*Order_Crew)(nil),
 	}
@@ -2354,7 +2277,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

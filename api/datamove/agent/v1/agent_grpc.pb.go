@@ -193,8 +193,8 @@ type LinkServiceClient interface {
 	Confirm(ctx context.Context, in *ConfirmRequest, opts ...grpc.CallOption) (*ConfirmResponse, error)
 	// Finish ends a lead.
 	Finish(ctx context.Context, in *FinishRequest, opts ...grpc.CallOption) (*FinishResponse, error)
-	// Give hands a batch of a lead to other agents. It returns when the batch is in
-	// the ledger; RESOURCE_EXHAUSTED when there are enough.
+	// Give hands a batch of a lead to other agents and returns when it is answered. It
+	// may be called again with the same id: the batch is given once.
 	Give(ctx context.Context, in *GiveRequest, opts ...grpc.CallOption) (*GiveResponse, error)
 	// Reply ends a batch.
 	Reply(ctx context.Context, in *ReplyRequest, opts ...grpc.CallOption) (*ReplyResponse, error)
@@ -305,8 +305,8 @@ type LinkServiceServer interface {
 	Confirm(context.Context, *ConfirmRequest) (*ConfirmResponse, error)
 	// Finish ends a lead.
 	Finish(context.Context, *FinishRequest) (*FinishResponse, error)
-	// Give hands a batch of a lead to other agents. It returns when the batch is in
-	// the ledger; RESOURCE_EXHAUSTED when there are enough.
+	// Give hands a batch of a lead to other agents and returns when it is answered. It
+	// may be called again with the same id: the batch is given once.
 	Give(context.Context, *GiveRequest) (*GiveResponse, error)
 	// Reply ends a batch.
 	Reply(context.Context, *ReplyRequest) (*ReplyResponse, error)
