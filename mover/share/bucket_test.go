@@ -248,6 +248,31 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// What passed without a limit is not taken back from one that came later.
+func TestWaitTakesBackWhatItPaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b Bucket
+		b.SetRate(Rate{Ops: 1})
+		after(t, &b, Cost{Ops: 60})
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			_, err := b.Wait(ctx, Cost{Bytes: 5000, Ops: 1}) // the bytes pass at once
+			gone <- err
+		}()
+		synctest.Wait()
+		b.SetRate(Rate{Bytes: 1000, Ops: 1})
+		after(t, &b, Cost{Bytes: 3000})
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("wait: %v", err)
+		}
+		if d := after(t, &b, Cost{Bytes: 1}); d != 3*time.Second {
+			t.Errorf("the next waited %v, want 3s", d)
+		}
+	})
+}
+
 func TestBuckets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Buckets

@@ -175,14 +175,8 @@ func (p *party) reckon() {
 	p.due = p.visited + (missing+p.quantum-1)/p.quantum
 }
 
-// reweigh changes the quantum from the present round on.
+// reweigh changes the quantum, also for the wait that goes on.
 func (p *party) reweigh(quantum int64) {
-	if p.index < 0 {
-		p.melt()
-	} else {
-		p.deficit += (p.parent.round - p.visited) * p.quantum
-		p.visited = p.parent.round
-	}
 	p.quantum = quantum
 	p.rank()
 }

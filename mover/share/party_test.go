@@ -86,6 +86,62 @@ func TestSameAsWalkingTheRing(t *testing.T) {
 	})
 }
 
+func TestDeficit(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		deficit int64
+		rounds  int64 // that passed since, of 10 each
+		lulls   int64
+		refund  int64
+		want    int64
+	}{
+		{"it stays in its round", 100, 0, 0, 0, 100},
+		{"credit melts", 100, 3, 0, 0, 70},
+		{"to nothing", 100, 11, 0, 0, 0},
+		{"and not below", 5, 1 << 60, 0, 0, 0},
+		{"debt melts", -100, 3, 0, 0, -70},
+		{"to nothing too", -100, 11, 0, 0, 0},
+		{"nobody is left to owe to", -100, 3, 1, 0, 0},
+		{"nor to be owed by", 100, 3, 1, 0, 0},
+		{"a refund comes after it", 20, 5, 0, 50, 50},
+		{"so does what was not paid", -20, 5, 0, -50, -50},
+		{"debt has a bound", -maxTurn, 0, 0, -1000, -maxTurn},
+		{"so has credit", maxTurn, 0, 0, 1000, maxTurn},
+	} {
+		root := newParty(nil, "", 0)
+		p := root.member("p", 10)
+		p.deficit, root.round, root.lulls = row.deficit, row.rounds, row.lulls
+		p.correct(row.refund)
+		if p.deficit != row.want {
+			t.Errorf("%s: %d, want %d", row.name, p.deficit, row.want)
+		}
+	}
+}
+
+// Who gets back what it should not have paid is next, and no round comes twice.
+func TestRefundOfOneThatWaits(t *testing.T) {
+	root := newParty(nil, "", 0)
+	a, b := root.member("a", 10), root.member("b", 10)
+	for _, next := range []struct {
+		p     *party
+		price int64
+	}{{a, 100}, {b, 100}, {b, 100}, {a, 300}, {b, 100}} {
+		next.p.push(&turn{task: next.p, price: next.price})
+	}
+	for i, row := range []struct {
+		refund int64 // to a, before it
+		who    *party
+		round  int64
+	}{{0, a, 10}, {0, b, 10}, {0, b, 20}, {300, a, 20}, {0, b, 30}} {
+		if row.refund > 0 {
+			a.finish(row.refund)
+		}
+		if got := root.take(); got.task != row.who || root.round != row.round {
+			t.Errorf("turn %d is of %s in round %d, want %s in %d", i, got.task.key, root.round, row.who.key, row.round)
+		}
+	}
+}
+
 // check finds what is wrong in a party and below it.
 func (p *party) check(t *rapid.T) {
 	if p.queue.Len() > 0 && len(p.members) > 0 {
@@ -127,5 +183,16 @@ func (p *party) checkRank(t *rapid.T) {
 	}
 	if p.visited > p.parent.round {
 		t.Fatalf("%s was visited in round %d, and it is round %d", p.key, p.visited, p.parent.round)
+	}
+}
+
+// checkRounds finds a round that went back, since it was last seen.
+func (p *party) checkRounds(t *rapid.T, seen map[*party]int64) {
+	if p.round < seen[p] {
+		t.Fatalf("%s is in round %d, and was in %d", p.key, p.round, seen[p])
+	}
+	seen[p] = p.round
+	for _, m := range p.members {
+		m.checkRounds(t, seen)
 	}
 }

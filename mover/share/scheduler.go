@@ -43,9 +43,9 @@ const remembered = 4096
 //
 // No slot stays free while a turn waits, and no turn that runs is interrupted: a flow
 // that arrives when all slots are taken gets its share as turns end. A party in which
-// something waits has its turn after at most price/quantum rounds, whatever the others
-// do, plus the rounds for what it owes, which is never more than 16 GiB. To get all of
-// its share, a flow needs a turn that waits whenever one of its own ends.
+// something waits has its turn after at most price/quantum + 1 rounds, whatever the
+// others do, and the rounds for what it owes, which is never more than 16 GiB. To get
+// all of its share, a flow needs a turn that waits whenever one of its own ends.
 type Scheduler struct {
 	opBytes    int64
 	maxWaiting int

@@ -23,6 +23,7 @@ type crowd struct {
 	turns  []*turn // that wait or run
 	prices int64   // of those that ended
 	ended  int64
+	rounds map[*party]int64 // that were seen
 }
 
 func (c *crowd) add(t *rapid.T, f Flow, expected Cost) *turn {
@@ -68,7 +69,7 @@ func genCost(t *rapid.T) Cost {
 // there are slots, and all that was served is counted at every level.
 func TestSchedulerHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &crowd{Scheduler: NewScheduler(Options{Slots: 3})}
+		c := &crowd{Scheduler: NewScheduler(Options{Slots: 3}), rounds: map[*party]int64{}}
 		fits := 3 // turns that may run: those that ran when slots became fewer, or slots
 		t.Repeat(map[string]func(*rapid.T){
 			"join": func(t *rapid.T) { c.add(t, genFlow(t), genCost(t)) },
@@ -107,6 +108,7 @@ func TestSchedulerHolds(t *testing.T) {
 					t.Fatalf("total %+v, by class %+v, by flow %+v", all.Total, classes, flows)
 				}
 				c.root.check(t)
+				c.root.checkRounds(t, c.rounds)
 			},
 		})
 	})
@@ -441,6 +443,9 @@ func TestTurnForNobodyGoesOn(t *testing.T) {
 	s.giveUp(gone)
 	<-next.ready
 	s.end(next, Cost{})
+	if paid := gone.task.deficit; paid < mib {
+		t.Errorf("who had no turn has %d back, want %d", paid, mib)
+	}
 	if u := s.Snapshot().Total; u.Turns != 2 || u.Running != 0 || u.Waiting != 0 {
 		t.Errorf("after it: %+v", u)
 	}
@@ -496,12 +501,13 @@ func TestUnknownClassIsReplicate(t *testing.T) {
 // Flows without end are not remembered without end.
 func TestIdleFlowsAreForgotten(t *testing.T) {
 	s := NewScheduler(Options{Slots: 2})
-	busy := take(t, s, flow(stage, "busy"), Cost{})
+	take(t, s, flow(stage, "busy"), Cost{})(Cost{})
+	busy := take(t, s, flow(stage, "busy"), Cost{}) // idle before, and not any more
 	for i := range 3 * remembered {
 		take(t, s, Flow{Class: stage, Project: strconv.Itoa(i / 10), User: "u", Task: strconv.Itoa(i)}, Cost{})(Cost{Bytes: mib})
 	}
 	all := s.Snapshot()
-	if len(all.Flows) > remembered+1 || all.Flows[flow(stage, "busy")].Running != 1 || all.Total.Turns != 3*remembered {
+	if len(all.Flows) > remembered+1 || all.Flows[flow(stage, "busy")].Running != 1 || all.Total.Turns != 3*remembered+1 {
 		t.Errorf("%d flows are remembered, with %+v", len(all.Flows), all.Flows[flow(stage, "busy")])
 	}
 	parties := 0

@@ -44,7 +44,8 @@ func (c Cost) price(opBytes int64) int64 {
 	return min(max(c.Bytes, 0), maxTurn-ops*opBytes) + ops*opBytes
 }
 
-// Weights say how much of a node a party gets when others want it too.
+// Weights say how much of a node a party gets when others want it too. Who gets them
+// keeps the maps: they must not change afterwards.
 type Weights struct {
 	// Classes overrides the weights of classes: restore 32, checkpoint 16, stage 8,
 	// replicate 4, tier 2, scrub 1.

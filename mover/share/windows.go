@@ -47,7 +47,7 @@ func NewWindows(zone string, otherwise Rate, timed ...Timed) (*Windows, error) {
 			return nil, err
 		}
 		w.windows, w.rates = append(w.windows, one), append(w.rates, t.Rate)
-		w.edges = append(w.edges, one.from, one.to%dayMinutes)
+		w.edges = append(w.edges, one.from, one.to)
 	}
 	slices.Sort(w.edges)
 	w.edges = slices.Compact(w.edges)

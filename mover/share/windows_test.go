@@ -189,9 +189,11 @@ func TestNextIsNever(t *testing.T) {
 }
 
 func TestLocalZone(t *testing.T) {
+	was := time.Local
+	defer func() { time.Local = was }()
+	time.Local = time.FixedZone("here", 5*3600+45*60)
 	w := windowsOf(t, "", "08:00-18:00")
-	noon := time.Date(2026, 6, 15, 12, 0, 0, 0, time.Local)
-	if w.Rate(noon) != (Rate{Bytes: 1}) || w.Rate(noon.Add(10*time.Hour)) != (Rate{}) {
+	if w.Rate(at(t, "2026-06-15 08:00:00 +0545")) != (Rate{Bytes: 1}) || w.Rate(at(t, "2026-06-15 07:59:00 +0545")) != (Rate{}) {
 		t.Error("without a zone, it is not that of the machine")
 	}
 }
