@@ -71,7 +71,6 @@ var actions = map[string]whom{
 	"link.give":     agents,
 	"link.reply":    agents,
 	"link.keep":     agents,
-	"link.drafts":   agents,
 	"link.manifest": agents,
 }
 

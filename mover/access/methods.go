@@ -63,7 +63,6 @@ var methods = map[string]Method{
 	agentv1.LinkService_Give_FullMethodName:        {"link.give", false},
 	agentv1.LinkService_Reply_FullMethodName:       {"link.reply", false},
 	agentv1.LinkService_Keep_FullMethodName:        {"link.keep", false},
-	agentv1.LinkService_Drafts_FullMethodName:      {"link.drafts", false},
 	agentv1.LinkService_PutManifest_FullMethodName: {"link.manifest", false},
 }
 

@@ -24,6 +24,9 @@ func served(t *testing.T) []string {
 		protoregistry.GlobalFiles.RangeFilesByPackage(pkg, func(f protoreflect.FileDescriptor) bool {
 			for i := range f.Services().Len() {
 				service := f.Services().Get(i)
+				if service.Name() == "WorkerService" { // between an agent and its processes: no listener has it
+					continue
+				}
 				for j := range service.Methods().Len() {
 					found = append(found, "/"+string(service.FullName())+"/"+string(service.Methods().Get(j).Name()))
 				}
@@ -105,7 +108,7 @@ const (
 		AddDataset-own GetDataset ListDatasets ListReplicas GetManifest-own RemoveDataset-own Stage Release-own Purge
 		AcquireLease RenewLease-own DropLease-own ListLeases Pin-own Unpin-own ListPins ListTiers ListAgents GetUsage-own GetInfo
 		Check List Watch ServerReflectionInfo Join`
-	linked = `Attend Confirm Finish Give Reply Keep Drafts PutManifest Renew Join`
+	linked = `Attend Confirm Finish Give Reply Keep PutManifest Renew Join`
 )
 
 func TestDeniedByDefault(t *testing.T) {

@@ -56,6 +56,16 @@ func (o Op) String() string {
 	return "invalid"
 }
 
+// ParseOp is the inverse of [Op.String].
+func ParseOp(s string) (Op, bool) {
+	for i, name := range opNames {
+		if i > 0 && name == s {
+			return Op(i), true
+		}
+	}
+	return 0, false
+}
+
 // The reasons of actions, for people. An Action.Why is one of them.
 const (
 	WhyNew            = "new"

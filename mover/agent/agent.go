@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover/account"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/share"
+)
+
+// Options are what an agent needs. Name, Coordinator, Data and Program have to be
+// given.
+type Options struct {
+	Name        string
+	Version     string
+	Coordinator grpc.ClientConnInterface
+	Data        string   // a directory of its own: users' journals are below it
+	Program     []string // starts a worker: a path and arguments
+	Config      func() *config.Config
+	Accounts    *account.Directory // nil is one of its own
+	LeadSlots   int                // leads at one time; 0 means 16
+	BatchSlots  int                // batches of other leads at one time; 0 means 4
+	TurnSlots   int                // turns at one time while several tasks want them; 0 means four per core, 16 at least
+	Logger      *slog.Logger       // nil means no log
+}
+
+// Agent is one node's part of the service. Run runs it.
+type Agent struct {
+	o        Options
+	link     agentv1.LinkServiceClient
+	log      *slog.Logger
+	turns    *turns
+	instance string
+	boot     string
+	changed  chan struct{} // the coordinator should hear of something now
+
+	mu       sync.Mutex
+	sessions map[sessionKey]*session // guarded by mu, as all below
+	procs    map[string]*process     // by task
+	leaving  bool
+	running  sync.WaitGroup // processes; Add under mu while not leaving
+
+	starts sync.Mutex // held while a helper is looked for or started; before mu
+}
+
+// sessionKey names a lead (no batch) or a batch.
+type sessionKey struct{ task, batch string }
+
+// New returns an agent. Nothing runs until Run.
+func New(o Options) (*Agent, error) {
+	if o.Name == "" || o.Coordinator == nil || o.Data == "" || len(o.Program) == 0 {
+		return nil, errors.New("agent: name, coordinator, data and program are needed")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Accounts == nil {
+		o.Accounts = account.New()
+	}
+	if o.LeadSlots <= 0 {
+		o.LeadSlots = 16
+	}
+	if o.BatchSlots <= 0 {
+		o.BatchSlots = 4
+	}
+	if o.TurnSlots <= 0 {
+		o.TurnSlots = max(4*runtime.GOMAXPROCS(0), 16)
+	}
+	if err := os.MkdirAll(filepath.Join(o.Data, "users"), 0o711); err != nil {
+		return nil, err
+	}
+	return &Agent{
+		o: o, link: agentv1.NewLinkServiceClient(o.Coordinator), log: o.Logger.With("agent", o.Name), turns: newTurns(o.TurnSlots),
+		instance: newInstance(), boot: bootID(), changed: make(chan struct{}, 1),
+		sessions: map[sessionKey]*session{}, procs: map[string]*process{},
+	}, nil
+}
+
+// stopGrace is how long processes have to put their drafts aside.
+const stopGrace = 20 * time.Second
+
+// Run serves until ctx ends, and then puts back what it has. It returns when every
+// process has ended.
+func (a *Agent) Run(ctx context.Context) error {
+	actx, stop := context.WithCancel(context.WithoutCancel(ctx)) // goes on while processes end
+	defer stop()
+	attended := make(chan struct{})
+	go func() {
+		defer close(attended)
+		a.attend(actx)
+	}()
+	<-ctx.Done()
+	a.leave(agentv1.How_HOW_PAUSE)
+	a.running.Wait()
+	stop()
+	<-attended
+	return nil
+}
+
+// leave tells every process to stop, and starts no more.
+func (a *Agent) leave(how agentv1.How) {
+	a.mu.Lock()
+	a.leaving = true
+	procs := make([]*process, 0, len(a.procs))
+	for _, p := range a.procs {
+		procs = append(procs, p)
+	}
+	a.mu.Unlock()
+	a.hurry()
+	for _, p := range procs {
+		p.halt(how, stopGrace)
+	}
+}
+
+// hurry has the coordinator told of the present state at once.
+func (a *Agent) hurry() {
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+// conf is the configuration of this moment.
+func (a *Agent) conf() *config.Config {
+	if a.o.Config == nil {
+		return &config.Config{}
+	}
+	return a.o.Config()
+}
+
+// Turns is who uses the node, for metrics.
+func (a *Agent) Turns() share.Snapshot { return a.turns.scheduler.Snapshot() }

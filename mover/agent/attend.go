@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+)
+
+const (
+	statusEvery  = time.Second // while something is in work; leases are longer
+	reconnectMin = 100 * time.Millisecond
+	reconnectMax = 5 * time.Second
+	hurryPause   = 20 * time.Millisecond // what changes together is told together
+)
+
+func newInstance() string { return rand.Text() }
+
+// bootID is the kernel's name for this boot.
+func bootID() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without one it differs from nothing
+	return strings.TrimSpace(string(b))
+}
+
+// attend keeps the conversation with the coordinator until ctx ends.
+func (a *Agent) attend(ctx context.Context) {
+	for pause := reconnectMin; ctx.Err() == nil; {
+		begun := time.Now()
+		err := a.converse(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > reconnectMax {
+			pause = reconnectMin
+		}
+		a.log.Warn("the coordinator can not be heard; work goes on", "err", err, "again in", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, reconnectMax)
+	}
+}
+
+// converse is one conversation.
+func (a *Agent) converse(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := a.link.Attend(ctx)
+	if err != nil {
+		return err
+	}
+	first := a.status(1)
+	first.Hello = a.hello()
+	if err := stream.Send(first); err != nil {
+		_, err = stream.Recv()
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- a.listen(ctx, stream) }()
+	return a.speak(stream, ended)
+}
+
+func (a *Agent) listen(ctx context.Context, stream agentv1.LinkService_AttendClient) error {
+	for {
+		o, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		a.order(ctx, o)
+	}
+}
+
+// speak sends the state now and then, and when something changes.
+func (a *Agent) speak(stream agentv1.LinkService_AttendClient, ended <-chan error) error {
+	tick := time.NewTicker(statusEvery)
+	defer tick.Stop()
+	for seq := uint64(2); ; seq++ {
+		select {
+		case err := <-ended:
+			return err
+		case <-tick.C:
+		case <-a.changed:
+			select { // a moment, so that what changes together is told together
+			case err := <-ended:
+				return err
+			case <-time.After(hurryPause):
+			}
+		}
+		if err := stream.Send(a.status(seq)); err != nil {
+			return <-ended
+		}
+	}
+}
+
+// hello is what this agent is.
+func (a *Agent) hello() *agentv1.Hello {
+	h := &agentv1.Hello{
+		Name: a.o.Name, Version: a.o.Version, Boot: a.boot, Instance: a.instance, Root: os.Geteuid() == 0, Uid: uint32(os.Geteuid()),
+		Cores: int32(runtime.NumCPU()), Reaches: []*agentv1.Reach{{NodeLocal: false}},
+	}
+	for name, t := range a.conf().Tiers {
+		if t.S3 != nil || reachable(t.Path) {
+			h.Reaches = append(h.Reaches, &agentv1.Reach{Tier: name, NodeLocal: t.NodeLocal})
+		}
+	}
+	return h
+}
+
+// reachable says whether a tier's path is here.
+func reachable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// status is the state of this moment.
+func (a *Agent) status(seq uint64) *agentv1.Status {
+	s := &agentv1.Status{Seq: seq, Room: a.room()}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	leads, batches := 0, 0
+	for key, ses := range a.sessions {
+		if key.batch == "" {
+			leads++
+		} else {
+			batches++
+		}
+		s.Sessions = append(s.Sessions, ses.view(key))
+	}
+	slices.SortFunc(s.Sessions, func(x, y *agentv1.Session) int { return strings.Compare(x.Task+"/"+x.Batch, y.Task+"/"+y.Batch) })
+	if s.Leaving = a.leaving; !a.leaving {
+		s.LeadSlots, s.BatchSlots = int32(max(a.o.LeadSlots-leads, 0)), int32(max(a.o.BatchSlots-batches, 0))
+	}
+	return s
+}
+
+// room is how full the tiers with a path are.
+func (a *Agent) room() (rooms []*agentv1.Room) {
+	for name, t := range a.conf().Tiers {
+		var st unix.Statfs_t
+		if t.S3 == nil && unix.Statfs(t.Path, &st) == nil {
+			rooms = append(rooms, &agentv1.Room{Tier: name, TotalBytes: int64(st.Blocks) * st.Bsize, FreeBytes: int64(st.Bavail) * st.Bsize})
+		}
+	}
+	return rooms
+}
+
+// order does what the coordinator says. It must not wait.
+func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
+	switch w := o.GetWhat().(type) {
+	case *agentv1.Order_Lead:
+		go a.beginLead(ctx, w.Lead)
+	case *agentv1.Order_Batch:
+		go a.beginBatch(ctx, w.Batch)
+	case *agentv1.Order_Stop:
+		a.stopSession(w.Stop)
+	case *agentv1.Order_Limits:
+		a.turns.limit(w.Limits)
+	case *agentv1.Order_Crew:
+		a.crew(w.Crew)
+	}
+}

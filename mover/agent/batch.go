@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+)
+
+// idleTime is how long a process without batches waits for another one.
+const idleTime = 10 * time.Second
+
+// beginBatch gives a batch to the process of its task, and starts one if need be.
+func (a *Agent) beginBatch(ctx context.Context, b *agentv1.Batch) {
+	key := sessionKey{b.GetTask(), b.GetId()}
+	s := newSession(b.GetEpoch())
+	if !a.add(key, s) {
+		return
+	}
+	p, err := a.helper(ctx, b)
+	if err != nil {
+		a.log.Warn("a batch can not begin", "task", b.GetTask(), "batch", b.GetId(), "err", err)
+		a.reply(nil, &agentv1.ReplyRequest{Task: b.GetTask(), Batch: b.GetId(), Epoch: b.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err)})
+		a.drop(key, b.GetEpoch())
+		return
+	}
+	a.mu.Lock()
+	s.proc = p
+	a.mu.Unlock()
+	p.mu.Lock()
+	if p.idle != nil {
+		p.idle.Stop()
+	}
+	p.batches[b.GetId()] = s
+	p.mu.Unlock()
+	p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Batch{Batch: &agentv1.WorkerBatch{
+		Id: b.GetId(), Epoch: b.GetEpoch(), Pair: b.GetPair(), Work: b.GetWork(), Again: len(b.GetOver()) > 0, Over: b.GetOver(),
+	}}})
+}
+
+// helper is the process that does batches of a task.
+func (a *Agent) helper(ctx context.Context, b *agentv1.Batch) (*process, error) {
+	a.starts.Lock() // one start at a time, so that a task has one process
+	defer a.starts.Unlock()
+	a.mu.Lock()
+	p := a.procs[b.GetTask()]
+	a.mu.Unlock()
+	if p != nil && p.lead == nil && p.epoch == b.GetLeadEpoch() && p.ctx.Err() == nil {
+		return p, nil
+	}
+	task := &pb.Task{Id: b.GetTask(), Spec: b.GetSpec(), Owner: b.GetOwner()}
+	p = newProcess(a, task, a.job(b.GetTask(), b.GetSpec()))
+	p.epoch = b.GetLeadEpoch()
+	return p, a.start(ctx, p)
+}
+
+// rest ends the process when no batch comes for a while.
+func (p *process) rest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lead != nil {
+		return
+	}
+	p.idle = time.AfterFunc(idleTime, func() {
+		p.mu.Lock()
+		busy := len(p.batches) > 0
+		p.mu.Unlock()
+		if !busy {
+			p.halt(agentv1.How_HOW_PAUSE, stopGrace)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/account"
+	"datamove.dev/mover/acting"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/share"
+	"datamove.dev/mover/wire"
+)
+
+// job is a task for a process, without its secrets.
+func (a *Agent) job(task string, spec *pb.TaskSpec) *agentv1.Job {
+	return &agentv1.Job{Task: task, Spec: spec, LogLevel: "info"}
+}
+
+// end is one location of a task and what is done there.
+type end struct {
+	text  string
+	write bool
+}
+
+func ends(spec *pb.TaskSpec) []end {
+	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY
+	all := []end{{spec.GetSource(), false}, {spec.GetTarget(), write}}
+	for _, s := range spec.GetSources() {
+		all = append(all, end{s, false})
+	}
+	return all
+}
+
+// prepare gives the job its tiers with their secrets, and returns what the process
+// may reach.
+func (a *Agent) prepare(p *process, who account.Account) (acting.Confinement, error) {
+	spec := p.job.GetSpec()
+	roots := acting.Confinement{Write: []string{p.job.GetStateDir()}}
+	p.job.Closed = who.UID != uint32(os.Geteuid())
+	for _, e := range ends(spec) {
+		if e.text == "" {
+			continue
+		}
+		l, err := wire.Locate(e.text)
+		if err != nil {
+			return roots, err
+		}
+		if err := a.admit(p, l, e.write, &roots); err != nil {
+			return roots, err
+		}
+	}
+	if dir := spec.GetOptions().GetBackupDir(); strings.HasPrefix(dir, "/") {
+		roots.Write = append(roots.Write, dir)
+	}
+	return roots, nil
+}
+
+// admit lets the process reach one location.
+func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting.Confinement) error {
+	path, endpoint := l.Path, ""
+	switch l.Scheme {
+	case location.S3:
+		path, endpoint = "", "s3://"+l.Bucket
+	case location.InTier:
+		tier, ok := a.conf().Tiers[l.Tier]
+		if !ok {
+			return &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: this node has no tier %q", mover.ErrNotExist, l.Tier)}
+		}
+		access, err := a.access(l.Tier, tier, p.job.GetSpec().GetProject())
+		if err != nil {
+			return err
+		}
+		p.job.Tiers = append(p.job.Tiers, access)
+		endpoint = l.Tier
+		if path = ""; tier.S3 == nil {
+			path = filepath.Join(tier.Path, filepath.FromSlash(l.Path))
+		} else if tier.S3.CA != "" {
+			roots.Read = append(roots.Read, tier.S3.CA)
+		}
+	case location.Dataset:
+		return &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: a dataset has to be resolved to a replica", mover.ErrUsage)}
+	}
+	if endpoint != "" {
+		p.charges = append(p.charges, share.Charge{Endpoint: endpoint, Write: write})
+	}
+	switch {
+	case path == "":
+	case write && removes(p.job.GetSpec().GetKind()): // it goes itself
+		roots.Write = append(roots.Write, filepath.Dir(filepath.Clean(path)))
+	case write:
+		roots.Write = append(roots.Write, path)
+	default:
+		roots.Read = append(roots.Read, path)
+	}
+	return nil
+}
+
+func removes(k pb.TaskKind) bool {
+	return k == pb.TaskKind_TASK_KIND_REMOVE || k == pb.TaskKind_TASK_KIND_RELEASE || k == pb.TaskKind_TASK_KIND_PURGE
+}
+
+// access is a tier with what opens it: the credentials of the project where it has
+// some, else its own.
+func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.TierAccess, error) {
+	out := &agentv1.TierAccess{Name: name, Level: t.Level, Path: t.Path}
+	if t.S3 == nil {
+		return out, nil
+	}
+	s := t.S3
+	out.S3, out.Endpoint, out.Bucket, out.Prefix, out.Region, out.Ca, out.Client = true, s.Endpoint, s.Bucket, s.Prefix, s.Region, s.CA, s.Client
+	if s.PathStyle != nil {
+		out.PathStyle, out.PathStyleSet = *s.PathStyle, true
+	}
+	out.Credentials = s.Credentials
+	if own := a.conf().Projects[project].S3; own != nil && own.Credentials != "" {
+		out.Credentials = own.Credentials
+	}
+	return out, secret(out)
+}
+
+// secret puts the keys into the access that it names, because the process can read
+// neither our files nor our environment.
+func secret(t *agentv1.TierAccess) error {
+	file, named := config.CredentialsFile(t.GetCredentials())
+	switch {
+	case named:
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return &mover.Error{Op: "read the credentials of tier", Place: t.GetName(), Err: err}
+		}
+		t.Keys = string(text)
+	case t.GetCredentials() == "env":
+		for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
+			if v := os.Getenv(key); v != "" {
+				t.Keys += key + "=" + v + "\n"
+			}
+		}
+	}
+	return nil
+}
+
+// environment is what a process finds in its own: for somebody else nothing of ours.
+func (a *Agent) environment(who account.Account) []string {
+	env := []string{"LANG=C.UTF-8", "HOME=/nonexistent"}
+	if who.UID != uint32(os.Geteuid()) {
+		return env
+	}
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); name == "HOME" || strings.HasPrefix(name, "AWS_") || name == "GOMAXPROCS" {
+			env = append(env, kv)
+		}
+	}
+	return env
+}

@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"datamove.dev/api"
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/account"
+	"datamove.dev/mover/acting"
+	"datamove.dev/mover/share"
+)
+
+// process is one worker: the lead of a task, or who does batches of it.
+type process struct {
+	agentv1.UnimplementedWorkerServiceServer
+	agent *Agent
+	task  *pb.Task
+	job   *agentv1.Job
+	epoch uint64   // of the lead
+	lead  *session // nil of a helper
+
+	orders  chan *agentv1.WorkerOrder
+	acting  *acting.Process
+	server  *grpc.Server
+	ended   chan struct{}      // closed when the process has ended and everything is told
+	ctx     context.Context    // of its calls; ends with the process
+	cancel  context.CancelFunc // of ctx
+	flow    share.Flow
+	charges []share.Charge // endpoints that it moves between
+
+	mu      sync.Mutex
+	batches map[string]*session // of a helper; guarded by mu, as all below
+	turns   map[uint64]func(share.Cost)
+	turn    uint64
+	waits   waits
+	done    bool // the lead has told its end
+	heard   []string
+	given   uint64 // batches of this lead
+	idle    *time.Timer
+}
+
+func newProcess(a *Agent, task *pb.Task, job *agentv1.Job) *process {
+	p := &process{
+		agent: a, task: task, job: job, orders: make(chan *agentv1.WorkerOrder, 256), ended: make(chan struct{}),
+		flow: flowOf(task), batches: map[string]*session{}, turns: map[uint64]func(share.Cost){},
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// start makes the process, as the owner of its task.
+func (a *Agent) start(ctx context.Context, p *process) error {
+	who, err := a.accountOf(ctx, p.task.GetOwner())
+	if err != nil {
+		return err
+	}
+	if p.job.StateDir, err = a.stateDir(who); err != nil {
+		return err
+	}
+	roots, err := a.prepare(p, who)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.leaving {
+		return fmt.Errorf("%w: this agent is leaving", mover.ErrTransient)
+	}
+	if was := a.procs[p.task.GetId()]; was != nil { // of an epoch that is over
+		go was.halt(agentv1.How_HOW_LOST, time.Second)
+	}
+	p.acting, err = acting.Start(ctx, acting.Options{
+		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups},
+		Root: who.UID == 0, Roots: roots, Env: a.environment(who), Stderr: os.Stderr,
+	})
+	if err != nil {
+		return err
+	}
+	if p.lead != nil {
+		p.lead.proc = p
+	}
+	a.procs[p.task.GetId()] = p
+	a.turns.enter(p.flow)
+	a.running.Add(1)
+	go p.serve()
+	return nil
+}
+
+// accountOf is the requester on this node.
+func (a *Agent) accountOf(ctx context.Context, o *pb.Account) (account.Account, error) {
+	if self := uint32(os.Geteuid()); self != 0 || o.GetUid() == 0 {
+		if o.GetUid() != self {
+			return account.Account{}, &mover.Error{Op: "act as", Place: o.GetName(), Err: fmt.Errorf("%w: this agent runs as uid %d and can act as nobody else", mover.ErrPermission, self)}
+		}
+		groups, err := os.Getgroups()
+		who := account.Account{UID: self, GID: uint32(os.Getegid()), Name: o.GetName()}
+		for _, g := range groups {
+			who.Groups = append(who.Groups, uint32(g))
+		}
+		return who, err
+	}
+	return a.o.Accounts.Lookup(ctx, o.GetName(), o.GetUid())
+}
+
+// stateDir is where a user's journals are: nobody else gets in.
+func (a *Agent) stateDir(who account.Account) (string, error) {
+	dir := filepath.Join(a.o.Data, "users", strconv.FormatUint(uint64(who.UID), 10))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, mover.ErrNotExist) && !os.IsExist(err) {
+		return "", err
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Lchown(dir, int(who.UID), int(who.GID)); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// serve talks with the process until it ends, and tells the coordinator of what was
+// left unsaid.
+func (p *process) serve() {
+	a := p.agent
+	defer a.running.Done()
+	p.server = grpc.NewServer(append(api.ServerOptions(), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))...)
+	agentv1.RegisterWorkerServiceServer(p.server, p)
+	go func() { _ = p.server.Serve(&oneConn{conn: p.acting.Conn}) }()
+	<-p.acting.Done()
+	err := p.acting.Stop(0)
+	p.cancel()
+	p.server.Stop()
+	p.releaseTurns()
+	a.turns.leave(p.flow)
+	a.mu.Lock()
+	if a.procs[p.task.GetId()] == p {
+		delete(a.procs, p.task.GetId())
+	}
+	a.mu.Unlock()
+	p.bury(err)
+	close(p.ended)
+	a.hurry()
+}
+
+// bury tells what a process that has ended did not tell.
+func (p *process) bury(err error) {
+	why := "the process that did it has ended by itself"
+	if err != nil {
+		why += ": " + err.Error()
+	}
+	p.mu.Lock()
+	done, batches := p.done, p.batches
+	p.batches = map[string]*session{}
+	p.mu.Unlock()
+	if p.lead != nil && !done {
+		p.agent.finish(p, &agentv1.FinishRequest{Task: p.task.GetId(), Epoch: p.epoch, Error: why, ErrorKind: mover.KindName(mover.ErrTransient), PutBack: true})
+	}
+	if p.lead != nil {
+		p.agent.drop(sessionKey{p.task.GetId(), ""}, p.epoch)
+	}
+	for id, s := range batches {
+		p.agent.reply(p, &agentv1.ReplyRequest{Task: p.task.GetId(), Batch: id, Epoch: s.epoch, Error: why, ErrorKind: mover.KindName(mover.ErrTransient)})
+		p.agent.drop(sessionKey{p.task.GetId(), id}, s.epoch)
+	}
+}
+
+// halt ends the process in the way that is meant, at the latest after grace.
+func (p *process) halt(how agentv1.How, grace time.Duration) {
+	if how == agentv1.How_HOW_LOST {
+		grace = min(grace, 2*time.Second)
+	}
+	p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Stop{Stop: &agentv1.WorkerStop{How: how}}})
+	select {
+	case <-p.ended:
+	case <-time.After(grace):
+		_ = p.acting.Stop(time.Second)
+		<-p.ended
+	}
+}
+
+// send gives the process an order. One that does not read is stuck: it is ended.
+func (p *process) send(o *agentv1.WorkerOrder) {
+	select {
+	case p.orders <- o:
+	case <-p.ctx.Done():
+	default:
+		go func() { _ = p.acting.Stop(time.Second) }()
+	}
+}
+
+// oneConn is a listener that accepts one connection.
+type oneConn struct {
+	once sync.Once
+	conn net.Conn
+}
+
+func (l *oneConn) Accept() (c net.Conn, err error) {
+	l.once.Do(func() { c = l.conn })
+	if c == nil {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (l *oneConn) Close() error   { return nil }
+func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }

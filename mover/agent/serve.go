@@ -1,0 +1,222 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"datamove.dev/api"
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/share"
+	"datamove.dev/mover/worker"
+)
+
+// maxMessage is the largest message of a worker: a batch.
+const maxMessage = 64<<20 + 1<<20
+
+// Serve implements agentv1.WorkerServiceServer.
+func (p *process) Serve(stream agentv1.WorkerService_ServeServer) error {
+	if err := stream.Send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Job{Job: p.job}}); err != nil {
+		return err
+	}
+	go func() {
+		for {
+			st, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			p.hears(st)
+		}
+	}()
+	for {
+		select {
+		case o := <-p.orders:
+			if err := stream.Send(o); err != nil {
+				return err
+			}
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}
+
+// hears notes how the process does.
+func (p *process) hears(st *agentv1.WorkerStatus) {
+	p.mu.Lock()
+	w := p.waits
+	sessions := []*session{p.lead}
+	for _, s := range p.batches {
+		sessions = append(sessions, s)
+	}
+	p.mu.Unlock()
+	for _, s := range sessions {
+		if s != nil {
+			s.update(st, w)
+		}
+	}
+	if st.GetFirstByteTime() != nil || st.GetWhy() != "" {
+		p.agent.hurry()
+	}
+}
+
+// confirmPause is between two tries to reach the coordinator.
+const confirmPause = 200 * time.Millisecond
+
+// Mine implements agentv1.WorkerServiceServer: it asks the coordinator, for as long as
+// that takes.
+func (p *process) Mine(ctx context.Context, r *agentv1.MineRequest) (*agentv1.MineResponse, error) {
+	req := &agentv1.ConfirmRequest{Task: p.task.GetId(), Batch: r.GetBatch(), Epoch: r.GetEpoch()}
+	return &agentv1.MineResponse{}, p.insist(ctx, func(ctx context.Context) error {
+		_, err := p.agent.link.Confirm(ctx, req)
+		return err
+	})
+}
+
+// insist makes a call until it is answered.
+func (p *process) insist(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	for {
+		err := api.FromStatus(call(ctx))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(confirmPause):
+		}
+	}
+}
+
+// Turn implements agentv1.WorkerServiceServer.
+func (p *process) Turn(ctx context.Context, r *agentv1.TurnRequest) (*agentv1.TurnResponse, error) {
+	charges := make([]share.Charge, len(p.charges))
+	for i, c := range p.charges {
+		c.Bytes, c.Ops = r.GetBytes(), r.GetOps()
+		charges[i] = c
+	}
+	release, w, err := p.agent.turns.acquire(ctx, p.flow, share.Cost{Bytes: r.GetBytes(), Ops: r.GetOps()}, charges)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waits.queue += w.queue
+	p.waits.limit += w.limit
+	p.turn++
+	ops := r.GetOps()
+	p.turns[p.turn] = func(c share.Cost) { c.Ops = ops; release(c) }
+	return &agentv1.TurnResponse{Turn: p.turn}, nil
+}
+
+// EndTurn implements agentv1.WorkerServiceServer.
+func (p *process) EndTurn(_ context.Context, r *agentv1.EndTurnRequest) (*agentv1.EndTurnResponse, error) {
+	p.mu.Lock()
+	release := p.turns[r.GetTurn()]
+	delete(p.turns, r.GetTurn())
+	p.mu.Unlock()
+	if release == nil {
+		return nil, fmt.Errorf("%w: there is no turn %d", mover.ErrUsage, r.GetTurn())
+	}
+	release(share.Cost{Bytes: max(r.GetMoved(), 0)})
+	return &agentv1.EndTurnResponse{}, nil
+}
+
+// releaseTurns ends the turns of a process that is gone.
+func (p *process) releaseTurns() {
+	p.mu.Lock()
+	turns := p.turns
+	p.turns = map[uint64]func(share.Cost){}
+	p.mu.Unlock()
+	for _, release := range turns {
+		release(share.Cost{})
+	}
+}
+
+// Wanted implements agentv1.WorkerServiceServer.
+func (p *process) Wanted(ctx context.Context, _ *agentv1.WantedRequest) (*agentv1.WantedResponse, error) {
+	if p.lead == nil {
+		return nil, errNoLead
+	}
+	return &agentv1.WantedResponse{}, p.lead.want(ctx)
+}
+
+var errNoLead = fmt.Errorf("%w: this process leads no task", mover.ErrUsage)
+
+// Hand implements agentv1.WorkerServiceServer.
+func (p *process) Hand(ctx context.Context, r *agentv1.HandRequest) (*agentv1.HandResponse, error) {
+	if p.lead == nil {
+		return nil, errNoLead
+	}
+	p.mu.Lock()
+	p.given++
+	req := &agentv1.GiveRequest{
+		Task: p.task.GetId(), Epoch: p.epoch, Batch: strconv.FormatUint(p.epoch, 36) + "." + strconv.FormatUint(p.given, 36),
+		Work: r.GetWork(), Bytes: r.GetBytes(), Entries: r.GetEntries(), Pair: r.GetPair(), Parts: r.GetParts(), Heard: p.heard,
+	}
+	p.heard = nil
+	p.mu.Unlock()
+	var answer *agentv1.GiveResponse
+	err := p.insist(ctx, func(ctx context.Context) (err error) { answer, err = p.agent.link.Give(ctx, req); return err })
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	p.heard = append(p.heard, req.GetBatch())
+	p.mu.Unlock()
+	if answer.GetError() != "" {
+		return nil, &mover.Error{Op: "move on another node", Err: errors.Join(mover.KindNamed(answer.GetErrorKind()), errors.New(answer.GetError()))}
+	}
+	return &agentv1.HandResponse{Reply: answer.GetReply(), Nobody: answer.GetNobody(), Silent: answer.GetSilent()}, nil
+}
+
+// Note implements agentv1.WorkerServiceServer.
+func (p *process) Note(ctx context.Context, r *agentv1.NoteRequest) (*agentv1.NoteResponse, error) {
+	req := &agentv1.KeepRequest{Task: p.task.GetId(), Epoch: p.epoch, Draft: worker.FormatDraft(r.GetDraft()), On: r.GetOn()}
+	return &agentv1.NoteResponse{}, p.insist(ctx, func(ctx context.Context) error {
+		_, err := p.agent.link.Keep(ctx, req)
+		return err
+	})
+}
+
+// Describe implements agentv1.WorkerServiceServer: it passes the manifest on.
+func (p *process) Describe(in agentv1.WorkerService_DescribeServer) error {
+	out, err := p.agent.link.PutManifest(in.Context())
+	if err != nil {
+		return err
+	}
+	first := true
+	for {
+		chunk, err := in.Recv()
+		if errors.Is(err, io.EOF) && !first {
+			break
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		m := &agentv1.PutManifestRequest{Data: chunk.GetData()}
+		if first {
+			m.Task, m.Epoch, first = p.task.GetId(), p.epoch, false
+		}
+		if sendErr := out.Send(m); sendErr != nil {
+			break // CloseAndRecv says why
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+	}
+	answer, err := out.CloseAndRecv()
+	if err != nil {
+		return err
+	}
+	return in.SendAndClose(&agentv1.DescribeResponse{Digest: answer.GetDigest()})
+}

@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/worker"
+)
+
+// session is a lead or a batch.
+type session struct {
+	epoch uint64
+	proc  *process // nil while it is started
+	over  bool     // the coordinator has taken it back
+
+	mu     sync.Mutex
+	status *agentv1.WorkerStatus // the last one of the process; guarded by mu, as all below
+	rate   rate
+	wanted int           // batches that others would take
+	more   chan struct{} // closed when wanted grows
+}
+
+func newSession(epoch uint64) *session { return &session{epoch: epoch, more: make(chan struct{})} }
+
+// view is the session on the wire.
+func (s *session) view(key sessionKey) *agentv1.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := &agentv1.Session{Task: key.task, Batch: key.batch, Epoch: s.epoch}
+	if st := s.status; st != nil {
+		v.Progress, v.Phase, v.Why, v.FirstByteTime = st.GetProgress(), st.GetPhase(), st.GetWhy(), st.GetFirstByteTime()
+	}
+	return v
+}
+
+// update takes over what the process says, with the rates and waits that it does not know.
+func (s *session) update(st *agentv1.WorkerStatus, waits waits) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := st.GetProgress(); p != nil {
+		p.BytesPerSecond, p.FilesPerSecond = s.rate.next(p.GetBytesDone(), p.GetFilesDone(), time.Now())
+		p.QueueWait, p.LimitWait = durationpb.New(waits.queue), durationpb.New(waits.limit)
+	}
+	s.status = st
+}
+
+// rate is how much gets done, over the last seconds.
+type rate struct {
+	at           time.Time
+	bytes, files int64
+	perByte      float64
+	perFile      float64
+}
+
+const rateOver = 2 * time.Second
+
+func (r *rate) next(bytes, files int64, now time.Time) (bytesPerSecond, filesPerSecond float64) {
+	if r.at.IsZero() {
+		r.at, r.bytes, r.files = now, bytes, files
+		return 0, 0
+	}
+	if took := now.Sub(r.at); took >= rateOver/4 {
+		weight := min(float64(took)/float64(rateOver), 1)
+		r.perByte += weight * (float64(bytes-r.bytes)/took.Seconds() - r.perByte)
+		r.perFile += weight * (float64(files-r.files)/took.Seconds() - r.perFile)
+		r.at, r.bytes, r.files = now, bytes, files
+	}
+	return max(r.perByte, 0), max(r.perFile, 0)
+}
+
+// crew is told how many batches of a lead others would take.
+func (a *Agent) crew(c *agentv1.Crew) {
+	a.mu.Lock()
+	s := a.sessions[sessionKey{c.GetTask(), ""}]
+	a.mu.Unlock()
+	if s == nil || s.epoch != c.GetLeadEpoch() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wanted = int(c.GetWanted()); s.wanted > 0 {
+		close(s.more)
+		s.more = make(chan struct{})
+	}
+}
+
+// want waits until somebody wants a batch.
+func (s *session) want(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		if s.wanted > 0 {
+			s.wanted--
+			s.mu.Unlock()
+			return nil
+		}
+		more := s.more
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-more:
+		}
+	}
+}
+
+// add notes a session; false when there is one of a higher epoch already, or we leave.
+func (a *Agent) add(key sessionKey, s *session) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was := a.sessions[key]
+	if a.leaving || was != nil && was.epoch >= s.epoch {
+		return false
+	}
+	a.sessions[key] = s
+	return true
+}
+
+// drop forgets a session.
+func (a *Agent) drop(key sessionKey, epoch uint64) {
+	a.mu.Lock()
+	if s := a.sessions[key]; s != nil && s.epoch == epoch {
+		delete(a.sessions, key)
+	}
+	a.mu.Unlock()
+	a.hurry()
+}
+
+// beginLead starts a process for a task.
+func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead) {
+	key := sessionKey{l.GetTask().GetId(), ""}
+	s := newSession(l.GetEpoch())
+	if !a.add(key, s) {
+		return
+	}
+	job := a.job(l.GetTask().GetId(), l.GetSpec())
+	job.Lead, job.Epoch, job.MayCrew = true, l.GetEpoch(), true
+	for _, d := range l.GetOver() {
+		if kept, err := worker.ParseDraft(d); err == nil {
+			job.Over = append(job.Over, kept)
+		}
+	}
+	p := newProcess(a, l.GetTask(), job)
+	p.lead, p.epoch = s, l.GetEpoch()
+	if err := a.start(ctx, p); err != nil {
+		a.log.Warn("a lead can not begin", "task", key.task, "err", err)
+		a.finish(p, &agentv1.FinishRequest{Task: key.task, Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err)})
+		a.drop(key, l.GetEpoch())
+	}
+}
+
+// stopSession lets go of a session in the way that is said.
+func (a *Agent) stopSession(stop *agentv1.Stop) {
+	key := sessionKey{stop.GetTask(), stop.GetBatch()}
+	a.mu.Lock()
+	s := a.sessions[key]
+	if s == nil || s.epoch != stop.GetEpoch() {
+		a.mu.Unlock()
+		return
+	}
+	if stop.GetHow() == agentv1.How_HOW_LOST {
+		s.over = true
+	}
+	p := s.proc
+	a.mu.Unlock()
+	switch {
+	case p == nil: // its start finds out
+	case key.batch != "":
+		p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Stop{Stop: &agentv1.WorkerStop{Batch: key.batch, How: stop.GetHow()}}})
+	default:
+		go p.halt(stop.GetHow(), stopGrace)
+	}
+}

@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/share"
+)
+
+// aloneSlots is how many turns a task has that nobody contends with: its own gate
+// finds how many are good.
+const aloneSlots = 256
+
+// turns gives units of all processes their turn.
+type turns struct {
+	scheduler *share.Scheduler
+	buckets   share.Buckets
+	slots     int // while several tasks want turns
+
+	mu    sync.Mutex
+	flows map[share.Flow]int // tasks that have a process here; guarded by mu
+}
+
+func newTurns(slots int) *turns {
+	return &turns{scheduler: share.NewScheduler(share.Options{Slots: aloneSlots}), slots: slots, flows: map[share.Flow]int{}}
+}
+
+// enter and leave tell that a task has a process here.
+func (t *turns) enter(f share.Flow) { t.count(f, 1) }
+func (t *turns) leave(f share.Flow) { t.count(f, -1) }
+
+func (t *turns) count(f share.Flow, by int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.flows[f] += by; t.flows[f] <= 0 {
+		delete(t.flows, f)
+	}
+	if len(t.flows) > 1 {
+		t.scheduler.SetSlots(t.slots)
+		return
+	}
+	t.scheduler.SetSlots(aloneSlots)
+}
+
+// limit sets what this agent may use of the bandwidths that all share.
+func (t *turns) limit(l *agentv1.Limits) {
+	rates := map[share.Direction]share.Rate{}
+	for _, r := range l.GetLimits() {
+		rates[share.Direction{Endpoint: r.GetEndpoint(), Write: r.GetWrite()}] = share.Rate{Bytes: r.GetBytesPerSecond(), Ops: r.GetOpsPerSecond()}
+	}
+	_ = t.buckets.Set(rates) // there are fewer than it takes: config bounds them
+}
+
+// waits is how long a process has waited for its turns.
+type waits struct{ queue, limit time.Duration }
+
+// acquire waits for a turn of a flow and pays the limits of both ends.
+func (t *turns) acquire(ctx context.Context, f share.Flow, c share.Cost, charges []share.Charge) (release func(share.Cost), w waits, err error) {
+	if w.limit, err = t.buckets.Wait(ctx, charges); err != nil {
+		return nil, w, err
+	}
+	begun := time.Now()
+	release, err = t.scheduler.Acquire(ctx, f, c)
+	w.queue = time.Since(begun)
+	return release, w, err
+}
+
+// flowOf is whose turns a task takes.
+func flowOf(task *pb.Task) share.Flow {
+	return share.Flow{Class: task.GetSpec().GetClass(), Project: task.GetSpec().GetProject(), User: task.GetOwner().GetName(), Task: task.GetId()}
+}

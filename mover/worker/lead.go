@@ -1,0 +1,144 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/transfer"
+	"datamove.dev/mover/wire"
+)
+
+// lead does the whole task and tells how it ended.
+func (w *worker) lead(ctx context.Context) error {
+	report, err := w.work(ctx)
+	end := &agentv1.EndLeadRequest{Report: wire.Report(report)}
+	if err != nil {
+		end.Error, end.ErrorKind = err.Error(), mover.KindName(err)
+	}
+	how, stopped := told(ctx)
+	if end.Stopped = stopped; how == agentv1.How_HOW_LOST {
+		return nil // nobody wants to hear it
+	}
+	tctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	_, err = w.agent.EndLead(tctx, end)
+	return fromAgent(tctx, err)
+}
+
+// endTimeout bounds how long the agent may take to hear how it ended.
+const endTimeout = 30 * time.Second
+
+// work does what the spec says.
+func (w *worker) work(ctx context.Context) (local.Report, error) {
+	switch w.job.GetSpec().GetKind() {
+	case pb.TaskKind_TASK_KIND_DESCRIBE:
+		return w.describe(ctx)
+	case pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
+		return w.remove(ctx)
+	}
+	r, err := w.request()
+	if err != nil {
+		return local.Report{}, err
+	}
+	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Keep: w.keep, Over: w.over()}
+	if w.job.GetMayCrew() {
+		r.Lead.Crew = func(pair int) transfer.Crew { return &crew{w.agent, pair} }
+	}
+	task, err := local.Start(ctx, r, w.site().Open)
+	if err != nil {
+		return local.Report{}, err
+	}
+	w.state.sees(task)
+	report, err := task.Wait()
+	if r.Work == local.Verify { // nothing is moved: what counts is what was read
+		report.Bytes = task.Snapshot().BytesDone
+	}
+	if err != nil && report.Failed > 0 && ctx.Err() == nil {
+		err = &someFailed{report.Failed, err}
+	}
+	return report, err
+}
+
+// someFailed is the end of a task of which items failed.
+type someFailed struct {
+	n   int64
+	err error
+}
+
+func (e *someFailed) Error() string {
+	return fmt.Sprintf("%d items failed; the gravest: %v", e.n, e.err)
+}
+func (e *someFailed) Unwrap() error { return e.err }
+
+// turn notes when the first byte may pass.
+func (w *worker) turn(ctx context.Context, bytes, ops int64) (func(int64), error) {
+	done, err := w.agent.turn(ctx, bytes, ops)
+	if err == nil && bytes > 0 {
+		w.state.passed(time.Now())
+	}
+	return done, err
+}
+
+func (w *worker) keep(ctx context.Context, d local.Draft, on bool) error {
+	_, err := w.agent.Note(ctx, &agentv1.NoteRequest{Draft: &agentv1.KeptDraft{Pair: int32(d.Pair), Token: string(d.Token)}, On: on})
+	return fromAgent(ctx, err)
+}
+
+func (w *worker) over() (drafts []local.Draft) {
+	for _, d := range w.job.GetOver() {
+		drafts = append(drafts, local.Draft{Pair: int(d.GetPair()), Token: mover.Token(d.GetToken())})
+	}
+	return drafts
+}
+
+// crew is the other agents, through ours. It is a transfer.Crew of one pair.
+type crew struct {
+	agent agent
+	pair  int
+}
+
+func (c *crew) Wanted(ctx context.Context) error {
+	_, err := c.agent.Wanted(ctx, &agentv1.WantedRequest{})
+	return fromAgent(ctx, err)
+}
+
+func (c *crew) Give(ctx context.Context, work *transfer.Work) (*transfer.Reply, error) {
+	b, err := work.Encode()
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.agent.Hand(ctx, &agentv1.HandRequest{
+		Pair: int32(c.pair), Work: b, Bytes: work.Bytes(), Entries: work.Entries(), Parts: work.Parts != nil,
+	})
+	switch {
+	case err != nil:
+		return nil, fromAgent(ctx, err)
+	case r.GetNobody():
+		return nil, transfer.ErrNobody
+	case r.GetSilent():
+		return nil, transfer.ErrSilent
+	}
+	return transfer.DecodeReply(r.GetReply())
+}
+
+// remove removes the target and everything below it.
+func (w *worker) remove(ctx context.Context) (local.Report, error) {
+	r, err := w.removal()
+	if err != nil {
+		return local.Report{}, err
+	}
+	if err := w.agent.mine("", w.job.GetEpoch())(ctx); err != nil {
+		return local.Report{}, err
+	}
+	report, err := local.RemoveAll(ctx, r.Target, r, w.site().Open)
+	if errors.Is(err, mover.ErrNotExist) && w.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_REMOVE {
+		err = nil // a replica that is gone is removed
+	}
+	return report, err
+}

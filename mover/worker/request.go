@@ -1,0 +1,87 @@
+package worker
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/site"
+	"datamove.dev/mover/wire"
+)
+
+// site is the tiers of the job with their secrets.
+func (w *worker) site() site.Site {
+	s := site.Site{Tiers: map[string]config.Tier{}, Keys: map[string]string{}, Closed: w.job.GetClosed()}
+	for _, t := range w.job.GetTiers() {
+		s.Tiers[t.GetName()] = tierOf(t)
+		if t.GetKeys() != "" {
+			s.Keys[t.GetName()] = t.GetKeys()
+		}
+	}
+	return s
+}
+
+func tierOf(t *agentv1.TierAccess) config.Tier {
+	out := config.Tier{Level: t.GetLevel(), Path: t.GetPath()}
+	if t.GetS3() {
+		out.S3 = &config.S3{
+			Endpoint: t.GetEndpoint(), Bucket: t.GetBucket(), Prefix: t.GetPrefix(), Region: t.GetRegion(),
+			Credentials: t.GetCredentials(), CA: t.GetCa(), Client: t.GetClient(),
+		}
+		if t.GetPathStyleSet() {
+			style := t.GetPathStyle()
+			out.S3.PathStyle = &style
+		}
+	}
+	return out
+}
+
+// resolve makes a tier's location the path or bucket that it is.
+func (w *worker) resolve(l location.Location) (location.Location, error) {
+	resolved, ok := w.site().Resolve(l)
+	if !ok || resolved.Scheme == location.Dataset {
+		return l, fmt.Errorf("%w: %s is in no tier of this job", mover.ErrUsage, l)
+	}
+	return resolved, nil
+}
+
+// request is the job as a local request.
+func (w *worker) request() (local.Request, error) {
+	r, err := wire.Request(w.job.GetSpec(), w.resolve)
+	if err != nil {
+		return r, err
+	}
+	r.StateDir, r.Logger, r.Observer = w.job.GetStateDir(), w.log, w.state
+	return r, nil
+}
+
+// removal is the job as a request to remove its target.
+func (w *worker) removal() (local.Request, error) {
+	r := local.Request{StateDir: w.job.GetStateDir(), Logger: w.log, Observer: w.state}
+	l, err := wire.Locate(w.job.GetSpec().GetTarget())
+	if err == nil {
+		r.Target, err = w.resolve(l)
+	}
+	r.MaxDelete = wire.MaxDelete(w.job.GetSpec().GetOptions())
+	return r, err
+}
+
+// FormatDraft writes a kept draft as one text, ParseDraft reads it.
+func FormatDraft(d *agentv1.KeptDraft) string {
+	return strconv.Itoa(int(d.GetPair())) + " " + d.GetToken()
+}
+
+// ParseDraft is the inverse of FormatDraft.
+func ParseDraft(text string) (*agentv1.KeptDraft, error) {
+	pair, token, ok := strings.Cut(text, " ")
+	n, err := strconv.Atoi(pair)
+	if !ok || err != nil || n < 0 || token == "" {
+		return nil, fmt.Errorf("%w: not a kept draft", mover.ErrUsage)
+	}
+	return &agentv1.KeptDraft{Pair: int32(n), Token: token}, nil
+}

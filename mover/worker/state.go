@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"sync"
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/wire"
+)
+
+// state is what the agent is told of a job. It is a local.Observer.
+type state struct {
+	urgent chan struct{} // something that should be told at once
+
+	mu    sync.Mutex
+	live  local.Live // nil until there is something to see; guarded by mu, as all below
+	phase local.Phase
+	why   string
+	first time.Time // when the first byte was seen to have passed
+	told  local.Snapshot
+	dirty bool
+}
+
+func newState() *state { return &state{urgent: make(chan struct{}, 1), dirty: true} }
+
+// Item implements local.Observer. Failures come with the report.
+func (s *state) Item(local.Item) {}
+
+// State implements local.Observer.
+func (s *state) State(phase local.Phase, why string) {
+	s.mu.Lock()
+	s.phase, s.why, s.dirty = phase, why, true
+	s.mu.Unlock()
+	s.hurry()
+}
+
+func (s *state) hurry() {
+	select {
+	case s.urgent <- struct{}{}:
+	default:
+	}
+}
+
+// sees is told where the counters are.
+func (s *state) sees(l local.Live) {
+	s.mu.Lock()
+	s.live, s.dirty = l, true
+	s.mu.Unlock()
+	s.hurry()
+}
+
+// passed is told that bytes are about to pass: a unit has its turn.
+func (s *state) passed(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first.IsZero() {
+		s.first, s.dirty = now, true
+		s.hurry()
+	}
+}
+
+// status is the state on the wire, and whether it has changed since it was asked last.
+func (s *state) status(now time.Time) (*agentv1.WorkerStatus, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var snap local.Snapshot
+	if s.live != nil {
+		snap = s.live.Snapshot()
+	}
+	same := snap
+	same.SlowestSince = s.told.SlowestSince // grows by itself
+	if same == s.told && !s.dirty && snap.InFlight == 0 {
+		return nil, false
+	}
+	s.told, s.dirty = snap, false
+	return &agentv1.WorkerStatus{Progress: wire.Progress(snap, now), Phase: string(s.phase), Why: s.why, FirstByteTime: firstByte(s.first)}, true
+}

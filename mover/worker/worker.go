@@ -1,0 +1,143 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"datamove.dev/api"
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
+)
+
+// Run serves the agent at the other end of conn until its job is done, or until conn
+// or ctx ends. Logs go to stderr, as text.
+func Run(ctx context.Context, conn net.Conn, stderr io.Writer) error {
+	client, err := dial(conn)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := &worker{agent: agent{agentv1.NewWorkerServiceClient(client)}, stop: cancel}
+	stream, err := w.agent.Serve(ctx)
+	if err != nil {
+		return fromAgent(ctx, err)
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return fromAgent(ctx, err)
+	}
+	if w.job = first.GetJob(); w.job == nil {
+		return fmt.Errorf("%w: the first order is no job", mover.ErrUsage)
+	}
+	w.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: levelOf(w.job.GetLogLevel())})).With("task", w.job.GetTask())
+	w.state = newState()
+	go w.tell(ctx, stream)
+	if w.job.GetLead() {
+		go w.listen(ctx, stream, nil)
+		return w.lead(ctx)
+	}
+	return w.help(ctx, stream)
+}
+
+// worker is one process.
+type worker struct {
+	agent agent
+	job   *agentv1.Job
+	log   *slog.Logger
+	state *state
+	stop  context.CancelCauseFunc
+}
+
+// errStopped is the end of a worker that was told to stop.
+type errStopped struct{ how agentv1.How }
+
+func (e *errStopped) Error() string { return "told to stop: " + e.how.String() }
+
+// listen takes orders until the stream ends.
+func (w *worker) listen(ctx context.Context, stream agentv1.WorkerService_ServeClient, batch func(*agentv1.WorkerOrder)) {
+	for {
+		order, err := stream.Recv()
+		if err != nil {
+			w.stop(cmp.Or(context.Cause(ctx), fromAgent(ctx, err)))
+			return
+		}
+		if s := order.GetStop(); s != nil && s.GetBatch() == "" {
+			w.stop(&errStopped{s.GetHow()})
+			continue
+		}
+		if batch != nil {
+			batch(order)
+		}
+	}
+}
+
+// told reports how a stop was meant, if it was one.
+func told(ctx context.Context) (agentv1.How, bool) {
+	var s *errStopped
+	if errors.As(context.Cause(ctx), &s) {
+		return s.how, true
+	}
+	return 0, false
+}
+
+// tellEvery is how often the agent hears how far we are.
+const tellEvery = 200 * time.Millisecond
+
+// tell sends the state when it has changed.
+func (w *worker) tell(ctx context.Context, stream agentv1.WorkerService_ServeClient) {
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for {
+		if s, changed := w.state.status(time.Now()); changed {
+			if stream.Send(s) != nil {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.state.urgent:
+		case <-tick.C:
+		}
+	}
+}
+
+// fromAgent is an error of the kinds of mover. That ctx has ended goes before.
+func fromAgent(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if errors.Is(err, io.EOF) {
+		return errors.New("the agent has ended the conversation")
+	}
+	return api.FromStatus(err)
+}
+
+func levelOf(name string) slog.Level {
+	var l slog.Level
+	if l.UnmarshalText([]byte(name)) != nil {
+		return slog.LevelInfo
+	}
+	return l
+}
+
+// firstByte is when the first byte has passed, on the wire.
+func firstByte(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
