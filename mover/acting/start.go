@@ -1,0 +1,150 @@
+package acting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// Options are a process and as whom it acts.
+type Options struct {
+	Path    string      // of the program; "" is this very one, even if its file was replaced
+	Args    []string    // after its name. Everybody on the node can read them
+	Account Account     // as whom
+	Root    bool        // the account may be root; without it that is refused
+	Roots   Confinement // zero reaches nothing but what every program needs
+	Env     []string    // all of its environment, KEY=VALUE; nothing is inherited
+	Dir     string      // where it starts; "" is /
+	Stderr  io.Writer   // nil is nowhere. The process may write without end
+}
+
+// startTimeout is how long a process may take until it is confined. It is that long
+// for a node without memory.
+const startTimeout = 30 * time.Second
+
+// Start starts a program that calls [Enter], and returns when it is confined. The
+// end of ctx ends the starting; to end the process there is Stop, which has to be called.
+// Everything that this process has open is set to close on exec.
+func Start(ctx context.Context, o Options) (*Process, error) {
+	p, err := start(ctx, o)
+	if err != nil {
+		return nil, &mover.Error{Op: "act as", Place: "uid " + strconv.FormatUint(uint64(o.Account.UID), 10), Err: err}
+	}
+	return p, nil
+}
+
+func start(ctx context.Context, o Options) (*Process, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	me, err := self()
+	if err == nil {
+		err = o.Account.check(o.Root, me)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs, err := connect()
+	if err != nil {
+		return nil, err
+	}
+	cmd := o.command(theirs, me.UID == 0)
+	sealFiles()
+	err = cmd.Start()
+	_ = theirs.Close()
+	if err != nil {
+		_ = ours.Close()
+		return nil, fmt.Errorf("%w (in the directory %s)", err, mover.Printable(cmd.Dir))
+	}
+	p := &Process{Conn: ours, cmd: cmd, done: make(chan struct{})}
+	go p.reap()
+	if err := p.admit(ctx, o); err != nil {
+		return nil, errors.Join(err, p.Stop(0))
+	}
+	return p, nil
+}
+
+// connect makes the two ends of a socket: ours, and the one that the process inherits.
+func connect() (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "socket of a process"), os.NewFile(uintptr(fds[1]), "socket of the service")
+	defer ours.Close() // FileConn has its own
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		_ = theirs.Close()
+		return nil, nil, err
+	}
+	return conn, theirs, nil
+}
+
+func (o Options) command(socket *os.File, asRoot bool) *exec.Cmd {
+	cmd := &exec.Cmd{
+		Path:       o.Path,
+		Env:        append([]string{}, o.Env...), // not nil, which would be ours
+		Dir:        o.Dir,
+		Stderr:     o.Stderr,
+		ExtraFiles: []*os.File{socket},
+		WaitDelay:  time.Second, // for what it left behind that holds Stderr
+		// A session of its own: no terminal, and no signal that is meant for us.
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	name := cmd.Path
+	if cmd.Path == "" {
+		cmd.Path, name = "/proc/self/exe", filepath.Base(os.Args[0])
+	}
+	if cmd.Dir == "" {
+		cmd.Dir = "/"
+	}
+	cmd.Args = append([]string{name}, o.Args...)
+	if asRoot {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: o.Account.UID, Gid: o.Account.GID, Groups: o.Account.Groups}
+	}
+	return cmd
+}
+
+// sealFiles keeps from the process what this one has open. Go closes its files on
+// exec by itself; what our own starter left open, or C code opened, it does not know.
+// Kernels before 5.11 can not; there Enter closes what came through.
+func sealFiles() { _ = unix.CloseRange(3, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC) }
+
+// admit tells the process its terms, and hears whether it took them.
+func (p *Process) admit(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%w: it was not ready within %v", mover.ErrTimeout, startTimeout))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = p.Conn.SetDeadline(time.Unix(1, 0)) })
+	var r reply
+	err := send(p.Conn, terms{o.Account, o.Roots}, maxTerms)
+	if err == nil {
+		err = receive(p.Conn, &r, maxReply)
+	}
+	switch {
+	case !stop():
+		return context.Cause(ctx)
+	case isClosed(err):
+		return fmt.Errorf("it ended before it was ready: %w", errors.Join(err, p.ending()))
+	case err != nil:
+		return err
+	}
+	p.Enforced = r.Enforced
+	return r.err()
+}
+
+// isClosed reports whether the other side of a socket is gone.
+func isClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET)
+}
