@@ -1,0 +1,109 @@
+package monitoring
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// promtool runs it in deploy/monitoring.
+func promtool(t *testing.T, stdin string, args ...string) {
+	t.Helper()
+	tool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("needs promtool, of the Debian package prometheus")
+	}
+	cmd := exec.CommandContext(t.Context(), tool, args...)
+	cmd.Dir, cmd.Stdin = root, strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func TestRulesAreValid(t *testing.T) {
+	promtool(t, "", "check", "rules", "--lint-fatal", "alerts.yaml")
+}
+
+func TestRulesDoWhatTheySay(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "tests", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"test", "rules"}
+	for _, file := range files {
+		args = append(args, filepath.Join("tests", filepath.Base(file)))
+	}
+	promtool(t, "", args...)
+}
+
+func TestExampleOfPrometheus(t *testing.T) { promtool(t, "", "check", "config", "prometheus.yml") }
+
+func TestScrapeIsClean(t *testing.T) { promtool(t, scraped(t), "check", "metrics") }
+
+// input is a series for promtool.
+type input struct {
+	Series string `yaml:"series"`
+	Values string `yaml:"values"`
+}
+
+// question is an expression for promtool, with what it has to answer.
+type question struct {
+	Expr    string   `yaml:"expr"`
+	EvalAt  string   `yaml:"eval_time"`
+	Samples []string `yaml:"exp_samples"`
+}
+
+// No panel stays empty on a site where everything has happened: promtool evaluates
+// each expression on the series of a scrape, and absent() of it has to be nothing.
+func TestEveryPanelShowsSomething(t *testing.T) {
+	var questions []question
+	for _, d := range dashboards(t) {
+		for _, expr := range d.exprs() {
+			questions = append(questions, question{Expr: "absent(" + expr + ")", EvalAt: "50m"})
+		}
+	}
+	file := map[string]any{"evaluation_interval": "1m", "tests": []any{map[string]any{
+		"interval": "1m", "input_series": growing(scraped(t)), "promql_expr_test": questions,
+	}}}
+	text, err := yaml.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "panels.yaml")
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "", "test", "rules", name)
+}
+
+// growing are the series of a scrape, for an hour: gauges stay, and all that is counted
+// grows by its value each minute.
+func growing(scrape string) []input {
+	all := []input{{`up{job="datamove", role="coordinator", instance="mover-1"}`, "1x60"}}
+	kinds := map[string]string{}
+	for line := range strings.SplitSeq(scrape, "\n") {
+		if words := strings.Fields(line); len(words) == 4 && words[1] == "TYPE" {
+			kinds[words[2]] = words[3]
+			for _, part := range []string{"_bucket", "_sum", "_count"} {
+				kinds[words[2]+part] = words[3]
+			}
+			continue
+		}
+		m := sampleLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		labels := strings.TrimPrefix(m[2]+`,job="datamove",role="coordinator",instance="mover-1"`, ",")
+		values := fmt.Sprintf("0+%sx60", m[3])
+		if kinds[m[1]] == "gauge" {
+			values = m[3] + "x60"
+		}
+		all = append(all, input{fmt.Sprintf("%s{%s}", m[1], labels), values})
+	}
+	return all
+}

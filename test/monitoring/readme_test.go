@@ -1,0 +1,55 @@
+package monitoring
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"datamove.dev/mover/telemetry"
+)
+
+var update = flag.Bool("update", false, "write the table of deploy/monitoring/README.md")
+
+const (
+	tableBegins = "<!-- table of mover/telemetry, written by go test ./test/monitoring -run TestReadme -update -->\n"
+	tableEnds   = "<!-- end of the table -->\n"
+)
+
+// markdown is the table of mover/telemetry for people.
+func markdown() string {
+	var b strings.Builder
+	fmt.Fprint(&b, "| name | type | unit | labels | told by | meaning |\n|---|---|---|---|---|---|\n")
+	for _, r := range telemetry.Table() {
+		var labels []string
+		for _, l := range r.Labels {
+			labels = append(labels, "`"+l+"`")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", r.Name, r.Type, r.Unit, strings.Join(labels, " "), r.From, r.Meaning)
+	}
+	return b.String()
+}
+
+func TestReadmeHasEveryMetric(t *testing.T) {
+	file := filepath.Join(root, "README.md")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), tableBegins)
+	table, after, ends := strings.Cut(rest, tableEnds)
+	if !ok || !ends {
+		t.Fatal("README.md has no place for the table")
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(before+tableBegins+markdown()+tableEnds+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if table != markdown() {
+		t.Error("the table of README.md is not that of mover/telemetry: go test ./test/monitoring -run TestReadme -update")
+	}
+}
