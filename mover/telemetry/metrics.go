@@ -144,6 +144,9 @@ func (m *Metrics) shift(g gauge, by float64, values ...string) {
 
 // Handler answers scrapes: four at a time, each within ten seconds.
 func (m *Metrics) Handler() http.Handler {
+	if m == nil {
+		return http.NotFoundHandler()
+	}
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog:            scrapeLog{m.log},
 		ErrorHandling:       promhttp.ContinueOnError,

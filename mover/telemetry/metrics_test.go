@@ -364,6 +364,11 @@ func TestNilCountsNothing(t *testing.T) {
 	m.Bound(site)
 	m.Sample(facts)()
 	serve(t, m)
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	if answer.Code != 404 {
+		t.Errorf("scrape: %d", answer.Code)
+	}
 }
 
 // A hook that waits makes a scrape fail, and the next ones too while it waits.
