@@ -116,7 +116,7 @@ func (m *Metrics) add(c counter, n float64, values ...string) {
 	}
 }
 
-// observe measures. A clock that went back measures nothing.
+// observe measures. Where the clock went back it measures 0.
 func (m *Metrics) observe(h histogram, d time.Duration, values ...string) {
 	if m != nil {
 		m.histograms[h.Name].WithLabelValues(m.labels(h.Row, values)...).Observe(max(d, 0).Seconds())
