@@ -1,0 +1,194 @@
+package ledger
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+	"sort"
+
+	datamovev1 "datamove.dev/api/datamove/v1"
+)
+
+// TaskFilter says which tasks, and in which order. The zero value is all, newest first.
+type TaskFilter struct {
+	States  []datamovev1.TaskState // none is all
+	Project string                 // "" is all
+	Owner   string                 // as User makes it; "" is all
+	Labels  map[string]string      // that a task must have
+	After   string                 // id of the task before the first one; "" begins at the beginning
+	Oldest  bool                   // first
+}
+
+// The facets by which tasks are found, with a value each.
+const (
+	facetState   = "state"
+	facetProject = "project"
+	facetOwner   = "owner"
+	facetLabel   = "label"
+)
+
+func facets(m *datamovev1.Task) [][]string {
+	keys := [][]string{
+		{facetState, m.GetState().String()},
+		{facetProject, m.GetSpec().GetProject()},
+		{facetOwner, User(m.GetOwner())},
+	}
+	for name, value := range m.GetSpec().GetLabels() {
+		keys = append(keys, []string{facetLabel, label(name, value)})
+	}
+	return keys
+}
+
+func label(name, value string) string { return name + "\x00" + value }
+
+// FindTasks yields tasks that a filter lets through. It reads the ids under each thing
+// that is asked for, and no task that is not yielded.
+func FindTasks(tx *Tx, f TaskFilter) iter.Seq2[*datamovev1.Task, error] {
+	return func(yield func(*datamovev1.Task, error) bool) {
+		for id, err := range findIDs(tx, f) {
+			var task *datamovev1.Task
+			if err == nil {
+				task, err = Tasks.get(tx, id)
+			}
+			if !yield(task, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// CountTasks counts them.
+func CountTasks(tx *Tx, f TaskFilter) (n int, err error) {
+	for _, err := range findIDs(tx, f) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// findIDs yields the keys of tasks that are in all sets of a filter.
+func findIDs(tx *Tx, f TaskFilter) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		sets := f.sets(tx)
+		var from []byte
+		if f.After != "" {
+			from = appendKey(nil, f.After)
+		}
+		for {
+			id, err := meet(sets, from)
+			if err != nil {
+				yield(nil, err)
+			}
+			if err != nil || id == nil || !yield(id, nil) {
+				return
+			}
+			from = id
+		}
+	}
+}
+
+// sets returns what a filter asks for: a task is in all of them.
+func (f TaskFilter) sets(tx *Tx) (sets []set) {
+	under := func(facet, value string) *cursor {
+		base := appendKey(tasksBy.prefix(), facet, value)
+		return &cursor{tx: tx, span: span{base: base, prefix: base, reverse: !f.Oldest}, more: true}
+	}
+	if f.Project != "" {
+		sets = append(sets, set{under(facetProject, f.Project)})
+	}
+	if f.Owner != "" {
+		sets = append(sets, set{under(facetOwner, f.Owner)})
+	}
+	for name, value := range f.Labels {
+		sets = append(sets, set{under(facetLabel, label(name, value))})
+	}
+	var states set
+	for _, s := range f.States {
+		states = append(states, under(facetState, s.String()))
+	}
+	if len(states) > 0 {
+		sets = append(sets, states)
+	}
+	if len(sets) == 0 {
+		base := Tasks.row(nil)
+		sets = append(sets, set{{tx: tx, span: span{base: base, prefix: base, reverse: !f.Oldest}, more: true}})
+	}
+	return sets
+}
+
+// meet returns the first id beyond from that is in all sets, nil for none.
+func meet(sets []set, from []byte) ([]byte, error) {
+	id, err := sets[0].seek(from, true)
+	for agreed := 1; err == nil && id != nil && agreed < len(sets); {
+		for i := range sets {
+			var next []byte
+			next, err = sets[i].seek(id, false)
+			if err != nil || !bytes.Equal(next, id) {
+				id, agreed = next, 0
+				break
+			}
+			agreed = i + 1
+		}
+	}
+	return id, err
+}
+
+// set is the ids under any of some cursors, which go the same way.
+type set []*cursor
+
+// seek returns the first id at from, or beyond it.
+func (s set) seek(from []byte, beyond bool) (first []byte, err error) {
+	for _, c := range s {
+		id, err := c.seek(from, beyond)
+		if err != nil {
+			return nil, err
+		}
+		if id != nil && (first == nil || c.before(id, first)) {
+			first = id
+		}
+	}
+	return first, nil
+}
+
+// cursor goes through the ids below one prefix, and only forth.
+type cursor struct {
+	tx   *Tx
+	span span
+	page []found // what is read and not yet passed
+	more bool    // there is something behind page
+	size int     // of the last page
+}
+
+func (c *cursor) seek(from []byte, beyond bool) ([]byte, error) {
+	for {
+		c.pass(from, beyond)
+		if len(c.page) > 0 {
+			return c.page[0].key, nil
+		}
+		if !c.more {
+			return nil, nil
+		}
+		c.size = min(max(firstPage, 2*c.size), lastPage)
+		c.span.from, c.span.beyond = from, beyond
+		var err error
+		if c.page, c.more, err = c.tx.page(c.span, c.size); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pass drops what lies before from, and from itself where beyond it is wanted.
+func (c *cursor) pass(from []byte, beyond bool) {
+	if from == nil {
+		return
+	}
+	c.page = c.page[sort.Search(len(c.page), func(i int) bool {
+		return c.before(from, c.page[i].key) || !beyond && bytes.Equal(from, c.page[i].key)
+	}):]
+}
+
+func (c *cursor) before(a, b []byte) bool {
+	return (bytes.Compare(a, b) < 0) != c.span.reverse && !slices.Equal(a, b)
+}

@@ -1,0 +1,115 @@
+package ledger
+
+import (
+	"encoding/hex"
+	"strconv"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	datamovev1 "datamove.dev/api/datamove/v1"
+)
+
+// What there is. The comment of a table says what its keys are made of. A new table
+// or index needs a line here, with a letter that none had before.
+var (
+	// Tasks: id.
+	Tasks = newTable("tasks", 't', func(m *datamovev1.Task) []string { return []string{m.GetId()} })
+	// TasksByEnd are the tasks that have ended: when.
+	TasksByEnd = newIndex(Tasks, 'e', 1, taskEnd)
+	tasksBy    = newIndex(Tasks, 'f', 2, facets)
+
+	// Batches that tasks gave away: task, id. One that is done is deleted.
+	Batches = newTable("batches", 'b', func(m *ledgerv1.Batch) []string { return []string{m.GetTask(), m.GetId()} })
+	// BatchesByState: BatchState.String(), task.
+	BatchesByState = newIndex(Batches, 's', 2, func(m *ledgerv1.Batch) [][]string {
+		return [][]string{{m.GetState().String(), m.GetTask()}}
+	})
+	// Works are what batches consist of: task, batch.
+	Works = newTable("works", 'w', func(m *ledgerv1.Work) []string { return []string{m.GetTask(), m.GetBatch()} })
+	// Drafts that tasks keep: task, name.
+	Drafts = newTable("drafts", 'd', func(m *ledgerv1.Draft) []string { return []string{m.GetTask(), m.GetName()} })
+	// Keys of idempotency: caller, key. They go with their task.
+	Keys = newTable("keys", 'k', func(m *ledgerv1.Key) []string { return []string{m.GetCaller(), m.GetKey()} })
+	// KeysByTask: task.
+	KeysByTask = newIndex(Keys, 't', 1, func(m *ledgerv1.Key) [][]string { return [][]string{{m.GetTask()}} })
+
+	// Agents that joined: name.
+	Agents = newTable("agents", 'a', func(m *ledgerv1.AgentRecord) []string { return []string{m.GetAgent().GetName()} })
+	// JoinTokens that were not yet used: digest in hex.
+	JoinTokens = newTable("join-tokens", 'j', func(m *ledgerv1.JoinToken) []string {
+		return []string{hex.EncodeToString(m.GetDigest())}
+	})
+	// Revoked certificates: serial.
+	Revoked = newTable("revoked", 'x', func(m *ledgerv1.Revoked) []string { return []string{m.GetSerial()} })
+
+	// Datasets, without their versions: name.
+	Datasets = newTable("datasets", 's', func(m *datamovev1.Dataset) []string { return []string{m.GetName()} })
+	// Versions of datasets: dataset, Number(number). The newest is the last.
+	Versions = newTable("versions", 'v', func(m *ledgerv1.DatasetVersion) []string {
+		return []string{m.GetDataset(), Number(m.GetNumber())}
+	})
+	// VersionsByDigest: dataset, digest.
+	VersionsByDigest = newIndex(Versions, 'd', 2, func(m *ledgerv1.DatasetVersion) [][]string {
+		return [][]string{{m.GetDataset(), m.GetVersion().GetDigest()}}
+	})
+	// Replicas: dataset, digest, tier, node, and the location where there is no tier, else "".
+	Replicas = newTable("replicas", 'r', func(m *datamovev1.Replica) []string { return replicaKey(m) })
+	// ReplicasByTier: tier, node.
+	ReplicasByTier = newIndex(Replicas, 't', 2, func(m *datamovev1.Replica) [][]string {
+		return [][]string{{m.GetTier(), m.GetNode()}}
+	})
+	// Leases: id.
+	Leases = newTable("leases", 'l', func(m *datamovev1.Lease) []string { return []string{m.GetId()} })
+	// LeasesByReplica: the key of the replica.
+	LeasesByReplica = newIndex(Leases, 'r', 5, func(m *datamovev1.Lease) [][]string { return [][]string{replicaKey(m)} })
+	// LeasesByExpiry: Time(expire_time).
+	LeasesByExpiry = newIndex(Leases, 'e', 1, func(m *datamovev1.Lease) [][]string {
+		return [][]string{{Time(m.GetExpireTime())}}
+	})
+	// Pins: dataset, digest, tier.
+	Pins = newTable("pins", 'p', func(m *datamovev1.PinInfo) []string {
+		return []string{m.GetDataset(), m.GetDigest(), m.GetTier()}
+	})
+	// Usage: Day(day), project, User(owner).
+	Usage = newTable("usage", 'u', func(m *datamovev1.Usage) []string {
+		return []string{Day(m.GetDay().AsTime()), m.GetProject(), User(m.GetOwner())}
+	})
+
+	// counters: name.
+	counters = newTable("counters", 'c', func(m *ledgerv1.Counter) []string { return []string{m.GetName()} })
+)
+
+// replicaKey is the key of a replica, or of the one that a lease holds.
+func replicaKey(m interface {
+	GetDataset() string
+	GetDigest() string
+	GetTier() string
+	GetNode() string
+	GetLocation() string
+}) []string {
+	location := m.GetLocation()
+	if m.GetTier() != "" {
+		location = ""
+	}
+	return []string{m.GetDataset(), m.GetDigest(), m.GetTier(), m.GetNode(), location}
+}
+
+// User is a part of a key: an account by its name, or by its number without one.
+func User(a *datamovev1.Account) string {
+	if a.GetName() != "" {
+		return a.GetName()
+	}
+	return "#" + strconv.FormatUint(uint64(a.GetUid()), 10)
+}
+
+// Ended says whether a task is over.
+func Ended(s datamovev1.TaskState) bool {
+	return s == datamovev1.TaskState_TASK_STATE_DONE || s == datamovev1.TaskState_TASK_STATE_FAILED ||
+		s == datamovev1.TaskState_TASK_STATE_CANCELLED
+}
+
+func taskEnd(m *datamovev1.Task) [][]string {
+	if !Ended(m.GetState()) {
+		return nil
+	}
+	return [][]string{{Time(m.GetEndTime())}}
+}
