@@ -1,0 +1,360 @@
+package fabric
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// built is where the binaries of these tests are.
+var built string
+
+func TestMain(m *testing.M) {
+	if os.Getenv("FABRIC_CHILD") != "" {
+		child()
+		return
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if built != "" {
+			_ = os.RemoveAll(built)
+		}
+		os.Exit(code)
+	}))
+}
+
+// programs builds the real binaries, as they are now.
+func programs(t *testing.T) Programs {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "datamove-fabric-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built = dir
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/datamove", "./test/fabric/pages")
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return Programs{filepath.Join(dir, "datamove"), filepath.Join(dir, "pages")}
+}
+
+func need(t *testing.T) {
+	t.Helper()
+	if err := Available(t.Context()); err != nil {
+		t.Skip(err)
+	}
+}
+
+func newRig(t *testing.T, nodes int, link Link) *Rig {
+	t.Helper()
+	r, err := New(t.Context(), nodes, link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if left := left(r.name); len(left) > 0 {
+			t.Errorf("the rig left %q", left)
+		}
+	})
+	return r
+}
+
+// left is what there is whose name begins so.
+func left(name string) []string {
+	mean := func(s string) bool { return strings.HasPrefix(s, name) }
+	return append(entries("/run/netns", mean), entries(memory, mean)...)
+}
+
+// TestSmoke is the whole model with two nodes: iperf3, then the real binary, through
+// shaped links, from a server that has no disk.
+func TestSmoke(t *testing.T) {
+	need(t)
+	p := programs(t)
+	r := newRig(t, 2, Link{})
+	ceiling, err := Ceiling(t.Context(), r, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := WorkFor(p, r.Link, time.Second)
+	load, err := CLI(t.Context(), r, work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	round := Round{ceiling, load}
+	t.Logf("iperf3 %.1f MB/s, cli %.1f MB/s, %.1f %%, CPUs %.0f %% idle %s", ceiling.PerSec/1e6, load.PerSec/1e6, 100*round.Share(), load.Idle, round.Invalid())
+	if load.Bytes != 2*work.bytes() {
+		t.Errorf("%d bytes arrived, and 2 × %d were to", load.Bytes, work.bytes())
+	}
+	for _, m := range []Measure{ceiling, load} { // more than the links let through is a mistake of ours
+		if most := float64(2*r.Link.BytesPerSecond())*m.Elapsed.Seconds() + float64(2*r.Link.BurstBytes); float64(m.Bytes) > most {
+			t.Errorf("%d bytes in %v: the links are not shaped", m.Bytes, m.Elapsed)
+		}
+	}
+	verified(t, r, work)
+}
+
+// verified compares what the nodes have with what the server generates, by the
+// real binary; and one byte that is changed is found.
+func verified(t *testing.T, r *Rig, w Work) {
+	t.Helper()
+	small := w
+	small.ObjectBytes /= 8
+	server, err := small.Serve(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	n := r.Nodes[1]
+	do := func(args ...string) error {
+		p, err := n.Start(t.Context(), Command{Path: w.Datamove, Args: args, Env: w.Env(r)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Wait()
+	}
+	target := filepath.Join(n.Dir, "small")
+	if err := errors.Join(do("copy", "-q", w.Source(1), target), do("verify", w.Source(1), target)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(target, "00003.bin"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := make([]byte, 1)
+	_, err1 := f.ReadAt(one, 77)
+	_, err2 := f.WriteAt([]byte{one[0] ^ 1}, 77)
+	if err := errors.Join(err1, err2, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := do("verify", w.Source(1), target); !errors.As(err, &exit) || exit.ExitCode() != 9 {
+		t.Errorf("a changed byte is not found: %v", err)
+	}
+}
+
+// TestApart: a node sees the other ones of its rig, and nothing of this machine.
+func TestApart(t *testing.T) {
+	need(t)
+	r := newRig(t, 2, Link{Mbit: 10})
+	var devices string
+	for _, c := range []struct {
+		args []string
+		well bool
+	}{
+		{[]string{"link", "show", "eth0"}, true},
+		{[]string{"route", "get", r.Hub.IP}, true},
+		{[]string{"route", "get", r.Nodes[1].IP}, true},
+		{[]string{"route", "get", "192.0.2.1"}, false}, // there is no way out
+	} {
+		p, err := r.Nodes[0].Start(t.Context(), Command{Path: "/usr/sbin/ip", Args: c.args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Wait(); (err == nil) != c.well {
+			t.Errorf("ip %q: %v", c.args, err)
+		}
+		devices += p.Stdout.String()
+	}
+	if !strings.Contains(devices, "tbf") {
+		t.Errorf("the link is not shaped: %s", devices)
+	}
+}
+
+// child makes a rig with a process in it, says so, and waits to be killed.
+func child() {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	r, err := New(ctx, 2, Link{})
+	if err == nil {
+		var p *Process
+		if p, err = r.Nodes[0].Start(ctx, Command{Path: "/usr/bin/sleep", Args: []string{"60"}}); err == nil {
+			fmt.Println(r.name, p.cmd.Process.Pid)
+			<-ctx.Done()
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// TestSweep kills a process that has a rig. What runs in the rig dies with it, and
+// the next rig removes the rest.
+func TestSweep(t *testing.T) {
+	need(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "FABRIC_CHILD=1")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var name string
+	var pid int
+	_, failed := fmt.Fscan(out, &name, &pid)
+	if err := errors.Join(failed, Sweep(t.Context())); err != nil { // it lives: nothing of it is touched
+		t.Fatal(err)
+	}
+	if got := left(name); len(got) != 5 {
+		t.Errorf("of the rig that lives there is %q", got)
+	}
+	inside, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(inside)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if err := gone(inside); err != nil {
+		t.Errorf("what ran in the rig: %v", err)
+	}
+	if err := Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(name); len(got) > 0 {
+		t.Errorf("%q is left of a dead rig", got)
+	}
+}
+
+// TestProcess: what fails says what it was and why, and nothing outlives its context.
+func TestProcess(t *testing.T) {
+	need(t)
+	r := newRig(t, 1, Link{})
+	n := r.Nodes[0]
+	if _, err := n.Start(t.Context(), Command{Path: "/nowhere"}); err == nil {
+		t.Error("a program that is not there is started")
+	}
+	p, err := n.Start(t.Context(), Command{Path: "/bin/sh", Args: []string{"-c", "echo so; echo why >&2; exit 3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wait(); err == nil || !strings.Contains(err.Error(), "sh in n01") || !strings.Contains(err.Error(), "why") {
+		t.Errorf("it fails with %v", err)
+	}
+	if err := p.Said(t.Context(), "so"); err != nil {
+		t.Error(err)
+	}
+	if err := p.Said(t.Context(), "more"); err == nil {
+		t.Error("it has ended and says more")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	if p, err = n.Start(ctx, Command{Path: "/usr/bin/sleep", Args: []string{"60"}}); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := p.Wait(); err == nil {
+		t.Error("it outlives its context")
+	}
+	why := errors.New("one is enough")
+	err = together(t.Context(), []*Node{n, n}, func(ctx context.Context, i int, _ *Node) error {
+		if i == 0 {
+			return why
+		}
+		<-ctx.Done() // or this test never ends
+		return nil
+	})
+	if !errors.Is(err, why) {
+		t.Errorf("together: %v", err)
+	}
+}
+
+func TestCPU(t *testing.T) {
+	before, err1 := parseCPU("cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 1 2\n")
+	after, err2 := parseCPU("cpu  190 0 100 705 105 0 0 0 90 0\n")
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if got := after.idleSince(before); got != 10 {
+		t.Errorf("%v %% idle, want 10", got)
+	}
+	if (Measure{Idle: 14.9}).Invalid() == "" || (Measure{Idle: 15}).Invalid() != "" {
+		t.Error("less than 15 % is invalid, and 15 % is not")
+	}
+	if got := before.idleSince(after); got != 0 {
+		t.Errorf("time that goes back is %v %% idle", got)
+	}
+	for _, text := range []string{"", "cpu 1 2 3", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3 4 5 6 7 x"} {
+		if _, err := parseCPU(text); err == nil {
+			t.Errorf("%q is taken for CPU times", text)
+		}
+	}
+	if now, err := readCPU(); err != nil || now.total == 0 {
+		t.Errorf("this machine: %+v, %v", now, err)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	if got, err := available("MemTotal: 9 kB\nMemAvailable:   1024 kB\n"); err != nil || got != 1<<20 {
+		t.Errorf("%d, %v", got, err)
+	}
+	if _, err := available("MemTotal: 9 kB\n"); err == nil {
+		t.Error("a text without it is taken")
+	}
+	if err := fits(1 << 62); err == nil {
+		t.Error("anything fits")
+	}
+}
+
+func TestOrphan(t *testing.T) {
+	self := mine()
+	for name, want := range map[string]bool{
+		self + "1-n01": false, self + "1": false,
+		prefix + "0-1-1": false, prefix + "x-1-1": false, prefix: false, "other-1-1-1": false, // not ours: left alone
+		fmt.Sprintf("%s%d-1-1-n01", prefix, os.Getpid()): true, // our number, of another process
+		prefix + "4194305-77-1":                          true, // beyond the greatest number of a process
+	} {
+		if got := orphan(name); got != want {
+			t.Errorf("%s is an orphan: %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestLink(t *testing.T) {
+	if got := (Link{}).tbf(); got != "tbf rate 125mbit burst 262144 latency 50000us" {
+		t.Error(got)
+	}
+	if got := (Link{}).BytesPerSecond(); got != 15_625_000 {
+		t.Error(got)
+	}
+}
+
+// TestTable prints what is known, and says what does not count.
+func TestTable(t *testing.T) {
+	round := func(ceiling, load, idle float64) Round {
+		return Round{Measure{PerSec: ceiling * 1e6, Idle: 80}, Measure{PerSec: load * 1e6, Idle: idle, First: time.Second, Elapsed: 2 * time.Second}}
+	}
+	rows := []Row{
+		{1, []Round{round(10, 9, 90), round(10, 10, 90), round(10, 9.5, 90)}},
+		{2, []Round{round(20, 19, 5), round(20, 17, 50)}}, // what does not count is left out of the median
+		{4, []Round{round(40, 20, 14)}},
+	}
+	var b bytes.Buffer
+	if err := Print(&b, "cli", rows); err != nil {
+		t.Fatal(err)
+	}
+	const want = `  agents  iperf3 MB/s  cli MB/s  of iperf3      spread  efficiency  first s  last s      CPU idle
+       1         10.0       9.5     95.0 %  90.0-100.0     100.0 %     1.00    2.00          90 %
+       2         20.0      17.0     85.0 %   85.0-95.0      89.5 %     1.00    2.00          50 %
+       4         40.0      20.0     50.0 %   50.0-50.0      52.6 %     1.00    2.00  14 % INVALID
+INVALID: 4 agents: the CPUs were 14 % idle, and less than 15 % is too little
+`
+	if b.String() != want {
+		t.Errorf("it prints\n%s", b.String())
+	}
+}
