@@ -332,6 +332,8 @@ type Batch struct {
 	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`       // nobody could do it
 	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	TakeTime      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=take_time,json=takeTime,proto3" json:"take_time,omitempty"`
+	Pair          int32                  `protobuf:"varint,14,opt,name=pair,proto3" json:"pair,omitempty"`   // of the task's sources
+	Parts         bool                   `protobuf:"varint,15,opt,name=parts,proto3" json:"parts,omitempty"` // of a file: never given to another agent without the lead's knowing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -455,6 +457,20 @@ func (x *Batch) GetTakeTime() *timestamppb.Timestamp {
 		return x.TakeTime
 	}
 	return nil
+}
+
+func (x *Batch) GetPair() int32 {
+	if x != nil {
+		return x.Pair
+	}
+	return 0
+}
+
+func (x *Batch) GetParts() bool {
+	if x != nil {
+		return x.Parts
+	}
+	return false
 }
 
 // Work is what a batch consists of. It lies apart, so that looking through batches
@@ -830,11 +846,12 @@ func (x *Key) GetCreateTime() *timestamppb.Timestamp {
 // JoinToken lets one node join. The token itself is stored nowhere.
 type JoinToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 of the token
+	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"` // the id of the token, which tells nothing of its secret
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // of the node
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	Creator       *v1.Account            `protobuf:"bytes,5,opt,name=creator,proto3" json:"creator,omitempty"`
+	Hash          []byte                 `protobuf:"bytes,6,opt,name=hash,proto3" json:"hash,omitempty"` // SHA-256 of the token
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -900,6 +917,13 @@ func (x *JoinToken) GetCreateTime() *timestamppb.Timestamp {
 func (x *JoinToken) GetCreator() *v1.Account {
 	if x != nil {
 		return x.Creator
+	}
+	return nil
+}
+
+func (x *JoinToken) GetHash() []byte {
+	if x != nil {
+		return x.Hash
 	}
 	return nil
 }
@@ -1001,7 +1025,7 @@ const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"createTime\"3\n" +
 	"\aCounter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value\"\x92\x03\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value\"\xbc\x03\n" +
 	"\x05Batch\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x124\n" +
@@ -1018,7 +1042,9 @@ const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x05error\x18\v \x01(\tR\x05error\x12;\n" +
 	"\vcreate_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x127\n" +
-	"\ttake_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\btakeTime\"Z\n" +
+	"\ttake_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\btakeTime\x12\x12\n" +
+	"\x04pair\x18\x0e \x01(\x05R\x04pair\x12\x14\n" +
+	"\x05parts\x18\x0f \x01(\bR\x05parts\"Z\n" +
 	"\x04Work\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x12\n" +
@@ -1048,7 +1074,7 @@ const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"\vspec_digest\x18\x04 \x01(\fR\n" +
 	"specDigest\x12;\n" +
 	"\vcreate_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\"\xe1\x01\n" +
+	"createTime\"\xf5\x01\n" +
 	"\tJoinToken\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12;\n" +
@@ -1056,7 +1082,8 @@ const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"expireTime\x12;\n" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12.\n" +
-	"\acreator\x18\x05 \x01(\v2\x14.datamove.v1.AccountR\acreator\"\xc7\x01\n" +
+	"\acreator\x18\x05 \x01(\v2\x14.datamove.v1.AccountR\acreator\x12\x12\n" +
+	"\x04hash\x18\x06 \x01(\fR\x04hash\"\xc7\x01\n" +
 	"\aRevoked\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +

@@ -1,0 +1,88 @@
+package service
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+)
+
+// GetInfo implements pb.AdminServiceServer.
+func (s *Service) GetInfo(ctx context.Context, _ *pb.GetInfoRequest) (*pb.Info, error) {
+	c := access.From(ctx)
+	i := &pb.Info{
+		Version: s.o.Version, Node: s.o.Node, StartTime: timestamppb.New(s.started), Term: s.ledger.Term(),
+		Caller: &pb.Account{Name: c.Name, Uid: c.UID}, Roles: s.rules().Roles(c), Projects: s.rules().Projects(c),
+	}
+	s.mu.Lock()
+	i.TasksRunning, i.Agents = int64(len(s.leads)), int32(len(s.agents))
+	s.mu.Unlock()
+	err := s.ledger.View(func(tx *ledger.Tx) error {
+		n, err := ledger.CountTasks(tx, ledger.TaskFilter{States: []pb.TaskState{task.Queued}})
+		i.TasksQueued = int64(n)
+		return err
+	})
+	return i, err
+}
+
+// Backup implements pb.AdminServiceServer.
+func (s *Service) Backup(_ *pb.BackupRequest, stream grpc.ServerStreamingServer[pb.BackupChunk]) error {
+	w := bufio.NewWriterSize(backupChunks{stream}, 64<<10)
+	if err := s.ledger.Backup(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+type backupChunks struct {
+	stream grpc.ServerStreamingServer[pb.BackupChunk]
+}
+
+func (c backupChunks) Write(p []byte) (int, error) {
+	for sent := 0; sent < len(p); {
+		n := min(len(p)-sent, 64<<10)
+		if err := c.stream.Send(&pb.BackupChunk{Data: p[sent : sent+n]}); err != nil {
+			return sent, err
+		}
+		sent += n
+	}
+	return len(p), nil
+}
+
+// Reload implements pb.AdminServiceServer.
+func (s *Service) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.ReloadResponse, error) {
+	if s.o.Reload == nil {
+		return nil, mover.ErrUnsupported
+	}
+	changed, err := s.o.Reload(ctx)
+	return &pb.ReloadResponse{Changed: changed}, err
+}
+
+// addUsage counts a task that has ended.
+func addUsage(tx *ledger.Tx, t *pb.Task) error {
+	day := t.GetEndTime().AsTime().Truncate(24 * time.Hour)
+	u, err := ledger.Usage.Get(tx, ledger.Day(day), t.GetSpec().GetProject(), ledger.User(t.GetOwner()))
+	if errors.Is(err, mover.ErrNotExist) {
+		u, err = &pb.Usage{Project: t.GetSpec().GetProject(), Owner: t.GetOwner(), Day: timestamppb.New(day)}, nil
+	}
+	if err != nil {
+		return err
+	}
+	u.Tasks++
+	u.Files += t.GetReport().GetFiles()
+	u.Bytes += t.GetReport().GetBytes()
+	u.Failed += t.GetReport().GetFailed()
+	return ledger.Usage.Put(tx, u)
+}
+
+// afterTask does what the end of a task means for datasets.
+func (s *Service) afterTask(context.Context, *pb.Task) {}

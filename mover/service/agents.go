@@ -1,0 +1,126 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/ledger"
+)
+
+// recordAgent notes in the ledger that an agent is there.
+func (s *Service) recordAgent(ctx context.Context, name string, h *agentv1.Hello, now time.Time) error {
+	return s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+		r, err := ledger.Agents.Get(tx, name)
+		if errors.Is(err, mover.ErrNotExist) {
+			r, err = &ledgerv1.AgentRecord{Agent: &pb.Agent{Name: name, JoinTime: timestamppb.New(now)}}, nil
+		}
+		if err != nil {
+			return err
+		}
+		r.Boot, r.Instance, r.Uid = h.GetBoot(), h.GetInstance(), h.GetUid()
+		r.Agent.Version, r.Agent.Root, r.Agent.SeenTime = h.GetVersion(), h.GetRoot(), timestamppb.New(now)
+		return ledger.Agents.Put(tx, r)
+	})
+}
+
+// ListAgents implements pb.AgentServiceServer.
+func (s *Service) ListAgents(_ context.Context, r *pb.ListAgentsRequest) (*pb.ListAgentsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for name := range s.agents {
+		if name > r.GetPageToken() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	out := &pb.ListAgentsResponse{}
+	for _, name := range names[:min(len(names), pageSize(r.GetPageSize()))] {
+		out.Agents = append(out.Agents, s.viewAgent(s.agents[name]))
+	}
+	if len(out.Agents) < len(names) {
+		out.NextPageToken = out.Agents[len(out.Agents)-1].GetName()
+	}
+	return out, nil
+}
+
+// viewAgent is an agent for callers. Service.mu is held.
+func (s *Service) viewAgent(n *node) *pb.Agent {
+	a := &pb.Agent{
+		Name: n.name, Version: n.hello.GetVersion(), Address: n.address, BytesPerSecond: n.rate, Root: n.hello.GetRoot(),
+		JoinTime: timestamppb.New(n.joined), SeenTime: timestamppb.New(n.seen),
+	}
+	for _, r := range n.hello.GetReaches() {
+		if r.GetTier() != "" {
+			a.Reaches = append(a.Reaches, r.GetTier())
+		}
+	}
+	slices.Sort(a.Reaches)
+	for _, l := range s.leads {
+		if l.agent == n.name {
+			a.Leads++
+		}
+		for _, b := range l.batches {
+			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN && b.meta.GetAgent() == n.name {
+				a.Helps++
+			}
+		}
+	}
+	switch {
+	case s.now().Sub(n.seen) > s.lease:
+		a.State = pb.AgentState_AGENT_STATE_LOST
+	case (n.drain || n.leaving) && a.Leads+a.Helps > 0:
+		a.State = pb.AgentState_AGENT_STATE_DRAINING
+	case n.drain || n.leaving:
+		a.State = pb.AgentState_AGENT_STATE_DRAINED
+	default:
+		a.State = pb.AgentState_AGENT_STATE_READY
+	}
+	return a
+}
+
+// DrainAgent implements pb.AgentServiceServer.
+func (s *Service) DrainAgent(ctx context.Context, r *pb.DrainAgentRequest) (*pb.Agent, error) {
+	return s.drain(ctx, r.GetName(), true)
+}
+
+// UndrainAgent implements pb.AgentServiceServer.
+func (s *Service) UndrainAgent(ctx context.Context, r *pb.UndrainAgentRequest) (*pb.Agent, error) {
+	return s.drain(ctx, r.GetName(), false)
+}
+
+func (s *Service) drain(ctx context.Context, name string, on bool) (*pb.Agent, error) {
+	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		r, err := ledger.Agents.Get(tx, name)
+		if err != nil {
+			return err
+		}
+		r.Draining = on
+		return ledger.Agents.Put(tx, r)
+	})
+	if errors.Is(err, mover.ErrNotExist) || strings.ContainsRune(name, 0) {
+		err = &mover.Error{Op: "drain", Place: "agent " + mover.Printable(name), Err: mover.ErrNotExist}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer s.hurry()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.agents[name]
+	if n == nil {
+		return nil, &mover.Error{Op: "drain", Place: "agent " + mover.Printable(name), Err: mover.ErrNotExist}
+	}
+	n.drain = on
+	return s.viewAgent(n), nil
+}

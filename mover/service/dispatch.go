@@ -1,0 +1,311 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+)
+
+// dispatch gives out what there is. It runs in one goroutine.
+func (s *Service) dispatch(ctx context.Context) {
+	s.expire(ctx)
+	s.giveLeads(ctx)
+	s.giveBatches(ctx)
+	s.tellCrews()
+}
+
+// giveLeads gives queued tasks to agents, a flow at a time in fair order, until no
+// agent has a slot or no flow has a task that an agent can take.
+func (s *Service) giveLeads(ctx context.Context) {
+	for again := true; again && ctx.Err() == nil; {
+		again = false
+		s.mu.Lock()
+		flows := s.fair()
+		s.mu.Unlock()
+		for _, f := range flows {
+			if s.giveOne(ctx, f) {
+				again = true
+				break // who is next has changed
+			}
+		}
+	}
+}
+
+// giveOne gives the first task of a flow to an agent.
+func (s *Service) giveOne(ctx context.Context, f *flow) bool {
+	s.mu.Lock()
+	agent := s.pick(f.need, f.account, f.class)
+	s.mu.Unlock()
+	if agent == "" {
+		return false
+	}
+	c, ok, err := s.queue.Take(ctx, f.name)
+	if err != nil || !ok {
+		if err == nil {
+			s.forget(ctx, f)
+		}
+		return false
+	}
+	given, wait, err := s.giveLead(ctx, c.ID(), f, agent)
+	switch {
+	case err != nil && !errors.Is(err, mover.ErrNotExist):
+		s.log.Warn("a task can not be given out", "task", c.ID(), "err", err)
+		wait = time.Second
+	case err != nil:
+		wait = 0
+	}
+	if wait > 0 {
+		_ = c.Back(wait)
+		return false
+	}
+	_ = c.Done()
+	return given || err != nil || wait == 0
+}
+
+// forget drops a flow that has no task.
+func (s *Service) forget(ctx context.Context, f *flow) {
+	if s.queue.Len(f.name) > 0 { // some come back later
+		return
+	}
+	s.mu.Lock()
+	delete(s.flows, f.name)
+	s.mu.Unlock()
+	s.queue.Drop(f.name)
+}
+
+// urgentSlots are kept for urgent classes, beside those of everybody.
+const urgentSlots = 4
+
+// pick chooses an agent for a lead: of those that can, one with the most free slots.
+// Service.mu is held.
+func (s *Service) pick(n need, owner *pb.Account, class pb.TaskClass) (name string) {
+	most := 0
+	for _, a := range s.agents {
+		free := a.leads
+		if urgent(class) {
+			free += urgentSlots
+		}
+		if a.ready() && free > 0 && a.reaches(n, owner) && (free > most || free == most && a.name < name) {
+			name, most = a.name, free
+		}
+	}
+	return name
+}
+
+// blockedPause is how long a task waits for another one on its target.
+const blockedPause = time.Second
+
+// giveLead makes an agent the lead of a task. wait says that it is not the time yet.
+func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string) (given bool, wait time.Duration, err error) {
+	epoch, err := s.ledger.Epoch(ctx)
+	if err != nil {
+		return false, 0, err
+	}
+	t, err := s.task(id)
+	if err != nil {
+		return false, 0, err
+	}
+	if other := s.writer(t, f.need); other != "" {
+		s.waits(ctx, t, "task "+other+" writes to the same place")
+		return false, blockedPause, nil
+	}
+	var over []string
+	err = s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+		if t, err = ledger.Tasks.Get(tx, id); err != nil {
+			return err
+		}
+		if t.GetState() != task.Queued { // paused or cancelled meanwhile
+			return mover.ErrNotExist
+		}
+		if over, err = keptDrafts(tx, id); err != nil {
+			return err
+		}
+		s.begin(t, agent, epoch)
+		return ledger.Tasks.Put(tx, t)
+	})
+	if err != nil {
+		return false, 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &lead{task: t, need: f.need, epoch: epoch, agent: agent, since: s.now(), batches: map[string]*batch{}}
+	s.leads[id] = l
+	f.pass += 1 / weights[f.class]
+	if a := s.agents[agent]; a != nil {
+		a.leads--
+	}
+	s.watch.tell(id)
+	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
+		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Lease: durationOf(s.lease),
+	}}})
+	return true, 0, nil
+}
+
+// begin puts a task into the hands of an agent.
+func (s *Service) begin(t *pb.Task, agent string, epoch uint64) {
+	_ = task.Move(t, task.Running) // it was queued
+	t.Agent, t.Epoch, t.Phase, t.Why, t.Error = agent, epoch, "starting", "", ""
+	t.Tries++
+	if t.GetStartTime() == nil {
+		t.StartTime = timestamppb.New(s.now())
+	}
+}
+
+// waits notes why a queued task is not given out.
+func (s *Service) waits(ctx context.Context, t *pb.Task, why string) {
+	if t.GetWhy() == why {
+		return
+	}
+	err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+		now, err := ledger.Tasks.Get(tx, t.GetId())
+		if err != nil || now.GetState() != task.Queued {
+			return err
+		}
+		now.Why = why
+		now.Revision++
+		return ledger.Tasks.Put(tx, now)
+	})
+	if err != nil {
+		s.log.Warn("why a task waits is not stored", "task", t.GetId(), "err", err)
+	}
+	s.watch.tell(t.GetId())
+}
+
+// writer returns a running task that writes where t would.
+func (s *Service) writer(t *pb.Task, n need) string {
+	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_VERIFY || t.GetSpec().GetTarget() == "" {
+		return ""
+	}
+	at := address(t.GetSpec().GetTarget(), n.node, s.conf())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, l := range s.leads {
+		spec := l.task.GetSpec()
+		if spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY && spec.GetTarget() != "" && overlap(at, address(spec.GetTarget(), l.need.node, s.conf())) {
+			return id
+		}
+	}
+	return ""
+}
+
+func keptDrafts(tx *ledger.Tx, id string) (over []string, err error) {
+	for d, err := range ledger.Drafts.All(tx, ledger.Range{Prefix: []string{id}}) {
+		if err != nil {
+			return nil, err
+		}
+		over = append(over, d.GetName())
+	}
+	return over, nil
+}
+
+// giveBatches gives waiting batches to agents that are not their lead's.
+func (s *Service) giveBatches(ctx context.Context) {
+	s.mu.Lock()
+	var waiting []*batch
+	for _, l := range s.leads {
+		for _, b := range l.batches {
+			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_WAITING {
+				waiting = append(waiting, b)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, b := range waiting {
+		if err := s.giveBatch(ctx, b); err != nil {
+			s.log.Warn("a batch can not be given out", "task", b.meta.GetTask(), "batch", b.meta.GetId(), "err", err)
+		}
+	}
+}
+
+// nobodyAfter is how long a batch waits for an agent before its lead does it itself.
+const nobodyAfter = 2 * time.Second
+
+func (s *Service) giveBatch(ctx context.Context, b *batch) error {
+	epoch, err := s.ledger.Epoch(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.leads[b.meta.GetTask()]
+	if l == nil || l.batches[b.meta.GetId()] != b || b.meta.GetState() != ledgerv1.BatchState_BATCH_STATE_WAITING {
+		return nil
+	}
+	agent := s.pickHelper(l)
+	if agent == nil {
+		if b.meta.GetTries() == 0 && s.now().Sub(b.since) > nobodyAfter {
+			s.answer(l, b, &agentv1.GiveResponse{Nobody: true})
+		}
+		return nil
+	}
+	m := b.meta
+	m.State, m.Epoch, m.Agent, m.TakeTime = ledgerv1.BatchState_BATCH_STATE_TAKEN, epoch, agent.name, timestamppb.New(s.now())
+	m.Tries++
+	if err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error { return ledger.Batches.Put(tx, m) }); err != nil {
+		return err
+	}
+	agent.batches--
+	b.since, b.yielding = s.now(), false
+	s.noteHelpers(l)
+	s.send(agent.name, &agentv1.Order{What: &agentv1.Order_Batch{Batch: &agentv1.Batch{
+		Task: m.GetTask(), Id: m.GetId(), Epoch: epoch, LeadEpoch: l.epoch, Spec: l.task.GetSpec(), Owner: l.task.GetOwner(),
+		Work: b.give.GetWork(), Over: m.GetOver(), Pair: b.give.GetPair(),
+	}}})
+	return nil
+}
+
+// pickHelper chooses an agent for a batch. Service.mu is held.
+func (s *Service) pickHelper(l *lead) (best *node) {
+	if !l.need.shared() {
+		return nil
+	}
+	for _, a := range s.agents {
+		if a.name != l.agent && a.ready() && a.batches > 0 && a.reaches(l.need, l.task.GetOwner()) && (best == nil || a.batches > best.batches || a.batches == best.batches && a.name < best.name) {
+			best = a
+		}
+	}
+	return best
+}
+
+// tellCrews tells each lead how many batches others would take: the free slots of
+// those who reach both ends, divided among the leads, less what waits already.
+func (s *Service) tellCrews() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	share := int32(0)
+	for _, l := range s.leads {
+		if l.need.shared() && l.heard {
+			share++
+		}
+	}
+	for id, l := range s.leads {
+		var free, agents int32
+		if l.need.shared() && l.heard {
+			for _, a := range s.agents {
+				if a.name != l.agent && a.ready() && a.reaches(l.need, l.task.GetOwner()) {
+					free += int32(max(a.batches, 0))
+					agents++
+				}
+			}
+			free = (free + share - 1) / share
+		}
+		for _, b := range l.batches {
+			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_WAITING {
+				free--
+			}
+		}
+		if free = max(free, 0); free != l.wanted || free > 0 {
+			l.wanted = free
+			s.send(l.agent, &agentv1.Order{What: &agentv1.Order_Crew{Crew: &agentv1.Crew{Task: id, LeadEpoch: l.epoch, Wanted: free, Agents: agents}}})
+		}
+	}
+}

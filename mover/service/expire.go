@@ -1,0 +1,185 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+)
+
+// expire takes from agents that were silent for a lease what they had, and from those
+// that never said that they have what they were given.
+func (s *Service) expire(ctx context.Context) {
+	now := s.now()
+	type loss struct {
+		l   *lead
+		why string
+	}
+	var lost []loss
+	s.mu.Lock()
+	for _, l := range s.leads {
+		a := s.agents[l.agent]
+		switch {
+		case a == nil || now.Sub(a.seen) > s.lease && now.Sub(l.since) > s.lease:
+			lost = append(lost, loss{l, "agent " + l.agent + " is not heard of any more"})
+		case !l.heard && now.Sub(l.since) > s.lease:
+			lost = append(lost, loss{l, "agent " + l.agent + " does not say that it has it"})
+		}
+		for _, b := range l.batches {
+			s.expireBatch(ctx, l, b, now)
+		}
+	}
+	for _, a := range s.agents {
+		if a.orders != nil && now.Sub(a.seen) > s.lease {
+			a.end() // it may be there again at once; what it had is not
+			a.orders = nil
+		}
+	}
+	s.mu.Unlock()
+	for _, x := range lost {
+		s.lose(ctx, x.l, x.why)
+	}
+}
+
+// expireBatch takes a batch from a silent agent: another one does it, or, of parts,
+// the lead hears of it. Service.mu is held.
+func (s *Service) expireBatch(ctx context.Context, l *lead, b *batch, now time.Time) {
+	if b.meta.GetState() != ledgerv1.BatchState_BATCH_STATE_TAKEN {
+		return
+	}
+	a := s.agents[b.meta.GetAgent()]
+	if a != nil && now.Sub(a.seen) <= s.lease || now.Sub(b.since) <= s.lease {
+		return
+	}
+	s.takeBack(ctx, l, b)
+}
+
+// takeBack ends a try of a batch of which nobody knows how far it came. Service.mu is held.
+func (s *Service) takeBack(ctx context.Context, l *lead, b *batch) {
+	s.send(b.meta.GetAgent(), &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{
+		Task: b.meta.GetTask(), Batch: b.meta.GetId(), Epoch: b.meta.GetEpoch(), How: agentv1.How_HOW_LOST,
+	}}})
+	if b.give.GetParts() {
+		s.answer(l, b, &agentv1.GiveResponse{Silent: true})
+		return
+	}
+	m := b.meta
+	m.Over = append(m.GetOver(), m.GetEpoch())
+	m.State, m.Agent = ledgerv1.BatchState_BATCH_STATE_WAITING, ""
+	b.since = s.now()
+	if err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error { return ledger.Batches.Put(tx, m) }); err != nil {
+		s.log.Warn("a batch that was lost is not stored", "task", m.GetTask(), "batch", m.GetId(), "err", err)
+	}
+	s.noteHelpers(l)
+	s.hurry()
+}
+
+// lose takes a lead from its agent; the task goes on elsewhere.
+func (s *Service) lose(ctx context.Context, l *lead, why string) {
+	s.mu.Lock()
+	if s.leads[l.task.GetId()] != l {
+		s.mu.Unlock()
+		return
+	}
+	s.send(l.agent, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: l.task.GetId(), Epoch: l.epoch, How: agentv1.How_HOW_LOST}}})
+	s.mu.Unlock()
+	s.log.Warn("a lead is lost", "task", l.task.GetId(), "agent", l.agent, "why", why)
+	s.o.Metrics.LeadLost()
+	s.letGo(ctx, l, why)
+}
+
+// letGo ends a lead that is not finished: the task is what its owner wanted, or waits
+// for another agent.
+func (s *Service) letGo(ctx context.Context, l *lead, why string) {
+	s.mu.Lock()
+	if s.leads[l.task.GetId()] != l {
+		s.mu.Unlock()
+		return
+	}
+	t := copyOf(l.task)
+	want := l.want
+	s.mu.Unlock()
+	t.Revision++
+	t.Agent, t.Helpers, t.Phase, t.Why = "", nil, "", why
+	switch want {
+	case task.Paused:
+		t.State, t.Why = task.Paused, "paused by its owner"
+	case task.Cancelled:
+		t.Why = "cancelled by its owner"
+		s.ended(t, task.Cancelled, "", "")
+	default:
+		t.State = task.Queued
+	}
+	s.close(ctx, l, t)
+	if t.GetState() == task.Queued {
+		s.requeue(ctx, t)
+	}
+}
+
+// close stores what a lead leaves and forgets it.
+func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
+	err := s.store(ctx, ledger.Durable, t, func(tx *ledger.Tx) error {
+		if err := dropBatches(tx, t.GetId()); err != nil || !task.Ended(t.GetState()) {
+			return err
+		}
+		if err := dropDrafts(tx, t.GetId()); err != nil {
+			return err
+		}
+		return addUsage(tx, t)
+	})
+	if err != nil {
+		s.log.Error("the end of a lead can not be stored; it is tried again", "task", t.GetId(), "err", err)
+		time.AfterFunc(time.Second, func() { s.close(context.WithoutCancel(ctx), l, t) })
+		return
+	}
+	s.mu.Lock()
+	if s.leads[t.GetId()] == l {
+		delete(s.leads, t.GetId())
+	}
+	for _, b := range l.batches {
+		s.stopBatch(b)
+	}
+	s.mu.Unlock()
+	s.watch.tell(t.GetId())
+	s.hurry()
+}
+
+// stopBatch tells whoever has a batch that its lead is over. Service.mu is held.
+func (s *Service) stopBatch(b *batch) {
+	if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
+		s.send(b.meta.GetAgent(), &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{
+			Task: b.meta.GetTask(), Batch: b.meta.GetId(), Epoch: b.meta.GetEpoch(), How: agentv1.How_HOW_LOST,
+		}}})
+	}
+}
+
+func dropBatches(tx *ledger.Tx, id string) error {
+	for b, err := range ledger.Batches.All(tx, ledger.Range{Prefix: []string{id}}) {
+		if err != nil {
+			return err
+		}
+		if err := ledger.Batches.Delete(tx, id, b.GetId()); err != nil {
+			return err
+		}
+		if err := ledger.Works.Delete(tx, id, b.GetId()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func dropDrafts(tx *ledger.Tx, id string) error {
+	for d, err := range ledger.Drafts.All(tx, ledger.Range{Prefix: []string{id}}) {
+		if err != nil {
+			return err
+		}
+		if err := ledger.Drafts.Delete(tx, id, d.GetName()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

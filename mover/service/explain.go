@@ -1,0 +1,99 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/task"
+)
+
+// ExplainTask implements pb.TaskServiceServer.
+func (s *Service) ExplainTask(ctx context.Context, r *pb.ExplainTaskRequest) (*pb.Explanation, error) {
+	t, err := s.find(ctx, pb.TaskService_ExplainTask_FullMethodName, r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	e := explain(t)
+	if t.GetState() == task.Queued {
+		s.explainQueue(t, e)
+	}
+	return e, nil
+}
+
+// explain names what a task waits for most, by what it says of itself.
+func explain(t *pb.Task) *pb.Explanation {
+	e := &pb.Explanation{Id: t.GetId()}
+	p := t.GetProgress()
+	waits := []struct {
+		what   pb.Bottleneck
+		d      time.Duration
+		text   string
+		advice string
+	}{
+		{pb.Bottleneck_BOTTLENECK_SOURCE, p.GetSourceWait().AsDuration(), "it waits for the source to be read", "look at the load of the source; datamove doctor SOURCE measures it"},
+		{pb.Bottleneck_BOTTLENECK_TARGET, p.GetTargetWait().AsDuration(), "it waits for the target to take what is written", "look at the load of the target; datamove doctor TARGET measures it"},
+		{pb.Bottleneck_BOTTLENECK_LIMIT, p.GetLimitWait().AsDuration(), "it waits for a bandwidth limit", "the limits are in the configuration of the service"},
+		{pb.Bottleneck_BOTTLENECK_QUEUE, p.GetQueueWait().AsDuration(), "it waits for its turn among the tasks on its agent", "a task of a more urgent class has a greater share"},
+	}
+	most := waits[0]
+	for _, w := range waits {
+		e.Evidence = append(e.Evidence, fmt.Sprintf("%s: %s", w.text, w.d.Round(time.Millisecond)))
+		if w.d > most.d {
+			most = w
+		}
+	}
+	switch {
+	case task.Ended(t.GetState()):
+		e.Bottleneck, e.Text, e.Evidence = pb.Bottleneck_BOTTLENECK_NONE, "it is "+task.Word(t.GetState()), nil
+	case t.GetState() == task.Paused:
+		e.Bottleneck, e.Text, e.Evidence, e.Advice = pb.Bottleneck_BOTTLENECK_PERSON, "it is paused: "+t.GetWhy(), nil, "datamove task resume "+t.GetId()
+	case t.GetPhase() == "paused":
+		e.Bottleneck, e.Text, e.Advice = pb.Bottleneck_BOTTLENECK_ROOM, "it waits for room: "+t.GetWhy(), "make room on the target, or raise its quota; it goes on by itself"
+	case most.d == 0:
+		e.Bottleneck, e.Text = pb.Bottleneck_BOTTLENECK_UNSPECIFIED, "nothing holds it back so far"
+	default:
+		e.Bottleneck, e.Text, e.Advice = most.what, most.text, most.advice
+	}
+	if p.GetBytesPerSecond() > 0 {
+		e.Evidence = append(e.Evidence, fmt.Sprintf("it moves %.1f MB/s", p.GetBytesPerSecond()/1e6))
+	}
+	return e
+}
+
+// explainQueue says what a queued task waits for.
+func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
+	e.Bottleneck, e.Evidence, e.Advice = pb.Bottleneck_BOTTLENECK_QUEUE, nil, ""
+	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	if err != nil {
+		e.Text = "it can not be given out: " + err.Error()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reach, ready, free := 0, 0, 0
+	for _, a := range s.agents {
+		if !a.reaches(n, t.GetOwner()) {
+			continue
+		}
+		reach++
+		if a.ready() {
+			ready++
+			free += a.leads
+		}
+	}
+	e.Evidence = []string{fmt.Sprintf("%d agents reach both ends, %d of them work, with %d free slots", reach, ready, free)}
+	switch {
+	case reach == 0:
+		e.Text, e.Advice = "no agent reaches both ends", "datamove agent list shows what each one reaches"
+	case ready == 0:
+		e.Text, e.Advice = "the agents that reach both ends are drained or lost", "datamove agent list"
+	case t.GetWhy() != "":
+		e.Text = "it waits: " + t.GetWhy()
+	case free == 0:
+		e.Text = "every agent that reaches both ends has as many tasks as it takes"
+	default:
+		e.Text = "it is about to be given out"
+	}
+}

@@ -1,0 +1,125 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+)
+
+// flow is a line of queued tasks that need the same and pay together.
+type flow struct {
+	name    string
+	class   pb.TaskClass
+	project string
+	owner   string // as ledger.User makes it
+	need    need
+	account *pb.Account
+	pass    float64 // how much of its share it has had: the least is next
+}
+
+// weights are those of package share: what a class has of a node, it has of the leads.
+var weights = map[pb.TaskClass]float64{
+	pb.TaskClass_TASK_CLASS_RESTORE: 32, pb.TaskClass_TASK_CLASS_CHECKPOINT: 16, pb.TaskClass_TASK_CLASS_STAGE: 8,
+	pb.TaskClass_TASK_CLASS_REPLICATE: 4, pb.TaskClass_TASK_CLASS_TIER: 2, pb.TaskClass_TASK_CLASS_SCRUB: 1,
+}
+
+func flowName(t *pb.Task, n need) string {
+	spec := t.GetSpec()
+	return strings.Join([]string{spec.GetClass().String(), spec.GetProject(), ledger.User(t.GetOwner()), n.route()}, "\x00")
+}
+
+// line returns the flow of a task, and makes it if need be. Service.mu is held, or
+// nobody else is there yet.
+func (s *Service) line(t *pb.Task, n need) *flow {
+	name := flowName(t, n)
+	if f := s.flows[name]; f != nil {
+		return f
+	}
+	f := &flow{name: name, class: t.GetSpec().GetClass(), project: t.GetSpec().GetProject(), owner: ledger.User(t.GetOwner()), need: n, account: t.GetOwner()}
+	for _, other := range s.flows { // nobody saves up while he wants nothing
+		if f.pass == 0 || other.pass < f.pass {
+			f.pass = other.pass
+		}
+	}
+	s.flows[name] = f
+	return f
+}
+
+// enqueue puts a queued task into its line.
+func (s *Service) enqueue(ctx context.Context, t *pb.Task, n need) {
+	s.mu.Lock()
+	f := s.line(t, n)
+	s.mu.Unlock()
+	if err := s.queue.Offer(ctx, f.name, t.GetId()); err != nil {
+		s.log.Warn("the queue does not take a task; it is found in the ledger", "task", t.GetId(), "err", err)
+	}
+	s.hurry()
+}
+
+// requeue puts a task back into its line.
+func (s *Service) requeue(ctx context.Context, t *pb.Task) {
+	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	if err != nil {
+		n = need{node: "?"}
+	}
+	s.enqueue(ctx, t, n)
+}
+
+// refill is asked by the queue for the next ids of a line.
+func (s *Service) refill(ctx context.Context, name, after string, n int) (ids []string, err error) {
+	s.mu.Lock()
+	f := s.flows[name]
+	s.mu.Unlock()
+	if f == nil {
+		return nil, nil
+	}
+	filter := ledger.TaskFilter{States: []pb.TaskState{task.Queued}, Project: f.project, Owner: f.owner, After: after, Oldest: true}
+	err = s.ledger.View(func(tx *ledger.Tx) error {
+		for t, err := range ledger.FindTasks(tx, filter) {
+			if err != nil {
+				return err
+			}
+			want, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+			if err != nil || flowName(t, want) != name {
+				continue
+			}
+			if ids = append(ids, t.GetId()); len(ids) == n {
+				break
+			}
+		}
+		return ctx.Err()
+	})
+	return ids, err
+}
+
+// fair returns the flows, who has had the least of its share first.
+func (s *Service) fair() []*flow {
+	all := make([]*flow, 0, len(s.flows))
+	for _, f := range s.flows {
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b *flow) int {
+		switch {
+		case a.class != b.class && urgent(a.class) != urgent(b.class): // a restore waits for nobody
+			if urgent(a.class) {
+				return -1
+			}
+			return 1
+		case a.pass != b.pass:
+			if a.pass < b.pass {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return all
+}
+
+func urgent(c pb.TaskClass) bool {
+	return c == pb.TaskClass_TASK_CLASS_RESTORE || c == pb.TaskClass_TASK_CLASS_CHECKPOINT
+}

@@ -1,0 +1,276 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+)
+
+func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
+
+// ordersMost is how many orders may wait for an agent to read them.
+const ordersMost = 4096
+
+// Attend implements agentv1.LinkServiceServer.
+func (s *Service) Attend(stream grpc.BidiStreamingServer[agentv1.Status, agentv1.Order]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	name := access.From(stream.Context()).Agent
+	h := first.GetHello()
+	if h == nil || h.GetName() != name {
+		return usage("an agent that begins with %q is %q", h.GetName(), name)
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	orders := make(chan *agentv1.Order, ordersMost)
+	if err := s.arrive(ctx, name, first, orders, cancel); err != nil {
+		return err
+	}
+	heard := make(chan error, 1)
+	go func() { heard <- s.hear(ctx, name, orders, stream) }()
+	defer s.depart(name, orders)
+	for {
+		select {
+		case o := <-orders:
+			if err := stream.Send(o); err != nil {
+				return err
+			}
+		case err := <-heard:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// hear takes what an agent says.
+func (s *Service) hear(ctx context.Context, name string, orders chan *agentv1.Order, stream grpc.BidiStreamingServer[agentv1.Status, agentv1.Order]) error {
+	for {
+		st, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		n := s.agents[name]
+		if n == nil || n.orders != orders {
+			s.mu.Unlock()
+			return &mover.Error{Op: "attend", Place: "agent " + name, Err: mover.ErrHeld} // another conversation has begun
+		}
+		freed := s.note(n, st)
+		s.mu.Unlock()
+		if freed {
+			s.hurry()
+		}
+	}
+}
+
+// arrive begins the conversation of an agent in the place of an older one, and compares
+// what it has with what we think that it has.
+func (s *Service) arrive(ctx context.Context, name string, st *agentv1.Status, orders chan *agentv1.Order, end context.CancelFunc) error {
+	h := st.GetHello()
+	now := s.now()
+	if err := s.recordAgent(ctx, name, h, now); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	n := s.agents[name]
+	if n == nil {
+		n = &node{name: name, joined: now}
+		s.agents[name] = n
+	}
+	if n.orders != nil {
+		n.end()
+	}
+	n.hello, n.orders, n.end, n.room = h, orders, end, map[string]*agentv1.Room{}
+	has := map[string]uint64{}
+	for _, ses := range st.GetSessions() {
+		has[ses.GetTask()+"/"+ses.GetBatch()] = ses.GetEpoch()
+		s.doubt(n, ses)
+	}
+	var lost []*lead
+	for id, l := range s.leads {
+		if l.agent == name && has[id+"/"] != l.epoch {
+			lost = append(lost, l)
+		}
+		for _, b := range l.batches {
+			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN && b.meta.GetAgent() == name && has[id+"/"+b.meta.GetId()] != b.meta.GetEpoch() {
+				s.takeBack(ctx, l, b)
+			}
+		}
+	}
+	s.note(n, st)
+	s.mu.Unlock()
+	for _, l := range lost {
+		s.lose(ctx, l, "agent "+name+" has begun anew without it")
+	}
+	s.hurry()
+	return nil
+}
+
+// doubt tells an agent that it has lost what it says that it has, if so. Service.mu is held.
+func (s *Service) doubt(n *node, ses *agentv1.Session) {
+	l := s.leads[ses.GetTask()]
+	switch {
+	case l != nil && ses.GetBatch() == "" && l.agent == n.name && l.epoch == ses.GetEpoch():
+		return
+	case l != nil && ses.GetBatch() != "" && l.batches[ses.GetBatch()] != nil && l.batches[ses.GetBatch()].meta.GetEpoch() == ses.GetEpoch():
+		return
+	}
+	s.send(n.name, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: ses.GetTask(), Batch: ses.GetBatch(), Epoch: ses.GetEpoch(), How: agentv1.How_HOW_LOST}}})
+}
+
+// depart ends a conversation. What the agent has it keeps, for a lease.
+func (s *Service) depart(name string, orders chan *agentv1.Order) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.agents[name]; n != nil && n.orders == orders {
+		n.orders = nil
+	}
+}
+
+// note takes over what an agent says of itself. It reports whether there is more room
+// for work. Service.mu is held.
+func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
+	freed = int(st.GetLeadSlots()) > n.leads || int(st.GetBatchSlots()) > n.batches || st.GetLeaving() != n.leaving
+	n.seen, n.leads, n.batches, n.leaving = s.now(), int(st.GetLeadSlots()), int(st.GetBatchSlots()), st.GetLeaving()
+	for _, r := range st.GetRoom() {
+		n.room[r.GetTier()] = r
+	}
+	n.rate = 0
+	for _, ses := range st.GetSessions() {
+		n.rate += ses.GetProgress().GetBytesPerSecond()
+		if l := s.leads[ses.GetTask()]; l != nil && ses.GetBatch() == "" && l.agent == n.name && l.epoch == ses.GetEpoch() {
+			if !l.heard {
+				l.heard, freed = true, true
+			}
+			s.progress(l, ses)
+		}
+	}
+	s.send(n.name, &agentv1.Order{Seen: st.GetSeq()})
+	return freed
+}
+
+// progress takes over how a lead does. Service.mu is held.
+func (s *Service) progress(l *lead, ses *agentv1.Session) {
+	t := l.task
+	if l.want == 0 {
+		t.Phase = ses.GetPhase()
+	}
+	t.Why, t.Progress = ses.GetWhy(), ses.GetProgress()
+	if t.GetFirstByteTime() == nil && ses.GetFirstByteTime() != nil {
+		t.FirstByteTime = ses.GetFirstByteTime()
+		s.o.Metrics.TaskFirstByte(t.GetSpec().GetClass(), t.GetFirstByteTime().AsTime().Sub(t.GetCreateTime().AsTime()))
+	}
+	s.changed(t)
+}
+
+// held returns the lead that the caller has. Service.mu is held.
+func (s *Service) held(ctx context.Context, id string, epoch uint64) (*lead, error) {
+	l := s.leads[id]
+	agent := access.From(ctx).Agent
+	if l == nil || l.epoch != epoch || l.agent != agent {
+		return nil, &mover.Error{Op: "lead", Place: "task " + mover.Printable(id), Err: errLost}
+	}
+	s.agents[agent].seen = s.now()
+	return l, nil
+}
+
+// errLost is told to whoever acts for a lead or a batch that is not its own any more.
+var errLost = errors.Join(mover.ErrHeld)
+
+// Confirm implements agentv1.LinkServiceServer.
+func (s *Service) Confirm(ctx context.Context, r *agentv1.ConfirmRequest) (*agentv1.ConfirmResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.GetBatch() == "" {
+		_, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+		return &agentv1.ConfirmResponse{}, err
+	}
+	_, _, err := s.heldBatch(ctx, r.GetTask(), r.GetBatch(), r.GetEpoch())
+	return &agentv1.ConfirmResponse{}, err
+}
+
+// Keep implements agentv1.LinkServiceServer.
+func (s *Service) Keep(ctx context.Context, r *agentv1.KeepRequest) (*agentv1.KeepResponse, error) {
+	s.mu.Lock()
+	_, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if len(r.GetDraft()) > 8<<10 {
+		return nil, usage("a draft's name of %d bytes", len(r.GetDraft()))
+	}
+	return &agentv1.KeepResponse{}, s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+		if !r.GetOn() {
+			return ledger.Drafts.Delete(tx, r.GetTask(), r.GetDraft())
+		}
+		return ledger.Drafts.Put(tx, &ledgerv1.Draft{Task: r.GetTask(), Name: r.GetDraft(), Epoch: r.GetEpoch()})
+	})
+}
+
+// crashesMost is how often the process of a task may end by itself.
+const crashesMost = 5
+
+// Finish implements agentv1.LinkServiceServer.
+func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv1.FinishResponse, error) {
+	s.mu.Lock()
+	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	t := copyOf(l.task)
+	s.mu.Unlock()
+	ctx = context.WithoutCancel(ctx)
+	if r.GetPutBack() && (l.want != 0 || t.GetTries() < crashesMost || r.GetReport() != nil) {
+		s.letGo(ctx, l, firstOf(r.GetError(), "put back by agent "+l.agent))
+		return &agentv1.FinishResponse{}, nil
+	}
+	t.Revision++
+	t.Report = r.GetReport()
+	if t.Progress = finalProgress(t); r.GetError() == "" {
+		s.ended(t, task.Done, "", "")
+	} else {
+		s.ended(t, task.Failed, r.GetErrorKind(), r.GetError())
+	}
+	s.o.Metrics.TaskEnded(t.GetSpec().GetClass(), t.GetState(), t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()))
+	s.close(ctx, l, t)
+	s.afterTask(ctx, t)
+	return &agentv1.FinishResponse{}, nil
+}
+
+// finalProgress is the progress of a task that has ended: what its report says.
+func finalProgress(t *pb.Task) *pb.Progress {
+	p := t.GetProgress()
+	if p == nil {
+		p = &pb.Progress{}
+	}
+	r := t.GetReport()
+	p.Planned, p.FilesDone, p.Failed, p.InFlight, p.Slowest, p.BytesPerSecond, p.FilesPerSecond = r.GetPlanned(), r.GetFiles(), r.GetFailed(), 0, nil, 0, 0
+	p.BytesDone, p.PlanComplete, p.Time = max(r.GetBytes(), 0), true, timestamppb.Now()
+	return p
+}
+
+func firstOf(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}

@@ -1,0 +1,157 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/audit"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/telemetry"
+	"datamove.dev/mover/trust"
+)
+
+// Options are what a coordinator needs. Ledger, Node and Data have to be given.
+type Options struct {
+	Ledger    *ledger.Ledger
+	Queue     func(refill Refill) (Queue, error)        // nil is one in memory
+	Rules     func() *access.Rules                      // of this moment; nil is no configuration, run by our uid
+	Config    func() *config.Config                     // of this moment; nil is an empty one
+	Audit     func(context.Context, audit.Record) error // nil records nothing
+	Authority *trust.Authority                          // nil: nobody can join
+	Node      string                                    // this node: that of callers on our socket
+	Version   string
+	Data      string                                              // a directory: manifests lie below it
+	Lease     time.Duration                                       // how long an agent may be silent; 0 means 30 s
+	Reload    func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
+	Logger    *slog.Logger                                        // nil means no log
+	Metrics   *telemetry.Metrics                                  // nil counts nothing
+}
+
+// Service is a coordinator. Register makes it answer, Run makes it work.
+type Service struct {
+	pb.UnimplementedTaskServiceServer
+	pb.UnimplementedDatasetServiceServer
+	pb.UnimplementedTierServiceServer
+	pb.UnimplementedAgentServiceServer
+	pb.UnimplementedUsageServiceServer
+	pb.UnimplementedAdminServiceServer
+	agentv1.UnimplementedLinkServiceServer
+	agentv1.UnimplementedEnrollServiceServer
+
+	o       Options
+	log     *slog.Logger
+	ledger  *ledger.Ledger
+	queue   Queue
+	lease   time.Duration
+	started time.Time
+	kick    chan struct{} // there may be something to give out
+	watch   watchers
+
+	mu     sync.Mutex
+	agents map[string]*node // by name; guarded by mu, as all below
+	leads  map[string]*lead // by task
+	flows  map[string]*flow // of queued tasks
+	now    func() time.Time
+}
+
+// New returns a coordinator over a ledger. What was running when the ledger was closed
+// is taken up again: its agents have a lease's time to say that they are still at it.
+func New(ctx context.Context, o Options) (*Service, error) {
+	if o.Ledger == nil || o.Node == "" || o.Data == "" {
+		return nil, errors.New("service: ledger, node and data are needed")
+	}
+	s := &Service{
+		o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), kick: make(chan struct{}, 1),
+		agents: map[string]*node{}, leads: map[string]*lead{}, flows: map[string]*flow{}, now: time.Now,
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := s.defaults(); err != nil {
+		return nil, err
+	}
+	make := o.Queue
+	if make == nil {
+		make = func(r Refill) (Queue, error) { return NewMemory(r), nil }
+	}
+	var err error
+	if s.queue, err = make(s.refill); err != nil {
+		return nil, err
+	}
+	if err := s.takeUp(ctx); err != nil {
+		return nil, errors.Join(err, s.queue.Close())
+	}
+	return s, nil
+}
+
+func (s *Service) defaults() error {
+	if s.o.Config == nil {
+		empty := &config.Config{}
+		s.o.Config = func() *config.Config { return empty }
+	}
+	if s.o.Rules == nil {
+		rules, err := access.New(access.Input{UID: uint32(os.Geteuid())})
+		if err != nil {
+			return err
+		}
+		s.o.Rules = func() *access.Rules { return rules }
+	}
+	if s.o.Audit == nil {
+		s.o.Audit = func(context.Context, audit.Record) error { return nil }
+	}
+	return os.MkdirAll(s.manifests(), 0o700)
+}
+
+// manifests is where the manifests of datasets lie, by digest.
+func (s *Service) manifests() string { return filepath.Join(s.o.Data, "manifests") }
+
+// Register makes the service answer on a server.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	pb.RegisterTaskServiceServer(r, s)
+	pb.RegisterDatasetServiceServer(r, s)
+	pb.RegisterTierServiceServer(r, s)
+	pb.RegisterAgentServiceServer(r, s)
+	pb.RegisterUsageServiceServer(r, s)
+	pb.RegisterAdminServiceServer(r, s)
+	agentv1.RegisterLinkServiceServer(r, s)
+	agentv1.RegisterEnrollServiceServer(r, s)
+}
+
+// Run gives out work and looks after leases until ctx ends. Conversations go on until
+// their server ends them.
+func (s *Service) Run(ctx context.Context) error {
+	tick := time.NewTicker(min(s.lease/4, time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return s.queue.Close()
+		case <-s.kick:
+		case <-tick.C:
+		}
+		s.dispatch(ctx)
+	}
+}
+
+// hurry has work given out at once.
+func (s *Service) hurry() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Service) conf() *config.Config { return s.o.Config() }
+func (s *Service) rules() *access.Rules { return s.o.Rules() }

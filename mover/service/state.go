@@ -1,0 +1,186 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+)
+
+// node is an agent. Its fields are guarded by Service.mu.
+type node struct {
+	name    string
+	hello   *agentv1.Hello
+	orders  chan *agentv1.Order // of the conversation; nil while there is none
+	end     context.CancelFunc  // of the conversation
+	address string
+	seen    time.Time
+	joined  time.Time
+	leads   int // free slots, as it said last and less what it was given since
+	batches int
+	leaving bool
+	drain   bool
+	room    map[string]*agentv1.Room
+	rate    float64
+}
+
+// ready says whether the node may be given work.
+func (n *node) ready() bool { return n.orders != nil && !n.leaving && !n.drain }
+
+// reaches says whether the node can work on what a need says, as a user.
+func (n *node) reaches(w need, owner *pb.Account) bool {
+	if w.node != "" && w.node != n.name || n.hello == nil {
+		return false
+	}
+	if !n.hello.GetRoot() && n.hello.GetUid() != owner.GetUid() {
+		return false
+	}
+	for _, tier := range w.tiers {
+		if !slices.ContainsFunc(n.hello.GetReaches(), func(r *agentv1.Reach) bool { return r.GetTier() == tier }) {
+			return false
+		}
+	}
+	return true
+}
+
+// lead is a task that an agent works on. Its fields are guarded by Service.mu.
+type lead struct {
+	task    *pb.Task // as it is now; nobody else changes it
+	need    need
+	epoch   uint64
+	agent   string
+	since   time.Time    // when it was given
+	heard   bool         // the agent has said that it has it
+	want    pb.TaskState // what its owner wants when the agent has let go; 0 is nothing
+	batches map[string]*batch
+	wanted  int32 // what its crew was last told
+	crashes int32
+}
+
+// batch is a part of a lead that others do. Its fields are guarded by Service.mu.
+type batch struct {
+	meta     *ledgerv1.Batch
+	give     *agentv1.GiveRequest // with the work, while it may be needed
+	done     chan struct{}        // closed when answered
+	answer   *agentv1.GiveResponse
+	since    time.Time
+	yielding bool
+}
+
+// takeUp makes of the ledger what has to be in memory.
+func (s *Service) takeUp(ctx context.Context) error {
+	return s.ledger.View(func(tx *ledger.Tx) error {
+		for r, err := range ledger.Agents.All(tx, ledger.Range{}) {
+			if err != nil {
+				return err
+			}
+			a := r.GetAgent()
+			s.agents[a.GetName()] = &node{name: a.GetName(), drain: r.GetDraining(), joined: a.GetJoinTime().AsTime(), seen: s.now(), room: map[string]*agentv1.Room{}}
+		}
+		for t, err := range ledger.FindTasks(tx, ledger.TaskFilter{States: []pb.TaskState{task.Queued, task.Running}, Oldest: true}) {
+			if err != nil {
+				return err
+			}
+			if err := s.takeUpTask(ctx, tx, t); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) error {
+	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	if err != nil { // its tier is not there any more: it waits, and says why
+		n = need{node: "?"}
+	}
+	if t.GetState() == task.Queued {
+		s.line(t, n) // the queue asks for its id when it is its turn
+		return nil
+	}
+	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), batches: map[string]*batch{}}
+	for b, err := range ledger.Batches.All(tx, ledger.Range{Prefix: []string{t.GetId()}}) {
+		if err != nil {
+			return err
+		}
+		if b.GetLeadEpoch() != t.GetEpoch() {
+			continue // of a lead before; goes with the task
+		}
+		w, err := ledger.Works.Get(tx, t.GetId(), b.GetId())
+		if err != nil {
+			return err
+		}
+		l.batches[b.GetId()] = takenUp(b, w, s.now())
+	}
+	s.leads[t.GetId()] = l
+	return nil
+}
+
+func takenUp(m *ledgerv1.Batch, w *ledgerv1.Work, now time.Time) *batch {
+	b := &batch{meta: m, done: make(chan struct{}), since: now, give: &agentv1.GiveRequest{
+		Task: m.GetTask(), Batch: m.GetId(), Epoch: m.GetLeadEpoch(), Work: w.GetWork(), Bytes: m.GetBytes(), Entries: m.GetEntries(), Pair: m.GetPair(), Parts: m.GetParts(),
+	}}
+	if m.GetState() == ledgerv1.BatchState_BATCH_STATE_ANSWERED {
+		b.answer = &agentv1.GiveResponse{Reply: w.GetReply(), Error: m.GetError()}
+		close(b.done)
+	}
+	return b
+}
+
+// changed notes that a task in memory is another one now. Service.mu is held.
+func (s *Service) changed(t *pb.Task) {
+	t.Revision++
+	s.watch.tell(t.GetId())
+}
+
+// send gives an order to an agent that is there. One that does not read has its
+// conversation ended: it begins a new one, and hears what counts then. Service.mu is held.
+func (s *Service) send(agent string, o *agentv1.Order) bool {
+	n := s.agents[agent]
+	if n == nil || n.orders == nil {
+		return false
+	}
+	o.Lease = durationOf(s.lease)
+	select {
+	case n.orders <- o:
+		return true
+	default:
+		n.end()
+		n.orders = nil
+		return false
+	}
+}
+
+// store writes a task as it is in memory.
+func (s *Service) store(ctx context.Context, d ledger.Durability, t *pb.Task, also func(*ledger.Tx) error) error {
+	return s.ledger.Update(ctx, d, func(tx *ledger.Tx) error {
+		if err := ledger.Tasks.Put(tx, t); err != nil {
+			return err
+		}
+		if also != nil {
+			return also(tx)
+		}
+		return nil
+	})
+}
+
+// ended completes a task that is over.
+func (s *Service) ended(t *pb.Task, to pb.TaskState, kind, text string) {
+	t.State, t.EndTime, t.Phase, t.Helpers, t.Agent = to, timestamppb.New(s.now()), "", nil, ""
+	t.Error, t.Why = text, cmp.Or(t.Why, "")
+	t.ExitCode = exitCode(to, kind, t.GetReport())
+	if to == task.Done {
+		t.Why = ""
+	}
+}
+
+func copyOf(t *pb.Task) *pb.Task { return proto.Clone(t).(*pb.Task) }

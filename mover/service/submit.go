@@ -1,0 +1,220 @@
+package service
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
+	"datamove.dev/mover/wire"
+)
+
+// The most of anything in a request that wire does not bound.
+const (
+	maxKey    = 128
+	maxLabels = 32
+	maxLabel  = 256
+)
+
+// SubmitTask implements pb.TaskServiceServer.
+func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.Task, error) {
+	switch r.GetSpec().GetKind() {
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_REMOVE:
+	default:
+		return nil, usage("a task of kind %v is made by its own method", r.GetSpec().GetKind())
+	}
+	return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), nil)
+}
+
+// submit accepts a request of the caller in ctx. also changes the ledger together with it.
+func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, also func(*ledger.Tx, *pb.Task) error) (*pb.Task, error) {
+	caller := access.From(ctx)
+	spec, n, err := s.admit(caller, asked)
+	if err != nil {
+		return nil, err
+	}
+	if len(key) > maxKey {
+		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+	}
+	now := s.now()
+	t := &pb.Task{
+		Id: task.NewID(now), Spec: spec, Owner: &pb.Account{Name: caller.Name, Uid: caller.UID}, State: task.Queued,
+		CreateTime: timestamppb.New(now), Revision: 1, IdempotencyKey: key,
+	}
+	var same *pb.Task
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		if same, err = before(tx, caller, key, asked); err != nil || same != nil {
+			return err
+		}
+		if err := s.claim(tx, t, asked, key); err != nil {
+			return err
+		}
+		if also != nil {
+			return also(tx, t)
+		}
+		return nil
+	})
+	if err != nil || same != nil {
+		return same, err
+	}
+	s.enqueue(ctx, t, n)
+	return t, nil
+}
+
+// claim stores a new task and its key.
+func (s *Service) claim(tx *ledger.Tx, t *pb.Task, asked *pb.TaskSpec, key string) error {
+	if err := ledger.Tasks.Put(tx, t); err != nil {
+		return err
+	}
+	if key == "" {
+		return nil
+	}
+	return ledger.Keys.Put(tx, &ledgerv1.Key{Caller: ledger.User(t.GetOwner()), Key: key, Task: t.GetId(), SpecDigest: digest(asked), CreateTime: t.GetCreateTime()})
+}
+
+// before returns the task that the caller made with the same key.
+func before(tx *ledger.Tx, caller access.Caller, key string, asked *pb.TaskSpec) (*pb.Task, error) {
+	if key == "" {
+		return nil, nil
+	}
+	k, err := ledger.Keys.Get(tx, ledger.User(&pb.Account{Name: caller.Name, Uid: caller.UID}), key)
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(k.GetSpecDigest(), digest(asked)) {
+		return nil, &mover.Error{Op: "submit", Place: "task " + k.GetTask(), Err: fmt.Errorf("%w: the idempotency key was used for another request", mover.ErrConflict)}
+	}
+	return ledger.Tasks.Get(tx, k.GetTask())
+}
+
+func digest(spec *pb.TaskSpec) []byte {
+	b, _ := proto.MarshalOptions{Deterministic: true}.Marshal(spec) // of a message that came over the wire
+	sum := sha256.Sum256(b)
+	return sum[:]
+}
+
+// admit checks a request and completes it: class, project, node.
+func (s *Service) admit(caller access.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, need, error) {
+	spec := proto.Clone(asked).(*pb.TaskSpec)
+	if spec == nil {
+		return nil, need{}, usage("there is nothing to do: the request has no spec")
+	}
+	me := access.Owner{Name: caller.Name, UID: caller.UID}
+	if d := s.rules().MayOn(caller, access.OfKind(spec.GetKind()), me); !d.Allowed {
+		return nil, need{}, d.Err()
+	}
+	spec.Class = task.ClassOf(spec)
+	if spec.GetProject() == "" {
+		if mine := s.rules().Projects(caller); len(mine) > 0 {
+			spec.Project = mine[0]
+		}
+	}
+	if err := shape(spec); err != nil {
+		return nil, need{}, err
+	}
+	if err := s.mayUse(caller, spec); err != nil {
+		return nil, need{}, err
+	}
+	if _, err := wire.Request(spec, func(l location.Location) (location.Location, error) { return l, nil }); err != nil && moves(spec) {
+		return nil, need{}, err
+	}
+	n, err := needOf(spec, s.conf(), s.here(caller))
+	if err == nil && n.node != "" {
+		spec.Node = n.node
+	}
+	return spec, n, err
+}
+
+// moves says whether the task is one that a copy does.
+func moves(spec *pb.TaskSpec) bool {
+	switch spec.GetKind() {
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_STAGE:
+		return true
+	}
+	return false
+}
+
+// shape checks what no location is needed for.
+func shape(spec *pb.TaskSpec) error {
+	if len(spec.GetLabels()) > maxLabels {
+		return usage("%d labels; at most %d", len(spec.GetLabels()), maxLabels)
+	}
+	for k, v := range spec.GetLabels() {
+		if k == "" || len(k)+len(v) > maxLabel || strings.ContainsRune(k, 0) {
+			return usage("the label %q is empty or longer than %d letters", k, maxLabel)
+		}
+	}
+	if (spec.GetSource() == "") == (len(spec.GetSources()) == 0) && moves(spec) {
+		return usage("want one source, or several below the target")
+	}
+	if spec.GetTarget() == "" && spec.GetKind() != pb.TaskKind_TASK_KIND_DESCRIBE {
+		return usage("there is no target")
+	}
+	return nil
+}
+
+// mayUse asks for every location of a request.
+func (s *Service) mayUse(caller access.Caller, spec *pb.TaskSpec) error {
+	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY
+	type use struct {
+		at    string
+		write bool
+	}
+	var uses []use
+	if spec.GetSource() != "" {
+		uses = append(uses, use{spec.GetSource(), false})
+	}
+	for _, at := range spec.GetSources() {
+		uses = append(uses, use{at, false})
+	}
+	if spec.GetTarget() != "" {
+		uses = append(uses, use{spec.GetTarget(), write})
+	}
+	if dir := spec.GetOptions().GetBackupDir(); dir != "" {
+		uses = append(uses, use{backupOf(spec.GetTarget(), dir), true})
+	}
+	for _, u := range uses {
+		if d := s.rules().MayUse(caller, spec.GetProject(), u.at, u.write); !d.Allowed {
+			return &mover.Error{Op: "use", Place: u.at, Err: d.Err()}
+		}
+	}
+	return nil
+}
+
+// backupOf is where a backup directory is: a path, or a prefix in the target's bucket.
+func backupOf(target, dir string) string {
+	if strings.HasPrefix(dir, "/") {
+		return dir
+	}
+	l, err := location.Parse(target)
+	switch {
+	case err == nil && l.Scheme == location.S3:
+		return "s3://" + l.Bucket + "/" + dir
+	case err == nil && l.Scheme == location.InTier:
+		return l.Tier + ":" + dir
+	}
+	return dir
+}
+
+// here is the node of the caller.
+func (s *Service) here(c access.Caller) string { return cmp.Or(c.Agent, s.o.Node) }
+
+func usage(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{mover.ErrUsage}, args...)...)
+}

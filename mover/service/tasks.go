@@ -1,0 +1,230 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+)
+
+// find returns a task as it is now, if the caller may see it. Whether a task of
+// somebody else exists is not told.
+func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error) {
+	gone := &mover.Error{Op: "find", Place: "task " + mover.Printable(id), Err: mover.ErrNotExist}
+	if !task.ValidID(id) {
+		return nil, gone
+	}
+	t, err := s.task(id)
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil, gone
+	}
+	if err != nil {
+		return nil, err
+	}
+	owner := access.Owner{Name: t.GetOwner().GetName(), UID: t.GetOwner().GetUid()}
+	if d := s.rules().MayOn(access.From(ctx), access.OfMethod(method), owner); !d.Allowed {
+		return nil, gone
+	}
+	return t, nil
+}
+
+// task returns a task as it is now: what runs is in memory.
+func (s *Service) task(id string) (t *pb.Task, err error) {
+	s.mu.Lock()
+	if l := s.leads[id]; l != nil {
+		t = proto.Clone(l.task).(*pb.Task)
+	}
+	s.mu.Unlock()
+	if t != nil {
+		return t, nil
+	}
+	err = s.ledger.View(func(tx *ledger.Tx) error {
+		t, err = ledger.Tasks.Get(tx, id)
+		return err
+	})
+	return t, err
+}
+
+// GetTask implements pb.TaskServiceServer.
+func (s *Service) GetTask(ctx context.Context, r *pb.GetTaskRequest) (*pb.Task, error) {
+	return s.find(ctx, pb.TaskService_GetTask_FullMethodName, r.GetId())
+}
+
+// The bounds of a page.
+const (
+	pageUsual = 100
+	pageMost  = 1000
+)
+
+func pageSize(asked int32) int {
+	if asked <= 0 {
+		return pageUsual
+	}
+	return min(int(asked), pageMost)
+}
+
+// ListTasks implements pb.TaskServiceServer.
+func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.ListTasksResponse, error) {
+	caller := access.From(ctx)
+	f := ledger.TaskFilter{States: r.GetStates(), Project: r.GetProject(), Owner: r.GetOwner(), Labels: r.GetLabels(), After: r.GetPageToken()}
+	if f.After != "" && !task.ValidID(f.After) {
+		return nil, usage("the page token is not one of ours")
+	}
+	read := access.OfMethod(pb.TaskService_ListTasks_FullMethodName)
+	anybody := s.rules().MayOn(caller, read, access.Owner{Name: "\x00nobody", UID: ^uint32(0)}).Allowed
+	if self := ledger.User(&pb.Account{Name: caller.Name, Uid: caller.UID}); !anybody {
+		if f.Owner != "" && f.Owner != self {
+			return &pb.ListTasksResponse{}, nil
+		}
+		f.Owner = self
+	}
+	out, size := &pb.ListTasksResponse{}, pageSize(r.GetPageSize())
+	err := s.ledger.View(func(tx *ledger.Tx) error {
+		for t, err := range ledger.FindTasks(tx, f) {
+			if err != nil {
+				return err
+			}
+			if len(out.Tasks) == size {
+				out.NextPageToken = out.Tasks[size-1].GetId()
+				break
+			}
+			out.Tasks = append(out.Tasks, t)
+		}
+		return ctx.Err()
+	})
+	s.fresh(out.Tasks)
+	if r.GetBrief() {
+		for _, t := range out.Tasks {
+			t.Report, t.Spec.Options = nil, nil
+		}
+	}
+	return out, err
+}
+
+// fresh puts what is in memory in the place of what the ledger knows.
+func (s *Service) fresh(tasks []*pb.Task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, t := range tasks {
+		if l := s.leads[t.GetId()]; l != nil {
+			tasks[i] = proto.Clone(l.task).(*pb.Task)
+		}
+	}
+}
+
+// PauseTask implements pb.TaskServiceServer.
+func (s *Service) PauseTask(ctx context.Context, r *pb.PauseTaskRequest) (*pb.Task, error) {
+	return s.steer(ctx, pb.TaskService_PauseTask_FullMethodName, r.GetId(), task.Paused, agentv1.How_HOW_PAUSE)
+}
+
+// CancelTask implements pb.TaskServiceServer.
+func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.Task, error) {
+	return s.steer(ctx, pb.TaskService_CancelTask_FullMethodName, r.GetId(), task.Cancelled, agentv1.How_HOW_CANCEL)
+}
+
+// steer brings a task into a state that its owner wants: at once, or, of a running one,
+// when its lead has let go.
+func (s *Service) steer(ctx context.Context, method, id string, to pb.TaskState, how agentv1.How) (*pb.Task, error) {
+	t, err := s.find(ctx, method, id)
+	if err != nil {
+		return nil, err
+	}
+	if t.GetState() == to {
+		return t, nil
+	}
+	if told, err := s.tellLead(t, to, how); told || err != nil {
+		return s.settled(id, err)
+	}
+	why := task.Word(to) + " by " + nameOf(access.From(ctx))
+	return s.change(ctx, id, func(t *pb.Task) error {
+		if err := task.Move(t, to); err != nil {
+			return err
+		}
+		t.Why = why
+		if task.Ended(to) {
+			t.EndTime, t.ExitCode = timestamppb.New(s.now()), exitCancelled
+		}
+		return nil
+	})
+}
+
+// exitCancelled is the exit code of a command whose task was cancelled.
+const exitCancelled = 130
+
+func nameOf(c access.Caller) string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return fmt.Sprintf("uid %d", c.UID)
+}
+
+// tellLead has the lead of a task let go of it. It reports false when there is none.
+func (s *Service) tellLead(t *pb.Task, to pb.TaskState, how agentv1.How) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.leads[t.GetId()]
+	if l == nil {
+		return false, nil
+	}
+	if !task.May(task.Running, to) {
+		return false, task.Move(l.task, to)
+	}
+	if l.want != task.Cancelled { // nothing undoes that
+		l.want = to
+	}
+	l.task.Phase = map[pb.TaskState]string{task.Paused: "pausing", task.Cancelled: "cancelling"}[l.want]
+	s.changed(l.task)
+	s.send(l.agent, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: t.GetId(), Epoch: l.epoch, How: how}}})
+	return true, nil
+}
+
+func (s *Service) settled(id string, err error) (*pb.Task, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s.task(id)
+}
+
+// ResumeTask implements pb.TaskServiceServer.
+func (s *Service) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.Task, error) {
+	if _, err := s.find(ctx, pb.TaskService_ResumeTask_FullMethodName, r.GetId()); err != nil {
+		return nil, err
+	}
+	t, err := s.change(ctx, r.GetId(), func(t *pb.Task) error {
+		if t.GetState() == task.Queued || t.GetState() == task.Running {
+			return nil
+		}
+		t.Why, t.Phase = "", ""
+		return task.Move(t, task.Queued)
+	})
+	if err == nil && t.GetState() == task.Queued {
+		s.requeue(ctx, t)
+	}
+	return t, err
+}
+
+// change changes a task that no agent leads, durably.
+func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error) (t *pb.Task, err error) {
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		if t, err = ledger.Tasks.Get(tx, id); err != nil {
+			return err
+		}
+		if err := do(t); err != nil {
+			return err
+		}
+		return ledger.Tasks.Put(tx, t)
+	})
+	if err == nil {
+		s.watch.tell(id)
+	}
+	return t, err
+}

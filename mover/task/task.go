@@ -1,0 +1,97 @@
+// Package task is the life of a durable request: its states, which may follow which,
+// its classes, and the ids of tasks.
+//
+// Everything here is pure. Who moves a task from state to state, and keeps it, is for
+// service and ledger. TestLifeCycle draws the table.
+package task
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+)
+
+// The states, by short names.
+const (
+	Queued    = pb.TaskState_TASK_STATE_QUEUED
+	Running   = pb.TaskState_TASK_STATE_RUNNING
+	Paused    = pb.TaskState_TASK_STATE_PAUSED
+	Done      = pb.TaskState_TASK_STATE_DONE
+	Failed    = pb.TaskState_TASK_STATE_FAILED
+	Cancelled = pb.TaskState_TASK_STATE_CANCELLED
+)
+
+// next says which state may follow which. A running task goes back into the queue when
+// its lead is lost or puts it back; it is paused and cancelled when its lead has let go.
+var next = map[pb.TaskState][]pb.TaskState{
+	Queued:  {Running, Paused, Failed, Cancelled},
+	Running: {Queued, Paused, Done, Failed, Cancelled},
+	Paused:  {Queued, Failed, Cancelled},
+}
+
+// May reports whether a task may go from one state to another.
+func May(from, to pb.TaskState) bool { return slices.Contains(next[from], to) }
+
+// Ended reports whether a state is a last one.
+func Ended(s pb.TaskState) bool { return s == Done || s == Failed || s == Cancelled }
+
+// Move puts a task into another state.
+func Move(t *pb.Task, to pb.TaskState) error {
+	if !May(t.GetState(), to) {
+		return &mover.Error{Op: Word(to), Place: "task " + t.GetId(), Err: fmt.Errorf("%w: it is %s", mover.ErrConflict, Word(t.GetState()))}
+	}
+	t.State = to
+	t.Revision++
+	return nil
+}
+
+// Word is a state in one word: "queued".
+func Word(s pb.TaskState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "TASK_STATE_"))
+}
+
+// classes is the class that a kind has when nobody says another one.
+var classes = map[pb.TaskKind]pb.TaskClass{
+	pb.TaskKind_TASK_KIND_STAGE: pb.TaskClass_TASK_CLASS_STAGE, pb.TaskKind_TASK_KIND_RELEASE: pb.TaskClass_TASK_CLASS_TIER,
+	pb.TaskKind_TASK_KIND_PURGE: pb.TaskClass_TASK_CLASS_TIER, pb.TaskKind_TASK_KIND_VERIFY: pb.TaskClass_TASK_CLASS_SCRUB,
+}
+
+// ClassOf is the class of a request.
+func ClassOf(s *pb.TaskSpec) pb.TaskClass {
+	if c := s.GetClass(); c != pb.TaskClass_TASK_CLASS_UNSPECIFIED {
+		return c
+	}
+	if c, ok := classes[s.GetKind()]; ok {
+		return c
+	}
+	return pb.TaskClass_TASK_CLASS_REPLICATE
+}
+
+// letters are those of ids, in the order of bytes: Crockford's base 32 in lower case.
+const letters = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// NewID returns an id that is greater than those of earlier milliseconds: ten letters
+// of time, ten of chance.
+func NewID(now time.Time) string {
+	b := make([]byte, 20)
+	ms := uint64(now.UnixMilli())
+	for i := 9; i >= 0; i-- {
+		b[i] = letters[ms%32]
+		ms /= 32
+	}
+	rand.Read(b[10:])
+	for i := range b[10:] {
+		b[10+i] = letters[b[10+i]%32]
+	}
+	return string(b)
+}
+
+// ValidID reports whether a text can be the id of a task.
+func ValidID(id string) bool {
+	return len(id) == 20 && strings.Trim(id, letters) == ""
+}

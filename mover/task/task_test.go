@@ -1,0 +1,87 @@
+package task_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/task"
+)
+
+var states = []pb.TaskState{task.Queued, task.Running, task.Paused, task.Done, task.Failed, task.Cancelled}
+
+// TestLifeCycle is the drawing of the table.
+func TestLifeCycle(t *testing.T) {
+	var drawing []string
+	for _, from := range states {
+		var to []string
+		for _, s := range states {
+			if task.May(from, s) {
+				to = append(to, task.Word(s))
+			}
+		}
+		drawing = append(drawing, strings.TrimSpace(fmt.Sprintf("%-9s -> %s", task.Word(from), strings.Join(to, " "))))
+	}
+	want := `queued    -> running paused failed cancelled
+running   -> queued paused done failed cancelled
+paused    -> queued failed cancelled
+done      ->
+failed    ->
+cancelled ->`
+	if got := strings.Join(drawing, "\n"); got != want {
+		t.Errorf("the life of a task is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestMove(t *testing.T) {
+	for _, from := range states {
+		for _, to := range states {
+			m := &pb.Task{Id: "x", State: from, Revision: 7}
+			err := task.Move(m, to)
+			switch {
+			case task.May(from, to) && (err != nil || m.State != to || m.Revision != 8):
+				t.Errorf("%v -> %v: %v, now %v", from, to, err, m)
+			case !task.May(from, to) && (!errors.Is(err, mover.ErrConflict) || m.State != from || m.Revision != 7):
+				t.Errorf("%v -> %v: %v, now %v", from, to, err, m)
+			}
+		}
+		if task.Ended(from) != (len(slices.DeleteFunc(slices.Clone(states), func(s pb.TaskState) bool { return !task.May(from, s) })) == 0) {
+			t.Errorf("%v: Ended says %v", from, task.Ended(from))
+		}
+	}
+}
+
+func TestIDs(t *testing.T) {
+	seen := map[string]bool{}
+	last := ""
+	for i := range 1000 {
+		id := task.NewID(time.UnixMilli(1_790_000_000_000 + int64(i)))
+		if !task.ValidID(id) || seen[id] || id <= last {
+			t.Fatalf("id %q after %q", id, last)
+		}
+		seen[id], last = true, id
+	}
+	for _, bad := range []string{"", "..", "0123456789abcdefghj/", strings.Repeat("l", 20), strings.Repeat("0", 21)} {
+		if task.ValidID(bad) {
+			t.Errorf("%q passes for an id", bad)
+		}
+	}
+}
+
+func TestClasses(t *testing.T) {
+	for kind, want := range map[pb.TaskKind]pb.TaskClass{
+		pb.TaskKind_TASK_KIND_COPY: pb.TaskClass_TASK_CLASS_REPLICATE, pb.TaskKind_TASK_KIND_STAGE: pb.TaskClass_TASK_CLASS_STAGE,
+	} {
+		if got := task.ClassOf(&pb.TaskSpec{Kind: kind}); got != want {
+			t.Errorf("%v is %v, want %v", kind, got, want)
+		}
+	}
+	if got := task.ClassOf(&pb.TaskSpec{Class: pb.TaskClass_TASK_CLASS_RESTORE}); got != pb.TaskClass_TASK_CLASS_RESTORE {
+		t.Errorf("a class that is said becomes %v", got)
+	}
+}

@@ -1,0 +1,352 @@
+// Package cluster runs the coordinator with several agents and their real processes,
+// and does to them what happens in a cluster.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/service"
+	"datamove.dev/mover/task"
+	"datamove.dev/mover/worker"
+)
+
+// TestMain is also the worker that agents start.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		conn, err := acting.Enter()
+		if err == nil {
+			err = worker.Run(context.Background(), conn, os.Stderr)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "worker:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// cluster is a coordinator and its agents in this process.
+type cluster struct {
+	t      *testing.T
+	dir    string // everything is below it
+	conf   *config.Config
+	ledger *ledger.Ledger
+	lease  time.Duration
+
+	socket string
+	server *grpc.Server
+	stop   context.CancelFunc
+	ran    chan struct{}
+	*api.Client
+	agents map[string]*member
+}
+
+type member struct {
+	stop  context.CancelFunc
+	ended chan struct{}
+	conn  *grpc.ClientConn
+	dial  *gate
+}
+
+// newCluster starts a coordinator with the shared tier "shared" and a node-local one,
+// "scratch", and agents of the given names.
+func newCluster(t *testing.T, agents ...string) *cluster {
+	t.Helper()
+	dir := t.TempDir()
+	c := &cluster{t: t, dir: dir, lease: 2 * time.Second, socket: filepath.Join(dir, "socket"), agents: map[string]*member{}}
+	for _, d := range []string{"shared", "scratch", "data"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.conf = &config.Config{Tiers: map[string]config.Tier{
+		"shared":  {Level: "warm", Path: filepath.Join(dir, "shared")},
+		"scratch": {Level: "hot", Path: filepath.Join(dir, "scratch"), Ephemeral: true, NodeLocal: true},
+	}}
+	c.start()
+	t.Cleanup(c.close)
+	for _, name := range agents {
+		c.join(name)
+	}
+	return c
+}
+
+// caller is metadata that stands for what door finds out.
+const callerKey = "test-caller"
+
+func identified(ctx context.Context) context.Context {
+	md, _ := metadata.FromIncomingContext(ctx)
+	who := access.Caller{Name: "root", UID: uint32(os.Geteuid()), Via: access.Local}
+	if v := md.Get(callerKey); len(v) > 0 {
+		who = access.Caller{Name: v[0], Agent: v[0], Via: access.Agent}
+	}
+	return access.With(ctx, who)
+}
+
+type identifiedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s identifiedStream) Context() context.Context { return s.ctx }
+
+// start starts the coordinator, or starts it again.
+func (c *cluster) start() {
+	c.t.Helper()
+	var err error
+	if c.ledger, err = ledger.Open(filepath.Join(c.dir, "data", "ledger"), ledger.Options{}); err != nil {
+		c.t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(testWriter{c.t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	s, err := service.New(context.Background(), service.Options{
+		Ledger: c.ledger, Config: func() *config.Config { return c.conf }, Node: "n1", Version: "test",
+		Data: filepath.Join(c.dir, "data"), Lease: c.lease, Logger: log,
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.server = grpc.NewServer(append(api.ServerOptions(),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+			return h(identified(ctx), r)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+			return h(srv, identifiedStream{st, identified(st.Context())})
+		}))...)
+	s.Register(c.server)
+	_ = os.Remove(c.socket)
+	l, err := net.Listen("unix", c.socket)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	go func() { _ = c.server.Serve(l) }()
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop, c.ran = stop, make(chan struct{})
+	ran := c.ran
+	go func() {
+		defer close(ran)
+		_ = s.Run(ctx)
+	}()
+	if c.Client == nil {
+		if c.Client, err = api.Dial(context.Background(), "unix://"+c.socket, api.Options{}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// halt stops the coordinator as a crash does: nobody is told.
+func (c *cluster) halt() {
+	c.server.Stop()
+	c.stop()
+	<-c.ran
+	if err := c.ledger.Close(); err != nil {
+		c.t.Error(err)
+	}
+}
+
+func (c *cluster) close() {
+	for name := range c.agents {
+		c.leave(name)
+	}
+	_ = c.Client.Close()
+	c.halt()
+}
+
+// gate is a way to the coordinator that can be shut.
+type gate struct{ shut chan struct{} }
+
+// join starts an agent.
+func (c *cluster) join(name string) {
+	c.t.Helper()
+	m := &member{ended: make(chan struct{})}
+	var err error
+	m.conn, err = grpc.NewClient("unix:"+c.socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+			return call(metadata.AppendToOutgoingContext(ctx, callerKey, name), method, req, reply, cc, o...)
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+			return open(metadata.AppendToOutgoingContext(ctx, callerKey, name), d, cc, method, o...)
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20), grpc.MaxCallSendMsgSize(16<<20)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	a, err := agent.New(agent.Options{
+		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.dir, "agents", name), Program: []string{self, "worker"},
+		Config: func() *config.Config { return c.conf }, Logger: slog.New(slog.NewTextHandler(testWriter{c.t}, nil)),
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	go func() {
+		defer close(m.ended)
+		_ = a.Run(ctx)
+	}()
+	c.agents[name] = m
+	c.eventually("agent "+name+" is ready", func() bool {
+		l, err := c.ListAgents(context.Background(), &pb.ListAgentsRequest{})
+		if err != nil {
+			return false
+		}
+		for _, a := range l.GetAgents() {
+			if a.GetName() == name && a.GetState() == pb.AgentState_AGENT_STATE_READY {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// leave stops an agent in good order.
+func (c *cluster) leave(name string) {
+	m := c.agents[name]
+	delete(c.agents, name)
+	m.stop()
+	<-m.ended
+	_ = m.conn.Close()
+}
+
+func (c *cluster) eventually(what string, is func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatalf("it never happens that %s", what)
+		}
+	}
+}
+
+// tree makes files below a directory of the cluster: many small ones and some large.
+func (c *cluster) tree(name string, small, large int, largeBytes int64) string {
+	c.t.Helper()
+	dir := filepath.Join(c.dir, name)
+	dice := rand.New(rand.NewPCG(1, uint64(small)))
+	for i := range small {
+		path := filepath.Join(dir, fmt.Sprintf("d%02d", i%23), fmt.Sprintf("f%05d", i))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			c.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.Repeat(fmt.Sprint(i), dice.IntN(300))), 0o644); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for i := range large {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			c.t.Fatal(err)
+		}
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("large%d", i)))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		block := make([]byte, 1<<20)
+		for n := int64(0); n < largeBytes; n += int64(len(block)) {
+			for j := 0; j < len(block); j += 8 {
+				v := dice.Uint64()
+				for k := range 8 {
+					block[j+k] = byte(v >> (8 * k))
+				}
+			}
+			if _, err := f.Write(block); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// submit submits a copy.
+func (c *cluster) submit(source, target string) *pb.Task {
+	c.t.Helper()
+	t, err := c.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: source, Target: target}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return t
+}
+
+// done waits for a task and checks that it is done.
+func (c *cluster) done(id string) *pb.Task {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	t, err := c.Wait(ctx, id, nil)
+	if err != nil {
+		c.t.Fatalf("task %s: %v, last %v", id, err, t)
+	}
+	if t.GetState() != task.Done {
+		c.t.Fatalf("task %s is %s: %s %v", id, task.Word(t.GetState()), t.GetError(), t.GetReport())
+	}
+	return t
+}
+
+// same fails when two trees differ, or when something of ours is left in the second.
+func (c *cluster) same(source, target string) {
+	c.t.Helper()
+	a, b := contents(c.t, source), contents(c.t, target)
+	for name, text := range a {
+		if b[name] != text {
+			c.t.Errorf("%s differs or is missing (%d bytes, %d at the target)", name, len(text), len(b[name]))
+		}
+		delete(b, name)
+	}
+	for name := range b {
+		c.t.Errorf("%s is at the target only", name)
+	}
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(dir, path)
+		all[rel] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// testWriter is the log of a test.
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	if testing.Verbose() {
+		return io.MultiWriter(os.Stderr).Write(p)
+	}
+	return len(p), nil
+}
