@@ -337,7 +337,7 @@ func TestLink(t *testing.T) {
 // TestTable prints what is known, and says what does not count.
 func TestTable(t *testing.T) {
 	round := func(ceiling, load, idle float64) Round {
-		return Round{Measure{PerSec: ceiling * 1e6, Idle: 80}, Measure{PerSec: load * 1e6, Idle: idle, First: time.Second, Elapsed: 2 * time.Second}}
+		return Round{Measure{PerSec: ceiling * 1e6, Idle: 80}, Measure{PerSec: load * 1e6, Bytes: 4e9, Idle: idle, First: time.Second, Elapsed: 2 * time.Second, CPU: 6 * time.Second}}
 	}
 	rows := []Row{
 		{1, []Round{round(10, 9, 90), round(10, 10, 90), round(10, 9.5, 90)}},
@@ -348,10 +348,10 @@ func TestTable(t *testing.T) {
 	if err := Print(&b, "cli", rows); err != nil {
 		t.Fatal(err)
 	}
-	const want = `  agents  iperf3 MB/s  cli MB/s  of iperf3      spread  efficiency  first s  last s      CPU idle
-       1         10.0       9.5     95.0 %  90.0-100.0     100.0 %     1.00    2.00          90 %
-       2         20.0      17.0     85.0 %   85.0-95.0      89.5 %     1.00    2.00          50 %
-       4         40.0      20.0     50.0 %   50.0-50.0      52.6 %     1.00    2.00  14 % INVALID
+	const want = `  agents  iperf3 MB/s  cli MB/s  of iperf3      spread  efficiency  first s  last s  CPU-s/GB  idle iperf3      idle cli
+       1         10.0       9.5     95.0 %  90.0-100.0     100.0 %     1.00    2.00       1.5         80 %          90 %
+       2         20.0      17.0     85.0 %   85.0-95.0      89.5 %     1.00    2.00       1.5         80 %          50 %
+       4         40.0      20.0     50.0 %   50.0-50.0      52.6 %     1.00    2.00       1.5         80 %  14 % INVALID
 INVALID: 4 agents: the CPUs were 14 % idle, and less than 15 % is too little
 `
 	if b.String() != want {

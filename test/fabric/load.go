@@ -66,16 +66,17 @@ func CLI(ctx context.Context, r *Rig, w Work) (Measure, error) {
 		return Measure{}, err
 	}
 	defer server.Stop()
-	return timed(ctx, r.Nodes, func(ctx context.Context, i int, n *Node) (int64, error) {
+	return timed(ctx, r.Nodes, func(ctx context.Context, i int, n *Node) (part, error) {
 		target := filepath.Join(n.Dir, "target")
 		p, err := n.Start(ctx, Command{Path: w.Datamove, Args: []string{"copy", "-q", w.Source(i), target}, Env: w.Env(r)})
 		if err == nil {
 			err = p.Wait()
 		}
 		if err != nil {
-			return 0, err
+			return part{}, err
 		}
-		return w.arrived(target)
+		bytes, err := w.arrived(target)
+		return part{bytes, p.CPU()}, err
 	})
 }
 

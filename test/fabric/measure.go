@@ -21,6 +21,7 @@ type Measure struct {
 	First   time.Duration // to the end of the first
 	PerSec  float64       // bytes
 	Idle    float64       // percent of the time of all CPUs
+	CPU     time.Duration // of the programs in the nodes, where it is known
 }
 
 // Invalid says why a measure does not count; "" when it does.
@@ -70,10 +71,15 @@ func (c cpu) idleSince(before cpu) float64 {
 	return 100 * float64(c.idle-before.idle) / float64(c.total-before.total)
 }
 
-// timed measures what run does in all nodes at once. run returns the bytes that
-// its node got.
-func timed(ctx context.Context, nodes []*Node, run func(ctx context.Context, i int, n *Node) (int64, error)) (m Measure, err error) {
-	ends, got := make([]time.Duration, len(nodes)), make([]int64, len(nodes))
+// part is what one node has got, and the time of a CPU that it took there.
+type part struct {
+	bytes int64
+	cpu   time.Duration
+}
+
+// timed measures what run does in all nodes at once.
+func timed(ctx context.Context, nodes []*Node, run func(ctx context.Context, i int, n *Node) (part, error)) (m Measure, err error) {
+	ends, got := make([]time.Duration, len(nodes)), make([]part, len(nodes))
 	before, err := readCPU()
 	if err != nil {
 		return m, err
@@ -90,7 +96,8 @@ func timed(ctx context.Context, nodes []*Node, run func(ctx context.Context, i i
 	}
 	m.First = ends[0]
 	for i, end := range ends {
-		m.Bytes, m.First, m.Elapsed = m.Bytes+got[i], min(m.First, end), max(m.Elapsed, end)
+		m.Bytes, m.CPU = m.Bytes+got[i].bytes, m.CPU+got[i].cpu
+		m.First, m.Elapsed = min(m.First, end), max(m.Elapsed, end)
 	}
 	m.PerSec, m.Idle = float64(m.Bytes)/m.Elapsed.Seconds(), after.idleSince(before)
 	return m, nil
@@ -120,9 +127,9 @@ func Ceiling(ctx context.Context, r *Rig, span time.Duration) (Measure, error) {
 		}
 	}
 	rates := make([]float64, len(r.Nodes))
-	m, err := timed(ctx, r.Nodes, func(ctx context.Context, i int, n *Node) (bytes int64, err error) {
-		bytes, rates[i], err = iperf(ctx, n, r.Hub.IP, iperfPort+i, span)
-		return bytes, err
+	m, err := timed(ctx, r.Nodes, func(ctx context.Context, i int, n *Node) (got part, err error) {
+		got, rates[i], err = iperf(ctx, n, r.Hub.IP, iperfPort+i, span)
+		return got, err
 	})
 	m.PerSec = 0
 	for _, rate := range rates {
@@ -131,14 +138,14 @@ func Ceiling(ctx context.Context, r *Rig, span time.Duration) (Measure, error) {
 	return m, err
 }
 
-// iperf receives for a time, and returns how many bytes, and at which rate.
-func iperf(ctx context.Context, n *Node, server string, port int, span time.Duration) (int64, float64, error) {
+// iperf receives for a time, and returns what, and how many bytes in a second.
+func iperf(ctx context.Context, n *Node, server string, port int, span time.Duration) (got part, perSec float64, err error) {
 	p, err := n.Start(ctx, Command{Path: "iperf3", Args: []string{"-c", server, "-p", strconv.Itoa(port), "-R", "-J", "-t", strconv.Itoa(max(1, int(span.Seconds())))}})
 	if err == nil {
 		err = p.Wait()
 	}
 	if err != nil {
-		return 0, 0, err
+		return got, 0, err
 	}
 	var report struct {
 		End struct {
@@ -149,10 +156,10 @@ func iperf(ctx context.Context, n *Node, server string, port int, span time.Dura
 		} `json:"end"`
 	}
 	if err := json.Unmarshal([]byte(p.Stdout.String()), &report); err != nil {
-		return 0, 0, fmt.Errorf("iperf3 in %s: %w", n.Name, err)
+		return got, 0, fmt.Errorf("iperf3 in %s: %w", n.Name, err)
 	}
 	if report.End.Received.Bits <= 0 {
-		return 0, 0, fmt.Errorf("iperf3 in %s received nothing", n.Name)
+		return got, 0, fmt.Errorf("iperf3 in %s received nothing", n.Name)
 	}
-	return report.End.Received.Bytes, report.End.Received.Bits / 8, nil
+	return part{report.End.Received.Bytes, p.CPU()}, report.End.Received.Bits / 8, nil
 }

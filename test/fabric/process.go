@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Command is a program to run in a node. Its environment has nothing but Env, a
@@ -73,6 +74,12 @@ func (p *Process) Wait() error {
 		return fmt.Errorf("%s: %w: %s", p.what, p.err, strings.TrimSpace(p.Stderr.String()+p.Stdout.String()))
 	}
 	return nil
+}
+
+// CPU is the time that a program which has ended spent on a CPU.
+func (p *Process) CPU() time.Duration {
+	<-p.ended
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
 // Stop kills the program and waits for its end.

@@ -17,7 +17,7 @@ import (
 
 const (
 	prefix = "dmfabric-" // of all that a rig makes
-	memory = "/dev/shm"  // where the nodes write
+	memory = "/dev/shm"  // where a rig mounts what its nodes write to
 )
 
 // mine begins the names of what this process makes: dmfabric-PID-START-.
@@ -60,9 +60,16 @@ func sweep(ctx context.Context, meant func(name string) bool) error {
 		failed = errors.Join(failed, end(ctx, name), tool(ctx, "", "ip", "netns", "delete", name))
 	}
 	for _, name := range entries(memory, meant) {
-		failed = errors.Join(failed, os.RemoveAll(filepath.Join(memory, name)))
+		failed = errors.Join(failed, unmount(filepath.Join(memory, name)))
 	}
 	return failed
+}
+
+func unmount(dir string) error {
+	if err := unix.Unmount(dir, 0); err != nil && err != unix.EINVAL { // it is not mounted
+		return fmt.Errorf("unmount %s: %w", dir, err)
+	}
+	return os.Remove(dir)
 }
 
 func entries(dir string, meant func(name string) bool) (names []string) {

@@ -42,7 +42,7 @@ func (r Row) Median() Round {
 // Plan says what a model does.
 type Plan struct {
 	Agents []int         // how many, one after the other
-	Rounds int           // for each; 0 means 1
+	Rounds int           // that count, for each; 0 means 1
 	Span   time.Duration // of a ceiling and, about, of a load
 	Link   Link
 	Load   Load
@@ -72,20 +72,25 @@ func (p Plan) row(ctx context.Context, agents int) (row Row, err error) {
 	}
 	defer func() { err = errors.Join(err, rig.Close()) }()
 	row.Agents = agents
+	if _, err := p.move(ctx, rig, work); err != nil { // the first touch of memory is slow, and says nothing of the mover
+		return row, err
+	}
 	for range max(1, p.Rounds) {
 		var round Round
 		if round.Ceiling, err = Ceiling(ctx, rig, p.Span); err != nil {
 			return row, err
 		}
-		if round.Load, err = p.Load(ctx, rig, work); err != nil {
-			return row, err
-		}
-		if err := work.Forget(rig); err != nil {
+		if round.Load, err = p.move(ctx, rig, work); err != nil {
 			return row, err
 		}
 		row.Rounds = append(row.Rounds, round)
 	}
 	return row, nil
+}
+
+func (p Plan) move(ctx context.Context, rig *Rig, work Work) (Measure, error) {
+	m, err := p.Load(ctx, rig, work)
+	return m, errors.Join(err, work.Forget(rig))
 }
 
 // fits refuses work that would take more than half of the memory that is free.
@@ -114,7 +119,7 @@ func available(text string) (bytes int64, err error) {
 // agent of the first row.
 func Print(w io.Writer, name string, rows []Row) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "agents\tiperf3 MB/s\t%s MB/s\tof iperf3\tspread\tefficiency\tfirst s\tlast s\tCPU idle\t\n", name)
+	fmt.Fprintf(t, "agents\tiperf3 MB/s\t%s MB/s\tof iperf3\tspread\tefficiency\tfirst s\tlast s\tCPU-s/GB\tidle iperf3\tidle %s\t\n", name, name)
 	var invalid []string
 	for _, row := range rows {
 		m := row.Median()
@@ -128,8 +133,9 @@ func Print(w io.Writer, name string, rows []Row) error {
 			mark = " INVALID"
 			invalid = append(invalid, fmt.Sprintf("%d agents: %s", row.Agents, why))
 		}
-		fmt.Fprintf(t, "%d\t%.1f\t%.1f\t%.1f %%\t%.1f-%.1f\t%.1f %%\t%.2f\t%.2f\t%.0f %%%s\t\n", row.Agents, m.Ceiling.PerSec/1e6, m.Load.PerSec/1e6, 100*m.Share(),
-			100*least, 100*most, 100*efficiency, m.Load.First.Seconds(), m.Load.Elapsed.Seconds(), m.Load.Idle, mark)
+		fmt.Fprintf(t, "%d\t%.1f\t%.1f\t%.1f %%\t%.1f-%.1f\t%.1f %%\t%.2f\t%.2f\t%.1f\t%.0f %%\t%.0f %%%s\t\n", row.Agents, m.Ceiling.PerSec/1e6, m.Load.PerSec/1e6, 100*m.Share(),
+			100*least, 100*most, 100*efficiency, m.Load.First.Seconds(), m.Load.Elapsed.Seconds(),
+			m.Load.CPU.Seconds()/(float64(m.Load.Bytes)/1e9), m.Ceiling.Idle, m.Load.Idle, mark)
 	}
 	err := t.Flush()
 	for _, why := range invalid {
