@@ -161,3 +161,11 @@ func validTask(s string) bool {
 }
 
 func (o Owner) String() string { return fmt.Sprintf("%s-%d", o.Task, o.Epoch) }
+
+// ParseOwner is the inverse of String.
+func ParseOwner(s string) (o Owner, ok bool) {
+	task, epoch, ok := strings.Cut(s, "-")
+	n, err := strconv.ParseUint(epoch, 10, 64)
+	o = Owner{task, n}
+	return o, ok && err == nil && validTask(task) && o.String() == s
+}

@@ -70,6 +70,17 @@ func KindNamed(name string) error {
 	return nil
 }
 
+// HeldError is an ErrHeld that knows who holds.
+type HeldError struct {
+	By   Owner  // zero when it is not known
+	Text string // for people
+}
+
+func (h *HeldError) Error() string { return ErrHeld.Error() + ": " + h.Text }
+
+// Unwrap makes it an ErrHeld.
+func (h *HeldError) Unwrap() error { return ErrHeld }
+
 // Error says what failed, where, and why.
 type Error struct {
 	Op    string        // "open", "publish"

@@ -130,6 +130,13 @@ type Target interface {
 	Close() error
 }
 
+// LockBreaker is a Target whose lock can be taken from a holder that is known to be
+// over, although its process may be there: a service has fenced it off.
+type LockBreaker interface {
+	// BreakLock removes the lock with that name, if that owner holds it still.
+	BreakLock(ctx context.Context, name string, over Owner) error
+}
+
 // Traits is what a caller must know of a place to use it well.
 type Traits struct {
 	Scheme string // "posix", "s3", "mem"

@@ -140,3 +140,13 @@ func (a *Agent) conf() *config.Config {
 
 // Turns is who uses the node, for metrics.
 func (a *Agent) Turns() share.Snapshot { return a.turns.scheduler.Snapshot() }
+
+// Processes are the ids of the processes that work on a task here now.
+func (a *Agent) Processes(task string) (pids []int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.procs[task]; p != nil {
+		pids = append(pids, p.acting.PID())
+	}
+	return pids
+}

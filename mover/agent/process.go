@@ -74,12 +74,16 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 		return err
 	}
 	a.mu.Lock()
+	was := a.procs[p.task.GetId()]
+	a.mu.Unlock()
+	if was != nil { // of an epoch that is over; it has the journal that this one goes on with
+		_ = was.acting.Stop(0)
+		<-was.ended
+	}
+	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.leaving {
 		return fmt.Errorf("%w: this agent is leaving", mover.ErrTransient)
-	}
-	if was := a.procs[p.task.GetId()]; was != nil { // of an epoch that is over
-		go was.halt(agentv1.How_HOW_LOST, time.Second)
 	}
 	p.acting, err = acting.Start(ctx, acting.Options{
 		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups},
@@ -177,7 +181,7 @@ func (p *process) bury(err error) {
 // halt ends the process in the way that is meant, at the latest after grace.
 func (p *process) halt(how agentv1.How, grace time.Duration) {
 	if how == agentv1.How_HOW_LOST {
-		grace = min(grace, 2*time.Second)
+		grace = min(grace, 5*time.Second)
 	}
 	p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Stop{Stop: &agentv1.WorkerStop{How: how}}})
 	select {

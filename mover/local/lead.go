@@ -15,10 +15,11 @@ import (
 type Lead struct {
 	// Epoch is part of the temporary names. Drafts of this target under a lower one
 	// are of leads and helpers that are over; those under a higher one are of helpers.
-	Epoch uint64
-	Mine  func(ctx context.Context) error // as transfer.Options.Mine
-	Turn  transfer.Turn
-	Crew  func(pair int) transfer.Crew // of each pair of Request.Names; nil has none
+	Epoch  uint64
+	Before []uint64                        // epochs of earlier leads of this task: a lock of theirs is broken
+	Mine   func(ctx context.Context) error // as transfer.Options.Mine
+	Turn   transfer.Turn
+	Crew   func(pair int) transfer.Crew // of each pair of Request.Names; nil has none
 	// Keep is told of the draft of a large file before it is written to, and with on
 	// false when it needs not be remembered any more. Who takes the task over on
 	// another node gets them as Over.

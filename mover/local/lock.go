@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"datamove.dev/mover"
@@ -19,6 +20,9 @@ const (
 func (p *pair) lock(ctx context.Context) (err error) {
 	for pause := lockPauseMin; ; pause = min(2*pause, lockPauseMax) {
 		p.held, p.unlock, err = p.target.Lock(ctx, "", p.owner)
+		if p.overtakes(ctx, err) {
+			p.held, p.unlock, err = p.target.Lock(ctx, "", p.owner)
+		}
 		if !errors.Is(err, mover.ErrFull) || p.request.OnFull == FullFail {
 			return err
 		}
@@ -31,4 +35,15 @@ func (p *pair) lock(ctx context.Context) (err error) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// overtakes takes the lock from an earlier lead of this very task, which is over even
+// if its process is not: it may not publish any more.
+func (p *pair) overtakes(ctx context.Context, err error) bool {
+	var held *mover.HeldError
+	if !errors.As(err, &held) || held.By.Task != p.owner.Task || !slices.Contains(p.lead().Before, held.By.Epoch) {
+		return false
+	}
+	b, ok := mover.As[mover.LockBreaker](p.target)
+	return ok && b.BreakLock(ctx, "", held.By) == nil
 }

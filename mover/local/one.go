@@ -140,6 +140,14 @@ func (o *one) Lock(ctx context.Context, _ string, holder mover.Owner) (context.C
 	return o.Place.Lock(ctx, o.name, holder)
 }
 
+// BreakLock implements mover.LockBreaker.
+func (o *one) BreakLock(ctx context.Context, _ string, over mover.Owner) error {
+	if b, ok := mover.As[mover.LockBreaker](o.Place); ok {
+		return b.BreakLock(ctx, o.name, over)
+	}
+	return nil
+}
+
 // Unwrap lets optional interfaces of the tree be found.
 func (o *one) Unwrap() any { return o.Place }
 

@@ -167,7 +167,7 @@ func (p *Place) Lock(ctx context.Context, name string, holder mover.Owner) (cont
 	}
 	defer p.tree.mu.Unlock()
 	if l := p.tree.locks[name]; l != nil {
-		return nil, nil, p.fail("lock", name, fmt.Errorf("%w: %v", mover.ErrHeld, l.owner))
+		return nil, nil, p.fail("lock", name, &mover.HeldError{By: l.owner, Text: l.owner.String()})
 	}
 	mine := &lock{p, holder}
 	p.tree.locks[name] = mine
@@ -179,6 +179,18 @@ func (p *Place) Lock(ctx context.Context, name string, holder mover.Owner) (cont
 		}
 		return nil
 	}, nil
+}
+
+// BreakLock implements mover.LockBreaker.
+func (p *Place) BreakLock(ctx context.Context, name string, over mover.Owner) error {
+	if err := p.enter(ctx, "unlock", name, true); err != nil {
+		return err
+	}
+	defer p.tree.mu.Unlock()
+	if l := p.tree.locks[name]; l != nil && l.owner == over {
+		delete(p.tree.locks, name)
+	}
+	return nil
 }
 
 // Mkdir implements mover.Target.

@@ -109,7 +109,7 @@ func (p *Place) takeLock(dirfd int, name string, owner mover.Owner) (int, error)
 		}
 		if err != nil {
 			if err == unix.EAGAIN || err == unix.EACCES {
-				err = fmt.Errorf("%w: %v", mover.ErrHeld, read(fd))
+				err = read(fd)
 			}
 			closeFD(fd)
 			return -1, err
@@ -158,20 +158,44 @@ func sign(fd int, owner mover.Owner) error {
 
 // read says who holds the lock. The text may be anything: the file lies where
 // others can write.
-func read(fd int) string {
+func read(fd int) *mover.HeldError {
 	b := make([]byte, 1024)
 	n, err := pread(fd, b, 0)
 	var h holder
 	if err != nil || json.Unmarshal(b[:n], &h) != nil || h.PID == 0 {
-		return "the holder did not write down its name"
+		return &mover.HeldError{Text: "the holder did not write down its name"}
 	}
-	return h.String()
+	by, _ := mover.ParseOwner(h.Task)
+	return &mover.HeldError{By: by, Text: h.String()}
+}
+
+// BreakLock implements mover.LockBreaker: the name leads to another file from now on.
+func (p *Place) BreakLock(_ context.Context, name string, over mover.Owner) error {
+	file := lockFile(name)
+	fd, err := openSegment(p.root, file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return p.fail("unlock", "", ignoreMissing(err))
+	}
+	defer closeFD(fd)
+	if held := read(fd); held.By != over || !leadsTo(p.root, file, fd) {
+		return nil
+	}
+	var was unix.Statx_t
+	if err := statxFD(p.root, &was); err != nil {
+		return p.fail("unlock", "", err)
+	}
+	err = ignoreMissing(unlink(p.root, file, 0))
+	p.restoreTimes(&was)
+	return p.fail("unlock", "", err)
 }
 
 // unlock removes the lock file while it is held, so that nobody locks it in
 // between.
 func (p *Place) unlock(file string, fd int) error {
 	defer closeFD(fd)
+	if !leadsTo(p.root, file, fd) { // it was broken, and is another's
+		return nil
+	}
 	var was unix.Statx_t
 	if err := statxFD(p.root, &was); err != nil {
 		return err

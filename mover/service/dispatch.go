@@ -150,9 +150,16 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	return true, 0, nil
 }
 
+// epochsMost is how many epochs of earlier leads are remembered.
+const epochsMost = 100
+
 // begin puts a task into the hands of an agent.
 func (s *Service) begin(t *pb.Task, agent string, epoch uint64) {
 	_ = task.Move(t, task.Running) // it was queued
+	if t.GetEpoch() != 0 {
+		t.Epochs = append(t.Epochs, t.GetEpoch())
+		t.Epochs = t.Epochs[max(len(t.Epochs)-epochsMost, 0):]
+	}
 	t.Agent, t.Epoch, t.Phase, t.Why, t.Error = agent, epoch, "starting", "", ""
 	t.Tries++
 	if t.GetStartTime() == nil {

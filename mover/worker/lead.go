@@ -22,13 +22,37 @@ func (w *worker) lead(ctx context.Context) error {
 		end.Error, end.ErrorKind = err.Error(), mover.KindName(err)
 	}
 	how, stopped := told(ctx)
-	if end.Stopped = stopped; how == agentv1.How_HOW_LOST {
+	switch end.Stopped = stopped; {
+	case how == agentv1.How_HOW_LOST || errors.Is(err, mover.ErrHeld) && w.lost(ctx):
+		w.discard(context.WithoutCancel(ctx), local.Abandon)
 		return nil // nobody wants to hear it
+	case stopped && how == agentv1.How_HOW_CANCEL:
+		w.discard(context.WithoutCancel(ctx), local.Discard)
 	}
 	tctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	_, err = w.agent.EndLead(tctx, end)
 	return fromAgent(tctx, err)
+}
+
+// discard drops what was begun and not published.
+func (w *worker) discard(ctx context.Context, drop func(context.Context, local.Request, local.Opener) error) {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	r, err := w.request()
+	if err != nil { // it is one that has no drafts
+		return
+	}
+	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore()}
+	r.Observer = nil
+	if err := drop(ctx, r, w.site().Open); err != nil {
+		w.log.Warn("drafts stay behind; the next run on their target drops them", "err", err)
+	}
+}
+
+// lost reports whether somebody else leads the task by now.
+func (w *worker) lost(ctx context.Context) bool {
+	return errors.Is(w.agent.mine("", w.job.GetEpoch())(context.WithoutCancel(ctx)), mover.ErrHeld)
 }
 
 // endTimeout bounds how long the agent may take to hear how it ended.
@@ -46,7 +70,7 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 	if err != nil {
 		return local.Report{}, err
 	}
-	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Keep: w.keep, Over: w.over()}
+	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Keep: w.keep, Over: w.over()}
 	if w.job.GetMayCrew() {
 		r.Lead.Crew = func(pair int) transfer.Crew { return &crew{w.agent, pair} }
 	}

@@ -1,8 +1,16 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/task"
 )
 
 func TestOneAgent(t *testing.T) {
@@ -25,8 +33,141 @@ func TestOneAgent(t *testing.T) {
 
 func TestManyAgents(t *testing.T) {
 	c := newCluster(t, "n1", "n2", "n3")
-	c.tree("shared/source", 20000, 3, 200<<20)
-	done := c.done(c.submit("shared:source", "shared:target").GetId())
-	c.same(filepath.Join(c.dir, "shared/source"), filepath.Join(c.dir, "shared/target"))
-	t.Logf("%v", done)
+	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
+	id := c.slow("shared:source", "shared:target", 40<<20).GetId()
+	helped := c.helpers(id)
+	c.done(id)
+	c.same(source, target)
+	if got := <-helped; len(got) != 2 {
+		t.Errorf("agents that helped: %v", got)
+	}
+}
+
+// TestHelperDies kills the process of an agent that helps; everything is there in the end.
+func TestHelperDies(t *testing.T) {
+	c := newCluster(t, "n1", "n2", "n3")
+	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
+	id := c.slow("shared:source", "shared:target", 30<<20).GetId()
+	c.eventually("somebody helps", func() bool { return len(c.now(id).GetHelpers()) == 2 })
+	killed := c.now(id).GetHelpers()[0]
+	c.kill(killed, id, syscall.SIGKILL)
+	c.done(id)
+	c.same(source, target)
+}
+
+// TestLeadDies kills the process that leads: the task goes on, and what it had begun
+// and not published is gone.
+func TestLeadDies(t *testing.T) {
+	c := newCluster(t, "n1", "n2")
+	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
+	id := c.slow("shared:source", "shared:target", 30<<20).GetId()
+	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
+	c.kill(c.now(id).GetAgent(), id, syscall.SIGKILL)
+	if done := c.done(id); done.GetTries() != 2 {
+		t.Errorf("it had %d leads", done.GetTries())
+	}
+	c.same(source, target)
+}
+
+// TestLeadSleeps stops the processes of the lead for longer than a lease: another agent
+// takes over, and when they wake up, they publish nothing.
+func TestLeadSleeps(t *testing.T) {
+	c := newCluster(t, "n1", "n2")
+	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
+	id := c.slow("shared:source", "shared:target", 30<<20).GetId()
+	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
+	lead := c.now(id).GetAgent()
+	c.cut(lead) // the agent is in this process, and can not be stopped: nothing of it gets through
+	c.kill(lead, id, syscall.SIGSTOP)
+	c.eventually("another one leads", func() bool { a := c.now(id).GetAgent(); return a != lead && a != "" })
+	c.kill(lead, id, syscall.SIGCONT)
+	c.done(id)
+	c.mend(lead)
+	c.eventually("it has let go", func() bool { return len(c.processes(lead, id)) == 0 })
+	c.same(source, target)
+}
+
+// TestCoordinatorDies stops the coordinator in the middle: the agents work on, and
+// tell the new one.
+func TestCoordinatorDies(t *testing.T) {
+	c := newCluster(t, "n1", "n2")
+	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
+	id := c.slow("shared:source", "shared:target", 30<<20).GetId()
+	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
+	c.halt()
+	c.start()
+	if done := c.done(id); done.GetTries() != 1 {
+		t.Errorf("it had %d leads: the first one was not believed", done.GetTries())
+	}
+	c.same(source, target)
+}
+
+// TestPauseResumeCancel steers a task in each of its states.
+func TestPauseResumeCancel(t *testing.T) {
+	ctx := context.Background()
+	c := newCluster(t, "n1")
+	source, target := c.tree("source", 4000, 1, 60<<20), filepath.Join(c.dir, "target")
+	id := c.slow(source, target, 20<<20).GetId()
+	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
+	if _, err := c.PauseTask(ctx, &pb.PauseTaskRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("it is paused", func() bool { return c.now(id).GetState() == task.Paused })
+	if left := c.processes("n1", id); len(left) > 0 {
+		t.Errorf("processes of a paused task: %v", left)
+	}
+	if _, err := c.ResumeTask(ctx, &pb.ResumeTaskRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+	c.done(id)
+	c.same(source, target)
+
+	other := filepath.Join(c.dir, "other")
+	id = c.slow(source, other, 10<<20).GetId()
+	c.eventually("something is in work", func() bool { return c.now(id).GetProgress().GetBytesDone() > 1<<20 })
+	if _, err := c.CancelTask(ctx, &pb.CancelTaskRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("it is cancelled", func() bool { return c.now(id).GetState() == task.Cancelled })
+	for name := range contents(t, other) {
+		if strings.Contains(name, mover.TempPrefix) {
+			t.Errorf("%s is left of a cancelled task", name)
+		}
+	}
+	if _, err := c.ResumeTask(ctx, &pb.ResumeTaskRequest{Id: id}); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("a cancelled task is resumed: %v", err)
+	}
+}
+
+func TestSubmittedTwice(t *testing.T) {
+	ctx := context.Background()
+	c := newCluster(t)
+	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/a", Target: "/b"}
+	first, err := c.SubmitTask(ctx, &pb.SubmitTaskRequest{Spec: spec, IdempotencyKey: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := c.SubmitTask(ctx, &pb.SubmitTaskRequest{Spec: spec, IdempotencyKey: "k"})
+	if err != nil || second.GetId() != first.GetId() {
+		t.Errorf("the same request again is %v, %v", second, err)
+	}
+	spec.Target = "/c"
+	if _, err := c.SubmitTask(ctx, &pb.SubmitTaskRequest{Spec: spec, IdempotencyKey: "k"}); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("another request with the same key: %v", err)
+	}
+}
+
+// TestOverlappingTargets: of two tasks that write to one place, one waits.
+func TestOverlappingTargets(t *testing.T) {
+	c := newCluster(t, "n1")
+	one, two := c.tree("one", 500, 1, 40<<20), c.tree("two", 700, 0, 0)
+	first := c.slow(one, filepath.Join(c.dir, "target"), 20<<20).GetId()
+	c.eventually("the first is led", func() bool { return c.now(first).GetState() == task.Running })
+	second := c.submit(two, filepath.Join(c.dir, "target/sub")).GetId()
+	c.eventually("the second says why it waits", func() bool { return strings.Contains(c.now(second).GetWhy(), first) })
+	a, b := c.done(first), c.done(second)
+	if b.GetStartTime().AsTime().Before(a.GetEndTime().AsTime()) {
+		t.Error("they ran at the same time")
+	}
+	c.same(two, filepath.Join(c.dir, "target/sub"))
 }

@@ -12,12 +12,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
@@ -67,7 +71,8 @@ type member struct {
 	stop  context.CancelFunc
 	ended chan struct{}
 	conn  *grpc.ClientConn
-	dial  *gate
+	agent *agent.Agent
+	shut  atomic.Bool // nothing of it gets through
 }
 
 // newCluster starts a coordinator with the shared tier "shared" and a node-local one,
@@ -120,8 +125,14 @@ func (c *cluster) start() {
 		c.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{c.t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	rules, err := access.New(access.Input{UID: uint32(os.Geteuid()), Tiers: map[string]string{
+		"shared": c.conf.Tiers["shared"].Path, "scratch": c.conf.Tiers["scratch"].Path,
+	}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	s, err := service.New(context.Background(), service.Options{
-		Ledger: c.ledger, Config: func() *config.Config { return c.conf }, Node: "n1", Version: "test",
+		Rules: func() *access.Rules { return rules }, Ledger: c.ledger, Config: func() *config.Config { return c.conf }, Node: "n1", Version: "test",
 		Data: filepath.Join(c.dir, "data"), Lease: c.lease, Logger: log,
 	})
 	if err != nil {
@@ -173,9 +184,6 @@ func (c *cluster) close() {
 	c.halt()
 }
 
-// gate is a way to the coordinator that can be shut.
-type gate struct{ shut chan struct{} }
-
 // join starts an agent.
 func (c *cluster) join(name string) {
 	c.t.Helper()
@@ -183,10 +191,17 @@ func (c *cluster) join(name string) {
 	var err error
 	m.conn, err = grpc.NewClient("unix:"+c.socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+			if m.shut.Load() {
+				return status.Error(codes.Unavailable, "cut off")
+			}
 			return call(metadata.AppendToOutgoingContext(ctx, callerKey, name), method, req, reply, cc, o...)
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
-			return open(metadata.AppendToOutgoingContext(ctx, callerKey, name), d, cc, method, o...)
+			if m.shut.Load() {
+				return nil, status.Error(codes.Unavailable, "cut off")
+			}
+			st, err := open(metadata.AppendToOutgoingContext(ctx, callerKey, name), d, cc, method, o...)
+			return &shutStream{st, m}, err
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20), grpc.MaxCallSendMsgSize(16<<20)))
 	if err != nil {
@@ -204,7 +219,7 @@ func (c *cluster) join(name string) {
 		c.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	m.stop = stop
+	m.stop, m.agent = stop, a
 	go func() {
 		defer close(m.ended)
 		_ = a.Run(ctx)
@@ -222,6 +237,87 @@ func (c *cluster) join(name string) {
 		}
 		return false
 	})
+}
+
+// shutStream is a stream on which nothing passes while its member is cut off.
+type shutStream struct {
+	grpc.ClientStream
+	m *member
+}
+
+func (s *shutStream) SendMsg(v any) error {
+	if s.m.shut.Load() {
+		return status.Error(codes.Unavailable, "cut off")
+	}
+	return s.ClientStream.SendMsg(v)
+}
+
+func (s *shutStream) RecvMsg(v any) error {
+	err := s.ClientStream.RecvMsg(v)
+	if s.m.shut.Load() {
+		return status.Error(codes.Unavailable, "cut off")
+	}
+	return err
+}
+
+// cut parts an agent from the coordinator, mend joins them again.
+func (c *cluster) cut(name string)  { c.agents[name].shut.Store(true) }
+func (c *cluster) mend(name string) { c.agents[name].shut.Store(false) }
+
+// processes are the workers of an agent for a task.
+func (c *cluster) processes(name, id string) (pids []int) {
+	return c.agents[name].agent.Processes(id)
+}
+
+// kill sends a signal to the processes of an agent for a task.
+func (c *cluster) kill(name, id string, sig syscall.Signal) {
+	c.t.Helper()
+	pids := c.processes(name, id)
+	if len(pids) == 0 {
+		c.t.Fatalf("agent %s has no process for task %s", name, id)
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// slow submits a copy that reads no more than so much per second on each agent.
+func (c *cluster) slow(source, target string, bytesPerSecond int64) *pb.Task {
+	c.t.Helper()
+	t, err := c.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{
+		Kind: pb.TaskKind_TASK_KIND_COPY, Source: source, Target: target, Options: &pb.Options{BytesPerSecond: bytesPerSecond},
+	}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return t
+}
+
+// now is a task as it is now.
+func (c *cluster) now(id string) *pb.Task {
+	c.t.Helper()
+	t, err := c.GetTask(context.Background(), &pb.GetTaskRequest{Id: id})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return t
+}
+
+// helpers gives all agents that helped a task, when it has ended.
+func (c *cluster) helpers(id string) <-chan map[string]bool {
+	out := make(chan map[string]bool, 1)
+	go func() {
+		all := map[string]bool{}
+		_, _ = c.Wait(context.Background(), id, func(t *pb.Task) {
+			for _, h := range t.GetHelpers() {
+				all[h] = true
+			}
+		})
+		out <- all
+	}()
+	return out
 }
 
 // leave stops an agent in good order.

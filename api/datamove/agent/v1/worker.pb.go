@@ -204,6 +204,7 @@ type Job struct {
 	Over          []*KeptDraft           `protobuf:"bytes,8,rep,name=over,proto3" json:"over,omitempty"`                         // of earlier leads
 	LogLevel      string                 `protobuf:"bytes,9,opt,name=log_level,json=logLevel,proto3" json:"log_level,omitempty"`
 	MayCrew       bool                   `protobuf:"varint,10,opt,name=may_crew,json=mayCrew,proto3" json:"may_crew,omitempty"` // Hand may be called
+	Before        []uint64               `protobuf:"varint,11,rep,packed,name=before,proto3" json:"before,omitempty"`           // epochs of earlier leads
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -306,6 +307,13 @@ func (x *Job) GetMayCrew() bool {
 		return x.MayCrew
 	}
 	return false
+}
+
+func (x *Job) GetBefore() []uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return nil
 }
 
 // TierAccess is a tier with what is needed to open it. It holds secrets and goes
@@ -1533,7 +1541,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x16.datamove.agent.v1.JobH\x00R\x03job\x126\n" +
 	"\x05batch\x18\x02 \x01(\v2\x1e.datamove.agent.v1.WorkerBatchH\x00R\x05batch\x123\n" +
 	"\x04stop\x18\x03 \x01(\v2\x1d.datamove.agent.v1.WorkerStopH\x00R\x04stopB\x06\n" +
-	"\x04what\"\xc2\x02\n" +
+	"\x04what\"\xda\x02\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -1545,7 +1553,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x04over\x18\b \x03(\v2\x1c.datamove.agent.v1.KeptDraftR\x04over\x12\x1b\n" +
 	"\tlog_level\x18\t \x01(\tR\blogLevel\x12\x19\n" +
 	"\bmay_crew\x18\n" +
-	" \x01(\bR\amayCrew\"\xe1\x02\n" +
+	" \x01(\bR\amayCrew\x12\x16\n" +
+	"\x06before\x18\v \x03(\x04R\x06before\"\xe1\x02\n" +
 	"\n" +
 	"TierAccess\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
