@@ -7,9 +7,13 @@ type step int
 const (
 	words    step = iota // what everything is written in
 	parts                // places, wrappers around places, and pure packages
-	memory               // what survives a process: journal
+	rules                // pure packages that decide by means of others
+	memory               // what survives a process: journal, ledger, queue, audit
 	motion               // what moves bytes: transfer
 	task                 // one task from its beginning to its end
+	person               // what does a task as the person who asked
+	services             // the coordinator, the process of a task, and who comes in
+	agents               // the node's side, which starts these processes
 	commands             // flags in, wiring, exit code out
 	tests                // what only tests use; it may import anything below
 )
@@ -21,8 +25,10 @@ var packages = map[string]struct {
 	step step
 	may  []string
 }{
-	"mover":        {words, nil},
-	"mover/buffer": {words, []string{"mover"}},
+	"mover":                 {words, nil},
+	"mover/buffer":          {words, []string{"mover"}},
+	"api/datamove/v1":       {words, nil},
+	"api/datamove/agent/v1": {words, []string{"api/datamove/v1"}},
 
 	"mover/crc":      {parts, nil},
 	"mover/location": {parts, []string{"mover"}},
@@ -37,15 +43,45 @@ var packages = map[string]struct {
 	"mover/fault":    {parts, []string{"mover"}},
 	"bench":          {parts, nil},
 
+	"api/datamove/ledger/v1": {parts, []string{"api/datamove/v1"}},
+	"api":                    {parts, []string{"mover", "api/datamove/v1"}},
+	"mover/account":          {parts, []string{"mover"}},
+	"mover/acting":           {parts, []string{"mover"}},
+	"mover/share":            {parts, []string{"mover", "api/datamove/v1"}},
+	"mover/task":             {parts, []string{"mover", "api/datamove/v1"}},
+	"mover/telemetry":        {parts, []string{"mover", "api/datamove/v1", "api/datamove/agent/v1"}},
+	"mover/trust":            {parts, []string{"mover"}},
+	"mover/web":              {parts, nil},
+
+	"mover/access": {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
+	"tiering":      {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
+
 	"mover/journal": {memory, []string{"mover"}},
+	"mover/audit":   {memory, []string{"mover"}},
+	"mover/ledger":  {memory, []string{"mover", "api/datamove/v1", "api/datamove/ledger/v1"}},
+	"mover/queue":   {memory, []string{"mover"}},
 
 	"mover/transfer": {motion, []string{"mover", "mover/buffer", "mover/crc", "mover/plan", "mover/manifest", "mover/limit", "mover/retry", "mover/journal"}},
 
 	"mover/local": {task, []string{"mover", "mover/buffer", "mover/crc", "mover/location", "mover/manifest", "mover/plan",
 		"mover/posix", "mover/s3", "mover/retry", "mover/limit", "mover/journal", "mover/transfer"}},
 
+	"mover/site": {person, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/posix", "mover/s3"}},
+	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "api/datamove/v1"}},
+
+	"mover/worker": {services, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/site", "mover/transfer", "mover/wire",
+		"api", "api/datamove/v1", "api/datamove/agent/v1"}},
+	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/manifest",
+		"mover/queue", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering",
+		"api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
+	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/location", "mover/share", "mover/telemetry",
+		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
+	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
+
+	"cmd/datamoved": {commands, []string{"mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
+		"mover/ledger", "mover/queue", "mover/service", "mover/telemetry", "mover/trust", "mover/web", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
-		"mover/limit", "mover/retry", "mover/local", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "cmd/datamove/units"}},
+		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "cmd/datamove/units"}},
 	"cmd/datamove/demo":     {commands, []string{"mover", "cmd/datamove/units"}},
 	"cmd/datamove/doctor":   {commands, []string{"mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "cmd/datamove/units"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "cmd/datamove/units"}},
@@ -60,7 +96,16 @@ var packages = map[string]struct {
 // command stands for its parts. A library that is not here has no home yet: give
 // it one, or do without it.
 var homes = map[string][]string{
-	"github.com/dgraph-io/badger/v4":   {"mover/journal"},
+	"github.com/dgraph-io/badger/v4":   {"mover/journal", "mover/ledger"},
+	"github.com/nats-io":               {"mover/queue"},
+	"github.com/coreos/go-systemd/v22": {"cmd/datamoved", "mover/door"},
+	"github.com/landlock-lsm":          {"mover/acting"},
+	"github.com/prometheus":            {"mover/telemetry"},
+	"go.opentelemetry.io":              {"mover/telemetry"},
+	"github.com/grpc-ecosystem":        {"api"},
+	"google.golang.org/genproto":       {"api"},
+	"google.golang.org/grpc":           {"api", "mover/agent", "mover/door", "mover/service", "mover/telemetry", "mover/worker", "cmd/datamoved", "cmd/datamove"},
+	"google.golang.org/protobuf":       {"api", "mover/agent", "mover/door", "mover/ledger", "mover/service", "mover/share", "mover/telemetry", "mover/wire", "mover/worker", "tiering", "cmd/datamove"},
 	"github.com/minio/minio-go/v7":     {"mover/s3"},
 	"github.com/aws/aws-sdk-go-v2":     {"mover/s3"},
 	"github.com/aws/smithy-go":         {"mover/s3"},
@@ -73,9 +118,9 @@ var homes = map[string][]string{
 	"github.com/spf13/cobra":           {"cmd/datamove", "cmd/datamove-bench"},
 	"github.com/spf13/pflag":           {"cmd/datamove", "cmd/datamove-bench"},
 	"golang.org/x/term":                {"cmd/datamove"},
-	"golang.org/x/time":                {"mover/limit"},
+	"golang.org/x/time":                {"mover/limit", "mover/door"},
 	"golang.org/x/sync":                {"mover/buffer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove"},
-	"golang.org/x/sys":                 {"mover/buffer", "mover/posix", "mover/journal", "mover/transfer", "mover/local", "mover/location", "cmd/datamove", "bench"},
+	"golang.org/x/sys":                 {"mover/buffer", "mover/posix", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that
