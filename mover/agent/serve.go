@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
@@ -99,6 +101,9 @@ func (p *process) insist(ctx context.Context, call func(context.Context) error) 
 
 // Turn implements agentv1.WorkerServiceServer.
 func (p *process) Turn(ctx context.Context, r *agentv1.TurnRequest) (*agentv1.TurnResponse, error) {
+	if p.agent.turns.alone(p.charges) {
+		return &agentv1.TurnResponse{Pass: durationpb.New(passTime)}, nil
+	}
 	charges := make([]share.Charge, len(p.charges))
 	for i, c := range p.charges {
 		c.Bytes, c.Ops = r.GetBytes(), r.GetOps()

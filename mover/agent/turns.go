@@ -21,7 +21,24 @@ type turns struct {
 	slots     int // while several tasks want turns
 
 	mu    sync.Mutex
-	flows map[share.Flow]int // tasks that have a process here; guarded by mu
+	flows map[share.Flow]int             // tasks that have a process here; guarded by mu
+	rates map[share.Direction]share.Rate // guarded by mu
+}
+
+// passTime is how long a process that is alone here asks for no turns. Whoever comes
+// waits no longer for its share.
+const passTime = 100 * time.Millisecond
+
+// alone reports whether nobody else wants turns, and nothing limits what is charged.
+func (t *turns) alone(charges []share.Charge) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range charges {
+		if _, limited := t.rates[share.Direction{Endpoint: c.Endpoint, Write: c.Write}]; limited {
+			return false
+		}
+	}
+	return len(t.flows) <= 1
 }
 
 func newTurns(slots int) *turns {
@@ -51,6 +68,9 @@ func (t *turns) limit(l *agentv1.Limits) {
 	for _, r := range l.GetLimits() {
 		rates[share.Direction{Endpoint: r.GetEndpoint(), Write: r.GetWrite()}] = share.Rate{Bytes: r.GetBytesPerSecond(), Ops: r.GetOpsPerSecond()}
 	}
+	t.mu.Lock()
+	t.rates = rates
+	t.mu.Unlock()
 	_ = t.buckets.Set(rates) // there are fewer than it takes: config bounds them
 }
 

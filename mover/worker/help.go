@@ -106,6 +106,7 @@ func (b *batches) reply(ctx context.Context, w *agentv1.WorkerBatch, yield <-cha
 	if err != nil {
 		return nil, err
 	}
+	defer b.worker.agent.forget(w.GetId())
 	work.Again, work.Over = work.Again || w.GetAgain(), w.GetOver()
 	return b.helper.Do(ctx, int(w.GetPair()), w.GetEpoch(), b.worker.agent.mine(w.GetId(), w.GetEpoch()), yield, work)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -37,13 +39,30 @@ func dial(conn net.Conn) (*grpc.ClientConn, error) {
 }
 
 // agent is the agent as the worker sees it.
-type agent struct{ agentv1.WorkerServiceClient }
+type agent struct {
+	agentv1.WorkerServiceClient
+	pass  *atomic.Int64 // unix nanoseconds until which no turn has to be asked for
+	asked *sync.Map     // batch -> *asker
+}
+
+func newAgent(c agentv1.WorkerServiceClient) agent {
+	return agent{c, new(atomic.Int64), new(sync.Map)}
+}
 
 // turn waits for a turn. It is a transfer.Turn.
 func (a agent) turn(ctx context.Context, bytes, ops int64) (func(int64), error) {
+	if time.Now().UnixNano() < a.pass.Load() {
+		return func(int64) {}, nil
+	}
 	t, err := a.Turn(ctx, &agentv1.TurnRequest{Bytes: bytes, Ops: ops})
 	if err != nil {
 		return nil, fromAgent(ctx, err)
+	}
+	if t.GetPass() != nil {
+		a.pass.Store(time.Now().Add(t.GetPass().AsDuration()).UnixNano())
+	}
+	if t.GetTurn() == 0 {
+		return func(int64) {}, nil
 	}
 	return func(moved int64) {
 		_, _ = a.EndTurn(context.WithoutCancel(ctx), &agentv1.EndTurnRequest{Turn: t.GetTurn(), Moved: moved})
@@ -52,8 +71,62 @@ func (a agent) turn(ctx context.Context, bytes, ops int64) (func(int64), error) 
 
 // mine asks whether a lead or a batch is still ours.
 func (a agent) mine(batch string, epoch uint64) func(context.Context) error {
+	found, _ := a.asked.LoadOrStore(batch, new(asker))
 	return func(ctx context.Context) error {
-		_, err := a.Mine(ctx, &agentv1.MineRequest{Batch: batch, Epoch: epoch})
-		return fromAgent(ctx, err)
+		return found.(*asker).ask(ctx, func(ctx context.Context) error {
+			_, err := a.Mine(ctx, &agentv1.MineRequest{Batch: batch, Epoch: epoch})
+			return fromAgent(ctx, err)
+		})
+	}
+}
+
+// forget lets go of what mine keeps of a batch.
+func (a agent) forget(batch string) { a.asked.Delete(batch) }
+
+// asker makes one call for all who ask while another one is under way: an answer
+// counts for those who asked before its call began.
+type asker struct {
+	mu      sync.Mutex
+	running bool
+	next    *round // of those who wait for the call after this one; nil is nobody
+}
+
+type round struct {
+	done chan struct{}
+	err  error
+}
+
+func (a *asker) ask(ctx context.Context, call func(context.Context) error) error {
+	a.mu.Lock()
+	if a.next == nil {
+		a.next = &round{done: make(chan struct{})}
+	}
+	r := a.next
+	if !a.running {
+		a.running = true
+		go a.run(context.WithoutCancel(ctx), call)
+	}
+	a.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// run calls as long as somebody waits. When the agent is gone, so is the process.
+func (a *asker) run(ctx context.Context, call func(context.Context) error) {
+	for {
+		a.mu.Lock()
+		r := a.next
+		a.next = nil
+		if a.running = r != nil; !a.running {
+			a.mu.Unlock()
+			return
+		}
+		a.mu.Unlock()
+		r.err = call(ctx)
+		close(r.done)
 	}
 }

@@ -27,7 +27,7 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer) error {
 	defer client.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &worker{agent: agent{agentv1.NewWorkerServiceClient(client)}, stop: cancel}
+	w := &worker{agent: newAgent(agentv1.NewWorkerServiceClient(client)), stop: cancel}
 	stream, err := w.agent.Serve(ctx)
 	if err != nil {
 		return fromAgent(ctx, err)

@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 
 // cluster is a coordinator and its agents in this process.
 type cluster struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string // everything is below it
 	conf   *config.Config
 	ledger *ledger.Ledger
@@ -77,7 +77,7 @@ type member struct {
 
 // newCluster starts a coordinator with the shared tier "shared" and a node-local one,
 // "scratch", and agents of the given names.
-func newCluster(t *testing.T, agents ...string) *cluster {
+func newCluster(t testing.TB, agents ...string) *cluster {
 	t.Helper()
 	dir := t.TempDir()
 	c := &cluster{t: t, dir: dir, lease: 2 * time.Second, socket: filepath.Join(dir, "socket"), agents: map[string]*member{}}
@@ -419,7 +419,7 @@ func (c *cluster) same(source, target string) {
 	}
 }
 
-func contents(t *testing.T, dir string) map[string]string {
+func contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -438,7 +438,7 @@ func contents(t *testing.T, dir string) map[string]string {
 }
 
 // testWriter is the log of a test.
-type testWriter struct{ t *testing.T }
+type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
 	if testing.Verbose() {

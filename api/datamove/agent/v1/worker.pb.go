@@ -10,6 +10,7 @@ import (
 	v1 "datamove.dev/api/datamove/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -797,7 +798,8 @@ func (x *TurnRequest) GetOps() int64 {
 
 type TurnResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Turn          uint64                 `protobuf:"varint,1,opt,name=turn,proto3" json:"turn,omitempty"`
+	Turn          uint64                 `protobuf:"varint,1,opt,name=turn,proto3" json:"turn,omitempty"` // 0 has no end to tell
+	Pass          *durationpb.Duration   `protobuf:"bytes,2,opt,name=pass,proto3" json:"pass,omitempty"`  // for so long nobody else wants anything: no turn has to be asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -837,6 +839,13 @@ func (x *TurnResponse) GetTurn() uint64 {
 		return x.Turn
 	}
 	return 0
+}
+
+func (x *TurnResponse) GetPass() *durationpb.Duration {
+	if x != nil {
+		return x.Pass
+	}
+	return nil
 }
 
 type EndTurnRequest struct {
@@ -1531,7 +1540,7 @@ var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
 
 const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1edatamove/agent/v1/worker.proto\x12\x11datamove.agent.v1\x1a\x1ddatamove/agent/v1/agent.proto\x1a\x16datamove/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xad\x01\n" +
+	"\x1edatamove/agent/v1/worker.proto\x12\x11datamove.agent.v1\x1a\x1ddatamove/agent/v1/agent.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xad\x01\n" +
 	"\fWorkerStatus\x121\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.datamove.v1.ProgressR\bprogress\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x10\n" +
@@ -1593,9 +1602,10 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\fMineResponse\"5\n" +
 	"\vTurnRequest\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x10\n" +
-	"\x03ops\x18\x02 \x01(\x03R\x03ops\"\"\n" +
+	"\x03ops\x18\x02 \x01(\x03R\x03ops\"Q\n" +
 	"\fTurnResponse\x12\x12\n" +
-	"\x04turn\x18\x01 \x01(\x04R\x04turn\":\n" +
+	"\x04turn\x18\x01 \x01(\x04R\x04turn\x12-\n" +
+	"\x04pass\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04pass\":\n" +
 	"\x0eEndTurnRequest\x12\x12\n" +
 	"\x04turn\x18\x01 \x01(\x04R\x04turn\x12\x14\n" +
 	"\x05moved\x18\x02 \x01(\x03R\x05moved\"\x11\n" +
@@ -1690,7 +1700,8 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
 	(*v1.TaskSpec)(nil),           // 27: datamove.v1.TaskSpec
 	(How)(0),                      // 28: datamove.agent.v1.How
-	(*v1.Report)(nil),             // 29: datamove.v1.Report
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*v1.Report)(nil),             // 30: datamove.v1.Report
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	25, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
@@ -1702,33 +1713,34 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	3,  // 6: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
 	4,  // 7: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
 	28, // 8: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	4,  // 9: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	29, // 10: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	0,  // 11: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	7,  // 12: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	9,  // 13: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	11, // 14: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	13, // 15: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	15, // 16: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	17, // 17: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	19, // 18: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	21, // 19: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	23, // 20: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	1,  // 21: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	8,  // 22: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	10, // 23: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	12, // 24: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	14, // 25: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	16, // 26: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	18, // 27: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	20, // 28: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	22, // 29: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	24, // 30: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	21, // [21:31] is the sub-list for method output_type
-	11, // [11:21] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	29, // 9: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	4,  // 10: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	30, // 11: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	0,  // 12: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	7,  // 13: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	9,  // 14: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	11, // 15: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	13, // 16: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	15, // 17: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	17, // 18: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	19, // 19: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	21, // 20: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	23, // 21: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	1,  // 22: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	8,  // 23: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	10, // 24: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	12, // 25: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	14, // 26: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	16, // 27: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	18, // 28: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	20, // 29: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	22, // 30: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	24, // 31: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	22, // [22:32] is the sub-list for method output_type
+	12, // [12:22] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
