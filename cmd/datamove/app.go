@@ -24,6 +24,7 @@ type app struct {
 	env      func(string) string
 
 	configFile     string
+	serviceFlag    address
 	logLevel       string
 	verbose, quiet bool
 
@@ -75,7 +76,7 @@ func (a *app) explain(cmd *cobra.Command, err error) {
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", ": ")
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if line = strings.TrimSpace(line); line != "" { // cobra's advice has empty lines and tabs
-			fmt.Fprintf(a.err, "%s: %s\n", name, line)
+			fmt.Fprintf(a.err, "%s: %s\n", name, shown(line))
 		}
 	}
 	if advice := adviceFor(err); advice != "" {
@@ -96,10 +97,13 @@ func (a *app) config() (*config.Config, error) {
 	return c, nil
 }
 
-// lookup is the environment as the flags change it.
+// lookup is the environment as the flags change it, for the configuration.
 func (a *app) lookup(key string) string {
-	if key == "DATAMOVE_CONFIG" && a.configFile != "" {
+	switch {
+	case key == "DATAMOVE_CONFIG" && a.configFile != "":
 		return a.configFile
+	case key == "DATAMOVE_SERVICE" && a.env(key) == here: // which is no address
+		return ""
 	}
 	return a.env(key)
 }

@@ -24,11 +24,14 @@ ends in / or is a folder. With --into each source goes below DIR under its own
 name.
 
 A file is visible at the target only when it is whole. After an interruption the
-same command goes on where it stopped.`,
+same command goes on where it stopped.
+
+` + serviceHelp,
 		Example: `  datamove copy /data/run-7 /scratch/run-7
   datamove copy model.bin s3://archive/models/
   datamove copy --into /scratch /data/run-7 /data/run-8
-  datamove copy --exclude '*.tmp' --bwlimit 200MiB/s /data project:data`,
+  datamove copy --exclude '*.tmp' --bwlimit 200MiB/s /data project:data
+  datamove copy --detach --project vision dataset:imagenet archive:imagenet`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case into == "" && len(args) != 2:
@@ -39,7 +42,11 @@ same command goes on where it stopped.`,
 			return nil
 		},
 	}
+	cmd.ValidArgsFunction = a.completeLocations
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if err := t.choose(""); err != nil {
+			return err
+		}
 		place := func() error { return t.into(into, args) }
 		if into == "" {
 			place = func() error { return t.ends(args[0], args[1]) }

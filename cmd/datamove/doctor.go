@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove/doctor"
 	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
@@ -35,8 +37,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:     "doctor [flags] [LOCATION...]",
 		Short:   "Check what copies depend on, and say how to mend it",
 		GroupID: groupRest,
-		Long: `Doctor checks the configuration, the limits of this process, and every tier, or
-the locations that are named: file systems (type, space, inodes, rights, extended
+		Long: `Doctor checks the configuration, the limits of this process, whether the service
+answers where there is one, and every tier, or the locations that are named: file systems (type, space, inodes, rights, extended
 attributes, O_DIRECT, reflinks, what interrupted runs left) and S3 endpoints
 (reach, certificate, clock, rights, speed, checksums, conditional writes, uploads
 that nobody finished).
@@ -69,6 +71,7 @@ func (a *app) examine(ctx context.Context, args []string) []doctor.Finding {
 	conf, err := a.config()
 	found := append(doctor.Configuration(conf, err), doctor.Limits()...)
 	found = append(found, doctor.State(a.stateDir()))
+	found = append(found, a.examineService(ctx)...)
 	if err == nil && len(args) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(conf.Tiers)) {
 			args = append(args, name+":")
@@ -79,6 +82,37 @@ func (a *app) examine(ctx context.Context, args []string) []doctor.Finding {
 	}
 	return found
 }
+
+// examineService asks the service who it is, where there is one.
+func (a *app) examineService(ctx context.Context) []doctor.Finding {
+	address, err := a.service()
+	if err != nil || address == "" {
+		return nil // the configuration has its findings
+	}
+	ctx, cancel := context.WithTimeout(ctx, doctorTime)
+	defer cancel()
+	f := doctor.Finding{Subject: address, Check: "service", Status: doctor.Fail}
+	c, err := a.dial(ctx, address, "systemctl start datamoved; or --service none, to work in this process")
+	if err != nil {
+		f.Detail, f.Mend = shown(err.Error()), adviceFor(err)
+		return []doctor.Finding{f}
+	}
+	defer func() { _ = c.Close() }() // what was asked has been answered
+	i, err := c.GetInfo(ctx, &pb.GetInfoRequest{})
+	if err != nil {
+		f.Detail, f.Mend = shown(err.Error()), "look at its log: journalctl -u datamoved"
+		return []doctor.Finding{f}
+	}
+	f.Status = doctor.Pass
+	f.Detail = shown(fmt.Sprintf("datamoved %s on %s answers, you are %s to it", i.GetVersion(), i.GetNode(), known(i.GetCaller().GetName())))
+	if i.GetAgents() == 0 {
+		f.Status, f.Detail, f.Mend = doctor.Warn, f.Detail+", and it has no agent to do anything", "datamove agent list; and on a node, datamoved --join"
+	}
+	return []doctor.Finding{f}
+}
+
+// doctorTime is how long a service may take to answer.
+const doctorTime = 10 * time.Second
 
 // stateDir is where journals are kept.
 func (a *app) stateDir() string {
@@ -147,11 +181,7 @@ func (v *doctorView) print(a *app, f format) error {
 	return err
 }
 
-// mark is a status, in colour where that is wanted (no-color.org).
+// mark is a status, in colour where that is wanted.
 func (a *app) mark(s doctor.Status) string {
-	if _, ok := a.terminal(a.out); !ok || a.env("NO_COLOR") != "" {
-		return string(s)
-	}
-	colour := map[doctor.Status]string{doctor.Pass: "32", doctor.Warn: "33", doctor.Fail: "31"}[s]
-	return "\x1b[" + colour + "m" + string(s) + "\x1b[0m"
+	return a.coloured(map[doctor.Status]string{doctor.Pass: green, doctor.Warn: yellow, doctor.Fail: red}[s], string(s))
 }

@@ -81,6 +81,8 @@ func printUsage(out *lines, f format, v usageView) {
 	}
 }
 
+func (v usageView) entries() int64 { return v.Files + v.Dirs + v.Others }
+
 // text says how many entries of each kind there are.
 func (v usageView) text() string {
 	text := units.Plural(v.Files, "file", "files")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
@@ -68,10 +69,25 @@ func (p *partial) Error() string {
 
 func (p *partial) Unwrap() error { return p.err }
 
+// ended says that a task of the service has ended otherwise than all there, all
+// verified. What a process of its own would have returned is what the service says.
+type ended struct {
+	text string
+	code int
+	kind error // the gravest that is known of what failed; nil is not known
+}
+
+func (e *ended) Error() string { return e.text }
+func (e *ended) Unwrap() error { return e.kind }
+
 // exitCode translates an error.
 func exitCode(err error) int {
 	if err == nil {
 		return 0
+	}
+	var end *ended
+	if errors.As(err, &end) {
+		return end.code
 	}
 	var some *partial
 	items := errors.As(err, &some)
@@ -84,4 +100,16 @@ func exitCode(err error) int {
 		return exitPartial
 	}
 	return exitOther
+}
+
+// gravity has every exit code, the least grave first.
+var gravity = []int{0, exitOther, exitNotExist, exitUnreachable, exitTimeout, exitUsage, exitPartial,
+	exitPermission, exitConflict, exitLimit, exitCorrupt, exitInterrupted}
+
+// graver returns the one of two exit codes that counts.
+func graver(a, b int) int {
+	if slices.Index(gravity, b) > slices.Index(gravity, a) {
+		return b
+	}
+	return a
 }

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"datamove.dev/api"
+	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover/plan"
 )
 
@@ -60,19 +64,30 @@ func (f *filterFlags) filter(stdin io.Reader) (*plan.Filter, error) {
 }
 
 func (f *filterFlags) names(stdin io.Reader) (*plan.Names, error) {
-	in := stdin
-	switch f.filesFrom {
-	case "":
+	if f.filesFrom == "" {
 		return nil, nil
-	case "-":
-	default:
-		file, err := os.Open(f.filesFrom)
-		if err != nil {
-			return nil, fmt.Errorf("--files-from: %w", err)
-		}
-		defer file.Close()
-		in = file
 	}
+	in, err := f.open(stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return f.read(in)
+}
+
+// open opens the list of names.
+func (f *filterFlags) open(stdin io.Reader) (io.ReadCloser, error) {
+	if f.filesFrom == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	file, err := os.Open(f.filesFrom)
+	if err != nil {
+		return nil, fmt.Errorf("--files-from: %w", err)
+	}
+	return file, nil
+}
+
+func (f *filterFlags) read(in io.Reader) (*plan.Names, error) {
 	if f.null {
 		// ReadNames takes NUL for the end of names when it finds one early.
 		in = io.MultiReader(strings.NewReader("\x00"), in)
@@ -82,4 +97,36 @@ func (f *filterFlags) names(stdin io.Reader) (*plan.Names, error) {
 		return nil, fmt.Errorf("--files-from %s: %w", f.filesFrom, err)
 	}
 	return names, nil
+}
+
+// list returns rules and names as a service takes them: checked, and in words.
+func (f *filterFlags) list(stdin io.Reader) ([]plan.Rule, []string, error) {
+	if f.filesFrom == "" {
+		_, err := f.filter(stdin)
+		return f.rules, nil, err
+	}
+	in, err := f.open(stdin)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, api.MaxMessageBytes+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("--files-from %s: %w", f.filesFrom, err)
+	}
+	if len(text) > api.MaxMessageBytes {
+		return nil, nil, advise(usage("--files-from %s: a service takes at most %s of names", f.filesFrom, units.Bytes(api.MaxMessageBytes)), "several lists, or --service none")
+	}
+	if _, err := f.read(bytes.NewReader(text)); err != nil {
+		return nil, nil, err
+	}
+	end := "\n"
+	if f.null || bytes.IndexByte(text, 0) >= 0 {
+		end = "\x00"
+	}
+	names := slices.DeleteFunc(strings.Split(string(text), end), func(name string) bool { return name == "" })
+	if len(names) == 0 { // to a service no names are all names
+		return nil, nil, usage("--files-from %s has no names", f.filesFrom)
+	}
+	return f.rules, names, nil
 }

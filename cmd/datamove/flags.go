@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"datamove.dev/cmd/datamove/units"
@@ -77,19 +76,6 @@ var (
 	onFullChoices  = []choice[local.OnFull]{{"wait", local.FullWait}, {"fail", local.FullFail}}
 	levelChoices   = []choice[mover.Level]{{"written", mover.Written}, {"server", mover.Server}, {"read", mover.Read}}
 )
-
-// complete lets the shell complete the words of flags, in cmd and all below it.
-func complete(cmd *cobra.Command) {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if c, ok := f.Value.(interface{ words() []string }); ok {
-			// It fails only for a flag that is not there, or has a function already.
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(c.words(), cobra.ShellCompDirectiveNoFileComp))
-		}
-	})
-	for _, below := range cmd.Commands() {
-		complete(below)
-	}
-}
 
 // parseMaxDelete reads N or N%.
 func parseMaxDelete(s string) (local.MaxDelete, error) {

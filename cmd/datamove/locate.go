@@ -22,12 +22,12 @@ func exactly(n int, what string) cobra.PositionalArgs {
 func (t *task) ends(source, target string) error {
 	var err error
 	if source != "" {
-		if t.request.Source, err = t.app.locate(source); err != nil {
+		if t.request.Source, err = t.locate(source); err != nil {
 			return err
 		}
 		t.source = source
 	}
-	if t.request.Target, err = t.app.locate(target); err != nil {
+	if t.request.Target, err = t.locate(target); err != nil {
 		return err
 	}
 	t.target = target
@@ -37,7 +37,7 @@ func (t *task) ends(source, target string) error {
 // into sets several sources that go below dir.
 func (t *task) into(dir string, sources []string) error {
 	for _, arg := range sources {
-		l, err := t.app.locate(arg)
+		l, err := t.locate(arg)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
@@ -125,6 +126,35 @@ func (l *lines) Flush() error {
 	}
 	return l.err
 }
+
+// shown is text of somebody else as a terminal may have it: nothing in it moves the
+// cursor, changes colours or begins a line.
+func shown(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r == '\r' {
+			return ' '
+		}
+		if !unicode.IsGraphic(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// coloured is text for stdout in a colour, where that is wanted (no-color.org).
+func (a *app) coloured(colour, text string) string {
+	if _, ok := a.terminal(a.out); !ok || colour == "" || a.env("NO_COLOR") != "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+// The colours of good, of what a person should look at, and of bad.
+const (
+	green  = "32"
+	yellow = "33"
+	red    = "31"
+)
 
 // nameView is a name in JSON, which has no bytes that are not UTF-8: such a name
 // is in name64 as it is (base64), and in name only for people.

@@ -21,14 +21,30 @@ const (
 	schemaAction = "datamove.action/v1"
 	schemaEntry  = "datamove.entry/v1"
 	schemaUsage  = "datamove.usage/v1"
+
+	schemaTask        = "datamove.task/v1"
+	schemaExplanation = "datamove.explanation/v1"
+	schemaDataset     = "datamove.dataset/v1"
+	schemaReplica     = "datamove.replica/v1"
+	schemaStage       = "datamove.stage/v1"
+	schemaLease       = "datamove.lease/v1"
+	schemaPin         = "datamove.pin/v1"
+	schemaTier        = "datamove.tier/v1"
+	schemaAgent       = "datamove.agent/v1"
+	schemaToken       = "datamove.token/v1"
+	schemaMoved       = "datamove.moved/v1"
+	schemaService     = "datamove.service/v1"
+	schemaReload      = "datamove.reload/v1"
 )
 
 // reportView is a task's end as JSON.
 type reportView struct {
 	Schema   string           `json:"schema"`
 	Command  string           `json:"command"`
+	Task     string           `json:"task,omitempty"` // of a service
 	Source   string           `json:"source,omitempty"`
 	Target   string           `json:"target"`
+	Dataset  string           `json:"dataset,omitempty"` // name@digest that it made or moved
 	DryRun   bool             `json:"dry_run,omitempty"`
 	Exit     int              `json:"exit"`
 	Error    string           `json:"error,omitempty"`
@@ -99,7 +115,7 @@ func viewItem(it local.Item) itemView {
 
 // viewReport fills what a report says; err is how the task ended.
 func (t *task) viewReport(r local.Report, err error) reportView {
-	v := reportView{Schema: schemaReport, Command: t.command, Source: t.source, Target: t.target, DryRun: t.request.DryRun, Exit: exitCode(err),
+	v := reportView{Schema: schemaReport, Command: t.command, Task: t.id, Source: t.source, Target: t.target, Dataset: t.last.GetDataset(), DryRun: t.request.DryRun, Exit: exitCode(err),
 		Files: r.Files, Bytes: r.Bytes, Others: r.Others, Updated: r.Updated, Removed: r.Removed, Kept: r.Kept, Failed: r.Failed,
 		Seconds: r.Elapsed.Seconds(), Planned: viewTotals(r.Planned), Notes: r.Notes}
 	if err != nil {
@@ -118,13 +134,22 @@ func (t *task) viewReport(r local.Report, err error) reportView {
 }
 
 // done is how a command speaks of what it has finished.
-var done = map[string]string{"copy": "copied", "sync": "synchronised", "verify": "compared", "rm": "removed"}
+var done = map[string]string{"copy": "copied", "sync": "synchronised", "verify": "compared", "rm": "removed",
+	"stage": "staged", "release": "released", "purge": "purged"}
+
+// removes says whether what a command does is removing.
+func removes(command string) bool {
+	return command == "rm" || command == "release" || command == "purge"
+}
 
 // printSummary tells a person how a task ended.
 func printSummary(w io.Writer, command string, r local.Report) {
+	if done[command] == "" { // it has nothing to count
+		return
+	}
 	bytes, rate := ", "+units.Bytes(r.Bytes), ""
 	switch {
-	case command == "rm":
+	case removes(command):
 		bytes = "" // none has passed
 	case r.Bytes > 0:
 		rate = ", " + units.Rate(r.Bytes, r.Elapsed)
@@ -141,7 +166,7 @@ func printSummary(w io.Writer, command string, r local.Report) {
 		}
 	}
 	printList(w, "checked", checked)
-	if command == "rm" {
+	if removes(command) {
 		r.Removed, r.Kept = 0, 0 // the one is the result, the other the folder itself
 	}
 	var also []string
@@ -160,17 +185,17 @@ func printSummary(w io.Writer, command string, r local.Report) {
 	}
 	printList(w, "also", also)
 	for _, note := range r.Notes {
-		printList(w, "note", []string{note})
+		printList(w, "note", []string{shown(note)})
 	}
 }
 
 // subject is what the summary counts. A removal has no contents and a comparison
 // looks at entries of all kinds.
 func subject(command string, r local.Report) string {
-	switch command {
-	case "verify":
+	switch {
+	case command == "verify":
 		return units.Plural(r.Kept+r.Failed, "entry", "entries")
-	case "rm":
+	case removes(command):
 		return units.Plural(r.Removed, "entry", "entries")
 	}
 	return units.Plural(r.Files, "file", "files")
@@ -188,7 +213,7 @@ const maxShown = 20
 // printFailures names the failed items.
 func printFailures(w io.Writer, command string, r local.Report) {
 	for _, it := range r.Failures[:min(len(r.Failures), maxShown)] {
-		fmt.Fprintf(w, "datamove: %s: %v\n", command, it.Err)
+		fmt.Fprintf(w, "datamove: %s: %s\n", command, shown(it.Err.Error()))
 	}
 	if more := r.Failed - int64(min(len(r.Failures), maxShown)); more > 0 {
 		fmt.Fprintf(w, "datamove: %s: and %s more; -o jsonl names each\n", command, units.Count(more))

@@ -25,22 +25,28 @@ are left alone on both sides.
 With --backup-dir, what is replaced or removed is kept under its own name in
 another folder of the same file system, or, when DST is in S3, below another prefix
 of the same bucket: s3://BUCKET/old, TIER:old, or only old. It may lie in DST: then
-this run leaves it alone. A later run replaces what an earlier one kept.`,
+this run leaves it alone. A later run replaces what an earlier one kept.
+
+` + serviceHelp,
 		Example: `  datamove sync --delete --dry-run /data/run-7 /backup/run-7
   datamove sync --delete --max-delete 5% --backup-dir /backup/.old /data /backup/data
   datamove sync --delete --backup-dir s3://archive/old /data s3://archive/data`,
 		Args: exactly(2, "SRC and DST"),
 	}
+	cmd.ValidArgsFunction = a.completeLocations
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if t.request.MaxDelete.Set && !t.request.Delete {
 			return usage("--max-delete bounds --delete, which is not given")
+		}
+		if err := t.choose(""); err != nil {
+			return err
 		}
 		if err := t.ends(args[0], args[1]); err != nil {
 			return err
 		}
 		if backup != "" {
 			var err error
-			if t.request.Backup, err = a.backup(backup, t.request.Target); err != nil {
+			if t.request.Backup, err = t.backup(ctx, backup); err != nil {
 				return err
 			}
 		}

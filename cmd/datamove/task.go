@@ -8,23 +8,30 @@ import (
 
 	"github.com/spf13/pflag"
 
+	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove/progress"
 	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 )
 
-// task is one request as the command line makes it: what to ask the mover, and
-// how to tell what became of it.
+// task is one request as the command line makes it: what to ask the mover, here or
+// at a service, and how to tell what became of it.
 type task struct {
 	app     *app
-	command string // copy, sync, verify or rm
+	command string // copy, sync, verify or rm; or another one that begins a task of a service
 	source  string // as the user wrote it; "" is none
 	target  string
 	request local.Request
 	filter  filterFlags
 	format  format
-	detach  bool
+	order   orderFlags
+	at      string   // the service that does it; "" is this process
+	id      string   // that the service gave it; "" before
+	last    *pb.Task // as it ended there; nil before
+
+	// tell prints the report in another way; nil is the usual one.
+	tell func(context.Context, local.Report, error) error
 }
 
 // flags adds the flags of copy, sync and verify.
@@ -37,7 +44,15 @@ func (t *task) flags(flags *pflag.FlagSet) {
 	parsedVar(flags, &r.Memory, "memory", parseMemory, "use at most `SIZE` for buffers (default 128MiB)")
 	parsedVar(flags, &r.Preserve, "preserve", parsePreserve,
 		"compare and keep only these `FACTS`: mode,owner,group,mtime,atime,times,xattrs,acls,links,holes, or none but the content (default all)")
+	t.order.flags(flags)
 }
+
+// serviceHelp says of a command how it goes with a service.
+const serviceHelp = `With a service, the work is done there, as you, and the command waits: it goes on
+over restarts of the service, prints the same report and ends with the same code.
+Single items are not sent to it: -v names none, and -o jsonl prints failures and
+the report. ^C cancels the task, and what is done stays; with --detach it goes on
+without you, see datamove task. A dry run is done in this process.`
 
 // writeFlags adds the flags of copy and sync.
 func (t *task) writeFlags(flags *pflag.FlagSet) {
@@ -49,13 +64,12 @@ func (t *task) writeFlags(flags *pflag.FlagSet) {
 	flags.Var(&chosen[mover.Level]{dst: &r.Verify, choices: levelChoices}, "verify", "check at `LEVEL` at least: written, server, or read (read the target again)")
 	flags.Var(&chosen[local.Reflink]{dst: &r.Reflink, choices: reflinkChoices}, "reflink", "`WHEN` to share blocks with the source: auto, where the file system can (default), or never")
 	flags.Var(&chosen[local.OnFull]{dst: &r.OnFull, choices: onFullChoices}, "full", "`WHAT` to do when the target is full: wait for room (default) or fail")
-	flags.BoolVar(&t.detach, "detach", false, "give the task to the service and return")
 }
 
 // run does the task and tells how it went.
 func (t *task) run(ctx context.Context) error {
-	if err := t.service(); err != nil {
-		return err
+	if t.at != "" {
+		return t.runThere(ctx)
 	}
 	var err error
 	if t.request.Filter, err = t.filter.filter(t.app.in); err != nil {
@@ -64,12 +78,12 @@ func (t *task) run(ctx context.Context) error {
 	if t.request.DryRun {
 		return t.plan(ctx)
 	}
-	return t.work(ctx, func(ctx context.Context, r local.Request, sees func(local.Live)) (local.Report, error) {
+	return t.work(ctx, func(ctx context.Context, r local.Request, w *watcher) (local.Report, error) {
 		task, err := local.Start(ctx, r, t.app.open)
 		if err != nil {
 			return local.Report{}, err
 		}
-		sees(task)
+		w.sees(task)
 		report, err := task.Wait()
 		if r.Work == local.Verify { // nothing is moved: what counts is what was read
 			report.Bytes = task.Snapshot().BytesDone
@@ -78,23 +92,8 @@ func (t *task) run(ctx context.Context) error {
 	})
 }
 
-// service refuses what only a service can do.
-func (t *task) service() error {
-	if !t.detach {
-		return nil
-	}
-	conf, err := t.app.config()
-	if err != nil {
-		return err
-	}
-	if conf.Service == "" {
-		return advise(usage("--detach: no service configured"), "the command without --detach, or a line service: in the configuration")
-	}
-	return fmt.Errorf("--detach: %s: this datamove works in its own process only: %w", conf.Service, mover.ErrUnsupported)
-}
-
 // work does body while its progress is shown, and then tells how it ended.
-func (t *task) work(ctx context.Context, body func(context.Context, local.Request, func(local.Live)) (local.Report, error)) error {
+func (t *task) work(ctx context.Context, body func(context.Context, local.Request, *watcher) (local.Report, error)) error {
 	out := newLines(t.app.out)
 	w := &watcher{task: t, out: out}
 	screen, stop := t.show(w)
@@ -106,9 +105,17 @@ func (t *task) work(ctx context.Context, body func(context.Context, local.Reques
 	w.screen = screen
 	r := t.request
 	r.Observer, r.Logger = w, logger
-	report, err := body(ctx, r, func(live local.Live) { w.live.Store(&live) })
+	report, err := body(ctx, r, w)
 	stop()
-	return t.finish(out, report, outcome(ctx, t.command, report, err))
+	err = outcome(ctx, t.command, report, err)
+	if t.tell == nil {
+		return t.finish(out, report, err)
+	}
+	if werr := t.tell(ctx, report, err); err == nil {
+		err = werr
+	}
+	printFailures(t.app.err, t.command, report)
+	return err
 }
 
 // show starts the display of progress. Everything for stderr goes through screen

@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
-	"datamove.dev/mover/location"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -27,7 +25,10 @@ checksum, and names each difference. It writes nothing. The exit code is 9 when
 something differs.
 
 A manifest is a list of every name with its facts and checksum; --write-manifest
-makes one of what is there now.`,
+makes one of what is there now. Both work on a file of yours, and so in this
+process also where there is a service.
+
+` + serviceHelp,
 		Example: `  datamove verify /data/run-7 s3://archive/run-7
   datamove verify --write-manifest run-7.manifest /data/run-7
   datamove verify --manifest run-7.manifest /scratch/run-7`,
@@ -41,6 +42,7 @@ makes one of what is there now.`,
 			return exactly(2, "SRC and DST")(nil, args)
 		},
 	}
+	cmd.ValidArgsFunction = a.completeLocations
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if writeTo != "" {
 			if err := alone(cmd, "write-manifest"); err != nil {
@@ -49,9 +51,12 @@ makes one of what is there now.`,
 			return t.writeManifest(ctx, args[0], writeTo)
 		}
 		t.request.Manifest = manifest
-		source := args[0]
+		source, only := args[0], ""
 		if manifest != "" {
-			source = ""
+			source, only = "", "--manifest"
+		}
+		if err := t.choose(only); err != nil {
+			return err
 		}
 		if err := t.ends(source, args[len(args)-1]); err != nil {
 			return err
@@ -84,32 +89,14 @@ func (t *task) writeManifest(ctx context.Context, arg, file string) error {
 	if err != nil {
 		return err
 	}
-	there := fmt.Errorf("%w: %s is there already: remove it, or give another name", mover.ErrConflict, mover.Printable(file))
-	if _, err := os.Lstat(file); err == nil {
-		return there // before the work
-	}
-	draft, err := os.OpenFile(fmt.Sprintf("%s.%d.part", file, os.Getpid()), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	_, err = writeWhole(file, 0o644, func(w io.Writer) (int64, error) {
+		return 0, local.WriteManifest(ctx, l, w, t.app.open)
+	})
 	if err != nil {
-		return err
-	}
-	defer os.Remove(draft.Name())
-	if err := errors.Join(t.fillManifest(ctx, l, draft), draft.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(draft.Name(), file); errors.Is(err, fs.ErrExist) {
-		return there
-	} else if err != nil {
 		return err
 	}
 	if !t.app.quiet {
 		fmt.Fprintf(t.app.out, "wrote %s\n", mover.Printable(file))
 	}
 	return nil
-}
-
-func (t *task) fillManifest(ctx context.Context, l location.Location, draft *os.File) error {
-	if err := local.WriteManifest(ctx, l, draft, t.app.open); err != nil {
-		return err
-	}
-	return draft.Sync()
 }

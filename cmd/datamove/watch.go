@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -17,8 +18,14 @@ type watcher struct {
 	out    *lines
 	screen io.Writer
 	live   atomic.Pointer[local.Live]
-	paused atomic.Pointer[string]
+	still  atomic.Pointer[still] // nil while it moves
 	step   atomic.Pointer[string]
+}
+
+// still says why nothing moves.
+type still struct {
+	how string // paused, or queued
+	why string
 }
 
 // Item prints what became of an entry, where that is asked for.
@@ -34,6 +41,9 @@ func (w *watcher) Item(it local.Item) {
 		w.out.Printf("%-8s %10s  %s%s", it.Op, size(it.Kind, it.Bytes), mover.Printable(it.Name), why(it.Why))
 	}
 }
+
+// sees begins to show the counters of a task.
+func (w *watcher) sees(live local.Live) { w.live.Store(&live) }
 
 func why(text string) string {
 	if text == "" {
@@ -52,26 +62,39 @@ func size(kind mover.Kind, bytes int64) string {
 
 // State remembers why a task pauses, and says so once; and its last steps.
 func (w *watcher) State(phase local.Phase, reason string) {
-	if phase != local.Paused {
-		w.paused.Store(nil)
-		if phase == local.Removing || phase == local.Closing {
-			step := string(phase)
-			w.step.Store(&step)
-		}
+	if phase == local.Paused {
+		w.waits("paused", reason)
 		return
 	}
-	if before := w.paused.Swap(&reason); before == nil || *before != reason {
-		fmt.Fprintf(w.screen, "datamove: %s: paused: %s\n", w.task.command, reason)
+	w.still.Store(nil)
+	switch phase {
+	case local.Removing, local.Closing:
+		step := string(phase)
+		w.step.Store(&step)
+	case local.Locking, local.Moving, "": // a task of a service may begin once more
+		w.step.Store(nil)
+	}
+}
+
+// waits says once why nothing moves.
+func (w *watcher) waits(how, why string) {
+	now := still{how, shown(why)}
+	if before := w.still.Swap(&now); why != "" && (before == nil || *before != now) {
+		fmt.Fprintf(w.screen, "datamove: %s: %s: %s\n", w.task.command, how, now.why)
 	}
 }
 
 func (w *watcher) sample() progress.Sample {
 	var s progress.Sample
-	if why := w.paused.Load(); why != nil {
-		s.Paused = *why
-	}
 	if step := w.step.Load(); step != nil {
 		s.Step = *step
+	}
+	switch still := w.still.Load(); {
+	case still == nil:
+	case still.how == "paused":
+		s.Paused = cmp.Or(still.why, "by a person")
+	default:
+		s.Step = still.how
 	}
 	live := w.live.Load()
 	if live == nil {

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+)
+
+func (a *app) leaseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "lease",
+		Short:   "See who needs replicas, and end that",
+		GroupID: groupService,
+		Args:    cobra.NoArgs,
+	}
+	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
+	cmd.AddCommand(a.leaseList(), a.leaseDrop())
+	return cmd
+}
+
+func (a *app) leaseList() *cobra.Command {
+	var f format
+	req := &pb.ListLeasesRequest{}
+	cmd := &cobra.Command{
+		Use:   "list [flags]",
+		Short: "List leases that last",
+		Args:  cobra.NoArgs,
+	}
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		return a.ask(ctx, listLeases, func(c *api.Client) error { return list(a, f, leasesListing, c.Leases(ctx, req)) })
+	})
+	flags := cmd.Flags()
+	formatVar(flags, &f, listFormats...)
+	flags.StringVar(&req.Dataset, "dataset", "", "only of the dataset `NAME`")
+	flags.StringVar(&req.Tier, "tier", "", "only on this `TIER`")
+	flags.StringVar(&req.Node, "node", "", "only on this `NODE`")
+	flags.StringVar(&req.Holder, "holder", "", "only of this `HOLDER`, like slurm:1234")
+	return cmd
+}
+
+func (a *app) leaseDrop() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "drop ID...",
+		Short:   "End leases; one that has ended is no error",
+		Example: "  datamove lease list --holder slurm:4711 -o name | xargs datamove lease drop",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return advise(usage("want the id of a lease, or several"), listLeases)
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeLeases,
+	}
+	cmd.RunE = a.do(func(ctx context.Context, ids []string) error {
+		return a.ask(ctx, listLeases, func(c *api.Client) error {
+			var failed []error
+			for _, id := range ids {
+				_, err := c.DropLease(ctx, &pb.DropLeaseRequest{Id: id})
+				failed = append(failed, err)
+			}
+			return errors.Join(failed...)
+		})
+	})
+	return cmd
+}
+
+// leasesListing is how leases are listed.
+var leasesListing = listing[*pb.Lease]{
+	what: "leases",
+	columns: []column[*pb.Lease]{
+		{"ID", 20, (*pb.Lease).GetId},
+		{"DATASET", 24, (*pb.Lease).GetDataset},
+		{"DIGEST", 12, func(l *pb.Lease) string { return short(l.GetDigest()) }},
+		{"TIER", 10, func(l *pb.Lease) string { return known(l.GetTier()) }},
+		{"NODE", 8, func(l *pb.Lease) string { return known(l.GetNode()) }},
+		{"HOLDER", 12, (*pb.Lease).GetHolder},
+		{"UNTIL", 19, func(l *pb.Lease) string { return moment(l.GetExpireTime()) }},
+		{"LOCATION", 0, func(l *pb.Lease) string { return mover.Printable(l.GetLocation()) }},
+	},
+	view: func(l *pb.Lease) any { return viewLease(l) },
+	name: (*pb.Lease).GetId,
+}
+
+// leaseView is a lease as JSON.
+type leaseView struct {
+	Schema   string     `json:"schema"`
+	ID       string     `json:"id"`
+	Dataset  string     `json:"dataset"`
+	Digest   string     `json:"digest"`
+	Tier     string     `json:"tier,omitempty"`
+	Node     string     `json:"node,omitempty"`
+	Location string     `json:"location"`
+	Holder   string     `json:"holder"`
+	Owner    string     `json:"owner"`
+	UID      uint32     `json:"uid"`
+	Created  *time.Time `json:"created,omitempty"`
+	Until    *time.Time `json:"until,omitempty"`
+}
+
+func viewLease(l *pb.Lease) leaseView {
+	return leaseView{schemaLease, l.GetId(), l.GetDataset(), l.GetDigest(), l.GetTier(), l.GetNode(), l.GetLocation(), l.GetHolder(),
+		l.GetOwner().GetName(), l.GetOwner().GetUid(), stamp(l.GetCreateTime()), stamp(l.GetExpireTime())}
+}
