@@ -44,6 +44,7 @@ func (n *Node) Start(ctx context.Context, c Command) (*Process, error) {
 	p.cmd.Dir = n.Dir
 	p.cmd.Env = append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + n.Dir, "NO_COLOR=1"}, c.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.Stdout, &p.Stderr
+	p.cmd.WaitDelay = 10 * time.Second // for a child of the program that holds its output open
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	begun := make(chan error)
 	go p.run(begun)
@@ -88,17 +89,20 @@ func (p *Process) Stop() {
 	<-p.ended
 }
 
-// Said returns when the program has printed words.
+// Said returns when the program has printed words. Its end without them is an error.
 func (p *Process) Said(ctx context.Context, words string) error {
-	for {
+	for over := false; ; {
 		changed := p.Stdout.changes()
-		if strings.Contains(p.Stdout.String(), words) {
+		switch {
+		case strings.Contains(p.Stdout.String(), words):
 			return nil
+		case over:
+			return fmt.Errorf("%s ended and did not say %q: %s", p.what, words, strings.TrimSpace(p.Stderr.String()+p.Stdout.String()))
 		}
 		select {
 		case <-changed:
 		case <-p.ended:
-			return fmt.Errorf("%s ended before it said %q: %w", p.what, words, errors.Join(p.Wait(), errors.ErrUnsupported))
+			over = true // what it said last is looked at once more
 		case <-ctx.Done():
 			return fmt.Errorf("%s did not say %q: %w", p.what, words, context.Cause(ctx))
 		}
