@@ -104,6 +104,7 @@ func (s *Service) Reply(ctx context.Context, r *agentv1.ReplyRequest) (*agentv1.
 	}
 	switch {
 	case r.GetError() == "":
+		l.learn(s.now().Sub(b.since))
 		s.answer(l, b, &agentv1.GiveResponse{Reply: r.GetReply()})
 	case b.give.GetParts():
 		s.answer(l, b, &agentv1.GiveResponse{Silent: true})

@@ -20,6 +20,7 @@ func (s *Service) dispatch(ctx context.Context) {
 	s.expire(ctx)
 	s.giveLeads(ctx)
 	s.giveBatches(ctx)
+	s.steal()
 	s.tellCrews()
 }
 
@@ -305,12 +306,7 @@ func (s *Service) tellCrews() {
 			}
 			free = (free + share - 1) / share
 		}
-		for _, b := range l.batches {
-			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_WAITING {
-				free--
-			}
-		}
-		if free = max(free, 0); free != l.wanted || free > 0 {
+		if free = max(free-int32(l.waiting()), 0); free != l.wanted || free > 0 {
 			l.wanted = free
 			s.send(l.agent, &agentv1.Order{What: &agentv1.Order_Crew{Crew: &agentv1.Crew{Task: id, LeadEpoch: l.epoch, Wanted: free, Agents: agents}}})
 		}

@@ -63,7 +63,11 @@ type Service struct {
 	agents map[string]*node // by name; guarded by mu, as all below
 	leads  map[string]*lead // by task
 	flows  map[string]*flow // of queued tasks
-	now    func() time.Time
+
+	limits   []limit // of limitsOf
+	limitsOf *config.Config
+	limited  bool // agents were told of limits
+	now      func() time.Time
 }
 
 // New returns a coordinator over a ledger. What was running when the ledger was closed
@@ -140,6 +144,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return s.queue.Close()
 		case <-s.kick:
 		case <-tick.C:
+			s.tellLimits()
 		}
 		s.dispatch(ctx)
 	}

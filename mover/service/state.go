@@ -62,8 +62,8 @@ type lead struct {
 	heard   bool         // the agent has said that it has it
 	want    pb.TaskState // what its owner wants when the agent has let go; 0 is nothing
 	batches map[string]*batch
-	wanted  int32 // what its crew was last told
-	crashes int32
+	wanted  int32         // what its crew was last told
+	usual   time.Duration // that its batches take
 }
 
 // batch is a part of a lead that others do. Its fields are guarded by Service.mu.

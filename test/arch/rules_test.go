@@ -72,7 +72,7 @@ var packages = map[string]struct {
 	"mover/worker": {services, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/site", "mover/transfer", "mover/wire",
 		"api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/manifest",
-		"mover/queue", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering",
+		"mover/queue", "mover/share", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering",
 		"api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
 	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/location", "mover/share", "mover/telemetry",
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/config"
 	"datamove.dev/mover/task"
 )
 
@@ -170,4 +172,18 @@ func TestOverlappingTargets(t *testing.T) {
 		t.Error("they ran at the same time")
 	}
 	c.same(two, filepath.Join(c.dir, "target/sub"))
+}
+
+// TestLimitIsShared: a limit of the configuration holds for all agents together.
+func TestLimitIsShared(t *testing.T) {
+	c := newCluster(t, "n1", "n2", "n3")
+	c.conf.Store(&config.Config{Tiers: c.conf.Load().Tiers, Limits: []config.Limit{{Endpoint: "shared", Direction: "write", Rate: 20 << 20}}})
+	source, target := c.tree("shared/source", 10, 8, 20<<20), filepath.Join(c.dir, "shared/target")
+	time.Sleep(1500 * time.Millisecond) // until the agents have heard of it: once a second
+	done := c.done(c.submit("shared:source", "shared:target").GetId())
+	c.same(source, target)
+	// 160 MiB at 20 MiB/s are eight seconds; what is charged last is paid by whoever comes next.
+	if took := done.GetEndTime().AsTime().Sub(done.GetStartTime().AsTime()); took < 4*time.Second {
+		t.Errorf("160 MiB took %v", took)
+	}
 }

@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 type cluster struct {
 	t      testing.TB
 	dir    string // everything is below it
-	conf   *config.Config
+	conf   atomic.Pointer[config.Config]
 	ledger *ledger.Ledger
 	lease  time.Duration
 
@@ -86,10 +86,10 @@ func newCluster(t testing.TB, agents ...string) *cluster {
 			t.Fatal(err)
 		}
 	}
-	c.conf = &config.Config{Tiers: map[string]config.Tier{
+	c.conf.Store(&config.Config{Tiers: map[string]config.Tier{
 		"shared":  {Level: "warm", Path: filepath.Join(dir, "shared")},
 		"scratch": {Level: "hot", Path: filepath.Join(dir, "scratch"), Ephemeral: true, NodeLocal: true},
-	}}
+	}})
 	c.start()
 	t.Cleanup(c.close)
 	for _, name := range agents {
@@ -126,13 +126,13 @@ func (c *cluster) start() {
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{c.t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	rules, err := access.New(access.Input{UID: uint32(os.Geteuid()), Tiers: map[string]string{
-		"shared": c.conf.Tiers["shared"].Path, "scratch": c.conf.Tiers["scratch"].Path,
+		"shared": c.conf.Load().Tiers["shared"].Path, "scratch": c.conf.Load().Tiers["scratch"].Path,
 	}})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	s, err := service.New(context.Background(), service.Options{
-		Rules: func() *access.Rules { return rules }, Ledger: c.ledger, Config: func() *config.Config { return c.conf }, Node: "n1", Version: "test",
+		Rules: func() *access.Rules { return rules }, Ledger: c.ledger, Config: c.conf.Load, Node: "n1", Version: "test",
 		Data: filepath.Join(c.dir, "data"), Lease: c.lease, Logger: log,
 	})
 	if err != nil {
@@ -213,7 +213,7 @@ func (c *cluster) join(name string) {
 	}
 	a, err := agent.New(agent.Options{
 		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.dir, "agents", name), Program: []string{self, "worker"},
-		Config: func() *config.Config { return c.conf }, Logger: slog.New(slog.NewTextHandler(testWriter{c.t}, nil)),
+		Config: c.conf.Load, Logger: slog.New(slog.NewTextHandler(testWriter{c.t}, nil)),
 	})
 	if err != nil {
 		c.t.Fatal(err)

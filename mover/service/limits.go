@@ -1,0 +1,131 @@
+package service
+
+import (
+	"strings"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/share"
+	"datamove.dev/mover/wire"
+)
+
+// limit is a limit of the configuration with its windows read.
+type limit struct {
+	direction share.Direction
+	windows   *share.Windows
+}
+
+// readLimits reads the limits of a configuration. Config has checked them; one that is
+// wrong all the same is left out and told.
+func (s *Service) readLimits(c *config.Config) (all []limit) {
+	for _, l := range c.Limits {
+		rate := share.Rate{Bytes: int64(l.Rate), Ops: l.Ops}
+		otherwise, timed := rate, []share.Timed(nil)
+		if len(l.Windows) > 0 { // outside of its windows it does not hold
+			otherwise = share.Rate{}
+			for _, w := range l.Windows {
+				timed = append(timed, share.Timed{When: w, Rate: rate})
+			}
+		}
+		w, err := share.NewWindows(l.Zone, otherwise, timed...)
+		if err != nil {
+			s.log.Error("a limit does not hold", "endpoint", l.Endpoint, "err", err)
+			continue
+		}
+		for _, write := range []bool{false, true} {
+			if l.Direction == "" || write == (l.Direction == "write") {
+				all = append(all, limit{share.Direction{Endpoint: l.Endpoint, Write: write}, w})
+			}
+		}
+	}
+	return all
+}
+
+// tellLimits divides each limit among the agents that use its endpoint, by what they
+// use: who could use more gets what others leave.
+func (s *Service) tellLimits() {
+	c := s.conf()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c != s.limitsOf {
+		s.limits, s.limitsOf = s.readLimits(c), c
+	}
+	if len(s.limits) == 0 && !s.limited {
+		return
+	}
+	now := s.now()
+	each := map[string]*agentv1.Limits{}
+	for name, a := range s.agents {
+		if a.orders != nil {
+			each[name] = &agentv1.Limits{}
+		}
+	}
+	for _, l := range s.limits {
+		if r := l.windows.Rate(now); r != (share.Rate{}) {
+			s.divide(l.direction, r, each)
+		}
+	}
+	s.limited = len(s.limits) > 0
+	for name, l := range each {
+		s.send(name, &agentv1.Order{What: &agentv1.Order_Limits{Limits: l}})
+	}
+}
+
+// divide gives each agent its part of one rate. Service.mu is held.
+func (s *Service) divide(d share.Direction, r share.Rate, each map[string]*agentv1.Limits) {
+	used := s.used(d)
+	names := make([]string, 0, len(each))
+	demands := make([]int64, 0, len(each))
+	for name := range each {
+		// Twice what it uses, so that it can grow, and something for who begins now.
+		names, demands = append(names, name), append(demands, 2*used[name]+r.Bytes/20+1)
+	}
+	bytes, ops := share.Divide(r.Bytes, demands, nil), share.Divide(r.Ops, demands, nil)
+	for i, name := range names {
+		l := &agentv1.Limit{Endpoint: d.Endpoint, Write: d.Write}
+		if r.Bytes > 0 {
+			l.BytesPerSecond = max(bytes[i], 1) // 0 is no limit
+		}
+		if r.Ops > 0 {
+			l.OpsPerSecond = max(ops[i], 1)
+		}
+		each[name].Limits = append(each[name].Limits, l)
+	}
+}
+
+// used is how many bytes a second each agent moves in one direction of an endpoint.
+func (s *Service) used(d share.Direction) map[string]int64 {
+	used := map[string]int64{}
+	for _, l := range s.leads {
+		if !uses(l.task.GetSpec(), d) {
+			continue
+		}
+		used[l.agent] += int64(l.task.GetProgress().GetBytesPerSecond()) + 1
+		for _, b := range l.batches {
+			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
+				used[b.meta.GetAgent()] += int64(l.task.GetProgress().GetBytesPerSecond()) + 1
+			}
+		}
+	}
+	return used
+}
+
+// uses says whether a task moves in one direction of an endpoint.
+func uses(spec *pb.TaskSpec, d share.Direction) bool {
+	if d.Write {
+		return at(spec.GetTarget(), d.Endpoint)
+	}
+	for _, text := range append([]string{spec.GetSource()}, spec.GetSources()...) {
+		if at(text, d.Endpoint) {
+			return true
+		}
+	}
+	return false
+}
+
+func at(text, endpoint string) bool {
+	l, err := wire.Locate(text)
+	return err == nil && (l.Tier == endpoint || l.Bucket != "" && strings.TrimPrefix(endpoint, "s3://") == l.Bucket)
+}

@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/site"
+)
+
+// BenchmarkOverhead copies the same small files in this process and by the service, in
+// turns, and reports the median of the ratios and how long it takes from the request
+// to the first byte. OVERHEAD_FILES says how many files, OVERHEAD_DIR where.
+func BenchmarkOverhead(b *testing.B) {
+	if os.Getenv("OVERHEAD_DIR") == "" {
+		b.Skip("OVERHEAD_DIR is not set: a directory with room for the copies")
+	}
+	files := 100_000
+	if _, err := fmt.Sscan(os.Getenv("OVERHEAD_FILES"), &files); err != nil {
+		files = 100_000
+	}
+	dir, err := os.MkdirTemp(os.Getenv("OVERHEAD_DIR"), "overhead-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	source := filepath.Join(dir, "source")
+	block := make([]byte, 4096)
+	for i := range files {
+		path := filepath.Join(source, fmt.Sprintf("d%04d/f%06d", i/100, i))
+		if i%100 == 0 {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(path, block, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	c := newCluster(b, "n1")
+	var ratios, plain, served, first []float64
+	for i := range max(b.N, 5) {
+		took := alone(b, source, filepath.Join(dir, fmt.Sprintf("alone%d", i)))
+		begun := time.Now()
+		done := c.done(c.submit(source, filepath.Join(dir, fmt.Sprintf("served%d", i))).GetId())
+		by := time.Since(begun).Seconds()
+		plain, served, ratios = append(plain, took), append(served, by), append(ratios, by/took)
+		first = append(first, done.GetFirstByteTime().AsTime().Sub(done.GetCreateTime().AsTime()).Seconds())
+		for _, d := range []string{"alone", "served"} {
+			if err := os.RemoveAll(filepath.Join(dir, fmt.Sprintf("%s%d", d, i))); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for name, xs := range map[string][]float64{"ratio": ratios, "plain-s": plain, "service-s": served, "first-byte-s": first} {
+		slices.Sort(xs)
+		b.ReportMetric(xs[len(xs)/2], name)
+	}
+	b.ReportMetric(first[len(first)-1], "first-byte-max-s")
+}
+
+func alone(b *testing.B, source, target string) float64 {
+	begun := time.Now()
+	t, err := local.Start(context.Background(), local.Request{
+		Work: local.Copy, Source: location.Location{Scheme: location.POSIX, Path: source},
+		Target: location.Location{Scheme: location.POSIX, Path: target}, StateDir: b.TempDir(),
+	}, site.Site{}.Open)
+	if err == nil {
+		_, err = t.Wait()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(begun).Seconds()
+}
