@@ -84,9 +84,10 @@ func NewID(now time.Time) string {
 		b[i] = letters[ms%32]
 		ms /= 32
 	}
-	rand.Read(b[10:])
-	for i := range b[10:] {
-		b[10+i] = letters[b[10+i]%32]
+	chance := b[10:]
+	rand.Read(chance)
+	for i, c := range chance {
+		chance[i] = letters[c%32]
 	}
 	return string(b)
 }

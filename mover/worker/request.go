@@ -79,7 +79,7 @@ func FormatDraft(d *agentv1.KeptDraft) string {
 // ParseDraft is the inverse of FormatDraft.
 func ParseDraft(text string) (*agentv1.KeptDraft, error) {
 	pair, token, ok := strings.Cut(text, " ")
-	n, err := strconv.Atoi(pair)
+	n, err := strconv.ParseInt(pair, 10, 32)
 	if !ok || err != nil || n < 0 || token == "" {
 		return nil, fmt.Errorf("%w: not a kept draft", mover.ErrUsage)
 	}
