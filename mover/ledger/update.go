@@ -16,8 +16,10 @@ import (
 type Durability int
 
 const (
-	Soon    Durability = iota // a kill; within Options.SyncEvery a power cut too
-	Durable                   // a power cut
+	// Soon has outlived a kill, and within Options.SyncEvery a power cut too.
+	Soon Durability = iota
+	// Durable has outlived a power cut.
+	Durable
 )
 
 // View looks at the ledger as it is at one moment. An error of look is returned as it is.
