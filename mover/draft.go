@@ -56,6 +56,7 @@ type Hints struct {
 	In        Draft  // the unpublished directory in which this entry is built; nil is its own directory
 	Link      string // make a hard link to this published entry, or a copy by the store; ErrUnsupported where neither can be; "" is none
 	PartBytes int64  // the planned size of a part; 0 is the place's own
+	Seen      *Entry // what has the name, as the run saw it, zero for nothing: a store that can replaces only that. nil does not look
 }
 
 // Part is one range of one entry. All parts but the last have the same length.

@@ -18,6 +18,7 @@ type draft struct {
 	entry mover.Entry // as it was begun; after Finish, as it is to be
 	key   string
 	ready bool // Finish was called
+	seen  seen // what has the name, as the run knows it
 
 	upload  upload            // of a multipart upload
 	meta    map[string]string // that the upload was begun with; nil when it was adopted
@@ -58,7 +59,7 @@ func (p *Place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.
 }
 
 func (p *Place) draft(ctx context.Context, e mover.Entry, h mover.Hints) (d *draft, err error) {
-	d = &draft{place: p, entry: e}
+	d = &draft{place: p, entry: e, seen: seenOf(h.Seen)}
 	if d.key, err = p.key(e.Name); err != nil {
 		return nil, err
 	}

@@ -102,7 +102,11 @@ func (d *draft) put(ctx context.Context) (got stored, level mover.Level, err err
 	default:
 		w.crc = encodeCRC(crcOf(d.data)) // a link's target, or nothing
 	}
-	if got, err = d.place.store.put(ctx, w); err != nil {
+	fenced := d.entry.Kind == mover.File && d.seen.fence(&w, &d.place.profile)
+	if got, err = d.place.store.put(ctx, w); err != nil && fenced {
+		got, err = d.fenced(ctx, &w, err)
+	}
+	if err != nil {
 		return got, 0, err
 	}
 	if got.crc != "" && w.crc != "" && got.crc != w.crc {

@@ -1,0 +1,55 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"datamove.dev/mover"
+)
+
+// seen is what the run that drafts has seen under a name: only that may be replaced,
+// so that a writer who was away for long replaces nothing newer. The zero value does
+// not look.
+type seen struct {
+	looked bool
+	etag   string // "" is nothing
+}
+
+func seenOf(e *mover.Entry) seen {
+	if e == nil {
+		return seen{}
+	}
+	return seen{true, e.ETag}
+}
+
+// fence gives a call the condition that the bucket can check. It reports whether there
+// is one.
+func (s seen) fence(w *put, profile *Profile) bool {
+	switch {
+	case !s.looked:
+	case s.etag == "" && profile.CreatesOnce:
+		w.ifNoneMatch = true
+		return true
+	case s.etag != "" && profile.MatchesPut:
+		w.ifMatch, w.bareMatch = s.etag, profile.BareMatch
+		return true
+	}
+	return false
+}
+
+// fenced is what a conditional put has come to: one that was refused may have been
+// done by an earlier try whose answer was lost.
+func (d *draft) fenced(ctx context.Context, w *put, err error) (stored, error) {
+	if !errors.Is(err, mover.ErrChanged) {
+		return stored{}, err
+	}
+	o, lookErr := d.place.store.head(ctx, w.key, "")
+	if lookErr != nil && !errors.Is(lookErr, mover.ErrNotExist) {
+		return stored{}, lookErr
+	}
+	if lookErr == nil && o.size == int64(len(w.data)) && o.hasCRC && encodeCRC(o.crc) == w.crc {
+		return stored{etag: o.etag, version: o.version, crc: w.crc}, nil
+	}
+	return stored{}, fmt.Errorf("somebody else has written it meanwhile: %w", err)
+}

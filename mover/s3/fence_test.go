@@ -1,0 +1,91 @@
+package s3_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/placetest"
+	"datamove.dev/mover/s3"
+	"datamove.dev/mover/s3/s3test"
+)
+
+// TestLateWriter: a draft whose name has become something else since the run saw it is
+// not published; one whose first answer was lost is.
+func TestLateWriter(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		l := newLiar(t, client)
+		old, mine, newer := []byte("old content"), []byte("my content"), []byte("newer content, of somebody else")
+		seen := func(name string) *mover.Entry {
+			e, err := l.Stat(t.Context(), name)
+			if errors.Is(err, mover.ErrNotExist) {
+				return &mover.Entry{}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &e
+		}
+		draft := func(name string, s *mover.Entry) mover.Draft {
+			d, err := l.Draft(t.Context(), fileEntry(name, mine), mover.Hints{By: mover.Owner{Task: "t", Epoch: 1}, Seen: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fill(t, l.Place, d, name, mine)
+			return d
+		}
+		for _, row := range []struct {
+			name        string
+			there, then []byte // before the draft, and before it is published; nil is nothing
+			lost        bool   // the answer
+			published   bool
+		}{
+			{"new", nil, nil, false, true},
+			{"new, and somebody was faster", nil, newer, false, false},
+			{"replaced", old, nil, false, true},
+			{"replaced, and somebody was faster", old, newer, false, false},
+			{"new, the answer is lost", nil, nil, true, true},
+			{"replaced, the answer is lost", old, nil, true, true},
+			{"somebody published the same", nil, mine, false, true},
+		} {
+			t.Run(client+" "+row.name, func(t *testing.T) {
+				l.honest()
+				other := s3test.Open(t, l.options)
+				if row.there != nil {
+					publish(t, other, begun(t, other, row.name, row.there), row.name, row.there)
+				}
+				d := draft(row.name, seen(row.name))
+				if row.then != nil {
+					publish(t, other, begun(t, other, row.name, row.then), row.name, row.then)
+				}
+				want := mine
+				if !row.published {
+					want = row.then
+				}
+				if row.lost {
+					l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+						if r.Method != http.MethodPut {
+							return false
+						}
+						forward.ServeHTTP(httptest.NewRecorder(), r)
+						l.honest()
+						reset(w, r)
+						return true
+					})
+				}
+				out := l.Publish(t.Context(), []mover.Draft{d})[0]
+				if row.lost && out.Err != nil { // the patience around a place asks again
+					out = l.Publish(t.Context(), []mover.Draft{d})[0]
+				}
+				if row.published && out.Err != nil || !row.published && !errors.Is(out.Err, mover.ErrChanged) {
+					t.Errorf("published: %v", out.Err)
+				}
+				if got := placetest.Read(t, l.Place, row.name); string(got) != string(want) {
+					t.Errorf("it has %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
