@@ -1,0 +1,91 @@
+package door
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"datamove.dev/mover/trust"
+)
+
+// foreign has a certificate of an authority like ours that is another one.
+func (r *rig) foreign(name string) *tls.Config {
+	r.t.Helper()
+	other, err := trust.OpenAuthority(filepath.Join(r.t.TempDir(), "other"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.tlsAs(certificate(r.t, other, trust.Identity{Role: trust.Agent, Name: name}))
+}
+
+// expired has a certificate that our own key signed, and that ended an hour ago.
+func (r *rig) expired(name string) *tls.Config {
+	return r.signed(&x509.Certificate{NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, "agent", name, true)
+}
+
+// selfSigned says that it is an agent, and that is all.
+func (r *rig) selfSigned(name string) *tls.Config {
+	return r.signed(&x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, "agent", name, false)
+}
+
+// asService has a certificate of ours that is good for servers only.
+func (r *rig) asService() *tls.Config {
+	return r.signed(&x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, "service", "node-0", true)
+}
+
+// signed makes a certificate past all rules of package trust.
+func (r *rig) signed(template *x509.Certificate, role, name string, byUs bool) *tls.Config {
+	r.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	template.SerialNumber, template.Subject = big.NewInt(7), pkix.Name{CommonName: name}
+	template.KeyUsage, template.BasicConstraintsValid = x509.KeyUsageDigitalSignature, true
+	template.URIs = []*url.URL{{Scheme: "datamove", Host: role, Path: "/" + name}}
+	parent, signer := template, key
+	if byUs {
+		parent, signer = r.ourKey()
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	config := r.tlsAs(nil)
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+	}
+	return config
+}
+
+// ourKey reads the key of our authority, which nobody else can.
+func (r *rig) ourKey() (*x509.Certificate, *ecdsa.PrivateKey) {
+	r.t.Helper()
+	text, err := os.ReadFile(r.authorityFile)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	block, rest := pem.Decode(text)
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	block, _ = pem.Decode(rest)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return cert, key.(*ecdsa.PrivateKey)
+}
