@@ -72,15 +72,25 @@ func (s *Service) giveOne(ctx context.Context, f *flow) bool {
 	return given || err != nil || wait == 0
 }
 
-// forget drops a flow that has no task.
+// forget drops a flow that has no task. One that comes just then is in the ledger.
 func (s *Service) forget(ctx context.Context, f *flow) {
-	if s.queue.Len(f.name) > 0 { // some come back later
+	if ids, err := s.queued(ctx, f, "", 1); err != nil || len(ids) > 0 {
 		return
 	}
 	s.mu.Lock()
 	delete(s.flows, f.name)
 	s.mu.Unlock()
-	s.queue.Drop(f.name)
+	if err := s.queue.Drop(f.name); err != nil {
+		s.log.Warn("the queue keeps an empty line", "err", err)
+	}
+	if ids, err := s.queued(ctx, f, "", 1); err != nil || len(ids) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.flows[f.name] == nil {
+			s.flows[f.name] = f
+		}
+		s.hurry()
+	}
 }
 
 // urgentSlots are kept for urgent classes, beside those of everybody.

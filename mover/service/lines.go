@@ -77,6 +77,11 @@ func (s *Service) refill(ctx context.Context, name, after string, n int) (ids []
 	if f == nil {
 		return nil, nil
 	}
+	return s.queued(ctx, f, after, n)
+}
+
+// queued returns ids of tasks that wait in a line.
+func (s *Service) queued(ctx context.Context, f *flow, after string, n int) (ids []string, err error) {
 	filter := ledger.TaskFilter{States: []pb.TaskState{task.Queued}, Project: f.project, Owner: f.owner, After: after, Oldest: true}
 	err = s.ledger.View(func(tx *ledger.Tx) error {
 		for t, err := range ledger.FindTasks(tx, filter) {
@@ -84,7 +89,7 @@ func (s *Service) refill(ctx context.Context, name, after string, n int) (ids []
 				return err
 			}
 			want, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
-			if err != nil || flowName(t, want) != name {
+			if err != nil || flowName(t, want) != f.name {
 				continue
 			}
 			if ids = append(ids, t.GetId()); len(ids) == n {

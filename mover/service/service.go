@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/audit"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/queue"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/trust"
 )
@@ -25,7 +26,7 @@ import (
 // Options are what a coordinator needs. Ledger, Node and Data have to be given.
 type Options struct {
 	Ledger    *ledger.Ledger
-	Queue     func(refill Refill) (Queue, error)        // nil is one in memory
+	Queue     func(queue.Options) (queue.Queue, error)  // nil is one in memory
 	Rules     func() *access.Rules                      // of this moment; nil is no configuration, run by our uid
 	Config    func() *config.Config                     // of this moment; nil is an empty one
 	Audit     func(context.Context, audit.Record) error // nil records nothing
@@ -53,7 +54,7 @@ type Service struct {
 	o       Options
 	log     *slog.Logger
 	ledger  *ledger.Ledger
-	queue   Queue
+	queue   queue.Queue
 	lease   time.Duration
 	started time.Time
 	kick    chan struct{} // there may be something to give out
@@ -69,6 +70,10 @@ type Service struct {
 	limited  bool // agents were told of limits
 	now      func() time.Time
 }
+
+// flowsMost is how many lines of tasks the queue has at one time. The others are in the
+// ledger, and come when it is their turn.
+const flowsMost = 4096
 
 // New returns a coordinator over a ledger. What was running when the ledger was closed
 // is taken up again: its agents have a lease's time to say that they are still at it.
@@ -86,12 +91,12 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if err := s.defaults(); err != nil {
 		return nil, err
 	}
-	make := o.Queue
-	if make == nil {
-		make = func(r Refill) (Queue, error) { return NewMemory(r), nil }
+	open := o.Queue
+	if open == nil {
+		open = func(o queue.Options) (queue.Queue, error) { return queue.NewMemory(o), nil }
 	}
 	var err error
-	if s.queue, err = make(s.refill); err != nil {
+	if s.queue, err = open(queue.Options{Flows: flowsMost, Refill: s.refill, Logger: s.log}); err != nil {
 		return nil, err
 	}
 	if err := s.takeUp(ctx); err != nil {

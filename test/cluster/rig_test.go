@@ -30,6 +30,7 @@ import (
 	"datamove.dev/mover/agent"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/queue"
 	"datamove.dev/mover/service"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/worker"
@@ -134,6 +135,9 @@ func (c *cluster) start() {
 	s, err := service.New(context.Background(), service.Options{
 		Rules: func() *access.Rules { return rules }, Ledger: c.ledger, Config: c.conf.Load, Node: "n1", Version: "test",
 		Data: filepath.Join(c.dir, "data"), Lease: c.lease, Logger: log,
+		Queue: func(o queue.Options) (queue.Queue, error) {
+			return queue.NewJetStream(context.Background(), filepath.Join(c.dir, "data", "queue"), o)
+		},
 	})
 	if err != nil {
 		c.t.Fatal(err)
