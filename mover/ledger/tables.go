@@ -52,6 +52,7 @@ var (
 		return [][]string{{m.GetDataset(), m.GetVersion().GetDigest()}}
 	})
 	// Replicas: dataset, digest, tier, node, and the location where there is no tier, else "".
+	// What is of no dataset stands under NoDataset, with its location.
 	Replicas = newTable("replicas", 'r', func(m *datamovev1.Replica) []string { return replicaKey(m) })
 	// ReplicasByTier: tier, node.
 	ReplicasByTier = newIndex(Replicas, 't', 2, func(m *datamovev1.Replica) [][]string {
@@ -65,6 +66,8 @@ var (
 	LeasesByExpiry = newIndex(Leases, 'e', 1, func(m *datamovev1.Lease) [][]string {
 		return [][]string{{Time(m.GetExpireTime())}}
 	})
+	// Wishes of what is on its way: task, id of the lease.
+	Wishes = newTable("wishes", 'y', func(m *ledgerv1.Wish) []string { return []string{m.GetTask(), m.GetLease().GetId()} })
 	// Pins: dataset, digest, tier.
 	Pins = newTable("pins", 'p', func(m *datamovev1.PinInfo) []string {
 		return []string{m.GetDataset(), m.GetDigest(), m.GetTier()}
@@ -86,12 +89,19 @@ func replicaKey(m interface {
 	GetNode() string
 	GetLocation() string
 }) []string {
-	location := m.GetLocation()
-	if m.GetTier() != "" {
+	dataset, location := m.GetDataset(), m.GetLocation()
+	switch {
+	case dataset == "":
+		dataset = NoDataset
+	case m.GetTier() != "":
 		location = ""
 	}
-	return []string{m.GetDataset(), m.GetDigest(), m.GetTier(), m.GetNode(), location}
+	return []string{dataset, m.GetDigest(), m.GetTier(), m.GetNode(), location}
 }
+
+// NoDataset stands in keys for the name of a dataset where there is none. No dataset
+// has that name.
+const NoDataset = "-"
 
 // User is a part of a key: an account by its name, or by its number without one.
 func User(a *datamovev1.Account) string {

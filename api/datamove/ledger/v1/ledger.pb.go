@@ -13,6 +13,7 @@ import (
 	v1 "datamove.dev/api/datamove/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -697,6 +698,76 @@ func (x *DatasetVersion) GetVersion() *v1.Version {
 	return nil
 }
 
+// Wish is what somebody wants of a replica that is on its way. It is granted, or
+// goes, with the task that brings it.
+type Wish struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Lease         *v1.Lease              `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"` // with its id, and without its end
+	Ttl           *durationpb.Duration   `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`     // of the lease; none wants no lease
+	Pin           *v1.PinInfo            `protobuf:"bytes,4,opt,name=pin,proto3" json:"pin,omitempty"`     // that is wanted too
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Wish) Reset() {
+	*x = Wish{}
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Wish) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Wish) ProtoMessage() {}
+
+func (x *Wish) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Wish.ProtoReflect.Descriptor instead.
+func (*Wish) Descriptor() ([]byte, []int) {
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Wish) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Wish) GetLease() *v1.Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *Wish) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
+}
+
+func (x *Wish) GetPin() *v1.PinInfo {
+	if x != nil {
+		return x.Pin
+	}
+	return nil
+}
+
 // Draft is a large file that a task has begun, for whoever takes the task over.
 type Draft struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -710,7 +781,7 @@ type Draft struct {
 
 func (x *Draft) Reset() {
 	*x = Draft{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[8]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +793,7 @@ func (x *Draft) String() string {
 func (*Draft) ProtoMessage() {}
 
 func (x *Draft) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[8]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +806,7 @@ func (x *Draft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draft.ProtoReflect.Descriptor instead.
 func (*Draft) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Draft) GetTask() string {
@@ -780,7 +851,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +863,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +876,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Key) GetCaller() string {
@@ -858,7 +929,7 @@ type JoinToken struct {
 
 func (x *JoinToken) Reset() {
 	*x = JoinToken{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +941,7 @@ func (x *JoinToken) String() string {
 func (*JoinToken) ProtoMessage() {}
 
 func (x *JoinToken) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +954,7 @@ func (x *JoinToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
 func (*JoinToken) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JoinToken) GetDigest() []byte {
@@ -942,7 +1013,7 @@ type Revoked struct {
 
 func (x *Revoked) Reset() {
 	*x = Revoked{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[11]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1025,7 @@ func (x *Revoked) String() string {
 func (*Revoked) ProtoMessage() {}
 
 func (x *Revoked) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[11]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1038,7 @@ func (x *Revoked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
 func (*Revoked) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Revoked) GetSerial() string {
@@ -1009,7 +1080,7 @@ var File_datamove_ledger_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x1fdatamove/ledger/v1/ledger.proto\x12\x12datamove.ledger.v1\x1a\x17datamove/v1/admin.proto\x1a\x19datamove/v1/dataset.proto\x1a\x16datamove/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"Z\n" +
+	"\x1fdatamove/ledger/v1/ledger.proto\x12\x12datamove.ledger.v1\x1a\x17datamove/v1/admin.proto\x1a\x19datamove/v1/dataset.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"Z\n" +
 	"\x06Record\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x124\n" +
 	"\achanges\x18\x02 \x03(\v2\x1a.datamove.ledger.v1.ChangeR\achanges\"`\n" +
@@ -1061,7 +1132,12 @@ const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x0eDatasetVersion\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12.\n" +
-	"\aversion\x18\x03 \x01(\v2\x14.datamove.v1.VersionR\aversion\"[\n" +
+	"\aversion\x18\x03 \x01(\v2\x14.datamove.v1.VersionR\aversion\"\x99\x01\n" +
+	"\x04Wish\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12(\n" +
+	"\x05lease\x18\x02 \x01(\v2\x12.datamove.v1.LeaseR\x05lease\x12+\n" +
+	"\x03ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12&\n" +
+	"\x03pin\x18\x04 \x01(\v2\x14.datamove.v1.PinInfoR\x03pin\"[\n" +
 	"\x05Draft\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1112,7 +1188,7 @@ func file_datamove_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_ledger_v1_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_datamove_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_datamove_ledger_v1_ledger_proto_goTypes = []any{
 	(BatchState)(0),               // 0: datamove.ledger.v1.BatchState
 	(*Record)(nil),                // 1: datamove.ledger.v1.Record
@@ -1123,34 +1199,41 @@ var file_datamove_ledger_v1_ledger_proto_goTypes = []any{
 	(*Work)(nil),                  // 6: datamove.ledger.v1.Work
 	(*AgentRecord)(nil),           // 7: datamove.ledger.v1.AgentRecord
 	(*DatasetVersion)(nil),        // 8: datamove.ledger.v1.DatasetVersion
-	(*Draft)(nil),                 // 9: datamove.ledger.v1.Draft
-	(*Key)(nil),                   // 10: datamove.ledger.v1.Key
-	(*JoinToken)(nil),             // 11: datamove.ledger.v1.JoinToken
-	(*Revoked)(nil),               // 12: datamove.ledger.v1.Revoked
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 14: datamove.v1.Agent
-	(*v1.Version)(nil),            // 15: datamove.v1.Version
-	(*v1.Account)(nil),            // 16: datamove.v1.Account
+	(*Wish)(nil),                  // 9: datamove.ledger.v1.Wish
+	(*Draft)(nil),                 // 10: datamove.ledger.v1.Draft
+	(*Key)(nil),                   // 11: datamove.ledger.v1.Key
+	(*JoinToken)(nil),             // 12: datamove.ledger.v1.JoinToken
+	(*Revoked)(nil),               // 13: datamove.ledger.v1.Revoked
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 15: datamove.v1.Agent
+	(*v1.Version)(nil),            // 16: datamove.v1.Version
+	(*v1.Lease)(nil),              // 17: datamove.v1.Lease
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*v1.PinInfo)(nil),            // 19: datamove.v1.PinInfo
+	(*v1.Account)(nil),            // 20: datamove.v1.Account
 }
 var file_datamove_ledger_v1_ledger_proto_depIdxs = []int32{
 	2,  // 0: datamove.ledger.v1.Record.changes:type_name -> datamove.ledger.v1.Change
-	13, // 1: datamove.ledger.v1.BackupHeader.create_time:type_name -> google.protobuf.Timestamp
+	14, // 1: datamove.ledger.v1.BackupHeader.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 2: datamove.ledger.v1.Batch.state:type_name -> datamove.ledger.v1.BatchState
-	13, // 3: datamove.ledger.v1.Batch.create_time:type_name -> google.protobuf.Timestamp
-	13, // 4: datamove.ledger.v1.Batch.take_time:type_name -> google.protobuf.Timestamp
-	14, // 5: datamove.ledger.v1.AgentRecord.agent:type_name -> datamove.v1.Agent
-	15, // 6: datamove.ledger.v1.DatasetVersion.version:type_name -> datamove.v1.Version
-	13, // 7: datamove.ledger.v1.Key.create_time:type_name -> google.protobuf.Timestamp
-	13, // 8: datamove.ledger.v1.JoinToken.expire_time:type_name -> google.protobuf.Timestamp
-	13, // 9: datamove.ledger.v1.JoinToken.create_time:type_name -> google.protobuf.Timestamp
-	16, // 10: datamove.ledger.v1.JoinToken.creator:type_name -> datamove.v1.Account
-	13, // 11: datamove.ledger.v1.Revoked.revoke_time:type_name -> google.protobuf.Timestamp
-	13, // 12: datamove.ledger.v1.Revoked.expire_time:type_name -> google.protobuf.Timestamp
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	14, // 3: datamove.ledger.v1.Batch.create_time:type_name -> google.protobuf.Timestamp
+	14, // 4: datamove.ledger.v1.Batch.take_time:type_name -> google.protobuf.Timestamp
+	15, // 5: datamove.ledger.v1.AgentRecord.agent:type_name -> datamove.v1.Agent
+	16, // 6: datamove.ledger.v1.DatasetVersion.version:type_name -> datamove.v1.Version
+	17, // 7: datamove.ledger.v1.Wish.lease:type_name -> datamove.v1.Lease
+	18, // 8: datamove.ledger.v1.Wish.ttl:type_name -> google.protobuf.Duration
+	19, // 9: datamove.ledger.v1.Wish.pin:type_name -> datamove.v1.PinInfo
+	14, // 10: datamove.ledger.v1.Key.create_time:type_name -> google.protobuf.Timestamp
+	14, // 11: datamove.ledger.v1.JoinToken.expire_time:type_name -> google.protobuf.Timestamp
+	14, // 12: datamove.ledger.v1.JoinToken.create_time:type_name -> google.protobuf.Timestamp
+	20, // 13: datamove.ledger.v1.JoinToken.creator:type_name -> datamove.v1.Account
+	14, // 14: datamove.ledger.v1.Revoked.revoke_time:type_name -> google.protobuf.Timestamp
+	14, // 15: datamove.ledger.v1.Revoked.expire_time:type_name -> google.protobuf.Timestamp
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_datamove_ledger_v1_ledger_proto_init() }
@@ -1164,7 +1247,7 @@ func file_datamove_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_ledger_v1_ledger_proto_rawDesc), len(file_datamove_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
