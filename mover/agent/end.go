@@ -21,9 +21,10 @@ func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv
 	}
 	p.mu.Lock()
 	p.done = true
+	digest := p.digest
 	p.mu.Unlock()
 	p.agent.finish(p, &agentv1.FinishRequest{
-		Task: p.task.GetId(), Epoch: p.epoch, Report: r.GetReport(), Error: r.GetError(), ErrorKind: r.GetErrorKind(), PutBack: r.GetStopped(),
+		Task: p.task.GetId(), Epoch: p.epoch, Report: r.GetReport(), Error: r.GetError(), ErrorKind: r.GetErrorKind(), PutBack: r.GetStopped(), Digest: digest,
 	})
 	return &agentv1.EndLeadResponse{}, nil
 }

@@ -45,7 +45,8 @@ type process struct {
 	turns   map[uint64]func(share.Cost)
 	turn    uint64
 	waits   waits
-	done    bool // the lead has told its end
+	done    bool   // the lead has told its end
+	digest  string // of the manifest that it sent last
 	heard   []string
 	given   uint64 // batches of this lead
 	idle    *time.Timer

@@ -223,5 +223,8 @@ func (p *process) Describe(in agentv1.WorkerService_DescribeServer) error {
 	if err != nil {
 		return err
 	}
+	p.mu.Lock()
+	p.digest = answer.GetDigest()
+	p.mu.Unlock()
 	return in.SendAndClose(&agentv1.DescribeResponse{Digest: answer.GetDigest()})
 }

@@ -3,53 +3,89 @@ package worker
 import (
 	"bufio"
 	"context"
+	"errors"
+	"io"
+	"os"
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/wire"
 )
 
-// describe reads the source and sends its manifest.
-func (w *worker) describe(ctx context.Context) (local.Report, error) {
+// describe reads what lies at a location and has its manifest stored. That is written
+// down here first: contents are read once, however often it has to be sent.
+func (w *worker) describe(ctx context.Context, at string) (local.Report, error) {
 	begun := time.Now()
-	l, err := wire.Locate(w.job.GetSpec().GetSource())
+	l, err := wire.Locate(at)
 	if err == nil {
 		l, err = w.resolve(l)
 	}
 	if err != nil {
 		return local.Report{}, err
 	}
-	stream, err := w.agent.Describe(ctx)
-	if err != nil {
-		return local.Report{}, fromAgent(ctx, err)
-	}
-	out := bufio.NewWriterSize(chunks{stream}, 64<<10)
-	err = local.WriteManifest(ctx, l, out, w.site().Open)
-	if err == nil {
-		err = out.Flush()
-	}
+	spool, err := os.CreateTemp(w.job.GetStateDir(), "manifest-")
 	if err != nil {
 		return local.Report{}, err
 	}
-	if _, err := stream.CloseAndRecv(); err != nil {
-		return local.Report{}, fromAgent(ctx, err)
+	defer spool.Close()
+	if err := os.Remove(spool.Name()); err != nil { // it goes with this process
+		return local.Report{}, err
 	}
-	return local.Report{Elapsed: time.Since(begun)}, nil
+	out := bufio.NewWriterSize(spool, 64<<10)
+	if err = local.WriteManifest(ctx, l, out, w.site().Open); err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		err = w.sendManifest(ctx, spool)
+	}
+	return local.Report{Elapsed: time.Since(begun)}, err
 }
 
-// chunks is an io.Writer that sends what it is given, 64 KiB at a time at most.
+// resendPause is between two tries to have a manifest stored.
+const resendPause = 200 * time.Millisecond
+
+// sendManifest sends a manifest until somebody has taken it or will not.
+func (w *worker) sendManifest(ctx context.Context, spool io.ReadSeeker) error {
+	for {
+		err := w.sendOnce(ctx, spool)
+		if !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(resendPause):
+		}
+	}
+}
+
+func (w *worker) sendOnce(ctx context.Context, spool io.ReadSeeker) error {
+	if _, err := spool.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	stream, err := w.agent.Describe(ctx)
+	if err != nil {
+		return fromAgent(ctx, err)
+	}
+	out := chunks{stream, make([]byte, 64<<10)}
+	if _, err := io.CopyBuffer(out, struct{ io.Reader }{spool}, out.buffer); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	_, err = stream.CloseAndRecv() // says also why it takes no more
+	return fromAgent(ctx, err)
+}
+
+// chunks is an io.Writer that sends what it is given.
 type chunks struct {
 	stream agentv1.WorkerService_DescribeClient
+	buffer []byte // 64 KiB: what one message has at most
 }
 
 func (c chunks) Write(p []byte) (int, error) {
-	for sent := 0; sent < len(p); {
-		n := min(len(p)-sent, 64<<10)
-		if err := c.stream.Send(&agentv1.DescribeRequest{Data: p[sent : sent+n]}); err != nil {
-			return sent, err
-		}
-		sent += n
+	if err := c.stream.Send(&agentv1.DescribeRequest{Data: p}); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }

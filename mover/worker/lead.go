@@ -62,7 +62,7 @@ const endTimeout = 30 * time.Second
 func (w *worker) work(ctx context.Context) (local.Report, error) {
 	switch w.job.GetSpec().GetKind() {
 	case pb.TaskKind_TASK_KIND_DESCRIBE:
-		return w.describe(ctx)
+		return w.describe(ctx, w.job.GetSpec().GetSource())
 	case pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
 		return w.remove(ctx)
 	}
@@ -85,6 +85,10 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 	}
 	if err != nil && report.Failed > 0 && ctx.Err() == nil {
 		err = &someFailed{report.Failed, err}
+	}
+	if spec := w.job.GetSpec(); err == nil && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && spec.GetStaging().GetDataset() != "" {
+		w.state.State(local.Closing, "what is there now is read, to be compared with the manifest")
+		_, err = w.describe(ctx, spec.GetTarget())
 	}
 	return report, err
 }
