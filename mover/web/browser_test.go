@@ -1,0 +1,213 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"go.uber.org/goleak"
+)
+
+// One browser is enough for all tests; each has a window of its own in it.
+var browser struct {
+	once  sync.Once
+	ctx   context.Context
+	close func()
+	err   error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if browser.close != nil {
+		browser.close()
+	}
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// patience is how long a test waits for something that has to happen. It is long,
+// because it only passes when a test fails.
+const patience = 20*time.Second
+
+func startBrowser(program string) (context.Context, func(), error) {
+	flags := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(chromedp.DefaultExecAllocatorOptions)],
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("force-prefers-reduced-motion", true))
+	all, closeAll := chromedp.NewExecAllocator(context.Background(), flags...) // it has a fresh user data directory
+	ctx, closeFirst := chromedp.NewContext(all)
+	stop := func() { closeFirst(); closeAll() }
+	if err := chromedp.Do(ctx); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return ctx, stop, nil
+}
+
+// needBrowser skips a test where there is no Chromium.
+func needBrowser(t testing.TB) context.Context {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("there is no chromium: test/setup installs it")
+	}
+	browser.once.Do(func() { browser.ctx, browser.close, browser.err = startBrowser(program) })
+	ok(t, browser.err)
+	return browser.ctx
+}
+
+// window is a page in the browser. What it complains about fails the test.
+type window struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	mistakes []string // that the browser told of; guarded by mu
+	away     bool     // a test sends the service away: that the network complains is right; guarded by mu
+}
+
+// watchdog notes what the policy of the page has stopped, before anything else runs.
+const watchdog = `addEventListener('securitypolicyviolation', (e) => console.error('violation of the policy:', e.violatedDirective, e.blockedURI, e.sample))`
+
+// look opens a path of a site, in a window of that size, where scripts run before the page does.
+func (s *site) look(path string, width, height int64, scripts ...string) *window {
+	s.t.Helper()
+	ctx, closeWindow := chromedp.NewContext(needBrowser(s.t))
+	w := &window{t: s.t, ctx: ctx}
+	console := chromedp.Console(ctx)
+	heard := make(chan struct{})
+	go func() { defer close(heard); w.listen(console) }()
+	s.t.Cleanup(func() {
+		closeWindow()
+		<-heard
+		for _, m := range w.mistakes {
+			s.t.Errorf("the browser complains: %s", m)
+		}
+	})
+	for _, script := range append(scripts, watchdog) {
+		w.do(call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
+	}
+	w.do(chromedp.EmulateViewport(width, height), chromedp.Navigate(s.url+path))
+	return w
+}
+
+// call is a step that calls a method of the browser.
+func call[P, R any](method cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, method, params)
+		return err
+	})
+}
+
+func (w *window) listen(console func(func(chromedp.ConsoleMessage, error) bool)) {
+	for m, err := range console {
+		if err != nil {
+			return // the window is closed
+		}
+		w.mu.Lock()
+		known := w.away && m.Source == "network"
+		if !known && (m.IsException() || m.Type == chromedp.ConsoleError || m.Type == chromedp.ConsoleWarning || m.Type == "assert") {
+			w.mistakes = append(w.mistakes, fmt.Sprintf("%s (%s:%d)", m, m.URL, m.Line+1))
+		}
+		w.mu.Unlock()
+	}
+}
+
+// mayFail lets requests of the page fail from now on.
+func (w *window) mayFail() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.away = true
+}
+
+func (w *window) do(steps ...chromedp.Action[chromedp.Void]) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	ok(w.t, chromedp.Do(ctx, steps...))
+}
+
+// eval is the value of an expression in the page; of a promise, what it becomes.
+func eval[T any](w *window, format string, args ...any) T {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](fmt.Sprintf(format, args...), chromedp.EvalAwaitPromise))
+	if errors.Is(err, context.DeadlineExceeded) {
+		w.shot("late")
+		text, _ := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.body.innerText`))
+		w.t.Fatalf("this did not come true in %v: %s\nThe page says:\n%.4000s", patience, fmt.Sprintf(format, args...), text)
+	}
+	ok(w.t, err)
+	return value
+}
+
+// tools are what tests ask a page with: they live in the browser.
+const tools = `(() => {
+	const all = (selector) => [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility())
+	const text = (selector) => all(selector)[0]?.innerText.trim()
+	const row = (id) => Object.fromEntries([...document.getElementById('row-' + id)?.children ?? []].map((c) => [c.className, c.innerText]))
+	const frame = () => new Promise((resolve) => requestAnimationFrame(resolve))
+	const painted = async () => { await frame(); await frame() }
+	const until = async (f) => { for (;;) { const v = await f(); if (v) return v; await frame() } }
+	return async (f) => f({all, text, row, frame, painted, until})
+})()`
+
+// ask calls a function of the tools: ask[string](w, "({text}) => text('h2')").
+func ask[T any](w *window, format string, args ...any) T {
+	w.t.Helper()
+	return eval[T](w, "%s", tools+"("+fmt.Sprintf(format, args...)+")")
+}
+
+// wait waits until an expression of the tools is true.
+func (w *window) wait(format string, args ...any) {
+	w.t.Helper()
+	ask[bool](w, "async ({all, text, row, until}) => Boolean(await until(() => %s))", fmt.Sprintf(format, args...))
+}
+
+// says waits until the first visible element of a selector has a text.
+func (w *window) says(selector, want string) {
+	w.t.Helper()
+	w.wait("text(%q) === %q", selector, want)
+}
+
+// click clicks what can be seen.
+func (w *window) click(selector string) {
+	w.t.Helper()
+	w.wait("all(%q).length", selector)
+	w.do(chromedp.Click(selector, chromedp.NodeVisible))
+}
+
+// key presses a key.
+func (w *window) key(keys string) {
+	w.t.Helper()
+	w.do(chromedp.KeyEvent(keys))
+}
+
+// prefer makes the browser one whose user likes dark or light.
+func (w *window) prefer(scheme string) {
+	w.t.Helper()
+	w.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
+}
+
+// shot keeps a picture of the page, which go test -artifacts leaves for people to see.
+func (w *window) shot(name string) {
+	w.t.Helper()
+	picture, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
+	ok(w.t, err)
+	ok(w.t, os.WriteFile(filepath.Join(w.t.ArtifactDir(), strings.ReplaceAll(name, " ", "-")+".png"), picture, 0o600))
+}

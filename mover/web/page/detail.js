@@ -1,0 +1,112 @@
+// An open task: everything that the service knows of it.
+import {Away, get} from './api.js'
+import {Chart} from './chart.js'
+import {Crew} from './crew.js'
+import {Deeds} from './deeds.js'
+import {h, later, say, show} from './dom.js'
+import {HowFar} from './howfar.js'
+import {note, pill, tellNote, tellPill} from './parts.js'
+import {Report} from './report.js'
+import {Request} from './request.js'
+import {hasEnded, row, what} from './task.js'
+import {sentence} from './text.js'
+import {Waits} from './waits.js'
+
+const askEvery = 1800 // milliseconds, when no stream tells
+const explainEvery = 5000
+
+// Detail is the view of one task.
+export class Detail {
+  id = ''
+
+  constructor(feed, close) {
+    this.feed = feed
+    this.parts = {howFar: new HowFar(), waits: new Waits(), crew: new Crew(), report: new Report(), request: new Request(),
+      deeds: new Deeds((m) => { this.#take(m); feed.hurry() })}
+    this.chart = new Chart('Rate of this task', {minutes: 5})
+    this.missing = note('alert')
+    this.body = h('div', {hidden: true}, ...this.#body())
+    this.node = h('article', {class: 'detail', 'aria-label': 'Task', hidden: true},
+      h('button', {type: 'button', class: 'close', 'aria-label': 'Close', title: 'Close (Esc)', onclick: close}, '×'), this.missing, this.body)
+    this.change = later(() => this.draw(), 100)
+    feed.addEventListener('task', (event) => this.#take(event.data))
+    feed.addEventListener('change', () => { this.#refresh(); this.change() })
+  }
+
+  #body() {
+    const {howFar, waits, crew, report, request, deeds} = this.parts
+    this.title = h('h2')
+    this.state = pill()
+    this.phase = h('span', {id: 'task-phase'})
+    this.error = h('p', {class: 'error'})
+    return [h('div', {class: 'title'}, this.title, deeds.node), deeds.note, h('p', {class: 'state', id: 'task-state'}, this.state, this.phase), this.error,
+      ...howFar.nodes, this.chart.node, waits.node, ...crew.nodes, report.failures, report.done, request.node]
+  }
+
+  // open shows the task of an id; '' shows none.
+  open(id) {
+    this.node.hidden = !id
+    if (id === this.id) return
+    Object.assign(this, {id, message: undefined, explanation: undefined, askedAt: -Infinity, explainedAt: -Infinity})
+    this.feed.open(id)
+    tellNote(this.missing, '')
+    this.body.hidden = true
+    this.node.scrollTop = 0
+    this.#refresh()
+  }
+
+  // refresh asks for the task when no stream has told about it, and what it waits for.
+  async #refresh() {
+    const {id, message, feed} = this
+    if (!id || feed.away || message && hasEnded(row(message).state)) return
+    if (performance.now() - this.askedAt > askEvery) {
+      this.askedAt = performance.now()
+      await this.#ask(`/tasks/${id}`, (m) => this.#take(m))
+    }
+    if (performance.now() - this.explainedAt > explainEvery && id === this.id && this.message) {
+      this.explainedAt = performance.now()
+      await this.#ask(`/tasks/${id}:explain`, (e) => { this.explanation = e; this.change() })
+    }
+  }
+
+  async #ask(path, take) {
+    const {id} = this
+    try {
+      const answer = await get(path)
+      if (id === this.id) take(answer)
+    } catch (e) {
+      if (id === this.id && !(e instanceof Away) && !this.message) tellNote(this.missing, sentence(e.message))
+    }
+  }
+
+  #take(m) {
+    if (m.id !== this.id || Number(m.revision ?? 0) < Number(this.message?.revision ?? 0)) return
+    this.message = m
+    this.askedAt = performance.now()
+    this.feed.store.put(m)
+    this.change()
+  }
+
+  // draw writes what is known of the task.
+  draw() {
+    const {message: m, feed, parts} = this
+    if (!m) return
+    const t = row(m)
+    this.body.hidden = false
+    tellNote(this.missing, '')
+    say(this.title, what(t).join(' → ') || t.kind)
+    tellPill(this.state, t.state)
+    say(this.phase, [sentence(t.phase), sentence(m.why)].filter(Boolean).join(': '))
+    say(this.error, sentence(m.error))
+    show(this.error, m.error)
+    parts.deeds.tell(t, Boolean(feed.away))
+    parts.howFar.tell(t, m)
+    const history = feed.rates.of(t.id)
+    show(this.chart.node, !history.empty)
+    this.chart.draw(history, Date.now())
+    parts.waits.tell(t, m, this.explanation)
+    parts.crew.tell(t, m, feed.lists.agents?.items ?? [])
+    parts.report.tell(m)
+    parts.request.tell(t, m)
+  }
+}

@@ -1,0 +1,154 @@
+// The feed asks the service and keeps what it answered: tasks in a store, the rest as
+// it came, and rates over time. While the service is away it keeps what there was, and
+// asks until it is back.
+import {all, Away, get} from './api.js'
+import {Histories} from './history.js'
+import {Reader} from './reader.js'
+import {Store} from './store.js'
+import {Streams} from './streams.js'
+
+const every = 2000 // milliseconds from one round to the next
+const whenHidden = 15_000
+const slowly = 10_000 // for what changes slowly
+const most = {agents: 10_000, tiers: 10_000, datasets: 10_000, replicas: 50_000, leases: 50_000, pins: 50_000}
+
+// Feed tells "change" when it has heard something, and "task" when it has heard of the
+// task that is open, with the message.
+export class Feed extends EventTarget {
+  store = new Store()
+  reader = new Reader(this.store)
+  rates = new Histories(300) // by id of a task, "agent NAME", and "" for all running tasks
+  info = {}
+  lists = {} // {items, whole} of agents, tiers, datasets, replicas, leases, pins
+  refusals = new Map() // why something is not told to us, by what it is
+  away = 0 // since when the service is away; 0 while it is there
+  why = '' // it is away
+  heard = 0 // when it answered last
+
+  #streams = new Streams((m) => this.#heardOf(m))
+  #open = '' // id of the task that is open
+  #asked = {} // when, by name of a list
+  #wake = () => {}
+
+  // start asks until the page is closed.
+  async start() {
+    document.addEventListener('visibilitychange', () => this.hurry())
+    for (;;) {
+      const began = performance.now()
+      const after = await this.#round()
+      this.look()
+      this.dispatchEvent(new Event('change'))
+      await this.#sleep(Math.max(after, 100, (document.hidden ? whenHidden : every) - (performance.now() - began)))
+    }
+  }
+
+  // hurry begins the next round at once.
+  hurry() { this.#wake() }
+
+  #sleep(ms) {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      this.#wake = () => { clearTimeout(timer); resolve() }
+    })
+  }
+
+  // open has one task told as it changes; '' is none.
+  open(id) {
+    this.#open = id
+    this.look()
+  }
+
+  // look follows what is to be seen now.
+  look() {
+    const runs = (id) => this.store.byID.get(id)?.state === 'running'
+    const seen = [...this.#open ? [this.#open] : [], ...this.reader.visible().filter(runs)]
+    this.#streams.follow(this.away || document.hidden ? [] : seen)
+  }
+
+  #heardOf(m) {
+    this.store.put(m)
+    this.rates.of(m.id).add(Date.now(), this.store.byID.get(m.id)?.rate ?? 0)
+    if (m.id === this.#open) this.dispatchEvent(new MessageEvent('task', {data: m}))
+  }
+
+  // round asks for everything once. It returns the milliseconds that the service wants
+  // us to wait.
+  async #round() {
+    try {
+      this.info = await get('/info')
+      this.#back()
+      await Promise.all([this.#askAgents(), this.#askTasks()])
+    } catch (e) {
+      if (e instanceof Away) this.#gone(e.message)
+      else this.#refused('everything', e)
+      return (e.after ?? 0) * 1000
+    }
+    return 0
+  }
+
+  #back() {
+    this.heard = Date.now()
+    this.refusals.delete('everything')
+    if (!this.away) return
+    this.away = 0
+    this.#asked = {}
+    this.reader.again()
+  }
+
+  #gone(why) {
+    this.why = why
+    this.away ||= Date.now()
+    this.rates.cut(Date.now())
+  }
+
+  #askAgents() {
+    return this.#tell('agents', async () => {
+      await this.#ask('agents')
+      for (const a of this.lists.agents.items) this.rates.of('agent ' + a.name).add(Date.now(), Number(a.bytesPerSecond ?? 0))
+    })
+  }
+
+  #askTasks() {
+    return this.#tell('tasks', async () => {
+      await this.reader.round()
+      const {rows} = this.reader.running
+      this.rates.of('').add(Date.now(), this.rate)
+      for (const t of rows.slice(0, 200)) this.rates.of(t.id).add(Date.now(), t.rate)
+    })
+  }
+
+  // rate is the sum of the rates of all running tasks.
+  get rate() { return this.reader.running.rows.reduce((sum, t) => sum + t.rate, 0) }
+
+  async #ask(name) {
+    this.lists[name] = name === 'tiers' ? {items: (await get('/tiers')).tiers ?? [], whole: true} : await all('/' + name, name, {}, most[name])
+  }
+
+  // slowly asks for lists that a view shows, when it is time to.
+  async slowly(...names) {
+    const due = names.filter((name) => !this.away && !(performance.now() - this.#asked[name] < slowly))
+    for (const name of due) this.#asked[name] = performance.now()
+    try {
+      await Promise.all(due.map((name) => this.#tell(name, () => this.#ask(name))))
+    } catch {
+      for (const name of due) delete this.#asked[name] // the next round tells why
+    }
+    if (due.length) this.dispatchEvent(new Event('change'))
+  }
+
+  // tell does f, and notes it if the service does not want to.
+  async #tell(what, f) {
+    try {
+      await f()
+      this.refusals.delete(what)
+    } catch (e) {
+      if (e instanceof Away || e.after) throw e
+      this.#refused(what, e)
+    }
+  }
+
+  #refused(what, e) {
+    if (!e.status) console.error(e) // a mistake of ours
+    this.refusals.set(what, e.message)
+  }
+}

@@ -1,0 +1,158 @@
+package web
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover"
+	life "datamove.dev/mover/task"
+)
+
+// row is a call of a function of the page, and what Go prints for the same.
+type row struct {
+	Call string `json:"call"`
+	Arg  any    `json:"arg"`
+	Want string `json:"want"`
+}
+
+// differs calls the functions of a module, and returns what came out otherwise.
+func differs(t *testing.T, w *window, module string, rows []row) []string {
+	t.Helper()
+	table, err := json.Marshal(rows)
+	ok(t, err)
+	return eval[[]string](w, `import(new URL(%q, document.querySelector('script').src)).then((m) => %s
+		.map(({call, arg, want}) => [call, arg, m[call](arg), want]).filter(([, , got, want]) => got !== want)
+		.map(([call, arg, got, want]) => call + '(' + JSON.stringify(arg) + ') is ' + got + ', want ' + want))`, module, table)
+}
+
+// someNumbers are numbers of every size, with those around which rounding changes.
+func someNumbers(random *rand.Rand) (all []int64) {
+	for unit := int64(1); unit > 0 && unit <= 1<<60; unit <<= 10 {
+		for _, times := range []float64{1, 1.005, 1.125, 1.5, 9.994, 9.995, 9.996, 10.25, 10.75, 99.94, 99.95, 99.96, 100.5, 101.5, 999.4, 999.5, 999.6, 1023, 1023.9} {
+			if n := float64(unit) * times; n < math.MaxInt64 {
+				all = append(all, int64(n)-1, int64(n), int64(n)+1)
+			}
+		}
+	}
+	for range 2000 {
+		n := random.Int64() >> random.IntN(63)
+		all = append(all, n, -n, n&^(1<<random.IntN(60)-1))
+	}
+	return append(all, math.MaxInt64, math.MinInt64, math.MinInt64+1)
+}
+
+// TestUnits: the page prints numbers as the command line does.
+func TestUnits(t *testing.T) {
+	s := newService()
+	w := newHouse(t, s).look("/", 1280, 800)
+	random := rand.New(rand.NewPCG(1, 2))
+	var rows []row
+	add := func(call string, arg any, want string) { rows = append(rows, row{call, arg, want}) }
+	for _, n := range someNumbers(random) {
+		add("bytes", strconv.FormatInt(n, 10), units.Bytes(n))
+		add("count", strconv.FormatInt(n, 10), units.Count(n))
+	}
+	for _, x := range []float64{0, 0.4, 0.99999, -1, 1023.9, 1024, 1152 << 10, 536870912.5, 1e18, 1e19, math.MaxFloat64} {
+		add("perSecond", x, units.PerSecond(x))
+	}
+	for range 1000 {
+		x := math.Exp(random.Float64() * 45)
+		add("perSecond", x, units.PerSecond(x))
+	}
+	durations := []time.Duration{0, 1, 4999999, 5 * time.Millisecond, 125 * time.Millisecond, 9994999999, 9995 * time.Millisecond, 59949 * time.Millisecond, 59950 * time.Millisecond,
+		59*time.Second + 999*time.Millisecond, 90500 * time.Millisecond, time.Hour - 501*time.Millisecond, time.Hour - 500*time.Millisecond, 24*time.Hour - 31*time.Second, 24*time.Hour - 30*time.Second, 76*time.Hour + 30*time.Minute}
+	for range 1000 {
+		durations = append(durations, time.Duration(math.Exp(random.Float64()*36)))
+	}
+	for _, d := range durations {
+		add("duration", d, units.Duration(d))
+		add("duration", -d, units.Duration(-d))
+		add("clock", d, units.Clock(d))
+	}
+	for _, bad := range differs(t, w, "units.js", rows) {
+		t.Error(bad)
+	}
+	for _, n := range []int64{0, 1, 2, 1200} {
+		if got, want := eval[string](w, `import(new URL('units.js', document.querySelector('script').src)).then((m) => m.plural('%d', 'file', 'files'))`, n), units.Plural(n, "file", "files"); got != want {
+			t.Errorf("plural(%d) is %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestDurations: the page reads durations as protobuf writes them.
+func TestDurations(t *testing.T) {
+	w := newHouse(t, newService()).look("/", 1280, 800)
+	for _, d := range []time.Duration{0, 1, -1, 1500 * time.Millisecond, -1500 * time.Millisecond, 3 * time.Microsecond, 76 * time.Hour} {
+		text, err := protojson.Marshal(durationpb.New(d))
+		ok(t, err)
+		if got := eval[int64](w, `import(new URL('units.js', document.querySelector('script').src)).then((m) => m.nanoseconds(%s))`, text); got != int64(d) {
+			t.Errorf("%s is %d, want %d", text, got, d)
+		}
+	}
+}
+
+// hostileNames are what names of files can be.
+var hostileNames = []string{
+	"", "plain", "with space", "umlaut ä", "日本語.txt", "emoji 🙂", "quote\"", `back\slash`, "new\nline", "\x00", "\x1b[31mred", "\x7f", "bell\a", "tab\t", "\v\f\b\r",
+	"\xff\xfe", "half \xe2\x82", "overlong \xc0\xaf", "surrogate \xed\xa0\x80", "beyond \xf4\x90\x80\x80", "cut \xf0\x9f\x99", "good then bad 🙂\xf0",
+	"rtl \u202egnp.exe", "isolate \u2066x\u2069", "mark \u200f", "zero\u200bwidth", "bom \ufeff", "nbsp\u00a0", "line\u2028", "replacement \ufffd", "astral \U000e0041", "private \ue000",
+	"<img src=x onerror=alert(1)>", "</td><script>alert(1)</script>", "a&amp;b", "javascript:alert(1)", "${alert(1)}", "עברית", "مرحبا", "e\u0301", strings.Repeat("long/", 800),
+}
+
+// TestWords: the page prints names as the command line does.
+func TestWords(t *testing.T) {
+	w := newHouse(t, newService()).look("/", 1280, 800)
+	random := rand.New(rand.NewPCG(3, 4))
+	names := hostileNames
+	for range 2000 {
+		name := make([]byte, random.IntN(12))
+		for i := range name {
+			name[i] = byte(random.IntN(256))
+		}
+		names = append(names, string(name))
+	}
+	var rows []row
+	for _, name := range names {
+		rows = append(rows, row{"name", base64.StdEncoding.EncodeToString([]byte(name)), mover.Printable(name)})
+		if text := strings.ToValidUTF8(name, "?"); text == name {
+			rows = append(rows, row{"word", name, mover.Printable(name)})
+		}
+	}
+	for _, bad := range differs(t, w, "text.js", rows) {
+		t.Error(bad)
+	}
+}
+
+// TestDeedsByState: the page offers what the life of a task allows.
+func TestDeedsByState(t *testing.T) {
+	w := newHouse(t, newService()).look("/", 1280, 800)
+	for deed, to := range map[string]string{"pause": "paused", "resume": "queued", "cancel": "cancelled"} {
+		for _, from := range states {
+			want := false
+			for _, s := range states {
+				want = want || life.Word(s) == to && life.May(from, s) && (deed != "resume" || from == paused)
+			}
+			got := eval[bool](w, `import(new URL('task.js', document.querySelector('script').src)).then((m) => m.may.%s({state: %q, phase: ''}))`, deed, life.Word(from))
+			if got != want {
+				t.Errorf("%s of a task that is %s: %v, want %v", deed, life.Word(from), got, want)
+			}
+		}
+	}
+	offered := eval[[]string](w, `import(new URL('task.js', document.querySelector('script').src)).then((m) => m.states)`)
+	for _, s := range states {
+		if !slices.Contains(offered, life.Word(s)) {
+			t.Errorf("the page does not know %s", life.Word(s))
+		}
+	}
+}
