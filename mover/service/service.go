@@ -141,6 +141,9 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // Run gives out work and looks after leases until ctx ends. Conversations go on until
 // their server ends them.
 func (s *Service) Run(ctx context.Context) error {
+	var looking sync.WaitGroup
+	looking.Go(func() { s.discover(ctx) })
+	defer looking.Wait()
 	tick := time.NewTicker(min(s.lease/4, time.Second))
 	defer tick.Stop()
 	for {

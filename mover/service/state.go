@@ -86,7 +86,7 @@ func (s *Service) takeUp(ctx context.Context) error {
 			a := r.GetAgent()
 			s.agents[a.GetName()] = &node{name: a.GetName(), drain: r.GetDraining(), joined: a.GetJoinTime().AsTime(), seen: s.now(), room: map[string]*agentv1.Room{}}
 		}
-		for t, err := range ledger.FindTasks(tx, ledger.TaskFilter{States: []pb.TaskState{task.Queued, task.Running}, Oldest: true}) {
+		for t, err := range ledger.FindTasks(tx, ledger.TaskFilter{States: []pb.TaskState{task.Running}, Oldest: true}) {
 			if err != nil {
 				return err
 			}
@@ -102,10 +102,6 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil { // its tier is not there any more: it waits, and says why
 		n = need{node: "?"}
-	}
-	if t.GetState() == task.Queued {
-		s.line(t, n) // the queue asks for its id when it is its turn
-		return nil
 	}
 	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), batches: map[string]*batch{}}
 	for b, err := range ledger.Batches.All(tx, ledger.Range{Prefix: []string{t.GetId()}}) {
@@ -123,6 +119,44 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 	}
 	s.leads[t.GetId()] = l
 	return nil
+}
+
+// discoverPage is how many queued tasks are looked at in one view of the ledger.
+const discoverPage = 1000
+
+// discover finds the lines of the tasks that wait since before the start. There may be
+// a million of them, and nobody has to wait for that.
+func (s *Service) discover(ctx context.Context) {
+	for after, more := "", true; more && ctx.Err() == nil; {
+		var page []*pb.Task
+		err := s.ledger.View(func(tx *ledger.Tx) error {
+			for t, err := range ledger.FindTasks(tx, ledger.TaskFilter{States: []pb.TaskState{task.Queued}, After: after, Oldest: true}) {
+				if err != nil {
+					return err
+				}
+				if page = append(page, t); len(page) == discoverPage {
+					break
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			s.log.Error("the queued tasks can not be read", "err", err)
+			return
+		}
+		s.mu.Lock()
+		for _, t := range page {
+			n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+			if err != nil { // its tier is not there any more: it waits, and says why
+				n = need{node: "?"}
+			}
+			s.line(t, n) // the queue asks for its id when it is its turn
+			after = t.GetId()
+		}
+		s.mu.Unlock()
+		s.hurry()
+		more = len(page) == discoverPage
+	}
 }
 
 func takenUp(m *ledgerv1.Batch, w *ledgerv1.Work, now time.Time) *batch {
