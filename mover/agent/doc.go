@@ -16,5 +16,5 @@
 // it puts its leads back, with what they have done kept for whoever goes on.
 //
 // Who may ask for what was decided by the coordinator; as whom it is done is decided
-// here, by the name service of this node. TestService shows agents at work.
+// here, by the name service of this node. test/cluster shows agents at work.
 package agent

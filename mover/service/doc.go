@@ -24,5 +24,5 @@
 // access for each task and each location. Everything here may be called from many
 // goroutines; s.mu is never held across a call that waits, but for the ledger's.
 //
-// TestService and test/cluster show the promises with real agents.
+// test/cluster shows the promises with real agents and processes.
 package service

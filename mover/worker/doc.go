@@ -9,5 +9,5 @@
 // published stays a draft, which the next lead finds.
 //
 // Secrets come over the socket and stay in memory. What the agent says is believed;
-// what is read from places is not. TestService shows workers at their work.
+// what is read from places is not. test/cluster shows workers at their work.
 package worker

@@ -1,0 +1,159 @@
+package wire_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/wire"
+)
+
+func as(l location.Location) (location.Location, error) { return l, nil }
+
+func at(t *testing.T, text string) location.Location {
+	t.Helper()
+	l, err := location.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestRoundTrip: a request is the same behind the wire.
+func TestRoundTrip(t *testing.T) {
+	for _, r := range []local.Request{
+		{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b/")},
+		{Work: local.Sync, Source: at(t, "tier:a/b"), Target: at(t, "s3://bucket/p"), Delete: true, MaxDelete: local.MaxDelete{Set: true, Percent: 2.5}, Backup: "old"},
+		{Work: local.Copy, Names: []location.Location{at(t, "/a"), at(t, "/c")}, Target: at(t, "/b"), Full: true, Checksum: true, Jobs: 7, Bandwidth: 9, Memory: 1 << 24},
+		{Work: local.Verify, Source: at(t, "/a"), Target: at(t, "/b"), Verify: mover.Read, Preserve: mover.FactMode | mover.FactMtime, OnFull: local.FullFail, Reflink: local.ReflinkNever},
+		{Work: local.Sync, Source: at(t, "/a"), Target: at(t, "/b"), MaxDelete: local.MaxDelete{Set: true}, Preserve: mover.FactCRC},
+	} {
+		spec, err := wire.Spec(&r, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := proto.Marshal(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := new(pb.TaskSpec)
+		if err := proto.Unmarshal(text, back); err != nil {
+			t.Fatal(err)
+		}
+		got, err := wire.Request(back, as)
+		if err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("%+v\nbecomes %+v, %v", r, got, err)
+		}
+	}
+}
+
+// TestFilterTravels: what takes part is the same behind the wire.
+func TestFilterTravels(t *testing.T) {
+	r := local.Request{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b")}
+	spec, err := wire.Spec(&r, []plan.Rule{{Include: true, Pattern: "keep.tmp"}, {Pattern: "*.tmp"}}, []string{"dir", "x\ny.tmp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := wire.Request(spec, as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, skipped := range map[string]bool{"dir/keep.tmp": false, "dir/other.tmp": true, "dir/a": false, "elsewhere": true, "x\ny.tmp": true} {
+		if got.Filter.Skip(name, mover.File) != skipped {
+			t.Errorf("%q: skipped is %v", name, !skipped)
+		}
+	}
+}
+
+func TestHostileSpecs(t *testing.T) {
+	many := func(n int) []string {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf("/s%d", i)
+		}
+		return names
+	}
+	const copies = pb.TaskKind_TASK_KIND_COPY
+	for name, s := range map[string]*pb.TaskSpec{
+		"no kind":                   {Source: "/a", Target: "/b"},
+		"a kind of another service": {Kind: 99, Source: "/a", Target: "/b"},
+		"a relative path":           {Kind: copies, Source: "a", Target: "/b"},
+		"a path with a NUL":         {Kind: copies, Source: "/a\x00", Target: "/b"},
+		"no source":                 {Kind: copies, Target: "/b"},
+		"no target":                 {Kind: copies, Source: "/a"},
+		"a tier that leads out":     {Kind: copies, Source: "tier:../x", Target: "/b"},
+		"a location without end":    {Kind: copies, Source: "/" + strings.Repeat("x", 1<<17), Target: "/b"},
+		"sources without end":       {Kind: copies, Sources: many(1001), Target: "/b"},
+		"rules without end":         {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Rules: make([]*pb.Rule, 1001)}},
+		"names without end":         {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Names: many(100_001)}},
+		"a pattern that is none":    {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Rules: []*pb.Rule{{Pattern: "[a"}}}},
+		"a name that leads out":     {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Names: []string{"../x"}}},
+		"a fact that is none":       {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Preserve: []string{"soul"}}},
+		"a level that is none":      {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Verify: 42}},
+	} {
+		if _, err := wire.Request(s, as); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestReportTravels(t *testing.T) {
+	r := local.Report{
+		Planned: plan.Totals{Files: 1, Bytes: 2, Dirs: 3, Others: 4, Links: 5, Updates: 6, Keeps: 7, Conflicts: 8, Compares: 9, CompareBytes: 10, Removes: 11, RemoveBytes: 12},
+		Files:   1, Bytes: 2, Others: 3, Updated: 4, Removed: 5, Kept: 6, Failed: 1, Elapsed: time.Second, Notes: []string{"note"},
+		Levels:   map[mover.Level]int64{mover.Written: 3, mover.Cloned: 1},
+		Failures: []local.Item{{Name: "odd\xff\nname", Op: plan.Replace, Kind: mover.File, Err: &mover.Error{Op: "read", Name: "x", Err: mover.ErrCorrupt}}},
+	}
+	got := wire.LocalReport(wire.Report(r))
+	if err := got.Failures[0].Err; !errors.Is(err, mover.ErrCorrupt) || err.Error() != r.Failures[0].Err.Error() {
+		t.Errorf("the failure becomes %v", err)
+	}
+	got.Failures[0].Err = r.Failures[0].Err
+	if !reflect.DeepEqual(got, r) {
+		t.Errorf("%+v\nbecomes %+v", r, got)
+	}
+}
+
+// TestProgressTravels: every figure of a snapshot is the same behind the wire.
+func TestProgressTravels(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := func(name string) int64 { return rapid.Int64Min(0).Draw(t, name) }
+		s := local.Snapshot{
+			Planned: plan.Totals{Files: n("files"), Bytes: n("bytes"), Removes: n("removes")}, PlanComplete: rapid.Bool().Draw(t, "complete"),
+			FilesDone: n("done"), BytesDone: n("bytes done"), Failed: n("failed"), InFlight: n("in flight"), SourceWait: time.Duration(n("source")),
+			TargetWait: time.Duration(n("target")), Slowest: rapid.StringN(1, 9, 99).Draw(t, "slowest"), SlowestSince: time.Duration(n("since")),
+		}
+		if got := wire.Snapshot(wire.Progress(s, time.Now())); got != s {
+			t.Errorf("%+v becomes %+v", s, got)
+		}
+	})
+}
+
+// TestExitCodes is the table of DESIGN for every kind.
+func TestExitCodes(t *testing.T) {
+	want := map[error][2]int{ // of the task itself, and of one of its items
+		mover.ErrCorrupt: {9, 9}, mover.ErrFull: {7, 7}, mover.ErrRefused: {7, 7}, mover.ErrHeld: {5, 5}, mover.ErrChanged: {5, 5}, mover.ErrConflict: {5, 5},
+		mover.ErrPermission: {4, 4}, mover.ErrUsage: {2, 6}, mover.ErrNotExist: {3, 6}, mover.ErrTimeout: {10, 6}, mover.ErrUnreachable: {8, 6},
+		mover.ErrTransient: {8, 6}, mover.ErrUnsupported: {1, 6},
+	}
+	for _, kind := range mover.Kinds() {
+		got := [2]int{wire.ExitCode(mover.KindName(kind), 0), wire.ExitCode(mover.KindName(kind), 3)}
+		if got != want[kind] {
+			t.Errorf("%v: %v, want %v", kind, got, want[kind])
+		}
+	}
+	if wire.ExitCode("OTHER", 0) != 1 || wire.ExitCode("OTHER", 1) != 6 {
+		t.Error("an error of no kind")
+	}
+}
