@@ -20,7 +20,8 @@
 //   - Damage is found at Open, as mover.ErrCorrupt: tables are checked whole, and the
 //     last record that was known to be on stable storage must be there. It is never
 //     mended by beginning anew; Restore makes a ledger of a backup.
-//   - Memory does not grow with the rows.
+//   - Memory does not grow with the rows, but for pages of the store's files, which are
+//     mapped, and which the kernel takes back when it wants to.
 //
 // What the rows mean, and which change is allowed, is the service's. TestKill kills a
 // process at random instants, TestPowerCut cuts the power of its disk, TestDamage
@@ -147,7 +148,7 @@ func (l *Ledger) create() (*identity, error) {
 		return nil, fmt.Errorf("%w: there are files, and %q is not one of them", mover.ErrCorrupt, identityPath(l.dir))
 	}
 	id := &identity{Format: format, Ledger: rand.Text(), State: stateNew}
-	return id, id.write(l.dir)
+	return id, errors.Join(id.write(l.dir), syncFile(filepath.Dir(l.dir)))
 }
 
 // load opens the store between two notes in the lock file.
@@ -164,7 +165,7 @@ func (l *Ledger) load(id *identity) error {
 			"ledger", l.dir, "openings", unended)
 	}
 	if l.db, err = openStore(l.storeDir(), l.log); err != nil {
-		return err
+		return errors.Join(err, l.lock.opened())
 	}
 	l.nextLog = newestLog(logs(l.storeDir()))
 	l.reserve()
@@ -177,7 +178,8 @@ func (l *Ledger) load(id *identity) error {
 // recognise compares the store with its identity and with what it must at least have.
 func (l *Ledger) recognise(id *identity) error {
 	if id.State == stateNew {
-		if err := l.put(nil, storeEntry(storeID, []byte(id.Ledger))); err != nil {
+		err := l.put(nil, storeEntry(storeID, []byte(id.Ledger)))
+		if err := errors.Join(err, l.sync()); err != nil {
 			return err
 		}
 	}
@@ -207,8 +209,6 @@ func (l *Ledger) lead(id *identity) error {
 		if err := l.beginTerm(); err != nil {
 			return err
 		}
-	} else if err := l.flush.all(); err != nil {
-		return err
 	}
 	if id.State == stateReady {
 		return nil
@@ -270,6 +270,18 @@ func (l *Ledger) enter() error {
 }
 
 func (l *Ledger) storeDir() string { return filepath.Join(l.dir, "store") }
+
+// Sync returns when everything that was written before outlives a power cut.
+func (l *Ledger) Sync() error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.uses.Done()
+	if err := l.flush.all(); err != nil {
+		return l.failed("sync", err)
+	}
+	return nil
+}
 
 // Sequence is the number of the last record.
 func (l *Ledger) Sequence() uint64 { return l.sequence.Load() }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
@@ -91,7 +92,7 @@ func (l *Ledger) restore(r io.Reader) (err error) {
 		return err
 	}
 	id.State = stateReady
-	return id.write(l.dir)
+	return errors.Join(id.write(l.dir), syncFile(filepath.Dir(l.dir)))
 }
 
 // fill writes the rows of a backup, and then what makes them a ledger.

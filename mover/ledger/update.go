@@ -22,7 +22,8 @@ const (
 	Durable
 )
 
-// View looks at the ledger as it is at one moment. An error of look is returned as it is.
+// View looks at the ledger as it is at one moment. An error of look is returned as it
+// is. While a look lasts, nothing that it could see is removed from the disk.
 func (l *Ledger) View(look func(*Tx) error) error {
 	if err := l.enter(); err != nil {
 		return err

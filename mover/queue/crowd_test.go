@@ -376,3 +376,23 @@ func BenchmarkStart(b *testing.B) {
 		})
 	}
 }
+
+// The server has a bound of its own, and says so in our words.
+func TestRoom(t *testing.T) {
+	q, err := NewJetStream(t.Context(), filepath.Join(t.TempDir(), "queue"), Options{Flows: 1, Window: 1 << 15})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bench{t, q}
+	err = nil
+	n := 0
+	for ; err == nil && n < 1<<15; n++ {
+		err = q.Offer(t.Context(), "f", fmt.Sprintf("%0*d", nameBytes, n))
+	}
+	if !errors.Is(err, mover.ErrFull) {
+		t.Errorf("the %d. id of %d bytes: %v", n, nameBytes, err)
+	}
+	c := b.take("f", fmt.Sprintf("%0*d", nameBytes, 0))
+	b.check(c.Done())
+	b.check(q.Close())
+}
