@@ -16,7 +16,7 @@ const pruneRows = 500
 
 // Prune forgets tasks that have ended: those that ended before a time, and of the
 // rest all but the newest. 0 keeps any number. With a task goes what is its alone:
-// batches, drafts, idempotency keys. It returns how many tasks are gone.
+// batches, drafts, idempotency keys, wishes. It returns how many tasks are gone.
 func (l *Ledger) Prune(ctx context.Context, before time.Time, newest int) (tasks int, err error) {
 	p := pruning{}
 	if p.limit, err = l.pruneLimit(before, newest); err != nil {
@@ -98,7 +98,8 @@ func forget(tx *Tx, task *datamovev1.Task, left int) (int, error) {
 	left, err2 := forgetAll(tx, Batches, Batches.All(tx, of), left)
 	left, err3 := forgetAll(tx, Drafts, Drafts.All(tx, of), left)
 	left, err4 := forgetAll(tx, Keys, KeysByTask.All(tx, of), left)
-	err := errors.Join(err1, err2, err3, err4)
+	left, err5 := forgetAll(tx, Wishes, Wishes.All(tx, of), left)
+	err := errors.Join(err1, err2, err3, err4, err5)
 	if left--; err != nil || left < 0 {
 		return left, err
 	}
