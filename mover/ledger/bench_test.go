@@ -1,0 +1,164 @@
+package ledger
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	datamovev1 "datamove.dev/api/datamove/v1"
+)
+
+// Memory does not grow with the rows.
+func TestMemory(t *testing.T) {
+	rows := 400_000
+	if testing.Short() {
+		rows = 60_000
+	}
+	l := fresh(t, Options{})
+	load(t, l, 0, rows/4)
+	few := heap()
+	load(t, l, rows/4, rows)
+	view(t, l, func(tx *Tx) error {
+		n := 0
+		for _, err := range Tasks.All(tx, Range{}) {
+			check(t, err)
+			n++
+		}
+		if n != rows {
+			t.Errorf("%d of %d tasks", n, rows)
+		}
+		return nil
+	})
+	if many := heap(); many > few+24<<20 {
+		t.Errorf("%d MiB with %d tasks, %d MiB with %d", few>>20, rows/4, many>>20, rows)
+	}
+}
+
+// heap returns what is in use when nothing is garbage.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// load puts tasks and batches, 500 in one change.
+func load(t testing.TB, l *Ledger, from, to int) {
+	t.Helper()
+	for ; from < to; from += 500 {
+		update(t, l, func(tx *Tx) error {
+			for n := from; n < from+500 && n < to; n++ {
+				if err := Batches.Put(tx, batch(n)); err != nil {
+					return err
+				}
+				if err := Tasks.Put(tx, task(n)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// resident returns what the kernel has in memory of this process: its own, and pages of
+// files, which can be taken from it at any time.
+func resident(b *testing.B) (anonymous, file float64) {
+	text, err := os.ReadFile("/proc/self/status")
+	check(b, err)
+	of := func(name string) float64 {
+		_, rest, _ := strings.Cut(string(text), name+":")
+		kib, err := strconv.Atoi(strings.Fields(rest)[0])
+		check(b, err)
+		return float64(kib) / 1024
+	}
+	return of("RssAnon"), of("RssFile")
+}
+
+func benchmarkUpdate(b *testing.B, d Durability, callers int) {
+	l := fresh(b, Options{})
+	var n atomic.Int64
+	b.SetParallelism(callers)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			m := task(int(n.Add(1)))
+			if err := l.Update(context.Background(), d, func(tx *Tx) error { return Tasks.Put(tx, m) }); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "updates/s")
+}
+
+func BenchmarkSoon(b *testing.B)      { benchmarkUpdate(b, Soon, 1) }
+func BenchmarkDurable(b *testing.B)   { benchmarkUpdate(b, Durable, 1) }
+func BenchmarkDurable64(b *testing.B) { benchmarkUpdate(b, Durable, 32) } // of each processor
+
+// One turn is a million tasks and a million batches put, the ledger closed, and
+// opened again.
+func BenchmarkMillion(b *testing.B) {
+	for b.Loop() {
+		dir := b.TempDir()
+		l := opened(b, dir, Options{})
+		before, _ := resident(b)
+		begun := time.Now()
+		load(b, l, 0, 1_000_000)
+		b.ReportMetric(2e6/time.Since(begun).Seconds(), "rows/s")
+		anonymous, file := resident(b)
+		b.ReportMetric(anonymous-before, "MiB-own")
+		b.ReportMetric(file, "MiB-of-files")
+		closed(b, l)
+		begun = time.Now()
+		l = opened(b, dir, Options{})
+		b.ReportMetric(float64(time.Since(begun).Milliseconds()), "ms-to-open")
+		closed(b, l)
+	}
+}
+
+// Lists of a ledger with 100,000 tasks, of which nearly all have ended.
+func BenchmarkFind(b *testing.B) {
+	l := fresh(b, Options{})
+	for from := 0; from < 100_000; from += 500 {
+		update(b, l, func(tx *Tx) error {
+			for n := from; n < from+500; n++ {
+				m := ended(n)
+				if n%1000 == 7 {
+					m = task(n)
+				}
+				if err := Tasks.Put(tx, m); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	queued := []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_QUEUED}
+	for name, f := range map[string]TaskFilter{
+		"all":     {},
+		"owner":   {Owner: "user3"},
+		"queued":  {States: queued, Oldest: true},
+		"project": {Project: "p3", Owner: "user2"},
+		"label":   {Labels: map[string]string{"slurm_job": "77"}},
+		"nothing": {Project: "p3", Owner: "user2", Labels: map[string]string{"slurm_job": "77"}, States: queued},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				view(b, l, func(tx *Tx) error {
+					n := 0
+					for _, err := range FindTasks(tx, f) {
+						check(b, err)
+						if n++; n == 100 {
+							break
+						}
+					}
+					return nil
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	"datamove.dev/mover"
+	"datamove.dev/test/crash/rig"
+)
+
+// fill takes what is free on a disk, but for some bytes.
+func fill(t *testing.T, dir string, but int64) (other string) {
+	t.Helper()
+	other = filepath.Join(dir, "other")
+	f, err := os.Create(other)
+	check(t, err)
+	defer f.Close()
+	_, err = io.Copy(f, io.LimitReader(zeros{}, 1<<40))
+	if !errors.Is(kindOf(err), mover.ErrFull) {
+		t.Fatal(err)
+	}
+	st, err := f.Stat()
+	check(t, err)
+	check(t, f.Truncate(st.Size()-but))
+	return other
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
+// A full disk is an error, and not the signal that a write to a mapping gets. Nothing is
+// half applied, and when there is room again, all goes on.
+func TestFullDisk(t *testing.T) {
+	disk := rig.Tmpfs(t, "size=512m")
+	dir := filepath.Join(disk, "ledger")
+	l := opened(t, dir, Options{})
+	for n := range 50 {
+		update(t, l, func(tx *Tx) error { return five(tx, n) })
+	}
+	before, sequence := dump(t, l), l.Sequence()
+	other := fill(t, disk, 0)
+	for _, d := range []Durability{Soon, Durable} {
+		if err := l.Update(context.Background(), d, func(tx *Tx) error { return five(tx, 50) }); !errors.Is(err, mover.ErrFull) {
+			t.Errorf("Update = %v", err)
+		}
+	}
+	if _, err := l.Epoch(t.Context()); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("Epoch = %v", err)
+	}
+	if l.Sequence() != sequence {
+		t.Errorf("record %d came after %d", l.Sequence(), sequence)
+	}
+	sameDump(t, before, dump(t, l))
+	if err := l.Close(); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("Close = %v", err)
+	}
+	check(t, os.Remove(other))
+	update(t, l, func(tx *Tx) error { return five(tx, 50) })
+	_, err := l.Epoch(t.Context())
+	check(t, err)
+	closed(t, l)
+	fill(t, disk, closeBytes)
+	if _, err := Open(dir, Options{}); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("Open = %v, want ErrFull and no damage", err)
+	}
+	check(t, os.Remove(other))
+	l = opened(t, dir, Options{})
+	view(t, l, func(tx *Tx) error {
+		there, err := fiveThere(tx, 50)
+		if !there {
+			t.Error("what was written when there was room is lost")
+		}
+		return err
+	})
+	closed(t, l)
+}
+
+// A ledger that fills the disk by itself stops in time, while tables are made and
+// merged, and loses nothing.
+func TestFillsDisk(t *testing.T) {
+	disk := rig.Tmpfs(t, "size=400m")
+	dir := filepath.Join(disk, "ledger")
+	l := opened(t, dir, Options{})
+	n, body := 0, make([]byte, RecordBytes-200)
+	put := func(tx *Tx) error {
+		return Works.Put(tx, &ledgerv1.Work{Task: "t", Batch: Number(uint64(n)), Work: body})
+	}
+	for ; ; n++ {
+		if err := l.Update(context.Background(), Durability(n%2), put); errors.Is(err, mover.ErrFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n < 50 {
+		t.Errorf("it was full after %d MB of 400", n)
+	}
+	closed(t, l)
+	other := opened(t, copied(t, dir), Options{})
+	defer closed(t, other)
+	view(t, other, func(tx *Tx) error {
+		got := all(t, (*ledgerv1.Work).GetBatch, Works.All(tx, Range{}))
+		if len(got) != n {
+			t.Errorf("%d of %d rows", len(got), n)
+		}
+		return nil
+	})
+}
