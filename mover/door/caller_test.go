@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/account"
 )
@@ -223,5 +224,18 @@ func TestCertificateIsAskedAgain(t *testing.T) {
 	}
 	if _, err := confirm(node); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("a revoked certificate: %v", err)
+	}
+}
+
+func TestAlive(t *testing.T) {
+	r := newRig(t)
+	for range 2 {
+		if err := r.Alive(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	r.health.Shutdown()
+	if err := r.Alive(t.Context()); !errors.Is(err, mover.ErrTransient) {
+		t.Errorf("not serving: %v", err)
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -22,8 +24,8 @@ import (
 	"datamove.dev/mover/access"
 )
 
-// viewer is who looks at the page without a certificate. No account has that uid.
-var viewer = access.Caller{Name: "viewer", UID: ^uint32(0), Via: access.Local}
+// Viewer is who looks at the page without a certificate. No account has that uid.
+var Viewer = access.Caller{Name: "viewer", UID: ^uint32(0), Via: access.Local}
 
 // pageMethod is what one may who may have the page: the service's own facts.
 const pageMethod = datamovev1.AdminService_GetInfo_FullMethodName
@@ -134,11 +136,11 @@ var errNoViewer = fmt.Errorf("%w: nobody is known on this address, and it shows 
 
 // view makes the visit one of the viewer, where the configuration has one.
 func (d *Door) view(v *visit) {
-	if len(d.o.Rules().Roles(viewer)) == 0 {
+	if len(d.o.Rules().Roles(Viewer)) == 0 {
 		v.trouble = errNoViewer
 		return
 	}
-	v.caller, v.viewer = viewer, true
+	v.caller, v.viewer = Viewer, true
 }
 
 type visitHTTPKey struct{}
@@ -165,20 +167,47 @@ func (d *Door) gatewayOf() (http.Handler, error) {
 	if d.gateway != nil {
 		return d.gateway, nil
 	}
-	inner, err := api.Dial(d.ctx, "inside", api.Options{Dialer: d.dialer(d.toAgents, &origin{inside: true})})
+	conn, err := d.innerConn()
 	if err != nil {
 		return nil, err
 	}
-	gateway, err := api.Gateway(context.Background(), inner.Conn(), api.GatewayOptions{
+	d.gateway, err = api.Gateway(context.Background(), conn, api.GatewayOptions{
 		Host:     func(string) bool { return true }, // serveHTTP has looked
 		Metadata: func(r *http.Request) metadata.MD { return caller(r.Context()) },
 	})
-	if err != nil {
-		_ = inner.Close()
-		return nil, err
+	return d.gateway, err
+}
+
+// innerConn leads to our own server, on which it is told who asks. It needs mu.
+func (d *Door) innerConn() (*grpc.ClientConn, error) {
+	if d.inner == nil {
+		inner, err := api.Dial(d.ctx, "inside", api.Options{Dialer: d.dialer(d.toAgents, &origin{inside: true})})
+		if err != nil {
+			return nil, err
+		}
+		d.inner = inner
 	}
-	d.inner, d.gateway = inner, gateway
-	return gateway, nil
+	return d.inner.Conn(), nil
+}
+
+// Alive asks the services behind the door whether they serve, as whoever runs us.
+func (d *Door) Alive(ctx context.Context) error {
+	d.mu.Lock()
+	conn, err := d.innerConn()
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	who, err := said{UID: d.self, Via: access.Local, Peer: "inside"}.encode()
+	if err != nil {
+		return err
+	}
+	ctx = metadata.AppendToOutgoingContext(ctx, callerKey, who)
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err == nil && answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		err = fmt.Errorf("%w: %v", mover.ErrTransient, answer.GetStatus())
+	}
+	return err
 }
 
 // caller is what our own server is told of who asks. Nothing of the request is in it.

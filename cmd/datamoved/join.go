@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"datamove.dev/api"
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/door"
+	"datamove.dev/mover/telemetry"
+	"datamove.dev/mover/trust"
+)
+
+// serveAgent is the agent of a node whose coordinator is elsewhere.
+func (a *app) serveAgent(ctx context.Context, h *host) error {
+	target, err := joinTarget(a.flags.join)
+	if err != nil {
+		return err
+	}
+	h.manager.status("joining %s", target)
+	keeper, err := a.identity(ctx, h, target)
+	if err != nil {
+		return err
+	}
+	secure := trust.ClientTLS(trust.ClientOptions{Authorities: keeper.Authorities, Certificate: keeper.Certificate})
+	conn, err := newLink(target, secure, toward(target))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	h.metrics.Sample(func(s *telemetry.Sample) {
+		if c, err := keeper.Certificate(); err == nil {
+			s.Certificate(telemetry.CertAgent, c.Leaf.NotBefore, c.Leaf.NotAfter)
+		}
+	})
+	o := h.doorOptions()
+	o.Rules = func() door.Rules { return door.Passing{} }
+	o.Forward = conn
+	d, err := door.Open(o)
+	if err != nil {
+		return err
+	}
+	enroll := agentv1.NewEnrollServiceClient(conn)
+	keeping := until("certificate", func(ctx context.Context) error { return keeper.Run(ctx, renew(enroll)) })
+	helper, err := h.agentPart(conn)
+	if err != nil {
+		return err
+	}
+	return h.run(ctx, "agent of "+target, func(context.Context) error { return nil }, d, helper, serving(d), keeping)
+}
+
+// joinTarget is host:port of a coordinator.
+func joinTarget(address string) (string, error) {
+	target := strings.TrimPrefix(address, "tcp://")
+	if host, port, err := net.SplitHostPort(target); err != nil || host == "" || port == "" {
+		return "", usage("--join %s: want tcp://host:port", address)
+	}
+	return target, nil
+}
+
+// renew asks for the next certificate with the present one.
+func renew(enroll agentv1.EnrollServiceClient) trust.Renew {
+	return func(ctx context.Context, csr []byte) ([]byte, []byte, error) {
+		c, err := enroll.Renew(ctx, &agentv1.RenewRequest{Csr: csr})
+		return c.GetCertificate(), c.GetAuthority(), api.FromStatus(err)
+	}
+}
+
+// identity is the certificate of this node, for which it joins if it has none that
+// is good.
+func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keeper, error) {
+	id := trust.Identity{Role: trust.Agent, Name: h.at.node}
+	keeper, err := trust.OpenKeeper(filepath.Join(h.at.data, "identity"), id, trust.KeeperOptions{Logger: h.log})
+	if err != nil {
+		return nil, err
+	}
+	text, err := a.joinToken()
+	if err != nil {
+		return nil, err
+	}
+	if time.Now().Before(keeper.Expires()) {
+		if text != "" {
+			h.log.Info("this node has joined already: the token is not needed", "until", keeper.Expires())
+		}
+		return keeper, nil
+	}
+	if text == "" {
+		return nil, &advised{usage("node %s has no certificate that is good, and needs a token to join %s", h.at.node, target),
+			"datamove agent token " + h.at.node + ", on the coordinator, and here --token-file"}
+	}
+	token, err := trust.ParseToken(text)
+	if err != nil {
+		return nil, err
+	}
+	if token.Name != h.at.node {
+		return nil, usage("the token is for node %s, and this is %s: --node %[1]s, or another token", token.Name, h.at.node)
+	}
+	return keeper, joining(ctx, h, keeper, token, target)
+}
+
+// maxToken is more than a token has.
+const maxToken = 4 << 10
+
+// joinToken is the token as it was given; "" is none.
+func (a *app) joinToken() (string, error) {
+	switch {
+	case a.flags.token != "" && a.flags.tokenFile != "":
+		return "", usage("--token and --token-file exclude each other")
+	case a.flags.tokenFile == "":
+		return a.flags.token, nil
+	case a.flags.tokenFile == "-":
+		text, err := io.ReadAll(io.LimitReader(os.Stdin, maxToken))
+		return strings.TrimSpace(string(text)), err
+	}
+	f, err := os.Open(a.flags.tokenFile)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxToken))
+	return strings.TrimSpace(string(text)), err
+}
+
+// joinPause is between two tries to reach the coordinator.
+const joinPause = 2 * time.Second
+
+// joining gets the first certificate. A coordinator that is not there is waited for;
+// one that is not the one of the token is an error.
+func joining(ctx context.Context, h *host, keeper *trust.Keeper, token trust.Token, target string) error {
+	for {
+		err := keeper.Obtain(ctx, func(ctx context.Context, csr []byte) ([]byte, []byte, error) {
+			conn, err := api.Dial(ctx, "tcp://"+target, api.Options{TLS: trust.JoinTLS(token.Pin, "")})
+			if err != nil {
+				return nil, nil, err
+			}
+			defer conn.Close()
+			c, err := agentv1.NewEnrollServiceClient(conn.Conn()).Join(ctx, &agentv1.JoinRequest{Name: h.at.node, Token: token.Text(), Csr: csr})
+			return c.GetCertificate(), c.GetAuthority(), err
+		})
+		if err == nil {
+			h.log.Info("joined", "coordinator", target, "until", keeper.Expires())
+			return nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) {
+			return err
+		}
+		h.log.Warn("the coordinator can not be reached, will try again", "coordinator", target, "err", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(joinPause):
+		}
+	}
+}

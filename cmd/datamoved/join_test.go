@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+)
+
+// pairOf is a coordinator that does no work, and the token of a node.
+func pairOf(t *testing.T) (p *program, c *api.Client, token string) {
+	t.Helper()
+	p = launch(t, shortDir(t), "--listen", "tcp://127.0.0.1:0", "--no-agent")
+	c = p.started()
+	answer, err := c.CreateJoinToken(t.Context(), &datamovev1.CreateJoinTokenRequest{Name: "n1", Ttl: durationpb.New(time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, c, answer.GetToken()
+}
+
+// agentOf starts the agent n1 of a coordinator.
+func agentOf(t *testing.T, dir, address, token string) *program {
+	t.Helper()
+	args := []string{"--join", address, "--node", "n1"}
+	if token != "" {
+		file := filepath.Join(dir, "token")
+		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--token-file", file)
+	}
+	return launch(t, dir, args...)
+}
+
+// A node joins with a token, once; afterwards it comes back by itself. Whoever is on it
+// asks on its own socket.
+func TestJoin(t *testing.T) {
+	coordinator, head, token := pairOf(t)
+	node := agentOf(t, shortDir(t), coordinator.addressOf(), token)
+	c := node.started()
+	ready := func() bool {
+		l, err := head.ListAgents(t.Context(), &datamovev1.ListAgentsRequest{})
+		return err == nil && len(l.GetAgents()) == 1 && l.GetAgents()[0].GetName() == "n1" &&
+			l.GetAgents()[0].GetState() == datamovev1.AgentState_AGENT_STATE_READY
+	}
+	node.eventually("the coordinator sees the agent", ready)
+	info, err := c.GetInfo(t.Context(), &datamovev1.GetInfoRequest{})
+	if err != nil || info.GetCaller().GetUid() != uint32(os.Geteuid()) || info.GetAgents() != 1 {
+		t.Errorf("through the node: %v, %v", info, err)
+	}
+	doWork(t, node, c)
+	if err := getOver(node.socket, "http://localhost/v1/info"); err != nil {
+		t.Error(err)
+	}
+	node.signal(syscall.SIGTERM)
+	if code := node.code(); code != 0 {
+		t.Errorf("it ended with %d", code)
+	}
+	again := agentOf(t, node.dir, coordinator.addressOf(), "")
+	again.started()
+	again.eventually("it is back", ready)
+	used := agentOf(t, shortDir(t), coordinator.addressOf(), token)
+	if code := used.code(); code != 4 {
+		t.Errorf("the same token once more: exit %d: %s", code, used.log)
+	}
+}
+
+// doWork has a task done that only the agent can do.
+func doWork(t *testing.T, p *program, c *api.Client) {
+	t.Helper()
+	source, target := filepath.Join(p.dir, "a"), filepath.Join(p.dir, "b")
+	if err := os.WriteFile(source, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	task, err := c.Submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: source, Target: target}})
+	if err == nil {
+		task, err = c.Wait(t.Context(), task.GetId(), nil)
+	}
+	if err != nil || task.GetState() != datamovev1.TaskState_TASK_STATE_DONE {
+		t.Fatalf("%v, %v", task, err)
+	}
+	if got, err := os.ReadFile(target); err != nil || string(got) != "content" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func getOver(socket, url string) error {
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", strings.TrimPrefix(socket, "unix://"))
+	}}
+	defer tr.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: tr}).Get(url)
+	if err != nil {
+		return err
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return &net.AddrError{Err: answer.Status, Addr: url}
+	}
+	return nil
+}
+
+// An agent is there before its coordinator, and stays when that goes away.
+func TestAgentWaits(t *testing.T) {
+	coordinator, head, token := pairOf(t)
+	address := coordinator.addressOf()
+	coordinator.signal(syscall.SIGTERM)
+	coordinator.code()
+	node := agentOf(t, shortDir(t), address, token)
+	node.eventually("it waits", func() bool { return strings.Contains(node.log.String(), "will try again") })
+	again := launch(t, coordinator.dir, "--listen", address, "--no-agent")
+	head = again.started()
+	node.started()
+	back := func() bool {
+		l, err := head.ListAgents(t.Context(), &datamovev1.ListAgentsRequest{})
+		return err == nil && len(l.GetAgents()) == 1 && l.GetAgents()[0].GetState() == datamovev1.AgentState_AGENT_STATE_READY
+	}
+	node.eventually("the coordinator sees the agent", back)
+	again.signal(syscall.SIGKILL)
+	again.code()
+	third := launch(t, coordinator.dir, "--listen", address, "--no-agent")
+	head = third.started()
+	node.eventually("after a kill of the coordinator", back)
+}
+
+// A token is for one node, and for the service that made it.
+func TestWrongToken(t *testing.T) {
+	coordinator, _, token := pairOf(t)
+	other, _, foreign := pairOf(t)
+	_ = other
+	for name, row := range map[string]struct {
+		node, token string
+		code        int
+		says        string
+	}{
+		"of another service": {"n1", foreign, 4, "not the service that we know"},
+		"of another node":    {"n2", token, 2, "the token is for node n1"},
+		"mistyped":           {"n1", token[:len(token)-1], 2, "copy it again"},
+		"none":               {"n1", "", 2, "needs a token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := shortDir(t)
+			p := launch(t, dir, "--join", coordinator.addressOf(), "--node", row.node, "--token", row.token)
+			if code := p.code(); code != row.code || !strings.Contains(p.log.String(), row.says) {
+				t.Errorf("exit %d: %s", code, p.log)
+			}
+			if strings.Contains(p.log.String(), row.token) && row.token != "" {
+				t.Errorf("the token is in the log: %s", p.log)
+			}
+		})
+	}
+}
