@@ -217,7 +217,7 @@ func (c *cluster) join(name string) {
 	}
 	a, err := agent.New(agent.Options{
 		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.dir, "agents", name), Program: []string{self, "worker"},
-		Config: c.conf.Load, Logger: slog.New(slog.NewTextHandler(testWriter{c.t}, nil)),
+		Config: c.confOf(name), Logger: slog.New(slog.NewTextHandler(testWriter{c.t}, nil)),
 	})
 	if err != nil {
 		c.t.Fatal(err)
