@@ -53,7 +53,7 @@ var (
 	})
 	// Replicas: dataset, digest, tier, node, and the location where there is no tier, else "".
 	// What is of no dataset stands under NoDataset, with its location.
-	Replicas = newTable("replicas", 'r', func(m *datamovev1.Replica) []string { return replicaKey(m) })
+	Replicas = newTable("replicas", 'r', func(m *datamovev1.Replica) []string { return ReplicaKey(m) })
 	// ReplicasByTier: tier, node.
 	ReplicasByTier = newIndex(Replicas, 't', 2, func(m *datamovev1.Replica) [][]string {
 		return [][]string{{m.GetTier(), m.GetNode()}}
@@ -61,7 +61,7 @@ var (
 	// Leases: id.
 	Leases = newTable("leases", 'l', func(m *datamovev1.Lease) []string { return []string{m.GetId()} })
 	// LeasesByReplica: the key of the replica.
-	LeasesByReplica = newIndex(Leases, 'r', 5, func(m *datamovev1.Lease) [][]string { return [][]string{replicaKey(m)} })
+	LeasesByReplica = newIndex(Leases, 'r', 5, func(m *datamovev1.Lease) [][]string { return [][]string{ReplicaKey(m)} })
 	// LeasesByExpiry: Time(expire_time).
 	LeasesByExpiry = newIndex(Leases, 'e', 1, func(m *datamovev1.Lease) [][]string {
 		return [][]string{{Time(m.GetExpireTime())}}
@@ -81,8 +81,8 @@ var (
 	counters = newTable("counters", 'c', func(m *ledgerv1.Counter) []string { return []string{m.GetName()} })
 )
 
-// replicaKey is the key of a replica, or of the one that a lease holds.
-func replicaKey(m interface {
+// ReplicaKey is the key of a replica, or of the one that a lease holds.
+func ReplicaKey(m interface {
 	GetDataset() string
 	GetDigest() string
 	GetTier() string

@@ -83,6 +83,3 @@ func addUsage(tx *ledger.Tx, t *pb.Task) error {
 	u.Failed += t.GetReport().GetFailed()
 	return ledger.Usage.Put(tx, u)
 }
-
-// afterTask does what the end of a task means for datasets.
-func (s *Service) afterTask(context.Context, *pb.Task) {}

@@ -130,12 +130,15 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		return false, blockedPause, nil
 	}
 	var over []string
-	err = s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+	err = s.ledger.Update(ctx, beginning(t), func(tx *ledger.Tx) error {
 		if t, err = ledger.Tasks.Get(tx, id); err != nil {
 			return err
 		}
 		if t.GetState() != task.Queued { // paused or cancelled meanwhile
 			return mover.ErrNotExist
+		}
+		if refused, err := s.mayBegin(tx, t); refused != nil || err != nil {
+			return errors.Join(err, s.refuse(tx, t, refused))
 		}
 		if over, err = keptDrafts(tx, id); err != nil {
 			return err
@@ -145,6 +148,10 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	})
 	if err != nil {
 		return false, 0, err
+	}
+	if task.Ended(t.GetState()) {
+		s.watch.tell(id)
+		return false, 0, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

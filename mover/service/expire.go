@@ -122,11 +122,16 @@ func (s *Service) letGo(ctx context.Context, l *lead, why string) {
 
 // close stores what a lead leaves and forgets it.
 func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
-	err := s.store(ctx, ledger.Durable, t, func(tx *ledger.Tx) error {
+	var next *pb.Task
+	proof := s.proofOf(l)
+	err := s.store(ctx, ledger.Durable, t, func(tx *ledger.Tx) (err error) {
 		if err := dropBatches(tx, t.GetId()); err != nil || !task.Ended(t.GetState()) {
 			return err
 		}
 		if err := dropDrafts(tx, t.GetId()); err != nil {
+			return err
+		}
+		if next, err = s.settle(tx, t, proof); err != nil {
 			return err
 		}
 		return addUsage(tx, t)
@@ -145,6 +150,7 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	}
 	s.mu.Unlock()
 	s.watch.tell(t.GetId())
+	s.afterTask(ctx, next)
 	s.hurry()
 }
 

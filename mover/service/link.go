@@ -243,14 +243,16 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	}
 	t.Revision++
 	t.Report = r.GetReport()
-	if t.Progress = finalProgress(t); r.GetError() == "" {
-		s.ended(t, task.Done, "", "")
-	} else {
+	t.Progress = finalProgress(t)
+	if r.GetError() != "" {
 		s.ended(t, task.Failed, r.GetErrorKind(), r.GetError())
+	} else if err := s.judge(l, t, r); err != nil {
+		s.ended(t, task.Failed, mover.KindName(err), err.Error())
+	} else {
+		s.ended(t, task.Done, "", "")
 	}
 	s.o.Metrics.TaskEnded(t.GetSpec().GetClass(), t.GetState(), t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()))
 	s.close(ctx, l, t)
-	s.afterTask(ctx, t)
 	return &agentv1.FinishResponse{}, nil
 }
 

@@ -59,6 +59,7 @@ type Service struct {
 	started time.Time
 	kick    chan struct{} // there may be something to give out
 	watch   watchers
+	kept    // of datasets
 
 	mu     sync.Mutex
 	agents map[string]*node // by name; guarded by mu, as all below
@@ -99,7 +100,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if s.queue, err = open(queue.Options{Flows: flowsMost, Refill: s.refill, Logger: s.log}); err != nil {
 		return nil, err
 	}
-	if err := s.takeUp(ctx); err != nil {
+	if err := errors.Join(s.prepare(ctx), s.takeUp(ctx)); err != nil {
 		return nil, errors.Join(err, s.queue.Close())
 	}
 	return s, nil
@@ -143,6 +144,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 func (s *Service) Run(ctx context.Context) error {
 	var looking sync.WaitGroup
 	looking.Go(func() { s.discover(ctx) })
+	looking.Go(func() { s.tend(ctx) })
 	defer looking.Wait()
 	tick := time.NewTicker(min(s.lease/4, time.Second))
 	defer tick.Stop()

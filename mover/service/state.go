@@ -64,6 +64,8 @@ type lead struct {
 	batches map[string]*batch
 	wanted  int32         // what its crew was last told
 	usual   time.Duration // that its batches take
+	proof   proof         // of the manifest that it has sent
+	sending bool          // it is sending one
 }
 
 // batch is a part of a lead that others do. Its fields are guarded by Service.mu.

@@ -62,10 +62,10 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 		if err := s.claim(tx, t, asked, key); err != nil {
 			return err
 		}
-		if also != nil {
-			return also(tx, t)
+		if err := s.bind(tx, t, asked); err != nil || also == nil {
+			return err
 		}
-		return nil
+		return also(tx, t)
 	})
 	if err != nil || same != nil {
 		return same, err
@@ -126,6 +126,9 @@ func (s *Service) admit(caller access.Caller, asked *pb.TaskSpec) (*pb.TaskSpec,
 		}
 	}
 	if err := shape(spec); err != nil {
+		return nil, need{}, err
+	}
+	if err := s.resolve(caller, spec); err != nil {
 		return nil, need{}, err
 	}
 	if err := s.mayUse(caller, spec); err != nil {

@@ -31,7 +31,7 @@ func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error)
 		return nil, err
 	}
 	owner := access.Owner{Name: t.GetOwner().GetName(), UID: t.GetOwner().GetUid()}
-	if d := s.rules().MayOn(access.From(ctx), access.OfMethod(method), owner); !d.Allowed {
+	if d := s.rules().MayOn(access.From(ctx), access.OfMethod(method), owner); !d.Allowed && !s.mayFollow(ctx, method, t) {
 		return nil, gone
 	}
 	return t, nil
@@ -214,6 +214,7 @@ func (s *Service) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.
 
 // change changes a task that no agent leads, durably.
 func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error) (t *pb.Task, err error) {
+	var next *pb.Task
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		if t, err = ledger.Tasks.Get(tx, id); err != nil {
 			return err
@@ -221,10 +222,15 @@ func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error
 		if err := do(t); err != nil {
 			return err
 		}
-		return ledger.Tasks.Put(tx, t)
+		if err := ledger.Tasks.Put(tx, t); err != nil || !task.Ended(t.GetState()) {
+			return err
+		}
+		next, err = s.settle(tx, t, proof{})
+		return err
 	})
 	if err == nil {
 		s.watch.tell(id)
+		s.afterTask(ctx, next)
 	}
 	return t, err
 }

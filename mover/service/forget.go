@@ -1,0 +1,105 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+)
+
+// RemoveDataset implements pb.DatasetServiceServer.
+func (s *Service) RemoveDataset(ctx context.Context, r *pb.RemoveDatasetRequest) (*pb.RemoveDatasetResponse, error) {
+	digests := map[string]bool{}
+	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		d, err := s.ownDataset(tx, access.From(ctx), pb.DatasetService_RemoveDataset_FullMethodName, r.GetName())
+		if err != nil {
+			return err
+		}
+		if _, err := findVersion(tx, "remove", r.GetName(), r.GetDigest()); err != nil {
+			return err
+		}
+		versions, err := all(ledger.Versions.All(tx, ledger.Range{Prefix: []string{d.GetName()}}))
+		if err != nil {
+			return err
+		}
+		left := 0
+		for _, v := range versions {
+			if r.GetDigest() != "" && v.GetVersion().GetDigest() != r.GetDigest() {
+				left++
+				continue
+			}
+			digests[v.GetVersion().GetDigest()] = true
+			if err := s.removeVersion(tx, v); err != nil {
+				return err
+			}
+		}
+		if left > 0 {
+			return nil
+		}
+		return removeName(tx, d.GetName())
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.dropManifests(digests); err != nil {
+		s.log.Warn("manifests that nobody needs stay for now", "dataset", r.GetName(), "err", err)
+	}
+	return &pb.RemoveDatasetResponse{}, nil
+}
+
+// removeVersion forgets a version and where it is, unless somebody needs it there.
+func (s *Service) removeVersion(tx *ledger.Tx, v *ledgerv1.DatasetVersion) error {
+	if _, err := s.moment(tx); err != nil {
+		return err
+	}
+	replicas, err := all(ledger.Replicas.All(tx, versionRange(v.GetDataset(), v.GetVersion().GetDigest())))
+	if err != nil {
+		return err
+	}
+	for _, r := range replicas {
+		if err := s.mayForget(tx, r); err != nil {
+			return err
+		}
+		if err := deleteReplica(tx, r); err != nil {
+			return err
+		}
+	}
+	return ledger.Versions.Delete(tx, v.GetDataset(), ledger.Number(v.GetNumber()))
+}
+
+// mayForget says why a replica has to stay known.
+func (s *Service) mayForget(tx *ledger.Tx, r *pb.Replica) error {
+	refuse := func(kind error, format string, args ...any) error {
+		return &mover.Error{Op: "remove", Place: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Err: fmt.Errorf("%w: %s "+format, append([]any{kind, mover.Printable(r.GetLocation())}, args...)...)}
+	}
+	now, err := shown(tx, r, s.clock.now())
+	switch {
+	case err != nil:
+		return err
+	case now.GetLeases() > 0:
+		return refuse(mover.ErrHeld, "is held by %d leases; datamove lease list --dataset %s names them", now.GetLeases(), r.GetDataset())
+	case now.GetPinnedUntil() != nil:
+		return refuse(mover.ErrRefused, "is pinned; unpin it first")
+	case live(tx, r.GetTask()):
+		return refuse(mover.ErrConflict, "is worked on by task %s", r.GetTask())
+	}
+	return nil
+}
+
+// removeName forgets what is left of a dataset without versions.
+func removeName(tx *ledger.Tx, name string) error {
+	pins, err := all(ledger.Pins.All(tx, ledger.Range{Prefix: []string{name}}))
+	if err != nil {
+		return err
+	}
+	for _, p := range pins {
+		if err := ledger.Pins.Delete(tx, name, p.GetDigest(), p.GetTier()); err != nil {
+			return err
+		}
+	}
+	return ledger.Datasets.Delete(tx, name)
+}

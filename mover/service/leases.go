@@ -1,0 +1,349 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+	"datamove.dev/tiering"
+)
+
+const (
+	leasesMost = 10_000 // on one replica, with those that are wished for
+	holderMost = 256    // bytes of the name of a holder
+	taskHolder = "task:" // begins holders that are tasks of ours: their leases end with them
+)
+
+// holderOf checks who is to hold a lease; empty is the caller.
+func holderOf(holder string, c access.Caller) (string, error) {
+	switch {
+	case holder == "":
+		return nameOf(c), nil
+	case len(holder) > holderMost || mover.Printable(holder) != holder:
+		return "", usage("the holder of a lease is a word of at most %d letters, like slurm:1234", holderMost)
+	case strings.HasPrefix(holder, taskHolder):
+		return "", usage("%s is for tasks of this service", holder)
+	}
+	return holder, nil
+}
+
+// newLease is a lease on a replica from now on.
+func newLease(id string, r *pb.Replica, holder string, owner *pb.Account, now time.Time, ttl time.Duration) *pb.Lease {
+	return &pb.Lease{
+		Id: id, Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Node: r.GetNode(), Location: r.GetLocation(),
+		Holder: holder, Owner: owner, CreateTime: timestamppb.New(now), ExpireTime: timestamppb.New(now.Add(ttl)),
+	}
+}
+
+// accountOf is a caller as an owner.
+func accountOf(c access.Caller) *pb.Account { return &pb.Account{Name: c.Name, Uid: c.UID} }
+
+// ownerOf is an account as access has it.
+func ownerOf(a *pb.Account, project string) access.Owner {
+	return access.Owner{Name: a.GetName(), UID: a.GetUid(), Project: project}
+}
+
+// crowded refuses more leases on a replica than anybody can look through.
+func crowded(tx *ledger.Tx, r *pb.Replica) error {
+	n := 0
+	for _, err := range ledger.LeasesByReplica.All(tx, ledger.Range{Prefix: ledger.ReplicaKey(r)}) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n >= leasesMost {
+		return &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: it has %d leases", mover.ErrRefused, n)}
+	}
+	return nil
+}
+
+// AcquireLease implements pb.DatasetServiceServer.
+func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (l *pb.Lease, err error) {
+	c := access.From(ctx)
+	ttl, err := tiering.TTL(r.GetTtl())
+	if err != nil {
+		return nil, err
+	}
+	holder, err := holderOf(r.GetHolder(), c)
+	if err != nil {
+		return nil, err
+	}
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		now, err := s.moment(tx)
+		if err != nil {
+			return err
+		}
+		x, err := s.present(tx, "lease", r.GetDataset(), r.GetDigest(), r.GetTier(), s.nodeOf(r.GetTier(), r.GetNode(), c))
+		if err != nil {
+			return err
+		}
+		if err := s.mayRead(tx, c, "", x); err != nil {
+			return err
+		}
+		if err := s.mayLease(tx, now, x); err != nil {
+			return err
+		}
+		l = newLease(task.NewID(s.now()), x, holder, accountOf(c), now, ttl)
+		return ledger.Leases.Put(tx, l)
+	})
+	return l, err
+}
+
+// mayLease says why nobody can hold a replica.
+func (s *Service) mayLease(tx *ledger.Tx, now time.Time, r *pb.Replica) error {
+	v, err := s.viewOf(tx, now, r.GetDataset(), r.GetDigest())
+	if err == nil {
+		err = v.MayLease(r)
+	}
+	if err == nil {
+		err = crowded(tx, r)
+	}
+	return err
+}
+
+// present finds the replica of a version on a tier, a whole one before others.
+func (s *Service) present(tx *ledger.Tx, op, dataset, digest, tier, node string) (found *pb.Replica, err error) {
+	v, err := findVersion(tx, op, dataset, digest)
+	if err != nil {
+		return nil, err
+	}
+	for r, err := range ledger.Replicas.All(tx, ledger.Range{Prefix: []string{dataset, v.GetVersion().GetDigest(), tier}}) {
+		if err != nil {
+			return nil, err
+		}
+		if (node == "" || r.GetNode() == node) && (found == nil || found.GetState() != whole) {
+			found = r
+		}
+	}
+	if found == nil {
+		on := firstOf(tier, "any place outside of the tiers")
+		if node != "" {
+			on += " of " + node
+		}
+		return nil, &mover.Error{Op: op, Place: "dataset:" + tag(dataset, v.GetVersion().GetDigest()), Err: fmt.Errorf("%w: no replica of it is on %s; stage it first", mover.ErrNotExist, mover.Printable(on))}
+	}
+	return found, nil
+}
+
+// nodeOf is the node that is meant on a tier: none where all share it.
+func (s *Service) nodeOf(tier, node string, c access.Caller) string {
+	t, known := s.conf().Tiers[tier]
+	switch {
+	case known && !t.NodeLocal:
+		return ""
+	case known && node == "":
+		return s.here(c)
+	}
+	return node
+}
+
+// mayRead says why a caller may not read a replica. What lies in a cache that nodes share
+// among users, may be read by who may read it where it came from.
+func (s *Service) mayRead(tx *ledger.Tx, c access.Caller, project string, r *pb.Replica) error {
+	if err := s.mayUseAt(c, project, r.GetLocation(), false); err != nil {
+		return err
+	}
+	denied := error(nil)
+	for other, err := range ledger.Replicas.All(tx, versionRange(r.GetDataset(), r.GetDigest())) {
+		if err != nil {
+			return err
+		}
+		if r.GetDataset() == "" || managed(other) || other.GetState() != whole {
+			continue
+		}
+		if denied = s.mayUseAt(c, project, other.GetLocation(), false); denied == nil {
+			return nil
+		}
+	}
+	return denied
+}
+
+// mayUseAt asks whether a caller may use a location through a project; "" is any of its own.
+func (s *Service) mayUseAt(c access.Caller, project, at string, write bool) error {
+	projects := []string{project}
+	if mine := s.rules().Projects(c); project == "" && len(mine) > 0 {
+		projects = mine
+	}
+	var d access.Decision
+	for _, p := range projects {
+		if d = s.rules().MayUse(c, p, at, write); d.Allowed {
+			return nil
+		}
+	}
+	return &mover.Error{Op: "use", Place: at, Err: d.Err()}
+}
+
+// getLease returns a lease that the caller may do something to.
+func (s *Service) getLease(tx *ledger.Tx, c access.Caller, method, id string) (*pb.Lease, error) {
+	l, err := ledger.Leases.Get(tx, id)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(l.GetHolder(), taskHolder) {
+		return nil, &mover.Error{Op: "change", Place: "lease " + l.GetId(), Err: fmt.Errorf("%w: it ends with its %s", mover.ErrConflict, l.GetHolder())}
+	}
+	return l, s.rules().MayOn(c, access.OfMethod(method), ownerOf(l.GetOwner(), "")).Err()
+}
+
+// RenewLease implements pb.DatasetServiceServer.
+func (s *Service) RenewLease(ctx context.Context, r *pb.RenewLeaseRequest) (l *pb.Lease, err error) {
+	ttl, err := tiering.TTL(r.GetTtl())
+	if err != nil {
+		return nil, err
+	}
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		now, err := s.moment(tx)
+		if err != nil {
+			return err
+		}
+		l, err = s.getLease(tx, access.From(ctx), pb.DatasetService_RenewLease_FullMethodName, r.GetId())
+		if errors.Is(err, mover.ErrNotExist) {
+			err = &mover.Error{Op: "renew", Place: "lease " + mover.Printable(r.GetId()), Err: fmt.Errorf("%w: it has ended; acquire a new one", mover.ErrNotExist)}
+		}
+		if err != nil {
+			return err
+		}
+		end, err := tiering.Renewed(l, now, ttl)
+		if err != nil {
+			return err
+		}
+		l.ExpireTime = timestamppb.New(end)
+		return ledger.Leases.Put(tx, l)
+	})
+	return l, err
+}
+
+// DropLease implements pb.DatasetServiceServer.
+func (s *Service) DropLease(ctx context.Context, r *pb.DropLeaseRequest) (*pb.DropLeaseResponse, error) {
+	return &pb.DropLeaseResponse{}, s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		l, err := s.getLease(tx, access.From(ctx), pb.DatasetService_DropLease_FullMethodName, r.GetId())
+		if err != nil {
+			return ignoreGone(err)
+		}
+		now, err := s.moment(tx)
+		if err != nil {
+			return err
+		}
+		if tiering.Expired(l, now) {
+			now = l.GetExpireTime().AsTime()
+		}
+		return s.endLease(tx, l, now)
+	})
+}
+
+// endLease ends a lease; the replica was of use until then.
+func (s *Service) endLease(tx *ledger.Tx, l *pb.Lease, now time.Time) error {
+	if err := ledger.Leases.Delete(tx, l.GetId()); err != nil {
+		return err
+	}
+	return s.wasUsed(tx, l, now)
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// ListLeases implements pb.DatasetServiceServer.
+func (s *Service) ListLeases(ctx context.Context, r *pb.ListLeasesRequest) (*pb.ListLeasesResponse, error) {
+	now := s.clock.now()
+	wanted := func(l *pb.Lease) bool {
+		return !tiering.Expired(l, now) && (r.GetTier() == "" || l.GetTier() == r.GetTier()) &&
+			(r.GetNode() == "" || l.GetNode() == r.GetNode()) && (r.GetHolder() == "" || l.GetHolder() == r.GetHolder())
+	}
+	out := &pb.ListLeasesResponse{}
+	return out, s.ledger.View(func(tx *ledger.Tx) (err error) {
+		of, token := ledger.Range{After: r.GetPageToken()}, ledger.Leases.Token
+		rows := ledger.Leases.All(tx, of)
+		if r.GetDataset() != "" {
+			of.Prefix, token = []string{r.GetDataset()}, ledger.LeasesByReplica.Token
+			rows = ledger.LeasesByReplica.All(tx, of)
+		}
+		out.Leases, out.NextPageToken, err = page(ctx, rows, wanted, pageSize(r.GetPageSize()), token)
+		return err
+	})
+}
+
+const endSteps = 500 // leases that end in one change
+
+// endLeases ends leases whose time has come.
+func (s *Service) endLeases(ctx context.Context) error {
+	for {
+		var due []*pb.Lease
+		err := s.ledger.View(func(tx *ledger.Tx) (err error) {
+			due, err = endingBefore(tx, s.clock.now().Add(time.Nanosecond))
+			return err
+		})
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		if err := s.endSome(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// endSome ends some of the leases whose time has come: those that were not renewed
+// just now.
+func (s *Service) endSome(ctx context.Context) error {
+	return s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		now, err := s.moment(tx)
+		if err != nil {
+			return err
+		}
+		due, err := endingBefore(tx, now.Add(time.Nanosecond))
+		if err != nil {
+			return err
+		}
+		due = due[:min(len(due), endSteps)]
+		for _, l := range due {
+			if err := s.endLease(tx, l, l.GetExpireTime().AsTime()); err != nil {
+				return err
+			}
+		}
+		s.log.Info("leases have ended", "leases", len(due))
+		return nil
+	})
+}
+
+// orphanLeases ends leases of tasks that are over, which a crash may have left.
+func (s *Service) orphanLeases(ctx context.Context) error {
+	return s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+		held, err := all(ledger.LeasesByExpiry.All(tx, ledger.Range{Prefix: []string{ledger.Time(nil)}}))
+		if err != nil {
+			return err
+		}
+		over := slices.DeleteFunc(held, func(l *pb.Lease) bool {
+			id, ours := strings.CutPrefix(l.GetHolder(), taskHolder)
+			return !ours || live(tx, id)
+		})
+		for _, l := range over[:min(len(over), endSteps)] {
+			if err := s.endLease(tx, l, s.clock.now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// live says whether a task is there that has not ended. In doubt it is.
+func live(tx *ledger.Tx, id string) bool {
+	if id == "" {
+		return false
+	}
+	t, err := ledger.Tasks.Get(tx, id)
+	return err == nil && !task.Ended(t.GetState()) || err != nil && !errors.Is(err, mover.ErrNotExist)
+}

@@ -1,0 +1,140 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+)
+
+const (
+	reasonMost = 1 << 10 // bytes of why something is pinned
+	pinMost    = 100 * 365 * 24 * time.Hour
+)
+
+// Pin implements pb.DatasetServiceServer.
+func (s *Service) Pin(ctx context.Context, r *pb.PinRequest) (p *pb.PinInfo, err error) {
+	c := access.From(ctx)
+	l, err := parseDataset(r.GetSource())
+	if err != nil {
+		return nil, err
+	}
+	if len(r.GetReason()) > reasonMost {
+		return nil, usage("a reason of %d bytes; at most %d", len(r.GetReason()), reasonMost)
+	}
+	if _, known := s.conf().Tiers[r.GetTier()]; r.GetTier() != "" && !known {
+		return nil, &mover.Error{Op: "pin", Place: "tier " + mover.Printable(r.GetTier()), Err: mover.ErrNotExist}
+	}
+	p = &pb.PinInfo{Dataset: l.Name, Digest: l.Digest, Tier: r.GetTier(), Until: r.GetUntil(), Reason: r.GetReason(), Owner: accountOf(c)}
+	return p, s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		now, err := s.moment(tx)
+		if err == nil {
+			err = pinUntil(p.GetUntil(), now)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := findVersion(tx, "pin", l.Name, l.Digest); err != nil {
+			return err
+		}
+		if _, err := s.ownDataset(tx, c, pb.DatasetService_Pin_FullMethodName, l.Name); err != nil {
+			return err
+		}
+		return s.putPin(tx, c, p, now)
+	})
+}
+
+// pinUntil checks the date of a pin.
+func pinUntil(until *timestamppb.Timestamp, now time.Time) error {
+	if err := until.CheckValid(); err != nil {
+		return usage("a pin needs a date: %v", err)
+	}
+	if t := until.AsTime(); !t.After(now) || t.After(now.Add(pinMost)) {
+		return usage("a pin until %s, where it is %s now", t.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// putPin stores a pin in place of the one that is there. That of somebody else it does
+// not make shorter.
+func (s *Service) putPin(tx *ledger.Tx, c access.Caller, p *pb.PinInfo, now time.Time) error {
+	was, err := ledger.Pins.Get(tx, p.GetDataset(), p.GetDigest(), p.GetTier())
+	if ignoreGone(err) != nil {
+		return err
+	}
+	if err == nil && was.GetUntil().AsTime().After(now) && was.GetUntil().AsTime().After(p.GetUntil().AsTime()) {
+		if err := s.rules().MayOn(c, access.OfMethod(pb.DatasetService_Unpin_FullMethodName), ownerOf(was.GetOwner(), "")).Err(); err != nil {
+			return &mover.Error{Op: "pin", Place: "dataset:" + p.GetDataset(), Err: fmt.Errorf("%s has pinned it until %s: %w",
+				nameOfAccount(was.GetOwner()), was.GetUntil().AsTime().Format(time.RFC3339), err)}
+		}
+	}
+	return ledger.Pins.Put(tx, p)
+}
+
+func nameOfAccount(a *pb.Account) string {
+	return nameOf(access.Caller{Name: a.GetName(), UID: a.GetUid()})
+}
+
+// Unpin implements pb.DatasetServiceServer.
+func (s *Service) Unpin(ctx context.Context, r *pb.UnpinRequest) (*pb.UnpinResponse, error) {
+	c := access.From(ctx)
+	l, err := parseDataset(r.GetSource())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.UnpinResponse{}, s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		p, err := ledger.Pins.Get(tx, l.Name, l.Digest, r.GetTier())
+		if err != nil {
+			return ignoreGone(err)
+		}
+		project := ""
+		if d, err := ledger.Datasets.Get(tx, l.Name); err == nil {
+			project = d.GetProject()
+		}
+		if err := s.rules().MayOn(c, access.OfMethod(pb.DatasetService_Unpin_FullMethodName), ownerOf(p.GetOwner(), project)).Err(); err != nil {
+			return err
+		}
+		return ledger.Pins.Delete(tx, l.Name, l.Digest, r.GetTier())
+	})
+}
+
+// ListPins implements pb.DatasetServiceServer.
+func (s *Service) ListPins(ctx context.Context, r *pb.ListPinsRequest) (*pb.ListPinsResponse, error) {
+	now := s.clock.now()
+	out := &pb.ListPinsResponse{}
+	return out, s.ledger.View(func(tx *ledger.Tx) (err error) {
+		of := ledger.Range{After: r.GetPageToken()}
+		if r.GetDataset() != "" {
+			of.Prefix = []string{r.GetDataset()}
+		}
+		lasting := func(p *pb.PinInfo) bool { return p.GetUntil() == nil || p.GetUntil().AsTime().After(now) }
+		out.Pins, out.NextPageToken, err = page(ctx, ledger.Pins.All(tx, of), lasting, pageSize(r.GetPageSize()), ledger.Pins.Token)
+		return err
+	})
+}
+
+// endPins forgets pins whose date has come.
+func (s *Service) endPins(ctx context.Context) error {
+	return s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+		pins, err := all(ledger.Pins.All(tx, ledger.Range{}))
+		if err != nil {
+			return err
+		}
+		now := s.clock.now()
+		for _, p := range pins {
+			if p.GetUntil() != nil && !p.GetUntil().AsTime().After(now) {
+				if err := ledger.Pins.Delete(tx, p.GetDataset(), p.GetDigest(), p.GetTier()); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+

@@ -1,0 +1,90 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/manifest"
+)
+
+// proof is what the manifest that a lead has sent says of what it has read.
+type proof struct {
+	digest  string
+	entries int64
+	bytes   int64
+}
+
+// proves says whether a task is done only with a manifest.
+func proves(spec *pb.TaskSpec) bool {
+	return spec.GetKind() == pb.TaskKind_TASK_KIND_DESCRIBE ||
+		spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && spec.GetStaging().GetDataset() != ""
+}
+
+// judge says why a task that its lead calls done is not: contents are believed by
+// their manifest alone. Of one that makes a version it notes which.
+func (s *Service) judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
+	if !proves(t.GetSpec()) {
+		return nil
+	}
+	p := s.proofOf(l)
+	if p.digest == "" && validDigest(r.GetDigest()) {
+		p.digest = r.GetDigest() // it was sent before this service began anew
+	}
+	switch {
+	case p.digest == "":
+		return &mover.Error{Op: "finish", Place: "task " + t.GetId(), Err: fmt.Errorf("%w: its lead has sent no manifest; submit it again", mover.ErrTransient)}
+	case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE:
+		return matches(t, p.digest)
+	}
+	p, err := s.stored(p)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	l.proof = p
+	s.mu.Unlock()
+	t.Dataset = tag(t.GetSpec().GetStaging().GetDataset(), p.digest)
+	return nil
+}
+
+func (s *Service) proofOf(l *lead) proof {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return l.proof
+}
+
+// matches says why what was staged is not what was asked for.
+func matches(t *pb.Task, digest string) error {
+	want, err := location.Parse("dataset:" + t.GetDataset())
+	if err == nil && want.Digest == digest {
+		return nil
+	}
+	return &mover.Error{Op: "stage", Place: t.GetSpec().GetTarget(), Err: fmt.Errorf(
+		"%w: what was copied from %s has the digest %s and not that of dataset:%s; the source has changed since it was added: add it again, or stage another replica",
+		mover.ErrCorrupt, mover.Printable(t.GetSpec().GetSource()), digest, mover.Printable(t.GetDataset()))}
+}
+
+// stored completes the proof of a manifest that has to be on the shelf.
+func (s *Service) stored(p proof) (proof, error) {
+	f, err := os.Open(s.manifestFile(p.digest))
+	if errors.Is(err, mover.ErrNotExist) {
+		return p, fmt.Errorf("%w: the manifest %s is not there; add the dataset again", mover.ErrTransient, mover.Printable(p.digest))
+	}
+	if err != nil {
+		return p, err
+	}
+	defer f.Close()
+	if p.entries > 0 { // it came in this run of the service
+		return p, nil
+	}
+	was := p.digest
+	if p.digest, p.entries, p.bytes, err = manifest.Digest(f); err == nil && p.digest != was {
+		err = fmt.Errorf("%w: the manifest %s", mover.ErrCorrupt, was)
+	}
+	return p, err
+}

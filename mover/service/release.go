@@ -1,0 +1,285 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
+	"datamove.dev/tiering"
+)
+
+// Release implements pb.DatasetServiceServer.
+func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (t *pb.Task, err error) {
+	c := access.From(ctx)
+	l, err := parseDataset(r.GetSource())
+	if err != nil {
+		return nil, err
+	}
+	if r.GetTier() == "" {
+		return nil, usage("say which tier the replica is to be released from")
+	}
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		if _, err := s.ownDataset(tx, c, pb.DatasetService_Release_FullMethodName, l.Name); err != nil {
+			return err
+		}
+		x, err := s.present(tx, "release", l.Name, l.Digest, r.GetTier(), s.nodeOf(r.GetTier(), r.GetNode(), c))
+		if err != nil {
+			return err
+		}
+		if err := s.mayUseAt(c, "", x.GetLocation(), true); err != nil {
+			return err
+		}
+		now, err := s.moment(tx)
+		if err != nil {
+			return err
+		}
+		v, err := s.view(tx, now)
+		if err == nil {
+			err = v.MayRelease(x, "")
+		}
+		if err != nil {
+			return err
+		}
+		t, err = s.removes(tx, s.newTask(c, removalSpec(pb.TaskKind_TASK_KIND_RELEASE, x)), x)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.submitted(ctx, t)
+	return t, nil
+}
+
+// removalSpec is the request to remove a replica.
+func removalSpec(kind pb.TaskKind, r *pb.Replica) *pb.TaskSpec {
+	spec := &pb.TaskSpec{Kind: kind, Target: r.GetLocation(), Node: r.GetNode(), Staging: &pb.Staging{Dataset: r.GetDataset(), Tier: r.GetTier()}}
+	spec.Class = task.ClassOf(spec)
+	return spec
+}
+
+// removes stores a task that removes replicas, and marks them: from here on nobody
+// relies on them.
+func (s *Service) removes(tx *ledger.Tx, t *pb.Task, replicas ...*pb.Replica) (*pb.Task, error) {
+	for _, r := range replicas {
+		r.State, r.Task = removing, t.GetId()
+		if err := s.putReplica(tx, r); err != nil {
+			return nil, err
+		}
+		if r.GetDataset() != "" && len(replicas) == 1 {
+			t.Dataset = tag(r.GetDataset(), r.GetDigest())
+		}
+	}
+	return t, ledger.Tasks.Put(tx, t)
+}
+
+// discards removes what a staging has left that did not come to its end.
+func (s *Service) discards(tx *ledger.Tx, owner *pb.Account, r *pb.Replica) (*pb.Task, error) {
+	t := s.newTask(access.Caller{Name: owner.GetName(), UID: owner.GetUid()}, removalSpec(pb.TaskKind_TASK_KIND_RELEASE, r))
+	return s.removes(tx, t, r)
+}
+
+// Purge implements pb.DatasetServiceServer.
+func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (t *pb.Task, err error) {
+	c := access.From(ctx)
+	l, err := location.Parse(r.GetLocation())
+	if err != nil {
+		return nil, err
+	}
+	node := s.nodeOf(l.Tier, r.GetNode(), c)
+	l.TrailingSlash = false
+	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_PURGE, Target: l.String(), Node: node, Staging: &pb.Staging{Tier: l.Tier}}
+	if spec, _, err = s.admitPurge(c, spec); err != nil {
+		return nil, err
+	}
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		t = s.newTask(c, spec)
+		inside, err := s.purges(tx, t, l, node)
+		if err != nil {
+			return err
+		}
+		t, err = s.removes(tx, t, inside...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.submitted(ctx, t)
+	return t, nil
+}
+
+// admitPurge is admit for a location that any project of the caller may hold.
+func (s *Service) admitPurge(c access.Caller, spec *pb.TaskSpec) (*pb.TaskSpec, need, error) {
+	for _, p := range s.rules().Projects(c) {
+		if s.rules().MayUse(c, p, spec.GetTarget(), true).Allowed {
+			spec.Project = p
+			break
+		}
+	}
+	return s.admit(c, spec)
+}
+
+// purges returns the replicas that go with what a task purges, if it may.
+func (s *Service) purges(tx *ledger.Tx, t *pb.Task, l location.Location, node string) ([]*pb.Replica, error) {
+	now, err := s.moment(tx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.view(tx, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.MayPurge(tiering.Purge{Location: l, Node: node, Root: l.Path == "", Task: t.GetId()}); err != nil {
+		return nil, err
+	}
+	return v.Overlapping(l, node)
+}
+
+// mayBegin says, in the change that gives a task to its first lead, why it may not
+// be done any more. From then on it has to come to its end.
+func (s *Service) mayBegin(tx *ledger.Tx, t *pb.Task) (refused, err error) {
+	kind := t.GetSpec().GetKind()
+	if t.GetTries() == 0 && writes(t.GetSpec()) {
+		return s.overwrites(tx, t), nil // somebody may hold by now what was free when it was submitted
+	}
+	if t.GetTries() > 0 || kind != pb.TaskKind_TASK_KIND_RELEASE && kind != pb.TaskKind_TASK_KIND_PURGE {
+		return nil, nil
+	}
+	now, err := s.moment(tx)
+	if err != nil {
+		return nil, err
+	}
+	if kind == pb.TaskKind_TASK_KIND_PURGE {
+		l, err := location.Parse(t.GetSpec().GetTarget())
+		if err != nil {
+			return err, nil
+		}
+		_, refused = s.purges(tx, t, l, t.GetSpec().GetNode())
+		return refused, nil
+	}
+	r, err := stagedBy(tx, t)
+	switch {
+	case err != nil:
+		return err, nil
+	case r.GetCreateTime() == nil: // it never was whole
+		return nil, nil
+	}
+	v, err := s.view(tx, now)
+	if err != nil {
+		return nil, err
+	}
+	return v.MayRelease(r, t.GetId()), nil
+}
+
+// beginning is how durable it has to be that a task has begun: of what it removes, nobody
+// may think later that it was not touched.
+func beginning(t *pb.Task) ledger.Durability {
+	switch t.GetSpec().GetKind() {
+	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE, pb.TaskKind_TASK_KIND_STAGE:
+		return ledger.Durable
+	}
+	return ledger.Soon
+}
+
+// refuse ends a queued task that may not begin.
+func (s *Service) refuse(tx *ledger.Tx, t *pb.Task, why error) error {
+	if why == nil {
+		return nil
+	}
+	if err := s.fail(tx, t, why); err != nil {
+		return err
+	}
+	_, err := s.settle(tx, t, proof{})
+	return err
+}
+
+// removed ends a removal: what is gone is forgotten. What nobody has begun to remove
+// is whole as it was; of anything else nobody knows what is left, and it is removed
+// again later.
+func (s *Service) removed(tx *ledger.Tx, t *pb.Task) error {
+	marked, err := markedBy(tx, t)
+	if err != nil {
+		return err
+	}
+	for _, r := range marked {
+		switch {
+		case t.GetState() == task.Done:
+			err = deleteReplica(tx, r)
+			s.evicted(t, r)
+		case t.GetStartTime() == nil && r.GetCreateTime() != nil:
+			r.State, r.Task = whole, ""
+			err = s.putReplica(tx, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markedBy returns the replicas that a task removes.
+func markedBy(tx *ledger.Tx, t *pb.Task) ([]*pb.Replica, error) {
+	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
+		r, err := stagedBy(tx, t)
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+		return []*pb.Replica{r}, nil
+	}
+	replicas, err := all(ledger.Replicas.All(tx, ledger.Range{}))
+	return slices.DeleteFunc(replicas, func(r *pb.Replica) bool { return r.GetTask() != t.GetId() }), err
+}
+
+const removalsMost = 200 // that are begun in one change
+
+// retryRemovals begins again removals that have failed. They are this service's own by now.
+func (s *Service) retryRemovals(ctx context.Context) error {
+	var left []*pb.Replica
+	err := s.ledger.View(func(tx *ledger.Tx) error {
+		for r, err := range ledger.Replicas.All(tx, ledger.Range{}) {
+			if err != nil || len(left) == removalsMost {
+				return err
+			}
+			if r.GetState() != whole && !live(tx, r.GetTask()) {
+				left = append(left, r)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	var next []*pb.Task
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		for _, r := range left {
+			now, err := getReplica(tx, r)
+			if err != nil || now.GetState() == whole || live(tx, now.GetTask()) {
+				continue
+			}
+			t, err := s.removes(tx, s.newTask(self(), removalSpec(pb.TaskKind_TASK_KIND_RELEASE, now)), unmade(now))
+			if err != nil {
+				return err
+			}
+			next = append(next, t)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range next {
+		s.log.Warn("what is left of a replica is removed again", "task", t.GetId(), "location", t.GetSpec().GetTarget(), "node", t.GetSpec().GetNode())
+		s.submitted(ctx, t)
+	}
+	return nil
+}
+
+// unmade makes of a replica one that never was whole: it goes in any case.
+func unmade(r *pb.Replica) *pb.Replica {
+	r.CreateTime = nil
+	return r
+}
+

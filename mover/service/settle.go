@@ -1,0 +1,177 @@
+package service
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
+)
+
+// settle does, in the very change in which a task ends, what its end means for
+// datasets. next is a task that has to follow.
+func (s *Service) settle(tx *ledger.Tx, t *pb.Task, p proof) (next *pb.Task, err error) {
+	held, err := s.letGoOf(tx, t)
+	if err != nil {
+		return nil, err
+	}
+	switch t.GetSpec().GetKind() {
+	case pb.TaskKind_TASK_KIND_DESCRIBE:
+		if t.GetState() == task.Done {
+			return nil, s.described(tx, t, p)
+		}
+	case pb.TaskKind_TASK_KIND_STAGE:
+		if err := s.mistrust(tx, t, held, p); err != nil {
+			return nil, err
+		}
+		return s.staged(tx, t, p)
+	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
+		return nil, s.removed(tx, t)
+	case pb.TaskKind_TASK_KIND_REMOVE:
+		return nil, s.vanished(tx, t)
+	}
+	return nil, nil
+}
+
+// afterTask has a task given out that follows one that has ended.
+func (s *Service) afterTask(ctx context.Context, next *pb.Task) {
+	if next != nil {
+		s.submitted(ctx, next)
+	}
+}
+
+// mistrust notes of the replica that was read that it is not known any more to be
+// what it should be: what came of it was something else.
+func (s *Service) mistrust(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) error {
+	if held == nil || t.GetState() != task.Failed || p.digest == "" || strings.HasSuffix(t.GetDataset(), "@"+p.digest) {
+		return nil
+	}
+	r, err := ledger.Replicas.Get(tx, ledger.ReplicaKey(held)...)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	r.Level = pb.Level_LEVEL_UNSPECIFIED
+	return s.putReplica(tx, r)
+}
+
+// stagedBy returns the record of the replica that a task brings, if it is still its own.
+func stagedBy(tx *ledger.Tx, t *pb.Task) (*pb.Replica, error) {
+	l, err := location.Parse("dataset:" + t.GetDataset())
+	if t.GetDataset() == "" || err != nil {
+		l = location.Location{}
+	}
+	tier := t.GetSpec().GetStaging().GetTier()
+	for r, err := range ledger.Replicas.All(tx, ledger.Range{Prefix: append(versionRange(l.Name, l.Digest).Prefix, tier)}) {
+		if err != nil || r.GetTask() == t.GetId() {
+			return r, err
+		}
+	}
+	return nil, mover.ErrNotExist
+}
+
+// staged ends a staging: the replica is whole and those who waited for it hold it, or
+// what was copied has to go.
+func (s *Service) staged(tx *ledger.Tx, t *pb.Task, p proof) (next *pb.Task, err error) {
+	wishes, err := all(ledger.Wishes.All(tx, ledger.Range{Prefix: []string{t.GetId()}}))
+	if err != nil {
+		return nil, err
+	}
+	r, err := stagedBy(tx, t)
+	switch {
+	case ignoreGone(err) != nil:
+		return nil, err
+	case err != nil:
+	case t.GetState() == task.Done:
+		err = s.complete(tx, t, r, p, wishes)
+	default:
+		next, err = s.abandon(tx, t, r)
+	}
+	for _, w := range wishes {
+		if err := ledger.Wishes.Delete(tx, w.GetTask(), w.GetLease().GetId()); err != nil {
+			return nil, err
+		}
+	}
+	return next, ignoreGone(err)
+}
+
+// complete makes a replica whole, and grants what was wished for.
+func (s *Service) complete(tx *ledger.Tx, t *pb.Task, r *pb.Replica, p proof, wishes []*ledgerv1.Wish) error {
+	now, err := s.moment(tx)
+	if err != nil {
+		return err
+	}
+	r.State, r.Task, r.Level, r.UseTime = whole, "", s.levelOf(t), timestamppb.New(now)
+	if r.Bytes = p.bytes; r.GetDataset() == "" {
+		r.Bytes = t.GetReport().GetPlanned().GetBytes()
+	}
+	if r.GetCreateTime() == nil {
+		r.CreateTime = timestamppb.New(now)
+	}
+	if err := s.putReplica(tx, r); err != nil {
+		return err
+	}
+	for _, w := range wishes {
+		if err := s.granted(tx, w, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// granted gives somebody what was wished for.
+func (s *Service) granted(tx *ledger.Tx, w *ledgerv1.Wish, now time.Time) error {
+	if w.GetPin() != nil {
+		was, err := ledger.Pins.Get(tx, w.GetPin().GetDataset(), w.GetPin().GetDigest(), w.GetPin().GetTier())
+		if ignoreGone(err) != nil {
+			return err
+		}
+		if was.GetUntil().AsTime().Before(w.GetPin().GetUntil().AsTime()) {
+			if err := ledger.Pins.Put(tx, w.GetPin()); err != nil {
+				return err
+			}
+		}
+	}
+	if w.GetTtl() == nil {
+		return nil
+	}
+	l := w.GetLease()
+	l.CreateTime, l.ExpireTime = timestamppb.New(now), timestamppb.New(now.Add(w.GetTtl().AsDuration()))
+	return ledger.Leases.Put(tx, l)
+}
+
+// levelOf is how what a task has staged was checked. The whole of a dataset was read
+// when its digest was compared; that was past the cache where the options of the task
+// say so, and from a store.
+func (s *Service) levelOf(t *pb.Task) pb.Level {
+	spec := t.GetSpec()
+	if spec.GetStaging().GetDataset() != "" && (s.conf().Tiers[spec.GetStaging().GetTier()].S3 != nil || spec.GetOptions().GetVerify() == pb.Level_LEVEL_READ) {
+		return pb.Level_LEVEL_READ
+	}
+	least := pb.Level_LEVEL_WRITTEN
+	for _, l := range t.GetReport().GetLevels() {
+		if l.GetFiles() > 0 {
+			least = min(least, l.GetLevel())
+		}
+	}
+	return least
+}
+
+// abandon ends a staging that did not come to its end. What was copied goes; a
+// location that was staged before and is no dataset stays, as whatever it is now.
+func (s *Service) abandon(tx *ledger.Tx, t *pb.Task, r *pb.Replica) (next *pb.Task, err error) {
+	switch {
+	case r.GetState() == whole:
+		r.Task, r.Level = "", pb.Level_LEVEL_UNSPECIFIED
+		return nil, s.putReplica(tx, r)
+	case t.GetStartTime() == nil: // nobody has copied anything
+		return nil, deleteReplica(tx, r)
+	}
+	return s.discards(tx, t.GetOwner(), r)
+}

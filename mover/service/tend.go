@@ -1,0 +1,77 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// kept is what is remembered for datasets beside the ledger.
+type kept struct {
+	clock *clock
+	spots spots
+
+	freedMu sync.Mutex
+	freedAt map[string]time.Time // when a replica has gone last, by tier and node; guarded by freedMu
+}
+
+// prepare makes what is kept.
+func (s *Service) prepare(ctx context.Context) error {
+	s.clock = &clock{wall: func() time.Time { return s.now() }, steady: func() time.Duration { return time.Since(s.started) }}
+	s.freedAt = map[string]time.Time{}
+	if err := s.resume(ctx); err != nil {
+		return err
+	}
+	return s.sweepTemporary()
+}
+
+// How often what is looked after.
+const (
+	tendEvery   = time.Second
+	cacheEvery  = 5 * time.Second
+	orphanEvery = 30 * time.Second
+	sweepEvery  = time.Hour
+)
+
+// tend looks after what is kept beside tasks, until ctx ends: leases and pins that end,
+// tiers that are full, removals that failed, manifests that nobody needs.
+func (s *Service) tend(ctx context.Context) {
+	tick := time.NewTicker(tendEvery)
+	defer tick.Stop()
+	said := time.Duration(0)
+	chores := []*chore{
+		{every: tendEvery, what: "end leases", do: s.endLeases},
+		{every: cacheEvery, what: "keep caches", do: func(ctx context.Context) error { s.keepCaches(ctx); return nil }},
+		{every: orphanEvery, what: "end leases of tasks that are over", do: s.orphanLeases},
+		{every: orphanEvery, what: "end pins", do: s.endPins},
+		{every: orphanEvery, what: "remove again what could not be removed", do: s.retryRemovals},
+		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
+	}
+	for {
+		said = s.watchClock(said)
+		for _, c := range chores {
+			if ctx.Err() != nil {
+				return
+			}
+			if now := time.Now(); now.Sub(c.last) >= c.every {
+				c.last = now
+				if err := c.do(ctx); err != nil && ctx.Err() == nil {
+					s.log.Warn("a chore failed; it is done again", "chore", c.what, "err", err)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// chore is something that is done now and then.
+type chore struct {
+	every time.Duration
+	what  string
+	do    func(context.Context) error
+	last  time.Time
+}

@@ -1,0 +1,92 @@
+package service
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/ledger"
+)
+
+// ListTiers implements pb.TierServiceServer.
+func (s *Service) ListTiers(_ context.Context, r *pb.ListTiersRequest) (*pb.ListTiersResponse, error) {
+	out := &pb.ListTiersResponse{}
+	tiers := s.conf().Tiers
+	for _, name := range slices.Sorted(maps.Keys(tiers)) {
+		if r.GetName() != "" && r.GetName() != name {
+			continue
+		}
+		out.Tiers = append(out.Tiers, s.lines(name, tiers[name])...)
+	}
+	return out, s.ledger.View(func(tx *ledger.Tx) error {
+		for _, line := range out.Tiers {
+			if err := s.weigh(tx, line); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// lines are what is known of a tier by its agents: a line for each node of a node-local
+// one, and one without a node where nobody has it.
+func (s *Service) lines(name string, t config.Tier) (lines []*pb.Tier) {
+	agents := s.reaching(name)
+	if !t.NodeLocal || len(agents) == 0 {
+		line := tierRow(name, t)
+		line.Agents = agents
+		lines = []*pb.Tier{line}
+	} else {
+		for _, node := range agents {
+			line := tierRow(name, t)
+			line.Node, line.Agents = node, []string{node}
+			lines = append(lines, line)
+		}
+	}
+	for _, room := range s.rooms(name, t.NodeLocal) {
+		for _, line := range lines {
+			if line.GetNode() == room.node {
+				line.TotalBytes, line.FreeBytes = room.GetTotalBytes(), room.GetFreeBytes()
+			}
+		}
+	}
+	return lines
+}
+
+// reaching are the agents that are there and reach a tier, by name.
+func (s *Service) reaching(tier string) (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.agents {
+		for _, r := range n.hello.GetReaches() {
+			if r.GetTier() == tier && n.orders != nil {
+				names = append(names, n.name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// weigh sums the replicas on a tier, and those that are held.
+func (s *Service) weigh(tx *ledger.Tx, line *pb.Tier) error {
+	for r, err := range ledger.ReplicasByTier.All(tx, ledger.Range{Prefix: []string{line.GetName(), line.GetNode()}}) {
+		if err != nil {
+			return err
+		}
+		if r.GetState() == staging {
+			continue
+		}
+		line.ReplicaBytes += r.GetBytes()
+		held, err := s.holds(tx, r)
+		if err != nil {
+			return err
+		}
+		if held {
+			line.LeasedBytes += r.GetBytes()
+		}
+	}
+	return nil
+}
