@@ -55,7 +55,7 @@ func (a *app) agentChange(verb, short string, call func(context.Context, *api.Cl
 		Example: "  datamove agent " + verb + " n17",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return advise(usage("want the name of an agent, or several"), listAgents)
+				return usage("want the name of an agent, or several; datamove agent list has them")
 			}
 			return nil
 		},

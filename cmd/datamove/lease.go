@@ -51,7 +51,7 @@ func (a *app) leaseDrop() *cobra.Command {
 		Example: "  datamove lease list --holder slurm:4711 -o name | xargs datamove lease drop",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return advise(usage("want the id of a lease, or several"), listLeases)
+				return usage("want the id of a lease, or several; datamove lease list has them")
 			}
 			return nil
 		},

@@ -31,45 +31,83 @@ type listing[T any] struct {
 // list prints things as they come. What it holds of them does not grow with their
 // number.
 func list[T any](a *app, f format, l listing[T], items iter.Seq2[T, error]) error {
-	out := newLines(a.out)
-	n := 0
+	p := &printer[T]{listing: l, app: a, out: newLines(a.out), format: f}
 	for item, err := range items {
 		if err != nil {
-			_ = out.Flush() // what was found before is shown; err is what counts
+			p.batch()
+			_ = p.out.Flush() // what was found before is shown; err is what counts
 			return err
 		}
-		if err := l.print(a, out, f, n, item); err != nil {
-			return err
-		}
-		n++
+		p.item(item)
 	}
-	l.end(a, out, f, n)
-	return out.Flush()
+	return p.end()
 }
 
-// print prints the item that has the given number.
-func (l *listing[T]) print(a *app, out *lines, f format, n int, item T) error {
-	switch f {
+// printer prints the items of one listing.
+type printer[T any] struct {
+	listing[T]
+	app    *app
+	out    *lines
+	format format
+	count  int
+	yaml   []any // items that are not yet printed
+	err    error // of the YAML
+}
+
+// yamlBatch is how many items are made into YAML at once: one by one takes far longer.
+const yamlBatch = 200
+
+func (p *printer[T]) item(item T) {
+	p.count++
+	switch p.format {
 	case formatName:
-		out.Raw(shown(l.name(item)) + "\n")
+		p.out.Raw(shown(p.name(item)) + "\n")
 	case formatJSONL:
-		out.JSON(l.view(item))
+		p.out.JSON(p.view(item))
 	case formatJSON:
-		out.Raw(map[bool]string{true: "[", false: ","}[n == 0])
-		out.JSON(l.view(item))
-	case formatYAML: // lists of one item, one behind the other, are one list
-		return writeObject(out.buf, formatYAML, []any{l.view(item)})
+		p.out.Raw(map[bool]string{true: "[", false: ","}[p.count == 1])
+		p.out.JSON(p.view(item))
+	case formatYAML:
+		if p.yaml = append(p.yaml, p.view(item)); len(p.yaml) == yamlBatch {
+			p.batch()
+		}
 	default:
-		if n == 0 && !a.quiet {
-			out.Raw(l.row(func(c column[T]) string { return c.head }) + "\n")
-		}
-		row := l.row(func(c column[T]) string { return shown(c.text(item)) })
-		if l.colour != nil {
-			row = a.coloured(l.colour(item), row)
-		}
-		out.Raw(row + "\n")
+		p.line(item)
 	}
-	return nil
+}
+
+// batch prints what is waiting: lists, one behind the other, are one list.
+func (p *printer[T]) batch() {
+	if len(p.yaml) > 0 && p.err == nil {
+		p.err = writeObject(p.out.buf, formatYAML, p.yaml)
+	}
+	p.yaml = p.yaml[:0]
+}
+
+// line prints a line of the table, below its head.
+func (p *printer[T]) line(item T) {
+	if p.count == 1 && !p.app.quiet {
+		p.out.Raw(p.row(func(c column[T]) string { return c.head }) + "\n")
+	}
+	row := p.row(func(c column[T]) string { return shown(c.text(item)) })
+	if p.colour != nil {
+		row = p.app.coloured(p.colour(item), row)
+	}
+	p.out.Raw(row + "\n")
+}
+
+// end finishes the list.
+func (p *printer[T]) end() error {
+	p.batch()
+	switch {
+	case p.format == formatJSON && p.count == 0, p.format == formatYAML && p.count == 0:
+		p.out.Raw("[]\n")
+	case p.format == formatJSON:
+		p.out.Raw("]\n")
+	case p.format == formatTable && p.count == 0 && !p.app.quiet:
+		fmt.Fprintf(p.app.err, "no %s\n", p.what)
+	}
+	return errors.Join(p.err, p.out.Flush())
 }
 
 // row pads the cells of one line.
@@ -91,18 +129,6 @@ func (l *listing[T]) row(cell func(column[T]) string) string {
 		}
 	}
 	return b.String()
-}
-
-// end finishes the list.
-func (l *listing[T]) end(a *app, out *lines, f format, n int) {
-	switch {
-	case f == formatJSON && n == 0, f == formatYAML && n == 0:
-		out.Raw("[]\n")
-	case f == formatJSON:
-		out.Raw("]\n")
-	case f == formatTable && n == 0 && !a.quiet:
-		fmt.Fprintf(a.err, "no %s\n", l.what)
-	}
 }
 
 // eachOf calls something for each name, lists what came of it, and returns what

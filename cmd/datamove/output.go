@@ -52,7 +52,7 @@ func writeObject(w io.Writer, f format, v any) error {
 	if err := yaml.Unmarshal(text, &node); err != nil {
 		return err
 	}
-	blockStyle(&node)
+	blockStyle(&node, map[string]yaml.Style{})
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
 	if err := enc.Encode(&node); err != nil {
@@ -62,17 +62,23 @@ func writeObject(w io.Writer, f format, v any) error {
 }
 
 // blockStyle makes of the JSON what a person would write. Texts are quoted where
-// YAML, old or new, would not read them as texts.
-func blockStyle(n *yaml.Node) {
+// YAML, old or new, would not read them as texts; styles remembers how, for keys
+// come again and again.
+func blockStyle(n *yaml.Node, styles map[string]yaml.Style) {
 	n.Style = 0
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
-		var quoted yaml.Node
-		if quoted.Encode(n.Value) == nil {
-			n.Style = quoted.Style
+		style, known := styles[n.Value]
+		if !known {
+			var quoted yaml.Node
+			if quoted.Encode(n.Value) == nil {
+				style = quoted.Style
+			}
+			styles[n.Value] = style
 		}
+		n.Style = style
 	}
 	for _, child := range n.Content {
-		blockStyle(child)
+		blockStyle(child, styles)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"datamove.dev/api"
@@ -47,6 +49,22 @@ func (a *app) service() (string, error) {
 	return address, nil
 }
 
+// usual is where a service of this machine is that nobody has configured: that of
+// root, or else our own.
+func (a *app) usual() string {
+	if run := a.env("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && !exists(strings.TrimPrefix(config.DefaultListen, "unix://")) {
+		if own := filepath.Join(run, "datamove", "datamoved.sock"); exists(own) {
+			return "unix://" + own
+		}
+	}
+	return config.DefaultListen
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // client connects to the service, for commands that are nothing without one. They
 // find it on its own machine without being told where.
 func (a *app) client(ctx context.Context) (*api.Client, error) {
@@ -57,13 +75,14 @@ func (a *app) client(ctx context.Context) (*api.Client, error) {
 	if address == "" && a.serviceFlag.set {
 		return nil, advise(usage("this asks a service, and --service says that there is none"), "the command without --service")
 	}
-	return a.dial(ctx, cmp.Or(address, config.DefaultListen), "datamove doctor, which asks the service, too")
+	return a.dial(ctx, cmp.Or(address, a.usual()), "datamove doctor, which asks the service, too")
 }
 
 // dial connects to the service at an address. If nobody is there, try is what to do.
 func (a *app) dial(ctx context.Context, address, try string) (*api.Client, error) {
 	var o api.Options
-	if strings.HasPrefix(address, "tcp://") {
+	remote := strings.HasPrefix(address, "tcp://")
+	if remote {
 		var err error
 		if o.TLS, err = a.identity(); err != nil {
 			return nil, err
@@ -73,10 +92,12 @@ func (a *app) dial(ctx context.Context, address, try string) (*api.Client, error
 	switch {
 	case err == nil:
 		return c, nil
+	case errors.Is(err, mover.ErrPermission) && remote:
+		try = "a certificate from whoever runs this service, in " + a.identityFile()
 	case errors.Is(err, mover.ErrPermission):
-		return nil, advise(err, "as a member of the group that may use the socket")
+		try = "as a member of the group that may use the socket"
 	case errors.Is(err, mover.ErrUsage):
-		return nil, advise(err, "--service unix:///run/datamove/datamoved.sock")
+		try = "--service " + config.DefaultListen
 	}
 	return nil, advise(err, try)
 }

@@ -204,7 +204,7 @@ func (a *app) taskWhy() *cobra.Command {
 		Long: `Why names the bottleneck of a task: source, link, target, limit, queue, room or
 person; one sentence about it; the figures behind it; and what could be done.`,
 		Example:           "  datamove task why 06c8fk2rjq7m1x0v4d5e",
-		Args:              oneID,
+		Args:              exactly(1, "the id of one task"),
 		ValidArgsFunction: a.completeTasks,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -222,14 +222,6 @@ person; one sentence about it; the figures behind it; and what could be done.`,
 	})
 	formatVar(cmd.Flags(), &f, formatTable, formatJSON, formatJSONL, formatYAML)
 	return cmd
-}
-
-// oneID wants one task.
-func oneID(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return advise(exactly(1, "the id of one task")(nil, args), "datamove task list")
-	}
-	return nil
 }
 
 // explanationView is why a task is not faster, as JSON.

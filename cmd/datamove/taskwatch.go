@@ -22,7 +22,7 @@ state changes, and every ten seconds while bytes move. With -o jsonl every chang
 that the service tells is a line. ^C ends the watching, and not the task. The exit
 code is 0 however the task has ended; datamove task wait ends as the task did.`,
 		Example:           "  datamove task watch 06c8fk2rjq7m1x0v4d5e",
-		Args:              oneID,
+		Args:              exactly(1, "the id of one task"),
 		ValidArgsFunction: a.completeTasks,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
