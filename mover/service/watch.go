@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -92,10 +93,26 @@ func (s *Service) WatchTask(r *pb.WatchTaskRequest, stream grpc.ServerStreamingS
 			return ctx.Err()
 		case <-c:
 		}
-		select { // so that it is not told too often
+		if err := s.unhurried(ctx, r.GetId(), c); err != nil {
+			return err
+		}
+	}
+}
+
+// unhurried waits a moment, so that a task is not told too often. Its end waits for nothing.
+func (s *Service) unhurried(ctx context.Context, id string, changed <-chan struct{}) error {
+	pause := time.NewTimer(watchEvery)
+	defer pause.Stop()
+	for {
+		if t, err := s.task(id); err != nil || task.Ended(t.GetState()) {
+			return err
+		}
+		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(watchEvery):
+		case <-changed:
+		case <-pause.C:
+			return nil
 		}
 	}
 }

@@ -36,7 +36,7 @@ import (
 	"datamove.dev/mover/worker"
 )
 
-// TestMain is also the worker that agents start.
+// TestMain is also the worker that agents start, and a copy without them.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		conn, err := acting.Enter()
@@ -45,6 +45,13 @@ func TestMain(m *testing.M) {
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "worker:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) == 5 && os.Args[1] == "alone" {
+		if err := copyAlone(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, "alone:", err)
 			os.Exit(1)
 		}
 		os.Exit(0)
