@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
 	"datamove.dev/mover/transfer"
 	"datamove.dev/mover/wire"
 )
@@ -168,5 +170,20 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 	if errors.Is(err, mover.ErrNotExist) && w.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_REMOVE {
 		err = nil // a replica that is gone is removed
 	}
+	if err == nil && report.Failed == 0 {
+		w.removeRoot(r.Target)
+	}
 	return report, err
+}
+
+// removeRoot removes the folder itself, but for the root of a tier. That stays which is
+// not empty by now, or in a folder of somebody else: nothing is in it that was meant.
+func (w *worker) removeRoot(target location.Location) {
+	asked, err := wire.Locate(w.job.GetSpec().GetTarget())
+	if err != nil || asked.Scheme == location.InTier && asked.Path == "" || target.Scheme != location.POSIX {
+		return
+	}
+	if err := os.Remove(target.Path); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		w.log.Info("an empty folder stays", "path", target.Path, "err", err)
+	}
 }
