@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
@@ -41,12 +42,12 @@ func TestMain(m *testing.M) {
 
 // patience is how long a test waits for something that has to happen. It is long,
 // because it only passes when a test fails.
-const patience = 20*time.Second
+const patience = time.Minute
 
 func startBrowser(program string) (context.Context, func(), error) {
 	flags := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(chromedp.DefaultExecAllocatorOptions)],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("force-prefers-reduced-motion", true))
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("ignore-certificate-errors", true), chromedp.Flag("force-prefers-reduced-motion", true))
 	all, closeAll := chromedp.NewExecAllocator(context.Background(), flags...) // it has a fresh user data directory
 	ctx, closeFirst := chromedp.NewContext(all)
 	stop := func() { closeFirst(); closeAll() }
@@ -195,6 +196,20 @@ func (w *window) click(selector string) {
 func (w *window) key(keys string) {
 	w.t.Helper()
 	w.do(chromedp.KeyEvent(keys))
+}
+
+// slash presses a key with a letter, as a keyboard does: the letter comes only if the
+// page lets it.
+func (w *window) slash() {
+	w.t.Helper()
+	w.do(call(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Text: "/"}),
+		call(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: "/"}))
+}
+
+// point moves the mouse.
+func (w *window) point(x, y float64) {
+	w.t.Helper()
+	w.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x, y))
 }
 
 // prefer makes the browser one whose user likes dark or light.

@@ -25,6 +25,7 @@ const lapse = `{
 // TestLooks opens every view, wide and narrow, dark and light. Nothing may complain,
 // and nothing may be wider than the screen; go test -artifacts keeps the pictures.
 func TestLooks(t *testing.T) {
+	t.Parallel()
 	s := cluster()
 	h := newHouse(t, s)
 	stage, broken := s.tasks[0].Id, s.tasks[4].Id

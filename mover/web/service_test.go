@@ -30,8 +30,9 @@ type service struct {
 	datamovev1.UnimplementedAgentServiceServer
 	datamovev1.UnimplementedAdminServiceServer
 
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex         // guards all below
 	tasks    []*datamovev1.Task // newest first; one that is here is never changed
+	made     int                // tasks that there ever were
 	agents   []*datamovev1.Agent
 	tiers    []*datamovev1.Tier
 	datasets []*datamovev1.Dataset
@@ -41,6 +42,7 @@ type service struct {
 	why      *datamovev1.Explanation
 	denied   map[string]bool // deeds that nobody may do
 	asked    []string        // deeds that were asked for
+	watched  int             // calls of WatchTask that go on
 	started  time.Time
 	changed  chan struct{} // closed when a task changes
 }
@@ -63,7 +65,8 @@ func (s *service) add(tasks ...*datamovev1.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range tasks {
-		t.Id, t.Revision = fmt.Sprintf("%020d", len(s.tasks)+1), 1
+		s.made++
+		t.Id, t.Revision = number(s.made), 1
 		s.tasks = append(s.tasks, t)
 	}
 	slices.SortFunc(s.tasks, func(a, b *datamovev1.Task) int { return cmp.Compare(b.Id, a.Id) })
@@ -75,6 +78,9 @@ func (s *service) tell() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
+
+// number is the id of a task by its number.
+func number(n int) string { return fmt.Sprintf("%020d", n) }
 
 // change changes a task.
 func (s *service) change(id string, with func(*datamovev1.Task)) {
@@ -151,6 +157,8 @@ func brief(t *datamovev1.Task, is bool) *datamovev1.Task {
 }
 
 func (s *service) WatchTask(r *datamovev1.WatchTaskRequest, out grpc.ServerStreamingServer[datamovev1.Task]) error {
+	s.with(func() { s.watched++ })
+	defer s.with(func() { s.watched-- })
 	for {
 		s.mu.Lock()
 		t, err := s.find(r.Id)

@@ -84,6 +84,7 @@ func (w *window) record() {
 // TestTask follows a task through its life. The page shows what the API says, and
 // never figures of two moments at once.
 func TestTask(t *testing.T) {
+	t.Parallel()
 	s := newService()
 	t1 := task(queued, "/lustre/project/vision", "s3://archive/vision", 0, 0, 0, 0)
 	t1.Progress = nil
@@ -107,17 +108,29 @@ func TestTask(t *testing.T) {
 		func(t *datamovev1.Task) {
 			t.Phase, t.Progress = "moving", &datamovev1.Progress{Planned: &datamovev1.Totals{Files: 7, Bytes: 1 << 20, Compares: 3, CompareBytes: 4096}, BytesPerSecond: 1.5}
 		},
-		func(t *datamovev1.Task) { t.Progress.FilesDone, t.Progress.BytesDone, t.Progress.BytesPerSecond = 2, 1152<<10, 1152<<10 },
-		func(t *datamovev1.Task) { t.Progress.Planned.Bytes, t.Progress.Planned.Files, t.Progress.PlanComplete = 9_007_199_254_740_993, 1_234_567, true },
-		func(t *datamovev1.Task) { t.Progress.BytesDone, t.Progress.BytesPerSecond = 4_503_599_627_370_497, 512<<30 },
+		func(t *datamovev1.Task) {
+			t.Progress.FilesDone, t.Progress.BytesDone, t.Progress.BytesPerSecond = 2, 1152<<10, 1152<<10
+		},
+		func(t *datamovev1.Task) {
+			t.Progress.Planned.Bytes, t.Progress.Planned.Files, t.Progress.PlanComplete = 9_007_199_254_740_993, 1_234_567, true
+		},
+		func(t *datamovev1.Task) {
+			t.Progress.BytesDone, t.Progress.BytesPerSecond = 4_503_599_627_370_497, 512<<30
+		},
 		func(t *datamovev1.Task) { t.State, t.Phase, t.Why = paused, "", "paused by ada" },
 		func(t *datamovev1.Task) { t.State, t.Why = queued, "" },
-		func(t *datamovev1.Task) { t.State, t.Phase, t.Progress.BytesPerSecond, t.Progress.Failed = running, "moving", 0, 12 },
+		func(t *datamovev1.Task) {
+			t.State, t.Phase, t.Progress.BytesPerSecond, t.Progress.Failed = running, "moving", 0, 12
+		},
 	} {
 		w.equals(change(with), true)
 	}
 	for i := range 200 {
-		change(func(t *datamovev1.Task) { t.Progress.BytesDone += 1 << 41; t.Progress.FilesDone += 999; t.Progress.BytesPerSecond = float64(i) * (10 << 20) })
+		change(func(t *datamovev1.Task) {
+			t.Progress.BytesDone += 1 << 41
+			t.Progress.FilesDone += 999
+			t.Progress.BytesPerSecond = float64(i) * (10 << 20)
+		})
 	}
 	w.equals(h.task(t1.Id), true)
 	w.equals(change(func(t *datamovev1.Task) {
@@ -138,6 +151,7 @@ func TestTask(t *testing.T) {
 
 // TestAgentDies: the page follows a task from an agent that dies to the next one.
 func TestAgentDies(t *testing.T) {
+	t.Parallel()
 	s := cluster()
 	h := newHouse(t, s)
 	id := s.tasks[0].Id
@@ -196,6 +210,7 @@ func TestAgentDies(t *testing.T) {
 
 // TestOverview: the line above all views is the sum of what the API says.
 func TestOverview(t *testing.T) {
+	t.Parallel()
 	s := cluster()
 	h := newHouse(t, s)
 	w := h.look("/", 1600, 1000)
@@ -220,6 +235,7 @@ func TestOverview(t *testing.T) {
 
 // TestDeeds presses the buttons.
 func TestDeeds(t *testing.T) {
+	t.Parallel()
 	s := newService()
 	one := task(running, "/a", "/b", 1, 2, 1, 2)
 	s.add(one)
@@ -269,6 +285,7 @@ func TestDeeds(t *testing.T) {
 
 // TestReport: how a task has ended, and what failed, a hundred at a time.
 func TestReport(t *testing.T) {
+	t.Parallel()
 	s := cluster()
 	broken := s.tasks[4]
 	for i := range 250 {

@@ -14,9 +14,11 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	life "datamove.dev/mover/task"
+	"datamove.dev/tiering"
 )
 
 // row is a call of a function of the page, and what Go prints for the same.
@@ -54,6 +56,7 @@ func someNumbers(random *rand.Rand) (all []int64) {
 
 // TestUnits: the page prints numbers as the command line does.
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	s := newService()
 	w := newHouse(t, s).look("/", 1280, 800)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -92,6 +95,7 @@ func TestUnits(t *testing.T) {
 
 // TestDurations: the page reads durations as protobuf writes them.
 func TestDurations(t *testing.T) {
+	t.Parallel()
 	w := newHouse(t, newService()).look("/", 1280, 800)
 	for _, d := range []time.Duration{0, 1, -1, 1500 * time.Millisecond, -1500 * time.Millisecond, 3 * time.Microsecond, 76 * time.Hour} {
 		text, err := protojson.Marshal(durationpb.New(d))
@@ -112,6 +116,7 @@ var hostileNames = []string{
 
 // TestWords: the page prints names as the command line does.
 func TestWords(t *testing.T) {
+	t.Parallel()
 	w := newHouse(t, newService()).look("/", 1280, 800)
 	random := rand.New(rand.NewPCG(3, 4))
 	names := hostileNames
@@ -136,6 +141,7 @@ func TestWords(t *testing.T) {
 
 // TestDeedsByState: the page offers what the life of a task allows.
 func TestDeedsByState(t *testing.T) {
+	t.Parallel()
 	w := newHouse(t, newService()).look("/", 1280, 800)
 	for deed, to := range map[string]string{"pause": "paused", "resume": "queued", "cancel": "cancelled"} {
 		for _, from := range states {
@@ -154,5 +160,80 @@ func TestDeedsByState(t *testing.T) {
 		if !slices.Contains(offered, life.Word(s)) {
 			t.Errorf("the page does not know %s", life.Word(s))
 		}
+	}
+}
+
+// TestWatermarks: the marks on a tier are where replicas begin to be evicted, and
+// where that ends.
+func TestWatermarks(t *testing.T) {
+	t.Parallel()
+	w := newHouse(t, newService()).look("/", 1280, 800)
+	short := func(used int64) int64 {
+		line := &datamovev1.Tier{Name: "hot", Level: "hot", Location: "/hot", TotalBytes: 100, FreeBytes: 100 - used}
+		return tiering.Look(tiering.Facts{Tiers: []*datamovev1.Tier{line}}).Evict(line, tiering.Watermarks{}).Short
+	}
+	high := int64(0)
+	for high < 100 && short(high+1) == 0 {
+		high++
+	}
+	want := []int64{high + 1 - short(high+1), high}
+	if got := eval[[]int64](w, `import(new URL('tiers.js', document.querySelector('script').src)).then((m) => [m.low, m.high])`); !slices.Equal(got, want) {
+		t.Errorf("the page says %d, and eviction is at %d", got, want)
+	}
+}
+
+// TestStore: rows are in order whatever order messages come in, the newest of each
+// task counts, and there are never more than can be kept.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	w := newHouse(t, newService()).look("/", 1280, 800)
+	wrong := eval[[]string](w, `import(new URL('store.js', document.querySelector('script').src)).then(({Store, most}) => {
+		let seed = 7
+		const random = (n) => (seed = seed * 48271 %% 2147483647) %% n
+		const wrong = []
+		const id = (n) => String(n).padStart(20, '0')
+		const store = new Store()
+		const model = new Map()
+		for (let i = 0; i < 3000; i++) {
+			const n = random(500)
+			if (random(9) === 0) { store.drop(id(n)); model.delete(n) }
+			else {
+				const revision = random(40)
+				store.put({id: id(n), revision: String(revision), phase: 'p' + revision})
+				if (!(model.get(n) > revision)) model.set(n, revision)
+			}
+			if (random(4) === 0) continue // several changes at once
+			const got = store.order.map((t) => t.id + t.phase).join()
+			const want = [...model].sort(([a], [b]) => b - a).map(([n, r]) => id(n) + 'p' + r).join()
+			if (got !== want || store.byID.size !== model.size) wrong.push('step ' + i)
+		}
+		for (let n = 0; n < most + 5000; n += 5000) {
+			store.put(...Array.from({length: 5000}, (_, i) => ({id: id(1000 + n + i)})))
+			if (store.order.length > most || store.byID.size !== store.order.length) wrong.push(store.order.length + ' rows')
+		}
+		if (store.order[0].id !== id(1000 + most + 4999)) wrong.push('the newest is ' + store.order[0].id)
+		return wrong
+	})`)
+	for _, bad := range wrong {
+		t.Error(bad)
+	}
+}
+
+// TestHistory: the last samples are kept, a close one replaces the last, and a gap stays.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	w := newHouse(t, newService()).look("/", 1280, 800)
+	got := eval[string](w, `import(new URL('history.js', document.querySelector('script').src)).then(({History, Histories}) => {
+		const h = new History()
+		for (const [time, value] of [[1000, 1], [1100, 2], [1800, 3], [2500, 4], [2600, 5], [2600, 6], [2500, 7], [4000, NaN], [4100, 8]]) h.add(time, value)
+		const short = h.since(0).join(' ') + ' | ' + h.since(2600).join(' ')
+		for (let i = 0; i < 5000; i++) h.add(10_000 + i * 1000, i)
+		const long = h.since(0)
+		const all = new Histories(3)
+		for (const key of ['a', 'b', 'c', 'a', 'd']) all.of(key).add(1, 1)
+		return [short, long.length, long[0], long.at(-1), ['a', 'd', 'b'].map((key) => all.of(key).since(0).length)].join('; ')
+	})`)
+	if want := "1000,1 1800,3 2600,5 4000,NaN 4100,8 | 2600,5 4000,NaN 4100,8; 900; 4110000,4100; 5009000,4999; 1,1,0"; got != want {
+		t.Errorf("%s, want\n%s", got, want)
 	}
 }

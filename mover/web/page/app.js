@@ -16,7 +16,8 @@ const main = document.querySelector('#main')
 function route() {
   const [path, query = ''] = location.hash.slice(2).split('?')
   const [view, id = ''] = path.split('/')
-  return {view: Object.hasOwn(views, view) ? view : 'tasks', id: /^[0-9A-Za-z]{1,64}$/.test(id) ? id : '', query: new URLSearchParams(query)}
+  if (!Object.hasOwn(views, view)) return {view: 'tasks', id: '', query: new URLSearchParams()}
+  return {view, id: /^[0-9A-Za-z]{1,64}$/.test(id) ? id : '', query: new URLSearchParams(query)}
 }
 
 function go({view, id, query}) {

@@ -1,7 +1,7 @@
 // Datasets: where each one is, how that was checked, and who needs it.
 import {now} from './api.js'
 import {h, keyed, later, put, say, show} from './dom.js'
-import {note, table, tellNote} from './parts.js'
+import {cells, note, table, tellNote} from './parts.js'
 import {ending, sentence, word} from './text.js'
 import {age, bytes, count, moment, plural} from './units.js'
 
@@ -57,16 +57,16 @@ export class Datasets {
   #drawHeld(items, shown) {
     const of = (name) => items(name).filter((x) => shown.has(x.dataset)).slice(0, most)
     const on = (x) => [x.tier, x.node].filter(Boolean).map(word).join(' / ') || 'every tier'
-    const version = (x) => word(x.dataset) + (x.digest ? '@' + x.digest.slice(0, 12) : '')
+    const version = (x) => word(x.dataset) + (x.digest ? '@' + short(x.digest) : '')
     const who = (x) => word(x.owner?.name ?? '')
-    keyed(this.leases.body, of('leases'), (l) => l.id, this.leases.line, (line, l) => tellCells(line, [version(l), on(l), word(l.holder ?? ''), who(l), ends(l.expireTime)]))
-    keyed(this.pins.body, of('pins'), (p) => `${p.dataset} ${p.digest ?? ''} ${p.tier ?? ''}`, this.pins.line, (line, p) => tellCells(line, [version(p), on(p), ends(p.until), who(p), sentence(p.reason ?? '')]))
+    keyed(this.leases.body, of('leases'), (l) => l.id, this.leases.line, (line, l) => cells(line, [version(l), on(l), word(l.holder ?? ''), who(l), ends(l.expireTime)]))
+    keyed(this.pins.body, of('pins'), (p) => `${p.dataset} ${p.digest ?? ''} ${p.tier ?? ''}`, this.pins.line, (line, p) => cells(line, [version(p), on(p), ends(p.until), who(p), sentence(p.reason ?? '')]))
     show(this.leases.node.parentNode, of('leases').length)
     show(this.pins.node.parentNode, of('pins').length)
   }
 }
 
-const tellCells = (line, texts) => texts.forEach((text, i) => say(line.children[i], text))
+const short = (digest) => word((digest ?? '').slice(0, 12))
 
 function ends(time) {
   const t = Date.parse(time)
@@ -80,12 +80,12 @@ function makeDataset(name) {
 function tellDataset(line, d, tiers, replicas) {
   const [newest] = d.versions ?? []
   say(line.firstChild.lastChild, [word(d.project ?? ''), word(d.owner?.name ?? ''), plural(d.versions?.length ?? 0, 'version', 'versions')].filter(Boolean).join(' · '))
-  say(line.children[1], newest ? `${bytes(newest.bytes ?? 0)} · ${plural(newest.entries ?? 0, 'entry', 'entries')} · ${newest.digest?.slice(0, 12)}` : '–')
-  const cells = Map.groupBy(replicas, (r) => r.tier ?? '')
+  say(line.children[1], newest ? `${bytes(newest.bytes ?? 0)} · ${plural(newest.entries ?? 0, 'entry', 'entries')} · ${short(newest.digest)}` : '–')
+  const byTier = Map.groupBy(replicas, (r) => r.tier ?? '')
   while (line.children.length > tiers.length + 2) line.lastChild.remove()
   while (line.children.length < tiers.length + 2) line.append(h('td', {class: 'where'}))
   tiers.forEach((tier, i) => {
-    const there = cells.get(tier) ?? []
+    const there = byTier.get(tier) ?? []
     keyed(line.children[i + 2], there.slice(0, 8), (r) => `${r.digest} ${r.node ?? ''} ${r.location}`, () => h('span', {class: 'replica'}), (badge, r) => tellReplica(badge, r, newest))
     put(line.children[i + 2], 'data-more', there.length > 8 ? `and ${count(there.length - 8)} more` : null)
   })
@@ -98,7 +98,7 @@ function tellReplica(badge, r, newest) {
   const verified = whole && rank[level] === 3
   put(badge, 'data-state', !whole ? 'moving' : verified ? 'verified' : 'written')
   const pinned = r.pinnedUntil && Date.parse(r.pinnedUntil) > now()
-  say(badge, (verified ? '✓ ' : '') + [word(r.node ?? ''), whole ? level : state, r.digest !== newest?.digest ? 'old ' + (r.digest ?? '').slice(0, 7) : '',
+  say(badge, (verified ? '✓ ' : '') + [word(r.node ?? ''), whole ? level : state, r.digest !== newest?.digest ? 'old ' + short(r.digest) : '',
     r.leases ? plural(r.leases, 'lease', 'leases') : '', pinned ? 'pinned' : ''].filter(Boolean).join(' · '))
-  put(badge, 'title', [word(r.location ?? ''), bytes(r.bytes ?? 0), r.useTime && 'used ' + moment(Date.parse(r.useTime)), pinned && 'pinned until ' + moment(Date.parse(r.pinnedUntil)), r.task && 'task ' + r.task].filter(Boolean).join('\n'))
+  put(badge, 'title', [word(r.location ?? ''), bytes(r.bytes ?? 0), r.useTime && 'used ' + moment(Date.parse(r.useTime)), pinned && 'pinned until ' + moment(Date.parse(r.pinnedUntil)), r.task && 'task ' + word(r.task)].filter(Boolean).join('\n'))
 }

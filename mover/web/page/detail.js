@@ -48,7 +48,7 @@ export class Detail {
     this.node.hidden = !id
     if (id === this.id) return
     Object.assign(this, {id, message: undefined, explanation: undefined, askedAt: -Infinity, explainedAt: -Infinity})
-    this.feed.open(id)
+    this.feed.open('')
     tellNote(this.missing, '')
     this.body.hidden = true
     this.node.scrollTop = 0
@@ -75,12 +75,15 @@ export class Detail {
       const answer = await get(path)
       if (id === this.id) take(answer)
     } catch (e) {
-      if (id === this.id && !(e instanceof Away) && !this.message) tellNote(this.missing, sentence(e.message))
+      if (id !== this.id || e instanceof Away || this.message) return
+      tellNote(this.missing, sentence(e.message))
+      if (e.status === 404) this.askedAt = Infinity // there is none
     }
   }
 
   #take(m) {
     if (m.id !== this.id || Number(m.revision ?? 0) < Number(this.message?.revision ?? 0)) return
+    if (!this.message) this.feed.open(m.id)
     this.message = m
     this.askedAt = performance.now()
     this.feed.store.put(m)
@@ -102,7 +105,7 @@ export class Detail {
     parts.deeds.tell(t, Boolean(feed.away))
     parts.howFar.tell(t, m)
     const history = feed.rates.of(t.id)
-    show(this.chart.node, !history.empty)
+    show(this.chart.node, t.state === 'running' || history.since(0).length > 1)
     this.chart.draw(history, Date.now())
     parts.waits.tell(t, m, this.explanation)
     parts.crew.tell(t, m, feed.lists.agents?.items ?? [])

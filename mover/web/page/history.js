@@ -9,8 +9,6 @@ export class History {
   #values = new Float64Array(size)
   #n = 0 // samples that ever came
 
-  get empty() { return this.#n === 0 }
-
   // add takes a sample in. NaN says that there is none: what is drawn has a gap.
   add(time, value) {
     const last = (this.#n - 1) % size

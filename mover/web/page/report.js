@@ -48,7 +48,7 @@ export class Report {
     show(this.failures, failures.length)
     const {failed: list} = this.tables
     keyed(list.body, failures.slice(0, this.#shown).map((f, i) => [i, f]), ([i]) => i, list.line, (line, [, f]) =>
-      cells(line, [name(f.name), [f.op, f.kind].filter(Boolean).map(word).join(' '), [f.errorKind, sentence(f.error)].filter(Boolean).join(': ')]))
+      cells(line, [name(f.name), [f.op, f.kind].filter(Boolean).map(word).join(' '), [sentence(f.errorKind), sentence(f.error)].filter(Boolean).join(': ')]))
     const rest = failures.length - this.#shown
     show(this.more, rest > 0)
     if (rest > 0) say(this.more, `Show ${Math.min(step, rest)} more of ${count(failed)}`)

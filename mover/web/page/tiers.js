@@ -5,8 +5,8 @@ import {sentence, word} from './text.js'
 import {bytes, plural} from './units.js'
 
 // Above high replicas are evicted, until low is reached: tiering.Watermarks.
-const low = 80
-const high = 90
+export const low = 80
+export const high = 90
 
 const most = 400 // lines
 const levels = ['hot', 'warm', 'cold']
