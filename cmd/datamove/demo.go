@@ -53,8 +53,9 @@ func (a *app) demo(ctx context.Context, o demo.Options, keep bool) (err error) {
 			}
 		}()
 	}
+	o.Env = append(os.Environ(), "DATAMOVE_SERVICE="+here) // what is killed is to be the copy
 	if a.configFile != "" {
-		o.Env = append(os.Environ(), "DATAMOVE_CONFIG="+a.configFile)
+		o.Env = append(o.Env, "DATAMOVE_CONFIG="+a.configFile)
 	}
 	return demo.Run(ctx, a.out, o)
 }

@@ -102,6 +102,20 @@ func exitCode(err error) int {
 	return exitOther
 }
 
+// kindOf is the one kind of error that has an exit code; nil when there are several.
+func kindOf(code int) (kind error) {
+	for _, c := range codes {
+		switch {
+		case c.code != code:
+		case kind != nil:
+			return nil
+		default:
+			kind = c.kind
+		}
+	}
+	return kind
+}
+
 // gravity has every exit code, the least grave first.
 var gravity = []int{0, exitOther, exitNotExist, exitUnreachable, exitTimeout, exitUsage, exitPartial,
 	exitPermission, exitConflict, exitLimit, exitCorrupt, exitInterrupted}

@@ -89,7 +89,7 @@ var shows = []struct {
 		"progress  4/10 files  410 MiB/1.00 GiB  512 MiB/s  1 failed\n", `slowest   12.0s "a\xff\nb" (n2)` + "\n"},
 		"task0000000000000001\n", "task"},
 	{"task why task0000000000000001", []string{"source: it waits for the source to be read\n  source: 12s\n  target: 1s\ntry: look at the load of the source\n"}, "", "explanation"},
-	{"task pause task0000000000000001", []string{"task0000000000000001  paused     paused by alice\n"}, "task0000000000000001\n", "task"},
+	{"task pause task0000000000000001", []string{"task0000000000000001  paused: paused by alice\n"}, "task0000000000000001\n", "task"},
 	{"task resume task0000000000000001", []string{"task0000000000000001  queued"}, "task0000000000000001\n", "task"},
 	{"task wait task0000000000000002", []string{"task0000000000000002  done          0  stage dataset:imagenet on scratch\n"}, "task0000000000000002\n", "task"},
 	{"dataset list", []string{"NAME", "imagenet                  vision    alice            1        1,203  5.00 GiB  9c1d40e07ab2   3m04s\n",

@@ -3,11 +3,14 @@
 //
 // What it owns: the command line, its exit codes ([codes]), what is printed, and
 // the wiring of places to the mover (open.go). The work itself is done by
-// datamove.dev/mover/local, in this process.
+// datamove.dev/mover/local, in this process, or by a service through
+// datamove.dev/api (there.go); what is printed and how it ends is the same.
 //
 // An interrupted or killed run leaves nothing half visible; the same command goes
-// on where it stopped. Scripts in test/script show every command with its output,
-// TestEveryKindHasACode that no kind of error was forgotten.
+// on where it stopped. Text that comes from elsewhere reaches no terminal as it is
+// (shown). Scripts in test/script show every command with its output,
+// TestEveryKindHasACode that no kind of error was forgotten, TestCodesAgree that a
+// service counts the same.
 package main
 
 import (

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/location"
 )
 
 func (a *app) pinCommand() *cobra.Command {
@@ -77,12 +79,14 @@ func (a *app) pinList() *cobra.Command {
 }
 
 func (a *app) unpinCommand() *cobra.Command {
-	req := &pb.UnpinRequest{}
+	var f format
+	tier := ""
 	cmd := &cobra.Command{
-		Use:               "unpin [flags] dataset:NAME[@DIGEST]",
-		Short:             "End a pin",
-		GroupID:           groupService,
-		Long:              "Unpin ends the pin that was set with the same dataset and tier. None is no error.",
+		Use:     "unpin [flags] dataset:NAME[@DIGEST]",
+		Short:   "End pins of a dataset",
+		GroupID: groupService,
+		Long: `Unpin ends the pins of a dataset: all of them, or those of one version, or with
+--tier those on one tier, and prints which they were. None is no error.`,
 		Example:           "  datamove unpin dataset:imagenet --tier scratch",
 		Args:              exactly(1, "dataset:NAME"),
 		ValidArgsFunction: a.completeDatasets("dataset:"),
@@ -92,14 +96,29 @@ func (a *app) unpinCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		req.Source = l.String()
-		return a.ask(ctx, listDatasets, func(c *api.Client) error {
-			_, err := c.Unpin(ctx, req)
-			return err
-		})
+		return a.ask(ctx, listDatasets, func(c *api.Client) error { return list(a, f, pinsListing, unpinned(ctx, c, l, tier)) })
 	})
-	cmd.Flags().StringVar(&req.Tier, "tier", "", "the `TIER` of the pin")
+	formatVar(cmd.Flags(), &f, listFormats...)
+	cmd.Flags().StringVar(&tier, "tier", "", "only those on this `TIER`")
 	return cmd
+}
+
+// unpinned ends pins, and yields them.
+func unpinned(ctx context.Context, c *api.Client, l location.Location, tier string) iter.Seq2[*pb.PinInfo, error] {
+	return func(yield func(*pb.PinInfo, error) bool) {
+		for pin, err := range c.Pins(ctx, &pb.ListPinsRequest{Dataset: l.Name}) {
+			if err == nil && (l.Digest != "" && pin.GetDigest() != l.Digest || tier != "" && pin.GetTier() != tier) {
+				continue
+			}
+			if err == nil {
+				at := location.Location{Scheme: location.Dataset, Name: pin.GetDataset(), Digest: pin.GetDigest()}
+				_, err = c.Unpin(ctx, &pb.UnpinRequest{Source: at.String(), Tier: pin.GetTier()})
+			}
+			if !yield(pin, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // pinsListing is how pins are listed.

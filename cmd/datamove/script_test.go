@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -34,6 +36,22 @@ func TestS3Scripts(t *testing.T) {
 	})
 }
 
+// TestServiceScripts runs test/script/service/*.txt with a real datamoved, which each
+// script starts at $SERVICE, with the configuration service.yaml of its own.
+func TestServiceScripts(t *testing.T) {
+	programs := t.TempDir()
+	build := exec.Command("go", "build", "-o", programs, "../datamoved")
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	scripts(t, "service", func(env *testscript.Env) {
+		env.Setenv("PATH", programs+string(os.PathListSeparator)+env.Getenv("PATH"))
+		env.Setenv("SERVICE", "unix://"+filepath.Join(env.WorkDir, "s"))
+		env.Setenv("DATAMOVE_SERVICE", env.Getenv("SERVICE"))
+		env.Setenv("USER", "ada")
+	})
+}
+
 func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("..", "..", "test", "script", dir),
@@ -47,7 +65,7 @@ func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until},
 	})
 }
 
@@ -68,5 +86,19 @@ func exits(ts *testscript.TestScript, negated bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// until is a command of scripts: until PROGRAM [ARG...] runs a program again and again,
+// until it ends well.
+func until(ts *testscript.TestScript, negated bool, args []string) {
+	if negated || len(args) == 0 {
+		ts.Fatalf("usage: until program [args...]")
+	}
+	give := time.Now().Add(time.Minute)
+	for ts.Exec(args[0], args[1:]...) != nil {
+		if time.Now().After(give) {
+			ts.Fatalf("it has not come to that in a minute")
+		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -149,7 +147,8 @@ func (a *app) serviceBackup() *cobra.Command {
 		Short: "Write the ledger of the service to a file",
 		Long: `Backup writes the ledger as it is at one moment, with all tasks, datasets, leases
 and pins, to FILE, which must not exist and appears when it is whole. The service
-goes on meanwhile.`,
+goes on meanwhile. datamoved restore reads it. On the machine of the service,
+datamoved backup takes manifests and certificates as well.`,
 		Example: "  datamove service backup /backup/ledger-$(date +%F)",
 		Args:    exactly(1, "FILE"),
 	}
@@ -184,31 +183,4 @@ func receive(ctx context.Context, c *api.Client, w io.Writer) (n int64, err erro
 		err = nil
 	}
 	return n, err
-}
-
-// writeWhole makes a file visible when it is whole and on stable storage. One that
-// is there stays.
-func writeWhole(file string, mode fs.FileMode, fill func(io.Writer) (int64, error)) (n int64, err error) {
-	there := fmt.Errorf("%w: %s is there already: remove it, or give another name", mover.ErrConflict, mover.Printable(file))
-	if _, err := os.Lstat(file); err == nil {
-		return 0, there // before the work
-	}
-	draft, err := os.OpenFile(fmt.Sprintf("%s.%d.part", file, os.Getpid()), os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(draft.Name())
-	n, err = fill(draft)
-	if err == nil {
-		err = draft.Sync()
-	}
-	if err := errors.Join(err, draft.Close()); err != nil {
-		return 0, err
-	}
-	if err := os.Link(draft.Name(), file); errors.Is(err, fs.ErrExist) {
-		return 0, there
-	} else if err != nil {
-		return 0, err
-	}
-	return n, nil
 }

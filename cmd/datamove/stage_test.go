@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -146,10 +147,26 @@ func TestPinsAndLeases(t *testing.T) {
 	if req := last[*pb.PinRequest](t, s, "Pin"); !req.GetUntil().AsTime().Equal(time.Date(2099, 1, 31, 0, 0, 0, 0, time.Local)) || req.GetReason() != "x" {
 		t.Errorf("%v", req)
 	}
-	u.wants(0, "unpin", "dataset:imagenet", "--tier", "scratch")
-	if req := last[*pb.UnpinRequest](t, s, "Unpin"); req.GetSource() != "dataset:imagenet" || req.GetTier() != "scratch" {
-		t.Errorf("%v", req)
+	s.answers["ListPins"] = &pb.ListPinsResponse{Pins: []*pb.PinInfo{{Dataset: "imagenet"}, {Dataset: "imagenet", Tier: "scratch"},
+		{Dataset: "imagenet", Digest: digestOf, Tier: "scratch"}, {Dataset: "imagenet", Digest: strings.Repeat("0", 64), Tier: "hot"}}}
+	for args, want := range map[string][]string{
+		"unpin dataset:imagenet":                                     {"dataset:imagenet ", "dataset:imagenet scratch", "dataset:imagenet@" + digestOf + " scratch", "dataset:imagenet@" + strings.Repeat("0", 64) + " hot"},
+		"unpin dataset:imagenet --tier scratch":                      {"dataset:imagenet scratch", "dataset:imagenet@" + digestOf + " scratch"},
+		"unpin dataset:imagenet@" + digestOf:                         {"dataset:imagenet@" + digestOf + " scratch"},
+		"unpin dataset:imagenet@" + digestOf + " --tier hot -o json": nil,
+	} {
+		s.asked["Unpin"] = nil
+		u.wants(0, strings.Fields(args)...)
+		var got []string
+		for _, req := range s.asked["Unpin"] {
+			got = append(got, req.(*pb.UnpinRequest).GetSource()+" "+req.(*pb.UnpinRequest).GetTier())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s ends %q", args, got)
+		}
 	}
+	s.errs["Unpin"] = fmt.Errorf("unpin: %w", mover.ErrPermission)
+	u.wants(exitPermission, "unpin", "dataset:imagenet")
 	u.wants(0, "lease", "drop", "lease1", "lease2")
 	if n := len(s.asked["DropLease"]); n != 2 {
 		t.Errorf("%d leases were dropped", n)

@@ -209,8 +209,7 @@ var changesListing = listing[*pb.Task]{
 	what: "tasks were changed",
 	columns: []column[*pb.Task]{
 		{"ID", 20, (*pb.Task).GetId},
-		{"STATE", 9, func(t *pb.Task) string { return stateWord(t.GetState()) }},
-		{"WHY", 0, func(t *pb.Task) string { return t.GetWhy() }},
+		{"STATE", 0, stateText},
 	},
 	view: tasksListing.view,
 	name: tasksListing.name,

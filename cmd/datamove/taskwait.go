@@ -117,6 +117,9 @@ func (w *waiting) end() error {
 
 // failureText says why a task did not do all.
 func failureText(t *pb.Task, err error) string {
+	if t.GetState() == pb.TaskState_TASK_STATE_CANCELLED {
+		return stateText(t)
+	}
 	if failed := t.GetReport().GetFailed(); failed > 0 {
 		return (&partial{failed: failed, differ: t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_VERIFY}).Error()
 	}

@@ -43,10 +43,14 @@ func (t *task) choose(only string) error {
 // locate reads a location for who does the task. A service knows its own tiers and
 // datasets, but not our working directory.
 func (t *task) locate(arg string) (location.Location, error) {
-	if t.at == "" {
-		return t.app.locate(arg)
+	if t.at != "" {
+		return absolute(arg)
 	}
-	return absolute(arg)
+	l, err := t.app.locate(arg)
+	if l.Scheme == location.Dataset && err != nil {
+		err = advise(err, "--service ADDRESS, of the service that knows it")
+	}
+	return l, err
 }
 
 // absolute reads a location and leaves to a service what is in it.
@@ -164,19 +168,21 @@ const cancelTime = 15 * time.Second
 func (t *task) cancel(ctx context.Context, c *api.Client, w *watcher) (*pb.Task, error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer stop()
-	_, err := c.CancelTask(ctx, &pb.CancelTaskRequest{Id: t.id})
-	var last *pb.Task
-	if err == nil {
-		last, err = c.Wait(ctx, t.id, nil)
+	say := func(format string, args ...any) {
+		fmt.Fprintf(w.screen, "datamove: %s: %s\n", t.command, shown(fmt.Sprintf(format, args...)))
 	}
-	if err != nil {
-		fmt.Fprintf(w.screen, "datamove: %s: whether task %s is cancelled is not known: %s\n", t.command, shown(t.id), shown(err.Error()))
+	if _, err := c.CancelTask(ctx, &pb.CancelTaskRequest{Id: t.id}); err != nil {
+		say("task %s is not cancelled, and may go on: %v", t.id, err)
 		return nil, err
 	}
-	if last.GetState() == pb.TaskState_TASK_STATE_CANCELLED {
-		fmt.Fprintf(w.screen, "datamove: %s: task %s is cancelled; what is done stays\n", t.command, shown(t.id))
+	last, err := c.Wait(ctx, t.id, nil)
+	switch {
+	case err != nil:
+		say("task %s is being cancelled: %v", t.id, err)
+	case last.GetState() == pb.TaskState_TASK_STATE_CANCELLED:
+		say("task %s is cancelled; what is done stays", t.id)
 	}
-	return last, nil
+	return last, err
 }
 
 // end is what became of the task.
@@ -205,6 +211,7 @@ func endOf(t *pb.Task) error {
 	if e.text == "" {
 		e.text = "task " + t.GetId() + " has failed"
 	}
+	e.kind = kindOf(e.code)
 	for _, f := range t.GetReport().GetFailures() {
 		e.kind = local.Gravest(e.kind, wire.Err(f.GetErrorKind(), f.GetError()))
 	}

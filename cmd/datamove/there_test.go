@@ -143,7 +143,9 @@ func TestNotForAService(t *testing.T) {
 	if len(s.asked["SubmitTask"]) > 0 {
 		t.Errorf("submitted: %v", s.asked["SubmitTask"])
 	}
-	_, said := newSession(t, nil).wants(exitUsage, "copy", "--project", "vision", "/a", "/b")
+	_, said := newSession(t, nil).wants(exitOther, "copy", "dataset:x", "/b")
+	has(t, "a dataset, and no service", said, "try: --service ADDRESS, of the service that knows it\n")
+	_, said = newSession(t, nil).wants(exitUsage, "copy", "--project", "vision", "/a", "/b")
 	has(t, "no service", said, "--project: no service configured")
 }
 
@@ -190,8 +192,8 @@ func TestEnds(t *testing.T) {
 		want []string
 	}{
 		{isDone, 0, nil},
-		{failed(3, "open /a: file does not exist"), 3, []string{"datamove: copy: open /a: file does not exist\n", "try: datamove task show task"}},
-		{failed(5, "lock /b: held by another run"), 5, []string{"datamove: copy: lock /b: held by another run\n"}},
+		{failed(3, "open /a: file does not exist"), 3, []string{"datamove: copy: open /a: file does not exist\n", "try: the spelling, with datamove ls"}},
+		{failed(5, "lock /b: held by another run"), 5, []string{"datamove: copy: lock /b: held by another run\n", "try: datamove task show task"}},
 		{failed(0, ""), 1, []string{"has failed\n"}},
 		{failed(6, "1 items failed", mover.ErrNotExist), 6, []string{"datamove: copy: create /b/f0: file does not exist\ndatamove: copy: 1 item failed\n"}},
 		{failed(4, "x", mover.ErrNotExist, mover.ErrPermission), 4, []string{"datamove: copy: 2 items failed\ntry: as a user who may read the source"}},
@@ -290,7 +292,7 @@ func TestInterruptThere(t *testing.T) {
 	}{
 		{"cancelled", nil, nil, 130, "datamove: copy: task task0000000000000001 is cancelled; what is done stays\ndatamove: copy: interrupted\ntry: the same command again"},
 		{"done meanwhile", isDone, nil, 0, ""},
-		{"refused", nil, fmt.Errorf("not yours: %w", mover.ErrPermission), 130, "whether task task0000000000000001 is cancelled is not known: not yours: permission denied\n"},
+		{"refused", nil, fmt.Errorf("not yours: %w", mover.ErrPermission), 130, "task task0000000000000001 is not cancelled, and may go on: not yours: permission denied\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newFake(t)

@@ -58,7 +58,11 @@ func ago(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
 	}
-	return units.Duration(time.Since(t.AsTime()).Truncate(time.Second))
+	passed := max(0, time.Since(t.AsTime()))
+	if passed < time.Minute {
+		return fmt.Sprintf("%ds", int(passed.Seconds()))
+	}
+	return units.Duration(passed.Truncate(time.Second))
 }
 
 // moment is a time for people.
