@@ -49,14 +49,15 @@ func (r *run) takers(ctx context.Context) (g *errgroup.Group, stop func()) {
 func (r *run) taker(ctx, while context.Context) error {
 	w := &worker{r: r, feed: feed{bytes: &r.n.Bytes, wait: &r.n.SourceWait}}
 	defer w.feed.Close()
-	for {
-		if r.o.Crew.Wanted(while) != nil {
+	for wanted := false; ; {
+		if !wanted && r.o.Crew.Wanted(while) != nil {
 			return nil // the run is over, or stops for a reason that others tell
 		}
 		u, ok := r.queue.nextAway()
 		if !ok {
 			return nil
 		}
+		wanted = u.large != nil && u.parts == nil // opened here: what is wanted is still to be given
 		err := w.giveAway(ctx, u)
 		r.queue.back()
 		if err != nil {
