@@ -44,19 +44,19 @@ func (t *task) resolveThere(ctx context.Context, l location.Location) (location.
 	if err != nil {
 		return l, err
 	}
-	for _, tier := range answer.GetTiers() {
-		root, err := location.Parse(tier.GetLocation())
-		if err != nil {
-			return l, err
-		}
-		as := config.Tier{Path: root.Path}
-		if root.Scheme == location.S3 {
-			as = config.Tier{S3: &config.S3{Bucket: root.Bucket, Prefix: root.Prefix}}
-		}
-		resolved, _ := site.Site{Tiers: map[string]config.Tier{l.Tier: as}}.Resolve(l)
-		return resolved, nil
+	if len(answer.GetTiers()) == 0 {
+		return l, &mover.Error{Op: "find", Place: "tier", Name: l.Tier, Err: mover.ErrNotExist}
 	}
-	return l, &mover.Error{Op: "find", Place: "tier", Name: l.Tier, Err: mover.ErrNotExist}
+	root, err := location.Parse(answer.GetTiers()[0].GetLocation()) // a node-local one is the same path everywhere
+	if err != nil {
+		return l, err
+	}
+	as := config.Tier{Path: root.Path}
+	if root.Scheme == location.S3 {
+		as = config.Tier{S3: &config.S3{Bucket: root.Bucket, Prefix: root.Prefix}}
+	}
+	resolved, _ := site.Site{Tiers: map[string]config.Tier{l.Tier: as}}.Resolve(l) // which has that tier
+	return resolved, nil
 }
 
 func backupIn(locate locator, arg string, target location.Location) (string, error) {

@@ -120,9 +120,15 @@ func kindOf(code int) (kind error) {
 var gravity = []int{0, exitOther, exitNotExist, exitUnreachable, exitTimeout, exitUsage, exitPartial,
 	exitPermission, exitConflict, exitLimit, exitCorrupt, exitInterrupted}
 
-// graver returns the one of two exit codes that counts.
+// graver returns the one of two exit codes that counts. What is unknown has failed.
 func graver(a, b int) int {
-	if slices.Index(gravity, b) > slices.Index(gravity, a) {
+	weight := func(code int) int {
+		if i := slices.Index(gravity, code); i >= 0 {
+			return i
+		}
+		return slices.Index(gravity, exitOther)
+	}
+	if weight(b) > weight(a) {
 		return b
 	}
 	return a

@@ -34,6 +34,7 @@ type fake struct {
 	accept  func(*pb.Task)            // called with a new task, before it is told; nil is nothing
 	hang    func(context.Context)     // called before SubmitTask answers; nil is nothing
 	cancel  func(*pb.Task)            // called with a task that is to be cancelled; nil cancels it
+	refuse  error                     // what CancelTask answers afterwards; nil is the task
 	pages   func(page int) []*pb.Task // what ListTasks returns; nil is tasks
 	errs    map[string]error          // what a method answers instead, by its name
 	stage   *pb.StageResponse         // what Stage answers; nil makes a task
@@ -242,6 +243,9 @@ func (s *fake) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.Tas
 		how = func(t *pb.Task) { t.State, t.ExitCode = pb.TaskState_TASK_STATE_CANCELLED, exitInterrupted }
 	}
 	s.change(r.GetId(), how)
+	if s.refuse != nil {
+		return nil, s.refuse
+	}
 	return s.GetTask(ctx, &pb.GetTaskRequest{Id: r.GetId()})
 }
 

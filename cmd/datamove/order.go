@@ -33,7 +33,7 @@ func (o *orderFlags) flags(flags *pflag.FlagSet) {
 	o.projectVar(flags)
 	flags.Var(&chosen[pb.TaskClass]{dst: &o.class, choices: classChoices}, "class", "how urgent it is to the service, most urgent `CLASS` first: restore, checkpoint, stage, replicate, tier, scrub")
 	flags.StringVar(&o.node, "node", "", "have the service do it on this `NODE`, whose node-local tiers are meant")
-	labelVar(flags, &o.labels, "label", "label the task of the service `KEY=VALUE`; in a Slurm job slurm_job=ID is one")
+	labelVar(flags, &o.labels, "label", "label the task of the service `KEY=VALUE`; may be repeated; in a Slurm job slurm_job=ID is one")
 }
 
 func (o *orderFlags) projectVar(flags *pflag.FlagSet) {

@@ -81,25 +81,32 @@ func (a *app) client(ctx context.Context) (*api.Client, error) {
 // dial connects to the service at an address. If nobody is there, try is what to do.
 func (a *app) dial(ctx context.Context, address, try string) (*api.Client, error) {
 	var o api.Options
-	remote := strings.HasPrefix(address, "tcp://")
-	if remote {
+	if isRemote(address) {
 		var err error
 		if o.TLS, err = a.identity(); err != nil {
 			return nil, err
 		}
 	}
 	c, err := api.Dial(ctx, address, o)
+	if err != nil {
+		return nil, a.adviseDial(err, address, try)
+	}
+	return c, nil
+}
+
+func isRemote(address string) bool { return strings.HasPrefix(address, "tcp://") }
+
+// adviseDial says what to do about a service that can not be called.
+func (a *app) adviseDial(err error, address, try string) error {
 	switch {
-	case err == nil:
-		return c, nil
-	case errors.Is(err, mover.ErrPermission) && remote:
+	case errors.Is(err, mover.ErrPermission) && isRemote(address):
 		try = "a certificate from whoever runs this service, in " + a.identityFile()
 	case errors.Is(err, mover.ErrPermission):
 		try = "as a member of the group that may use the socket"
 	case errors.Is(err, mover.ErrUsage):
 		try = "--service " + config.DefaultListen
 	}
-	return nil, advise(err, try)
+	return advise(err, try)
 }
 
 // ask does a command that asks the service. things is the command that lists what it

@@ -59,14 +59,25 @@ func TestWhichService(t *testing.T) {
 	has(t, "configuration", said, "none.yaml")
 }
 
-// TestNobodyMayUseTheSocket is a service that this person may not call.
-func TestNobodyMayUseTheSocket(t *testing.T) {
-	s := newFake(t)
-	if err := os.Chmod(s.path, 0); err != nil || os.Geteuid() == 0 {
-		t.Skipf("as root nothing is denied (%v)", err)
+// TestAdviceForTheWay says what to do about a service that can not be called. Root is
+// never denied a socket, so the errors are made here.
+func TestAdviceForTheWay(t *testing.T) {
+	a := app{env: func(key string) string { return map[string]string{"DATAMOVE_IDENTITY": "/id.pem"}[key] }}
+	for _, row := range []struct {
+		kind    error
+		address string
+		want    string
+	}{
+		{mover.ErrPermission, "unix:///s", "as a member of the group that may use the socket"},
+		{mover.ErrPermission, "tcp://h:1", "a certificate from whoever runs this service, in /id.pem"},
+		{mover.ErrUnreachable, "unix:///s", "the usual"},
+		{mover.ErrUsage, "x", "--service unix:///run/datamove/datamoved.sock"},
+	} {
+		err := a.adviseDial(&mover.Error{Op: "reach", Place: row.address, Err: row.kind}, row.address, "the usual")
+		if got := adviceFor(err); got != row.want || exitCode(err) != exitCode(row.kind) {
+			t.Errorf("%v at %s: %q", row.kind, row.address, got)
+		}
 	}
-	_, said := newSession(t, s).wants(exitPermission, "task", "list")
-	has(t, "socket", said, "try: as a member of the group that may use the socket\n")
 }
 
 // TestAnswers translates what a service answers.

@@ -46,7 +46,9 @@ is whole, and prints where it is. If it is there already that is all there is to
 
 With --ttl a lease holds it for that time, with --pin a date: until then it is neither
 released nor evicted. A lease is dropped early with datamove lease drop. In a Slurm
-job the holder is slurm:ID.`,
+job the holder is slurm:ID.
+
+^C cancels the task, and what is done stays; with --detach it goes on without you.`,
 		Example: `  datamove stage dataset:imagenet --to scratch --node n17 --ttl 24h
   datamove stage --detach --to project --pin 2027-01-31 dataset:run-7`,
 		Args:              exactly(1, "SRC, as dataset:NAME"),
@@ -75,7 +77,7 @@ func (s *stage) flags(cmd *cobra.Command) {
 	flags.StringVar(&s.order.node, "node", "", "the `NODE` of a node-local tier (default this one)")
 	parsedVar(flags, &s.ttl, "ttl", parseSpan, "hold it by a lease for this `TIME`, like 24h or 7d")
 	parsedVar(flags, &s.pin, "pin", parseUntil, "keep it at least until this `DATE`, or for that long")
-	flags.StringVar(&s.holder, "holder", "", "who holds the lease, like slurm:1234 (default you)")
+	flags.StringVar(&s.holder, "holder", "", "`WHO` holds the lease, like slurm:1234 (default you)")
 	flags.BoolVar(&s.wait, "wait", false, "wait until it is there, which is the default")
 	flags.BoolVar(&s.order.detach, "detach", false, "print the id of the task, and return")
 	s.order.projectVar(flags)

@@ -42,7 +42,7 @@ for it, or return at once with --detach.`,
 			func(ctx context.Context, c *api.Client, id string) (*pb.Task, error) {
 				return c.ResumeTask(ctx, &pb.ResumeTaskRequest{Id: id})
 			}),
-		a.taskChange("cancel", "End tasks; what they have published stays", "What is half done goes, and nothing of it was visible. The same request begins a new task, which goes on from there.",
+		a.taskChange("cancel", "End tasks; what they have published stays", "What is half done goes, and nothing of it was visible. The same request begins a new\ntask, which goes on from there.",
 			func(ctx context.Context, c *api.Client, id string) (*pb.Task, error) {
 				return c.CancelTask(ctx, &pb.CancelTaskRequest{Id: id})
 			}))
@@ -190,7 +190,7 @@ func (a *app) taskChange(verb, short, long string, call func(context.Context, *a
 	cmd := &cobra.Command{
 		Use:               verb + " [flags] ID...",
 		Short:             short,
-		Long:              short + ".\n" + long,
+		Long:              short + ".\n\n" + long,
 		Example:           "  datamove task " + verb + " 06c8fk2rjq7m1x0v4d5e",
 		Args:              someIDs,
 		ValidArgsFunction: a.completeTasks,

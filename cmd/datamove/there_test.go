@@ -143,6 +143,13 @@ func TestNotForAService(t *testing.T) {
 	if len(s.asked["SubmitTask"]) > 0 {
 		t.Errorf("submitted: %v", s.asked["SubmitTask"])
 	}
+	if err := os.WriteFile(many, []byte(strings.Repeat("a/rather/long/name/of/a/file/that/is/copied\n", 100_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.wants(0, "copy", "--detach", "--files-from", many, "/a", "/b")
+	if got := len(last[*pb.SubmitTaskRequest](t, s, "SubmitTask").GetSpec().GetOptions().GetNames()); got != 100_000 {
+		t.Errorf("%d names", got)
+	}
 	_, said := newSession(t, nil).wants(exitOther, "copy", "dataset:x", "/b")
 	has(t, "a dataset, and no service", said, "try: --service ADDRESS, of the service that knows it\n")
 	_, said = newSession(t, nil).wants(exitUsage, "copy", "--project", "vision", "/a", "/b")
@@ -195,6 +202,8 @@ func TestEnds(t *testing.T) {
 		{failed(3, "open /a: file does not exist"), 3, []string{"datamove: copy: open /a: file does not exist\n", "try: the spelling, with datamove ls"}},
 		{failed(5, "lock /b: held by another run"), 5, []string{"datamove: copy: lock /b: held by another run\n", "try: datamove task show task"}},
 		{failed(0, ""), 1, []string{"has failed\n"}},
+		{failed(256, "x"), 1, nil},
+		{failed(-1, "x"), 1, nil},
 		{failed(6, "1 items failed", mover.ErrNotExist), 6, []string{"datamove: copy: create /b/f0: file does not exist\ndatamove: copy: 1 item failed\n"}},
 		{failed(4, "x", mover.ErrNotExist, mover.ErrPermission), 4, []string{"datamove: copy: 2 items failed\ntry: as a user who may read the source"}},
 		{failed(9, "x", mover.ErrCorrupt), 9, []string{"create /b/f0: checksum mismatch", "try: datamove copy --checksum"}},
@@ -226,8 +235,8 @@ func TestCodesAgree(t *testing.T) {
 			t.Errorf("an item %v: the service says %d, and we %d", kind, got, want)
 		}
 	}
-	for _, c := range codes {
-		if graver(0, c.code) != c.code {
+	for _, c := range append(codes, translation{code: 42}, translation{code: exitPartial}) {
+		if graver(0, c.code) != c.code || graver(c.code, 0) != c.code {
 			t.Errorf("%d has no gravity", c.code)
 		}
 	}
@@ -292,14 +301,12 @@ func TestInterruptThere(t *testing.T) {
 	}{
 		{"cancelled", nil, nil, 130, "datamove: copy: task task0000000000000001 is cancelled; what is done stays\ndatamove: copy: interrupted\ntry: the same command again"},
 		{"done meanwhile", isDone, nil, 0, ""},
-		{"refused", nil, fmt.Errorf("not yours: %w", mover.ErrPermission), 130, "task task0000000000000001 is not cancelled, and may go on: not yours: permission denied\n"},
+		{"done a moment before", isDone, mover.ErrConflict, 0, ""},
+		{"refused", func(*pb.Task) {}, fmt.Errorf("not yours: %w", mover.ErrPermission), 130, "task task0000000000000001 is not cancelled, and may go on: not yours: permission denied\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newFake(t)
-			s.cancel = row.cancel
-			if row.err != nil {
-				s.errs["CancelTask"] = row.err
-			}
+			s.cancel, s.refuse = row.cancel, row.err
 			u := newSession(t, s)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
