@@ -104,7 +104,7 @@ As root it works as whoever asked; as any other user it can work for that one on
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error { return a.serve(ctx) })
 	all := cmd.PersistentFlags()
 	all.StringVar(&a.flags.config, "config", "", "configuration `FILE`; default $DATAMOVE_CONFIG, ~/.config/datamove/config.yaml, /etc/datamove/config.yaml")
-	all.StringVar(&a.flags.data, "data", "", "`DIR`ectory of the state (data in the configuration)")
+	all.StringVar(&a.flags.data, "data", "", "directory `DIR` of the state (data in the configuration)")
 	all.StringArrayVar(&a.flags.listen, "listen", nil, "`ADDR` to answer at, unix:///path or tcp://host:port; may be repeated (listen in the configuration)")
 	all.StringVar(&a.flags.node, "node", "", "`NAME` of this node (node in the configuration); default the name of the host")
 	all.StringVar(&a.flags.logLevel, "log-level", "info", "log to stderr from `LEVEL` on: debug, info, warn, error")

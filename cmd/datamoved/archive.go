@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -69,7 +68,12 @@ func pack(w io.Writer, at paths, books source) error {
 	if err := p.text(aboutEntry, text); err != nil {
 		return err
 	}
-	if err := errors.Join(p.tree(at.data, authorityFile), p.tree(at.data, manifestsDir)); err != nil {
+	state, err := os.OpenRoot(at.data)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	if err := errors.Join(p.tree(state, authorityFile), p.tree(state, manifestsDir)); err != nil {
 		return err
 	}
 	if err := p.text(sumEntry, p.sum.Sum(nil)); err != nil {
@@ -110,8 +114,8 @@ func (p *packer) file(name string, f *os.File) error {
 
 // tree packs a file, or all below a folder. What is not there is left out, and so is
 // what is being written just now, which the ledger does not name yet.
-func (p *packer) tree(dir, name string) error {
-	return filepath.WalkDir(filepath.Join(dir, filepath.FromSlash(name)), func(at string, d fs.DirEntry, err error) error {
+func (p *packer) tree(state *os.Root, name string) error {
+	return fs.WalkDir(state.FS(), name, func(at string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
@@ -120,7 +124,7 @@ func (p *packer) tree(dir, name string) error {
 		case !d.Type().IsRegular() || strings.HasPrefix(d.Name(), "."):
 			return nil
 		}
-		f, err := os.Open(at)
+		f, err := state.Open(at)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -128,11 +132,7 @@ func (p *packer) tree(dir, name string) error {
 			return err
 		}
 		defer f.Close()
-		rel, err := filepath.Rel(dir, at)
-		if err != nil {
-			return err
-		}
-		return p.file(filepath.ToSlash(rel), f)
+		return p.file(at, f)
 	})
 }
 

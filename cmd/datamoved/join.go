@@ -81,15 +81,12 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keep
 	if err != nil {
 		return nil, err
 	}
+	if time.Now().Before(keeper.Expires()) {
+		return keeper, nil // a token is not needed, and its file may be gone
+	}
 	text, err := a.joinToken()
 	if err != nil {
 		return nil, err
-	}
-	if time.Now().Before(keeper.Expires()) {
-		if text != "" {
-			h.log.Info("this node has joined already: the token is not needed", "until", keeper.Expires())
-		}
-		return keeper, nil
 	}
 	if text == "" {
 		return nil, &advised{usage("node %s has no certificate that is good, and needs a token to join %s", h.at.node, target),

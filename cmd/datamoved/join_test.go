@@ -114,14 +114,14 @@ func getOver(socket, url string) error {
 
 // An agent is there before its coordinator, and stays when that goes away.
 func TestAgentWaits(t *testing.T) {
-	coordinator, head, token := pairOf(t)
+	coordinator, _, token := pairOf(t)
 	address := coordinator.addressOf()
 	coordinator.signal(syscall.SIGTERM)
 	coordinator.code()
 	node := agentOf(t, shortDir(t), address, token)
 	node.eventually("it waits", func() bool { return strings.Contains(node.log.String(), "will try again") })
 	again := launch(t, coordinator.dir, "--listen", address, "--no-agent")
-	head = again.started()
+	head := again.started()
 	node.started()
 	back := func() bool {
 		l, err := head.ListAgents(t.Context(), &datamovev1.ListAgentsRequest{})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,15 +33,15 @@ func hold(dir string) (*lock, error) {
 	if err := makeStateDir(dir); err != nil {
 		return fail(err)
 	}
+	if err := ours(dir); err != nil {
+		return fail(err)
+	}
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fail(err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		defer f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("%w: %s", mover.ErrHeld, ownerOf(f))
-		}
+	if err := try(f); err != nil {
+		_ = f.Close()
 		return fail(err)
 	}
 	l := &lock{f}
@@ -51,12 +52,46 @@ func hold(dir string) (*lock, error) {
 	return l, nil
 }
 
+// try takes the lock, or says who has it.
+func try(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%w: %s", mover.ErrHeld, ownerOf(f))
+	}
+	return err
+}
+
+// ours keeps root from leaving files in a directory that the service, which is
+// somebody else, could not write any more.
+func ours(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	owner, known := info.Sys().(*syscall.Stat_t)
+	if !known || int(owner.Uid) == os.Geteuid() {
+		return nil
+	}
+	if f, err := os.Open(filepath.Join(dir, lockName)); err == nil {
+		defer f.Close()
+		if err := try(f); err != nil {
+			return err
+		}
+	}
+	return &advised{fmt.Errorf("%w: it belongs to uid %d", mover.ErrPermission, owner.Uid),
+		fmt.Sprintf("the same as that user: setpriv --reuid=%d --regid=%d --clear-groups", owner.Uid, owner.Gid)}
+}
+
 // makeStateDir makes a directory that others can not change.
 func makeStateDir(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o711); err != nil && !errors.Is(err, os.ErrExist) {
+	err := os.Mkdir(dir, 0o711)
+	if err == nil {
+		err = os.Chmod(dir, 0o711) // whatever our umask is
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	info, err := os.Stat(dir)

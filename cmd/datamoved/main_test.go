@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -25,6 +26,19 @@ import (
 
 // TestMain makes this test binary answer as datamoved, too.
 func TestMain(m *testing.M) {
+	if what := strings.Fields(os.Getenv("DATAMOVED_CHILD")); len(what) > 0 {
+		var err error
+		if what[0] == "submit" {
+			err = submit(os.Args[1], os.Args[2], os.Args[3])
+		} else {
+			err = without(what[1:], os.Args[1:])
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
 	testscript.Main(m, map[string]func(){"datamoved": main})
 }
 
@@ -78,7 +92,28 @@ func launch(t testing.TB, dir string, args ...string) *program {
 	return launchCommand(t, dir, nil, append([]string{"datamoved", "--data", filepath.Join(dir, "data"), "--listen", "unix://" + filepath.Join(dir, "run", "s")}, args...))
 }
 
+// launchUnder starts it by another program, which runs it.
+func launchUnder(t testing.TB, dir string, env, under []string, args ...string) *program {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "datamoved")
+	if err := os.Symlink(self, name); err != nil {
+		t.Fatal(err)
+	}
+	all := append(under, name, "--data", filepath.Join(dir, "data"), "--listen", "unix://"+filepath.Join(dir, "run", "s"))
+	return launchCommand(t, dir, env, append(all, args...))
+}
+
 func launchCommand(t testing.TB, dir string, env, args []string) *program {
+	t.Helper()
+	return launchAs(t, dir, false, env, args)
+}
+
+// launchAs starts a command line, which may be as another user.
+func launchAs(t testing.TB, dir string, another bool, env, args []string) *program {
 	t.Helper()
 	p := &program{t: t, dir: dir, socket: "unix://" + filepath.Join(dir, "run", "s"), log: &logs{}, ended: make(chan struct{})}
 	address := &net.UnixAddr{Name: filepath.Join(dir, "notify-"+time.Now().Format("150405.000000000")), Net: "unixgram"}
@@ -86,11 +121,19 @@ func launchCommand(t testing.TB, dir string, env, args []string) *program {
 	if p.manager, err = net.ListenUnixgram("unixgram", address); err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	path := "/proc/self/exe" // also for who can not reach our file
+	if args[0] != "datamoved" {
+		if path, err = exec.LookPath(args[0]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	p.cmd = &exec.Cmd{Path: self, Args: args, Stderr: p.log, Stdout: p.log}
+	p.cmd = &exec.Cmd{Path: path, Args: args, Stderr: p.log, Stdout: p.log, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: time.Second}
+	if another && os.Geteuid() == 0 {
+		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: foreignUID, Gid: foreignUID}
+		if err := os.Chmod(address.Name, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p.cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + address.Name}, env...)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -106,7 +149,7 @@ func launchCommand(t testing.TB, dir string, env, args []string) *program {
 		p.listen()
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.ended
 		<-heard
 		_ = p.manager.Close()
@@ -184,6 +227,14 @@ func (p *program) started() *api.Client {
 func (p *program) signal(s os.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// signalGroup is for a program that runs under another.
+func (p *program) signalGroup(s syscall.Signal) {
+	p.t.Helper()
+	if err := syscall.Kill(-p.cmd.Process.Pid, s); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/grpclog"
 
 	"datamove.dev/mover/account"
@@ -22,8 +24,6 @@ import (
 	"datamove.dev/mover/door"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/web"
-
-	"google.golang.org/grpc"
 )
 
 // host is what every datamoved has, whatever it is.
@@ -167,8 +167,9 @@ var ourselves = []string{"", workerCommand}
 
 // agentPart is the agent of this node.
 func (h *host) agentPart(coordinator grpc.ClientConnInterface) (*part, error) {
+	unix.Umask(0o022) // users have to get through the directories that lead to theirs
 	dir := filepath.Join(h.at.data, "agent")
-	if err := os.MkdirAll(dir, 0o711); err != nil { // users have to get through it
+	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, err
 	}
 	a, err := agent.New(agent.Options{

@@ -95,6 +95,29 @@ func TestLock(t *testing.T) {
 	}
 }
 
+// Root does not work in the directory of another user, whose service could not
+// write there afterwards; it hears who has it all the same.
+func TestLockOfAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("to have a directory of another user takes root")
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	held, err := hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, 23456, 23456); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hold(dir); !errors.Is(err, mover.ErrHeld) {
+		t.Errorf("while it is held: %v", err)
+	}
+	held.release()
+	if _, err := hold(dir); !errors.Is(err, mover.ErrPermission) || !strings.Contains(adviceFor(err), "--reuid=23456") {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
 // A part that ends by itself ends all, in order; when they are told to, each ends
 // before those that it needs.
 func TestParts(t *testing.T) {
