@@ -75,8 +75,8 @@ var leasesListing = listing[*pb.Lease]{
 	what: "leases",
 	columns: []column[*pb.Lease]{
 		{"ID", 20, (*pb.Lease).GetId},
-		{"DATASET", 24, (*pb.Lease).GetDataset},
-		{"DIGEST", 12, func(l *pb.Lease) string { return short(l.GetDigest()) }},
+		{"DATASET", 24, func(l *pb.Lease) string { return known(l.GetDataset()) }},
+		{"DIGEST", 12, func(l *pb.Lease) string { return known(short(l.GetDigest())) }},
 		{"TIER", 10, func(l *pb.Lease) string { return known(l.GetTier()) }},
 		{"NODE", 8, func(l *pb.Lease) string { return known(l.GetNode()) }},
 		{"HOLDER", 12, (*pb.Lease).GetHolder},

@@ -44,8 +44,8 @@ func (a *app) datasetReplicas() *cobra.Command {
 var replicasListing = listing[*pb.Replica]{
 	what: "replicas",
 	columns: []column[*pb.Replica]{
-		{"DATASET", 24, (*pb.Replica).GetDataset},
-		{"DIGEST", 12, func(r *pb.Replica) string { return short(r.GetDigest()) }},
+		{"DATASET", 24, func(r *pb.Replica) string { return known(r.GetDataset()) }},
+		{"DIGEST", 12, func(r *pb.Replica) string { return known(short(r.GetDigest())) }},
 		{"TIER", 10, func(r *pb.Replica) string { return known(r.GetTier()) }},
 		{"NODE", 8, func(r *pb.Replica) string { return known(r.GetNode()) }},
 		{"STATE", 8, func(r *pb.Replica) string { return replicaWord(r.GetState()) }},

@@ -102,9 +102,8 @@ func (s *stage) run(ctx context.Context, arg string) error {
 	err = s.begin(ctx, s.client, func(ctx context.Context, key string) (*pb.Task, error) {
 		req.IdempotencyKey = key
 		answer, err := api.Once(ctx, s.client, s.client.Stage, req)
-		s.replica, s.lease = answer.GetReplica(), answer.GetLease()
 		if err == nil && answer.GetTask() == nil {
-			err = errThere
+			s.replica, s.lease, err = answer.GetReplica(), answer.GetLease(), errThere
 		}
 		return answer.GetTask(), err
 	})
@@ -144,6 +143,9 @@ func (s *stage) tellReplica(ctx context.Context, r local.Report, err error) erro
 	case formatTable:
 		return s.table(s.app.out, r)
 	case formatName:
+		if s.replica == nil {
+			return nil
+		}
 		_, werr := fmt.Fprintln(s.app.out, shown(s.replica.GetLocation()))
 		return werr
 	}
@@ -165,15 +167,13 @@ func (s *stage) tellReplica(ctx context.Context, r local.Report, err error) erro
 
 // find asks for the replica and the lease that the task has made.
 func (s *stage) find(ctx context.Context) error {
-	l, err := location.Parse("dataset:" + s.last.GetDataset())
-	if s.last.GetDataset() == "" || err != nil {
-		return nil //nolint:nilerr // what is no dataset has no replica to find
-	}
 	spec := s.last.GetSpec()
-	replicas := s.client.Replicas(ctx, &pb.ListReplicasRequest{Dataset: l.Name, Digest: l.Digest,
-		Tier: cmp.Or(s.to, spec.GetStaging().GetTier()), Node: cmp.Or(s.order.node, spec.GetNode())})
-	err = one(replicas, func(r *pb.Replica) error {
-		if r.GetState() == pb.ReplicaState_REPLICA_STATE_WHOLE {
+	req := &pb.ListReplicasRequest{Tier: cmp.Or(s.to, spec.GetStaging().GetTier()), Node: cmp.Or(s.order.node, spec.GetNode())}
+	if l, err := location.Parse("dataset:" + s.last.GetDataset()); err == nil {
+		req.Dataset, req.Digest = l.Name, l.Digest
+	}
+	err := one(s.client.Replicas(ctx, req), func(r *pb.Replica) error {
+		if r.GetState() == pb.ReplicaState_REPLICA_STATE_WHOLE && (req.Dataset != "" || r.GetLocation() == spec.GetTarget()) {
 			s.replica = r
 		}
 		return nil
@@ -181,9 +181,10 @@ func (s *stage) find(ctx context.Context) error {
 	if err != nil || s.ttl == 0 || s.replica == nil {
 		return err
 	}
-	leases := s.client.Leases(ctx, &pb.ListLeasesRequest{Dataset: l.Name, Tier: s.replica.GetTier(), Node: s.replica.GetNode(), Holder: s.holder})
+	leases := s.client.Leases(ctx, &pb.ListLeasesRequest{Dataset: req.GetDataset(), Tier: s.replica.GetTier(), Node: s.replica.GetNode(), Holder: s.holder})
 	return one(leases, func(l *pb.Lease) error {
-		if l.GetDigest() == s.replica.GetDigest() {
+		mine := l.GetDigest() == s.replica.GetDigest() && l.GetLocation() == s.replica.GetLocation()
+		if mine && (s.lease == nil || l.GetCreateTime().AsTime().After(s.lease.GetCreateTime().AsTime())) {
 			s.lease = l
 		}
 		return nil
@@ -200,8 +201,11 @@ func (s *stage) table(w io.Writer, r local.Report) error {
 	if s.replica == nil {
 		return nil
 	}
-	fmt.Fprintf(w, "%s@%s is on %s%s: %s\n", shown(known(s.replica.GetDataset())), short(s.replica.GetDigest()), shown(known(s.replica.GetTier())),
-		onNode(s.replica.GetNode()), shown(mover.Printable(s.replica.GetLocation())))
+	what := s.source
+	if s.replica.GetDataset() != "" {
+		what = s.replica.GetDataset() + "@" + short(s.replica.GetDigest())
+	}
+	fmt.Fprintf(w, "%s is on %s%s: %s\n", shown(mover.Printable(what)), shown(known(s.replica.GetTier())), onNode(s.replica.GetNode()), shown(mover.Printable(s.replica.GetLocation())))
 	if s.lease != nil {
 		_, err := fmt.Fprintf(w, "  held by %s until %s: datamove lease drop %s\n", shown(s.lease.GetHolder()), moment(s.lease.GetExpireTime()), shown(s.lease.GetId()))
 		return err

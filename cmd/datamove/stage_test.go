@@ -53,9 +53,32 @@ func TestStage(t *testing.T) {
 	})
 	_, said := u.wants(exitLimit, "stage", "dataset:imagenet")
 	has(t, "stage", said, "datamove: stage: create /b/f0: no room\ndatamove: stage: 1 item failed\n")
+	for _, f := range []string{"table", "name"} {
+		if out, _ := u.wants(exitLimit, "stage", "-o", f, "dataset:imagenet"); strings.Contains(out, "local_nvme") {
+			t.Errorf("what failed is not there: %s", out)
+		}
+	}
+	s.errs["Stage"] = &mover.Error{Op: "find", Place: "dataset:imagenet", Err: mover.ErrNotExist}
+	_, said = u.wants(exitNotExist, "stage", "dataset:imagenet")
+	has(t, "unknown", said, "try: datamove dataset list\n")
+	delete(s.errs, "Stage")
 	for _, args := range []string{"stage", "stage --holder x dataset:y", "stage --wait --detach dataset:y", "stage --ttl soon dataset:y", "stage --pin 2001-01-01 dataset:y"} {
 		u.wants(exitUsage, strings.Fields(args)...)
 	}
+}
+
+// TestStageALocation finds the replica of what is no dataset by where it is.
+func TestStageALocation(t *testing.T) {
+	s, u := furnished(t)
+	s.ends(func(t *pb.Task) { isDone(t); t.Spec.Target = "scratch:data" })
+	whole := pb.ReplicaState_REPLICA_STATE_WHOLE
+	s.answers["ListReplicas"] = &pb.ListReplicasResponse{Replicas: []*pb.Replica{{Tier: "scratch", Node: "n1", Location: "scratch:other", State: whole},
+		{Tier: "scratch", Node: "n1", Location: "scratch:data", State: whole}, {Tier: "scratch", Node: "n1", Location: "scratch:last", State: whole}}}
+	at := func(s int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: s} }
+	s.answers["ListLeases"] = &pb.ListLeasesResponse{Leases: []*pb.Lease{{Id: "old", Location: "scratch:data", CreateTime: at(1)}, {Id: "mine", Location: "scratch:data", CreateTime: at(3)},
+		{Id: "older", Location: "scratch:data", CreateTime: at(2)}, {Id: "another", Location: "scratch:other", CreateTime: at(4)}}}
+	out, _ := u.wants(0, "stage", "/a", "--to", "scratch", "--ttl", "1h", "--holder", "x")
+	has(t, "stage", out, "\n/a is on scratch of n1: scratch:data\n", "lease drop mine\n")
 }
 
 // TestStagedAlready is a replica that needs no task.

@@ -29,7 +29,7 @@ when one of them has not ended by then; the tasks go on.`,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, ids []string) error {
 		return a.ask(ctx, listTasks, func(c *api.Client) error {
-			w := &waiting{app: a, client: c, ids: ids, timeout: timeout}
+			w := &waiting{client: c, ids: ids, timeout: timeout}
 			if err := list(a, f, endsListing, w.ends(ctx)); err != nil {
 				return err
 			}
@@ -57,7 +57,6 @@ var endsListing = listing[*pb.Task]{
 
 // waiting is a command that waits for tasks.
 type waiting struct {
-	app     *app
 	client  *api.Client
 	ids     []string
 	timeout time.Duration // 0 is none
@@ -100,7 +99,7 @@ func (w *waiting) ended(t *pb.Task) {
 		return
 	}
 	w.code = graver(w.code, exitCode(err))
-	w.failed = append(w.failed, fmt.Sprintf("task %s: %s", t.GetId(), failureText(t, err)))
+	w.failed = append(w.failed, shown(fmt.Sprintf("task %s: %s", t.GetId(), failureText(t, err))))
 }
 
 // errWaited is the end of the time to wait.

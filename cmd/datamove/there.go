@@ -86,9 +86,10 @@ func (t *task) submit(ctx context.Context, spec *pb.TaskSpec) error {
 		return err
 	}
 	defer func() { _ = c.Close() }() // what was asked has been answered
-	return t.begin(ctx, c, func(ctx context.Context, key string) (*pb.Task, error) {
+	err = t.begin(ctx, c, func(ctx context.Context, key string) (*pb.Task, error) {
 		return c.Submit(ctx, &pb.SubmitTaskRequest{Spec: spec, IdempotencyKey: key})
 	})
+	return adviseAsked(err, listTiers)
 }
 
 // fits finds what can not be said to a service: it has to be text, and not too long.
@@ -116,7 +117,7 @@ func (t *task) begin(ctx context.Context, c *api.Client, call func(ctx context.C
 		}
 	}
 	if err != nil {
-		return adviseAsked(err, listTiers)
+		return err
 	}
 	return t.begun(ctx, c, begun)
 }
