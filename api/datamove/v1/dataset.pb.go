@@ -245,7 +245,8 @@ type Replica struct {
 	UseTime       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=use_time,json=useTime,proto3" json:"use_time,omitempty"` // end of the last lease, or when it was staged
 	Leases        int32                  `protobuf:"varint,11,opt,name=leases,proto3" json:"leases,omitempty"`
 	PinnedUntil   *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=pinned_until,json=pinnedUntil,proto3" json:"pinned_until,omitempty"`
-	Task          string                 `protobuf:"bytes,13,opt,name=task,proto3" json:"task,omitempty"` // that works on it now
+	Task          string                 `protobuf:"bytes,13,opt,name=task,proto3" json:"task,omitempty"`   // that works on it now
+	Owner         *Account               `protobuf:"bytes,14,opt,name=owner,proto3" json:"owner,omitempty"` // who made it: what removes it by itself has no other rights
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -369,6 +370,13 @@ func (x *Replica) GetTask() string {
 		return x.Task
 	}
 	return ""
+}
+
+func (x *Replica) GetOwner() *Account {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
 }
 
 // Lease says that somebody needs a replica.
@@ -2043,7 +2051,7 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12;\n" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x16\n" +
-	"\x06source\x18\x05 \x01(\tR\x06source\"\xcf\x03\n" +
+	"\x06source\x18\x05 \x01(\tR\x06source\"\xfb\x03\n" +
 	"\aReplica\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
@@ -2059,7 +2067,8 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\auseTime\x12\x16\n" +
 	"\x06leases\x18\v \x01(\x05R\x06leases\x12=\n" +
 	"\fpinned_until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\vpinnedUntil\x12\x12\n" +
-	"\x04task\x18\r \x01(\tR\x04task\"\xcb\x02\n" +
+	"\x04task\x18\r \x01(\tR\x04task\x12*\n" +
+	"\x05owner\x18\x0e \x01(\v2\x14.datamove.v1.AccountR\x05owner\"\xcb\x02\n" +
 	"\x05Lease\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x16\n" +
@@ -2270,61 +2279,62 @@ var file_datamove_v1_dataset_proto_depIdxs = []int32{
 	32, // 6: datamove.v1.Replica.create_time:type_name -> google.protobuf.Timestamp
 	32, // 7: datamove.v1.Replica.use_time:type_name -> google.protobuf.Timestamp
 	32, // 8: datamove.v1.Replica.pinned_until:type_name -> google.protobuf.Timestamp
-	31, // 9: datamove.v1.Lease.owner:type_name -> datamove.v1.Account
-	32, // 10: datamove.v1.Lease.expire_time:type_name -> google.protobuf.Timestamp
-	32, // 11: datamove.v1.Lease.create_time:type_name -> google.protobuf.Timestamp
-	32, // 12: datamove.v1.PinInfo.until:type_name -> google.protobuf.Timestamp
-	31, // 13: datamove.v1.PinInfo.owner:type_name -> datamove.v1.Account
-	1,  // 14: datamove.v1.ListDatasetsResponse.datasets:type_name -> datamove.v1.Dataset
-	3,  // 15: datamove.v1.ListReplicasResponse.replicas:type_name -> datamove.v1.Replica
-	34, // 16: datamove.v1.StageRequest.lease_ttl:type_name -> google.protobuf.Duration
-	32, // 17: datamove.v1.StageRequest.pin_until:type_name -> google.protobuf.Timestamp
-	35, // 18: datamove.v1.StageRequest.class:type_name -> datamove.v1.TaskClass
-	36, // 19: datamove.v1.StageResponse.task:type_name -> datamove.v1.Task
-	3,  // 20: datamove.v1.StageResponse.replica:type_name -> datamove.v1.Replica
-	4,  // 21: datamove.v1.StageResponse.lease:type_name -> datamove.v1.Lease
-	34, // 22: datamove.v1.AcquireLeaseRequest.ttl:type_name -> google.protobuf.Duration
-	34, // 23: datamove.v1.RenewLeaseRequest.ttl:type_name -> google.protobuf.Duration
-	4,  // 24: datamove.v1.ListLeasesResponse.leases:type_name -> datamove.v1.Lease
-	32, // 25: datamove.v1.PinRequest.until:type_name -> google.protobuf.Timestamp
-	5,  // 26: datamove.v1.ListPinsResponse.pins:type_name -> datamove.v1.PinInfo
-	6,  // 27: datamove.v1.DatasetService.AddDataset:input_type -> datamove.v1.AddDatasetRequest
-	7,  // 28: datamove.v1.DatasetService.GetDataset:input_type -> datamove.v1.GetDatasetRequest
-	8,  // 29: datamove.v1.DatasetService.ListDatasets:input_type -> datamove.v1.ListDatasetsRequest
-	10, // 30: datamove.v1.DatasetService.RemoveDataset:input_type -> datamove.v1.RemoveDatasetRequest
-	12, // 31: datamove.v1.DatasetService.GetManifest:input_type -> datamove.v1.GetManifestRequest
-	14, // 32: datamove.v1.DatasetService.ListReplicas:input_type -> datamove.v1.ListReplicasRequest
-	16, // 33: datamove.v1.DatasetService.Stage:input_type -> datamove.v1.StageRequest
-	18, // 34: datamove.v1.DatasetService.Release:input_type -> datamove.v1.ReleaseRequest
-	19, // 35: datamove.v1.DatasetService.Purge:input_type -> datamove.v1.PurgeRequest
-	20, // 36: datamove.v1.DatasetService.AcquireLease:input_type -> datamove.v1.AcquireLeaseRequest
-	21, // 37: datamove.v1.DatasetService.RenewLease:input_type -> datamove.v1.RenewLeaseRequest
-	22, // 38: datamove.v1.DatasetService.DropLease:input_type -> datamove.v1.DropLeaseRequest
-	24, // 39: datamove.v1.DatasetService.ListLeases:input_type -> datamove.v1.ListLeasesRequest
-	26, // 40: datamove.v1.DatasetService.Pin:input_type -> datamove.v1.PinRequest
-	27, // 41: datamove.v1.DatasetService.Unpin:input_type -> datamove.v1.UnpinRequest
-	29, // 42: datamove.v1.DatasetService.ListPins:input_type -> datamove.v1.ListPinsRequest
-	36, // 43: datamove.v1.DatasetService.AddDataset:output_type -> datamove.v1.Task
-	1,  // 44: datamove.v1.DatasetService.GetDataset:output_type -> datamove.v1.Dataset
-	9,  // 45: datamove.v1.DatasetService.ListDatasets:output_type -> datamove.v1.ListDatasetsResponse
-	11, // 46: datamove.v1.DatasetService.RemoveDataset:output_type -> datamove.v1.RemoveDatasetResponse
-	13, // 47: datamove.v1.DatasetService.GetManifest:output_type -> datamove.v1.ManifestChunk
-	15, // 48: datamove.v1.DatasetService.ListReplicas:output_type -> datamove.v1.ListReplicasResponse
-	17, // 49: datamove.v1.DatasetService.Stage:output_type -> datamove.v1.StageResponse
-	36, // 50: datamove.v1.DatasetService.Release:output_type -> datamove.v1.Task
-	36, // 51: datamove.v1.DatasetService.Purge:output_type -> datamove.v1.Task
-	4,  // 52: datamove.v1.DatasetService.AcquireLease:output_type -> datamove.v1.Lease
-	4,  // 53: datamove.v1.DatasetService.RenewLease:output_type -> datamove.v1.Lease
-	23, // 54: datamove.v1.DatasetService.DropLease:output_type -> datamove.v1.DropLeaseResponse
-	25, // 55: datamove.v1.DatasetService.ListLeases:output_type -> datamove.v1.ListLeasesResponse
-	5,  // 56: datamove.v1.DatasetService.Pin:output_type -> datamove.v1.PinInfo
-	28, // 57: datamove.v1.DatasetService.Unpin:output_type -> datamove.v1.UnpinResponse
-	30, // 58: datamove.v1.DatasetService.ListPins:output_type -> datamove.v1.ListPinsResponse
-	43, // [43:59] is the sub-list for method output_type
-	27, // [27:43] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	31, // 9: datamove.v1.Replica.owner:type_name -> datamove.v1.Account
+	31, // 10: datamove.v1.Lease.owner:type_name -> datamove.v1.Account
+	32, // 11: datamove.v1.Lease.expire_time:type_name -> google.protobuf.Timestamp
+	32, // 12: datamove.v1.Lease.create_time:type_name -> google.protobuf.Timestamp
+	32, // 13: datamove.v1.PinInfo.until:type_name -> google.protobuf.Timestamp
+	31, // 14: datamove.v1.PinInfo.owner:type_name -> datamove.v1.Account
+	1,  // 15: datamove.v1.ListDatasetsResponse.datasets:type_name -> datamove.v1.Dataset
+	3,  // 16: datamove.v1.ListReplicasResponse.replicas:type_name -> datamove.v1.Replica
+	34, // 17: datamove.v1.StageRequest.lease_ttl:type_name -> google.protobuf.Duration
+	32, // 18: datamove.v1.StageRequest.pin_until:type_name -> google.protobuf.Timestamp
+	35, // 19: datamove.v1.StageRequest.class:type_name -> datamove.v1.TaskClass
+	36, // 20: datamove.v1.StageResponse.task:type_name -> datamove.v1.Task
+	3,  // 21: datamove.v1.StageResponse.replica:type_name -> datamove.v1.Replica
+	4,  // 22: datamove.v1.StageResponse.lease:type_name -> datamove.v1.Lease
+	34, // 23: datamove.v1.AcquireLeaseRequest.ttl:type_name -> google.protobuf.Duration
+	34, // 24: datamove.v1.RenewLeaseRequest.ttl:type_name -> google.protobuf.Duration
+	4,  // 25: datamove.v1.ListLeasesResponse.leases:type_name -> datamove.v1.Lease
+	32, // 26: datamove.v1.PinRequest.until:type_name -> google.protobuf.Timestamp
+	5,  // 27: datamove.v1.ListPinsResponse.pins:type_name -> datamove.v1.PinInfo
+	6,  // 28: datamove.v1.DatasetService.AddDataset:input_type -> datamove.v1.AddDatasetRequest
+	7,  // 29: datamove.v1.DatasetService.GetDataset:input_type -> datamove.v1.GetDatasetRequest
+	8,  // 30: datamove.v1.DatasetService.ListDatasets:input_type -> datamove.v1.ListDatasetsRequest
+	10, // 31: datamove.v1.DatasetService.RemoveDataset:input_type -> datamove.v1.RemoveDatasetRequest
+	12, // 32: datamove.v1.DatasetService.GetManifest:input_type -> datamove.v1.GetManifestRequest
+	14, // 33: datamove.v1.DatasetService.ListReplicas:input_type -> datamove.v1.ListReplicasRequest
+	16, // 34: datamove.v1.DatasetService.Stage:input_type -> datamove.v1.StageRequest
+	18, // 35: datamove.v1.DatasetService.Release:input_type -> datamove.v1.ReleaseRequest
+	19, // 36: datamove.v1.DatasetService.Purge:input_type -> datamove.v1.PurgeRequest
+	20, // 37: datamove.v1.DatasetService.AcquireLease:input_type -> datamove.v1.AcquireLeaseRequest
+	21, // 38: datamove.v1.DatasetService.RenewLease:input_type -> datamove.v1.RenewLeaseRequest
+	22, // 39: datamove.v1.DatasetService.DropLease:input_type -> datamove.v1.DropLeaseRequest
+	24, // 40: datamove.v1.DatasetService.ListLeases:input_type -> datamove.v1.ListLeasesRequest
+	26, // 41: datamove.v1.DatasetService.Pin:input_type -> datamove.v1.PinRequest
+	27, // 42: datamove.v1.DatasetService.Unpin:input_type -> datamove.v1.UnpinRequest
+	29, // 43: datamove.v1.DatasetService.ListPins:input_type -> datamove.v1.ListPinsRequest
+	36, // 44: datamove.v1.DatasetService.AddDataset:output_type -> datamove.v1.Task
+	1,  // 45: datamove.v1.DatasetService.GetDataset:output_type -> datamove.v1.Dataset
+	9,  // 46: datamove.v1.DatasetService.ListDatasets:output_type -> datamove.v1.ListDatasetsResponse
+	11, // 47: datamove.v1.DatasetService.RemoveDataset:output_type -> datamove.v1.RemoveDatasetResponse
+	13, // 48: datamove.v1.DatasetService.GetManifest:output_type -> datamove.v1.ManifestChunk
+	15, // 49: datamove.v1.DatasetService.ListReplicas:output_type -> datamove.v1.ListReplicasResponse
+	17, // 50: datamove.v1.DatasetService.Stage:output_type -> datamove.v1.StageResponse
+	36, // 51: datamove.v1.DatasetService.Release:output_type -> datamove.v1.Task
+	36, // 52: datamove.v1.DatasetService.Purge:output_type -> datamove.v1.Task
+	4,  // 53: datamove.v1.DatasetService.AcquireLease:output_type -> datamove.v1.Lease
+	4,  // 54: datamove.v1.DatasetService.RenewLease:output_type -> datamove.v1.Lease
+	23, // 55: datamove.v1.DatasetService.DropLease:output_type -> datamove.v1.DropLeaseResponse
+	25, // 56: datamove.v1.DatasetService.ListLeases:output_type -> datamove.v1.ListLeasesResponse
+	5,  // 57: datamove.v1.DatasetService.Pin:output_type -> datamove.v1.PinInfo
+	28, // 58: datamove.v1.DatasetService.Unpin:output_type -> datamove.v1.UnpinResponse
+	30, // 59: datamove.v1.DatasetService.ListPins:output_type -> datamove.v1.ListPinsResponse
+	44, // [44:60] is the sub-list for method output_type
+	28, // [28:44] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_dataset_proto_init() }
