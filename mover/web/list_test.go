@@ -207,6 +207,27 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
+// TestEnded: what has ended is not followed, however long it is looked at.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	s := newService()
+	s.add(task(done, "/a", "/b", 1, 1, 1, 1))
+	h := newHouse(t, s)
+	w := h.look("/#/tasks/"+number(1), 1280, 800, lapse)
+	w.equals(h.task(number(1)), true)
+	for late, rounds := time.Now().Add(patience), 0; rounds < 10; s.with(func() { rounds = s.rounds }) {
+		ask[bool](w, "async ({painted}) => { await painted(); return true }")
+		if time.Now().After(late) {
+			t.Fatalf("%d rounds in %v", rounds, patience)
+		}
+	}
+	s.with(func() {
+		if s.watches != 0 {
+			t.Errorf("it is followed %d times", s.watches)
+		}
+	})
+}
+
 // TestClock: ages are by the clock of the service, which need not be ours.
 func TestClock(t *testing.T) {
 	t.Parallel()

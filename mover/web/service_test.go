@@ -42,13 +42,16 @@ type service struct {
 	why      *datamovev1.Explanation
 	denied   map[string]bool // deeds that nobody may do
 	asked    []string        // deeds that were asked for
+	watches  int             // calls of WatchTask
+	rounds   int             // calls of GetInfo
 	watched  int             // calls of WatchTask that go on
 	started  time.Time
-	changed  chan struct{} // closed when a task changes
+	caller   *datamovev1.Account // who we take everybody for
+	changed  chan struct{}       // closed when a task changes
 }
 
 func newService() *service {
-	return &service{changed: make(chan struct{}), started: time.Now(), why: &datamovev1.Explanation{}}
+	return &service{changed: make(chan struct{}), started: time.Now(), why: &datamovev1.Explanation{}, caller: &datamovev1.Account{Name: "ada", Uid: 1000}}
 }
 
 // Register implements world.
@@ -157,7 +160,7 @@ func brief(t *datamovev1.Task, is bool) *datamovev1.Task {
 }
 
 func (s *service) WatchTask(r *datamovev1.WatchTaskRequest, out grpc.ServerStreamingServer[datamovev1.Task]) error {
-	s.with(func() { s.watched++ })
+	s.with(func() { s.watches++; s.watched++ })
 	defer s.with(func() { s.watched-- })
 	for {
 		s.mu.Lock()
@@ -252,8 +255,9 @@ func (s *service) ListPins(context.Context, *datamovev1.ListPinsRequest) (*datam
 func (s *service) GetInfo(context.Context, *datamovev1.GetInfoRequest) (*datamovev1.Info, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.rounds++
 	info := &datamovev1.Info{Version: "v0.3.0", Node: "head1", Term: 7, StartTime: timestamppb.New(s.started), Agents: int32(len(s.agents)),
-		Caller: &datamovev1.Account{Name: "ada", Uid: 1000}, Roles: []string{"operator"}}
+		Caller: s.caller, Roles: []string{"operator"}}
 	for _, t := range s.tasks {
 		switch t.State {
 		case queued:

@@ -13,6 +13,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
+	"datamove.dev/mover/door"
 	life "datamove.dev/mover/task"
 )
 
@@ -281,6 +282,18 @@ func TestDeeds(t *testing.T) {
 	if got := asked(); len(got) != 1 || got[0] != "cancel "+one.Id || !api.Ended(h.task(one.Id).State) {
 		t.Errorf("asked for %q, and it is %v", got, h.task(one.Id).State)
 	}
+}
+
+// TestViewer: who may only look is offered nothing else.
+func TestViewer(t *testing.T) {
+	t.Parallel()
+	s := cluster()
+	s.caller = &datamovev1.Account{Name: door.Viewer.Name, Uid: door.Viewer.UID}
+	h := newHouse(t, s)
+	w := h.look("/#/tasks/"+s.tasks[0].Id, 1280, 800)
+	w.equals(h.task(s.tasks[0].Id), true)
+	w.says("#link", "live · viewer · reads only")
+	w.wait("!all('.deeds > button').length")
 }
 
 // TestReport: how a task has ended, and what failed, a hundred at a time.

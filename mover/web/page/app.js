@@ -35,9 +35,12 @@ const asked = (query) => {
 
 const tasks = new Tasks(feed, {asked, open: (t) => go({...route(), id: t.id})})
 const detail = new Detail(feed, () => close())
-const views = {
-  tasks: {node: h('div', {class: 'split'}, tasks.node, detail.node), view: tasks},
-  ...Object.fromEntries(Object.entries({agents: new Agents(feed, {asked}), tiers: new Tiers(feed), datasets: new Datasets(feed, {asked})}).map(([name, view]) => [name, {node: view.node, view}])),
+const split = h('div', {class: 'split'}, tasks.node, detail.node)
+const views = { // each has a node, and shows in it what a query chooses
+  tasks: {node: split, choose: (query) => tasks.choose(query)},
+  agents: new Agents(feed, {asked}),
+  tiers: new Tiers(feed),
+  datasets: new Datasets(feed, {asked}),
 }
 
 function close() {
@@ -49,9 +52,9 @@ function show() {
   const {view, id, query} = route()
   if (main.firstChild !== views[view].node) main.replaceChildren(views[view].node)
   for (const link of document.querySelectorAll('nav a')) put(link, 'aria-current', link.hash === '#/' + view ? 'page' : null)
-  views.tasks.node.classList.toggle('opened', view === 'tasks' && id !== '')
+  split.classList.toggle('opened', view === 'tasks' && id !== '')
   detail.open(view === 'tasks' ? id : '')
-  views[view].view.choose(query)
+  views[view].choose(query)
   if (view === 'tasks') tasks.rows.activate(id || null)
   feed.look()
 }

@@ -15,12 +15,14 @@ export class Deeds {
 
   constructor(done) {
     this.done = done
-    this.buttons = Object.keys(titles).map((deed) => h('button', {type: 'button', class: deed, 'data-deed': deed,
-      onclick: () => deed === 'cancel' ? this.#doubt() : this.#do(deed)}, titles[deed]))
+    this.buttons = Object.keys(titles).map((deed) => h('button', {
+      type: 'button', class: deed, 'data-deed': deed, onclick: () => deed === 'cancel' ? this.#doubt() : this.#do(deed),
+    }, titles[deed]))
     this.note = note('alert')
     this.asked = h('p')
-    this.doubt = h('dialog', {'aria-label': 'Cancel this task?', onclose: () => this.doubt.returnValue === 'cancel' && this.#do('cancel')},
-      h('h3', {}, 'Cancel this task?'), this.asked, h('p', {}, 'What is published stays; what is not, goes. A cancelled task can not be resumed.'),
+    this.doubt = h('dialog', {'aria-label': 'Cancel this task?', onclose: () => this.#decided()},
+      h('h3', {}, 'Cancel this task?'), this.asked,
+      h('p', {}, 'What is published stays; what is not, goes. A cancelled task can not be resumed.'),
       h('p', {class: 'choice'},
         h('button', {type: 'button', autofocus: true, onclick: () => this.doubt.close('')}, 'Keep it'),
         h('button', {type: 'button', class: 'bad', 'data-deed': 'surely', onclick: () => this.doubt.close('cancel')}, 'Cancel the task')))
@@ -28,7 +30,8 @@ export class Deeds {
   }
 
   // tell shows what can be asked of a task.
-  tell(t, away) {
+  tell(t, {away, readOnly}) {
+    this.link = {away, readOnly}
     if (this.task?.id !== t.id) {
       tellNote(this.note, '')
       if (this.doubt.open) this.doubt.close('')
@@ -36,8 +39,8 @@ export class Deeds {
     this.task = t
     for (const button of this.buttons) {
       const {deed} = button.dataset
-      show(button, may[deed](t) && !this.#denied.has(`${deed} ${t.id}`))
-      button.disabled = away || this.#busy
+      show(button, !readOnly && may[deed](t) && !this.#denied.has(`${deed} ${t.id}`))
+      button.disabled = Boolean(away) || this.#busy
     }
   }
 
@@ -47,10 +50,14 @@ export class Deeds {
     this.doubt.showModal()
   }
 
+  #decided() {
+    if (this.doubt.returnValue === 'cancel') this.#do('cancel')
+  }
+
   async #do(deed) {
     const {id} = this.task
     this.#busy = true
-    this.tell(this.task)
+    this.tell(this.task, this.link)
     let why = ''
     try {
       this.done(await post(`/tasks/${id}:${deed}`))
@@ -59,7 +66,7 @@ export class Deeds {
       if (e.kind === 'PERMISSION') this.#denied.add(`${deed} ${id}`)
     }
     this.#busy = false
-    this.tell(this.task)
+    this.tell(this.task, this.link)
     if (this.task.id === id) tellNote(this.note, why)
   }
 }

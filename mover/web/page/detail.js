@@ -21,8 +21,8 @@ export class Detail {
 
   constructor(feed, close) {
     this.feed = feed
-    this.parts = {howFar: new HowFar(), waits: new Waits(), crew: new Crew(), report: new Report(), request: new Request(),
-      deeds: new Deeds((m) => { this.#take(m); feed.hurry() })}
+    const deeds = new Deeds((m) => { this.#hear(m); feed.hurry() })
+    this.parts = {deeds, howFar: new HowFar(), waits: new Waits(), crew: new Crew(), report: new Report(), request: new Request()}
     this.chart = new Chart('Rate of this task', {minutes: 5})
     this.missing = note('alert')
     this.body = h('div', {hidden: true}, ...this.#body())
@@ -39,8 +39,11 @@ export class Detail {
     this.state = pill()
     this.phase = h('span', {id: 'task-phase'})
     this.error = h('p', {class: 'error'})
-    return [h('div', {class: 'title'}, this.title, deeds.node), deeds.note, h('p', {class: 'state', id: 'task-state'}, this.state, this.phase), this.error,
-      ...howFar.nodes, this.chart.node, waits.node, ...crew.nodes, report.failures, report.done, request.node]
+    return [
+      h('div', {class: 'title'}, this.title, deeds.node), deeds.note,
+      h('p', {class: 'state', id: 'task-state'}, this.state, this.phase), this.error,
+      ...howFar.nodes, this.chart.node, waits.node, ...crew.nodes, report.failures, report.done, request.node,
+    ]
   }
 
   // open shows the task of an id; '' shows none.
@@ -61,7 +64,7 @@ export class Detail {
     if (!id || feed.away || message && hasEnded(row(message).state)) return
     if (performance.now() - this.askedAt > askEvery) {
       this.askedAt = performance.now()
-      await this.#ask(`/tasks/${id}`, (m) => this.#take(m))
+      await this.#ask(`/tasks/${id}`, (m) => this.#hear(m))
     }
     if (performance.now() - this.explainedAt > explainEvery && id === this.id && this.message) {
       this.explainedAt = performance.now()
@@ -81,12 +84,17 @@ export class Detail {
     }
   }
 
+  #hear(m) {
+    this.feed.store.put(m)
+    this.#take(m)
+  }
+
+  // take shows a task that the store knows, unless it is older than what is shown.
   #take(m) {
     if (m.id !== this.id || Number(m.revision ?? 0) < Number(this.message?.revision ?? 0)) return
     if (!this.message) this.feed.open(m.id)
     this.message = m
     this.askedAt = performance.now()
-    this.feed.store.put(m)
     this.change()
   }
 
@@ -102,9 +110,9 @@ export class Detail {
     say(this.phase, [sentence(t.phase), sentence(m.why)].filter(Boolean).join(': '))
     say(this.error, sentence(m.error))
     show(this.error, m.error)
-    parts.deeds.tell(t, Boolean(feed.away))
+    parts.deeds.tell(t, feed)
     parts.howFar.tell(t, m)
-    const history = feed.rates.of(t.id)
+    const history = feed.rates.tasks.of(t.id)
     show(this.chart.node, t.state === 'running' || history.since(0).length > 1)
     this.chart.draw(history, Date.now())
     parts.waits.tell(t, m, this.explanation)

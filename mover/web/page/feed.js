@@ -2,22 +2,23 @@
 // it came, and rates over time. While the service is away it keeps what there was, and
 // asks until it is back.
 import {all, Away, get} from './api.js'
-import {Histories} from './history.js'
+import {Histories, History} from './history.js'
 import {Reader} from './reader.js'
 import {Store} from './store.js'
 import {Streams} from './streams.js'
+import {hasEnded} from './task.js'
 
 const every = 2000 // milliseconds from one round to the next
 const whenHidden = 15_000
 const slowly = 10_000 // for what changes slowly
-const most = {agents: 10_000, tiers: 10_000, datasets: 10_000, replicas: 50_000, leases: 50_000, pins: 50_000}
+const most = {agents: 10_000, datasets: 10_000, replicas: 50_000, leases: 50_000, pins: 50_000}
 
 // Feed tells "change" when it has heard something, and "task" when it has heard of the
 // task that is open, with the message.
 export class Feed extends EventTarget {
   store = new Store()
   reader = new Reader(this.store)
-  rates = new Histories(300) // by id of a task, "agent NAME", and "" for all running tasks
+  rates = {all: new History(), tasks: new Histories(300), agents: new Histories(1000)}
   info = {}
   lists = {} // {items, whole} of agents, tiers, datasets, replicas, leases, pins
   refusals = new Map() // why something is not told to us, by what it is
@@ -60,14 +61,15 @@ export class Feed extends EventTarget {
 
   // look follows what is to be seen now.
   look() {
-    const runs = (id) => this.store.byID.get(id)?.state === 'running'
-    const seen = [...this.#open ? [this.#open] : [], ...this.reader.visible().filter(runs)]
-    this.#streams.follow(this.away || document.hidden ? [] : seen)
+    const state = (id) => this.store.byID.get(id)?.state ?? ''
+    const open = this.#open && !hasEnded(state(this.#open)) ? [this.#open] : []
+    const running = this.reader.visible().filter((id) => state(id) === 'running')
+    this.#streams.follow(this.away || document.hidden ? [] : [...open, ...running])
   }
 
   #heardOf(m) {
     this.store.put(m)
-    this.rates.of(m.id).add(Date.now(), this.store.byID.get(m.id)?.rate ?? 0)
+    this.rates.tasks.of(m.id).add(Date.now(), this.store.byID.get(m.id)?.rate ?? 0)
     if (m.id === this.#open) this.dispatchEvent(new MessageEvent('task', {data: m}))
   }
 
@@ -98,13 +100,16 @@ export class Feed extends EventTarget {
   #gone(why) {
     this.why = why
     this.away ||= Date.now()
-    this.rates.cut(Date.now())
+    this.rates.all.add(Date.now(), NaN)
+    this.rates.tasks.cut(Date.now())
+    this.rates.agents.cut(Date.now())
   }
 
   #askAgents() {
     return this.#tell('agents', async () => {
       await this.#ask('agents')
-      for (const a of this.lists.agents.items) this.rates.of('agent ' + a.name).add(Date.now(), Number(a.bytesPerSecond ?? 0))
+      const {items} = this.lists.agents
+      for (const a of items.slice(0, 1000)) this.rates.agents.of(a.name).add(Date.now(), Number(a.bytesPerSecond ?? 0))
     })
   }
 
@@ -112,16 +117,20 @@ export class Feed extends EventTarget {
     return this.#tell('tasks', async () => {
       await this.reader.round()
       const {rows} = this.reader.running
-      this.rates.of('').add(Date.now(), this.rate)
-      for (const t of rows.slice(0, 200)) this.rates.of(t.id).add(Date.now(), t.rate)
+      this.rates.all.add(Date.now(), this.rate)
+      for (const t of rows.slice(0, 200)) this.rates.tasks.of(t.id).add(Date.now(), t.rate)
     })
   }
+
+  // readOnly is whether we are the viewer, who may change nothing: no account has that uid.
+  get readOnly() { return this.info.caller?.uid === 2 ** 32 - 1 }
 
   // rate is the sum of the rates of all running tasks.
   get rate() { return this.reader.running.rows.reduce((sum, t) => sum + t.rate, 0) }
 
   async #ask(name) {
-    this.lists[name] = name === 'tiers' ? {items: (await get('/tiers')).tiers ?? [], whole: true} : await all('/' + name, name, {}, most[name])
+    if (name === 'tiers') this.lists.tiers = {items: (await get('/tiers')).tiers ?? [], whole: true} // it has no pages
+    else this.lists[name] = await all('/' + name, name, {}, most[name])
   }
 
   // slowly asks for lists that a view shows, when it is time to.

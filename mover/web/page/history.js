@@ -1,6 +1,6 @@
 // What a figure was over the last minutes: a ring of samples.
 
-const size = 900 // samples
+const size = 400 // samples
 const apart = 900 // milliseconds that two samples are apart at least; of more the last counts
 
 // History holds the last samples of one figure.

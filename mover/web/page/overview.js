@@ -11,10 +11,9 @@ export class Overview {
   constructor(feed) {
     this.feed = feed
     this.chart = new Chart('Rate of all running tasks')
+    const total = [h('span', {class: 'name'}, 'Moving now'), h('strong', {id: 'rate'}, '–'), h('span', {class: 'dim', id: 'rate-of'})]
     const fields = [['Running', 'running'], ['Queued', 'queued'], ['Agents', 'agents'], ['Up for', 'uptime']]
-    document.querySelector('#overview').append(
-      h('div', {class: 'total'}, h('span', {class: 'name'}, 'Moving now'), h('strong', {id: 'rate'}, '–'), h('span', {class: 'dim', id: 'rate-of'})),
-      this.chart.node,
+    document.querySelector('#overview').append(h('div', {class: 'total'}, ...total), this.chart.node,
       h('div', {class: 'fields'}, ...fields.map(([name, id]) => field(name, id))))
     this.at = (id) => document.getElementById(id)
   }
@@ -34,13 +33,13 @@ export class Overview {
     const lost = agents.filter((a) => a.state === 'AGENT_STATE_LOST').length
     say(this.at('agents'), known ? count(info.agents ?? 0) + (lost ? ` · ${count(lost)} lost` : '') : '–')
     this.at('agents').classList.toggle('bad', lost > 0)
-    this.chart.draw(this.feed.rates.of(''), Date.now())
+    this.chart.draw(this.feed.rates.all, Date.now())
     this.tick()
   }
 
   // tick writes what changes with the clock.
   tick() {
-    const {info, away, heard, why, refusals} = this.feed
+    const {info, away, heard, why, refusals, readOnly} = this.feed
     if (info.startTime) say(this.at('uptime'), away ? '–' : age(Date.parse(info.startTime), now()))
     const old = heard ? `What you see is ${age(heard, Date.now())} old, from ${timeOfDay(heard)}.` : 'Nothing is known yet.'
     const banner = this.at('banner')
@@ -50,7 +49,8 @@ export class Overview {
     document.body.classList.toggle('away', Boolean(away))
     const link = this.at('link')
     const who = info.caller ? word(info.caller.name || 'uid ' + (info.caller.uid ?? 0)) : ''
-    say(link, away ? 'away' : heard ? ['live', who, ...(info.roles ?? []).map(sentence)].filter(Boolean).join(' · ') : 'connecting …')
+    const may = readOnly ? ['reads only'] : (info.roles ?? []).map(word)
+    say(link, away ? 'away' : heard ? ['live', who, ...may].filter(Boolean).join(' · ') : 'connecting …')
     put(link, 'data-state', away ? 'away' : heard ? 'live' : 'connecting')
   }
 }

@@ -1,5 +1,5 @@
 // Small parts that several views are made of.
-import {h, put, say, show} from './dom.js'
+import {h, later, put, say, show} from './dom.js'
 
 // pill shows a state as a word in its colour.
 export const pill = () => h('span', {class: 'pill'})
@@ -46,4 +46,18 @@ export const note = (role) => h('p', {class: 'note', role, hidden: true})
 export function tellNote(node, text) {
   say(node, text)
   show(node, text)
+}
+
+// search is a field for text that is looked for; wanted is called soon after it changed.
+export function search(label, wanted) {
+  const node = h('input', {type: 'search', placeholder: 'Search  ( / )', 'aria-label': label, spellcheck: 'false', autocomplete: 'off',
+    maxlength: 200, oninput: later(() => wanted(node.value), 100)})
+  return node
+}
+
+// tellSearch shows the text that a query looks for, and returns it.
+export function tellSearch(node, query) {
+  const text = (query.get('text') ?? '').slice(0, 200)
+  if (node.value !== text) node.value = text
+  return text
 }

@@ -12,15 +12,26 @@ export class Request {
   }
 
   tell(t, m) {
-    const spec = m.spec ?? {}
+    const {sources = [], source = '', target = '', node = '', options = {}, labels = {}} = m.spec ?? {}
     facts(this.list, [
-      ['Id', t.id], ['Kind', t.kind], ['Class', t.class],
-      ['Source', (spec.sources?.length ? spec.sources : [spec.source ?? '']).map(word).join('  ')], ['Target', word(spec.target ?? '')], ['Dataset', word(t.dataset)],
-      ['Owner', m.owner ? `${word(m.owner.name ?? '')} (uid ${m.owner.uid ?? 0})` : ''], ['Project', word(t.project)], ['Node', word(spec.node ?? '')],
-      ['Submitted', when(m.createTime)], ['Started', when(m.startTime)], ['First byte', when(m.firstByteTime)], ['Ended', when(m.endTime)],
+      ['Id', t.id],
+      ['Kind', t.kind],
+      ['Class', t.class],
+      ['Source', (sources.length ? sources : [source]).map(word).join('  ')],
+      ['Target', word(target)],
+      ['Dataset', word(t.dataset)],
+      ['Owner', m.owner ? `${word(m.owner.name ?? '')} (uid ${m.owner.uid ?? 0})` : ''],
+      ['Project', word(t.project)],
+      ['Node', word(node)],
+      ['Submitted', when(m.createTime)],
+      ['Started', when(m.startTime)],
+      ['First byte', when(m.firstByteTime)],
+      ['Ended', when(m.endTime)],
       ['Leads', m.tries ? `${count(m.tries)}, the last one with epoch ${m.epoch ?? 0}` : ''],
-      ['Options', options(spec.options ?? {})], ['Labels', Object.entries(spec.labels ?? {}).map(([k, v]) => `${word(k)}=${word(v)}`).join('  ')],
-      ['Key', word(m.idempotencyKey ?? '')], ['In a shell', `datamove task show ${t.id}`],
+      ['Options', optionsOf(options)],
+      ['Labels', Object.entries(labels).map(([k, v]) => `${word(k)}=${word(v)}`).join('  ')],
+      ['Key', word(m.idempotencyKey ?? '')],
+      ['In a shell', `datamove task show ${t.id}`],
     ])
   }
 }
@@ -37,8 +48,8 @@ const printed = {
   maxDelete: (bound) => bound.percent === undefined ? count(bound.entries ?? 0) : bound.percent + '%',
 }
 
-// options says what was asked for beside the defaults.
-function options(all) {
+// optionsOf says what was asked for beside the defaults.
+function optionsOf(all) {
   return Object.entries(all).map(([key, value]) => {
     const title = key.replace(/[A-Z]/g, (c) => ' ' + c.toLowerCase())
     return value === true ? title : `${title} ${sentence(String(printed[key]?.(value) ?? value))}`

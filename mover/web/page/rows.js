@@ -23,10 +23,10 @@ export class Rows {
     new ResizeObserver(draw).observe(node)
   }
 
-  // set shows other items. The one at the top of the screen stays there, unless that is
-  // the first one: then what is new is seen.
-  set(items) {
-    const top = this.node.scrollTop > 0 ? this.items[Math.floor(this.node.scrollTop / this.#height)] : undefined
+  // set shows other items. If stay is set, what is at the top of the screen stays there,
+  // unless that is the first item: then what is new is seen.
+  set(items, stay) {
+    const top = stay && this.node.scrollTop > 0 ? this.items[Math.floor(this.node.scrollTop / this.#height)] : undefined
     const before = top && this.items.indexOf(top)
     this.items = items
     if (top) {

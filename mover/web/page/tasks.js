@@ -2,12 +2,12 @@
 import {now} from './api.js'
 import {h, later, put, say, show} from './dom.js'
 import {amounts} from './howfar.js'
-import {bar, note, pill, tellBar, tellNote, tellPill} from './parts.js'
+import {bar, note, pill, search, tellBar, tellNote, tellPill, tellSearch} from './parts.js'
 import {Rows} from './rows.js'
 import {choose, counts, most, values} from './store.js'
 import {percent, remaining, states, what} from './task.js'
 import {sentence, word} from './text.js'
-import {age, count, moment, perSecond} from './units.js'
+import {age, count, moment, perSecond, plural} from './units.js'
 
 const columns = [ // field of the order, title, and whether its first order goes up
   ['state', 'State', false], ['what', 'What', true], ['owner', 'Owner', true], ['project', 'Project', true],
@@ -34,11 +34,13 @@ export class Tasks {
   }
 
   #filters() {
-    this.chips = states.map((state) => h('button', {type: 'button', class: 'chip', 'data-state': state, onclick: () => this.#toggle(state)}, state, h('b')))
-    this.selects = Object.fromEntries(['project', 'owner'].map((name) => [name,
-      h('select', {'aria-label': name, onchange: (e) => this.#ask({[name]: e.target.value})}, h('option', {value: ''}, `every ${name}`))]))
-    this.search = h('input', {type: 'search', placeholder: 'Search  ( / )', 'aria-label': 'Search in names', spellcheck: 'false', autocomplete: 'off',
-      maxlength: 200, oninput: later(() => this.#ask({text: this.search.value}), 100)})
+    this.chips = states.map((state) => h('button', {
+      type: 'button', class: 'chip', 'data-state': state, onclick: () => this.#toggle(state),
+    }, state, h('b')))
+    const select = (name) => h('select', {'aria-label': name, onchange: (e) => this.#ask({[name]: e.target.value})},
+      h('option', {value: ''}, `every ${name}`))
+    this.selects = {project: select('project'), owner: select('owner')}
+    this.search = search('Search in names', (text) => this.#ask({text}))
     return h('div', {class: 'filters'}, h('div', {class: 'chips', role: 'group', 'aria-label': 'States'}, ...this.chips),
       this.selects.project, this.selects.owner, this.search, this.count)
   }
@@ -66,10 +68,9 @@ export class Tasks {
     const by = query.get('by') ?? ''
     this.view = {
       states: new Set((query.get('states') ?? '').split(' ').filter((state) => states.includes(state))),
-      project: query.get('project') ?? '', owner: query.get('owner') ?? '', text: (query.get('text') ?? '').slice(0, 200),
+      project: query.get('project') ?? '', owner: query.get('owner') ?? '', text: tellSearch(this.search, query),
       by: columns.some(([field]) => field === by) ? by : 'created', up: query.get('up') === '1',
     }
-    if (this.search.value !== this.view.text) this.search.value = this.view.text
     this.draw()
   }
 
@@ -77,13 +78,14 @@ export class Tasks {
   draw() {
     const all = this.feed.store.order
     const chosen = choose(all, this.view)
-    this.rows.set(chosen)
+    this.rows.set(chosen, this.view.by === 'created')
     const found = counts(all)
     for (const chip of this.chips) {
       say(chip.lastChild, count(found[chip.dataset.state]))
       put(chip, 'aria-pressed', String(this.view.states.has(chip.dataset.state)))
     }
-    for (const [i, [by]] of columns.entries()) put(this.heads[i], 'aria-sort', this.view.by === by ? this.view.up ? 'ascending' : 'descending' : null)
+    const {by, up} = this.view
+    for (const [i, [field]] of columns.entries()) put(this.heads[i], 'aria-sort', field === by ? up ? 'ascending' : 'descending' : null)
     for (const [name, select] of Object.entries(this.selects)) this.#offer(select, name, all)
     this.#sayCount(chosen.length, all.length)
   }
@@ -99,10 +101,10 @@ export class Tasks {
   #sayCount(chosen, all) {
     const {reader, refusals, heard} = this.feed
     const rest = reader.whole ? reader.cut ? `, the newest ${count(most)} of more` : '' : ', reading …'
-    say(this.count, chosen === all ? `${count(all)} ${all === 1 ? 'task' : 'tasks'}${rest}` : `${count(chosen)} of ${count(all)} tasks${rest}`)
+    say(this.count, (chosen < all ? count(chosen) + ' of ' : '') + plural(all, 'task', 'tasks') + rest)
     const refused = refusals.get('tasks')
-    tellNote(this.empty, refused ? sentence(refused) : chosen ? '' : !heard || !reader.whole ? 'Reading the list …'
-      : all ? 'No task is like that.' : 'There are no tasks yet. datamove copy SOURCE TARGET --detach makes one.')
+    const none = all ? 'No task is like that.' : 'There are no tasks yet. datamove copy SOURCE TARGET --detach makes one.'
+    tellNote(this.empty, refused ? sentence(refused) : chosen ? '' : heard && reader.whole ? none : 'Reading the list …')
   }
 }
 
@@ -110,34 +112,46 @@ const cell = (name, ...children) => h('span', {class: name, role: 'gridcell'}, .
 
 function makeRow() {
   const state = cell('state', pill())
-  const about = cell('what', h('span', {class: 'line'}, h('bdi'), h('i', {'aria-label': 'to'}, '→'), h('bdi')), h('span', {class: 'line dim'}))
-  const progress = cell('progress', h('span', {class: 'line'}, bar('done'), h('b')), h('span', {class: 'line dim'}))
-  const row = h('div', {class: 'row', role: 'row'}, state, about, cell('owner'), cell('project'), progress, cell('rate'), cell('left'), cell('created'))
+  const lines = (...first) => [h('span', {class: 'line'}, ...first), h('span', {class: 'line dim'})]
+  const about = cell('what', ...lines(h('bdi'), h('i', {'aria-label': 'to'}, '→'), h('bdi')))
+  const progress = cell('progress', ...lines(bar('done'), h('b')))
+  const row = h('div', {class: 'row', role: 'row'}, state, about, cell('owner'), cell('project'), progress,
+    cell('rate'), cell('left'), cell('created'))
   row.parts = Object.fromEntries([...row.children].map((c) => [c.className, c]))
   return row
 }
 
 function tellRow(row, t) {
-  const {state, what: about, owner, project, progress, rate, left, created} = row.parts
+  const {state, owner, project, rate, left, created} = row.parts
   tellPill(state.firstChild, t.state)
-  const [source, target] = what(t)
-  const [from, arrow, to] = about.firstChild.children
-  say(from, source ?? '')
-  show(arrow, target)
-  say(to, target ?? '')
-  put(about, 'title', [source, target].filter(Boolean).join('\n→ '))
-  say(about.lastChild, [t.kind, t.id, t.phase && t.phase !== 'moving' ? sentence(t.phase) : '', t.agent && t.state === 'running' ? 'on ' + word(t.agent) : ''].filter(Boolean).join(' · '))
+  tellWhat(row.parts.what, t)
+  tellProgress(row.parts.progress, t)
   say(owner, word(t.owner))
   say(project, word(t.project))
-  const share = percent(t)
-  const [track, percents] = progress.firstChild.children
-  tellBar(track, (share ?? 0) / 100)
-  put(track, 'data-state', t.state)
-  say(percents, share === undefined ? '' : share + '%')
-  const {bytes, files} = amounts(t)
-  say(progress.lastChild, [bytes, files && files + ' files', t.failed && count(t.failed) + ' failed'].filter(Boolean).join(' · '))
   say(rate, t.state === 'running' ? perSecond(t.rate) : '')
   say(left, remaining(t))
   say(created, t.created ? age(t.created, now()) : '')
   put(created, 'title', t.created ? moment(t.created) : null)
+}
+
+function tellWhat(node, t) {
+  const [from, arrow, to] = node.firstChild.children
+  const [source = '', target = ''] = what(t)
+  say(from, source)
+  show(arrow, target)
+  say(to, target)
+  put(node, 'title', [source, target].filter(Boolean).join('\n→ '))
+  const phase = t.phase === 'moving' ? '' : sentence(t.phase)
+  const agent = t.agent && t.state === 'running' ? 'on ' + word(t.agent) : ''
+  say(node.lastChild, [t.kind, word(t.id), phase, agent].filter(Boolean).join(' · '))
+}
+
+function tellProgress(node, t) {
+  const share = percent(t)
+  const [track, percents] = node.firstChild.children
+  tellBar(track, (share ?? 0) / 100)
+  put(track, 'data-state', t.state)
+  say(percents, share === undefined ? '' : share + '%')
+  const {bytes, files} = amounts(t)
+  say(node.lastChild, [bytes, files && files + ' files', t.failed && count(t.failed) + ' failed'].filter(Boolean).join(' · '))
 }

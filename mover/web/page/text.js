@@ -59,6 +59,9 @@ function decode(bytes) {
   return out
 }
 
+// short is the beginning of a digest.
+export const short = (digest) => word((digest ?? '').slice(0, 12))
+
 // ending is what stands last in the name of a constant: "TASK_STATE_DONE" is "done".
 export function ending(constant, before) {
   return sentence((constant ?? '').replace(before, '')).toLowerCase().replaceAll('_', ' ')
