@@ -81,9 +81,7 @@ func (s *Service) evict(ctx context.Context, row *pb.Tier, marks tiering.Waterma
 		}
 		e = v.Evict(row, marks)
 		for _, r := range e.Replicas[:min(len(e.Replicas), removalsMost)] {
-			spec := removalSpec(pb.TaskKind_TASK_KIND_RELEASE, r)
-			spec.Labels = map[string]string{evictedLabel: row.GetName()}
-			t, err := s.removes(tx, s.newTask(self(), spec), r)
+			t, err := s.discards(tx, r, map[string]string{evictedLabel: row.GetName()})
 			if err != nil {
 				return err
 			}

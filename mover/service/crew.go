@@ -143,6 +143,9 @@ func (s *Service) answer(l *lead, b *batch, a *agentv1.GiveResponse) {
 
 // noteHelpers notes who helps a lead. Service.mu is held.
 func (s *Service) noteHelpers(l *lead) {
+	if l.closing {
+		return
+	}
 	var names []string
 	for _, b := range l.batches {
 		if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN && !slices.Contains(names, b.meta.GetAgent()) {

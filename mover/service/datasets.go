@@ -150,7 +150,11 @@ func taken(d *pb.Dataset, t *pb.Task) bool {
 // worked on stays as it is, and so does that of one that this service has made.
 func (s *Service) addSource(tx *ledger.Tx, t *pb.Task, r *pb.Replica, p proof) error {
 	now := timestamppb.New(s.clock.now())
-	r.Dataset, r.Digest, r.State, r.Level, r.Bytes, r.CreateTime, r.UseTime = t.GetSpec().GetStaging().GetDataset(), p.digest, whole, pb.Level_LEVEL_READ, p.bytes, now, now
+	r.Dataset, r.Digest, r.State, r.Level, r.Bytes = t.GetSpec().GetStaging().GetDataset(), p.digest, whole, pb.Level_LEVEL_READ, p.bytes
+	r.CreateTime, r.UseTime, r.Owner = now, now, t.GetOwner()
+	if err := s.replaced(tx, r); err != nil {
+		return err
+	}
 	was, err := getReplica(tx, r)
 	switch {
 	case errors.Is(err, mover.ErrNotExist):
@@ -167,6 +171,33 @@ func (s *Service) addSource(tx *ledger.Tx, t *pb.Task, r *pb.Replica, p proof) e
 		return err
 	}
 	return s.putReplica(tx, r)
+}
+
+// replaced forgets what was at the place where a version was read just now, and is not
+// any more: every other content. What somebody holds is not relied on, at least.
+func (s *Service) replaced(tx *ledger.Tx, r *pb.Replica) error {
+	found, where, err := s.meeting(tx, r.GetLocation(), r.GetNode())
+	if err != nil {
+		return err
+	}
+	for _, other := range found {
+		if other.GetDigest() == r.GetDigest() || address(other.GetLocation(), other.GetNode(), s.conf()) != where {
+			continue
+		}
+		held, err := s.holds(tx, other)
+		switch {
+		case err != nil:
+		case held || other.GetTask() != "":
+			other.Level = pb.Level_LEVEL_UNSPECIFIED
+			err = s.putReplica(tx, other)
+		default:
+			err = deleteReplica(tx, other)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // holds says whether a lease lasts on a replica.

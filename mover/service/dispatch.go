@@ -137,8 +137,8 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		if t.GetState() != task.Queued { // paused or cancelled meanwhile
 			return mover.ErrNotExist
 		}
-		if refused, err := s.mayBegin(tx, t); refused != nil || err != nil {
-			return errors.Join(err, s.refuse(tx, t, refused))
+		if err := s.mayBegin(tx, t); err != nil {
+			return s.refuse(tx, t, err)
 		}
 		if over, err = keptDrafts(tx, id); err != nil {
 			return err

@@ -100,6 +100,7 @@ func (s *Service) letGo(ctx context.Context, l *lead, why string) {
 		s.mu.Unlock()
 		return
 	}
+	l.closing = true
 	t := copyOf(l.task)
 	want := l.want
 	s.mu.Unlock()

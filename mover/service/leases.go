@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	leasesMost = 10_000 // on one replica, with those that are wished for
-	holderMost = 256    // bytes of the name of a holder
+	leasesMost = 10_000  // on one replica, with those that are wished for
+	holderMost = 256     // bytes of the name of a holder
 	taskHolder = "task:" // begins holders that are tasks of ours: their leases end with them
 )
 

@@ -167,6 +167,9 @@ func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
 // progress takes over how a lead does. Service.mu is held.
 func (s *Service) progress(l *lead, ses *agentv1.Session) {
 	t := l.task
+	if l.closing {
+		return
+	}
 	if l.want == 0 {
 		t.Phase = ses.GetPhase()
 	}
@@ -234,6 +237,7 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 		s.mu.Unlock()
 		return nil, err
 	}
+	l.closing = true
 	t := copyOf(l.task)
 	s.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)

@@ -89,7 +89,8 @@ func within(p, dir string) bool {
 	return mover.Within(strings.Trim(path.Clean(p), "/"), strings.Trim(path.Clean(dir), "/"))
 }
 
-// address is where a location is, so that two names of one place are the same.
+// address is where a location is, so that two names of one place are the same. The
+// node counts where each has its own.
 func address(text, node string, c *config.Config) string {
 	l, err := wire.Locate(text)
 	if err != nil {
@@ -103,6 +104,9 @@ func address(text, node string, c *config.Config) string {
 		l = location.Location{Scheme: location.POSIX, Path: path.Join(t.Path, l.Path)}
 	}
 	if l.Scheme == location.POSIX {
+		if _, local, err := tierOf(l, c); err == nil && !local {
+			node = ""
+		}
 		return node + ":" + path.Clean(l.Path)
 	}
 	return strings.TrimSuffix(l.String(), "/")

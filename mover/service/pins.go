@@ -137,4 +137,3 @@ func (s *Service) endPins(ctx context.Context) error {
 		return nil
 	})
 }
-

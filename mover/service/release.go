@@ -2,9 +2,12 @@ package service
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"time"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
@@ -33,15 +36,7 @@ func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (t *pb.Task
 		if err := s.mayUseAt(c, "", x.GetLocation(), true); err != nil {
 			return err
 		}
-		now, err := s.moment(tx)
-		if err != nil {
-			return err
-		}
-		v, err := s.view(tx, now)
-		if err == nil {
-			err = v.MayRelease(x, "")
-		}
-		if err != nil {
+		if err := s.mayRelease(tx, x, ""); err != nil {
 			return err
 		}
 		t, err = s.removes(tx, s.newTask(c, removalSpec(pb.TaskKind_TASK_KIND_RELEASE, x)), x)
@@ -52,6 +47,20 @@ func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (t *pb.Task
 	}
 	s.submitted(ctx, t)
 	return t, nil
+}
+
+// mayRelease says why a replica has to stay. What is left of a removal that has failed
+// may go in any case.
+func (s *Service) mayRelease(tx *ledger.Tx, r *pb.Replica, task string) error {
+	now, err := s.moment(tx)
+	if err != nil || r.GetState() == removing && !live(tx, r.GetTask()) {
+		return err
+	}
+	v, err := s.view(tx, now)
+	if err != nil {
+		return err
+	}
+	return v.MayRelease(r, task)
 }
 
 // removalSpec is the request to remove a replica.
@@ -76,10 +85,15 @@ func (s *Service) removes(tx *ledger.Tx, t *pb.Task, replicas ...*pb.Replica) (*
 	return t, ledger.Tasks.Put(tx, t)
 }
 
-// discards removes what a staging has left that did not come to its end.
-func (s *Service) discards(tx *ledger.Tx, owner *pb.Account, r *pb.Replica) (*pb.Task, error) {
-	t := s.newTask(access.Caller{Name: owner.GetName(), UID: owner.GetUid()}, removalSpec(pb.TaskKind_TASK_KIND_RELEASE, r))
-	return s.removes(tx, t, r)
+// discards removes a replica with the rights of who made it.
+func (s *Service) discards(tx *ledger.Tx, r *pb.Replica, labels map[string]string) (*pb.Task, error) {
+	by := self()
+	if o := r.GetOwner(); o != nil {
+		by = access.Caller{Name: o.GetName(), UID: o.GetUid()}
+	}
+	spec := removalSpec(pb.TaskKind_TASK_KIND_RELEASE, r)
+	spec.Labels = labels
+	return s.removes(tx, s.newTask(by, spec), r)
 }
 
 // Purge implements pb.DatasetServiceServer.
@@ -138,40 +152,31 @@ func (s *Service) purges(tx *ledger.Tx, t *pb.Task, l location.Location, node st
 	return v.Overlapping(l, node)
 }
 
-// mayBegin says, in the change that gives a task to its first lead, why it may not
-// be done any more. From then on it has to come to its end.
-func (s *Service) mayBegin(tx *ledger.Tx, t *pb.Task) (refused, err error) {
-	kind := t.GetSpec().GetKind()
-	if t.GetTries() == 0 && writes(t.GetSpec()) {
-		return s.overwrites(tx, t), nil // somebody may hold by now what was free when it was submitted
-	}
-	if t.GetTries() > 0 || kind != pb.TaskKind_TASK_KIND_RELEASE && kind != pb.TaskKind_TASK_KIND_PURGE {
-		return nil, nil
-	}
-	now, err := s.moment(tx)
-	if err != nil {
-		return nil, err
-	}
-	if kind == pb.TaskKind_TASK_KIND_PURGE {
+// mayBegin says, in the change that gives a task to a lead, why it may not be done any
+// more: somebody may need by now what nobody did when it was submitted. A release that
+// has begun has to come to its end.
+func (s *Service) mayBegin(tx *ledger.Tx, t *pb.Task) error {
+	switch kind := t.GetSpec().GetKind(); {
+	case writes(t.GetSpec()):
+		return s.overwrites(tx, t)
+	case kind == pb.TaskKind_TASK_KIND_PURGE:
 		l, err := location.Parse(t.GetSpec().GetTarget())
 		if err != nil {
-			return err, nil
+			return err
 		}
-		_, refused = s.purges(tx, t, l, t.GetSpec().GetNode())
-		return refused, nil
+		inside, err := s.purges(tx, t, l, t.GetSpec().GetNode())
+		if err == nil {
+			_, err = s.removes(tx, t, inside...)
+		}
+		return err
+	case kind == pb.TaskKind_TASK_KIND_RELEASE && t.GetTries() == 0:
+		r, err := stagedBy(tx, t)
+		if err != nil || r.GetCreateTime() == nil { // it never was whole
+			return err
+		}
+		return s.mayRelease(tx, r, t.GetId())
 	}
-	r, err := stagedBy(tx, t)
-	switch {
-	case err != nil:
-		return err, nil
-	case r.GetCreateTime() == nil: // it never was whole
-		return nil, nil
-	}
-	v, err := s.view(tx, now)
-	if err != nil {
-		return nil, err
-	}
-	return v.MayRelease(r, t.GetId()), nil
+	return nil
 }
 
 // beginning is how durable it has to be that a task has begun: of what it removes, nobody
@@ -186,9 +191,6 @@ func beginning(t *pb.Task) ledger.Durability {
 
 // refuse ends a queued task that may not begin.
 func (s *Service) refuse(tx *ledger.Tx, t *pb.Task, why error) error {
-	if why == nil {
-		return nil
-	}
 	if err := s.fail(tx, t, why); err != nil {
 		return err
 	}
@@ -197,8 +199,9 @@ func (s *Service) refuse(tx *ledger.Tx, t *pb.Task, why error) error {
 }
 
 // removed ends a removal: what is gone is forgotten. What nobody has begun to remove
-// is whole as it was; of anything else nobody knows what is left, and it is removed
-// again later.
+// is whole as it was; of anything else nobody knows what is left. What was to be released
+// is removed again later. What somebody tried to purge is forgotten: if it can not be
+// removed with the caller's rights, then with no other ones.
 func (s *Service) removed(tx *ledger.Tx, t *pb.Task) error {
 	marked, err := markedBy(tx, t)
 	if err != nil {
@@ -212,6 +215,8 @@ func (s *Service) removed(tx *ledger.Tx, t *pb.Task) error {
 		case t.GetStartTime() == nil && r.GetCreateTime() != nil:
 			r.State, r.Task = whole, ""
 			err = s.putReplica(tx, r)
+		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE:
+			err = deleteReplica(tx, r)
 		}
 		if err != nil {
 			return err
@@ -235,15 +240,15 @@ func markedBy(tx *ledger.Tx, t *pb.Task) ([]*pb.Replica, error) {
 
 const removalsMost = 200 // that are begun in one change
 
-// retryRemovals begins again removals that have failed. They are this service's own by now.
-func (s *Service) retryRemovals(ctx context.Context) error {
+// retryRemovals begins again removals that have failed, as those who made what is left.
+func (s *Service) retryRemovals(ctx context.Context, before time.Time) error {
 	var left []*pb.Replica
 	err := s.ledger.View(func(tx *ledger.Tx) error {
 		for r, err := range ledger.Replicas.All(tx, ledger.Range{}) {
 			if err != nil || len(left) == removalsMost {
 				return err
 			}
-			if r.GetState() != whole && !live(tx, r.GetTask()) {
+			if r.GetState() != whole && over(tx, r.GetTask(), before) {
 				left = append(left, r)
 			}
 		}
@@ -259,7 +264,7 @@ func (s *Service) retryRemovals(ctx context.Context) error {
 			if err != nil || now.GetState() == whole || live(tx, now.GetTask()) {
 				continue
 			}
-			t, err := s.removes(tx, s.newTask(self(), removalSpec(pb.TaskKind_TASK_KIND_RELEASE, now)), unmade(now))
+			t, err := s.discards(tx, unmade(now), nil)
 			if err != nil {
 				return err
 			}
@@ -277,9 +282,14 @@ func (s *Service) retryRemovals(ctx context.Context) error {
 	return nil
 }
 
+// over says whether a task has ended before a time, or is forgotten.
+func over(tx *ledger.Tx, id string, before time.Time) bool {
+	t, err := ledger.Tasks.Get(tx, id)
+	return errors.Is(err, mover.ErrNotExist) || err == nil && task.Ended(t.GetState()) && t.GetEndTime().AsTime().Before(before)
+}
+
 // unmade makes of a replica one that never was whole: it goes in any case.
 func unmade(r *pb.Replica) *pb.Replica {
 	r.CreateTime = nil
 	return r
 }
-

@@ -38,6 +38,9 @@ type Options struct {
 	Reload    func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
 	Logger    *slog.Logger                                        // nil means no log
 	Metrics   *telemetry.Metrics                                  // nil counts nothing
+
+	wall   func() time.Time     // of tests: the clock of the machine
+	steady func() time.Duration // of tests: the time that has passed
 }
 
 // Service is a coordinator. Register makes it answer, Run makes it work.

@@ -163,15 +163,16 @@ func (s *Service) levelOf(t *pb.Task) pb.Level {
 	return least
 }
 
-// abandon ends a staging that did not come to its end. What was copied goes; a
-// location that was staged before and is no dataset stays, as whatever it is now.
+// abandon ends a staging that did not come to its end. What was copied goes, where
+// nothing else can be: what is of no dataset was copied to where other things may be, as
+// a copy does it.
 func (s *Service) abandon(tx *ledger.Tx, t *pb.Task, r *pb.Replica) (next *pb.Task, err error) {
 	switch {
 	case r.GetState() == whole:
 		r.Task, r.Level = "", pb.Level_LEVEL_UNSPECIFIED
 		return nil, s.putReplica(tx, r)
-	case t.GetStartTime() == nil: // nobody has copied anything
+	case t.GetStartTime() == nil, r.GetDataset() == "": // nobody has copied anything, or anybody may have
 		return nil, deleteReplica(tx, r)
 	}
-	return s.discards(tx, t.GetOwner(), r)
+	return s.discards(tx, r, nil)
 }

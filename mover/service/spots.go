@@ -83,15 +83,20 @@ func (x *spots) meeting(where string) (found []*pb.Replica) {
 
 // there returns the replicas that the target of a task meets, and its address.
 func (s *Service) there(tx *ledger.Tx, t *pb.Task) (found []*pb.Replica, where string, err error) {
+	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
+	if err != nil {
+		return nil, "", err
+	}
+	return s.meeting(tx, t.GetSpec().GetTarget(), n.node)
+}
+
+// meeting returns the replicas that are at a location, above it, or below it, and its address.
+func (s *Service) meeting(tx *ledger.Tx, at, node string) (found []*pb.Replica, where string, err error) {
 	c := s.conf()
 	if err := s.spots.fill(tx, c); err != nil {
 		return nil, "", err
 	}
-	n, err := needOf(t.GetSpec(), c, t.GetSpec().GetNode())
-	if err != nil {
-		return nil, "", err
-	}
-	where = address(t.GetSpec().GetTarget(), n.node, c)
+	where = address(at, node, c)
 	for _, x := range s.spots.meeting(where) {
 		r, err := getReplica(tx, x)
 		if ignoreGone(err) != nil {
@@ -177,4 +182,3 @@ func (s *Service) vanished(tx *ledger.Tx, t *pb.Task) error {
 	}
 	return nil
 }
-

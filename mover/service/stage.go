@@ -341,7 +341,7 @@ func (s *Service) begins(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRe
 		}
 	}
 	if r.GetState() != whole {
-		r.State = staging
+		r.State, r.Owner = staging, accountOf(o.caller)
 	}
 	r.Task = t.GetId()
 	if err := s.putReplica(tx, r); err != nil {

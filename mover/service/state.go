@@ -62,6 +62,7 @@ type lead struct {
 	heard   bool         // the agent has said that it has it
 	want    pb.TaskState // what its owner wants when the agent has let go; 0 is nothing
 	batches map[string]*batch
+	closing bool          // its end is being stored: what it says now does not count
 	wanted  int32         // what its crew was last told
 	usual   time.Duration // that its batches take
 	proof   proof         // of the manifest that it has sent

@@ -175,6 +175,9 @@ func (s *Service) tellLead(t *pb.Task, to pb.TaskState, how agentv1.How) (bool, 
 	if l == nil {
 		return false, nil
 	}
+	if l.closing { // it has ended; what it became is told in a moment
+		return true, nil
+	}
 	if !task.May(task.Running, to) {
 		return false, task.Move(l.task, to)
 	}

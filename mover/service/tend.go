@@ -17,7 +17,10 @@ type kept struct {
 
 // prepare makes what is kept.
 func (s *Service) prepare(ctx context.Context) error {
-	s.clock = &clock{wall: func() time.Time { return s.now() }, steady: func() time.Duration { return time.Since(s.started) }}
+	s.clock = &clock{wall: time.Now, steady: func() time.Duration { return time.Since(s.started) }}
+	if s.o.wall != nil {
+		s.now, s.clock.wall, s.clock.steady = s.o.wall, s.o.wall, s.o.steady
+	}
 	s.freedAt = map[string]time.Time{}
 	if err := s.resume(ctx); err != nil {
 		return err
@@ -31,6 +34,7 @@ const (
 	cacheEvery  = 5 * time.Second
 	orphanEvery = 30 * time.Second
 	sweepEvery  = time.Hour
+	retryPause  = 5 * time.Minute // after a removal that has failed
 )
 
 // tend looks after what is kept beside tasks, until ctx ends: leases and pins that end,
@@ -44,7 +48,9 @@ func (s *Service) tend(ctx context.Context) {
 		{every: cacheEvery, what: "keep caches", do: func(ctx context.Context) error { s.keepCaches(ctx); return nil }},
 		{every: orphanEvery, what: "end leases of tasks that are over", do: s.orphanLeases},
 		{every: orphanEvery, what: "end pins", do: s.endPins},
-		{every: orphanEvery, what: "remove again what could not be removed", do: s.retryRemovals},
+		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
+			return s.retryRemovals(ctx, s.now().Add(-retryPause))
+		}},
 		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
 	}
 	for {

@@ -14,8 +14,8 @@ import (
 
 const (
 	day         = 24 * time.Hour
-	usageUsual  = 30  // days
-	usageDays   = 400 // days at most
+	usageUsual  = 30     // days
+	usageDays   = 400    // days at most
 	usageAnswer = 50_000 // lines of one answer
 )
 

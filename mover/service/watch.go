@@ -79,7 +79,7 @@ func (s *Service) WatchTask(r *pb.WatchTaskRequest, stream grpc.ServerStreamingS
 		if err != nil {
 			return err
 		}
-		if t.GetRevision() != sent {
+		if t.GetRevision() != sent || task.Ended(t.GetState()) {
 			sent = t.GetRevision()
 			if err := stream.Send(t); err != nil {
 				return err

@@ -1,0 +1,280 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/manifest"
+)
+
+// tester is what desks need of a test.
+type tester interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// desk is a coordinator with agents that do what the test says, at a time that the
+// test sets. It needs no goroutine.
+type desk struct {
+	*Service
+	t      tester
+	dir    string
+	conf   *config.Config
+	rules  *access.Rules
+	ledger *ledger.Ledger
+	wall   time.Time     // what the clock of the machine shows
+	steady time.Duration // that has really passed
+	orders map[string]chan *agentv1.Order
+	taken  map[string]*agentv1.Lead // leads that agents have, by task
+	led    map[string]string        // who has them
+	gone   bool                     // it was closed
+}
+
+// site is a configuration with tiers of every kind.
+func site() *config.Config {
+	return &config.Config{Tiers: map[string]config.Tier{
+		"scratch": {Level: "hot", Path: "/nvme", Ephemeral: true, NodeLocal: true, Cache: &config.Cache{High: 80, Low: 50}},
+		"project": {Level: "warm", Path: "/lustre/project", Cache: &config.Cache{High: 80, Low: 50}},
+		"archive": {Level: "cold", S3: &config.S3{Bucket: "archive"}},
+	}}
+}
+
+func newDesk(t *testing.T, conf *config.Config, in access.Input) *desk {
+	t.Helper()
+	d := &desk{t: t, dir: memoryDir(t), conf: conf, wall: time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)}
+	in.Tiers = map[string]string{}
+	for name, tier := range conf.Tiers {
+		in.Tiers[name] = tier.Path
+	}
+	var err error
+	if d.rules, err = access.New(in); err != nil {
+		t.Fatal(err)
+	}
+	d.open()
+	t.Cleanup(func() {
+		if !d.gone {
+			d.close()
+		}
+	})
+	return d
+}
+
+// memoryDir is a directory in memory where there is one: what is durable is not of interest.
+func memoryDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "datamove-desk-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// open begins the service, or begins it again.
+func (d *desk) open() {
+	d.t.Helper()
+	var err error
+	if d.ledger, err = ledger.Open(d.dir+"/ledger", ledger.Options{}); err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	begun := d.steady
+	d.Service, err = New(context.Background(), Options{
+		Ledger: d.ledger, Node: "n1", Data: d.dir, Rules: func() *access.Rules { return d.rules }, Config: func() *config.Config { return d.conf }, Lease: 24 * time.Hour,
+		wall: func() time.Time { return d.wall }, steady: func() time.Duration { return d.steady - begun },
+	})
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	d.orders = map[string]chan *agentv1.Order{}
+	for _, name := range []string{"n1", "n2"} {
+		d.attend(name)
+	}
+}
+
+// attend has an agent begin a conversation, with the leads that it has.
+func (d *desk) attend(name string) {
+	d.t.Helper()
+	hello := &agentv1.Hello{Name: name, Root: true, Reaches: []*agentv1.Reach{{}}}
+	for tier, t := range d.conf.Tiers {
+		hello.Reaches = append(hello.Reaches, &agentv1.Reach{Tier: tier, NodeLocal: t.NodeLocal})
+	}
+	st := &agentv1.Status{Hello: hello, LeadSlots: 1000}
+	for id, l := range d.taken {
+		if d.led[id] == name {
+			st.Sessions = append(st.Sessions, &agentv1.Session{Task: id, Epoch: l.GetEpoch()})
+		}
+	}
+	d.orders[name] = make(chan *agentv1.Order, ordersMost)
+	if err := d.arrive(context.Background(), name, st, d.orders[name], func() {}); err != nil {
+		d.t.Fatalf("%v", err)
+	}
+}
+
+func (d *desk) close() {
+	d.t.Helper()
+	if err := d.Service.queue.Close(); err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	if err := d.ledger.Close(); err != nil {
+		d.t.Fatalf("%v", err)
+	}
+}
+
+// as is a context of a person on the socket.
+func as(name string, uid uint32, groups ...string) context.Context {
+	return access.With(context.Background(), access.Caller{Name: name, UID: uid, Groups: groups, Via: access.Local})
+}
+
+func asAgent(name string) context.Context {
+	return access.With(context.Background(), access.Caller{Name: name, Agent: name, Via: access.Agent})
+}
+
+// give has queued tasks given out, and agents take them.
+func (d *desk) give() {
+	d.t.Helper()
+	for _, f := range d.fair() {
+		_ = d.Service.queue.Drop(f.name)
+	}
+	d.discover(context.Background())
+	d.giveLeads(context.Background())
+	if d.taken == nil {
+		d.taken, d.led = map[string]*agentv1.Lead{}, map[string]string{}
+	}
+	for name, orders := range d.orders {
+		for len(orders) > 0 {
+			if l := (<-orders).GetLead(); l != nil {
+				d.taken[l.GetTask().GetId()], d.led[l.GetTask().GetId()] = l, name
+			}
+		}
+	}
+}
+
+// finish ends a lead: with what lies at the place that it had to read, or with an error.
+func (d *desk) finish(id string, content uint64, failed error) error {
+	d.t.Helper()
+	l, who := d.taken[id], d.led[id]
+	delete(d.taken, id)
+	r := &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), Report: &pb.Report{}}
+	if failed != nil {
+		r.Error, r.ErrorKind = failed.Error(), mover.KindName(failed)
+	} else if proves(l.GetSpec()) {
+		if err := d.PutManifest(&sending{ctx: asAgent(who), first: &agentv1.PutManifestRequest{Task: id, Epoch: l.GetEpoch()}, rest: bytes.NewReader(manifestOf(content))}); err != nil {
+			return err
+		}
+	}
+	_, err := d.Finish(asAgent(who), r)
+	return err
+}
+
+// manifestOf is the manifest of a tree whose one file has a content.
+func manifestOf(content uint64) []byte {
+	var b bytes.Buffer
+	w, err := manifest.NewWriter(&b, manifest.Header{})
+	if err == nil {
+		err = w.Write(&mover.Entry{Name: "file", Kind: mover.File, Size: 100, CRC: content, Known: mover.FactCRC | mover.FactMode, Mode: 0o644})
+	}
+	if err == nil {
+		_, err = w.Close()
+	}
+	if err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+func digestOf(content uint64) string {
+	digest, _, _, err := manifest.Digest(bytes.NewReader(manifestOf(content)))
+	if err != nil {
+		panic(err)
+	}
+	return digest
+}
+
+// sending is the stream on which a lead sends its manifest.
+type sending struct {
+	grpc.ServerStream
+	ctx   context.Context
+	first *agentv1.PutManifestRequest
+	rest  io.Reader
+	then  func() // called before the end
+}
+
+func (s *sending) Context() context.Context { return s.ctx }
+
+func (s *sending) Recv() (*agentv1.PutManifestRequest, error) {
+	if r := s.first; r != nil {
+		s.first = nil
+		return r, nil
+	}
+	b := make([]byte, 64<<10)
+	n, err := s.rest.Read(b)
+	if err != nil && s.then != nil {
+		s.then()
+	}
+	return &agentv1.PutManifestRequest{Data: b[:n]}, err
+}
+
+func (s *sending) SendAndClose(*agentv1.PutManifestResponse) error { return nil }
+
+// state is a task in the ledger.
+func (d *desk) state(id string) *pb.Task {
+	d.t.Helper()
+	t, err := d.Service.task(id)
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	return t
+}
+
+// pass lets time pass: the clock of the machine goes with it.
+func (d *desk) pass(by time.Duration) {
+	d.wall, d.steady = d.wall.Add(by), d.steady+by
+}
+
+// row is the record of a replica; nil when there is none.
+func (d *desk) row(dataset, digest, tier, node string) (r *pb.Replica) {
+	d.t.Helper()
+	err := d.ledger.View(func(tx *ledger.Tx) (err error) {
+		r, err = getReplica(tx, &pb.Replica{Dataset: dataset, Digest: digest, Tier: tier, Node: node})
+		return ignoreGone(err)
+	})
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	return r
+}
+
+// done runs a task to its end, with a content at its source.
+func (d *desk) done(t *pb.Task, err error, content uint64) *pb.Task {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	d.give()
+	if d.taken[t.GetId()] == nil {
+		d.t.Fatalf("nobody takes %v: %s", t, fmt.Sprint(d.state(t.GetId())))
+	}
+	if err := d.finish(t.GetId(), content, nil); err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	return d.state(t.GetId())
+}
+
+// forsake ends a desk before its test ends.
+func (d *desk) forsake() {
+	d.close()
+	d.gone = true
+	_ = os.RemoveAll(d.dir)
+}
