@@ -36,6 +36,7 @@ type host struct {
 	manager  manager
 	accounts accounts
 	sockets  []net.Listener // that systemd opened
+	hup      <-chan os.Signal
 }
 
 // doorStop is how long callers may go on when we stop. What takes longer they try again.
@@ -43,10 +44,14 @@ const doorStop = 5 * time.Second
 
 // serve is the service, until ctx ends.
 func (a *app) serve(ctx context.Context) error {
+	hup := make(chan os.Signal, 1) // from now on it ends nobody
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	h, err := a.host()
 	if err != nil {
 		return err
 	}
+	h.hup = hup
 	lock, err := hold(h.at.data)
 	if err != nil {
 		return err
@@ -184,14 +189,11 @@ func (h *host) agentPart(coordinator grpc.ClientConnInterface) (*part, error) {
 
 // run has parts work until ctx ends, and tells the service manager.
 func (h *host) run(ctx context.Context, what string, alive func(context.Context) error, d *door.Door, parts ...*part) error {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
 	status := what + " at " + strings.Join(d.Addresses(), ", ")
 	h.log.Info("ready", "node", h.at.node, "what", what, "version", buildVersion(), "data", h.at.data, "addresses", strings.Join(d.Addresses(), " "), "page", d.PageAddress())
 	h.manager.ready(status)
 	own := []*part{
-		until("reload", func(ctx context.Context) error { return h.reloads(ctx, hup, status) }),
+		until("reload", func(ctx context.Context) error { return h.reloads(ctx, status) }),
 		until("watchdog", func(ctx context.Context) error { return h.manager.watched(ctx, alive) }),
 	}
 	return attend(ctx, func() {
@@ -201,12 +203,12 @@ func (h *host) run(ctx context.Context, what string, alive func(context.Context)
 }
 
 // reloads reads the configuration at each SIGHUP.
-func (h *host) reloads(ctx context.Context, hup <-chan os.Signal, status string) error {
+func (h *host) reloads(ctx context.Context, status string) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-hup:
+		case <-h.hup:
 		}
 		h.manager.reloading()
 		if _, err := h.live.reload(); err != nil {

@@ -29,7 +29,7 @@ func (d *Door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 		return nil, err
 	}
 	answer, err = handle(ctx, req)
-	return answer, d.left(ctx, v, what, err)
+	return answer, d.left(ctx, v, what, stopped(ctx, err))
 }
 
 // stream lets a stream through.
@@ -47,7 +47,7 @@ func (d *Door) stream(service any, s grpc.ServerStream, info *grpc.StreamServerI
 	if err := d.enter(ctx, v, info.FullMethod, recorded(info.FullMethod), subject{}); err != nil {
 		return err
 	}
-	return d.left(ctx, v, subject{}, handle(service, s))
+	return d.left(ctx, v, subject{}, stopped(ctx, handle(service, s)))
 }
 
 // panicked makes an answer of a panic. The caller is not told what is in it.

@@ -22,8 +22,8 @@
 // anybody else such words are ignored, and that is recorded.
 //
 // The same entrances speak HTTP/1.1: the JSON side of the API below /v1, its
-// description at /openapi.json, /metrics, and the page at /. HTTP/2 is for gRPC. Behind the
-// JSON side is a connection that does not leave the process, on which the caller is
+// description at /openapi.json, /metrics, and the page at /. HTTP/2 is for gRPC, so a
+// browser comes by the page's address, or by a tunnel to the socket. Behind the JSON side is a connection that does not leave the process, on which the caller is
 // told; no header of a request gets there. All of HTTP is for people: whoever may ask
 // for AdminService.GetInfo. The address on loopback has no TLS and so knows nobody.
 // It serves /metrics; and where the configuration gives a role to the member "viewer",

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -72,10 +74,19 @@ type Limits struct {
 
 func (l Limits) orDefaults() Limits {
 	return Limits{
-		Connections: cmp.Or(l.Connections, 4096), EachPeer: cmp.Or(l.EachPeer, 256), Calls: cmp.Or(l.Calls, 256),
+		Connections: cmp.Or(l.Connections, min(4096, maxFiles()/4)), EachPeer: cmp.Or(l.EachPeer, 256), Calls: cmp.Or(l.Calls, 256),
 		Rate: cmp.Or(l.Rate, 500), AgentRate: cmp.Or(l.AgentRate, 20_000), StrangerRate: cmp.Or(l.StrangerRate, 20),
 		Patience: cmp.Or(l.Patience, 10*time.Second), Longest: cmp.Or(l.Longest, time.Minute),
 	}
+}
+
+// maxFiles is how many files this process may have open.
+func maxFiles() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return int(limit.Cur)
 }
 
 // Sizes that nobody has to choose.
@@ -118,7 +129,7 @@ type Door struct {
 
 	arriving sync.WaitGroup // accept loops, and connections that are not yet handed over
 	ctx      context.Context
-	cancel   context.CancelFunc // ends what arrives
+	cancel   context.CancelFunc // ends what arrives, and what lasts
 	stop     func()             // the entrances
 
 	mu      sync.Mutex
@@ -256,7 +267,8 @@ func (d *Door) Serve() error {
 	return errors.Join(errs...)
 }
 
-// Stop lets nobody in any more, and waits for what is under way until ctx ends.
+// Stop lets nobody in any more, ends streams, so that who listens tries again, and
+// waits until calls that are under way have their answers, or ctx ends.
 func (d *Door) Stop(ctx context.Context) {
 	d.health.Shutdown()
 	d.cancel()
@@ -267,7 +279,7 @@ func (d *Door) Stop(ctx context.Context) {
 		d.agents.Stop()
 	})
 	defer over()
-	_ = d.web.Shutdown(ctx) // it calls people, so it goes first
+	_ = d.web.Shutdown(ctx) // it calls the others, so it goes first
 	var all sync.WaitGroup
 	all.Go(d.people.GracefulStop)
 	all.Go(d.agents.GracefulStop)

@@ -119,6 +119,7 @@ type desk struct {
 	agentv1.UnimplementedEnrollServiceServer
 
 	audit func(context.Context, audit.Record) error // nil writes nothing down
+	hold  chan struct{}                             // until it is closed, ResumeTask of "held" waits
 
 	mu    sync.Mutex
 	calls []access.Caller // guarded by mu
@@ -200,6 +201,15 @@ func (s *desk) PauseTask(ctx context.Context, r *datamovev1.PauseTaskRequest) (*
 	}
 	<-ctx.Done()
 	return nil, ctx.Err()
+}
+
+// ResumeTask takes as long as the test wants.
+func (s *desk) ResumeTask(ctx context.Context, r *datamovev1.ResumeTaskRequest) (*datamovev1.Task, error) {
+	s.saw(ctx)
+	if r.GetId() == "held" {
+		<-s.hold
+	}
+	return &datamovev1.Task{Id: "resumed"}, nil
 }
 
 func (s *desk) Confirm(ctx context.Context, _ *agentv1.ConfirmRequest) (*agentv1.ConfirmResponse, error) {

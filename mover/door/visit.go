@@ -7,7 +7,9 @@ import (
 	"net"
 	"sync/atomic"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	"datamove.dev/api"
@@ -180,12 +182,35 @@ func (d *Door) arrive(ctx context.Context, info *tap.Info) (context.Context, err
 		return nil, api.ToStatus(err)
 	}
 	context.AfterFunc(ctx, end) // gRPC ends the context of every call
-	if !waits(info.FullMethodName) {
+	return v.with(d.bounded(ctx, info.FullMethodName)), nil
+}
+
+// errStopping is why a call was ended that would have gone on.
+var errStopping = status.Error(codes.Unavailable, "the service stops; try again")
+
+// bounded is the context of a call with an end: a deadline, or, where it may take as
+// long as it takes, when we stop.
+func (d *Door) bounded(ctx context.Context, method string) context.Context {
+	if !waits(method) {
 		timed, cancel := context.WithTimeout(ctx, d.limits.Longest)
 		context.AfterFunc(ctx, cancel)
-		ctx = timed
+		return timed
 	}
-	return v.with(ctx), nil
+	lasting, cancel := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(d.ctx, func() { cancel(errStopping) })
+	context.AfterFunc(ctx, func() {
+		forget()
+		cancel(nil)
+	})
+	return lasting
+}
+
+// stopped is the error of a call, or why we ended it.
+func stopped(ctx context.Context, err error) error {
+	if err != nil && context.Cause(ctx) == errStopping {
+		return errStopping
+	}
+	return err
 }
 
 func (d *Door) openCalls(c access.Caller) int {
