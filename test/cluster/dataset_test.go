@@ -204,7 +204,10 @@ func TestDatasetReleased(t *testing.T) {
 	refused("the only copy but one on scratch", "shared", "", mover.ErrRefused)
 	refused("leased", "scratch", "n2", mover.ErrHeld)
 	refused("another node has none", "scratch", "n1", mover.ErrNotExist)
-	for l := range c.Leases(ctx, &pb.ListLeasesRequest{Dataset: "vision"}) {
+	for l, err := range c.Leases(ctx, &pb.ListLeasesRequest{Dataset: "vision"}) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
 		if _, err := c.DropLease(ctx, &pb.DropLeaseRequest{Id: l.GetId()}); err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +258,10 @@ func TestDatasetPurged(t *testing.T) {
 	}
 	c.done(x.GetId())
 	c.same(filepath.Join(c.dir, "shared/vision"), c.scratch("n1", "vision", digest))
-	for l := range c.Leases(ctx, &pb.ListLeasesRequest{}) {
+	for l, err := range c.Leases(ctx, &pb.ListLeasesRequest{}) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
 		if _, err := c.DropLease(ctx, &pb.DropLeaseRequest{Id: l.GetId()}); err != nil {
 			t.Fatal(err)
 		}
@@ -383,7 +389,10 @@ func TestDatasetRestart(t *testing.T) {
 	if r := c.replicas("vision")["scratch@n1"]; r.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE || r.GetLeases() != 1 {
 		t.Errorf("it is %v", r)
 	}
-	for l := range c.Leases(ctx, &pb.ListLeasesRequest{}) {
+	for l, err := range c.Leases(ctx, &pb.ListLeasesRequest{}) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
 		if _, err := c.DropLease(ctx, &pb.DropLeaseRequest{Id: l.GetId()}); err != nil {
 			t.Fatal(err)
 		}
