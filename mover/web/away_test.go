@@ -56,8 +56,8 @@ func TestLate(t *testing.T) {
 	s := cluster()
 	h := newHouse(t, s)
 	h.silence()
+	h.mayFail = true
 	w := h.look("/", 1280, 800)
-	w.mayFail()
 	w.wait("text('#banner')?.includes('Nothing is known yet')")
 	h.speak()
 	w.equals(h.task(s.tasks[0].Id), false)
@@ -69,8 +69,8 @@ func TestDenied(t *testing.T) {
 	t.Parallel()
 	s := cluster()
 	h := newHouse(t, deny{s})
+	h.mayFail = true
 	w := h.look("/", 1280, 800)
-	w.mayFail()
 	w.wait("text('.tasks .note')?.includes('permission denied')")
 	eval[string](w, "location.hash = '#/agents'")
 	w.wait("all('.agents tbody tr').length === 8")

@@ -87,7 +87,7 @@ const watchdog = `addEventListener('securitypolicyviolation', (e) => console.err
 func (s *site) look(path string, width, height int64, scripts ...string) *window {
 	s.t.Helper()
 	ctx, closeWindow := chromedp.NewContext(needBrowser(s.t))
-	w := &window{t: s.t, ctx: ctx}
+	w := &window{t: s.t, ctx: ctx, away: s.mayFail}
 	console := chromedp.Console(ctx)
 	heard := make(chan struct{})
 	go func() { defer close(heard); w.listen(console) }()

@@ -188,7 +188,7 @@ func TestHTTP2(t *testing.T) {
 	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0) // a browser tries connections
 	server.StartTLS()
 	t.Cleanup(func() { leave(server) })
-	w := (&site{t, server.URL}).look("/", 1600, 1000)
+	w := (&site{t: t, url: server.URL}).look("/", 1600, 1000)
 	w.wait("performance.getEntriesByType('navigation')[0].nextHopProtocol === 'h2'")
 	w.wait("all('.row').length === 12")
 	for i := range 12 {
@@ -241,15 +241,16 @@ func TestClock(t *testing.T) {
 		h.handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { leave(ahead) })
-	w := (&site{t, ahead.URL}).look("/", 1600, 1000)
+	w := (&site{t: t, url: ahead.URL}).look("/", 1600, 1000)
 	w.wait("/^10m..s$/.test(row(%q).created)", one.Id)
 }
 
 // TestNoTask: an address of a task that is not there.
 func TestNoTask(t *testing.T) {
 	t.Parallel()
-	w := newHouse(t, newService()).look("/#/tasks/00000000000000000001", 1280, 800)
-	w.mayFail()
+	h := newHouse(t, newService())
+	h.mayFail = true
+	w := h.look("/#/tasks/"+number(1), 1280, 800)
 	w.wait("text('.detail .note')?.includes('file does not exist')")
 	w.wait("text('.tasks .note')?.includes('There are no tasks yet')")
 	w.click(".close")

@@ -36,8 +36,9 @@ func ok(t testing.TB, err error) {
 
 // site is where a page and the API are: an address, and nothing more.
 type site struct {
-	t   testing.TB
-	url string
+	t       testing.TB
+	url     string
+	mayFail bool // requests of a page may fail, from its beginning on
 }
 
 // house is a site of our own, in front of a world. Its door, which is the HTTP side, and
@@ -108,6 +109,7 @@ func (s *site) get(path string, into proto.Message) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)
 	ok(s.t, err)
+	r.Close = true // nothing stays behind
 	answer, err := http.DefaultClient.Do(r)
 	ok(s.t, err)
 	defer answer.Body.Close()

@@ -3,7 +3,7 @@ import {now} from './api.js'
 import {h, put, say, show} from './dom.js'
 import {bar, field, tellBar} from './parts.js'
 import {percent, remaining} from './task.js'
-import {bytes, count, duration, perSecond, second} from './units.js'
+import {age, bytes, count, duration, perSecond} from './units.js'
 
 const titles = {bytes: 'Bytes', files: 'Files', rate: 'Rate', left: 'ETA', elapsed: 'Elapsed', flight: 'In flight', failed: 'Failed'}
 
@@ -22,14 +22,18 @@ export class HowFar {
     tellBar(this.bar, (share ?? 0) / 100)
     put(this.bar, 'data-state', t.state)
     say(this.percent, share === undefined ? '' : share + '%')
-    const texts = {...amounts(t), ...rates(t), left: remaining(t), failed: t.failed ? count(t.failed) : '',
-      elapsed: t.started ? duration(Math.floor(Math.max(0, (t.ended || now()) - t.started) / 1000) * second) : '',
+    const texts = {...amounts(t), ...rates(t), left: remaining(t), elapsed: elapsed(t), failed: t.failed ? count(t.failed) : '',
       flight: t.state === 'running' ? count(message.progress?.inFlight ?? 0) : ''}
     for (const [name, node] of Object.entries(this.fields)) {
       say(node.lastChild, texts[name] ?? '')
       show(node, texts[name])
     }
   }
+}
+
+function elapsed(t) {
+  if (!t.started) return ''
+  return t.ended ? duration(Math.max(0, t.ended - t.started) * 1e6) : age(t.started, now())
 }
 
 // amounts says how much is done and planned, as the command line does: with a plus

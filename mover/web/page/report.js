@@ -44,6 +44,7 @@ export class Report {
     if (!r) return
     const {done} = this.tables
     const counted = rows.filter(([, field, plan]) => r[field] || r.planned?.[plan])
+    show(done.node, counted.length)
     keyed(done.body, counted, ([title]) => title, done.line, (line, [title, field, plan, print = count]) =>
       cells(line, [title, print(r[field] ?? 0), plan ? print(r.planned?.[plan] ?? 0) : '']))
     const levels = (r.levels ?? []).map((l) => `${plural(l.files ?? 0, 'file', 'files')} ${ending(l.level, 'LEVEL_')}`).join(', ')

@@ -9,6 +9,9 @@ export const states = ['running', 'queued', 'paused', 'failed', 'done', 'cancell
 
 export const hasEnded = (state) => state === 'done' || state === 'failed' || state === 'cancelled'
 
+// The kinds whose command has another name.
+const commands = {describe: 'dataset add', remove: 'rm'}
+
 // may says what can be asked of a task: what leads to a state that may follow.
 export const may = {
   pause: (t) => t.state === 'queued' || t.state === 'running' && t.phase !== 'pausing' && t.phase !== 'cancelling',
@@ -29,11 +32,11 @@ export function row(m) {
     revision: Number(m.revision ?? 0),
     state: shared(ending(m.state, 'TASK_STATE_')),
     phase: shared(m.phase ?? ''),
-    kind: shared(ending(spec.kind, 'TASK_KIND_')),
+    kind: command(ending(spec.kind, 'TASK_KIND_')),
     class: shared(ending(spec.class, 'TASK_CLASS_')),
     source: spec.source || (spec.sources ?? []).join(' '),
-    target: spec.target || spec.staging?.tier || '',
-    dataset: m.dataset || spec.staging?.dataset || '',
+    target: spec.target || spec.staging?.tier || spec.staging?.dataset || '',
+    dataset: m.dataset ?? '',
     owner: shared(m.owner?.name || (m.owner ? 'uid ' + (m.owner.uid ?? 0) : '')),
     project: shared(spec.project ?? ''),
     agent: shared(m.agent ?? ''),
@@ -51,6 +54,8 @@ export function row(m) {
     heard: 0, // when we heard of it, by the clock of performance
   }
 }
+
+const command = (kind) => shared(commands[kind] ?? kind)
 
 // shared makes equal words one string: there are few projects and many tasks.
 const words = new Map()

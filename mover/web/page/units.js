@@ -76,8 +76,8 @@ export function clock(d) {
 // age prints how long ago a moment was, both in milliseconds: as duration does, in
 // whole seconds.
 export function age(then, now) {
-  const d = Math.max(0, now - then) * 1e6
-  return d < minute ? Math.floor(d / second) + 's' : duration(d)
+  const d = Math.floor(Math.max(0, now - then) / 1000) * second
+  return d < minute ? d / second + 's' : duration(d)
 }
 
 // moment prints a time of the clock of whoever looks: "2026-11-21 22:47:03".
