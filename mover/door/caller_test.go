@@ -225,6 +225,17 @@ func TestCertificateIsAskedAgain(t *testing.T) {
 	if _, err := confirm(node); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("a revoked certificate: %v", err)
 	}
+	r.desk.take()
+	r.records.take()
+	if err := as(r, node, said{Name: "bob", UID: 1002}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a revoked agent, for somebody: %v", err)
+	}
+	if calls := r.desk.take(); len(calls) != 0 {
+		t.Errorf("the service saw %+v", calls)
+	}
+	if all := r.records.take(); len(all) != 1 || all[0].Allowed || all[0].HasUID || !strings.Contains(all[0].Reason, "revoked") {
+		t.Errorf("recorded: %+v", all)
+	}
 }
 
 func TestAlive(t *testing.T) {

@@ -35,26 +35,28 @@ func (d *Door) enter(ctx context.Context, v *visit, method string, changes bool,
 		d.o.Metrics.Denied(v.method, telemetry.DeniedRate)
 		return err
 	}
-	r := v.record(what)
-	if v.forged != "" {
-		lie := r
-		lie.Code, lie.Reason = mover.KindName(mover.ErrPermission), v.forged
-		d.log.WarnContext(ctx, "forged caller", "caller", v.caller.String(), "peer", v.peer, "method", v.method)
-		if err := d.note(ctx, lie); err != nil {
-			return err
-		}
-	}
 	decision := d.o.Rules().MayCall(v.caller, method)
 	if v.viewer && changes {
 		decision = access.Decision{Rule: "viewer", Reason: "the page without a certificate only shows; use the service's socket"}
 	}
+	r := v.record(what)
 	r.Allowed, r.Reason = decision.Allowed, decision.Rule+": "+decision.Reason
-	if decision.Allowed && !changes {
-		return nil
-	}
 	if !decision.Allowed {
 		return d.deny(ctx, v, method, decision, r)
 	}
+	if err := d.tellLie(ctx, v, r); err != nil || !changes {
+		return err
+	}
+	return d.note(ctx, r)
+}
+
+// tellLie records what a caller said about itself and must not.
+func (d *Door) tellLie(ctx context.Context, v *visit, r audit.Record) error {
+	if v.forged == "" {
+		return nil
+	}
+	d.log.WarnContext(ctx, "forged caller", "caller", v.caller.String(), "peer", v.peer, "method", v.method)
+	r.Allowed, r.Code, r.Reason = false, mover.KindName(mover.ErrPermission), v.forged
 	return d.note(ctx, r)
 }
 
@@ -68,7 +70,7 @@ func (d *Door) hold(v *visit) error {
 	return d.callers.take(v.key(), d.paceOf(v.caller))
 }
 
-// deny records a denial and returns it. It is one also when it can not be recorded.
+// deny records a denial and returns it.
 func (d *Door) deny(ctx context.Context, v *visit, method string, decision access.Decision, r audit.Record) error {
 	reason := telemetry.DeniedRole
 	err := decision.Err()
@@ -81,12 +83,19 @@ func (d *Door) deny(ctx context.Context, v *visit, method string, decision acces
 	case access.OfMethod(method).Action == "":
 		reason = telemetry.DeniedRoute
 	}
-	d.o.Metrics.Denied(v.method, reason)
-	r.Code = codeOf(err)
-	if noted := d.note(ctx, r); noted != nil {
-		d.log.ErrorContext(ctx, "a denial is not in the audit log", "caller", v.caller.String(), "method", v.method, "err", noted)
+	if r.Code = codeOf(err); v.forged != "" {
+		r.Reason += "; " + v.forged
 	}
+	d.denial(ctx, v, reason, r)
 	return err
+}
+
+// denial counts and records a denial. It is one also when it can not be recorded.
+func (d *Door) denial(ctx context.Context, v *visit, reason telemetry.Denial, r audit.Record) {
+	d.o.Metrics.Denied(v.method, reason)
+	if err := d.note(ctx, r); err != nil {
+		d.log.ErrorContext(ctx, "a denial is not in the audit log", "caller", v.caller.String(), "method", v.method, "err", err)
+	}
 }
 
 // left is the end of a call. What the service denied is recorded, if it has not done so.
@@ -99,12 +108,9 @@ func (d *Door) left(ctx context.Context, v *visit, what subject, err error) erro
 	if errors.As(err, &at) && at.Op == "use" {
 		reason = telemetry.DeniedRoot
 	}
-	d.o.Metrics.Denied(v.method, reason)
 	r := v.record(what)
 	r.Code, r.Reason = codeOf(err), err.Error()
-	if noted := d.note(ctx, r); noted != nil {
-		d.log.ErrorContext(ctx, "a denial is not in the audit log", "caller", v.caller.String(), "method", v.method, "err", noted)
-	}
+	d.denial(ctx, v, reason, r)
 	return err
 }
 

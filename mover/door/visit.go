@@ -115,12 +115,12 @@ func (d *Door) identify(o *origin, method string, md metadata.MD) (*visit, error
 	s, claims, err := hear(md, behalfKey)
 	switch {
 	case !claims:
-	case o.caller.Via != access.Agent:
+	case v.caller.Via != access.Agent: // also an agent that is none any more
 		v.forged = "it says that it asks for somebody else; only an agent may say so: ignored"
 	case err != nil:
 		return nil, err
 	default:
-		v.caller = access.Caller{Name: s.Name, UID: s.UID, Groups: s.Groups, Via: access.Forwarded, Agent: o.caller.Agent}
+		v.caller = access.Caller{Name: s.Name, UID: s.UID, Groups: s.Groups, Via: access.Forwarded, Agent: v.caller.Agent}
 	}
 	if len(md.Get(callerKey)) > 0 {
 		v.forged = "it says who it is; that is for us to find out: ignored"
