@@ -24,7 +24,7 @@ var root = as("root", 0)
 
 func (d *desk) add(ctx context.Context, name, location string, content uint64) {
 	d.t.Helper()
-	t, err := d.AddDataset(ctx, &pb.AddDatasetRequest{Name: name, Location: location})
+	t, err := d.AddDataset(ctx, &pb.AddDatasetRequest{Name: name, Location: location, Node: "n1"})
 	d.done(t, err, content)
 }
 

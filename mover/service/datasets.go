@@ -121,7 +121,10 @@ func (s *Service) described(tx *ledger.Tx, t *pb.Task, p proof) error {
 		return s.fail(tx, t, &mover.Error{Op: "add", Place: "dataset:" + name, Err: fmt.Errorf("%w: %s has made a dataset of that name meanwhile", mover.ErrPermission, nameOfAccount(d.GetOwner()))})
 	}
 	at, err := s.source(t)
-	if err != nil { // its tier is not there any more
+	if err == nil {
+		err = s.stays(tx, at)
+	}
+	if err != nil { // its tier is not there any more, or it goes
 		return s.fail(tx, t, err)
 	}
 	if err := errors.Join(ledger.Datasets.Put(tx, d), addVersion(tx, t, p)); err != nil {
@@ -137,6 +140,18 @@ func (s *Service) source(t *pb.Task) (*pb.Replica, error) {
 		return nil, err
 	}
 	return spot(l, t.GetSpec().GetNode(), s.conf())
+}
+
+// stays says why what is at a place can not become a replica: it is just being removed,
+// or worked on.
+func (s *Service) stays(tx *ledger.Tx, at *pb.Replica) error {
+	found, _, err := s.meeting(tx, at.GetLocation(), at.GetNode())
+	for _, r := range found {
+		if r.GetState() != whole && live(tx, r.GetTask()) {
+			return &mover.Error{Op: "add", Place: at.GetLocation(), Err: fmt.Errorf("%w: task %s removes or writes %s", mover.ErrConflict, r.GetTask(), mover.Printable(r.GetLocation()))}
+		}
+	}
+	return err
 }
 
 // taken says whether somebody else made the dataset after the task was accepted.

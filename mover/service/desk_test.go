@@ -169,13 +169,22 @@ func (d *desk) finish(id string, content uint64, failed error) error {
 	r := &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), Report: &pb.Report{}}
 	if failed != nil {
 		r.Error, r.ErrorKind = failed.Error(), mover.KindName(failed)
-	} else if proves(l.GetSpec()) {
-		if err := d.PutManifest(&sending{ctx: asAgent(who), first: &agentv1.PutManifestRequest{Task: id, Epoch: l.GetEpoch()}, rest: bytes.NewReader(manifestOf(content))}); err != nil {
+	} else if l.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_RELEASE && proves(l.GetSpec()) {
+		d.taken[id] = l
+		err := d.prove(id, content)
+		delete(d.taken, id)
+		if err != nil {
 			return err
 		}
 	}
 	_, err := d.Finish(asAgent(who), r)
 	return err
+}
+
+// prove sends what the lead of a task has read.
+func (d *desk) prove(id string, content uint64) error {
+	first := &agentv1.PutManifestRequest{Task: id, Epoch: d.taken[id].GetEpoch()}
+	return d.PutManifest(&sending{ctx: asAgent(d.led[id]), first: first, rest: bytes.NewReader(manifestOf(content))})
 }
 
 // manifestOf is the manifest of a tree whose one file has a content.

@@ -58,7 +58,11 @@ func (s *Service) PutManifest(stream grpc.ClientStreamingServer[agentv1.PutManif
 	if err != nil {
 		return err
 	}
-	if err := s.believe(stream.Context(), first, p); err != nil {
+	t, err := s.believe(stream.Context(), first, p)
+	if err == nil {
+		err = sameStill(t, p)
+	}
+	if err != nil {
 		return err
 	}
 	return stream.SendAndClose(&agentv1.PutManifestResponse{Digest: p.digest})
@@ -87,14 +91,15 @@ func (s *Service) expects(ctx context.Context, r *agentv1.PutManifestRequest) (k
 }
 
 // believe remembers what a lead has read, if it is the lead still.
-func (s *Service) believe(ctx context.Context, r *agentv1.PutManifestRequest, p proof) error {
+func (s *Service) believe(ctx context.Context, r *agentv1.PutManifestRequest, p proof) (*pb.Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
-	if err == nil {
-		l.proof = p
+	if err != nil {
+		return nil, err
 	}
-	return err
+	l.proof = p
+	return copyOf(l.task), nil
 }
 
 // arriving reads what a lead sends.

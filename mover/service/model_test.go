@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,10 +136,13 @@ func (m *model) stage() {
 }
 
 func (m *model) acquire() {
-	tier, node := m.tierAndNode()
+	r := m.some()
+	if r == nil {
+		return
+	}
 	m.holders++
 	ttl := rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(m.rt, "ttl")
-	l, err := m.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: m.dataset(), Tier: tier, Node: node, Holder: fmt.Sprint("h", m.holders), Ttl: durationpb.New(ttl)})
+	l, err := m.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Node: r.GetNode(), Holder: fmt.Sprint("h", m.holders), Ttl: durationpb.New(ttl)})
 	if m.ask("acquire", err) {
 		m.holds[l.GetHolder()] = hold{slotOf(l.GetLocation(), l.GetNode()), m.clock.now().Add(ttl)}
 	}
@@ -201,10 +205,20 @@ func (m *model) unpin() {
 	m.ask("unpin", err)
 }
 
+// some draws a replica that there is.
+func (m *model) some() *pb.Replica {
+	rows := m.rows("")
+	if len(rows) == 0 {
+		return nil
+	}
+	return rows[rapid.IntRange(0, len(rows)-1).Draw(m.rt, "replica")]
+}
+
 func (m *model) release() {
-	tier, node := m.tierAndNode()
-	_, err := m.Release(root, &pb.ReleaseRequest{Source: "dataset:" + m.dataset(), Tier: tier, Node: node})
-	m.ask("release", err)
+	if r := m.some(); r != nil {
+		_, err := m.Release(root, &pb.ReleaseRequest{Source: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Tier: cmp.Or(r.GetTier(), "scratch"), Node: r.GetNode()})
+		m.ask("release", err)
+	}
 }
 
 func (m *model) purge() {
@@ -292,6 +306,9 @@ func (m *model) begin() {
 
 func (m *model) end() {
 	if len(m.taken) == 0 {
+		m.begin()
+	}
+	if len(m.taken) == 0 {
 		return
 	}
 	names := m.leading()
@@ -306,6 +323,12 @@ func (m *model) work(id, how string) {
 	m.rt.Logf("task %s %s: %v of %s (%d) to %s (%d)", id, how, spec.GetKind(), from, m.disk[from], to, m.disk[to])
 	switch spec.GetKind() {
 	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
+		if spec.GetOptions().GetChecksum() {
+			if err := m.prove(id, m.disk[to]); err != nil {
+				m.failing(id, err)
+				return
+			}
+		}
 		m.deletes(id, to, how == "done")
 	case pb.TaskKind_TASK_KIND_STAGE:
 		if m.disk[to] = m.disk[from]; how != "done" {
@@ -344,6 +367,13 @@ func (m *model) work(id, how string) {
 	}
 }
 
+// failing ends a lead that could not do anything.
+func (m *model) failing(id string, err error) {
+	if err := m.finish(id, 0, err); err != nil {
+		m.rt.Fatalf("finish: %v", err)
+	}
+}
+
 // nodeAt is the node that counts for a location.
 func (m *model) nodeAt(at, node string) string {
 	if strings.HasPrefix(at, "project:") || strings.HasPrefix(at, "archive:") {
@@ -378,6 +408,9 @@ func (m *model) survives(id, at string) {
 	for _, r := range m.rows("") {
 		if m.at(r) != at || r.GetCreateTime() == nil || m.disk[at] == noise {
 			continue // nobody counts on it
+		}
+		if digestOf(m.disk[at]) != r.GetDigest() && m.state(id).GetSpec().GetKind() != pb.TaskKind_TASK_KIND_PURGE {
+			m.rt.Fatalf("task %s deletes what is not %s", id, tag(r.GetDataset(), r.GetDigest()))
 		}
 		if m.betrayed[m.disk[at]] {
 			return
@@ -426,7 +459,7 @@ func (m *model) jump() {
 // tended does what the service does now and then.
 func (m *model) tended() {
 	ctx := context.Background()
-	if err := errors.Join(m.endLeases(ctx), m.endPins(ctx), m.orphanLeases(ctx), m.retryRemovals(ctx, m.wall.Add(time.Hour)), m.sweepManifests(time.Now().Add(-manifestYoung))); err != nil {
+	if err := errors.Join(m.endLeases(ctx), m.endPins(ctx), m.orphanLeases(ctx), m.retryRemovals(ctx, m.wall.Add(1000*time.Hour)), m.sweepManifests(time.Now().Add(-manifestYoung))); err != nil {
 		m.rt.Fatalf("%v", err)
 	}
 	now := m.clock.now()
@@ -576,11 +609,17 @@ func TestDatasetModel(t *testing.T) {
 		m.disk = map[string]uint64{m.sourceSlot("a"): 1, m.sourceSlot("b"): 2, m.sourceSlot("c"): 3}
 		defer func() { m.forsake() }()
 		all := map[string]func(){
-			"add": m.add, "change": m.change, "stage": m.stage, "stage too": m.stage, "acquire": m.acquire, "renew": m.renew, "drop": m.drop, "pin": m.pin, "unpin": m.unpin,
+			"add": m.add, "change": m.change, "stage": m.stage, "acquire": m.acquire, "renew": m.renew, "drop": m.drop, "pin": m.pin, "unpin": m.unpin,
 			"release": m.release, "purge": m.purge, "forget": m.forget, "too full": m.tooFull, "read": m.read, "write": m.write, "cancel": m.cancel,
-			"begin": m.begin, "end": m.end, "end too": m.end, "and end": m.end, "time": m.time, "jump": m.jump, "restart": m.restart,
+			"begin": m.begin, "end": m.end, "time": m.time, "jump": m.jump, "restart": m.restart,
 		}
 		names := slices.Sorted(maps.Keys(all))
+		for _, often := range []string{"stage", "release", "end"} {
+			names = append(names, often, often, often, often)
+		}
+		for name := range sources {
+			m.desk.add(root, name, sources[name], m.disk[m.sourceSlot(name)])
+		}
 		for range rapid.IntRange(least, least+20).Draw(rt, "operations") {
 			m.pass(time.Millisecond) // so that later tasks have greater ids
 			all[m.pick("operation", names)]()

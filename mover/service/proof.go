@@ -19,16 +19,23 @@ type proof struct {
 	bytes   int64
 }
 
-// proves says whether a task is done only with a manifest.
+// proves says whether the lead of a task sends a manifest.
 func proves(spec *pb.TaskSpec) bool {
-	return spec.GetKind() == pb.TaskKind_TASK_KIND_DESCRIBE ||
-		spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && spec.GetStaging().GetDataset() != ""
+	switch spec.GetKind() {
+	case pb.TaskKind_TASK_KIND_DESCRIBE:
+		return true
+	case pb.TaskKind_TASK_KIND_STAGE:
+		return spec.GetStaging().GetDataset() != ""
+	case pb.TaskKind_TASK_KIND_RELEASE:
+		return spec.GetOptions().GetChecksum()
+	}
+	return false
 }
 
 // judge says why a task that its lead calls done is not: contents are believed by
 // their manifest alone. Of one that makes a version it notes which.
 func (s *Service) judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
-	if !proves(t.GetSpec()) {
+	if !proves(t.GetSpec()) || t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
 		return nil
 	}
 	p := s.proofOf(l)
@@ -39,7 +46,12 @@ func (s *Service) judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
 	case p.digest == "":
 		return &mover.Error{Op: "finish", Place: "task " + t.GetId(), Err: fmt.Errorf("%w: its lead has sent no manifest; submit it again", mover.ErrTransient)}
 	case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE:
-		return matches(t, p.digest)
+		if isOf(t, p.digest) {
+			return nil
+		}
+		return &mover.Error{Op: "stage", Place: t.GetSpec().GetTarget(), Err: fmt.Errorf(
+			"%w: what was copied from %s has the digest %s and not that of dataset:%s; the source has changed since it was added: add it again, or stage another replica",
+			mover.ErrCorrupt, mover.Printable(t.GetSpec().GetSource()), p.digest, mover.Printable(t.GetDataset()))}
 	}
 	p, err := s.stored(p)
 	if err != nil {
@@ -58,15 +70,20 @@ func (s *Service) proofOf(l *lead) proof {
 	return l.proof
 }
 
-// matches says why what was staged is not what was asked for.
-func matches(t *pb.Task, digest string) error {
-	want, err := location.Parse("dataset:" + t.GetDataset())
-	if err == nil && want.Digest == digest {
+// isOf says whether a digest is that of the version that a task is about.
+func isOf(t *pb.Task, digest string) bool {
+	l, err := location.Parse("dataset:" + t.GetDataset())
+	return err == nil && l.Digest == digest
+}
+
+// sameStill says why what a task is to release is not to be removed: it is not the
+// replica that it was, of which there is another.
+func sameStill(t *pb.Task, p proof) error {
+	if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_RELEASE || isOf(t, p.digest) {
 		return nil
 	}
-	return &mover.Error{Op: "stage", Place: t.GetSpec().GetTarget(), Err: fmt.Errorf(
-		"%w: what was copied from %s has the digest %s and not that of dataset:%s; the source has changed since it was added: add it again, or stage another replica",
-		mover.ErrCorrupt, mover.Printable(t.GetSpec().GetSource()), digest, mover.Printable(t.GetDataset()))}
+	return &mover.Error{Op: "release", Place: t.GetSpec().GetTarget(), Err: fmt.Errorf(
+		"%w: what is there has the digest %s and not that of dataset:%s; it was changed since it was added, and stays", mover.ErrChanged, p.digest, mover.Printable(t.GetDataset()))}
 }
 
 // stored completes the proof of a manifest that has to be on the shelf.

@@ -39,6 +39,9 @@ func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (t *pb.Task
 		if err := s.mayRelease(tx, x, ""); err != nil {
 			return err
 		}
+		if x.GetState() == removing {
+			x = unmade(x)
+		}
 		t, err = s.removes(tx, s.newTask(c, removalSpec(pb.TaskKind_TASK_KIND_RELEASE, x)), x)
 		return err
 	})
@@ -67,6 +70,9 @@ func (s *Service) mayRelease(tx *ledger.Tx, r *pb.Replica, task string) error {
 func removalSpec(kind pb.TaskKind, r *pb.Replica) *pb.TaskSpec {
 	spec := &pb.TaskSpec{Kind: kind, Target: r.GetLocation(), Node: r.GetNode(), Staging: &pb.Staging{Dataset: r.GetDataset(), Tier: r.GetTier()}}
 	spec.Class = task.ClassOf(spec)
+	if r.GetDataset() != "" && !managed(r) {
+		spec.Options = &pb.Options{Checksum: true} // others write there, too: it is looked at first
+	}
 	return spec
 }
 
@@ -198,10 +204,10 @@ func (s *Service) refuse(tx *ledger.Tx, t *pb.Task, why error) error {
 	return err
 }
 
-// removed ends a removal: what is gone is forgotten. What nobody has begun to remove
-// is whole as it was; of anything else nobody knows what is left. What was to be released
-// is removed again later. What somebody tried to purge is forgotten: if it can not be
-// removed with the caller's rights, then with no other ones.
+// removed ends a removal: what is gone is forgotten, and what nobody has begun to remove is
+// whole as it was. Of anything else nobody knows what is left. What this service has made
+// is removed again later; what others have, or what somebody tried to purge with his
+// own rights, stays as it is and is no replica any more.
 func (s *Service) removed(tx *ledger.Tx, t *pb.Task) error {
 	marked, err := markedBy(tx, t)
 	if err != nil {
@@ -215,7 +221,7 @@ func (s *Service) removed(tx *ledger.Tx, t *pb.Task) error {
 		case t.GetStartTime() == nil && r.GetCreateTime() != nil:
 			r.State, r.Task = whole, ""
 			err = s.putReplica(tx, r)
-		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE:
+		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE, !managed(r):
 			err = deleteReplica(tx, r)
 		}
 		if err != nil {

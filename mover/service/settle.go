@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -50,7 +49,7 @@ func (s *Service) afterTask(ctx context.Context, next *pb.Task) {
 // mistrust notes of the replica that was read that it is not known any more to be
 // what it should be: what came of it was something else.
 func (s *Service) mistrust(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) error {
-	if held == nil || t.GetState() != task.Failed || p.digest == "" || strings.HasSuffix(t.GetDataset(), "@"+p.digest) {
+	if held == nil || t.GetState() != task.Failed || p.digest == "" || isOf(t, p.digest) {
 		return nil
 	}
 	r, err := ledger.Replicas.Get(tx, ledger.ReplicaKey(held)...)

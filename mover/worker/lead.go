@@ -163,6 +163,12 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 	if err != nil {
 		return local.Report{}, err
 	}
+	if spec := w.job.GetSpec(); spec.GetKind() == pb.TaskKind_TASK_KIND_RELEASE && spec.GetOptions().GetChecksum() {
+		w.state.State(local.Locking, "what is to be removed is read, to see that it is what it was")
+		if _, err := w.describe(ctx, spec.GetTarget()); err != nil {
+			return local.Report{}, err
+		}
+	}
 	if err := w.agent.mine("", w.job.GetEpoch())(ctx); err != nil {
 		return local.Report{}, err
 	}
