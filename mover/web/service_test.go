@@ -216,40 +216,49 @@ func (s *service) CancelTask(_ context.Context, r *datamovev1.CancelTaskRequest)
 	return s.steer("cancel", r.Id, cancelled)
 }
 
+// clones are messages that a test can change no more.
+func clones[M proto.Message](all []M) []M {
+	given := make([]M, len(all))
+	for i, m := range all {
+		given[i] = proto.CloneOf(m)
+	}
+	return given
+}
+
 func (s *service) ListAgents(context.Context, *datamovev1.ListAgentsRequest) (*datamovev1.ListAgentsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &datamovev1.ListAgentsResponse{Agents: slices.Clone(s.agents)}, nil
+	return &datamovev1.ListAgentsResponse{Agents: clones(s.agents)}, nil
 }
 
 func (s *service) ListTiers(context.Context, *datamovev1.ListTiersRequest) (*datamovev1.ListTiersResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &datamovev1.ListTiersResponse{Tiers: slices.Clone(s.tiers)}, nil
+	return &datamovev1.ListTiersResponse{Tiers: clones(s.tiers)}, nil
 }
 
 func (s *service) ListDatasets(context.Context, *datamovev1.ListDatasetsRequest) (*datamovev1.ListDatasetsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &datamovev1.ListDatasetsResponse{Datasets: slices.Clone(s.datasets)}, nil
+	return &datamovev1.ListDatasetsResponse{Datasets: clones(s.datasets)}, nil
 }
 
 func (s *service) ListReplicas(context.Context, *datamovev1.ListReplicasRequest) (*datamovev1.ListReplicasResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &datamovev1.ListReplicasResponse{Replicas: slices.Clone(s.replicas)}, nil
+	return &datamovev1.ListReplicasResponse{Replicas: clones(s.replicas)}, nil
 }
 
 func (s *service) ListLeases(context.Context, *datamovev1.ListLeasesRequest) (*datamovev1.ListLeasesResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &datamovev1.ListLeasesResponse{Leases: slices.Clone(s.leases)}, nil
+	return &datamovev1.ListLeasesResponse{Leases: clones(s.leases)}, nil
 }
 
 func (s *service) ListPins(context.Context, *datamovev1.ListPinsRequest) (*datamovev1.ListPinsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &datamovev1.ListPinsResponse{Pins: slices.Clone(s.pins)}, nil
+	return &datamovev1.ListPinsResponse{Pins: clones(s.pins)}, nil
 }
 
 func (s *service) GetInfo(context.Context, *datamovev1.GetInfoRequest) (*datamovev1.Info, error) {

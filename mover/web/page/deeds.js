@@ -3,7 +3,7 @@
 import {post} from './api.js'
 import {h, say, show} from './dom.js'
 import {note, tellNote} from './parts.js'
-import {may} from './task.js'
+import {may, what} from './task.js'
 import {sentence} from './text.js'
 
 const titles = {pause: 'Pause', resume: 'Resume', cancel: 'Cancel …'}
@@ -45,7 +45,7 @@ export class Deeds {
   }
 
   #doubt() {
-    say(this.asked, document.querySelector('.detail h2')?.textContent ?? '')
+    say(this.asked, what(this.task).join(' → '))
     this.doubt.returnValue = ''
     this.doubt.showModal()
   }

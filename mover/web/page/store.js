@@ -1,5 +1,5 @@
 // The tasks that the page knows, newest first, and the choice of them that is shown.
-import {hasEnded, left, percent, row, states} from './task.js'
+import {left, percent, row, states} from './task.js'
 
 export const most = 250_000 // tasks; older ones are not kept
 
@@ -66,7 +66,7 @@ export class Store extends EventTarget {
   }
 }
 
-// counts says how many tasks are in each state, and of how many the values of a field.
+// counts says how many tasks are in each state.
 export function counts(rows) {
   const found = Object.fromEntries(states.map((state) => [state, 0]))
   for (const t of rows) found[t.state]++
@@ -118,6 +118,3 @@ function filter({states, project, owner, text}) {
   }
   return (t) => tests.every((test) => test(t))
 }
-
-// live are the rows that may still change.
-export const live = (rows) => rows.filter((t) => !hasEnded(t.state))
