@@ -120,11 +120,13 @@ func userFile(getenv func(string) string) string {
 }
 
 // Load reads the first of the candidates that exists. Having none is fine, unless
-// DATAMOVE_CONFIG names it.
+// DATAMOVE_CONFIG names it. One in a folder that may not be entered is not there for
+// whoever asks: HOME is often left from another account (sudo -u, setpriv, a service).
+// One that is seen and may not be read is an error.
 func Load(getenv func(string) string) (*Config, error) {
 	for _, file := range Candidates(getenv) {
 		text, err := read(file)
-		if errors.Is(err, fs.ErrNotExist) && getenv("DATAMOVE_CONFIG") == "" {
+		if err != nil && getenv("DATAMOVE_CONFIG") == "" && !seen(file) {
 			continue
 		}
 		if err != nil {
@@ -133,6 +135,12 @@ func Load(getenv func(string) string) (*Config, error) {
 		return Parse(file, text, getenv)
 	}
 	return Parse("", nil, getenv)
+}
+
+// seen tells whether file is there, as far as whoever asks may look.
+func seen(file string) bool {
+	_, err := os.Lstat(file)
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
 }
 
 // reason is err without the path that the problem shows already.

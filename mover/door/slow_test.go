@@ -197,6 +197,7 @@ func TestMessageNeverComes(t *testing.T) {
 		if after := <-got; after != time.Minute {
 			t.Errorf("ended after %v", after)
 		}
+		synctest.Wait() // the handler goes after the frame that says so
 		if n := r.callers.open(); n != 0 {
 			t.Errorf("%d calls are open", n)
 		}

@@ -68,6 +68,25 @@ func TestFilesOfOthers(t *testing.T) {
 	}
 }
 
+// HOME left from another account (sudo -u, setpriv) is no reason to do nothing. A
+// configuration that is seen and may not be read is one.
+func TestHomeOfAnother(t *testing.T) {
+	home, source, base := rig.Memory(t), rig.Memory(t), rig.Memory(t)
+	p := asNobody(t, source, base)
+	p.Env = []string{"XDG_CONFIG_HOME=", "HOME=" + home}
+	write(t, source, "file", "for all")
+	conf := write(t, home, ".config/datamove/config.yaml", "tiers: {}")
+	check(t, os.Chmod(home, 0o700))
+	p.Do(t, 0, "copy", "-q", source, filepath.Join(base, "target"))
+	check(t, os.Chmod(home, 0o755))
+	check(t, os.Chmod(filepath.Join(home, ".config"), 0o755))
+	check(t, os.Chmod(filepath.Dir(conf), 0o755))
+	check(t, os.Chmod(conf, 0o600))
+	if r := p.Do(t, 2, "copy", "-q", source, filepath.Join(base, "again")); !strings.Contains(r.Stderr(), conf) {
+		t.Errorf("%s is not named in: %s", conf, r.Stderr())
+	}
+}
+
 // Files that say that nobody may write them are copied, and replaced, and their
 // directories too, also by somebody who is bound by that.
 func TestReadOnly(t *testing.T) {

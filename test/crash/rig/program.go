@@ -120,7 +120,7 @@ func (p *Program) Start(t testing.TB, args ...string) *Run {
 	}
 	line := append(append(append([]string(nil), p.Wrapper...), bin), args...)
 	r := &Run{t: t, cmd: exec.Command(line[0], line[1:]...), ended: make(chan struct{})}
-	r.cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+p.State, "NO_COLOR=1", "DATAMOVE_CONFIG=", "AWS_EC2_METADATA_DISABLED=true"), p.Env...)
+	r.cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+p.State, "XDG_CONFIG_HOME="+p.State, "NO_COLOR=1", "DATAMOVE_CONFIG=", "AWS_EC2_METADATA_DISABLED=true"), p.Env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: p.Cred}
 	if err := r.start(); err != nil {
