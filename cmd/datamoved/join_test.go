@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -15,12 +16,25 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 )
 
-// pairOf is a coordinator that does no work, and the token of a node.
+// pairOf is a coordinator that does no work, and the token of a node, on which root
+// may have work done, because tests often are root.
 func pairOf(t *testing.T) (p *program, c *api.Client, token string) {
 	t.Helper()
-	p = launch(t, shortDir(t), "--listen", "tcp://127.0.0.1:0", "--no-agent")
+	return headOf(t, "roles: {nodes: {members: [root], may: [task.*]}}\n")
+}
+
+// headOf is such a coordinator with a configuration.
+func headOf(t *testing.T, conf string) (p *program, c *api.Client, token string) {
+	t.Helper()
+	dir := shortDir(t)
+	file := filepath.Join(dir, "c.yaml")
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = launch(t, dir, "--listen", "tcp://127.0.0.1:0", "--no-agent", "--config", file)
 	c = p.started()
 	answer, err := c.CreateJoinToken(t.Context(), &datamovev1.CreateJoinTokenRequest{Name: "n1", Ttl: durationpb.New(time.Minute)})
 	if err != nil {
@@ -73,6 +87,26 @@ func TestJoin(t *testing.T) {
 	used := agentOf(t, shortDir(t), coordinator.addressOf(), token)
 	if code := used.code(); code != 4 {
 		t.Errorf("the same token once more: exit %d: %s", code, used.log)
+	}
+}
+
+// Root of a node is not root of the site: it may look, and no more.
+func TestRootOfNode(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	coordinator, _, token := headOf(t, "{}\n")
+	c := agentOf(t, shortDir(t), coordinator.addressOf(), token).started()
+	if _, err := c.ListAgents(t.Context(), &datamovev1.ListAgentsRequest{}); err != nil {
+		t.Errorf("it may not look: %v", err)
+	}
+	_, err := c.Submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "/etc/shadow", Target: filepath.Join(coordinator.dir, "taken")}})
+	if !errors.Is(err, mover.ErrPermission) {
+		t.Errorf("it may submit: %v", err)
+	}
+	if _, err := c.ListTasks(t.Context(), &datamovev1.ListTasksRequest{}); !errors.Is(err, mover.ErrPermission) {
+		t.Errorf("it sees the tasks of root of the site: %v", err)
 	}
 }
 

@@ -8,7 +8,8 @@ type whom int
 const (
 	byRole    whom = iota // to nobody
 	atHome                // to nobody; and a role gives it only to who calls directly
-	everybody             // to every person
+	visible               // to every person
+	everybody             // to every person that a node may speak for
 	agents                // to agents, and to nobody by any role
 	anybody               // to whoever can reach us
 )
@@ -25,7 +26,7 @@ var actions = map[string]whom{
 	"task.cancel.own": everybody,
 	"task.cancel.any": byRole,
 
-	"dataset.read":         everybody,
+	"dataset.read":         visible,
 	"dataset.stage":        everybody,
 	"dataset.purge":        everybody, // it removes with the caller's rights, as rm does
 	"dataset.add.own":      everybody, // a new name is one's own
@@ -37,26 +38,26 @@ var actions = map[string]whom{
 	"dataset.release.own":  everybody,
 	"dataset.release.any":  byRole,
 	"lease.take":           everybody,
-	"lease.read":           everybody,
+	"lease.read":           visible,
 	"lease.renew.own":      everybody,
 	"lease.renew.any":      byRole,
 	"lease.drop.own":       everybody,
 	"lease.drop.any":       byRole,
-	"pin.read":             everybody,
+	"pin.read":             visible,
 	"pin.set.own":          everybody,
 	"pin.set.any":          byRole,
 	"pin.drop.own":         everybody,
 	"pin.drop.any":         byRole,
 
-	"tier.read":       everybody,
-	"agent.list":      everybody,
+	"tier.read":       visible,
+	"agent.list":      visible,
 	"agent.drain":     atHome,
 	"agent.invite":    atHome,
 	"usage.read.own":  everybody,
 	"usage.read.any":  byRole,
-	"service.info":    everybody,
-	"service.health":  everybody,
-	"service.reflect": everybody,
+	"service.info":    visible,
+	"service.health":  visible,
+	"service.reflect": visible,
 	"admin.backup":    atHome,
 	"admin.reload":    atHome,
 

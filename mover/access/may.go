@@ -66,7 +66,7 @@ func (r *Rules) May(c Caller, action string) Decision {
 		return deny("default", "%s may not %s: use the service's socket, or a client certificate that the configuration gives to a person (users)", c, action)
 	case r.administrator(c):
 		return allow("administrator", "%s is root or runs the service, and may everything on its socket", c)
-	case to == everybody:
+	case to == visible, to == everybody && !rootOfNode(c):
 		return allow("everybody", "everybody who can call may %s", action)
 	}
 	return r.byRole(c, action, to)
@@ -90,6 +90,10 @@ func (r *Rules) byRole(c Caller, action string, to whom) Decision {
 		if slices.ContainsFunc(r.roles[name].May, func(word string) bool { return matches(word, action) }) {
 			return allow("role "+name, "%s has the role %s, which may %s", c, name, action)
 		}
+	}
+	if to == everybody {
+		return deny("default", "%s may not %s: root of a node is not root of the site; ask as another user, work without the service (--service none), or have a role that names %s and may %[2]s in the configuration (roles)",
+			c, action, mover.Printable(c.Name))
 	}
 	return deny("default", "%s may not %s: none of their roles has it; a role with %[2]s in the configuration (roles) would allow it", c, action)
 }

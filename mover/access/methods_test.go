@@ -108,7 +108,8 @@ const (
 		AddDataset-own GetDataset ListDatasets ListReplicas GetManifest-own RemoveDataset-own Stage Release-own Purge
 		AcquireLease RenewLease-own DropLease-own ListLeases Pin-own Unpin-own ListPins ListTiers ListAgents GetUsage-own GetInfo
 		Check List Watch ServerReflectionInfo Join`
-	linked = `Attend Confirm Finish Give Reply Keep PutManifest Renew Join`
+	visibles = `GetDataset ListDatasets ListReplicas ListLeases ListPins ListTiers ListAgents GetInfo Check List Watch ServerReflectionInfo Join`
+	linked   = `Attend Confirm Finish Give Reply Keep PutManifest Renew Join`
 )
 
 func TestDeniedByDefault(t *testing.T) {
@@ -146,7 +147,8 @@ func TestDeniedByDefault(t *testing.T) {
 		{"a uid without a name", site, Caller{UID: 4242, Via: Local}, everyones},
 		{"a person with a certificate", site, Caller{Name: "alice", UID: 1001, Via: Certificate}, everyones},
 		{"a user of a node", site, Caller{Name: "alice", UID: 1001, Via: Forwarded, Agent: "n17"}, everyones},
-		{"root of a node", plain, Caller{Name: "root", Via: Forwarded, Agent: "n17"}, everyones},
+		{"root of a node", plain, Caller{Name: "root", Via: Forwarded, Agent: "n17"}, visibles},
+		{"root of a node in a group", site, Caller{Name: "toor", Groups: []string{"wheel"}, Via: Forwarded, Agent: "n17"}, visibles},
 		{"root", plain, Caller{Name: "root", Via: Local}, all},
 		{"who runs the service", plain, Caller{Name: "datamove", UID: 990, Via: Local}, all},
 		{"the same uid of a node", plain, Caller{Name: "datamove", UID: 990, Via: Forwarded, Agent: "n17"}, everyones},
@@ -225,6 +227,7 @@ func TestReasons(t *testing.T) {
 		{r.May(alice, "task.cancel.any"), "alice (uid 1001) may not task.cancel.any: none of their roles has it; a role with task.cancel.any in the configuration (roles) would allow it"},
 		{r.May(alice, "link.attend"), "no role gives it"},
 		{r.May(Caller{Name: "root", Via: Forwarded, Agent: "n17"}, "admin.backup"), "root (uid 0) through agent n17 may not admin.backup: it is about the service itself"},
+		{r.May(Caller{Name: "root", Via: Forwarded, Agent: "n17"}, "task.submit"), "root (uid 0) through agent n17 may not task.submit: root of a node is not root of the site"},
 		{r.May(Caller{Name: "x\ny", Via: Local, UID: 5}, "admin.backup"), `"x\ny" (uid 5) may not`},
 		{r.MayCall(alice, "/x\ny"), `"/x\ny" is in no rule`},
 		{r.MayUse(alice, "", "archive:x", false), "roles with bucket.use"},

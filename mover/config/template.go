@@ -66,7 +66,7 @@ tiers:
 #    s3: {credentials: file:/etc/datamove/vision.env}   # instead of those of the tiers
 
 # Who may do more than everybody may. Root, and who runs the service, may do
-# everything on its own socket.
+# everything on its own socket; root of a node that joined may only look.
 #roles:
 #  operator: {members: ["@storage"], may: [task.*, dataset.*, agent.drain]}
 #  admin: {members: [carol], may: ["*"]}
