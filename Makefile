@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test young lint fuzz crash sim stress bench e2e-s3 fabric dist clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 fabric dist clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -49,18 +49,13 @@ lint:
 	else echo 'golangci-lint is missing: test/setup installs it'; fi
 	api/check
 
-# Packages of the service that are not yet part of check and test: make young.
-YOUNG := /test/(cluster|fabric)|/mover/(door|web)|/cmd/datamoved
-young: build lint
-	$(TESTS) -timeout 20m $$(go list ./... | grep -E '($(YOUNG))')
-
 # Whole programs that are killed, starved and cut off take minutes: they are in test.
-SLOW := crash power hostile
+SLOW := cluster crash hostile power siege
 check: lint
-	$(TESTS) -short $$(go list ./... | grep -vE '/test/($(subst $(eval ) ,|,$(SLOW)))$$|$(YOUNG)')
+	$(TESTS) -short $$(go list ./... | grep -vE '/test/($(subst $(eval ) ,|,$(SLOW)))$$')
 
 test: build lint
-	$(TESTS) -race -timeout 20m $$(go list ./... | grep -vE '$(YOUNG)')
+	$(TESTS) -modules .,test/s3dev -race -timeout 20m ./...
 
 # Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m. Up to
 # Go 1.26 a target may end its time with a bare "context deadline exceeded" (go.dev/issue/75804),

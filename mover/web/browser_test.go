@@ -61,6 +61,9 @@ func startBrowser(program string) (context.Context, func(), error) {
 // needBrowser skips a test where there is no Chromium.
 func needBrowser(t testing.TB) context.Context {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser takes a minute")
+	}
 	program, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("there is no chromium: test/setup installs it")
