@@ -894,9 +894,11 @@ type Task struct {
 	FirstByteTime  *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"`
 	Revision       uint64                 `protobuf:"varint,18,opt,name=revision,proto3" json:"revision,omitempty"` // grows with every change
 	IdempotencyKey string                 `protobuf:"bytes,19,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	Helpers        []string               `protobuf:"bytes,20,rep,name=helpers,proto3" json:"helpers,omitempty"`       // agents that move parts of it now
-	Dataset        string                 `protobuf:"bytes,21,opt,name=dataset,proto3" json:"dataset,omitempty"`       // name@digest that it made or moved
-	Epochs         []uint64               `protobuf:"varint,22,rep,packed,name=epochs,proto3" json:"epochs,omitempty"` // of earlier leads, the last hundred
+	Helpers        []string               `protobuf:"bytes,20,rep,name=helpers,proto3" json:"helpers,omitempty"`                            // agents that move parts of it now
+	Dataset        string                 `protobuf:"bytes,21,opt,name=dataset,proto3" json:"dataset,omitempty"`                            // name@digest that it made or moved
+	Epochs         []uint64               `protobuf:"varint,22,rep,packed,name=epochs,proto3" json:"epochs,omitempty"`                      // of earlier leads, the last hundred
+	ErrorKind      string                 `protobuf:"bytes,23,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`       // of FAILED, as in Failure
+	TraceParent    string                 `protobuf:"bytes,24,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"` // the trace that it was submitted in, as W3C writes it; empty where there is none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1083,6 +1085,20 @@ func (x *Task) GetEpochs() []uint64 {
 		return x.Epochs
 	}
 	return nil
+}
+
+func (x *Task) GetErrorKind() string {
+	if x != nil {
+		return x.ErrorKind
+	}
+	return ""
+}
+
+func (x *Task) GetTraceParent() string {
+	if x != nil {
+		return x.TraceParent
+	}
+	return ""
 }
 
 // Totals sums a plan.
@@ -2282,7 +2298,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x06holder\x18\x05 \x01(\tR\x06holder\"/\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\rR\x03uid\"\x9c\x06\n" +
+	"\x03uid\x18\x02 \x01(\rR\x03uid\"\xde\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12*\n" +
@@ -2308,7 +2324,10 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x13 \x01(\tR\x0eidempotencyKey\x12\x18\n" +
 	"\ahelpers\x18\x14 \x03(\tR\ahelpers\x12\x18\n" +
 	"\adataset\x18\x15 \x01(\tR\adataset\x12\x16\n" +
-	"\x06epochs\x18\x16 \x03(\x04R\x06epochs\"\xc0\x02\n" +
+	"\x06epochs\x18\x16 \x03(\x04R\x06epochs\x12\x1d\n" +
+	"\n" +
+	"error_kind\x18\x17 \x01(\tR\terrorKind\x12!\n" +
+	"\ftrace_parent\x18\x18 \x01(\tR\vtraceParent\"\xc0\x02\n" +
 	"\x06Totals\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x16\n" +

@@ -801,6 +801,7 @@ type Lead struct {
 	OwnTiers      []string               `protobuf:"bytes,4,rep,name=own_tiers,json=ownTiers,proto3" json:"own_tiers,omitempty"` // node-local ones that mean this node
 	Over          []string               `protobuf:"bytes,5,rep,name=over,proto3" json:"over,omitempty"`                         // drafts that earlier leads kept, as Keep named them
 	Lease         *durationpb.Duration   `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	TraceParent   string                 `protobuf:"bytes,7,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"` // the span that it is part of
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -877,6 +878,13 @@ func (x *Lead) GetLease() *durationpb.Duration {
 	return nil
 }
 
+func (x *Lead) GetTraceParent() string {
+	if x != nil {
+		return x.TraceParent
+	}
+	return ""
+}
+
 // Batch asks an agent to do a part of a task for its lead.
 type Batch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -889,6 +897,7 @@ type Batch struct {
 	Work          []byte                 `protobuf:"bytes,7,opt,name=work,proto3" json:"work,omitempty"`         // as the mover encodes it
 	Over          []uint64               `protobuf:"varint,8,rep,packed,name=over,proto3" json:"over,omitempty"` // epochs that had this batch before and are over
 	Pair          int32                  `protobuf:"varint,9,opt,name=pair,proto3" json:"pair,omitempty"`
+	TraceParent   string                 `protobuf:"bytes,10,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"` // the span that it is part of
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -984,6 +993,13 @@ func (x *Batch) GetPair() int32 {
 		return x.Pair
 	}
 	return 0
+}
+
+func (x *Batch) GetTraceParent() string {
+	if x != nil {
+		return x.TraceParent
+	}
+	return ""
 }
 
 type Stop struct {
@@ -2050,14 +2066,15 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04stop\x18\x05 \x01(\v2\x17.datamove.agent.v1.StopH\x00R\x04stop\x123\n" +
 	"\x06limits\x18\a \x01(\v2\x19.datamove.agent.v1.LimitsH\x00R\x06limits\x12-\n" +
 	"\x04crew\x18\b \x01(\v2\x17.datamove.agent.v1.CrewH\x00R\x04crewB\x06\n" +
-	"\x04what\"\xd0\x01\n" +
+	"\x04what\"\xf3\x01\n" +
 	"\x04Lead\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.datamove.v1.TaskR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
 	"\x04spec\x18\x03 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x1b\n" +
 	"\town_tiers\x18\x04 \x03(\tR\bownTiers\x12\x12\n" +
 	"\x04over\x18\x05 \x03(\tR\x04over\x12/\n" +
-	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\xf3\x01\n" +
+	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12!\n" +
+	"\ftrace_parent\x18\a \x01(\tR\vtraceParent\"\x96\x02\n" +
 	"\x05Batch\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -2068,7 +2085,9 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05owner\x18\x06 \x01(\v2\x14.datamove.v1.AccountR\x05owner\x12\x12\n" +
 	"\x04work\x18\a \x01(\fR\x04work\x12\x12\n" +
 	"\x04over\x18\b \x03(\x04R\x04over\x12\x12\n" +
-	"\x04pair\x18\t \x01(\x05R\x04pair\"p\n" +
+	"\x04pair\x18\t \x01(\x05R\x04pair\x12!\n" +
+	"\ftrace_parent\x18\n" +
+	" \x01(\tR\vtraceParent\"p\n" +
 	"\x04Stop\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +

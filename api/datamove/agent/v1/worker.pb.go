@@ -31,6 +31,7 @@ type WorkerStatus struct {
 	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`
 	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
 	FirstByteTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"`
+	Counts        *Counts                `protobuf:"bytes,5,opt,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -93,6 +94,183 @@ func (x *WorkerStatus) GetFirstByteTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *WorkerStatus) GetCounts() *Counts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// Counts is what a process has done since it began. It is for metrics.
+type Counts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`                                                                             // that were moved
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`                                                                             // of these files
+	Errors        map[string]int64       `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // entries that failed for good, by the kind of error
+	Tiers         []*TierCounts          `protobuf:"bytes,4,rep,name=tiers,proto3" json:"tiers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Counts) Reset() {
+	*x = Counts{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Counts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Counts) ProtoMessage() {}
+
+func (x *Counts) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Counts.ProtoReflect.Descriptor instead.
+func (*Counts) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Counts) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *Counts) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Counts) GetErrors() map[string]int64 {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+func (x *Counts) GetTiers() []*TierCounts {
+	if x != nil {
+		return x.Tiers
+	}
+	return nil
+}
+
+// TierCounts is what a process has asked of a tier.
+type TierCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tier          string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"` // empty is outside of all
+	ReadBytes     int64                  `protobuf:"varint,2,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
+	WrittenBytes  int64                  `protobuf:"varint,3,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"`
+	Operations    map[string]int64       `protobuf:"bytes,4,rep,name=operations,proto3" json:"operations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by name
+	Retries       int64                  `protobuf:"varint,5,opt,name=retries,proto3" json:"retries,omitempty"`                                                                                 // calls that failed for a reason that passes
+	Mismatches    int64                  `protobuf:"varint,6,opt,name=mismatches,proto3" json:"mismatches,omitempty"`                                                                           // files whose content was not what it should be
+	Removed       int64                  `protobuf:"varint,7,opt,name=removed,proto3" json:"removed,omitempty"`                                                                                 // entries
+	RoomPauses    int64                  `protobuf:"varint,8,opt,name=room_pauses,json=roomPauses,proto3" json:"room_pauses,omitempty"`                                                         // times that it was full
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TierCounts) Reset() {
+	*x = TierCounts{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TierCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TierCounts) ProtoMessage() {}
+
+func (x *TierCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TierCounts.ProtoReflect.Descriptor instead.
+func (*TierCounts) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TierCounts) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *TierCounts) GetReadBytes() int64 {
+	if x != nil {
+		return x.ReadBytes
+	}
+	return 0
+}
+
+func (x *TierCounts) GetWrittenBytes() int64 {
+	if x != nil {
+		return x.WrittenBytes
+	}
+	return 0
+}
+
+func (x *TierCounts) GetOperations() map[string]int64 {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
+func (x *TierCounts) GetRetries() int64 {
+	if x != nil {
+		return x.Retries
+	}
+	return 0
+}
+
+func (x *TierCounts) GetMismatches() int64 {
+	if x != nil {
+		return x.Mismatches
+	}
+	return 0
+}
+
+func (x *TierCounts) GetRemoved() int64 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
+func (x *TierCounts) GetRoomPauses() int64 {
+	if x != nil {
+		return x.RoomPauses
+	}
+	return 0
+}
+
 // WorkerOrder is what a process is to do.
 type WorkerOrder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -108,7 +286,7 @@ type WorkerOrder struct {
 
 func (x *WorkerOrder) Reset() {
 	*x = WorkerOrder{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[1]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -120,7 +298,7 @@ func (x *WorkerOrder) String() string {
 func (*WorkerOrder) ProtoMessage() {}
 
 func (x *WorkerOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[1]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -133,7 +311,7 @@ func (x *WorkerOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrder.ProtoReflect.Descriptor instead.
 func (*WorkerOrder) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{1}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *WorkerOrder) GetWhat() isWorkerOrder_What {
@@ -204,15 +382,17 @@ type Job struct {
 	Closed        bool                   `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`                    // buckets that are no tier are refused
 	Over          []*KeptDraft           `protobuf:"bytes,8,rep,name=over,proto3" json:"over,omitempty"`                         // of earlier leads
 	LogLevel      string                 `protobuf:"bytes,9,opt,name=log_level,json=logLevel,proto3" json:"log_level,omitempty"`
-	MayCrew       bool                   `protobuf:"varint,10,opt,name=may_crew,json=mayCrew,proto3" json:"may_crew,omitempty"` // Hand may be called
-	Before        []uint64               `protobuf:"varint,11,rep,packed,name=before,proto3" json:"before,omitempty"`           // epochs of earlier leads
+	MayCrew       bool                   `protobuf:"varint,10,opt,name=may_crew,json=mayCrew,proto3" json:"may_crew,omitempty"`                                                                                // Hand may be called
+	Before        []uint64               `protobuf:"varint,11,rep,packed,name=before,proto3" json:"before,omitempty"`                                                                                          // epochs of earlier leads
+	TierPaths     map[string]string      `protobuf:"bytes,12,rep,name=tier_paths,json=tierPaths,proto3" json:"tier_paths,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // where tiers are, to count by
+	TraceParent   string                 `protobuf:"bytes,13,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`                                                                     // the span that it is part of; empty makes no spans
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[2]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -224,7 +404,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[2]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -237,7 +417,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{2}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Job) GetTask() string {
@@ -317,6 +497,20 @@ func (x *Job) GetBefore() []uint64 {
 	return nil
 }
 
+func (x *Job) GetTierPaths() map[string]string {
+	if x != nil {
+		return x.TierPaths
+	}
+	return nil
+}
+
+func (x *Job) GetTraceParent() string {
+	if x != nil {
+		return x.TraceParent
+	}
+	return ""
+}
+
 // TierAccess is a tier with what is needed to open it. It holds secrets and goes
 // over the socket only.
 type TierAccess struct {
@@ -341,7 +535,7 @@ type TierAccess struct {
 
 func (x *TierAccess) Reset() {
 	*x = TierAccess{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -353,7 +547,7 @@ func (x *TierAccess) String() string {
 func (*TierAccess) ProtoMessage() {}
 
 func (x *TierAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -366,7 +560,7 @@ func (x *TierAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierAccess.ProtoReflect.Descriptor instead.
 func (*TierAccess) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TierAccess) GetName() string {
@@ -478,7 +672,7 @@ type KeptDraft struct {
 
 func (x *KeptDraft) Reset() {
 	*x = KeptDraft{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -490,7 +684,7 @@ func (x *KeptDraft) String() string {
 func (*KeptDraft) ProtoMessage() {}
 
 func (x *KeptDraft) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -503,7 +697,7 @@ func (x *KeptDraft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptDraft.ProtoReflect.Descriptor instead.
 func (*KeptDraft) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *KeptDraft) GetPair() int32 {
@@ -528,13 +722,14 @@ type WorkerBatch struct {
 	Work          []byte                 `protobuf:"bytes,4,opt,name=work,proto3" json:"work,omitempty"` // as the mover encodes it
 	Again         bool                   `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
 	Over          []uint64               `protobuf:"varint,6,rep,packed,name=over,proto3" json:"over,omitempty"`
+	TraceParent   string                 `protobuf:"bytes,7,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"` // the span that it is part of
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WorkerBatch) Reset() {
 	*x = WorkerBatch{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +741,7 @@ func (x *WorkerBatch) String() string {
 func (*WorkerBatch) ProtoMessage() {}
 
 func (x *WorkerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +754,7 @@ func (x *WorkerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerBatch.ProtoReflect.Descriptor instead.
 func (*WorkerBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WorkerBatch) GetId() string {
@@ -604,6 +799,13 @@ func (x *WorkerBatch) GetOver() []uint64 {
 	return nil
 }
 
+func (x *WorkerBatch) GetTraceParent() string {
+	if x != nil {
+		return x.TraceParent
+	}
+	return ""
+}
+
 type WorkerStop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Batch         string                 `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"` // empty is the whole process
@@ -614,7 +816,7 @@ type WorkerStop struct {
 
 func (x *WorkerStop) Reset() {
 	*x = WorkerStop{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +828,7 @@ func (x *WorkerStop) String() string {
 func (*WorkerStop) ProtoMessage() {}
 
 func (x *WorkerStop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +841,7 @@ func (x *WorkerStop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStop.ProtoReflect.Descriptor instead.
 func (*WorkerStop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WorkerStop) GetBatch() string {
@@ -666,7 +868,7 @@ type MineRequest struct {
 
 func (x *MineRequest) Reset() {
 	*x = MineRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +880,7 @@ func (x *MineRequest) String() string {
 func (*MineRequest) ProtoMessage() {}
 
 func (x *MineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +893,7 @@ func (x *MineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MineRequest.ProtoReflect.Descriptor instead.
 func (*MineRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MineRequest) GetBatch() string {
@@ -716,7 +918,7 @@ type MineResponse struct {
 
 func (x *MineResponse) Reset() {
 	*x = MineResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +930,7 @@ func (x *MineResponse) String() string {
 func (*MineResponse) ProtoMessage() {}
 
 func (x *MineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +943,7 @@ func (x *MineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MineResponse.ProtoReflect.Descriptor instead.
 func (*MineResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 type TurnRequest struct {
@@ -754,7 +956,7 @@ type TurnRequest struct {
 
 func (x *TurnRequest) Reset() {
 	*x = TurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +968,7 @@ func (x *TurnRequest) String() string {
 func (*TurnRequest) ProtoMessage() {}
 
 func (x *TurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +981,7 @@ func (x *TurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnRequest.ProtoReflect.Descriptor instead.
 func (*TurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TurnRequest) GetBytes() int64 {
@@ -806,7 +1008,7 @@ type TurnResponse struct {
 
 func (x *TurnResponse) Reset() {
 	*x = TurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +1020,7 @@ func (x *TurnResponse) String() string {
 func (*TurnResponse) ProtoMessage() {}
 
 func (x *TurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +1033,7 @@ func (x *TurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnResponse.ProtoReflect.Descriptor instead.
 func (*TurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TurnResponse) GetTurn() uint64 {
@@ -858,7 +1060,7 @@ type EndTurnRequest struct {
 
 func (x *EndTurnRequest) Reset() {
 	*x = EndTurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +1072,7 @@ func (x *EndTurnRequest) String() string {
 func (*EndTurnRequest) ProtoMessage() {}
 
 func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +1085,7 @@ func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnRequest.ProtoReflect.Descriptor instead.
 func (*EndTurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EndTurnRequest) GetTurn() uint64 {
@@ -908,7 +1110,7 @@ type EndTurnResponse struct {
 
 func (x *EndTurnResponse) Reset() {
 	*x = EndTurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1122,7 @@ func (x *EndTurnResponse) String() string {
 func (*EndTurnResponse) ProtoMessage() {}
 
 func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1135,7 @@ func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnResponse.ProtoReflect.Descriptor instead.
 func (*EndTurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 type WantedRequest struct {
@@ -944,7 +1146,7 @@ type WantedRequest struct {
 
 func (x *WantedRequest) Reset() {
 	*x = WantedRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -956,7 +1158,7 @@ func (x *WantedRequest) String() string {
 func (*WantedRequest) ProtoMessage() {}
 
 func (x *WantedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -969,7 +1171,7 @@ func (x *WantedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedRequest.ProtoReflect.Descriptor instead.
 func (*WantedRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 type WantedResponse struct {
@@ -980,7 +1182,7 @@ type WantedResponse struct {
 
 func (x *WantedResponse) Reset() {
 	*x = WantedResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1194,7 @@ func (x *WantedResponse) String() string {
 func (*WantedResponse) ProtoMessage() {}
 
 func (x *WantedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1207,7 @@ func (x *WantedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedResponse.ProtoReflect.Descriptor instead.
 func (*WantedResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 type HandRequest struct {
@@ -1021,7 +1223,7 @@ type HandRequest struct {
 
 func (x *HandRequest) Reset() {
 	*x = HandRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1235,7 @@ func (x *HandRequest) String() string {
 func (*HandRequest) ProtoMessage() {}
 
 func (x *HandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1248,7 @@ func (x *HandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandRequest.ProtoReflect.Descriptor instead.
 func (*HandRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HandRequest) GetPair() int32 {
@@ -1095,7 +1297,7 @@ type HandResponse struct {
 
 func (x *HandResponse) Reset() {
 	*x = HandResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1309,7 @@ func (x *HandResponse) String() string {
 func (*HandResponse) ProtoMessage() {}
 
 func (x *HandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1322,7 @@ func (x *HandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandResponse.ProtoReflect.Descriptor instead.
 func (*HandResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HandResponse) GetReply() []byte {
@@ -1154,7 +1356,7 @@ type NoteRequest struct {
 
 func (x *NoteRequest) Reset() {
 	*x = NoteRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1368,7 @@ func (x *NoteRequest) String() string {
 func (*NoteRequest) ProtoMessage() {}
 
 func (x *NoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1381,7 @@ func (x *NoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteRequest.ProtoReflect.Descriptor instead.
 func (*NoteRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NoteRequest) GetDraft() *KeptDraft {
@@ -1204,7 +1406,7 @@ type NoteResponse struct {
 
 func (x *NoteResponse) Reset() {
 	*x = NoteResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1418,7 @@ func (x *NoteResponse) String() string {
 func (*NoteResponse) ProtoMessage() {}
 
 func (x *NoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1431,7 @@ func (x *NoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteResponse.ProtoReflect.Descriptor instead.
 func (*NoteResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 type DescribeRequest struct {
@@ -1241,7 +1443,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1455,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1468,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DescribeRequest) GetData() []byte {
@@ -1285,7 +1487,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1499,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1512,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DescribeResponse) GetDigest() string {
@@ -1326,13 +1528,14 @@ type EndLeadRequest struct {
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	ErrorKind     string                 `protobuf:"bytes,3,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
 	Stopped       bool                   `protobuf:"varint,4,opt,name=stopped,proto3" json:"stopped,omitempty"` // it was told to stop
+	Counts        *Counts                `protobuf:"bytes,5,opt,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EndLeadRequest) Reset() {
 	*x = EndLeadRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1547,7 @@ func (x *EndLeadRequest) String() string {
 func (*EndLeadRequest) ProtoMessage() {}
 
 func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1560,7 @@ func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadRequest.ProtoReflect.Descriptor instead.
 func (*EndLeadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EndLeadRequest) GetReport() *v1.Report {
@@ -1388,6 +1591,13 @@ func (x *EndLeadRequest) GetStopped() bool {
 	return false
 }
 
+func (x *EndLeadRequest) GetCounts() *Counts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 type EndLeadResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1396,7 +1606,7 @@ type EndLeadResponse struct {
 
 func (x *EndLeadResponse) Reset() {
 	*x = EndLeadResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1618,7 @@ func (x *EndLeadResponse) String() string {
 func (*EndLeadResponse) ProtoMessage() {}
 
 func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1631,7 @@ func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadResponse.ProtoReflect.Descriptor instead.
 func (*EndLeadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 type EndBatchRequest struct {
@@ -1431,13 +1641,14 @@ type EndBatchRequest struct {
 	Reply         []byte                 `protobuf:"bytes,3,opt,name=reply,proto3" json:"reply,omitempty"`
 	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	ErrorKind     string                 `protobuf:"bytes,5,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
+	Counts        *Counts                `protobuf:"bytes,6,opt,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EndBatchRequest) Reset() {
 	*x = EndBatchRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1660,7 @@ func (x *EndBatchRequest) String() string {
 func (*EndBatchRequest) ProtoMessage() {}
 
 func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1673,7 @@ func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchRequest.ProtoReflect.Descriptor instead.
 func (*EndBatchRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EndBatchRequest) GetId() string {
@@ -1500,6 +1711,13 @@ func (x *EndBatchRequest) GetErrorKind() string {
 	return ""
 }
 
+func (x *EndBatchRequest) GetCounts() *Counts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 type EndBatchResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1508,7 +1726,7 @@ type EndBatchResponse struct {
 
 func (x *EndBatchResponse) Reset() {
 	*x = EndBatchResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1738,7 @@ func (x *EndBatchResponse) String() string {
 func (*EndBatchResponse) ProtoMessage() {}
 
 func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,24 +1751,132 @@ func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchResponse.ProtoReflect.Descriptor instead.
 func (*EndBatchResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
+}
+
+type TraceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Spans         []byte                 `protobuf:"bytes,1,opt,name=spans,proto3" json:"spans,omitempty"` // an ExportTraceServiceRequest of OTLP
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceRequest) Reset() {
+	*x = TraceRequest{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceRequest) ProtoMessage() {}
+
+func (x *TraceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
+func (*TraceRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *TraceRequest) GetSpans() []byte {
+	if x != nil {
+		return x.Spans
+	}
+	return nil
+}
+
+type TraceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TraceResponse) Reset() {
+	*x = TraceResponse{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TraceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TraceResponse) ProtoMessage() {}
+
+func (x *TraceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
+func (*TraceResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
 
 const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1edatamove/agent/v1/worker.proto\x12\x11datamove.agent.v1\x1a\x1ddatamove/agent/v1/agent.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xad\x01\n" +
+	"\x1edatamove/agent/v1/worker.proto\x12\x11datamove.agent.v1\x1a\x1ddatamove/agent/v1/agent.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x01\n" +
 	"\fWorkerStatus\x121\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.datamove.v1.ProgressR\bprogress\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12B\n" +
-	"\x0ffirst_byte_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\"\xae\x01\n" +
+	"\x0ffirst_byte_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x121\n" +
+	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\"\xe3\x01\n" +
+	"\x06Counts\x12\x14\n" +
+	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12=\n" +
+	"\x06errors\x18\x03 \x03(\v2%.datamove.agent.v1.Counts.ErrorsEntryR\x06errors\x123\n" +
+	"\x05tiers\x18\x04 \x03(\v2\x1d.datamove.agent.v1.TierCountsR\x05tiers\x1a9\n" +
+	"\vErrorsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe7\x02\n" +
+	"\n" +
+	"TierCounts\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1d\n" +
+	"\n" +
+	"read_bytes\x18\x02 \x01(\x03R\treadBytes\x12#\n" +
+	"\rwritten_bytes\x18\x03 \x01(\x03R\fwrittenBytes\x12M\n" +
+	"\n" +
+	"operations\x18\x04 \x03(\v2-.datamove.agent.v1.TierCounts.OperationsEntryR\n" +
+	"operations\x12\x18\n" +
+	"\aretries\x18\x05 \x01(\x03R\aretries\x12\x1e\n" +
+	"\n" +
+	"mismatches\x18\x06 \x01(\x03R\n" +
+	"mismatches\x12\x18\n" +
+	"\aremoved\x18\a \x01(\x03R\aremoved\x12\x1f\n" +
+	"\vroom_pauses\x18\b \x01(\x03R\n" +
+	"roomPauses\x1a=\n" +
+	"\x0fOperationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xae\x01\n" +
 	"\vWorkerOrder\x12*\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.datamove.agent.v1.JobH\x00R\x03job\x126\n" +
 	"\x05batch\x18\x02 \x01(\v2\x1e.datamove.agent.v1.WorkerBatchH\x00R\x05batch\x123\n" +
 	"\x04stop\x18\x03 \x01(\v2\x1d.datamove.agent.v1.WorkerStopH\x00R\x04stopB\x06\n" +
-	"\x04what\"\xda\x02\n" +
+	"\x04what\"\x81\x04\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -1563,7 +1889,13 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\tlog_level\x18\t \x01(\tR\blogLevel\x12\x19\n" +
 	"\bmay_crew\x18\n" +
 	" \x01(\bR\amayCrew\x12\x16\n" +
-	"\x06before\x18\v \x03(\x04R\x06before\"\xe1\x02\n" +
+	"\x06before\x18\v \x03(\x04R\x06before\x12D\n" +
+	"\n" +
+	"tier_paths\x18\f \x03(\v2%.datamove.agent.v1.Job.TierPathsEntryR\ttierPaths\x12!\n" +
+	"\ftrace_parent\x18\r \x01(\tR\vtraceParent\x1a<\n" +
+	"\x0eTierPathsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +
 	"\n" +
 	"TierAccess\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -1584,14 +1916,15 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x02s3\x18\x0e \x01(\bR\x02s3\"5\n" +
 	"\tKeptDraft\x12\x12\n" +
 	"\x04pair\x18\x01 \x01(\x05R\x04pair\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\tR\x05token\"\x85\x01\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"\xa8\x01\n" +
 	"\vWorkerBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04pair\x18\x03 \x01(\x05R\x04pair\x12\x12\n" +
 	"\x04work\x18\x04 \x01(\fR\x04work\x12\x14\n" +
 	"\x05again\x18\x05 \x01(\bR\x05again\x12\x12\n" +
-	"\x04over\x18\x06 \x03(\x04R\x04over\"L\n" +
+	"\x04over\x18\x06 \x03(\x04R\x04over\x12!\n" +
+	"\ftrace_parent\x18\a \x01(\tR\vtraceParent\"L\n" +
 	"\n" +
 	"WorkerStop\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\tR\x05batch\x12(\n" +
@@ -1629,22 +1962,27 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x0fDescribeRequest\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"*\n" +
 	"\x10DescribeResponse\x12\x16\n" +
-	"\x06digest\x18\x01 \x01(\tR\x06digest\"\x8c\x01\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\"\xbf\x01\n" +
 	"\x0eEndLeadRequest\x12+\n" +
 	"\x06report\x18\x01 \x01(\v2\x13.datamove.v1.ReportR\x06report\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1d\n" +
 	"\n" +
 	"error_kind\x18\x03 \x01(\tR\terrorKind\x12\x18\n" +
-	"\astopped\x18\x04 \x01(\bR\astopped\"\x11\n" +
-	"\x0fEndLeadResponse\"\x82\x01\n" +
+	"\astopped\x18\x04 \x01(\bR\astopped\x121\n" +
+	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\"\x11\n" +
+	"\x0fEndLeadResponse\"\xb5\x01\n" +
 	"\x0fEndBatchRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05reply\x18\x03 \x01(\fR\x05reply\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x1d\n" +
 	"\n" +
-	"error_kind\x18\x05 \x01(\tR\terrorKind\"\x12\n" +
-	"\x10EndBatchResponse2\xa0\x06\n" +
+	"error_kind\x18\x05 \x01(\tR\terrorKind\x121\n" +
+	"\x06counts\x18\x06 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\"\x12\n" +
+	"\x10EndBatchResponse\"$\n" +
+	"\fTraceRequest\x12\x14\n" +
+	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
+	"\rTraceResponse2\xec\x06\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
@@ -1655,7 +1993,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x04Note\x12\x1e.datamove.agent.v1.NoteRequest\x1a\x1f.datamove.agent.v1.NoteResponse\x12U\n" +
 	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12P\n" +
 	"\aEndLead\x12!.datamove.agent.v1.EndLeadRequest\x1a\".datamove.agent.v1.EndLeadResponse\x12S\n" +
-	"\bEndBatch\x12\".datamove.agent.v1.EndBatchRequest\x1a#.datamove.agent.v1.EndBatchResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
+	"\bEndBatch\x12\".datamove.agent.v1.EndBatchRequest\x1a#.datamove.agent.v1.EndBatchResponse\x12J\n" +
+	"\x05Trace\x12\x1f.datamove.agent.v1.TraceRequest\x1a .datamove.agent.v1.TraceResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_datamove_agent_v1_worker_proto_rawDescOnce sync.Once
@@ -1669,78 +2008,94 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),          // 0: datamove.agent.v1.WorkerStatus
-	(*WorkerOrder)(nil),           // 1: datamove.agent.v1.WorkerOrder
-	(*Job)(nil),                   // 2: datamove.agent.v1.Job
-	(*TierAccess)(nil),            // 3: datamove.agent.v1.TierAccess
-	(*KeptDraft)(nil),             // 4: datamove.agent.v1.KeptDraft
-	(*WorkerBatch)(nil),           // 5: datamove.agent.v1.WorkerBatch
-	(*WorkerStop)(nil),            // 6: datamove.agent.v1.WorkerStop
-	(*MineRequest)(nil),           // 7: datamove.agent.v1.MineRequest
-	(*MineResponse)(nil),          // 8: datamove.agent.v1.MineResponse
-	(*TurnRequest)(nil),           // 9: datamove.agent.v1.TurnRequest
-	(*TurnResponse)(nil),          // 10: datamove.agent.v1.TurnResponse
-	(*EndTurnRequest)(nil),        // 11: datamove.agent.v1.EndTurnRequest
-	(*EndTurnResponse)(nil),       // 12: datamove.agent.v1.EndTurnResponse
-	(*WantedRequest)(nil),         // 13: datamove.agent.v1.WantedRequest
-	(*WantedResponse)(nil),        // 14: datamove.agent.v1.WantedResponse
-	(*HandRequest)(nil),           // 15: datamove.agent.v1.HandRequest
-	(*HandResponse)(nil),          // 16: datamove.agent.v1.HandResponse
-	(*NoteRequest)(nil),           // 17: datamove.agent.v1.NoteRequest
-	(*NoteResponse)(nil),          // 18: datamove.agent.v1.NoteResponse
-	(*DescribeRequest)(nil),       // 19: datamove.agent.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 20: datamove.agent.v1.DescribeResponse
-	(*EndLeadRequest)(nil),        // 21: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),       // 22: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),       // 23: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),      // 24: datamove.agent.v1.EndBatchResponse
-	(*v1.Progress)(nil),           // 25: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 27: datamove.v1.TaskSpec
-	(How)(0),                      // 28: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
-	(*v1.Report)(nil),             // 30: datamove.v1.Report
+	(*Counts)(nil),                // 1: datamove.agent.v1.Counts
+	(*TierCounts)(nil),            // 2: datamove.agent.v1.TierCounts
+	(*WorkerOrder)(nil),           // 3: datamove.agent.v1.WorkerOrder
+	(*Job)(nil),                   // 4: datamove.agent.v1.Job
+	(*TierAccess)(nil),            // 5: datamove.agent.v1.TierAccess
+	(*KeptDraft)(nil),             // 6: datamove.agent.v1.KeptDraft
+	(*WorkerBatch)(nil),           // 7: datamove.agent.v1.WorkerBatch
+	(*WorkerStop)(nil),            // 8: datamove.agent.v1.WorkerStop
+	(*MineRequest)(nil),           // 9: datamove.agent.v1.MineRequest
+	(*MineResponse)(nil),          // 10: datamove.agent.v1.MineResponse
+	(*TurnRequest)(nil),           // 11: datamove.agent.v1.TurnRequest
+	(*TurnResponse)(nil),          // 12: datamove.agent.v1.TurnResponse
+	(*EndTurnRequest)(nil),        // 13: datamove.agent.v1.EndTurnRequest
+	(*EndTurnResponse)(nil),       // 14: datamove.agent.v1.EndTurnResponse
+	(*WantedRequest)(nil),         // 15: datamove.agent.v1.WantedRequest
+	(*WantedResponse)(nil),        // 16: datamove.agent.v1.WantedResponse
+	(*HandRequest)(nil),           // 17: datamove.agent.v1.HandRequest
+	(*HandResponse)(nil),          // 18: datamove.agent.v1.HandResponse
+	(*NoteRequest)(nil),           // 19: datamove.agent.v1.NoteRequest
+	(*NoteResponse)(nil),          // 20: datamove.agent.v1.NoteResponse
+	(*DescribeRequest)(nil),       // 21: datamove.agent.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 22: datamove.agent.v1.DescribeResponse
+	(*EndLeadRequest)(nil),        // 23: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),       // 24: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),       // 25: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),      // 26: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),          // 27: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),         // 28: datamove.agent.v1.TraceResponse
+	nil,                           // 29: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                           // 30: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                           // 31: datamove.agent.v1.Job.TierPathsEntry
+	(*v1.Progress)(nil),           // 32: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 34: datamove.v1.TaskSpec
+	(How)(0),                      // 35: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*v1.Report)(nil),             // 37: datamove.v1.Report
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	25, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	26, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
-	2,  // 2: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
-	5,  // 3: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
-	6,  // 4: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
-	27, // 5: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
-	3,  // 6: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
-	4,  // 7: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
-	28, // 8: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	29, // 9: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	4,  // 10: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	30, // 11: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	0,  // 12: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	7,  // 13: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	9,  // 14: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	11, // 15: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	13, // 16: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	15, // 17: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	17, // 18: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	19, // 19: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	21, // 20: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	23, // 21: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	1,  // 22: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	8,  // 23: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	10, // 24: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	12, // 25: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	14, // 26: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	16, // 27: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	18, // 28: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	20, // 29: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	22, // 30: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	24, // 31: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	22, // [22:32] is the sub-list for method output_type
-	12, // [12:22] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	32, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	33, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
+	29, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
+	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
+	30, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
+	4,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
+	7,  // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
+	8,  // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
+	34, // 9: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	5,  // 10: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
+	6,  // 11: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
+	31, // 12: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
+	35, // 13: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	36, // 14: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	6,  // 15: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	37, // 16: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	1,  // 17: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
+	1,  // 18: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	0,  // 19: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	9,  // 20: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	11, // 21: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	13, // 22: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	15, // 23: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	17, // 24: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	19, // 25: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	21, // 26: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	23, // 27: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	25, // 28: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	27, // 29: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 30: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	10, // 31: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	12, // 32: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	14, // 33: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	16, // 34: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	18, // 35: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	20, // 36: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	22, // 37: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	24, // 38: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	26, // 39: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	28, // 40: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	30, // [30:41] is the sub-list for method output_type
+	19, // [19:30] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
@@ -1749,7 +2104,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 		return
 	}
 	file_datamove_agent_v1_agent_proto_init()
-	file_datamove_agent_v1_worker_proto_msgTypes[1].OneofWrappers = []any{
+	file_datamove_agent_v1_worker_proto_msgTypes[3].OneofWrappers = []any{
 		(*WorkerOrder_Job)(nil),
 		(*WorkerOrder_Batch)(nil),
 		(*WorkerOrder_Stop)(nil),
@@ -1760,7 +2115,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	WorkerService_Describe_FullMethodName = "/datamove.agent.v1.WorkerService/Describe"
 	WorkerService_EndLead_FullMethodName  = "/datamove.agent.v1.WorkerService/EndLead"
 	WorkerService_EndBatch_FullMethodName = "/datamove.agent.v1.WorkerService/EndBatch"
+	WorkerService_Trace_FullMethodName    = "/datamove.agent.v1.WorkerService/Trace"
 )
 
 // WorkerServiceClient is the client API for WorkerService service.
@@ -59,6 +60,8 @@ type WorkerServiceClient interface {
 	EndLead(ctx context.Context, in *EndLeadRequest, opts ...grpc.CallOption) (*EndLeadResponse, error)
 	// EndBatch tells how a batch ended.
 	EndBatch(ctx context.Context, in *EndBatchRequest, opts ...grpc.CallOption) (*EndBatchResponse, error)
+	// Trace passes on what this process has to tell to those who look at traces.
+	Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error)
 }
 
 type workerServiceClient struct {
@@ -175,6 +178,16 @@ func (c *workerServiceClient) EndBatch(ctx context.Context, in *EndBatchRequest,
 	return out, nil
 }
 
+func (c *workerServiceClient) Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TraceResponse)
+	err := c.cc.Invoke(ctx, WorkerService_Trace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WorkerServiceServer is the server API for WorkerService service.
 // All implementations must embed UnimplementedWorkerServiceServer
 // for forward compatibility.
@@ -203,6 +216,8 @@ type WorkerServiceServer interface {
 	EndLead(context.Context, *EndLeadRequest) (*EndLeadResponse, error)
 	// EndBatch tells how a batch ended.
 	EndBatch(context.Context, *EndBatchRequest) (*EndBatchResponse, error)
+	// Trace passes on what this process has to tell to those who look at traces.
+	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
 	mustEmbedUnimplementedWorkerServiceServer()
 }
 
@@ -242,6 +257,9 @@ func (UnimplementedWorkerServiceServer) EndLead(context.Context, *EndLeadRequest
 }
 func (UnimplementedWorkerServiceServer) EndBatch(context.Context, *EndBatchRequest) (*EndBatchResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndBatch not implemented")
+}
+func (UnimplementedWorkerServiceServer) Trace(context.Context, *TraceRequest) (*TraceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Trace not implemented")
 }
 func (UnimplementedWorkerServiceServer) mustEmbedUnimplementedWorkerServiceServer() {}
 func (UnimplementedWorkerServiceServer) testEmbeddedByValue()                       {}
@@ -422,6 +440,24 @@ func _WorkerService_EndBatch_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkerService_Trace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TraceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).Trace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_Trace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).Trace(ctx, req.(*TraceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // WorkerService_ServiceDesc is the grpc.ServiceDesc for WorkerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -460,6 +496,10 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndBatch",
 			Handler:    _WorkerService_EndBatch_Handler,
+		},
+		{
+			MethodName: "Trace",
+			Handler:    _WorkerService_Trace_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
