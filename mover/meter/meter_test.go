@@ -1,0 +1,131 @@
+package meter_test
+
+import (
+	"errors"
+	"maps"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/fault"
+	"datamove.dev/mover/mem"
+	"datamove.dev/mover/meter"
+	"datamove.dev/mover/placetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var owner = mover.Owner{Task: "t", Epoch: 1}
+
+func TestContract(t *testing.T) {
+	placetest.Run(t, func(*testing.T) func() mover.Place {
+		tree := mem.NewTree()
+		return func() mover.Place {
+			return meter.New(mem.New(tree, mem.Options{Reflinks: true}), new(meter.Counter))
+		}
+	})
+}
+
+func TestCounts(t *testing.T) {
+	c := new(meter.Counter)
+	p := meter.New(mem.New(mem.NewTree().Files(map[string]string{"a": "12345", "d/b": "678"}), mem.Options{}), c)
+	for _, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := placetest.Read(t, p, "a"); string(got) != "12345" {
+		t.Fatalf("read %q", got)
+	}
+	placetest.Put(t, p, mover.Entry{Name: "c", Kind: mover.File, Size: 7}, []byte("1234567"))
+	err := p.Update(t.Context(), mover.Entry{Name: "a", Kind: mover.File, Known: mover.FactMode, Mode: 0o600})
+	if e, statErr := p.Stat(t.Context(), "c"); err == nil {
+		err = errors.Join(statErr, p.Remove(t.Context(), e, owner), p.Sync(t.Context()), p.Mkdir(t.Context(), mover.Entry{Name: "n", Kind: mover.Dir}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Read.Load() != 5 || c.Written.Load() != 7 || c.Passing.Load() != 0 {
+		t.Errorf("read %d, written %d, passing %d", c.Read.Load(), c.Written.Load(), c.Passing.Load())
+	}
+	got := c.Operations()
+	for op, n := range map[meter.Op]int64{meter.List: 3, meter.Open: 1, meter.Get: 1, meter.Create: 1, meter.Part: 1, meter.Publish: 1,
+		meter.Setattr: 1, meter.Remove: 1, meter.Sync: 1, meter.Mkdir: 1} {
+		if got[op.String()] != n {
+			t.Errorf("%s: %d, want %d", op, got[op.String()], n)
+		}
+	}
+}
+
+// What fails for a reason that passes counts where it failed, and as often.
+func TestPassing(t *testing.T) {
+	for _, row := range []struct {
+		fault fault.Fault
+		op    fault.Op
+		want  int64
+	}{
+		{fault.Transient, fault.Stat, 1},
+		{fault.Denied, fault.Stat, 0},
+		{fault.Unreachable, fault.Write, 1},
+		{fault.Transient, fault.Publish, 1},
+	} {
+		c := new(meter.Counter)
+		p := meter.New(fault.New(mem.New(mem.NewTree().Files(map[string]string{"a": "1"}), mem.Options{}), fault.Options{Script: func(call fault.Call) fault.Fault {
+			if call.Op == row.op && call.Nth == 0 {
+				return row.fault
+			}
+			return fault.None
+		}}), c)
+		if row.op == fault.Stat {
+			_, _ = p.Stat(t.Context(), "a")
+		} else {
+			write(t, p)
+		}
+		if got := c.Passing.Load(); got != row.want {
+			t.Errorf("%v at %v: %d, want %d", row.fault, row.op, got, row.want)
+		}
+	}
+}
+
+func write(t *testing.T, p mover.Place) {
+	t.Helper()
+	d, err := p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, mover.Hints{By: owner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	part := placetest.Parts(4, 4)[0]
+	r, err := d.WritePart(t.Context(), part, placetest.NewFeed([]byte("feed")))
+	if err != nil {
+		return
+	}
+	if err := d.Finish(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, []mover.Receipt{r}); err != nil {
+		t.Fatal(err)
+	}
+	p.Publish(t.Context(), []mover.Draft{d})
+}
+
+// A source that breaks is no failure of the target.
+func TestBrokenSource(t *testing.T) {
+	c := new(meter.Counter)
+	p := meter.New(mem.New(nil, mem.Options{}), c)
+	d, err := p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, mover.Hints{By: owner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := d.WritePart(t.Context(), placetest.Parts(4, 4)[0], placetest.NewFeed([]byte("feed")).BreakAt(2, mover.ErrTransient)); err == nil {
+		t.Error("a broken feed was written")
+	}
+	if c.Passing.Load() != 0 || c.Written.Load() != 2 {
+		t.Errorf("passing %d, written %d", c.Passing.Load(), c.Written.Load())
+	}
+}
+
+// Nothing that was not asked for is told.
+func TestNothing(t *testing.T) {
+	if got := new(meter.Counter).Operations(); !maps.Equal(got, map[string]int64{}) {
+		t.Errorf("%v", got)
+	}
+}
