@@ -8,6 +8,7 @@ import (
 	"hash/crc64"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"datamove.dev/mover"
@@ -58,7 +59,8 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 }
 
 // PutManifest replaces the manifest, whole, by what write writes. It is spooled to
-// a temporary file, because its length and checksum go before it.
+// a file without a name in the state directory, because its length and checksum go
+// before it: who is confined to their roots can write there, and not in /tmp.
 func (p *Place) PutManifest(ctx context.Context, write func(io.Writer) error) error {
 	return p.wrap("put manifest", "", p.putManifest(ctx, write))
 }
@@ -83,7 +85,11 @@ func (p *Place) RemoveManifest(ctx context.Context) error {
 }
 
 func (p *Place) putManifest(ctx context.Context, write func(io.Writer) error) (err error) {
-	spool, err := os.CreateTemp("", "datamove-manifest-*")
+	dir := filepath.Dir(p.profilePath())
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	spool, err := os.CreateTemp(dir, ".manifest-*")
 	if err != nil {
 		return err
 	}
