@@ -1,5 +1,5 @@
-// Package rig is what the tests of whole commands stand on: the real binary as a
-// child that can be killed, trees to copy and to compare, file systems that are
+// Package rig is what the tests of whole commands stand on: the real binaries as
+// children that can be killed, trees to copy and to compare, file systems that are
 // mounted for one test, and a proxy that makes an S3 server misbehave.
 //
 // A Program is the binary with a state directory of its own, a Run one process
@@ -11,6 +11,7 @@ package rig
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -27,8 +28,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Program is datamove with a state directory of its own.
+// Program is datamove, or another command of ours, with a state directory of its own.
 type Program struct {
+	Command string   // the folder below cmd; "" is datamove
 	State   string   // XDG_STATE_HOME
 	Env     []string // added to the environment
 	Wrapper []string // runs the program: its path and arguments are appended; nil runs it directly
@@ -36,42 +38,52 @@ type Program struct {
 }
 
 // New returns the program, built from the sources as they are now.
-func New(t testing.TB) *Program {
+func New(t testing.TB) *Program { return NewCommand(t, "datamove") }
+
+// NewCommand returns another command, as New does.
+func NewCommand(t testing.TB, name string) *Program {
 	t.Helper()
-	if _, err := executable(); err != nil {
+	if _, err := executable(name); err != nil {
 		t.Fatal(err)
 	}
-	return &Program{State: t.TempDir()}
+	return &Program{Command: name, State: t.TempDir()}
 }
 
 var built struct {
 	sync.Mutex
-	dir string // guarded by Mutex
+	dir  string            // guarded by Mutex, as all below; "" is none yet
+	bins map[string]string // by command
 }
 
-var executable = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "datamove-rig-")
-	if err != nil {
-		return "", err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // other users run it, too
-		return "", err
-	}
+// executable builds a command once.
+func executable(name string) (bin string, err error) {
 	built.Lock()
-	built.dir = dir
-	built.Unlock()
+	defer built.Unlock()
+	if bin, done := built.bins[name]; done {
+		return bin, nil
+	}
+	if built.dir == "" {
+		if built.dir, err = os.MkdirTemp("", "datamove-rig-"); err != nil {
+			return "", err
+		}
+		if err := os.Chmod(built.dir, 0o755); err != nil { // other users run it, too
+			return "", err
+		}
+		built.bins = map[string]string{}
+	}
 	_, here, _, _ := runtime.Caller(0)
-	bin := filepath.Join(dir, "datamove")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "./cmd/datamove") // as make build does, which fills the cache
+	bin = filepath.Join(built.dir, name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "./cmd/"+name) // as make build does, which fills the cache
 	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building datamove: %w\n%s", err, out)
+		return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
 	}
+	built.bins[name] = bin
 	return bin, nil
-})
+}
 
-// Main runs the tests of a package and removes the binary.
+// Main runs the tests of a package and removes the binaries.
 func Main(m *testing.M) {
 	code := m.Run()
 	built.Lock()
@@ -114,7 +126,7 @@ type Run struct {
 // Start starts the program. The end of the test kills what still runs.
 func (p *Program) Start(t testing.TB, args ...string) *Run {
 	t.Helper()
-	bin, err := executable()
+	bin, err := executable(cmp.Or(p.Command, "datamove"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package rig
 import (
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -22,6 +23,7 @@ type Proxy struct {
 	fault  Fault          // guarded by mu, as all below
 	calls  map[string]int // answered with success, by kind
 	bodies map[string]int64
+	made   map[string]int // how often an object was made, by path
 }
 
 // Fault answers a request in the server's place, or gives it to next.
@@ -34,7 +36,7 @@ func NewProxy(t testing.TB, endpoint string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{calls: map[string]int{}, bodies: map[string]int64{}}
+	p := &Proxy{calls: map[string]int{}, bodies: map[string]int64{}, made: map[string]int{}}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	through := &httputil.ReverseProxy{
 		Transport:     transport,
@@ -75,7 +77,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, through http.Handl
 		tally := &tallied{ResponseWriter: w}
 		through.ServeHTTP(tally, r)
 		if tally.status/100 == 2 {
-			p.count(Call(r), max(r.ContentLength, 0)+tally.bytes)
+			p.count(Call(r), r.URL.Path, max(r.ContentLength, 0)+tally.bytes)
 		}
 	})
 	if fault != nil {
@@ -85,11 +87,23 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, through http.Handl
 	counted.ServeHTTP(w, r)
 }
 
-func (p *Proxy) count(call string, bytes int64) {
+func (p *Proxy) count(call, path string, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls[call]++
 	p.bodies[call] += bytes
+	switch call {
+	case "PutObject", "CopyObject", "CompleteMultipartUpload":
+		p.made[path]++
+	}
+}
+
+// Made returns how often each object was made, by the path of its URL. A completion
+// that is answered with 200 and an error in it counts, too.
+func (p *Proxy) Made() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.made)
 }
 
 // Calls returns how many calls of a kind succeeded, and how many bytes of content

@@ -30,6 +30,14 @@ func NewStore(t testing.TB, p *Program) *Store {
 	return s
 }
 
+// Bucket is the name of its bucket.
+func (s *Store) Bucket() string { return s.server.Bucket }
+
+// Keys are the credentials, as a file of them has them.
+func (s *Store) Keys() string {
+	return "AWS_ACCESS_KEY_ID=" + s.server.Access + "\nAWS_SECRET_ACCESS_KEY=" + s.server.Secret + "\n"
+}
+
 // At is the location of a prefix.
 func (s *Store) At(prefix string) string { return "s3://" + s.server.Bucket + "/" + prefix }
 
