@@ -85,9 +85,9 @@ func (m *Metrics) LimitWaited(endpoint string, d Direction, waited time.Duration
 	m.add(rowLimitWait, waited.Seconds(), endpoint, string(d))
 }
 
-// Served counts what fair share has charged.
-func (m *Metrics) Served(c datamovev1.TaskClass, project string, cost int64) {
-	m.add(rowShareServedCost, float64(cost), class(c), project)
+// MovedFor counts bytes of files that were moved for a project.
+func (m *Metrics) MovedFor(c datamovev1.TaskClass, project string, bytes int64) {
+	m.add(rowProjectBytes, float64(bytes), class(c), project)
 }
 
 // Evicted counts the bytes of a replica that was removed to make room.

@@ -84,17 +84,15 @@ func (s *Sample) Agents(all []Agent) {
 	}
 }
 
-// Workers says how many worker processes there are.
-func (s *Sample) Workers(n int) { s.sum(rowWorkers.Row, float64(n)) }
-
-// Buffers says how much memory buffers take, and how much they may.
-func (s *Sample) Buffers(usedBytes, limitBytes int64) {
-	s.sum(rowBufferUsed.Row, float64(usedBytes))
-	s.sum(rowBufferLimit.Row, float64(limitBytes))
+// Workers says how many worker processes there are, and how much memory they have.
+func (s *Sample) Workers(n int, memoryBytes int64) {
+	s.sum(rowWorkers.Row, float64(n))
+	s.sum(rowWorkerMemory.Row, float64(memoryBytes))
 }
 
-// Ledger says how large the ledger is, and what room its file system has.
-func (s *Sample) Ledger(sizeBytes, freeBytes int64, records int) {
+// Ledger says how large the ledger is, what room its file system has, and how many
+// changes it has taken.
+func (s *Sample) Ledger(sizeBytes, freeBytes int64, records uint64) {
 	s.put(rowLedgerSize.Row, float64(sizeBytes))
 	s.put(rowLedgerFree.Row, float64(freeBytes))
 	s.put(rowLedgerRecords.Row, float64(records))

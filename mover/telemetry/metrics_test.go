@@ -47,7 +47,7 @@ func everything(m *Metrics) {
 	m.Batches(BatchStolen, 2)
 	m.Moved(Flow{"cold", "warm", stage}, 3, 300)
 	m.Transferred("warm", Write, 300)
-	m.Operations("warm", OpRename, 7)
+	m.Operations("warm", OpPublish, 7)
 	m.Retried("cold", 1)
 	m.Failed(&mover.Error{Op: "read", Err: mover.ErrCorrupt})
 	m.FailedKind("NOT_EXIST", 2)
@@ -55,7 +55,7 @@ func everything(m *Metrics) {
 	m.Removed("warm", 5)
 	m.PausedForRoom("warm")
 	m.LimitWaited("s3://archive", Read, 1500*time.Millisecond)
-	m.Served(stage, "vision", 4096)
+	m.MovedFor(stage, "vision", 4096)
 	m.Evicted("hot", 1<<20)
 	m.EvictionBlocked("hot")
 	m.LedgerCommitted(time.Millisecond, nil)
@@ -83,8 +83,7 @@ func facts(s *Sample) {
 		{Name: "node-1", State: datamovev1.AgentState_AGENT_STATE_READY, Leads: 1, Batches: 2, FreeLeads: 3, FreeBatches: 4},
 		{Name: "node-2", State: datamovev1.AgentState_AGENT_STATE_LOST},
 	})
-	s.Workers(2)
-	s.Buffers(10, 100)
+	s.Workers(2, 1<<20)
 	s.Ledger(1<<20, 1<<30, 77)
 	s.AuditHead(42)
 	s.Certificate(CertAgent, time.Unix(1000, 0), time.Unix(5000, 0))

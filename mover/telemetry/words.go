@@ -34,25 +34,25 @@ const (
 	Write Direction = "write"
 )
 
-// Op is a metadata operation of a file system, or a request to a store.
+// Op is a metadata operation of a file system, or a request to a store, as meter
+// names it.
 type Op string
 
 // The operations.
 const (
-	OpOpen    Op = "open"
+	OpList    Op = "list" // entries
 	OpStat    Op = "stat" // HEAD too
-	OpList    Op = "list"
-	OpCreate  Op = "create"
+	OpOpen    Op = "open"
+	OpGet     Op = "get"    // ranges that were read
+	OpCreate  Op = "create" // files, under temporary names
 	OpMkdir   Op = "mkdir"
-	OpLink    Op = "link" // symbolic and hard
-	OpRename  Op = "rename"
+	OpLink    Op = "link"    // symbolic and hard
+	OpPart    Op = "part"    // written, also of a multipart upload
+	OpCopy    Op = "copy"    // by the store, or a reflink
+	OpPublish Op = "publish" // renames, and PUTs of a store
 	OpSetattr Op = "setattr"
 	OpRemove  Op = "remove" // DELETE too
 	OpSync    Op = "sync"
-	OpGet     Op = "get"
-	OpPut     Op = "put"
-	OpPart    Op = "part" // of a multipart upload
-	OpCopy    Op = "copy" // by the store, or a reflink
 )
 
 // BatchEvent is what became of a batch.
@@ -101,8 +101,8 @@ var closed = map[string]words{
 	"state":     set(taskStates, replicaStates, agentStates, []string{"queued", "leased"}),
 	"kind":      set(kindNames()),
 	"direction": set([]Direction{Read, Write}),
-	"op": set([]Op{OpOpen, OpStat, OpList, OpCreate, OpMkdir, OpLink, OpRename, OpSetattr, OpRemove, OpSync,
-		OpGet, OpPut, OpPart, OpCopy}),
+	"op": set([]Op{OpList, OpStat, OpOpen, OpGet, OpCreate, OpMkdir, OpLink, OpPart, OpCopy, OpPublish,
+		OpSetattr, OpRemove, OpSync}),
 	"event":  set([]BatchEvent{BatchGiven, BatchLeased, BatchDone, BatchRequeued, BatchStolen, BatchTakenOver}),
 	"reason": set([]Denial{DeniedIdentity, DeniedCertificate, DeniedRole, DeniedOwner, DeniedRoot, DeniedRate, DeniedRoute}),
 	"use":    set([]CertificateUse{CertServer, CertAgent, CertAuthority}),

@@ -52,7 +52,7 @@ func tasks(m *telemetry.Metrics, class datamovev1.TaskClass) {
 		m.TaskEnded(class, datamovev1.TaskState(state), time.Minute)
 	}
 	m.Moved(telemetry.Flow{Source: "cold", Target: "warm", Class: class}, 10, 1000)
-	m.Served(class, "vision", 1000)
+	m.MovedFor(class, "vision", 1000)
 }
 
 func movement(m *telemetry.Metrics) {
@@ -61,7 +61,7 @@ func movement(m *telemetry.Metrics) {
 		m.LimitWaited("warm", d, time.Second)
 	}
 	for _, tier := range tiers {
-		for _, op := range []telemetry.Op{telemetry.OpOpen, telemetry.OpGet, telemetry.OpPut} {
+		for _, op := range []telemetry.Op{telemetry.OpOpen, telemetry.OpGet, telemetry.OpPublish} {
 			m.Operations(tier, op, 100)
 		}
 		m.Retried(tier, 1)
@@ -107,8 +107,7 @@ func facts(s *telemetry.Sample) {
 	}
 	s.Pins(1)
 	s.Agents([]telemetry.Agent{{Name: "node-1", State: datamovev1.AgentState_AGENT_STATE_READY, Leads: 1, Batches: 1, FreeLeads: 1, FreeBatches: 1}})
-	s.Workers(1)
-	s.Buffers(100, 1000)
+	s.Workers(1, 1000)
 	s.Ledger(1000, 1000, 10)
 	s.AuditHead(1)
 	for _, use := range []telemetry.CertificateUse{telemetry.CertServer, telemetry.CertAgent, telemetry.CertAuthority} {
