@@ -29,6 +29,7 @@ const (
 // Options says how a directory is opened as a place. The zero value works.
 type Options struct {
 	Create   bool         // make the root and its parents when they are missing
+	Beneath  string       // directory that the root is or lies below, with no symbolic link on the way; "" asks for nothing
 	Backup   string       // directory on the same file system for what is replaced and removed; "" keeps nothing
 	Buffers  *buffer.Pool // memory for bytes on their way; nil is the pool of the process
 	Reflink  Reflink
@@ -81,18 +82,16 @@ func Open(root string, opts Options) (*Place, error) {
 }
 
 func (p *Place) open() error {
-	if p.opts.Create {
+	if p.opts.Create && p.opts.Beneath == "" {
 		if err := os.MkdirAll(p.address, 0o777); err != nil {
 			return err
 		}
 	}
-	err := again(func() (err error) {
-		p.root, err = unix.Open(p.address, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		return err
-	})
+	root, err := p.openRoot()
 	if err != nil {
 		return err
 	}
+	p.root = root
 	var st unix.Statx_t
 	if err := statxFD(p.root, &st); err != nil {
 		return err

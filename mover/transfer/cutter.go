@@ -174,12 +174,19 @@ func (c *cutter) closed(l *level) error {
 // whole, up to twice the size.
 func (c *cutter) full(name string) bool {
 	t := c.r.to
-	n, bytes := len(c.batch), c.bytes
-	if n < t.BatchFiles && bytes < t.BatchBytes {
+	n, bytes, files := len(c.batch), c.bytes, c.batchFiles()
+	if n < files && bytes < t.BatchBytes {
 		return false
 	}
 	inside := len(c.path) > 1 && c.path[len(c.path)-1].batch >= 0
-	return !inside || n >= 2*t.BatchFiles || bytes >= 2*t.BatchBytes
+	return !inside || n >= 2*files || bytes >= 2*t.BatchBytes
+}
+
+// batchFiles is how many files make a batch at this point of the stream: few at first,
+// so that a small tree gives work to all, then more and more.
+func (c *cutter) batchFiles() int {
+	most := c.r.to.BatchFiles
+	return min(most, max(most/4, int(c.seq/16)))
 }
 
 // decide makes the undecided directories around name now, at their final names.
