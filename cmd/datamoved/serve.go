@@ -179,7 +179,7 @@ func (h *host) agentPart(coordinator grpc.ClientConnInterface) (*part, error) {
 	}
 	a, err := agent.New(agent.Options{
 		Name: h.at.node, Version: buildVersion(), Coordinator: coordinator, Data: dir, Program: ourselves,
-		Config: h.live.config.Load, Accounts: h.accounts.Directory, Logger: h.log,
+		Config: h.live.config.Load, Accounts: h.accounts.Directory, Logger: h.log, Metrics: h.metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/share"
+	"datamove.dev/mover/telemetry"
 )
 
 // Options are what an agent needs. Name, Coordinator, Data and Program have to be
@@ -32,6 +32,7 @@ type Options struct {
 	BatchSlots  int                // batches of other leads at one time; 0 means 4
 	TurnSlots   int                // turns at one time while several tasks want them; 0 means four per core, 16 at least
 	Logger      *slog.Logger       // nil means no log
+	Metrics     *telemetry.Metrics // nil counts nothing
 }
 
 // Agent is one node's part of the service. Run runs it.
@@ -92,6 +93,7 @@ const stopGrace = 20 * time.Second
 // Run serves until ctx ends, and then puts back what it has. It returns when every
 // process has ended.
 func (a *Agent) Run(ctx context.Context) error {
+	defer a.o.Metrics.Sample(a.sample)()
 	actx, stop := context.WithCancel(context.WithoutCancel(ctx)) // goes on while processes end
 	defer stop()
 	attended := make(chan struct{})
@@ -137,9 +139,6 @@ func (a *Agent) conf() *config.Config {
 	}
 	return a.o.Config()
 }
-
-// Turns is who uses the node, for metrics.
-func (a *Agent) Turns() share.Snapshot { return a.turns.scheduler.Snapshot() }
 
 // Processes are the ids of the processes that work on a task here now.
 func (a *Agent) Processes(task string) (pids []int) {

@@ -19,6 +19,7 @@ func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv
 	if p.lead == nil {
 		return nil, errNoLead
 	}
+	p.counted(r.GetCounts())
 	p.mu.Lock()
 	p.done = true
 	digest := p.digest
@@ -31,6 +32,7 @@ func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv
 
 // EndBatch implements agentv1.WorkerServiceServer.
 func (p *process) EndBatch(_ context.Context, r *agentv1.EndBatchRequest) (*agentv1.EndBatchResponse, error) {
+	p.counted(r.GetCounts())
 	p.mu.Lock()
 	s := p.batches[r.GetId()]
 	delete(p.batches, r.GetId())

@@ -20,6 +20,7 @@ import (
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/acting"
 	"datamove.dev/mover/share"
+	"datamove.dev/mover/telemetry"
 )
 
 // process is one worker: the lead of a task, or who does batches of it.
@@ -39,6 +40,10 @@ type process struct {
 	cancel  context.CancelFunc // of ctx
 	flow    share.Flow
 	charges []share.Charge // endpoints that it moves between
+	moves   telemetry.Flow // tiers that it moves between
+
+	counts sync.Mutex      // held while metrics are told of what it did
+	told   *agentv1.Counts // what they were told last; guarded by counts
 
 	mu      sync.Mutex
 	batches map[string]*session // of a helper; guarded by mu, as all below
@@ -55,7 +60,7 @@ type process struct {
 func newProcess(a *Agent, task *pb.Task, job *agentv1.Job) *process {
 	p := &process{
 		agent: a, task: task, job: job, orders: make(chan *agentv1.WorkerOrder, 256), ended: make(chan struct{}),
-		flow: flowOf(task), batches: map[string]*session{}, turns: map[uint64]func(share.Cost){},
+		flow: flowOf(task), moves: a.movesOf(task.GetSpec()), batches: map[string]*session{}, turns: map[uint64]func(share.Cost){},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p

@@ -48,6 +48,7 @@ func (p *process) Serve(stream agentv1.WorkerService_ServeServer) error {
 
 // hears notes how the process does.
 func (p *process) hears(st *agentv1.WorkerStatus) {
+	p.counted(st.GetCounts())
 	p.mu.Lock()
 	w := p.waits
 	sessions := []*session{p.lead}
@@ -110,6 +111,7 @@ func (p *process) Turn(ctx context.Context, r *agentv1.TurnRequest) (*agentv1.Tu
 		charges[i] = c
 	}
 	release, w, err := p.agent.turns.acquire(ctx, p.flow, share.Cost{Bytes: r.GetBytes(), Ops: r.GetOps()}, charges)
+	p.limitWaited(w.limit)
 	if err != nil {
 		return nil, err
 	}

@@ -25,19 +25,27 @@ type turns struct {
 	rates map[share.Direction]share.Rate // guarded by mu
 }
 
+// limits says whether a direction has a limit.
+func (t *turns) limits(d share.Direction) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, has := t.rates[d]
+	return has
+}
+
 // passTime is how long a process that is alone here asks for no turns. Whoever comes
 // waits no longer for its share.
 const passTime = 100 * time.Millisecond
 
 // alone reports whether nobody else wants turns, and nothing limits what is charged.
 func (t *turns) alone(charges []share.Charge) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, c := range charges {
-		if _, limited := t.rates[share.Direction{Endpoint: c.Endpoint, Write: c.Write}]; limited {
+		if t.limits(share.Direction{Endpoint: c.Endpoint, Write: c.Write}) {
 			return false
 		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return len(t.flows) <= 1
 }
 

@@ -157,3 +157,27 @@ func TestExitCodes(t *testing.T) {
 		t.Error("an error of no kind")
 	}
 }
+
+func TestTierOf(t *testing.T) {
+	paths := map[string]string{"project": "/lustre/project", "vision": "/lustre/project/vision/", "all": "/"}
+	for _, row := range []struct{ at, want string }{
+		{"/lustre/project", "project"},
+		{"/lustre/project/a", "project"},
+		{"/lustre/project/vision/a", "vision"},
+		{"/lustre/project/visions", "project"},
+		{"/lustre/projects", "all"},
+		{"archive:a", "archive"},
+		{"s3://bucket/a", ""},
+	} {
+		l, err := wire.Locate(row.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := wire.TierOf(l, paths); got != row.want {
+			t.Errorf("%s is in %q, want %q", row.at, got, row.want)
+		}
+	}
+	if l, err := wire.Locate("/x"); err != nil || wire.TierOf(l, nil) != "" {
+		t.Errorf("without tiers: %v, %v", l, err)
+	}
+}

@@ -34,7 +34,7 @@ func (w *worker) describe(ctx context.Context, at string) (local.Report, error) 
 		return local.Report{}, err
 	}
 	out := bufio.NewWriterSize(spool, 64<<10)
-	if err = local.WriteManifest(ctx, l, out, w.site().Open); err == nil {
+	if err = local.WriteManifest(ctx, l, out, w.open); err == nil {
 		err = out.Flush()
 	}
 	if err == nil {

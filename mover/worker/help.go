@@ -17,7 +17,7 @@ func (w *worker) help(ctx context.Context, stream agentv1.WorkerService_ServeCli
 		return err
 	}
 	r.Lead = &local.Lead{Turn: w.turn}
-	helper, err := local.Help(r, w.site().Open)
+	helper, err := local.Help(r, w.open)
 	if err != nil {
 		return err
 	}
@@ -94,6 +94,7 @@ func (b *batches) do(ctx context.Context, w *agentv1.WorkerBatch, yield <-chan s
 	if err != nil {
 		end.Error, end.ErrorKind = err.Error(), mover.KindName(err)
 	}
+	end.Counts = b.worker.counts.wire()
 	tctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	if _, err := b.worker.agent.EndBatch(tctx, end); err != nil {

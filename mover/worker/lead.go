@@ -23,6 +23,7 @@ func (w *worker) lead(ctx context.Context) error {
 	if err != nil {
 		end.Error, end.ErrorKind = err.Error(), mover.KindName(err)
 	}
+	end.Counts = w.counts.wire()
 	how, stopped := told(ctx)
 	switch end.Stopped = stopped; {
 	case how == agentv1.How_HOW_LOST || errors.Is(err, mover.ErrHeld) && w.lost(ctx):
@@ -47,7 +48,7 @@ func (w *worker) discard(ctx context.Context, drop func(context.Context, local.R
 	}
 	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore()}
 	r.Observer = nil
-	if err := drop(ctx, r, w.site().Open); err != nil {
+	if err := drop(ctx, r, w.open); err != nil {
 		w.log.Warn("drafts stay behind; the next run on their target drops them", "err", err)
 	}
 }
@@ -76,7 +77,7 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 	if w.job.GetMayCrew() {
 		r.Lead.Crew = func(pair int) transfer.Crew { return &crew{w.agent, pair} }
 	}
-	task, err := local.Start(ctx, r, w.site().Open)
+	task, err := local.Start(ctx, r, w.open)
 	if err != nil {
 		return local.Report{}, err
 	}
@@ -172,7 +173,7 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 	if err := w.agent.mine("", w.job.GetEpoch())(ctx); err != nil {
 		return local.Report{}, err
 	}
-	report, err := local.RemoveAll(ctx, r.Target, r, w.site().Open)
+	report, err := local.RemoveAll(ctx, r.Target, r, w.open)
 	if errors.Is(err, mover.ErrNotExist) && w.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_REMOVE {
 		err = nil // a replica that is gone is removed
 	}

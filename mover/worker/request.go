@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,6 +25,11 @@ func (w *worker) site() site.Site {
 		}
 	}
 	return s
+}
+
+// open opens a place, and has counted what is asked of it. It is a local.Opener.
+func (w *worker) open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
+	return w.counts.metered(w.site().Open)(ctx, l, o)
 }
 
 func tierOf(t *agentv1.TierAccess) config.Tier {

@@ -12,6 +12,7 @@ import (
 // state is what the agent is told of a job. It is a local.Observer.
 type state struct {
 	urgent chan struct{} // something that should be told at once
+	counts *counts
 
 	mu    sync.Mutex
 	live  local.Live // nil until there is something to see; guarded by mu, as all below
@@ -22,13 +23,18 @@ type state struct {
 	dirty bool
 }
 
-func newState() *state { return &state{urgent: make(chan struct{}, 1), dirty: true} }
+func newState(c *counts) *state {
+	return &state{urgent: make(chan struct{}, 1), counts: c, dirty: true}
+}
 
 // Item implements local.Observer. Failures come with the report.
-func (s *state) Item(local.Item) {}
+func (s *state) Item(it local.Item) { s.counts.item(&it) }
 
 // State implements local.Observer.
 func (s *state) State(phase local.Phase, why string) {
+	if phase == local.Paused {
+		s.counts.paused()
+	}
 	s.mu.Lock()
 	s.phase, s.why, s.dirty = phase, why, true
 	s.mu.Unlock()
@@ -74,5 +80,5 @@ func (s *state) status(now time.Time) (*agentv1.WorkerStatus, bool) {
 		return nil, false
 	}
 	s.told, s.dirty = snap, false
-	return &agentv1.WorkerStatus{Progress: wire.Progress(snap, now), Phase: string(s.phase), Why: s.why, FirstByteTime: firstByte(s.first)}, true
+	return &agentv1.WorkerStatus{Progress: wire.Progress(snap, now), Phase: string(s.phase), Why: s.why, FirstByteTime: firstByte(s.first), Counts: s.counts.wire()}, true
 }

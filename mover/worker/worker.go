@@ -40,7 +40,8 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer) error {
 		return fmt.Errorf("%w: the first order is no job", mover.ErrUsage)
 	}
 	w.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: levelOf(w.job.GetLogLevel())})).With("task", w.job.GetTask())
-	w.state = newState()
+	w.counts = newCounts(w.job)
+	w.state = newState(w.counts)
 	go w.tell(ctx, stream)
 	if w.job.GetLead() {
 		go w.listen(ctx, stream, nil)
@@ -51,11 +52,12 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer) error {
 
 // worker is one process.
 type worker struct {
-	agent agent
-	job   *agentv1.Job
-	log   *slog.Logger
-	state *state
-	stop  context.CancelCauseFunc
+	agent  agent
+	job    *agentv1.Job
+	log    *slog.Logger
+	counts *counts
+	state  *state
+	stop   context.CancelCauseFunc
 }
 
 // errStopped is the end of a worker that was told to stop.

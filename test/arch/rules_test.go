@@ -70,7 +70,7 @@ var packages = map[string]struct {
 	"mover/site": {person, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/posix", "mover/s3"}},
 	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "api/datamove/v1"}},
 
-	"mover/worker": {services, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/meter", "mover/site", "mover/telemetry", "mover/transfer", "mover/wire",
+	"mover/worker": {services, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/meter", "mover/plan", "mover/site", "mover/telemetry", "mover/transfer", "mover/wire",
 		"api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/manifest",
 		"mover/queue", "mover/share", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering",

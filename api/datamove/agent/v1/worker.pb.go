@@ -108,6 +108,7 @@ type Counts struct {
 	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`                                                                             // of these files
 	Errors        map[string]int64       `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // entries that failed for good, by the kind of error
 	Tiers         []*TierCounts          `protobuf:"bytes,4,rep,name=tiers,proto3" json:"tiers,omitempty"`
+	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"` // of these counts: later ones have a greater one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -168,6 +169,13 @@ func (x *Counts) GetTiers() []*TierCounts {
 		return x.Tiers
 	}
 	return nil
+}
+
+func (x *Counts) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 // TierCounts is what a process has asked of a tier.
@@ -1844,12 +1852,13 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12B\n" +
 	"\x0ffirst_byte_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x121\n" +
-	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\"\xe3\x01\n" +
+	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\"\xfb\x01\n" +
 	"\x06Counts\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12=\n" +
 	"\x06errors\x18\x03 \x03(\v2%.datamove.agent.v1.Counts.ErrorsEntryR\x06errors\x123\n" +
-	"\x05tiers\x18\x04 \x03(\v2\x1d.datamove.agent.v1.TierCountsR\x05tiers\x1a9\n" +
+	"\x05tiers\x18\x04 \x03(\v2\x1d.datamove.agent.v1.TierCountsR\x05tiers\x12\x16\n" +
+	"\x06number\x18\x05 \x01(\x04R\x06number\x1a9\n" +
 	"\vErrorsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe7\x02\n" +
