@@ -163,8 +163,8 @@ func TestNothingIsSentTwice(t *testing.T) {
 			t.Errorf("submit to a service that dies: %v", err)
 		}
 		defer w.begin()()
-		if len(w.keys) != 1 {
-			t.Errorf("it was submitted %d times", len(w.keys))
+		if len(w.keys) != 1 || len(w.keys[0]) < 20 { // whoever asks again by hand has its key
+			t.Errorf("it was submitted with the keys %q", w.keys)
 		}
 
 		away := status.Error(codes.Unavailable, "not yet")

@@ -103,8 +103,12 @@ func (h *handshakes) Clone() credentials.TransportCredentials {
 	return &handshakes{h.TransportCredentials.Clone(), h.link}
 }
 
-// unary translates the errors of calls.
+// unary gives requests a key that can have one, so that gRPC may repeat them, and
+// translates the errors of calls.
 func (l *link) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	if k, ok := req.(keyed); ok && gives(method) {
+		req = withKey(k)
+	}
 	return l.explain(ctx, call(ctx, method, req, reply, conn, o...))
 }
 

@@ -28,8 +28,8 @@ func (c *Client) Submit(ctx context.Context, req *datamovev1.SubmitTaskRequest) 
 	return Once(ctx, c, c.SubmitTask, req)
 }
 
-// Once makes a call that has an idempotency key, as c.SubmitTask, c.AddDataset or
-// c.Stage, until there is an answer or the client's patience is over. It gives a
+// Once makes a call that has an idempotency key, as c.SubmitTask, c.AddDataset,
+// c.Stage, c.Release, c.Purge or c.AcquireLease, until there is an answer or the client's patience is over. It gives a
 // request without a key one, so that it is done once even when an answer is lost.
 func Once[Q keyed, A any](ctx context.Context, c *Client, call func(context.Context, Q, ...grpc.CallOption) (A, error), req Q) (A, error) {
 	req = withKey(req)
@@ -44,6 +44,10 @@ func Once[Q keyed, A any](ctx context.Context, c *Client, call func(context.Cont
 		}
 	}
 }
+
+// gives reports whether a request to a method is given a key when it has none. To
+// cancel, a key says what is meant.
+func gives(method string) bool { return method != datamovev1.TaskService_CancelTask_FullMethodName }
 
 func withKey[Q keyed](req Q) Q {
 	if req.GetIdempotencyKey() != "" {

@@ -1302,12 +1302,13 @@ func (x *StageResponse) GetLease() *Lease {
 }
 
 type ReleaseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"` // dataset:name[@digest]
-	Tier          string                 `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`
-	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Source         string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"` // dataset:name[@digest]
+	Tier           string                 `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`
+	Node           string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	IdempotencyKey string                 `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ReleaseRequest) Reset() {
@@ -1361,12 +1362,20 @@ func (x *ReleaseRequest) GetNode() string {
 	return ""
 }
 
+func (x *ReleaseRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
 type PurgeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Location      string                 `protobuf:"bytes,1,opt,name=location,proto3" json:"location,omitempty"` // TIER:path
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Location       string                 `protobuf:"bytes,1,opt,name=location,proto3" json:"location,omitempty"` // TIER:path
+	Node           string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	IdempotencyKey string                 `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PurgeRequest) Reset() {
@@ -1413,16 +1422,24 @@ func (x *PurgeRequest) GetNode() string {
 	return ""
 }
 
+func (x *PurgeRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
 type AcquireLeaseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Dataset       string                 `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // empty is the newest
-	Tier          string                 `protobuf:"bytes,3,opt,name=tier,proto3" json:"tier,omitempty"`
-	Node          string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
-	Holder        string                 `protobuf:"bytes,5,opt,name=holder,proto3" json:"holder,omitempty"`
-	Ttl           *durationpb.Duration   `protobuf:"bytes,6,opt,name=ttl,proto3" json:"ttl,omitempty"` // at most 7 days
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Dataset        string                 `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	Digest         string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // empty is the newest
+	Tier           string                 `protobuf:"bytes,3,opt,name=tier,proto3" json:"tier,omitempty"`
+	Node           string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	Holder         string                 `protobuf:"bytes,5,opt,name=holder,proto3" json:"holder,omitempty"`
+	Ttl            *durationpb.Duration   `protobuf:"bytes,6,opt,name=ttl,proto3" json:"ttl,omitempty"`                                             // at most 7 days
+	IdempotencyKey string                 `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"` // the same again is the same lease, as long as that lasts
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AcquireLeaseRequest) Reset() {
@@ -1495,6 +1512,13 @@ func (x *AcquireLeaseRequest) GetTtl() *durationpb.Duration {
 		return x.Ttl
 	}
 	return nil
+}
+
+func (x *AcquireLeaseRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
 }
 
 type RenewLeaseRequest struct {
@@ -1766,13 +1790,14 @@ func (x *ListLeasesResponse) GetNextPageToken() string {
 }
 
 type PinRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"` // dataset:name[@digest]
-	Tier          string                 `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`
-	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Source         string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"` // dataset:name[@digest]
+	Tier           string                 `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`
+	Until          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	Reason         string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	IdempotencyKey string                 `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"` // the same again changes nothing, whatever became of the pin
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PinRequest) Reset() {
@@ -1829,6 +1854,13 @@ func (x *PinRequest) GetUntil() *timestamppb.Timestamp {
 func (x *PinRequest) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *PinRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
 	}
 	return ""
 }
@@ -2139,21 +2171,24 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\rStageResponse\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.datamove.v1.TaskR\x04task\x12.\n" +
 	"\areplica\x18\x02 \x01(\v2\x14.datamove.v1.ReplicaR\areplica\x12(\n" +
-	"\x05lease\x18\x03 \x01(\v2\x12.datamove.v1.LeaseR\x05lease\"P\n" +
+	"\x05lease\x18\x03 \x01(\v2\x12.datamove.v1.LeaseR\x05lease\"y\n" +
 	"\x0eReleaseRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x12\x12\n" +
-	"\x04node\x18\x03 \x01(\tR\x04node\">\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12'\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\"g\n" +
 	"\fPurgeRequest\x12\x1a\n" +
 	"\blocation\x18\x01 \x01(\tR\blocation\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\xb4\x01\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12'\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\"\xdd\x01\n" +
 	"\x13AcquireLeaseRequest\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
 	"\x04tier\x18\x03 \x01(\tR\x04tier\x12\x12\n" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12\x16\n" +
 	"\x06holder\x18\x05 \x01(\tR\x06holder\x12+\n" +
-	"\x03ttl\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\"P\n" +
+	"\x03ttl\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12'\n" +
+	"\x0fidempotency_key\x18\a \x01(\tR\x0eidempotencyKey\"P\n" +
 	"\x11RenewLeaseRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\"\"\n" +
@@ -2170,13 +2205,14 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"page_token\x18\x06 \x01(\tR\tpageToken\"h\n" +
 	"\x12ListLeasesResponse\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.datamove.v1.LeaseR\x06leases\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x82\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xab\x01\n" +
 	"\n" +
 	"PinRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x120\n" +
 	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\":\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12'\n" +
+	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\":\n" +
 	"\fUnpinRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\"\x0f\n" +

@@ -52,7 +52,9 @@ type TaskServiceClient interface {
 	PauseTask(ctx context.Context, in *PauseTaskRequest, opts ...grpc.CallOption) (*Task, error)
 	// ResumeTask puts a paused task back into the queue.
 	ResumeTask(ctx context.Context, in *ResumeTaskRequest, opts ...grpc.CallOption) (*Task, error)
-	// CancelTask ends a task. What is published stays; what is not, goes.
+	// CancelTask ends a task. What is published stays; what is not, goes. A staging that
+	// others wait for, too, goes on for them: whoever cancels it waits no more. The task
+	// that is returned has not ended then.
 	CancelTask(ctx context.Context, in *CancelTaskRequest, opts ...grpc.CallOption) (*Task, error)
 	// ExplainTask names what holds a task back.
 	ExplainTask(ctx context.Context, in *ExplainTaskRequest, opts ...grpc.CallOption) (*Explanation, error)
@@ -178,7 +180,9 @@ type TaskServiceServer interface {
 	PauseTask(context.Context, *PauseTaskRequest) (*Task, error)
 	// ResumeTask puts a paused task back into the queue.
 	ResumeTask(context.Context, *ResumeTaskRequest) (*Task, error)
-	// CancelTask ends a task. What is published stays; what is not, goes.
+	// CancelTask ends a task. What is published stays; what is not, goes. A staging that
+	// others wait for, too, goes on for them: whoever cancels it waits no more. The task
+	// that is returned has not ended then.
 	CancelTask(context.Context, *CancelTaskRequest) (*Task, error)
 	// ExplainTask names what holds a task back.
 	ExplainTask(context.Context, *ExplainTaskRequest) (*Explanation, error)

@@ -248,7 +248,7 @@ func (x *Certificate) GetExpireTime() *timestamppb.Timestamp {
 type Status struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`                                 // answered by Order.seen
-	Hello         *Hello                 `protobuf:"bytes,2,opt,name=hello,proto3" json:"hello,omitempty"`                              // in the first
+	Hello         *Hello                 `protobuf:"bytes,2,opt,name=hello,proto3" json:"hello,omitempty"`                              // in the first, and when it is another one
 	Sessions      []*Session             `protobuf:"bytes,3,rep,name=sessions,proto3" json:"sessions,omitempty"`                        // leads and batches that the agent has
 	LeadSlots     int32                  `protobuf:"varint,4,opt,name=lead_slots,json=leadSlots,proto3" json:"lead_slots,omitempty"`    // leads that it would take now
 	BatchSlots    int32                  `protobuf:"varint,5,opt,name=batch_slots,json=batchSlots,proto3" json:"batch_slots,omitempty"` // batches that it would take now, beside those it has
@@ -1360,6 +1360,7 @@ type FinishRequest struct {
 	PutBack       bool                   `protobuf:"varint,7,opt,name=put_back,json=putBack,proto3" json:"put_back,omitempty"` // it was stopped from outside: let another agent go on
 	Digest        string                 `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`                   // of DESCRIBE
 	Entries       int64                  `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`
+	Untouched     bool                   `protobuf:"varint,10,opt,name=untouched,proto3" json:"untouched,omitempty"` // of a removal that failed: nothing was removed by this lead
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1455,6 +1456,13 @@ func (x *FinishRequest) GetEntries() int64 {
 		return x.Entries
 	}
 	return 0
+}
+
+func (x *FinishRequest) GetUntouched() bool {
+	if x != nil {
+		return x.Untouched
+	}
+	return false
 }
 
 type FinishResponse struct {
@@ -2110,7 +2118,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x11\n" +
-	"\x0fConfirmResponse\"\x85\x02\n" +
+	"\x0fConfirmResponse\"\xa3\x02\n" +
 	"\rFinishRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12+\n" +
@@ -2121,7 +2129,9 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\texit_code\x18\x06 \x01(\x05R\bexitCode\x12\x19\n" +
 	"\bput_back\x18\a \x01(\bR\aputBack\x12\x16\n" +
 	"\x06digest\x18\b \x01(\tR\x06digest\x12\x18\n" +
-	"\aentries\x18\t \x01(\x03R\aentries\"\x10\n" +
+	"\aentries\x18\t \x01(\x03R\aentries\x12\x1c\n" +
+	"\tuntouched\x18\n" +
+	" \x01(\bR\tuntouched\"\x10\n" +
 	"\x0eFinishResponse\"\xd1\x01\n" +
 	"\vGiveRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +

@@ -1537,6 +1537,7 @@ type EndLeadRequest struct {
 	ErrorKind     string                 `protobuf:"bytes,3,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
 	Stopped       bool                   `protobuf:"varint,4,opt,name=stopped,proto3" json:"stopped,omitempty"` // it was told to stop
 	Counts        *Counts                `protobuf:"bytes,5,opt,name=counts,proto3" json:"counts,omitempty"`
+	Untouched     bool                   `protobuf:"varint,6,opt,name=untouched,proto3" json:"untouched,omitempty"` // of a removal that failed: nothing was removed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1604,6 +1605,13 @@ func (x *EndLeadRequest) GetCounts() *Counts {
 		return x.Counts
 	}
 	return nil
+}
+
+func (x *EndLeadRequest) GetUntouched() bool {
+	if x != nil {
+		return x.Untouched
+	}
+	return false
 }
 
 type EndLeadResponse struct {
@@ -1971,14 +1979,15 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x0fDescribeRequest\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"*\n" +
 	"\x10DescribeResponse\x12\x16\n" +
-	"\x06digest\x18\x01 \x01(\tR\x06digest\"\xbf\x01\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\"\xdd\x01\n" +
 	"\x0eEndLeadRequest\x12+\n" +
 	"\x06report\x18\x01 \x01(\v2\x13.datamove.v1.ReportR\x06report\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1d\n" +
 	"\n" +
 	"error_kind\x18\x03 \x01(\tR\terrorKind\x12\x18\n" +
 	"\astopped\x18\x04 \x01(\bR\astopped\x121\n" +
-	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\"\x11\n" +
+	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\x12\x1c\n" +
+	"\tuntouched\x18\x06 \x01(\bR\tuntouched\"\x11\n" +
 	"\x0fEndLeadResponse\"\xb5\x01\n" +
 	"\x0fEndBatchRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
