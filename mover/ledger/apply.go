@@ -64,9 +64,14 @@ func (l *Ledger) apply(r *ledgerv1.Record) error {
 		}
 		defer txn.Discard()
 	}
-	if err := l.commit(txn, storeEntry(storeSequence, number(r.GetSequence()))); err != nil {
+	counted, err := l.tallied(r)
+	if err == nil {
+		err = l.commit(txn, storeEntry(storeSequence, number(r.GetSequence())))
+	}
+	if err != nil {
 		return err
 	}
+	counted()
 	l.sequence.Store(r.GetSequence())
 	return nil
 }

@@ -25,6 +25,7 @@ const (
 	facetProject = "project"
 	facetOwner   = "owner"
 	facetLabel   = "label"
+	facetQueued  = "queued" // of tasks that wait: their class
 )
 
 func facets(m *datamovev1.Task) [][]string {
@@ -32,6 +33,9 @@ func facets(m *datamovev1.Task) [][]string {
 		{facetState, m.GetState().String()},
 		{facetProject, m.GetSpec().GetProject()},
 		{facetOwner, User(m.GetOwner())},
+	}
+	if m.GetState() == datamovev1.TaskState_TASK_STATE_QUEUED {
+		keys = append(keys, []string{facetQueued, m.GetSpec().GetClass().String()})
 	}
 	for name, value := range m.GetSpec().GetLabels() {
 		keys = append(keys, []string{facetLabel, label(name, value)})
@@ -66,6 +70,17 @@ func CountTasks(tx *Tx, f TaskFilter) (n int, err error) {
 		n++
 	}
 	return n, nil
+}
+
+// OldestQueued returns the task of a class that waits in the queue for the longest
+// time, or nil when none waits.
+func OldestQueued(tx *Tx, class datamovev1.TaskClass) (*datamovev1.Task, error) {
+	base := appendKey(tasksBy.prefix(), facetQueued, class.String())
+	page, _, err := tx.page(span{base: base, prefix: base}, 1)
+	if err != nil || len(page) == 0 {
+		return nil, err
+	}
+	return Tasks.get(tx, page[0].key)
 }
 
 // findIDs yields the keys of tasks that are in all sets of a filter.

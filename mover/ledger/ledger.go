@@ -52,6 +52,9 @@ type Options struct {
 	// Log returns the log that changes go through. It is given the store's own one,
 	// which it must call for each record; nil means that one alone.
 	Log func(own Log) Log
+	// Committed is told of each Durable change that was written, how long it took to
+	// be on stable storage, and of each change that could not be stored. Nil is told nothing.
+	Committed func(took time.Duration, err error)
 	// Follow makes a ledger that changes by Apply alone, with the records of another.
 	Follow bool
 }
@@ -70,9 +73,12 @@ type Ledger struct {
 	term    uint64
 	epochs  epochs
 
-	writer   chan struct{} // holds one token: whoever changes the store; guards the next two
+	committed func(time.Duration, error)
+
+	writer   chan struct{} // holds one token: whoever changes the store; guards the next three
 	nextLog  int           // number of the log that is not yet reserved
 	drafted  Tx            // the change whose turn it is
+	tallies  []tally       // that count what changes
 	sequence atomic.Uint64 // of the last record
 
 	mu     sync.Mutex // guards all below
@@ -102,7 +108,10 @@ func Open(dir string, o Options) (*Ledger, error) {
 
 // begin locks the directory.
 func begin(dir string, o Options) (*Ledger, error) {
-	l := &Ledger{dir: dir, log: newLog(o.Logger), follows: o.Follow, writer: make(chan struct{}, 1)}
+	l := &Ledger{dir: dir, log: newLog(o.Logger), follows: o.Follow, writer: make(chan struct{}, 1), committed: o.Committed}
+	if l.committed == nil {
+		l.committed = func(time.Duration, error) {}
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return l, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -43,39 +44,47 @@ func (l *Ledger) Update(ctx context.Context, d Durability, change func(*Tx) erro
 		return err
 	}
 	defer l.uses.Done()
-	upTo, err := l.turn(ctx, change)
+	begun := time.Now()
+	upTo, wrote, err := l.turn(ctx, change)
 	if err != nil || d != Durable {
 		return err
 	}
-	if err := l.flush.upTo(upTo); err != nil {
+	err = l.flush.upTo(upTo)
+	if wrote {
+		l.committed(time.Since(begun), err)
+	}
+	if err != nil {
 		return l.failed("change", err)
 	}
 	return nil
 }
 
-// turn runs change when nobody else does, and returns up to which record the ledger goes then.
-func (l *Ledger) turn(ctx context.Context, change func(*Tx) error) (uint64, error) {
+// turn runs change when nobody else does, and returns up to which record the ledger
+// goes then, and whether that is one of this change.
+func (l *Ledger) turn(ctx context.Context, change func(*Tx) error) (upTo uint64, wrote bool, err error) {
 	select {
 	case l.writer <- struct{}{}:
 	case <-ctx.Done():
-		return 0, l.failed("change", context.Cause(ctx))
+		return 0, false, l.failed("change", context.Cause(ctx))
 	}
 	defer func() { <-l.writer }()
 	if err := l.mayChange(); err != nil {
-		return 0, l.failed("change", err)
+		l.committed(0, err)
+		return 0, false, l.failed("change", err)
 	}
 	txn := l.db.NewTransaction(true)
 	defer txn.Discard()
 	tx := &Tx{txn: txn, record: &ledgerv1.Record{Sequence: l.sequence.Load() + 1}}
 	if err := change(tx); err != nil || len(tx.record.Changes) == 0 {
-		return l.sequence.Load(), err
+		return l.sequence.Load(), false, err
 	}
 	l.drafted = *tx
 	defer func() { l.drafted = Tx{} }()
 	if err := l.through.Append(context.WithoutCancel(ctx), tx.record); err != nil {
-		return 0, l.failed("change", err)
+		l.committed(0, err)
+		return 0, false, l.failed("change", err)
 	}
-	return l.sequence.Load(), nil
+	return l.sequence.Load(), true, nil
 }
 
 func (l *Ledger) mayChange() error {
