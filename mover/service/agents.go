@@ -76,17 +76,21 @@ func (s *Service) viewAgent(n *node) *pb.Agent {
 			}
 		}
 	}
+	a.State = s.stateOf(n, int(a.Leads+a.Helps))
+	return a
+}
+
+// stateOf is the state of an agent that has so much in hand. Service.mu is held.
+func (s *Service) stateOf(n *node, inHand int) pb.AgentState {
 	switch {
 	case s.now().Sub(n.seen) > s.lease:
-		a.State = pb.AgentState_AGENT_STATE_LOST
-	case (n.drain || n.leaving) && a.Leads+a.Helps > 0:
-		a.State = pb.AgentState_AGENT_STATE_DRAINING
+		return pb.AgentState_AGENT_STATE_LOST
+	case (n.drain || n.leaving) && inHand > 0:
+		return pb.AgentState_AGENT_STATE_DRAINING
 	case n.drain || n.leaving:
-		a.State = pb.AgentState_AGENT_STATE_DRAINED
-	default:
-		a.State = pb.AgentState_AGENT_STATE_READY
+		return pb.AgentState_AGENT_STATE_DRAINED
 	}
-	return a
+	return pb.AgentState_AGENT_STATE_READY
 }
 
 // DrainAgent implements pb.AgentServiceServer.

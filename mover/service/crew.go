@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/telemetry"
 )
 
 const (
@@ -77,6 +78,7 @@ func (s *Service) given(ctx context.Context, r *agentv1.GiveRequest) (*batch, er
 		delete(l.batches, id)
 	}
 	l.batches[r.GetBatch()] = b
+	s.o.Metrics.Batches(telemetry.BatchGiven, 1)
 	s.hurry()
 	return b, nil
 }
@@ -105,12 +107,14 @@ func (s *Service) Reply(ctx context.Context, r *agentv1.ReplyRequest) (*agentv1.
 	switch {
 	case r.GetError() == "":
 		l.learn(s.now().Sub(b.since))
+		s.o.Metrics.Batches(telemetry.BatchDone, 1)
 		s.answer(l, b, &agentv1.GiveResponse{Reply: r.GetReply()})
 	case b.give.GetParts():
 		s.answer(l, b, &agentv1.GiveResponse{Silent: true})
 	case b.meta.GetTries() >= triesMost:
 		s.answer(l, b, &agentv1.GiveResponse{Error: r.GetError(), ErrorKind: r.GetErrorKind()})
 	default:
+		s.o.Metrics.Batches(telemetry.BatchRequeued, 1)
 		s.takeBack(ctx, l, b)
 	}
 	return &agentv1.ReplyResponse{}, nil

@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
+	"datamove.dev/mover/telemetry"
 )
 
 // dispatch gives out what there is. It runs in one goroutine.
@@ -150,8 +151,12 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		return false, 0, err
 	}
 	if task.Ended(t.GetState()) {
+		s.countEnd(t)
 		s.watch.tell(id)
 		return false, 0, nil
+	}
+	if t.GetTries() == 1 {
+		s.o.Metrics.TaskLed(f.class, t.GetStartTime().AsTime().Sub(t.GetCreateTime().AsTime()))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,6 +285,7 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	}
 	agent.batches--
 	b.since, b.yielding = s.now(), false
+	s.o.Metrics.Batches(telemetry.BatchLeased, 1)
 	s.noteHelpers(l)
 	s.send(agent.name, &agentv1.Order{What: &agentv1.Order_Batch{Batch: &agentv1.Batch{
 		Task: m.GetTask(), Id: m.GetId(), Epoch: epoch, LeadEpoch: l.epoch, Spec: l.task.GetSpec(), Owner: l.task.GetOwner(),

@@ -9,6 +9,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
+	"datamove.dev/mover/telemetry"
 )
 
 // expire takes from agents that were silent for a lease what they had, and from those
@@ -55,6 +56,7 @@ func (s *Service) expireBatch(ctx context.Context, l *lead, b *batch, now time.T
 	if a != nil && now.Sub(a.seen) <= s.lease || now.Sub(b.since) <= s.lease {
 		return
 	}
+	s.o.Metrics.Batches(telemetry.BatchTakenOver, 1)
 	s.takeBack(ctx, l, b)
 }
 
@@ -112,6 +114,7 @@ func (s *Service) letGo(ctx context.Context, l *lead, why string) {
 	case task.Cancelled:
 		t.Why = "cancelled by its owner"
 		s.ended(t, task.Cancelled, "", "")
+		s.countEnd(t)
 	default:
 		t.State = task.Queued
 	}

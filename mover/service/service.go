@@ -63,6 +63,7 @@ type Service struct {
 	kick    chan struct{} // there may be something to give out
 	watch   watchers
 	kept    // of datasets
+	seen    // by metrics
 
 	mu     sync.Mutex
 	agents map[string]*node // by name; guarded by mu, as all below
@@ -148,6 +149,8 @@ func (s *Service) Run(ctx context.Context) error {
 	var looking sync.WaitGroup
 	looking.Go(func() { s.discover(ctx) })
 	looking.Go(func() { s.tend(ctx) })
+	looking.Go(func() { s.countTasks(ctx) })
+	defer s.o.Metrics.Sample(s.sample)()
 	defer looking.Wait()
 	tick := time.NewTicker(min(s.lease/4, time.Second))
 	defer tick.Stop()

@@ -213,7 +213,7 @@ func (s *Service) store(ctx context.Context, d ledger.Durability, t *pb.Task, al
 // ended completes a task that is over.
 func (s *Service) ended(t *pb.Task, to pb.TaskState, kind, text string) {
 	t.State, t.EndTime, t.Phase, t.Helpers, t.Agent = to, timestamppb.New(s.now()), "", nil, ""
-	t.Error, t.Why = text, cmp.Or(t.Why, "")
+	t.Error, t.ErrorKind, t.Why = text, kind, cmp.Or(t.Why, "")
 	t.ExitCode = exitCode(to, kind, t.GetReport())
 	if to == task.Done {
 		t.Why = ""

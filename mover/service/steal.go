@@ -5,6 +5,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	"datamove.dev/mover/telemetry"
 )
 
 // A batch is slow when it takes so many times what its like take, and so long at least.
@@ -35,6 +36,7 @@ func (s *Service) steal() {
 		for _, b := range l.batches {
 			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN && !b.yielding && s.now().Sub(b.since) > limit {
 				b.yielding = true
+				s.o.Metrics.Batches(telemetry.BatchStolen, 1)
 				s.send(b.meta.GetAgent(), &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{
 					Task: b.meta.GetTask(), Batch: b.meta.GetId(), Epoch: b.meta.GetEpoch(), How: agentv1.How_HOW_YIELD,
 				}}})

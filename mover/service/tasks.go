@@ -218,10 +218,12 @@ func (s *Service) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.
 // change changes a task that no agent leads, durably.
 func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error) (t *pb.Task, err error) {
 	var next *pb.Task
+	var over bool // before
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		if t, err = ledger.Tasks.Get(tx, id); err != nil {
 			return err
 		}
+		over = task.Ended(t.GetState())
 		if err := do(t); err != nil {
 			return err
 		}
@@ -232,6 +234,9 @@ func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error
 		return err
 	})
 	if err == nil {
+		if !over && task.Ended(t.GetState()) {
+			s.countEnd(t)
+		}
 		s.watch.tell(id)
 		s.afterTask(ctx, next)
 	}

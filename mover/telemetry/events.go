@@ -21,9 +21,13 @@ func (m *Metrics) TaskFirstByte(c datamovev1.TaskClass, after time.Duration) {
 	m.observe(rowFirstByte, after, class(c))
 }
 
-// TaskEnded counts a task that came to its end, so long after its first lead.
+// TaskEnded counts a task that came to its end, so long after its first lead; less than
+// nothing says that it had none.
 func (m *Metrics) TaskEnded(c datamovev1.TaskClass, state datamovev1.TaskState, took time.Duration) {
 	m.add(rowTasksEnded, 1, class(c), taskState(state))
+	if took < 0 {
+		return
+	}
 	m.observe(rowTaskDuration, took, class(c), taskState(state))
 }
 

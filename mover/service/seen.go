@@ -1,0 +1,267 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/telemetry"
+	"datamove.dev/mover/wire"
+)
+
+// seen is what metrics are told of, beside what happens.
+type seen struct {
+	tallyMu sync.Mutex
+	tally   *ledger.Tally[taskKind] // nil until the tasks are counted; guarded by tallyMu
+
+	storesMu sync.Mutex // guards all below
+	stores   []store
+	storesAt time.Time // when they were read
+	pins     int
+	pause    time.Duration // until they are read again
+}
+
+// taskKind is what tasks are counted by.
+type taskKind struct {
+	class pb.TaskClass
+	state pb.TaskState
+}
+
+// store is what lies on a tier.
+type store struct {
+	tier        string
+	states      map[pb.ReplicaState]int
+	bytes, held int64
+	leases      int
+}
+
+// Stores are read at most so often, and for at most a twentieth of the time.
+const (
+	storesEvery = 10 * time.Second
+	storesShare = 20
+)
+
+// countTasks counts the tasks that there are. There may be a million of them, and
+// nobody has to wait for that.
+func (s *Service) countTasks(ctx context.Context) {
+	if s.o.Metrics == nil {
+		return
+	}
+	tally, err := ledger.Count(ctx, s.ledger, ledger.Tasks, func(t *pb.Task) taskKind {
+		return taskKind{t.GetSpec().GetClass(), t.GetState()}
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Warn("tasks can not be counted for metrics", "err", err)
+		}
+		return
+	}
+	s.tallyMu.Lock()
+	defer s.tallyMu.Unlock()
+	s.tally = tally
+}
+
+// countEnd counts a task that has ended.
+func (s *Service) countEnd(t *pb.Task) {
+	took := time.Duration(-1) // nobody has led it
+	if t.GetStartTime() != nil {
+		took = max(t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()), 0)
+	}
+	s.o.Metrics.TaskEnded(t.GetSpec().GetClass(), t.GetState(), took)
+}
+
+// sample tells a scrape how things are.
+func (s *Service) sample(m *telemetry.Sample) {
+	s.sampleTasks(m)
+	s.sampleAgents(m)
+	s.sampleStores(m)
+	if size, free, err := s.ledger.Size(); err == nil {
+		m.Ledger(size, free, s.ledger.Sequence())
+	}
+}
+
+// sampleTasks tells of tasks, and of those that wait.
+func (s *Service) sampleTasks(m *telemetry.Sample) {
+	s.tallyMu.Lock()
+	tally := s.tally
+	s.tallyMu.Unlock()
+	if tally != nil {
+		counts := tally.Counts()
+		for class := range weights {
+			for state := range pb.TaskState_name {
+				if k := (taskKind{class, pb.TaskState(state)}); state != 0 {
+					m.Tasks(k.class, k.state, int(counts[k]))
+				}
+			}
+		}
+	}
+	now := s.now()
+	_ = s.ledger.View(func(tx *ledger.Tx) error { // what is not told is not there
+		for class := range weights {
+			t, err := ledger.OldestQueued(tx, class)
+			if err != nil {
+				return err
+			}
+			waits := time.Duration(0)
+			if t != nil {
+				waits = max(now.Sub(t.GetCreateTime().AsTime()), 0)
+			}
+			m.OldestQueued(class, waits)
+		}
+		return nil
+	})
+}
+
+// sampleAgents tells of agents, of what they have in hand, and of the room that they see.
+func (s *Service) sampleAgents(m *telemetry.Sample) {
+	tiers := s.conf().Tiers
+	for name, t := range tiers {
+		m.Reached(name, s.readyFor(name))
+		m.WaitingForRoom(name, 0)
+		for _, room := range s.rooms(name, t.NodeLocal) {
+			m.Room(name, room.node, room.GetTotalBytes(), room.GetFreeBytes())
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	leads, taken, queued, held := map[string]int{}, map[string]int{}, 0, 0
+	for _, l := range s.leads {
+		leads[l.agent]++
+		if l.task.GetPhase() == pausedPhase {
+			m.WaitingForRoom(tierAt(l.task.GetSpec().GetTarget(), tiers), 1)
+		}
+		for _, b := range l.batches {
+			switch b.meta.GetState() {
+			case ledgerv1.BatchState_BATCH_STATE_WAITING:
+				queued++
+			case ledgerv1.BatchState_BATCH_STATE_TAKEN:
+				taken[b.meta.GetAgent()]++
+				held++
+			}
+		}
+	}
+	m.Batches(queued, held)
+	all := make([]telemetry.Agent, 0, len(s.agents))
+	for name, n := range s.agents {
+		a := telemetry.Agent{Name: name, State: s.stateOf(n, leads[name]+taken[name]), Leads: leads[name], Batches: taken[name]}
+		if n.ready() {
+			a.FreeLeads, a.FreeBatches = max(n.leads, 0), max(n.batches, 0)
+		}
+		all = append(all, a)
+	}
+	m.Agents(all)
+}
+
+// pausedPhase is the phase of a task that waits for room, as package local has it.
+const pausedPhase = "paused"
+
+// readyFor is how many agents may be given work and reach a tier.
+func (s *Service) readyFor(tier string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		for _, r := range a.hello.GetReaches() {
+			if r.GetTier() == tier && a.ready() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// tierAt is the tier that a location is in; "" is none.
+func tierAt(text string, tiers map[string]config.Tier) string {
+	l, err := wire.Locate(text)
+	if err != nil { // it is empty
+		return ""
+	}
+	paths := map[string]string{}
+	for name, t := range tiers {
+		if t.Path != "" {
+			paths[name] = t.Path
+		}
+	}
+	return wire.TierOf(l, paths)
+}
+
+// sampleStores tells what lies on tiers, as it was a moment ago.
+func (s *Service) sampleStores(m *telemetry.Sample) {
+	s.storesMu.Lock()
+	defer s.storesMu.Unlock()
+	if begun := time.Now(); begun.Sub(s.storesAt) >= s.pause {
+		if err := s.readStores(); err != nil {
+			return
+		}
+		s.storesAt = time.Now()
+		s.pause = max(storesEvery, storesShare*s.storesAt.Sub(begun))
+	}
+	m.Pins(s.pins)
+	for _, st := range s.stores {
+		m.Held(st.tier, st.bytes, st.held, st.leases)
+		for state := range pb.ReplicaState_name {
+			if state != 0 {
+				m.Replicas(st.tier, pb.ReplicaState(state), st.states[pb.ReplicaState(state)])
+			}
+		}
+	}
+}
+
+// readStores reads what lies on tiers. Service.storesMu is held.
+func (s *Service) readStores() error {
+	byTier := map[string]*store{}
+	of := func(tier string) *store {
+		if byTier[tier] == nil {
+			byTier[tier] = &store{tier: tier, states: map[pb.ReplicaState]int{}}
+		}
+		return byTier[tier]
+	}
+	for name := range s.conf().Tiers {
+		of(name)
+	}
+	pins, now := 0, s.clock.now()
+	err := s.ledger.View(func(tx *ledger.Tx) error {
+		for r, err := range ledger.Replicas.All(tx, ledger.Range{}) {
+			if err == nil {
+				r, err = shown(tx, r, now)
+			}
+			if err != nil {
+				return err
+			}
+			of(r.GetTier()).add(r)
+		}
+		for p, err := range ledger.Pins.All(tx, ledger.Range{}) {
+			if err != nil {
+				return err
+			}
+			if p.GetUntil().AsTime().After(now) {
+				pins++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.pins, s.stores = pins, s.stores[:0]
+	for _, st := range byTier {
+		s.stores = append(s.stores, *st)
+	}
+	return nil
+}
+
+// add counts a replica.
+func (st *store) add(r *pb.Replica) {
+	st.states[r.GetState()]++
+	st.leases += int(r.GetLeases())
+	if r.GetState() == staging {
+		return
+	}
+	st.bytes += r.GetBytes()
+	if r.GetLeases() > 0 || r.GetPinnedUntil() != nil {
+		st.held += r.GetBytes()
+	}
+}
