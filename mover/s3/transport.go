@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -334,46 +333,6 @@ func (b *sentBody) Read(p []byte) (n int, err error) {
 func (b *sentBody) Close() error {
 	defer b.once.Do(func() { close(b.closed) })
 	return b.from.Close()
-}
-
-// wideConn sends bodies that are in memory from there, in large writes. net/http
-// would copy them through a buffer of 32 KiB.
-type wideConn struct{ *net.TCPConn }
-
-const wideBytes = 1 << 20 // of one write: each is a sign of life
-
-func (c wideConn) ReadFrom(r io.Reader) (sent int64, err error) {
-	limited, ok := r.(*io.LimitedReader)
-	if !ok {
-		return c.TCPConn.ReadFrom(r)
-	}
-	if rest, ok := limited.R.(io.WriterTo); ok { // what did not fit beside its header
-		sent, err = rest.WriteTo(c.TCPConn)
-		limited.N -= sent
-		return sent, err
-	}
-	body, ok := limited.R.(*sentBody)
-	if !ok || body.data == nil {
-		return c.TCPConn.ReadFrom(r)
-	}
-	for len(body.data) > 0 && limited.N > 0 && err == nil {
-		var n int
-		n, err = c.Write(body.data[:min(wideBytes, int64(len(body.data)), limited.N)])
-		body.data = body.data[n:]
-		limited.N -= int64(n)
-		sent += int64(n)
-		body.watch.timer.Reset(body.watch.limit)
-	}
-	return sent, err
-}
-
-func dialWide(ctx context.Context, network, addr string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
-	c, err := dialer.DialContext(ctx, network, addr)
-	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
-		return wideConn{tcp}, nil
-	}
-	return c, err
 }
 
 // letGo returns when nobody reads the request's body any more: net/http may go on
