@@ -40,13 +40,13 @@ func programs(t *testing.T) Programs {
 		t.Fatal(err)
 	}
 	built = dir
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/datamove", "./test/fabric/pages")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/datamove", "./cmd/datamoved", "./test/fabric/pages")
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	return Programs{filepath.Join(dir, "datamove"), filepath.Join(dir, "pages")}
+	return Programs{filepath.Join(dir, "datamove"), filepath.Join(dir, "datamoved"), filepath.Join(dir, "pages")}
 }
 
 func need(t *testing.T) {
@@ -90,16 +90,23 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	work := WorkFor(p, r.Link, time.Second)
-	load, err := CLI(t.Context(), r, work)
-	if err != nil {
-		t.Fatal(err)
+	measures := []Measure{ceiling}
+	for name, load := range map[string]Load{"cli": CLI, "service": Service} {
+		m, err := load(t.Context(), r, work)
+		if err != nil {
+			t.Fatal(err)
+		}
+		measures = append(measures, m)
+		round := Round{ceiling, m}
+		t.Logf("iperf3 %.1f MB/s, %s %.1f MB/s, %.1f %%, CPUs %.0f %% idle %s", ceiling.PerSec/1e6, name, m.PerSec/1e6, 100*round.Share(), m.Idle, round.Invalid())
+		if m.Bytes != 2*work.bytes() || m.CPU == 0 {
+			t.Errorf("%s: %d bytes arrived, and 2 × %d were to, in %v of CPUs", name, m.Bytes, work.bytes(), m.CPU)
+		}
+		if err := work.Forget(r); err != nil {
+			t.Fatal(err)
+		}
 	}
-	round := Round{ceiling, load}
-	t.Logf("iperf3 %.1f MB/s, cli %.1f MB/s, %.1f %%, CPUs %.0f %% idle %s", ceiling.PerSec/1e6, load.PerSec/1e6, 100*round.Share(), load.Idle, round.Invalid())
-	if load.Bytes != 2*work.bytes() {
-		t.Errorf("%d bytes arrived, and 2 × %d were to", load.Bytes, work.bytes())
-	}
-	for _, m := range []Measure{ceiling, load} { // more than the links let through is a mistake of ours
+	for _, m := range measures { // more than the links let through is a mistake of ours
 		if most := float64(2*r.Link.BytesPerSecond())*m.Elapsed.Seconds() + float64(2*r.Link.BurstBytes); float64(m.Bytes) > most {
 			t.Errorf("%d bytes in %v: the links are not shaped", m.Bytes, m.Elapsed)
 		}

@@ -14,7 +14,7 @@ import (
 type Load func(ctx context.Context, r *Rig, w Work) (Measure, error)
 
 // Programs are the binaries that a model runs, by absolute path.
-type Programs struct{ Datamove, Pages string }
+type Programs struct{ Datamove, Datamoved, Pages string }
 
 // Work is what a load moves: each node gets a folder of its own.
 type Work struct {
@@ -75,13 +75,13 @@ func CLI(ctx context.Context, r *Rig, w Work) (Measure, error) {
 		if err != nil {
 			return part{}, err
 		}
-		bytes, err := w.arrived(target)
+		bytes, err := arrived(target, w.bytes())
 		return part{bytes, p.CPU()}, err
 	})
 }
 
-// arrived returns the bytes of the files below a directory, which have to be all.
-func (w Work) arrived(dir string) (sum int64, err error) {
+// arrived returns the bytes of the files below a directory, which have to be so many.
+func arrived(dir string, want int64) (sum int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
@@ -92,15 +92,15 @@ func (w Work) arrived(dir string) (sum int64, err error) {
 		}
 		return err
 	})
-	if err == nil && sum != w.bytes() {
-		err = fmt.Errorf("%s has %d bytes, and should have %d", dir, sum, w.bytes())
+	if err == nil && sum != want {
+		err = fmt.Errorf("%s has %d bytes, and should have %d", dir, sum, want)
 	}
 	return sum, err
 }
 
 // Forget removes what a load has brought to the nodes.
 func (w Work) Forget(r *Rig) error {
-	for _, n := range r.Nodes {
+	for _, n := range append(r.Nodes, r.Hub) {
 		if err := os.RemoveAll(filepath.Join(n.Dir, "target")); err != nil {
 			return err
 		}

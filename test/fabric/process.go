@@ -92,15 +92,16 @@ func (p *Process) Stop() {
 // Said returns when the program has printed words. Its end without them is an error.
 func (p *Process) Said(ctx context.Context, words string) error {
 	for over := false; ; {
-		changed := p.Stdout.changes()
+		out, log := p.Stdout.changes(), p.Stderr.changes()
 		switch {
-		case strings.Contains(p.Stdout.String(), words):
+		case strings.Contains(p.Stdout.String(), words), strings.Contains(p.Stderr.String(), words):
 			return nil
 		case over:
 			return fmt.Errorf("%s ended and did not say %q: %s", p.what, words, strings.TrimSpace(p.Stderr.String()+p.Stdout.String()))
 		}
 		select {
-		case <-changed:
+		case <-out:
+		case <-log:
 		case <-p.ended:
 			over = true // what it said last is looked at once more
 		case <-ctx.Done():

@@ -1,8 +1,8 @@
 // Command model runs the scale model and prints its table: what the mover gets
 // through shaped links at 1, 2, 4, 8, 16 and 32 agents, beside what iperf3 gets through
-// the same ones. It needs root, and binaries of datamove and of pages.
+// the same ones. It needs root, and binaries of datamove, datamoved and pages.
 //
-//	model [-agents 1,2,4,8,16,32] [-rounds 3] [-span 8s] [-mbit 125]
+//	model [-load cli] [-agents 1,2,4,8,16,32] [-rounds 3] [-span 8s] [-mbit 125]
 //
 // It exits with 1 when a row is invalid, because the CPUs were too busy to tell, and
 // when -least is given and a row reaches less. It ends after -limit in any case.
@@ -35,7 +35,7 @@ func main() {
 }
 
 // loads are the ways to move that can be measured, by name.
-var loads = map[string]fabric.Load{"cli": fabric.CLI}
+var loads = map[string]fabric.Load{"cli": fabric.CLI, "service": fabric.Service}
 
 type options struct {
 	plan  fabric.Plan
@@ -47,11 +47,12 @@ type options struct {
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("model", flag.ContinueOnError)
 	agents := flags.String("agents", "1,2,4,8,16,32", "how many agents, one row for each")
-	flags.StringVar(&o.load, "load", "cli", "what moves: cli is datamove copy in every node")
+	flags.StringVar(&o.load, "load", "cli", "what moves: cli is datamove copy in every node, service one task of datamoved for all nodes")
 	flags.IntVar(&o.plan.Rounds, "rounds", 3, "comparisons for each row; the median counts")
 	flags.DurationVar(&o.plan.Span, "span", 8*time.Second, "how long iperf3 measures, and the mover works, about")
 	flags.IntVar(&o.plan.Link.Mbit, "mbit", 125, "speed of a link, in each direction")
 	flags.StringVar(&o.plan.Datamove, "datamove", "bin/datamove", "the binary")
+	flags.StringVar(&o.plan.Datamoved, "datamoved", "bin/datamoved", "the binary")
 	flags.StringVar(&o.plan.Pages, "pages", "bin/fabric-pages", "the binary of test/fabric/pages")
 	flags.Float64Var(&o.least, "least", 0, "percent of iperf3 that every row has to reach")
 	flags.DurationVar(&o.limit, "limit", 20*time.Minute, "when to give up")
@@ -68,7 +69,7 @@ func parse(args []string) (o options, err error) {
 		}
 		o.plan.Agents = append(o.plan.Agents, n)
 	}
-	for _, path := range []*string{&o.plan.Datamove, &o.plan.Pages} {
+	for _, path := range []*string{&o.plan.Datamove, &o.plan.Datamoved, &o.plan.Pages} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			return o, err
 		}
