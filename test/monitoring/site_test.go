@@ -20,9 +20,10 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/telemetry"
+	"datamove.dev/test/crash/rig"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(rig.End)) }
 
 var tiers = []string{"hot", "warm", "cold"}
 

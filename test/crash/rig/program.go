@@ -84,8 +84,10 @@ func executable(name string) (bin string, err error) {
 }
 
 // Main runs the tests of a package and removes the binaries.
-func Main(m *testing.M) {
-	code := m.Run()
+func Main(m *testing.M) { End(m.Run()) }
+
+// End removes the binaries and ends the process.
+func End(code int) {
 	built.Lock()
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)

@@ -1,0 +1,246 @@
+package monitoring
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/crash/rig"
+)
+
+// running is the program with three tiers, as somebody runs it who has configured
+// nothing else but a limit and an address for metrics.
+type running struct {
+	t    *testing.T
+	dir  string
+	page string // host:port
+	*api.Client
+	store *rig.Store
+}
+
+func start(t *testing.T) *running {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "seen") // its name leaves room for that of a socket
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	p := &running{t: t, dir: dir, store: rig.NewStore(t, rig.New(t))}
+	service := rig.NewCommand(t, "datamoved")
+	for _, d := range []string{"warm", "hot"} {
+		check(t, os.Mkdir(p.path(d), 0o755))
+	}
+	check(t, os.WriteFile(p.path("keys"), []byte(p.store.Keys()), 0o600))
+	check(t, os.WriteFile(p.path("config.yaml"), fmt.Appendf(nil, `
+tiers:
+  hot: {level: hot, path: %s, ephemeral: true}
+  warm: {level: warm, path: %s}
+  cold: {level: cold, s3: {endpoint: %q, bucket: %s, credentials: "file:%s", region: us-east-1}}
+limits: [{endpoint: cold, direction: read, rate: 10MB/s}]
+metrics: 127.0.0.1:0
+`, p.path("hot"), p.path("warm"), p.store.URL, p.store.Bucket(), p.path("keys")), 0o600))
+	socket := "unix://" + p.path("s")
+	run := service.Start(t, "--config", p.path("config.yaml"), "--data", p.path("data"), "--node", "n1", "--listen", socket, "--listen", "tcp://127.0.0.1:0")
+	ready := regexp.MustCompile(`msg=ready.* page=(\S+)`)
+	run.Until("the service is ready", func() bool { return ready.MatchString(run.Complained()) })
+	p.page = ready.FindStringSubmatch(run.Complained())[1]
+	p.Client, err = api.Dial(t.Context(), socket, api.Options{})
+	check(t, err)
+	t.Cleanup(func() { _ = p.Client.Close() })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("it said:\n%s", run.Complained())
+		}
+	})
+	return p
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *running) path(name string) string { return filepath.Join(p.dir, name) }
+
+// copy brings over a tree and waits for it.
+func (p *running) copy(from, to string) *datamovev1.Task {
+	p.t.Helper()
+	t, err := p.SubmitTask(p.t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: from, Target: to, Options: &datamovev1.Options{NoReflink: true}, // no byte of a clone passes us
+	}})
+	check(p.t, err)
+	t, err = p.Wait(p.t.Context(), t.GetId(), nil)
+	check(p.t, err)
+	return t
+}
+
+// metrics is a scrape.
+func (p *running) metrics() map[string]*dto.MetricFamily {
+	p.t.Helper()
+	answer := p.get("/metrics")
+	defer answer.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(answer.Body)
+	check(p.t, err)
+	return families
+}
+
+func (p *running) get(path string) *http.Response {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.page+path, nil)
+	check(p.t, err)
+	r.Close = true
+	answer, err := http.DefaultClient.Do(r)
+	check(p.t, err)
+	return answer
+}
+
+// sum adds what a metric has with these labels; of a histogram, how often it measured.
+func sum(families map[string]*dto.MetricFamily, name string, labels ...string) (total float64) {
+next:
+	for _, m := range families[name].GetMetric() {
+		has := map[string]string{}
+		for _, l := range m.GetLabel() {
+			has[l.GetName()] = l.GetValue()
+		}
+		for i := 0; i < len(labels); i += 2 {
+			if has[labels[i]] != labels[i+1] {
+				continue next
+			}
+		}
+		total += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	}
+	return total
+}
+
+// TestTheProgramTells runs the program, has it copy through three tiers, and compares
+// what it tells of that with what was copied. Whatever a dashboard or an alert asks for is there.
+func TestTheProgramTells(t *testing.T) {
+	p := start(t)
+	const files, size = 30, 1 << 20
+	check(t, os.Mkdir(p.path("warm/in"), 0o755))
+	for n := range files {
+		check(t, os.WriteFile(p.path(fmt.Sprintf("warm/in/f%02d", n)), []byte(strings.Repeat(fmt.Sprintf("%08d", n), size/8)), 0o644))
+	}
+	for _, leg := range [][2]string{{"warm:in", "hot:a"}, {p.path("warm/in"), "cold:a"}, {"cold:a", "hot:b"}} {
+		if done := p.copy(leg[0], leg[1]); done.GetState() != datamovev1.TaskState_TASK_STATE_DONE {
+			t.Fatalf("%v: %v", leg, done)
+		}
+	}
+	bad := p.copy("warm:missing", "hot:c")
+	if bad.GetState() != datamovev1.TaskState_TASK_STATE_FAILED || bad.GetErrorKind() != "NOT_EXIST" {
+		t.Errorf("a copy of nothing is %v, of the kind %q", bad.GetState(), bad.GetErrorKind())
+	}
+	denied := p.get("/v1/tasks") // nobody is known there
+	denied.Body.Close()
+	var got map[string]*dto.MetricFamily
+	p.eventually("the tasks are counted, and the agent has nothing to do", func() bool {
+		got = p.metrics()
+		return sum(got, "datamove_tasks", "state", "done") == 3 && sum(got, "datamove_agent_slots_used") == 0 && sum(got, "datamove_worker_processes") == 0
+	})
+	const bytes = files * size
+	for _, row := range []struct {
+		want   float64
+		name   string
+		labels []string
+	}{
+		{2 * bytes, "datamove_tier_bytes_total", []string{"tier", "warm", "direction", "read"}},
+		{2 * bytes, "datamove_tier_bytes_total", []string{"tier", "hot", "direction", "write"}},
+		{0, "datamove_tier_bytes_total", []string{"tier", "other"}},
+		{bytes, "datamove_moved_bytes_total", []string{"source", "warm", "target", "hot", "class", "replicate"}},
+		{bytes, "datamove_moved_bytes_total", []string{"source", "warm", "target", "cold", "class", "replicate"}},
+		{bytes, "datamove_moved_bytes_total", []string{"source", "cold", "target", "hot", "class", "replicate"}},
+		{3 * files, "datamove_moved_files_total", nil},
+		{3 * bytes, "datamove_project_moved_bytes_total", nil},
+		{4, "datamove_tasks_submitted_total", nil},
+		{3, "datamove_tasks_ended_total", []string{"state", "done"}},
+		{1, "datamove_tasks_ended_total", []string{"state", "failed"}},
+		{1, "datamove_tasks", []string{"state", "failed", "class", "replicate"}},
+		{0, "datamove_tasks", []string{"state", "running"}},
+		{4, "datamove_task_queue_wait_seconds", nil},
+		{0, "datamove_task_oldest_queued_seconds", nil},
+		{0, "datamove_batches", nil},
+		{1, "datamove_agents", []string{"state", "ready"}},
+		{1, "datamove_agent_up", []string{"agent", "n1"}},
+		{1, "datamove_tier_agents", []string{"tier", "cold"}},
+		{0, "datamove_errors_total", nil},
+		{0, "datamove_ledger_errors_total", nil},
+		{0, "datamove_metrics_dropped_series", nil},
+		{1, "datamove_config_reload_success", nil},
+	} {
+		if v := sum(got, row.name, row.labels...); v != row.want {
+			t.Errorf("%s%q is %v, want %v", row.name, row.labels, v, row.want)
+		}
+	}
+	// A store is also told its manifest, which is no file.
+	for _, direction := range []string{"read", "write"} {
+		if v := sum(got, "datamove_tier_bytes_total", "tier", "cold", "direction", direction); v < bytes || v > bytes+64<<10 {
+			t.Errorf("%s on cold: %v bytes, want about %d", direction, v, bytes)
+		}
+	}
+	for _, row := range []struct{ tier, op string }{{"warm", "list"}, {"warm", "open"}, {"hot", "create"}, {"hot", "publish"}, {"cold", "get"}, {"cold", "publish"}} {
+		if v := sum(got, "datamove_tier_operations_total", "tier", row.tier, "op", row.op); v < files || v > 10*files {
+			t.Errorf("%s on %s: %v", row.op, row.tier, v)
+		}
+	}
+	for _, name := range []string{"datamove_limit_wait_seconds_total", "datamove_ledger_size_bytes", "datamove_ledger_free_bytes", "datamove_ledger_records",
+		"datamove_ledger_commit_seconds", "datamove_audit_records_total", "datamove_grpc_request_seconds", "datamove_tier_total_bytes", "datamove_denied_requests_total",
+		"datamove_task_first_byte_seconds", "datamove_certificate_expiry_timestamp_seconds"} {
+		if sum(got, name) <= 0 {
+			t.Errorf("%s tells nothing", name)
+		}
+	}
+	everythingIsThere(t, got)
+}
+
+// absent are metrics that this machine can not tell.
+var absent = words{
+	"datamove_client_cache_hits_total": true, "datamove_client_cache_misses_total": true, // of Lustre
+	"datamove_client_read_bytes_total": true, "datamove_client_fetched_bytes_total": true, // of Lustre and NFS
+}
+
+// everythingIsThere looks for every metric of ours that somebody looks at.
+func everythingIsThere(t *testing.T, got map[string]*dto.MetricFamily) {
+	t.Helper()
+	var exprs []string
+	for _, a := range alerts(t) {
+		exprs = append(exprs, a.Expr)
+	}
+	for _, d := range dashboards(t) {
+		exprs = append(exprs, d.exprs()...)
+	}
+	for _, expr := range exprs {
+		u, err := read(expr)
+		check(t, err)
+		for _, s := range u.selectors {
+			name := s.metric
+			for _, part := range []string{"_bucket", "_sum", "_count"} {
+				name = strings.TrimSuffix(name, part)
+			}
+			if got[name] == nil && !absent[name] && strings.HasPrefix(name, "datamove_") {
+				t.Errorf("the program does not tell %s, which somebody asks for: %s", name, expr)
+			}
+		}
+	}
+}
+
+func (p *running) eventually(what string, is func() bool) {
+	p.t.Helper()
+	for end := time.Now().Add(rig.Patience); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			p.t.Fatalf("it never happens that %s", what)
+		}
+	}
+}
