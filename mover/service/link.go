@@ -112,6 +112,7 @@ func (s *Service) arrive(ctx context.Context, name string, st *agentv1.Status, o
 			}
 		}
 	}
+	s.sendLimits() // before it is given anything that they are about
 	s.note(n, st)
 	s.mu.Unlock()
 	for _, l := range lost {
@@ -255,7 +256,7 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	} else {
 		s.ended(t, task.Done, "", "")
 	}
-	s.o.Metrics.TaskEnded(t.GetSpec().GetClass(), t.GetState(), t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()))
+	s.countEnd(t)
 	s.close(ctx, l, t)
 	return &agentv1.FinishResponse{}, nil
 }
