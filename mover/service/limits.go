@@ -46,9 +46,14 @@ func (s *Service) readLimits(c *config.Config) (all []limit) {
 // tellLimits divides each limit among the agents that use its endpoint, by what they
 // use: who could use more gets what others leave.
 func (s *Service) tellLimits() {
-	c := s.conf()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.sendLimits()
+}
+
+// sendLimits tells every agent that is there. Service.mu is held.
+func (s *Service) sendLimits() {
+	c := s.conf()
 	if c != s.limitsOf {
 		s.limits, s.limitsOf = s.readLimits(c), c
 	}
