@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
@@ -48,13 +49,27 @@ func Tracing(ctx context.Context, endpoint string, attrs ...slog.Attr) (shutdown
 	if err := checkEndpoint(endpoint); err != nil {
 		return nil, err
 	}
+	client := otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(endpoint))
+	end, err := tracing(ctx, client, attrs)
+	if err != nil {
+		return nil, fmt.Errorf("send traces to %s: %w", endpoint, err)
+	}
+	collecting.Store(&client)
+	return func(ctx context.Context) error {
+		collecting.Store(nil)
+		return end(ctx)
+	}, nil
+}
+
+// tracing has the spans of this process sent by a client.
+func tracing(ctx context.Context, client otlptrace.Client, attrs []slog.Attr) (shutdown func(context.Context) error, err error) {
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(attributes(attrs)...))
 	if err != nil {
 		return nil, fmt.Errorf("describe this process for traces: %w", err)
 	}
-	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint))
+	exporter, err := otlptrace.New(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("send traces to %s: %w", endpoint, err)
+		return nil, err
 	}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithResource(about),

@@ -236,3 +236,42 @@ func TestACollectorThatIsNotThere(t *testing.T) {
 		t.Errorf("log: %q", all)
 	}
 }
+
+// What a process relays is sent on by another one, as if it could reach the collector
+// itself, and not without end.
+func TestRelayed(t *testing.T) {
+	var sent [][]byte
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	shutdown, err := Relay(t.Context(), func(_ context.Context, spans []byte) error {
+		sent = append(sent, spans)
+		return nil
+	}, slog.String("service.name", "worker"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := Span(Extract(t.Context(), parent), "move")
+	_, endUnit := Span(ctx, "unit")
+	endUnit(nil)
+	end(nil)
+	if err := shutdown(t.Context()); err != nil || len(sent) != 1 {
+		t.Fatalf("%d packets, %v", len(sent), err)
+	}
+	if n, err := Forward(t.Context(), sent[0], 100); n != 0 || err != nil {
+		t.Errorf("without tracing: %d, %v", n, err)
+	}
+	r := collect(t, []slog.Attr{slog.String("service.name", "agent")}, func() {
+		if n, err := Forward(t.Context(), sent[0], 1); n != 0 || !errors.Is(err, mover.ErrRefused) {
+			t.Errorf("too many: %d, %v", n, err)
+		}
+		if n, err := Forward(t.Context(), []byte("no spans"), 100); n != 0 || !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("no spans: %d, %v", n, err)
+		}
+		if n, err := Forward(t.Context(), sent[0], 2); n != 2 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	})
+	move, unit := r.spans[inner+"move"], r.spans[inner+"unit"]
+	if move == nil || unit == nil || string(unit.ParentSpanId) != string(move.SpanId) || r.shared["service.name"] != "worker" {
+		t.Errorf("spans %v of %v", r.spans, r.shared)
+	}
+}
