@@ -183,7 +183,7 @@ func (p *process) Hand(ctx context.Context, r *agentv1.HandRequest) (*agentv1.Ha
 	if answer.GetError() != "" {
 		return nil, &mover.Error{Op: "move on another node", Err: errors.Join(mover.KindNamed(answer.GetErrorKind()), errors.New(answer.GetError()))}
 	}
-	return &agentv1.HandResponse{Reply: answer.GetReply(), Nobody: answer.GetNobody(), Silent: answer.GetSilent()}, nil
+	return &agentv1.HandResponse{Reply: answer.GetReply(), Nobody: answer.GetNobody(), Silent: answer.GetSilent(), Over: answer.GetOver()}, nil
 }
 
 // Note implements agentv1.WorkerServiceServer.

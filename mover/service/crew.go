@@ -126,7 +126,8 @@ func (s *Service) answer(l *lead, b *batch, a *agentv1.GiveResponse) {
 	m.State, m.Error = ledgerv1.BatchState_BATCH_STATE_ANSWERED, a.GetError()
 	b.answer, b.give = a, &agentv1.GiveRequest{Task: m.GetTask(), Batch: m.GetId(), Parts: b.give.GetParts()}
 	err := s.ledger.Update(context.Background(), ledger.Soon, func(tx *ledger.Tx) error {
-		if len(a.GetReply()) > workMost || a.GetReply() == nil { // after a restart the lead gives it again, or hears that it is over
+		begun := a.GetNobody() && len(a.GetOver()) > 0
+		if len(a.GetReply()) > workMost || a.GetReply() == nil && !begun { // after a restart the lead gives it again, or hears that it is over
 			if err := ledger.Works.Delete(tx, m.GetTask(), m.GetId()); err != nil {
 				return err
 			}

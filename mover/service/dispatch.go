@@ -272,8 +272,8 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	}
 	agent := s.pickHelper(l)
 	if agent == nil {
-		if b.meta.GetTries() == 0 && s.now().Sub(b.since) > nobodyAfter {
-			s.answer(l, b, &agentv1.GiveResponse{Nobody: true})
+		if s.now().Sub(b.since) > nobodyAfter {
+			s.answer(l, b, &agentv1.GiveResponse{Nobody: true, Over: b.meta.GetOver()})
 		}
 		return nil
 	}

@@ -168,6 +168,9 @@ func takenUp(m *ledgerv1.Batch, w *ledgerv1.Work, now time.Time) *batch {
 	}}
 	if m.GetState() == ledgerv1.BatchState_BATCH_STATE_ANSWERED {
 		b.answer = &agentv1.GiveResponse{Reply: w.GetReply(), Error: m.GetError()}
+		if w.GetReply() == nil && m.GetError() == "" { // the lead was told to do it itself
+			b.answer = &agentv1.GiveResponse{Nobody: true, Over: m.GetOver()}
+		}
 		close(b.done)
 	}
 	return b

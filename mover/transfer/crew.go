@@ -29,6 +29,15 @@ var (
 	ErrSilent = errors.New("who had it is silent")
 )
 
+// Begun says of a batch that somebody began it and is gone, and that nobody else is
+// there to do it. The lead does it, with a look at what is there by now.
+type Begun struct {
+	Over []uint64 // the epochs of those who are gone: they publish nothing any more
+}
+
+// Error implements error.
+func (*Begun) Error() string { return "who began it is gone, and nobody else is there to do it" }
+
 // takersMost bounds the works of one run that others have at one time.
 const takersMost = 128
 
@@ -82,7 +91,11 @@ func (w *worker) giveBatch(ctx context.Context, u unit) error {
 	r := w.r
 	r.n.InFlight.Add(1)
 	defer r.n.InFlight.Add(-1)
-	reply, err := r.o.Crew.Give(ctx, &Work{Task: r.o.By.Task, Steps: stepsOf(u.batch)})
+	work := &Work{Task: r.o.By.Task, Steps: stepsOf(u.batch)}
+	reply, err := r.o.Crew.Give(ctx, work)
+	if begun := (*Begun)(nil); errors.As(err, &begun) {
+		reply, err = r.goOn(ctx, work, begun.Over)
+	}
 	switch {
 	case errors.Is(err, ErrNobody):
 		r.queue.putBack(u)
@@ -94,6 +107,15 @@ func (w *worker) giveBatch(ctx context.Context, u unit) error {
 		r.queue.putBack(unit{batch: itemsOf(reply.Undone), part: -1})
 	}
 	return r.merge(reply)
+}
+
+// goOn does a batch that others began, as one of them would: what they have drafted
+// goes, and what they have published is found.
+func (r *run) goOn(ctx context.Context, work *Work, over []uint64) (*Reply, error) {
+	o := r.o
+	o.Counters = nil // merge counts
+	work.Again, work.Over = true, over
+	return NewHand(r.source, r.target, o).Do(ctx, o.By.Epoch, o.Mine, nil, work)
 }
 
 // merge takes over what became of a batch.

@@ -29,6 +29,7 @@ const (
 	refused             // who has it has lost it by the time it publishes, another one takes over
 	yields              // it stops after the first entry
 	silent              // parts: who has them is not heard of again, and goes on writing
+	begun               // who has it is killed in the middle, and nobody else is there
 	fates               // how many there are
 )
 
@@ -85,10 +86,13 @@ func (c *crew) Give(ctx context.Context, w *transfer.Work) (*transfer.Reply, err
 		return nil, transfer.ErrNobody
 	case f == silent && w.Parts != nil:
 		return nil, c.silence(ctx, text)
-	case f == killed || f == refused:
+	case f == killed || f == refused || f == begun:
 		over := c.failing(ctx, text, f)
 		if w.Parts != nil {
 			return nil, transfer.ErrNobody
+		}
+		if f == begun {
+			return nil, &transfer.Begun{Over: []uint64{over}}
 		}
 		w.Again, w.Over = true, []uint64{over}
 		if text, err = w.Encode(); err != nil {
@@ -145,7 +149,7 @@ func (c *crew) failing(ctx context.Context, text []byte, f fate) uint64 {
 	epoch, to := c.next(), mem.New(c.target, c.o)
 	asked := 0
 	_, err := c.do(ctx, text, epoch, func(context.Context) error {
-		if asked++; f == killed {
+		if asked++; f == killed || f == begun {
 			to.Crash() // its drafts stay behind
 			return nil
 		}
@@ -226,7 +230,7 @@ func manyFiles(n int) map[string]string {
 }
 
 func TestCrew(t *testing.T) {
-	for name, f := range map[string]fate{"done": done, "nobody": nobody, "killed": killed, "refused": refused, "yields": yields, "silent": silent} {
+	for name, f := range map[string]fate{"done": done, "nobody": nobody, "killed": killed, "refused": refused, "yields": yields, "silent": silent, "begun": begun} {
 		for _, o := range []mem.Options{{}, {ObjectStore: true}} {
 			if f == silent && o.ObjectStore {
 				continue // a store that tells parts by ETag; this one does not

@@ -150,6 +150,8 @@ func (c *crew) Give(ctx context.Context, work *transfer.Work) (*transfer.Reply, 
 	switch {
 	case err != nil:
 		return nil, fromAgent(ctx, err)
+	case r.GetNobody() && len(r.GetOver()) > 0:
+		return nil, &transfer.Begun{Over: r.GetOver()}
 	case r.GetNobody():
 		return nil, transfer.ErrNobody
 	case r.GetSilent():

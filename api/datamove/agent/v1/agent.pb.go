@@ -1614,8 +1614,9 @@ type GiveResponse struct {
 	Reply         []byte                 `protobuf:"bytes,1,opt,name=reply,proto3" json:"reply,omitempty"` // as the mover encodes it
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // the batch could not be done by anybody
 	ErrorKind     string                 `protobuf:"bytes,3,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
-	Silent        bool                   `protobuf:"varint,4,opt,name=silent,proto3" json:"silent,omitempty"` // who had it is not heard of any more; what it did is not known
-	Nobody        bool                   `protobuf:"varint,5,opt,name=nobody,proto3" json:"nobody,omitempty"` // there is nobody to do it
+	Silent        bool                   `protobuf:"varint,4,opt,name=silent,proto3" json:"silent,omitempty"`    // who had it is not heard of any more; what it did is not known
+	Nobody        bool                   `protobuf:"varint,5,opt,name=nobody,proto3" json:"nobody,omitempty"`    // there is nobody to do it
+	Over          []uint64               `protobuf:"varint,6,rep,packed,name=over,proto3" json:"over,omitempty"` // with nobody: epochs that have begun it and are over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1683,6 +1684,13 @@ func (x *GiveResponse) GetNobody() bool {
 		return x.Nobody
 	}
 	return false
+}
+
+func (x *GiveResponse) GetOver() []uint64 {
+	if x != nil {
+		return x.Over
+	}
+	return nil
 }
 
 type ReplyRequest struct {
@@ -2142,14 +2150,15 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\aentries\x18\x06 \x01(\x03R\aentries\x12\x12\n" +
 	"\x04pair\x18\a \x01(\x05R\x04pair\x12\x14\n" +
 	"\x05parts\x18\b \x01(\bR\x05parts\x12\x14\n" +
-	"\x05heard\x18\t \x03(\tR\x05heard\"\x89\x01\n" +
+	"\x05heard\x18\t \x03(\tR\x05heard\"\x9d\x01\n" +
 	"\fGiveResponse\x12\x14\n" +
 	"\x05reply\x18\x01 \x01(\fR\x05reply\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1d\n" +
 	"\n" +
 	"error_kind\x18\x03 \x01(\tR\terrorKind\x12\x16\n" +
 	"\x06silent\x18\x04 \x01(\bR\x06silent\x12\x16\n" +
-	"\x06nobody\x18\x05 \x01(\bR\x06nobody\"\x99\x01\n" +
+	"\x06nobody\x18\x05 \x01(\bR\x06nobody\x12\x12\n" +
+	"\x04over\x18\x06 \x03(\x04R\x04over\"\x99\x01\n" +
 	"\fReplyRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +

@@ -1299,6 +1299,7 @@ type HandResponse struct {
 	Reply         []byte                 `protobuf:"bytes,1,opt,name=reply,proto3" json:"reply,omitempty"`
 	Nobody        bool                   `protobuf:"varint,2,opt,name=nobody,proto3" json:"nobody,omitempty"`
 	Silent        bool                   `protobuf:"varint,3,opt,name=silent,proto3" json:"silent,omitempty"`
+	Over          []uint64               `protobuf:"varint,4,rep,packed,name=over,proto3" json:"over,omitempty"` // with nobody: epochs that have begun it and are over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1352,6 +1353,13 @@ func (x *HandResponse) GetSilent() bool {
 		return x.Silent
 	}
 	return false
+}
+
+func (x *HandResponse) GetOver() []uint64 {
+	if x != nil {
+		return x.Over
+	}
+	return nil
 }
 
 type NoteRequest struct {
@@ -1967,11 +1975,12 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x04work\x18\x02 \x01(\fR\x04work\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x18\n" +
 	"\aentries\x18\x04 \x01(\x03R\aentries\x12\x14\n" +
-	"\x05parts\x18\x05 \x01(\bR\x05parts\"T\n" +
+	"\x05parts\x18\x05 \x01(\bR\x05parts\"h\n" +
 	"\fHandResponse\x12\x14\n" +
 	"\x05reply\x18\x01 \x01(\fR\x05reply\x12\x16\n" +
 	"\x06nobody\x18\x02 \x01(\bR\x06nobody\x12\x16\n" +
-	"\x06silent\x18\x03 \x01(\bR\x06silent\"Q\n" +
+	"\x06silent\x18\x03 \x01(\bR\x06silent\x12\x12\n" +
+	"\x04over\x18\x04 \x03(\x04R\x04over\"Q\n" +
 	"\vNoteRequest\x122\n" +
 	"\x05draft\x18\x01 \x01(\v2\x1c.datamove.agent.v1.KeptDraftR\x05draft\x12\x0e\n" +
 	"\x02on\x18\x02 \x01(\bR\x02on\"\x0e\n" +
