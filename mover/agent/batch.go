@@ -16,13 +16,14 @@ const idleTime = 10 * time.Second
 func (a *Agent) beginBatch(ctx context.Context, b *agentv1.Batch) {
 	key := sessionKey{b.GetTask(), b.GetId()}
 	s := newSession(b.GetEpoch())
+	s.span = b.GetTraceParent()
 	if !a.add(key, s) {
 		return
 	}
 	p, err := a.helper(ctx, b)
 	if err != nil {
 		a.log.Warn("a batch can not begin", "task", b.GetTask(), "batch", b.GetId(), "err", err)
-		a.reply(nil, &agentv1.ReplyRequest{Task: b.GetTask(), Batch: b.GetId(), Epoch: b.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err)})
+		a.reply(s.span, &agentv1.ReplyRequest{Task: b.GetTask(), Batch: b.GetId(), Epoch: b.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err)})
 		a.drop(key, b.GetEpoch())
 		return
 	}
@@ -36,7 +37,7 @@ func (a *Agent) beginBatch(ctx context.Context, b *agentv1.Batch) {
 	p.batches[b.GetId()] = s
 	p.mu.Unlock()
 	p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Batch{Batch: &agentv1.WorkerBatch{
-		Id: b.GetId(), Epoch: b.GetEpoch(), Pair: b.GetPair(), Work: b.GetWork(), Again: len(b.GetOver()) > 0, Over: b.GetOver(),
+		Id: b.GetId(), Epoch: b.GetEpoch(), Pair: b.GetPair(), Work: b.GetWork(), Again: len(b.GetOver()) > 0, Over: b.GetOver(), TraceParent: b.GetTraceParent(),
 	}}})
 }
 
@@ -53,6 +54,7 @@ func (a *Agent) helper(ctx context.Context, b *agentv1.Batch) (*process, error) 
 	task := &pb.Task{Id: b.GetTask(), Spec: b.GetSpec(), Owner: b.GetOwner()}
 	p = newProcess(a, task, a.job(b.GetTask(), b.GetSpec()))
 	p.epoch = b.GetLeadEpoch()
+	p.relay(b.GetTraceParent())
 	return p, a.start(ctx, p)
 }
 

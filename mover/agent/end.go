@@ -8,6 +8,7 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/telemetry"
 )
 
 // tellTimeout is how long the agent tries to tell the coordinator how something
@@ -41,7 +42,7 @@ func (p *process) EndBatch(_ context.Context, r *agentv1.EndBatchRequest) (*agen
 	if s == nil {
 		return nil, errNoLead
 	}
-	p.agent.reply(p, &agentv1.ReplyRequest{
+	p.agent.reply(s.span, &agentv1.ReplyRequest{
 		Task: p.task.GetId(), Batch: r.GetId(), Epoch: s.epoch, Reply: r.GetReply(), Error: r.GetError(), ErrorKind: r.GetErrorKind(),
 	})
 	p.agent.drop(sessionKey{p.task.GetId(), r.GetId()}, s.epoch)
@@ -53,12 +54,12 @@ func (p *process) EndBatch(_ context.Context, r *agentv1.EndBatchRequest) (*agen
 
 // finish tells the coordinator how a lead ended.
 func (a *Agent) finish(p *process, r *agentv1.FinishRequest) {
-	a.report("task", r.GetTask(), func(ctx context.Context) error { _, err := a.link.Finish(ctx, r); return err })
+	a.report(p.traced(context.Background(), ""), "task", r.GetTask(), func(ctx context.Context) error { _, err := a.link.Finish(ctx, r); return err })
 }
 
 // reply tells the coordinator how a batch ended.
-func (a *Agent) reply(p *process, r *agentv1.ReplyRequest) {
-	a.report("batch", r.GetBatch(), func(ctx context.Context) error { _, err := a.link.Reply(ctx, r); return err })
+func (a *Agent) reply(span string, r *agentv1.ReplyRequest) {
+	a.report(telemetry.Extract(context.Background(), span), "batch", r.GetBatch(), func(ctx context.Context) error { _, err := a.link.Reply(ctx, r); return err })
 }
 
 func (a *Agent) report(what, id string, call func(context.Context) error) {

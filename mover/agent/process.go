@@ -42,6 +42,11 @@ type process struct {
 	charges []share.Charge // endpoints that it moves between
 	moves   telemetry.Flow // tiers that it moves between
 
+	span    string      // of the lead, as text; "" makes no spans
+	endSpan func(error) // of the lead; nil has none
+	spans   sync.Mutex  // held while spans of the process are passed on
+	sent    int         // spans; guarded by spans
+
 	counts sync.Mutex      // held while metrics are told of what it did
 	told   *agentv1.Counts // what they were told last; guarded by counts
 
@@ -158,6 +163,7 @@ func (p *process) serve() {
 	}
 	a.mu.Unlock()
 	p.bury(err)
+	p.untrace(err)
 	close(p.ended)
 	a.hurry()
 }
@@ -179,7 +185,7 @@ func (p *process) bury(err error) {
 		p.agent.drop(sessionKey{p.task.GetId(), ""}, p.epoch)
 	}
 	for id, s := range batches {
-		p.agent.reply(p, &agentv1.ReplyRequest{Task: p.task.GetId(), Batch: id, Epoch: s.epoch, Error: why, ErrorKind: mover.KindName(mover.ErrTransient)})
+		p.agent.reply(s.span, &agentv1.ReplyRequest{Task: p.task.GetId(), Batch: id, Epoch: s.epoch, Error: why, ErrorKind: mover.KindName(mover.ErrTransient)})
 		p.agent.drop(sessionKey{p.task.GetId(), id}, s.epoch)
 	}
 }

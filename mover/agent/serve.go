@@ -73,7 +73,7 @@ const confirmPause = 200 * time.Millisecond
 // that takes.
 func (p *process) Mine(ctx context.Context, r *agentv1.MineRequest) (*agentv1.MineResponse, error) {
 	req := &agentv1.ConfirmRequest{Task: p.task.GetId(), Batch: r.GetBatch(), Epoch: r.GetEpoch()}
-	return &agentv1.MineResponse{}, p.insist(ctx, func(ctx context.Context) error {
+	return &agentv1.MineResponse{}, p.insist(p.traced(ctx, r.GetBatch()), func(ctx context.Context) error {
 		_, err := p.agent.link.Confirm(ctx, req)
 		return err
 	})
@@ -173,7 +173,7 @@ func (p *process) Hand(ctx context.Context, r *agentv1.HandRequest) (*agentv1.Ha
 	p.heard = nil
 	p.mu.Unlock()
 	var answer *agentv1.GiveResponse
-	err := p.insist(ctx, func(ctx context.Context) (err error) { answer, err = p.agent.link.Give(ctx, req); return err })
+	err := p.insist(p.traced(ctx, ""), func(ctx context.Context) (err error) { answer, err = p.agent.link.Give(ctx, req); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (p *process) Hand(ctx context.Context, r *agentv1.HandRequest) (*agentv1.Ha
 // Note implements agentv1.WorkerServiceServer.
 func (p *process) Note(ctx context.Context, r *agentv1.NoteRequest) (*agentv1.NoteResponse, error) {
 	req := &agentv1.KeepRequest{Task: p.task.GetId(), Epoch: p.epoch, Draft: worker.FormatDraft(r.GetDraft()), On: r.GetOn()}
-	return &agentv1.NoteResponse{}, p.insist(ctx, func(ctx context.Context) error {
+	return &agentv1.NoteResponse{}, p.insist(p.traced(ctx, ""), func(ctx context.Context) error {
 		_, err := p.agent.link.Keep(ctx, req)
 		return err
 	})
@@ -197,7 +197,7 @@ func (p *process) Note(ctx context.Context, r *agentv1.NoteRequest) (*agentv1.No
 
 // Describe implements agentv1.WorkerServiceServer: it passes the manifest on.
 func (p *process) Describe(in agentv1.WorkerService_DescribeServer) error {
-	out, err := p.agent.link.PutManifest(in.Context())
+	out, err := p.agent.link.PutManifest(p.traced(in.Context(), ""))
 	if err != nil {
 		return err
 	}

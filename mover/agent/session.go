@@ -15,6 +15,7 @@ import (
 // session is a lead or a batch.
 type session struct {
 	epoch uint64
+	span  string   // what it is part of, of a batch; "" is no trace
 	proc  *process // nil while it is started
 	over  bool     // the coordinator has taken it back
 
@@ -146,7 +147,9 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead) {
 	}
 	p := newProcess(a, l.GetTask(), job)
 	p.lead, p.epoch = s, l.GetEpoch()
+	p.trace(l.GetTraceParent())
 	if err := a.start(ctx, p); err != nil {
+		p.untrace(err)
 		a.log.Warn("a lead can not begin", "task", key.task, "err", err)
 		a.finish(p, &agentv1.FinishRequest{Task: key.task, Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err)})
 		a.drop(key, l.GetEpoch())

@@ -48,7 +48,7 @@ func (s *Service) given(ctx context.Context, r *agentv1.GiveRequest) (*batch, er
 		return b, nil
 	}
 	heard := slices.DeleteFunc(slices.Clone(r.GetHeard()), func(id string) bool { return l.batches[id] == nil })
-	b := &batch{give: r, done: make(chan struct{}), since: s.now(), meta: &ledgerv1.Batch{
+	b := &batch{give: r, done: make(chan struct{}), since: s.now(), span: telemetry.Inject(ctx), meta: &ledgerv1.Batch{
 		Task: r.GetTask(), Id: r.GetBatch(), State: ledgerv1.BatchState_BATCH_STATE_WAITING, LeadEpoch: l.epoch, Bytes: r.GetBytes(),
 		Entries: r.GetEntries(), Pair: r.GetPair(), Parts: r.GetParts(), CreateTime: timestamppb.New(s.now()),
 	}}

@@ -158,6 +158,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	if t.GetTries() == 1 {
 		s.o.Metrics.TaskLed(f.class, t.GetStartTime().AsTime().Sub(t.GetCreateTime().AsTime()))
 	}
+	span := dispatched(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &lead{task: t, need: f.need, epoch: epoch, agent: agent, since: s.now(), batches: map[string]*batch{}}
@@ -169,6 +170,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	s.watch.tell(id)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Lease: durationOf(s.lease),
+		TraceParent: span,
 	}}})
 	return true, 0, nil
 }
@@ -289,7 +291,7 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	s.noteHelpers(l)
 	s.send(agent.name, &agentv1.Order{What: &agentv1.Order_Batch{Batch: &agentv1.Batch{
 		Task: m.GetTask(), Id: m.GetId(), Epoch: epoch, LeadEpoch: l.epoch, Spec: l.task.GetSpec(), Owner: l.task.GetOwner(),
-		Work: b.give.GetWork(), Over: m.GetOver(), Pair: b.give.GetPair(),
+		Work: b.give.GetWork(), Over: m.GetOver(), Pair: b.give.GetPair(), TraceParent: b.span,
 	}}})
 	return nil
 }

@@ -77,6 +77,7 @@ type batch struct {
 	answer   *agentv1.GiveResponse
 	since    time.Time
 	yielding bool
+	span     string // that its lead gave it in; "" is no trace
 }
 
 // takeUp makes of the ledger what has to be in memory.

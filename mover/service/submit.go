@@ -19,6 +19,7 @@ import (
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
+	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/wire"
 )
 
@@ -53,6 +54,7 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 	t := &pb.Task{
 		Id: task.NewID(now), Spec: spec, Owner: &pb.Account{Name: caller.Name, Uid: caller.UID}, State: task.Queued,
 		CreateTime: timestamppb.New(now), Revision: 1, IdempotencyKey: key,
+		TraceParent: telemetry.Inject(ctx),
 	}
 	var same *pb.Task
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {

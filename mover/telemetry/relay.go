@@ -48,6 +48,9 @@ func (r relay) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans)
 	return r.send(ctx, b)
 }
 
+// Collecting says whether spans of this process go anywhere.
+func Collecting() bool { return collecting.Load() != nil }
+
 // Forward passes spans of another process on to the collector, and returns how many
 // there were. More than most are refused with mover.ErrRefused. Without Tracing they go
 // nowhere.

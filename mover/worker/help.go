@@ -2,11 +2,13 @@ package worker
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/transfer"
 )
 
@@ -87,7 +89,12 @@ func (b *batches) end(s *agentv1.WorkerStop) {
 
 func (b *batches) do(ctx context.Context, w *agentv1.WorkerBatch, yield <-chan struct{}) {
 	end := &agentv1.EndBatchRequest{Id: w.GetId(), Epoch: w.GetEpoch()}
+	if b.worker.trace.on {
+		ctx = telemetry.Extract(ctx, w.GetTraceParent())
+	}
+	ctx, endSpan := telemetry.Span(ctx, "batch", slog.String("batch", w.GetId()))
 	reply, err := b.reply(ctx, w, yield)
+	endSpan(err)
 	if err == nil {
 		end.Reply, err = reply.Encode()
 	}

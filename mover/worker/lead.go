@@ -4,21 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"log/slog"
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
-	"datamove.dev/mover/location"
+	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/transfer"
 	"datamove.dev/mover/wire"
 )
 
 // lead does the whole task and tells how it ended.
 func (w *worker) lead(ctx context.Context) error {
-	report, err := w.work(ctx)
+	sctx, endSpan := telemetry.Span(ctx, "move", slog.String("kind", w.job.GetSpec().GetKind().String()))
+	report, err := w.work(sctx)
+	endSpan(err)
 	end := &agentv1.EndLeadRequest{Report: wire.Report(report)}
 	if err != nil {
 		end.Error, end.ErrorKind = err.Error(), mover.KindName(err)
@@ -109,11 +111,16 @@ func (e *someFailed) Unwrap() error { return e.err }
 
 // turn notes when the first byte may pass.
 func (w *worker) turn(ctx context.Context, bytes, ops int64) (func(int64), error) {
+	endSpan := w.trace.unit(ctx, bytes, ops)
 	done, err := w.agent.turn(ctx, bytes, ops)
-	if err == nil && bytes > 0 {
+	if err != nil {
+		endSpan(err)
+		return nil, err
+	}
+	if bytes > 0 {
 		w.state.passed(time.Now())
 	}
-	return done, err
+	return func(moved int64) { done(moved); endSpan(nil) }, nil
 }
 
 func (w *worker) keep(ctx context.Context, d local.Draft, on bool) error {

@@ -41,6 +41,11 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer) error {
 	}
 	w.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: levelOf(w.job.GetLogLevel())})).With("task", w.job.GetTask())
 	w.counts = newCounts(w.job)
+	ctx, endTrace, err := w.trace.begin(ctx, w.agent, w.job)
+	if err != nil {
+		return err
+	}
+	defer endTrace()
 	w.state = newState(w.counts)
 	go w.tell(ctx, stream)
 	if w.job.GetLead() {
@@ -59,6 +64,9 @@ type worker struct {
 	state  *state
 	stop   context.CancelCauseFunc
 }
+	trace  tracer
+
+	touched atomic.Bool // something may have been removed
 
 // errStopped is the end of a worker that was told to stop.
 type errStopped struct{ how agentv1.How }

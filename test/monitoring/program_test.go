@@ -19,6 +19,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/crash/rig"
 )
+	"datamove.dev/mover/telemetry"
 
 // running is the program with three tiers, as somebody runs it who has configured
 // nothing else but a limit and an address for metrics.
@@ -53,8 +54,9 @@ metrics: 127.0.0.1:0
 	run := service.Start(t, "--config", p.path("config.yaml"), "--data", p.path("data"), "--node", "n1", "--listen", socket, "--listen", "tcp://127.0.0.1:0")
 	ready := regexp.MustCompile(`msg=ready.* page=(\S+)`)
 	run.Until("the service is ready", func() bool { return ready.MatchString(run.Complained()) })
-	p.page = ready.FindStringSubmatch(run.Complained())[1]
-	p.Client, err = api.Dial(t.Context(), socket, api.Options{})
+	said := ready.FindStringSubmatch(run.Complained())
+	p.address, p.page = said[1], said[2]
+	p.Client, err = api.Dial(t.Context(), socket, api.Options{More: telemetry.DialOptions()})
 	check(t, err)
 	t.Cleanup(func() { _ = p.Client.Close() })
 	t.Cleanup(func() {
