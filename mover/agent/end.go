@@ -62,8 +62,8 @@ func (a *Agent) reply(span string, r *agentv1.ReplyRequest) {
 	a.report(telemetry.Extract(context.Background(), span), "batch", r.GetBatch(), func(ctx context.Context) error { _, err := a.link.Reply(ctx, r); return err })
 }
 
-func (a *Agent) report(what, id string, call func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), tellTimeout)
+func (a *Agent) report(ctx context.Context, what, id string, call func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
 	for {
 		err := api.FromStatus(call(ctx))

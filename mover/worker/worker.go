@@ -40,12 +40,12 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer) error {
 		return fmt.Errorf("%w: the first order is no job", mover.ErrUsage)
 	}
 	w.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: levelOf(w.job.GetLogLevel())})).With("task", w.job.GetTask())
-	w.counts = newCounts(w.job)
 	ctx, endTrace, err := w.trace.begin(ctx, w.agent, w.job)
 	if err != nil {
 		return err
 	}
 	defer endTrace()
+	w.counts = newCounts(w.job)
 	w.state = newState(w.counts)
 	go w.tell(ctx, stream)
 	if w.job.GetLead() {
@@ -63,10 +63,8 @@ type worker struct {
 	counts *counts
 	state  *state
 	stop   context.CancelCauseFunc
-}
 	trace  tracer
-
-	touched atomic.Bool // something may have been removed
+}
 
 // errStopped is the end of a worker that was told to stop.
 type errStopped struct{ how agentv1.How }
