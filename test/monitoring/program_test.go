@@ -6,20 +6,22 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	dto "github.com/prometheus/client_model/go"
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/telemetry"
 	"datamove.dev/test/crash/rig"
 )
-	"datamove.dev/mover/telemetry"
 
 // running is the program with three tiers, as somebody runs it who has configured
 // nothing else but a limit and an address for metrics.
@@ -29,15 +31,19 @@ type running struct {
 	page string // host:port
 	*api.Client
 	store *rig.Store
+
+	service *rig.Program
+	address string // of the coordinator, over TCP
 }
 
-func start(t *testing.T) *running {
+// start starts the coordinator, which is an agent, too, with more in its configuration.
+func start(t *testing.T, more string) *running {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "seen") // its name leaves room for that of a socket
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
 	p := &running{t: t, dir: dir, store: rig.NewStore(t, rig.New(t))}
-	service := rig.NewCommand(t, "datamoved")
+	p.service = rig.NewCommand(t, "datamoved")
 	for _, d := range []string{"warm", "hot"} {
 		check(t, os.Mkdir(p.path(d), 0o755))
 	}
@@ -47,24 +53,45 @@ tiers:
   hot: {level: hot, path: %s, ephemeral: true}
   warm: {level: warm, path: %s}
   cold: {level: cold, s3: {endpoint: %q, bucket: %s, credentials: "file:%s", region: us-east-1}}
-limits: [{endpoint: cold, direction: read, rate: 10MB/s}]
 metrics: 127.0.0.1:0
-`, p.path("hot"), p.path("warm"), p.store.URL, p.store.Bucket(), p.path("keys")), 0o600))
+%s`, p.path("hot"), p.path("warm"), p.store.URL, p.store.Bucket(), p.path("keys"), more), 0o600))
 	socket := "unix://" + p.path("s")
-	run := service.Start(t, "--config", p.path("config.yaml"), "--data", p.path("data"), "--node", "n1", "--listen", socket, "--listen", "tcp://127.0.0.1:0")
-	ready := regexp.MustCompile(`msg=ready.* page=(\S+)`)
+	run := p.run("n1", "--listen", socket, "--listen", "tcp://127.0.0.1:0")
+	ready := regexp.MustCompile(`msg=ready.*(127\.0\.0\.1:\d+)" page=(\S+)`)
 	run.Until("the service is ready", func() bool { return ready.MatchString(run.Complained()) })
 	said := ready.FindStringSubmatch(run.Complained())
 	p.address, p.page = said[1], said[2]
 	p.Client, err = api.Dial(t.Context(), socket, api.Options{More: telemetry.DialOptions()})
 	check(t, err)
 	t.Cleanup(func() { _ = p.Client.Close() })
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("it said:\n%s", run.Complained())
+	return p
+}
+
+// run starts a datamoved.
+func (p *running) run(node string, args ...string) *rig.Run {
+	p.t.Helper()
+	run := p.service.Start(p.t, append([]string{"--config", p.path("config.yaml"), "--data", p.path("data-" + node), "--node", node}, args...)...)
+	p.t.Cleanup(func() {
+		if p.t.Failed() {
+			p.t.Logf("%s said:\n%s", node, run.Complained())
 		}
 	})
-	return p
+	return run
+}
+
+// join starts another agent.
+func (p *running) join(node string) {
+	p.t.Helper()
+	answer, err := p.CreateJoinToken(p.t.Context(), &datamovev1.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Minute)})
+	check(p.t, err)
+	p.run(node, "--listen", "unix://"+p.path(node), "--join", "tcp://"+p.address, "--token", answer.GetToken())
+	p.eventually(node+" is ready", func() bool {
+		l, err := p.ListAgents(p.t.Context(), &datamovev1.ListAgentsRequest{})
+		check(p.t, err)
+		return slices.ContainsFunc(l.GetAgents(), func(a *datamovev1.Agent) bool {
+			return a.GetName() == node && a.GetState() == datamovev1.AgentState_AGENT_STATE_READY
+		})
+	})
 }
 
 func check(t *testing.T, err error) {
@@ -130,7 +157,7 @@ next:
 // TestTheProgramTells runs the program, has it copy through three tiers, and compares
 // what it tells of that with what was copied. Whatever a dashboard or an alert asks for is there.
 func TestTheProgramTells(t *testing.T) {
-	p := start(t)
+	p := start(t, "limits: [{endpoint: cold, direction: read, rate: 10MB/s}]\n")
 	const files, size = 30, 1 << 20
 	check(t, os.Mkdir(p.path("warm/in"), 0o755))
 	for n := range files {
