@@ -151,7 +151,7 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead) {
 	if err := a.start(ctx, p); err != nil {
 		p.untrace(err)
 		a.log.Warn("a lead can not begin", "task", key.task, "err", err)
-		a.finish(p, &agentv1.FinishRequest{Task: key.task, Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err)})
+		a.finish(p, &agentv1.FinishRequest{Task: key.task, Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true})
 		a.drop(key, l.GetEpoch())
 	}
 }

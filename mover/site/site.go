@@ -32,6 +32,10 @@ type Site struct {
 	// Closed refuses buckets that are no tier, because their credentials would be
 	// those of this process.
 	Closed bool
+	// Strict opens what is in a tier from the root of that tier on, over no symbolic
+	// link, and no other path: for what is removed, and for what this program lays down
+	// by itself, so that both are where they are said to be.
+	Strict bool
 }
 
 // Resolve makes of a location in a tier the path or the bucket that it is, so that
@@ -60,7 +64,11 @@ func (s Site) Resolve(l location.Location) (location.Location, bool) {
 func (s Site) Open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
 	switch l.Scheme {
 	case location.POSIX:
-		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers})
+		beneath, err := s.beneath(l)
+		if err != nil {
+			return nil, err
+		}
+		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Beneath: beneath, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers})
 		if err != nil {
 			return nil, err
 		}
@@ -69,6 +77,31 @@ func (s Site) Open(ctx context.Context, l location.Location, o local.OpenOptions
 		return s.openBucket(ctx, l, o)
 	}
 	return nil, fmt.Errorf("%s: %w", l, mover.ErrUnsupported)
+}
+
+// beneath is the root of the tier that a path has to be opened from; "" is any.
+func (s Site) beneath(l location.Location) (root string, err error) {
+	if !s.Strict {
+		return "", nil
+	}
+	for _, t := range s.Tiers {
+		if t.Path != "" && mover.Within(strings.Trim(l.Path, "/"), strings.Trim(filepath.Clean(t.Path), "/")) && len(t.Path) > len(root) {
+			root = t.Path
+		}
+	}
+	if root == "" {
+		return "", &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: it is in no tier", mover.ErrRefused)}
+	}
+	return root, nil
+}
+
+// RemoveEmpty removes the folder of a location that Resolve gave, if nothing is in it.
+func (s Site) RemoveEmpty(l location.Location) error {
+	beneath, err := s.beneath(l)
+	if err != nil || l.Scheme != location.POSIX {
+		return err
+	}
+	return posix.RemoveEmpty(l.Path, beneath)
 }
 
 var reflinks = map[local.Reflink]posix.Reflink{local.ReflinkAuto: posix.ReflinkAuto, local.ReflinkNever: posix.ReflinkNever}

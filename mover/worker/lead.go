@@ -23,7 +23,7 @@ func (w *worker) lead(ctx context.Context) error {
 	endSpan(err)
 	end := &agentv1.EndLeadRequest{Report: wire.Report(report)}
 	if err != nil {
-		end.Error, end.ErrorKind = err.Error(), mover.KindName(err)
+		end.Error, end.ErrorKind, end.Untouched = err.Error(), mover.KindName(err), !w.touched.Load()
 	}
 	end.Counts = w.counts.wire()
 	how, stopped := told(ctx)
@@ -165,41 +165,4 @@ func (c *crew) Give(ctx context.Context, work *transfer.Work) (*transfer.Reply, 
 		return nil, transfer.ErrSilent
 	}
 	return transfer.DecodeReply(r.GetReply())
-}
-
-// remove removes the target and everything below it.
-func (w *worker) remove(ctx context.Context) (local.Report, error) {
-	r, err := w.removal()
-	if err != nil {
-		return local.Report{}, err
-	}
-	if spec := w.job.GetSpec(); spec.GetKind() == pb.TaskKind_TASK_KIND_RELEASE && spec.GetOptions().GetChecksum() {
-		w.state.State(local.Locking, "what is to be removed is read, to see that it is what it was")
-		if _, err := w.describe(ctx, spec.GetTarget()); err != nil {
-			return local.Report{}, err
-		}
-	}
-	if err := w.agent.mine("", w.job.GetEpoch())(ctx); err != nil {
-		return local.Report{}, err
-	}
-	report, err := local.RemoveAll(ctx, r.Target, r, w.open)
-	if errors.Is(err, mover.ErrNotExist) && w.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_REMOVE {
-		err = nil // a replica that is gone is removed
-	}
-	if err == nil && report.Failed == 0 {
-		w.removeRoot(r.Target)
-	}
-	return report, err
-}
-
-// removeRoot removes the folder itself, but for the root of a tier. That stays which is
-// not empty by now, or in a folder of somebody else: nothing is in it that was meant.
-func (w *worker) removeRoot(target location.Location) {
-	asked, err := wire.Locate(w.job.GetSpec().GetTarget())
-	if err != nil || asked.Scheme == location.InTier && asked.Path == "" || target.Scheme != location.POSIX {
-		return
-	}
-	if err := os.Remove(target.Path); err != nil && !errors.Is(err, mover.ErrNotExist) {
-		w.log.Info("an empty folder stays", "path", target.Path, "err", err)
-	}
 }

@@ -29,7 +29,9 @@ func (w *worker) site() site.Site {
 
 // open opens a place, and has counted what is asked of it. It is a local.Opener.
 func (w *worker) open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
-	return w.counts.metered(w.site().Open)(ctx, l, o)
+	s := w.site()
+	s.Strict = w.strict(l)
+	return w.counts.metered(s.Open)(ctx, l, o)
 }
 
 func tierOf(t *agentv1.TierAccess) config.Tier {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -64,6 +65,8 @@ type worker struct {
 	state  *state
 	stop   context.CancelCauseFunc
 	trace  tracer
+
+	touched atomic.Bool // something may have been removed
 }
 
 // errStopped is the end of a worker that was told to stop.

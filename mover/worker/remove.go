@@ -1,0 +1,124 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/wire"
+)
+
+// remove removes the target and everything below it.
+func (w *worker) remove(ctx context.Context) (local.Report, error) {
+	r, err := w.removal()
+	if err != nil {
+		return local.Report{}, err
+	}
+	if w.job.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
+		if err := w.mayRelease(ctx, r); err != nil {
+			return local.Report{}, err
+		}
+	}
+	if err := w.agent.mine("", w.job.GetEpoch())(ctx); err != nil {
+		return local.Report{}, err
+	}
+	if w.strict(r.Target) { // what is not opened is not touched
+		if err := w.look(ctx, r.Target); err != nil {
+			return local.Report{}, err
+		}
+	}
+	w.touched.Store(true)
+	report, err := local.RemoveAll(ctx, r.Target, r, w.open)
+	if errors.Is(err, mover.ErrNotExist) && w.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_REMOVE {
+		err = nil // a replica that is gone is removed
+	}
+	if err == nil && report.Failed == 0 {
+		w.removeRoot(r.Target)
+	}
+	return report, err
+}
+
+// look finds out whether a target can be opened. What is not there can.
+func (w *worker) look(ctx context.Context, target location.Location) error {
+	var failed error
+	for _, err := range local.List(ctx, target, false, w.open) {
+		if err != nil && !errors.Is(err, mover.ErrNotExist) {
+			failed = err
+		}
+		break
+	}
+	return failed
+}
+
+// mayRelease looks, before anything is removed, at what the ledger can only believe: that
+// the replica is what it was, and that the copy which is to survive it is there.
+func (w *worker) mayRelease(ctx context.Context, r local.Request) error {
+	spec := w.job.GetSpec()
+	if spec.GetOptions().GetChecksum() {
+		w.state.State(local.Locking, "what is to be removed is read, to see that it is what it was")
+		if _, err := w.describe(ctx, spec.GetTarget()); err != nil {
+			return err
+		}
+	}
+	if spec.GetSource() == "" {
+		return nil
+	}
+	survivor, err := wire.Locate(spec.GetSource())
+	if err == nil {
+		survivor, err = w.resolve(survivor)
+	}
+	if err != nil {
+		return err
+	}
+	w.state.State(local.Locking, "the copy that stays is compared with what is to be removed")
+	err = local.Covered(ctx, r.Target, survivor, r, w.open)
+	if errors.Is(err, mover.ErrChanged) { // times may differ and contents not: its digest tells
+		w.state.State(local.Locking, "the copy that stays is read, because it is not plain that it is what it was")
+		_, err = w.describe(ctx, spec.GetSource())
+	}
+	if errors.Is(err, mover.ErrChanged) || errors.Is(err, mover.ErrConflict) || errors.Is(err, mover.ErrNotExist) {
+		err = &mover.Error{Op: "release", Place: spec.GetTarget(), Err: fmt.Errorf("%w: it stays, because the other copy, %s, is not one any more: %s",
+			mover.ErrCorrupt, mover.Printable(spec.GetSource()), err.Error())}
+	}
+	return err
+}
+
+// removeRoot removes the folder itself, but for the root of a tier. That stays which is
+// not empty by now, or in a folder of somebody else: nothing is in it that was meant.
+func (w *worker) removeRoot(target location.Location) {
+	asked, err := wire.Locate(w.job.GetSpec().GetTarget())
+	if err != nil || asked.Scheme == location.InTier && asked.Path == "" || target.Scheme != location.POSIX {
+		return
+	}
+	s := w.site()
+	s.Strict = w.strict(target)
+	if err := s.RemoveEmpty(target); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		w.log.Info("an empty folder stays", "path", target.Path, "err", err)
+	}
+}
+
+// strict says whether a path has to be where it is said to be, over no symbolic link: that
+// of what is removed from a tier, or staged to it as a dataset, and the folder around it.
+func (w *worker) strict(l location.Location) bool {
+	spec := w.job.GetSpec()
+	switch spec.GetKind() {
+	case pb.TaskKind_TASK_KIND_PURGE, pb.TaskKind_TASK_KIND_RELEASE:
+	case pb.TaskKind_TASK_KIND_STAGE:
+		if spec.GetStaging().GetDataset() == "" {
+			return false
+		}
+	default:
+		return false
+	}
+	asked, err := wire.Locate(spec.GetTarget())
+	if err != nil || asked.Scheme != location.InTier || l.Scheme != location.POSIX {
+		return false
+	}
+	target, err := w.resolve(asked)
+	return err == nil && (l.Path == target.Path || asked.Path != "" && l.Path == path.Dir(target.Path))
+}
