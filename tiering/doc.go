@@ -22,7 +22,8 @@
 //   - The only copy is never released. Another one counts when it is whole, was
 //     verified by the store or by reading, is of the same dataset and digest, lies on
 //     another tier that is not ephemeral, or outside, and is not being removed
-//     ([View.MayRelease]).
+//     ([View.MayRelease]). What was recorded of it may be true no more: whoever removes
+//     looks at one of [View.Survivors] first.
 //   - What is leased, pinned, or worked on by a task is neither released nor purged
 //     nor evicted, under no name of it and no part of it.
 //   - Purge stays below the root of an ephemeral tier ([View.MayPurge]).

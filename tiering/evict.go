@@ -6,6 +6,7 @@ import (
 	"time"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 )
 
 // Watermarks say when a tier is too full, in percent of its bytes, and how far it
@@ -127,6 +128,25 @@ func (v *View) mayEvict(r *replica, kept *Kept) bool {
 	}
 	*count += r.GetBytes()
 	return false
+}
+
+// MayEvict says why a replica that Evict has chosen must stay by now, or nil. No other task
+// than the asking one may work on it.
+func (v *View) MayEvict(asked *datamovev1.Replica, task string) error {
+	const op = "evict"
+	r, err := v.own(op, asked)
+	if err != nil {
+		return err
+	}
+	for _, refused := range []error{busy(op, r, task), v.leased(op, r), v.pinned(op, r), v.shared(op, r)} {
+		if refused != nil {
+			return refused
+		}
+	}
+	if !v.replaceable(r) {
+		return refuse(op, r.GetLocation(), mover.ErrRefused, "no other copy of %s is known by now", mover.Printable(r.GetDataset()))
+	}
+	return nil
 }
 
 // unowned reports whether removing a replica is not ours to do.

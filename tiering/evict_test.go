@@ -60,10 +60,19 @@ func TestEvict(t *testing.T) {
 		{"numbers that can not be", &datamovev1.Tier{Name: "scratch", Node: "n1", TotalBytes: -1, FreeBytes: math.MinInt64}, facts(three...), nil, 0, Kept{}},
 		{"a size that can not be", n1, facts(slices.Concat(named("a", bytes(-1000)), older)...), []string{"scratch:older"}, 50, Kept{}},
 	} {
-		e := Look(c.facts).Evict(c.row, Watermarks{})
+		v := Look(c.facts)
+		e := v.Evict(c.row, Watermarks{})
 		var got []string
 		for _, r := range e.Replicas {
 			got = append(got, r.Location)
+			if err := v.MayEvict(r, ""); err != nil {
+				t.Errorf("%s: what was chosen may not go: %v", c.what, err)
+			}
+		}
+		for _, r := range c.facts.Replicas {
+			if v.MayEvict(r, "") == nil && e.Short > 0 && r.GetTier() == c.row.GetName() && r.GetNode() == c.row.GetNode() && r.GetBytes() > 0 && !slices.Contains(got, r.GetLocation()) {
+				t.Errorf("%s: %s may go, and was not chosen", c.what, r.GetLocation())
+			}
 		}
 		if !slices.Equal(got, c.want) || e.Short != c.short || e.Kept != c.kept {
 			t.Errorf("%s: %q, short of %d, kept %+v; want %q, %d, %+v", c.what, got, e.Short, e.Kept, c.want, c.short, c.kept)

@@ -2,6 +2,7 @@ package tiering
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
@@ -58,8 +59,20 @@ func (v *View) elsewhere(r *replica) error {
 	if r.GetDigest() == "" {
 		return refuse("release", r.GetLocation(), mover.ErrRefused, "it has no digest, so nobody can tell that another copy is equal; describe it as a dataset first")
 	}
+	good, near := v.survivors(r)
+	if len(good) > 0 {
+		return nil
+	}
+	if near == nil {
+		return refuse("release", r.GetLocation(), mover.ErrRefused, "it is the only copy of %s; stage it to another tier first", mover.Printable(r.GetDataset()))
+	}
+	return refuse("release", r.GetLocation(), mover.ErrRefused, "no other copy of %s is good enough: %s; stage or verify one on another tier first",
+		mover.Printable(r.GetDataset()), strings.Join(near, ", "))
+}
+
+// survivors returns the copies that survive r, and why others do not count.
+func (v *View) survivors(r *replica) (good []*replica, near []string) {
 	const most = 3
-	var near []string
 	for _, i := range v.versions[version{r.GetDataset(), r.GetDigest()}] {
 		other := &v.replicas[i]
 		if v.identity(other.Replica) == v.identity(r.Replica) {
@@ -69,18 +82,32 @@ func (v *View) elsewhere(r *replica) error {
 		if why == "" {
 			why = unverified(other)
 		}
-		if why == "" {
-			return nil
-		}
-		if len(near) < most {
+		switch {
+		case why == "":
+			good = append(good, other)
+		case len(near) < most:
 			near = append(near, fmt.Sprintf("%s %s", mover.Printable(other.GetLocation()), why))
 		}
 	}
-	if near == nil {
-		return refuse("release", r.GetLocation(), mover.ErrRefused, "it is the only copy of %s; stage it to another tier first", mover.Printable(r.GetDataset()))
+	return good, near
+}
+
+// Survivors returns the copies on which it relies that a replica may be released, the
+// one first that is looked at most easily. Whoever removes the replica looks whether one
+// of them is really there: a View knows only what was recorded.
+func (v *View) Survivors(asked *datamovev1.Replica) (found []*datamovev1.Replica) {
+	i, ok := v.found[v.identity(asked)]
+	if !ok || i < 0 || asked.GetDigest() == "" {
+		return nil
 	}
-	return refuse("release", r.GetLocation(), mover.ErrRefused, "no other copy of %s is good enough: %s; stage or verify one on another tier first",
-		mover.Printable(r.GetDataset()), strings.Join(near, ", "))
+	r := &v.replicas[i]
+	good, _ := v.survivors(r)
+	slot := v.slot(r.GetDataset(), r.GetDigest(), r.GetTier(), r.GetNode())
+	slices.SortFunc(good, func(a, b *replica) int { return v.nearer(slot, a, b) })
+	for _, g := range good {
+		found = append(found, g.Replica)
+	}
+	return found
 }
 
 // doomed says why other may not outlive r; "" when it does. That it is not the same

@@ -34,6 +34,10 @@ func (t *task) follow(ctx context.Context, c *api.Client) error {
 // cancelTime is how long a task that is cancelled may take to end, before we go.
 const cancelTime = 15 * time.Second
 
+// phaseCancelling is what a running task does that is about to end because somebody wants
+// it. One that others wait for does not.
+const phaseCancelling = "cancelling"
+
 // cancel ends the task, because whoever waits for it was told to stop.
 func (t *task) cancel(ctx context.Context, c *api.Client, w *watcher) (*pb.Task, error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
@@ -41,12 +45,17 @@ func (t *task) cancel(ctx context.Context, c *api.Client, w *watcher) (*pb.Task,
 	say := func(format string, args ...any) {
 		fmt.Fprintf(w.screen, "datamove: %s: %s\n", t.command, shown(fmt.Sprintf(format, args...)))
 	}
-	if _, err := c.CancelTask(ctx, &pb.CancelTaskRequest{Id: t.id}); err != nil {
+	answer, err := c.CancelTask(ctx, &pb.CancelTaskRequest{Id: t.id, IdempotencyKey: t.key})
+	if err != nil {
 		if last, lerr := c.GetTask(ctx, &pb.GetTaskRequest{Id: t.id}); lerr == nil && api.Ended(last.GetState()) {
 			return last, nil // it was faster
 		}
 		say("task %s is not cancelled, and may go on: %v", t.id, err)
 		return nil, err
+	}
+	if !api.Ended(answer.GetState()) && answer.GetPhase() != phaseCancelling {
+		say("others wait for task %s, too: it goes on for them", t.id)
+		return nil, errInterrupted
 	}
 	last, err := c.Wait(ctx, t.id, nil)
 	switch {

@@ -39,7 +39,7 @@ Another pin of the same replaces it.`,
 		}
 		req.Source, req.Until = l.String(), timestamppb.New(until)
 		return a.ask(ctx, listDatasets, func(c *api.Client) error {
-			pin, err := c.Pin(ctx, req)
+			pin, err := api.Once(ctx, c, c.Pin, req)
 			if err != nil {
 				return err
 			}

@@ -37,14 +37,13 @@ by reading: the only copy is never released.`,
 		}
 		t.target = args[0]
 		return a.ask(ctx, listDatasets, func(c *api.Client) error {
-			begun, err := c.Release(ctx, &pb.ReleaseRequest{Source: l.String(), Tier: from, Node: t.order.node})
-			if errors.Is(err, mover.ErrRefused) || errors.Is(err, mover.ErrHeld) {
-				return advise(err, "datamove dataset show "+l.Name+", which names replicas, leases and pins")
-			}
-			if err != nil {
-				return err
-			}
-			return t.begun(ctx, c, begun)
+			return t.begin(ctx, c, func(ctx context.Context, key string) (*pb.Task, error) {
+				begun, err := api.Once(ctx, c, c.Release, &pb.ReleaseRequest{Source: l.String(), Tier: from, Node: t.order.node, IdempotencyKey: key})
+				if errors.Is(err, mover.ErrRefused) || errors.Is(err, mover.ErrHeld) {
+					err = advise(err, "datamove dataset show "+l.Name+", which names replicas, leases and pins")
+				}
+				return begun, err
+			})
 		})
 	})
 	t.removalFlags(cmd)
@@ -90,11 +89,9 @@ ephemeral, and on no other. It asks, or wants --yes; a whole tier goes only with
 		}
 		t.target = args[0]
 		return a.ask(ctx, listTiers, func(c *api.Client) error {
-			begun, err := c.Purge(ctx, &pb.PurgeRequest{Location: l.String(), Node: t.order.node})
-			if err != nil {
-				return err
-			}
-			return t.begun(ctx, c, begun)
+			return t.begin(ctx, c, func(ctx context.Context, key string) (*pb.Task, error) {
+				return api.Once(ctx, c, c.Purge, &pb.PurgeRequest{Location: l.String(), Node: t.order.node, IdempotencyKey: key})
+			})
 		})
 	})
 	t.removalFlags(cmd)

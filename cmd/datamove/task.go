@@ -28,6 +28,7 @@ type task struct {
 	order   orderFlags
 	at      string   // the service that does it; "" is this process
 	id      string   // that the service gave it; "" before
+	key     string   // under which it was asked to
 	last    *pb.Task // as it ended there; nil before
 
 	// tell prints the report in another way; nil is the usual one.

@@ -163,7 +163,11 @@ func rate(t *pb.Task) string {
 func what(t *pb.Task) string {
 	s := t.GetSpec()
 	words := []string{commandOf(s.GetKind())}
-	for _, l := range append([]string{s.GetSource()}, s.GetSources()...) {
+	sources := append([]string{s.GetSource()}, s.GetSources()...)
+	if s.GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
+		sources = nil // it names the copy that stays
+	}
+	for _, l := range sources {
 		if l != "" {
 			words = append(words, mover.Printable(l))
 		}

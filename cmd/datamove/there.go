@@ -108,6 +108,7 @@ func fits(spec *pb.TaskSpec) error {
 // it has begun is known also when ^C comes in between: the key is asked for again.
 func (t *task) begin(ctx context.Context, c *api.Client, call func(ctx context.Context, key string) (*pb.Task, error)) error {
 	key := rand.Text()
+	t.key = key
 	begun, err := call(ctx, key)
 	if err != nil && ctx.Err() != nil {
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)

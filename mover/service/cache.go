@@ -2,10 +2,13 @@ package service
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
 	"datamove.dev/tiering"
@@ -52,11 +55,15 @@ func (s *Service) keepCaches(ctx context.Context) {
 			}
 			row := tierRow(name, t)
 			row.Node, row.TotalBytes, row.FreeBytes = room.node, room.GetTotalBytes(), room.GetFreeBytes()
-			if err := s.evict(ctx, row, tiering.Watermarks{High: int(t.Cache.High), Low: int(t.Cache.Low)}); err != nil {
+			if err := s.evict(ctx, row, marksOf(t.Cache)); err != nil {
 				s.log.Warn("no room can be made", "tier", name, "node", room.node, "err", err)
 			}
 		}
 	}
+}
+
+func marksOf(c *config.Cache) tiering.Watermarks {
+	return tiering.Watermarks{High: int(c.High), Low: int(c.Low)}
 }
 
 // roomLag is how old a word about the room of a tier can be.
@@ -81,7 +88,10 @@ func (s *Service) evict(ctx context.Context, row *pb.Tier, marks tiering.Waterma
 		}
 		e = v.Evict(row, marks)
 		for _, r := range e.Replicas[:min(len(e.Replicas), removalsMost)] {
-			t, err := s.discards(tx, r, map[string]string{evictedLabel: row.GetName()})
+			t, err := s.evicts(tx, row, r)
+			if errors.Is(err, mover.ErrRefused) { // nobody can look at its other copy
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -98,6 +108,16 @@ func (s *Service) evict(ctx context.Context, row *pb.Tier, marks tiering.Waterma
 	}
 	s.blocked(row, e)
 	return nil
+}
+
+// evicts makes the task that removes a replica to make room. From where nothing else is
+// promised it just goes; elsewhere its other copy is looked at first.
+func (s *Service) evicts(tx *ledger.Tx, row *pb.Tier, r *pb.Replica) (*pb.Task, error) {
+	t := s.byMaker(r, map[string]string{evictedLabel: row.GetName()})
+	if row.GetEphemeral() {
+		return s.removes(tx, t, r)
+	}
+	return s.releases(tx, t, r, func(string) error { return nil })
 }
 
 // tooFull says whether a look at the replicas of a tier is worth it.

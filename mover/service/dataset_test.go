@@ -80,11 +80,13 @@ func TestHostileDatasets(t *testing.T) {
 		_, err := d.Stage(root, r)
 		wants(t, what, err, mover.ErrUsage)
 	}
-	for what, r := range map[string]*pb.StageRequest{"no tier": {Source: "dataset:vision", Tier: "gone"}, "no dataset": {Source: "dataset:gone", Tier: "scratch"}, "no version": {Source: "dataset:vision@" + digestOf(2), Tier: "scratch"}} {
+	_, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "gone"})
+	wants(t, "no tier", err, mover.ErrUsage)
+	for what, r := range map[string]*pb.StageRequest{"no dataset": {Source: "dataset:gone", Tier: "scratch"}, "no version": {Source: "dataset:vision@" + digestOf(2), Tier: "scratch"}} {
 		_, err := d.Stage(root, r)
 		wants(t, what, err, mover.ErrNotExist)
 	}
-	_, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n9"})
+	_, err = d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n9"})
 	wants(t, "no node", err, mover.ErrUnreachable)
 	for _, token := range []string{"x", "!!", strings.Repeat("A", 1<<20)} {
 		_, err := d.ListDatasets(root, &pb.ListDatasetsRequest{PageToken: token})
@@ -298,7 +300,7 @@ func TestFollow(t *testing.T) {
 	}
 	id := first.GetTask().GetId()
 	wants(t, "bob looks", second(d.GetTask(bob, &pb.GetTaskRequest{Id: id})), nil)
-	wants(t, "bob cancels", second(d.CancelTask(bob, &pb.CancelTaskRequest{Id: id})), mover.ErrNotExist)
+	wants(t, "bob pauses", second(d.PauseTask(bob, &pb.PauseTaskRequest{Id: id})), mover.ErrNotExist)
 	d.done(first.GetTask(), nil, 1)
 	l, err := d.ListLeases(root, &pb.ListLeasesRequest{})
 	if err != nil || len(l.GetLeases()) != 2 {

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/wire"
 	"datamove.dev/tiering"
 )
@@ -27,6 +28,9 @@ func (s *Service) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.
 	}
 	if l.Scheme == location.Dataset {
 		return nil, usage("%s is a dataset already", l)
+	}
+	if _, err := s.inTier(r.GetLocation()); err != nil {
+		return nil, err
 	}
 	at, err := spot(l, r.GetNode(), s.conf())
 	if err == nil && managed(at) {
@@ -143,15 +147,29 @@ func (s *Service) source(t *pb.Task) (*pb.Replica, error) {
 }
 
 // stays says why what is at a place can not become a replica: it is just being removed,
-// or worked on.
+// or written to, so that it is something else in a moment.
 func (s *Service) stays(tx *ledger.Tx, at *pb.Replica) error {
-	found, _, err := s.meeting(tx, at.GetLocation(), at.GetNode())
+	found, where, err := s.meeting(tx, at.GetLocation(), at.GetNode())
+	if err != nil {
+		return err
+	}
+	no := func(task, what string) error {
+		return &mover.Error{Op: "add", Place: at.GetLocation(), Err: fmt.Errorf("%w: task %s removes or writes %s; add it when that is done", mover.ErrConflict, task, mover.Printable(what))}
+	}
 	for _, r := range found {
 		if r.GetState() != whole && live(tx, r.GetTask()) {
-			return &mover.Error{Op: "add", Place: at.GetLocation(), Err: fmt.Errorf("%w: task %s removes or writes %s", mover.ErrConflict, r.GetTask(), mover.Printable(r.GetLocation()))}
+			return no(r.GetTask(), r.GetLocation())
 		}
 	}
-	return err
+	for t, err := range ledger.FindTasks(tx, ledger.TaskFilter{States: []pb.TaskState{task.Running}}) {
+		if err != nil {
+			return err
+		}
+		if target := t.GetSpec().GetTarget(); writes(t.GetSpec()) && overlap(where, address(target, t.GetSpec().GetNode(), s.conf())) {
+			return no(t.GetId(), target)
+		}
+	}
+	return nil
 }
 
 // taken says whether somebody else made the dataset after the task was accepted.

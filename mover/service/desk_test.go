@@ -181,6 +181,17 @@ func (d *desk) finish(id string, content uint64, failed error) error {
 	return err
 }
 
+// refuse ends a lead that has changed nothing.
+func (d *desk) refuse(id string, why error) {
+	d.t.Helper()
+	l, who := d.taken[id], d.led[id]
+	delete(d.taken, id)
+	_, err := d.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), Report: &pb.Report{}, Error: why.Error(), ErrorKind: mover.KindName(why), Untouched: true})
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
+}
+
 // prove sends what the lead of a task has read.
 func (d *desk) prove(id string, content uint64) error {
 	first := &agentv1.PutManifestRequest{Task: id, Epoch: d.taken[id].GetEpoch()}

@@ -64,11 +64,39 @@ func (s *Service) removeVersion(tx *ledger.Tx, v *ledgerv1.DatasetVersion) error
 		if err := s.mayForget(tx, r); err != nil {
 			return err
 		}
-		if err := deleteReplica(tx, r); err != nil {
+		if err := s.forgetReplica(tx, r); err != nil {
 			return err
 		}
 	}
 	return ledger.Versions.Delete(tx, v.GetDataset(), ledger.Number(v.GetNumber()))
+}
+
+// forgetReplica forgets where a version is. What this service has staged to an ephemeral
+// tier it goes on to know, as a replica of no dataset: it goes when room is needed, and
+// else nobody would ever look for it.
+func (s *Service) forgetReplica(tx *ledger.Tx, r *pb.Replica) error {
+	if err := deleteReplica(tx, r); err != nil || !s.conf().Tiers[r.GetTier()].Ephemeral || !managed(r) {
+		return err
+	}
+	r.Dataset, r.Digest, r.Level = "", "", pb.Level_LEVEL_UNSPECIFIED
+	return s.putReplica(tx, r)
+}
+
+// remember forgets what is known of a place as a replica of no dataset, where a dataset is
+// to be: it was staged there before it was forgotten.
+func (s *Service) remember(tx *ledger.Tx, want *pb.Replica) error {
+	if want.GetDataset() == "" {
+		return nil
+	}
+	old := &pb.Replica{Tier: want.GetTier(), Node: want.GetNode(), Location: want.GetLocation()}
+	was, err := getReplica(tx, old)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	if live(tx, was.GetTask()) || was.GetState() != whole {
+		return &mover.Error{Op: "stage", Place: want.GetLocation(), Err: fmt.Errorf("%w: what was left of it there is just being removed (task %s)", mover.ErrConflict, was.GetTask())}
+	}
+	return deleteReplica(tx, was)
 }
 
 // mayForget says why a replica has to stay known.

@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,10 +81,25 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 	if err != nil {
 		return nil, err
 	}
+	key := r.GetIdempotencyKey()
+	if len(key) > maxKey {
+		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+	}
+	asked := &pb.TaskSpec{Source: tag(r.GetDataset(), r.GetDigest()), Target: r.GetTier(), Node: r.GetNode(), Staging: &pb.Staging{Holder: r.GetHolder(), LeaseTtl: r.GetTtl()}}
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		now, err := s.moment(tx)
 		if err != nil {
 			return err
+		}
+		id := leaseID(c, key, s.now())
+		known, err := s.known(tx, c, key, asked)
+		if err != nil {
+			return err
+		}
+		if known {
+			if l, err = lasting(tx, id, nil, now); l != nil || err != nil {
+				return err
+			}
 		}
 		x, err := s.present(tx, "lease", r.GetDataset(), r.GetDigest(), r.GetTier(), s.nodeOf(r.GetTier(), r.GetNode(), c))
 		if err != nil {
@@ -94,10 +111,35 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 		if err := s.mayLease(tx, now, x); err != nil {
 			return err
 		}
-		l = newLease(task.NewID(s.now()), x, holder, accountOf(c), now, ttl)
-		return ledger.Leases.Put(tx, l)
+		if l, err = lasting(tx, id, x, now); l != nil || err != nil {
+			return err
+		}
+		l = newLease(id, x, holder, accountOf(c), now, ttl)
+		return errors.Join(ledger.Leases.Put(tx, l), s.keep(tx, c, key, asked))
 	})
 	return l, err
+}
+
+// leaseID is the id of a lease: the same for the same caller and key.
+func leaseID(c access.Caller, key string, now time.Time) string {
+	if key == "" {
+		return task.NewID(now)
+	}
+	sum := sha256.Sum256([]byte(ledger.User(accountOf(c)) + "\x00" + key))
+	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:])[:20])
+}
+
+// lasting returns a lease if it lasts. One on another replica than r is an error: its id
+// comes of a key that was used for something else.
+func lasting(tx *ledger.Tx, id string, r *pb.Replica, now time.Time) (*pb.Lease, error) {
+	l, err := ledger.Leases.Get(tx, id)
+	if err != nil || tiering.Expired(l, now) {
+		return nil, ignoreGone(err)
+	}
+	if r != nil && !slices.Equal(ledger.ReplicaKey(l), ledger.ReplicaKey(r)) {
+		return nil, &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: the idempotency key was used for a lease on %s", mover.ErrConflict, mover.Printable(l.GetLocation()))}
+	}
+	return l, nil
 }
 
 // mayLease says why nobody can hold a replica.
@@ -125,6 +167,9 @@ func (s *Service) present(tx *ledger.Tx, op, dataset, digest, tier, node string)
 		if (node == "" || r.GetNode() == node) && (found == nil || found.GetState() != whole) {
 			found = r
 		}
+	}
+	if _, known := s.conf().Tiers[tier]; found == nil && tier != "" && !known {
+		return nil, s.noTier(op, tier)
 	}
 	if found == nil {
 		on := firstOf(tier, "any place outside of the tiers")
@@ -171,6 +216,13 @@ func (s *Service) mayRead(tx *ledger.Tx, c access.Caller, project string, r *pb.
 
 // mayUseAt asks whether a caller may use a location through a project; "" is any of its own.
 func (s *Service) mayUseAt(c access.Caller, project, at string, write bool) error {
+	_, err := s.through(c, project, at, write)
+	return err
+}
+
+// through is the project through which a caller may use a location: the one that is named,
+// or one of its own.
+func (s *Service) through(c access.Caller, project, at string, write bool) (string, error) {
 	projects := []string{project}
 	if mine := s.rules().Projects(c); project == "" && len(mine) > 0 {
 		projects = mine
@@ -178,10 +230,10 @@ func (s *Service) mayUseAt(c access.Caller, project, at string, write bool) erro
 	var d access.Decision
 	for _, p := range projects {
 		if d = s.rules().MayUse(c, p, at, write); d.Allowed {
-			return nil
+			return p, nil
 		}
 	}
-	return &mover.Error{Op: "use", Place: at, Err: d.Err()}
+	return "", &mover.Error{Op: "use", Place: at, Err: d.Err()}
 }
 
 // getLease returns a lease that the caller may do something to.

@@ -107,6 +107,19 @@ func (m *model) add() {
 // keep a version whose source does not stay what it was.
 func (m *model) change() { m.alter(m.sourceSlot(m.pick("dataset", unsteady))) }
 
+// spoil changes what is in a replica that this service has made where it counts as a copy.
+func (m *model) spoil() {
+	var there []string
+	for _, r := range m.rows("") {
+		if managed(r) && r.GetTier() != "scratch" && r.GetState() == whole {
+			there = append(there, m.at(r))
+		}
+	}
+	if len(there) > 0 {
+		m.alter(m.pick("spoiled", there))
+	}
+}
+
 func (m *model) alter(at string) {
 	m.changed[at], m.betrayed[m.disk[at]] = true, true
 	m.contents++
@@ -214,10 +227,15 @@ func (m *model) some() *pb.Replica {
 	return rows[rapid.IntRange(0, len(rows)-1).Draw(m.rt, "replica")]
 }
 
+// release tries to release replicas until one may go.
 func (m *model) release() {
-	if r := m.some(); r != nil {
+	rows := m.rows("")
+	for i := range rows {
+		r := rows[(i+rapid.IntRange(0, len(rows)-1).Draw(m.rt, "replica"))%len(rows)]
 		_, err := m.Release(root, &pb.ReleaseRequest{Source: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Tier: cmp.Or(r.GetTier(), "scratch"), Node: r.GetNode()})
-		m.ask("release", err)
+		if m.ask("release", err) {
+			return
+		}
 	}
 }
 
@@ -325,12 +343,18 @@ func (m *model) work(id, how string) {
 	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
 		if spec.GetOptions().GetChecksum() {
 			if err := m.prove(id, m.disk[to]); err != nil {
-				m.failing(id, err)
+				m.refuse(id, err)
 				return
 			}
 		}
+		if spec.GetSource() != "" && m.disk[from] != m.disk[to] { // it is looked at
+			m.counts["survivor is not one"]++
+			m.refuse(id, fmt.Errorf("%w: %s", mover.ErrCorrupt, from))
+			return
+		}
 		m.deletes(id, to, how == "done")
 	case pb.TaskKind_TASK_KIND_STAGE:
+		delete(m.changed, to)
 		if m.disk[to] = m.disk[from]; how != "done" {
 			m.disk[to] = noise
 		}
@@ -364,13 +388,6 @@ func (m *model) work(id, how string) {
 	}
 	for _, w := range wanted {
 		m.holds[w.holder] = hold{to, m.clock.now().Add(w.ttl)}
-	}
-}
-
-// failing ends a lead that could not do anything.
-func (m *model) failing(id string, err error) {
-	if err := m.finish(id, 0, err); err != nil {
-		m.rt.Fatalf("finish: %v", err)
 	}
 }
 
@@ -409,11 +426,17 @@ func (m *model) survives(id, at string) {
 		if m.at(r) != at || r.GetCreateTime() == nil || m.disk[at] == noise {
 			continue // nobody counts on it
 		}
+		if r.GetDataset() == "" {
+			continue // what was staged of a dataset that is forgotten
+		}
+		if m.changed[at] && managed(r) {
+			return // somebody has written where only this service does
+		}
 		if digestOf(m.disk[at]) != r.GetDigest() && m.state(id).GetSpec().GetKind() != pb.TaskKind_TASK_KIND_PURGE {
 			m.rt.Fatalf("task %s deletes what is not %s", id, tag(r.GetDataset(), r.GetDigest()))
 		}
-		if m.betrayed[m.disk[at]] {
-			return
+		if m.betrayed[m.disk[at]] && r.GetTier() == "scratch" && m.state(id).GetSpec().GetSource() == "" {
+			return // to make room
 		}
 		for _, other := range m.rows(r.GetDataset()) {
 			there := m.at(other)
@@ -514,7 +537,7 @@ func (m *model) checkRow(r *pb.Replica) {
 		m.rt.Fatalf("nobody works on %v", r)
 	case r.GetState() == whole && r.GetTask() != "":
 		m.rt.Fatalf("it is whole, and %v", r)
-	case r.GetState() == whole && managed(r) && digestOf(m.disk[at]) != r.GetDigest(),
+	case r.GetState() == whole && managed(r) && r.GetDataset() != "" && !m.changed[at] && digestOf(m.disk[at]) != r.GetDigest(),
 		r.GetState() == whole && r.GetLevel() == pb.Level_LEVEL_READ && !m.changed[at] && digestOf(m.disk[at]) != r.GetDigest():
 		m.rt.Fatalf("it is said to be whole, and there is %d: %v", m.disk[at], r)
 	}
@@ -609,7 +632,7 @@ func TestDatasetModel(t *testing.T) {
 		m.disk = map[string]uint64{m.sourceSlot("a"): 1, m.sourceSlot("b"): 2, m.sourceSlot("c"): 3}
 		defer func() { m.forsake() }()
 		all := map[string]func(){
-			"add": m.add, "change": m.change, "stage": m.stage, "acquire": m.acquire, "renew": m.renew, "drop": m.drop, "pin": m.pin, "unpin": m.unpin,
+			"add": m.add, "change": m.change, "spoil": m.spoil, "stage": m.stage, "acquire": m.acquire, "renew": m.renew, "drop": m.drop, "pin": m.pin, "unpin": m.unpin,
 			"release": m.release, "purge": m.purge, "forget": m.forget, "too full": m.tooFull, "read": m.read, "write": m.write, "cancel": m.cancel,
 			"begin": m.begin, "end": m.end, "time": m.time, "jump": m.jump, "restart": m.restart,
 		}

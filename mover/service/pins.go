@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,10 +30,18 @@ func (s *Service) Pin(ctx context.Context, r *pb.PinRequest) (p *pb.PinInfo, err
 		return nil, usage("a reason of %d bytes; at most %d", len(r.GetReason()), reasonMost)
 	}
 	if _, known := s.conf().Tiers[r.GetTier()]; r.GetTier() != "" && !known {
-		return nil, &mover.Error{Op: "pin", Place: "tier " + mover.Printable(r.GetTier()), Err: mover.ErrNotExist}
+		return nil, s.noTier("pin", r.GetTier())
 	}
+	key := r.GetIdempotencyKey()
+	if len(key) > maxKey {
+		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+	}
+	asked := &pb.TaskSpec{Source: r.GetSource(), Target: r.GetTier(), Staging: &pb.Staging{PinUntil: r.GetUntil(), Holder: r.GetReason()}}
 	p = &pb.PinInfo{Dataset: l.Name, Digest: l.Digest, Tier: r.GetTier(), Until: r.GetUntil(), Reason: r.GetReason(), Owner: accountOf(c)}
 	return p, s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		if known, err := s.known(tx, c, key, asked); err != nil || known {
+			return err // whatever became of it
+		}
 		now, err := s.moment(tx)
 		if err == nil {
 			err = pinUntil(p.GetUntil(), now)
@@ -46,7 +55,7 @@ func (s *Service) Pin(ctx context.Context, r *pb.PinRequest) (p *pb.PinInfo, err
 		if _, err := s.ownDataset(tx, c, pb.DatasetService_Pin_FullMethodName, l.Name); err != nil {
 			return err
 		}
-		return s.putPin(tx, c, p, now)
+		return errors.Join(s.putPin(tx, c, p, now), s.keep(tx, c, key, asked))
 	})
 }
 

@@ -17,6 +17,8 @@ type proof struct {
 	digest  string
 	entries int64
 	bytes   int64
+
+	untouched bool // of a removal that failed: nothing was removed
 }
 
 // proves says whether the lead of a task sends a manifest.
@@ -27,7 +29,7 @@ func proves(spec *pb.TaskSpec) bool {
 	case pb.TaskKind_TASK_KIND_STAGE:
 		return spec.GetStaging().GetDataset() != ""
 	case pb.TaskKind_TASK_KIND_RELEASE:
-		return spec.GetOptions().GetChecksum()
+		return spec.GetOptions().GetChecksum() || spec.GetSource() != ""
 	}
 	return false
 }
@@ -41,6 +43,9 @@ func (s *Service) judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
 	p := s.proofOf(l)
 	if p.digest == "" && validDigest(r.GetDigest()) {
 		p.digest = r.GetDigest() // it was sent before this service began anew
+		s.mu.Lock()
+		l.proof.digest = p.digest
+		s.mu.Unlock()
 	}
 	switch {
 	case p.digest == "":
@@ -77,13 +82,13 @@ func isOf(t *pb.Task, digest string) bool {
 }
 
 // sameStill says why what a task is to release is not to be removed: it is not the
-// replica that it was, of which there is another.
+// replica that it was, or the copy that is to survive it is not.
 func sameStill(t *pb.Task, p proof) error {
 	if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_RELEASE || isOf(t, p.digest) {
 		return nil
 	}
 	return &mover.Error{Op: "release", Place: t.GetSpec().GetTarget(), Err: fmt.Errorf(
-		"%w: what is there has the digest %s and not that of dataset:%s; it was changed since it was added, and stays", mover.ErrChanged, p.digest, mover.Printable(t.GetDataset()))}
+		"%w: what was read has the digest %s and not that of dataset:%s; it was changed since it was added, and stays", mover.ErrChanged, p.digest, mover.Printable(t.GetDataset()))}
 }
 
 // stored completes the proof of a manifest that has to be on the shelf.

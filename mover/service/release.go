@@ -1,8 +1,10 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 )
 
 // Release implements pb.DatasetServiceServer.
-func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (t *pb.Task, err error) {
+func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (*pb.Task, error) {
 	c := access.From(ctx)
 	l, err := parseDataset(r.GetSource())
 	if err != nil {
@@ -25,31 +27,109 @@ func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (t *pb.Task
 	if r.GetTier() == "" {
 		return nil, usage("say which tier the replica is to be released from")
 	}
-	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+	asked := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_RELEASE, Source: r.GetSource(), Node: r.GetNode(), Staging: &pb.Staging{Tier: r.GetTier()}}
+	return s.once(ctx, r.GetIdempotencyKey(), asked, func(tx *ledger.Tx) (*pb.Task, error) {
 		if _, err := s.ownDataset(tx, c, pb.DatasetService_Release_FullMethodName, l.Name); err != nil {
-			return err
+			return nil, err
 		}
 		x, err := s.present(tx, "release", l.Name, l.Digest, r.GetTier(), s.nodeOf(r.GetTier(), r.GetNode(), c))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := s.mayUseAt(c, "", x.GetLocation(), true); err != nil {
-			return err
-		}
-		if err := s.mayRelease(tx, x, ""); err != nil {
-			return err
-		}
-		if x.GetState() == removing {
-			x = unmade(x)
-		}
-		t, err = s.removes(tx, s.newTask(c, removalSpec(pb.TaskKind_TASK_KIND_RELEASE, x)), x)
-		return err
+		return s.release(tx, c, x)
 	})
+}
+
+// once does what makes a task, or returns the task that the caller made with the same
+// key before.
+func (s *Service) once(ctx context.Context, key string, asked *pb.TaskSpec, do func(*ledger.Tx) (*pb.Task, error)) (t *pb.Task, err error) {
+	if len(key) > maxKey {
+		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+	}
+	made := false
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		made = false
+		if t, err = before(tx, access.From(ctx), key, asked); err != nil || t != nil {
+			return err
+		}
+		if t, err = do(tx); err != nil {
+			return err
+		}
+		made, t.IdempotencyKey = true, key
+		return s.claim(tx, t, asked, key)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case made:
+		s.submitted(ctx, t)
+		return t, nil
+	}
+	return s.task(t.GetId())
+}
+
+// release makes the task that removes a replica, as the caller.
+func (s *Service) release(tx *ledger.Tx, c access.Caller, x *pb.Replica) (*pb.Task, error) {
+	project, err := s.through(c, "", x.GetLocation(), true)
 	if err != nil {
 		return nil, err
 	}
-	s.submitted(ctx, t)
-	return t, nil
+	if err := s.mayRelease(tx, x, ""); err != nil {
+		return nil, err
+	}
+	spec := removalSpec(pb.TaskKind_TASK_KIND_RELEASE, x)
+	spec.Project = project
+	if x.GetState() == removing { // what is left of a removal that has failed
+		return s.removes(tx, s.newTask(c, spec), unmade(x))
+	}
+	return s.releases(tx, s.newTask(c, spec), x, func(at string) error { return s.mayUseAt(c, project, at, false) })
+}
+
+// releases stores a task that removes a replica of which a copy survives: who removes it
+// looks at that one first, and nobody else touches it meanwhile. mayRead says whether the
+// owner of the task may look at a location.
+func (s *Service) releases(tx *ledger.Tx, t *pb.Task, x *pb.Replica, mayRead func(string) error) (*pb.Task, error) {
+	survivor, err := s.survivor(tx, t, x, mayRead)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.moment(tx)
+	if err != nil {
+		return nil, err
+	}
+	t.Spec.Source, t.Spec.Node = survivor.GetLocation(), cmp.Or(x.GetNode(), survivor.GetNode())
+	if err := s.holdFor(tx, t, survivor, now); err != nil {
+		return nil, err
+	}
+	return s.removes(tx, t, x)
+}
+
+// survivor chooses the copy that is looked at before a replica is removed: one that an
+// agent can look at now, if there is one.
+func (s *Service) survivor(tx *ledger.Tx, t *pb.Task, x *pb.Replica, mayRead func(string) error) (best *pb.Replica, err error) {
+	v, err := s.viewOf(tx, s.clock.now(), x.GetDataset(), x.GetDigest())
+	if err != nil {
+		return nil, err
+	}
+	why := &mover.Error{Op: "release", Place: x.GetLocation(), Err: fmt.Errorf("%w: no node has both this replica and another copy, so that nobody can look whether that is there", mover.ErrRefused)}
+	for _, r := range v.Survivors(x) {
+		if err := mayRead(r.GetLocation()); err != nil {
+			why.Err = fmt.Errorf("the copy that stays has to be looked at: %w", err)
+			continue
+		}
+		with := &pb.TaskSpec{Source: r.GetLocation(), Target: x.GetLocation(), Node: cmp.Or(x.GetNode(), r.GetNode())}
+		switch {
+		case x.GetNode() != "" && r.GetNode() != "" && x.GetNode() != r.GetNode():
+		case s.reachable(access.Caller{Name: t.GetOwner().GetName(), UID: t.GetOwner().GetUid()}, with):
+			return r, nil
+		default:
+			best = cmp.Or(best, r)
+		}
+	}
+	if best == nil {
+		return nil, why
+	}
+	return best, nil
 }
 
 // mayRelease says why a replica has to stay. What is left of a removal that has failed
@@ -92,20 +172,25 @@ func (s *Service) removes(tx *ledger.Tx, t *pb.Task, replicas ...*pb.Replica) (*
 }
 
 // discards removes a replica with the rights of who made it.
-func (s *Service) discards(tx *ledger.Tx, r *pb.Replica, labels map[string]string) (*pb.Task, error) {
+func (s *Service) discards(tx *ledger.Tx, r *pb.Replica) (*pb.Task, error) {
+	return s.removes(tx, s.byMaker(r, nil), r)
+}
+
+// byMaker is a task that removes a replica with the rights of who made it.
+func (s *Service) byMaker(r *pb.Replica, labels map[string]string) *pb.Task {
 	by := self()
 	if o := r.GetOwner(); o != nil {
 		by = access.Caller{Name: o.GetName(), UID: o.GetUid()}
 	}
 	spec := removalSpec(pb.TaskKind_TASK_KIND_RELEASE, r)
 	spec.Labels = labels
-	return s.removes(tx, s.newTask(by, spec), r)
+	return s.newTask(by, spec)
 }
 
 // Purge implements pb.DatasetServiceServer.
-func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (t *pb.Task, err error) {
+func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (*pb.Task, error) {
 	c := access.From(ctx)
-	l, err := location.Parse(r.GetLocation())
+	l, err := s.inTier(r.GetLocation())
 	if err != nil {
 		return nil, err
 	}
@@ -115,20 +200,15 @@ func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (t *pb.Task, er
 	if spec, _, err = s.admitPurge(c, spec); err != nil {
 		return nil, err
 	}
-	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
-		t = s.newTask(c, spec)
+	asked := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_PURGE, Target: r.GetLocation(), Node: r.GetNode()}
+	return s.once(ctx, r.GetIdempotencyKey(), asked, func(tx *ledger.Tx) (*pb.Task, error) {
+		t := s.newTask(c, spec)
 		inside, err := s.purges(tx, t, l, node)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		t, err = s.removes(tx, t, inside...)
-		return err
+		return s.removes(tx, t, inside...)
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.submitted(ctx, t)
-	return t, nil
 }
 
 // admitPurge is admit for a location that any project of the caller may hold.
@@ -180,9 +260,25 @@ func (s *Service) mayBegin(tx *ledger.Tx, t *pb.Task) error {
 		if err != nil || r.GetCreateTime() == nil { // it never was whole
 			return err
 		}
+		if t.GetSpec().GetLabels()[evictedLabel] != "" {
+			return s.mayEvict(tx, r, t.GetId())
+		}
 		return s.mayRelease(tx, r, t.GetId())
 	}
 	return nil
+}
+
+// mayEvict says why a replica has to stay that was to make room.
+func (s *Service) mayEvict(tx *ledger.Tx, r *pb.Replica, task string) error {
+	now, err := s.moment(tx)
+	if err != nil {
+		return err
+	}
+	v, err := s.view(tx, now)
+	if err != nil {
+		return err
+	}
+	return v.MayEvict(r, task)
 }
 
 // beginning is how durable it has to be that a task has begun: of what it removes, nobody
@@ -205,10 +301,17 @@ func (s *Service) refuse(tx *ledger.Tx, t *pb.Task, why error) error {
 }
 
 // removed ends a removal: what is gone is forgotten, and what nobody has begun to remove is
-// whole as it was. Of anything else nobody knows what is left. What this service has made
+// whole as it was. A copy that should have survived, and was found to be something else, is
+// relied on no more. Of anything else nobody knows what is left. What this service has made
 // is removed again later; what others have, or what somebody tried to purge with his
 // own rights, stays as it is and is no replica any more.
-func (s *Service) removed(tx *ledger.Tx, t *pb.Task) error {
+func (s *Service) removed(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) error {
+	untouched := t.GetStartTime() == nil || t.GetState() == task.Failed && p.untouched
+	if held != nil && untouched && t.GetErrorKind() == mover.KindName(mover.ErrCorrupt) {
+		if err := s.doubts(tx, held); err != nil {
+			return err
+		}
+	}
 	marked, err := markedBy(tx, t)
 	if err != nil {
 		return err
@@ -218,7 +321,7 @@ func (s *Service) removed(tx *ledger.Tx, t *pb.Task) error {
 		case t.GetState() == task.Done:
 			err = deleteReplica(tx, r)
 			s.evicted(t, r)
-		case t.GetStartTime() == nil && r.GetCreateTime() != nil:
+		case untouched && r.GetCreateTime() != nil:
 			r.State, r.Task = whole, ""
 			err = s.putReplica(tx, r)
 		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE, !managed(r):
@@ -270,7 +373,7 @@ func (s *Service) retryRemovals(ctx context.Context, before time.Time) error {
 			if err != nil || now.GetState() == whole || live(tx, now.GetTask()) {
 				continue
 			}
-			t, err := s.discards(tx, unmade(now), nil)
+			t, err := s.discards(tx, unmade(now))
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -30,11 +31,13 @@ func (s *Service) settle(tx *ledger.Tx, t *pb.Task, p proof) (next *pb.Task, err
 		if err := s.mistrust(tx, t, held, p); err != nil {
 			return nil, err
 		}
-		return s.staged(tx, t, p)
+		return s.staged(tx, t)
 	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
-		return nil, s.removed(tx, t)
+		return nil, s.removed(tx, t, held, p)
 	case pb.TaskKind_TASK_KIND_REMOVE:
-		return nil, s.vanished(tx, t)
+		return nil, errors.Join(s.written(tx, t), s.vanished(tx, t))
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC:
+		return nil, s.written(tx, t)
 	}
 	return nil, nil
 }
@@ -52,6 +55,11 @@ func (s *Service) mistrust(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) e
 	if held == nil || t.GetState() != task.Failed || p.digest == "" || isOf(t, p.digest) {
 		return nil
 	}
+	return s.doubts(tx, held)
+}
+
+// doubts has a replica that a lease has held not relied on any more.
+func (s *Service) doubts(tx *ledger.Tx, held *pb.Lease) error {
 	r, err := ledger.Replicas.Get(tx, ledger.ReplicaKey(held)...)
 	if err != nil {
 		return ignoreGone(err)
@@ -77,7 +85,7 @@ func stagedBy(tx *ledger.Tx, t *pb.Task) (*pb.Replica, error) {
 
 // staged ends a staging: the replica is whole and those who waited for it hold it, or
 // what was copied has to go.
-func (s *Service) staged(tx *ledger.Tx, t *pb.Task, p proof) (next *pb.Task, err error) {
+func (s *Service) staged(tx *ledger.Tx, t *pb.Task) (next *pb.Task, err error) {
 	wishes, err := all(ledger.Wishes.All(tx, ledger.Range{Prefix: []string{t.GetId()}}))
 	if err != nil {
 		return nil, err
@@ -88,7 +96,7 @@ func (s *Service) staged(tx *ledger.Tx, t *pb.Task, p proof) (next *pb.Task, err
 		return nil, err
 	case err != nil:
 	case t.GetState() == task.Done:
-		err = s.complete(tx, t, r, p, wishes)
+		err = s.complete(tx, t, r, wishes)
 	default:
 		next, err = s.abandon(tx, t, r)
 	}
@@ -101,14 +109,18 @@ func (s *Service) staged(tx *ledger.Tx, t *pb.Task, p proof) (next *pb.Task, err
 }
 
 // complete makes a replica whole, and grants what was wished for.
-func (s *Service) complete(tx *ledger.Tx, t *pb.Task, r *pb.Replica, p proof, wishes []*ledgerv1.Wish) error {
+func (s *Service) complete(tx *ledger.Tx, t *pb.Task, r *pb.Replica, wishes []*ledgerv1.Wish) error {
 	now, err := s.moment(tx)
 	if err != nil {
 		return err
 	}
 	r.State, r.Task, r.Level, r.UseTime = whole, "", s.levelOf(t), timestamppb.New(now)
-	if r.Bytes = p.bytes; r.GetDataset() == "" {
-		r.Bytes = t.GetReport().GetPlanned().GetBytes()
+	if r.Bytes = t.GetReport().GetPlanned().GetBytes(); r.GetDataset() != "" {
+		v, err := findVersion(tx, "stage", r.GetDataset(), r.GetDigest()) // what was proved may have been so before a restart
+		if err != nil {
+			return err
+		}
+		r.Bytes = v.GetVersion().GetBytes()
 	}
 	if r.GetCreateTime() == nil {
 		r.CreateTime = timestamppb.New(now)
@@ -173,5 +185,5 @@ func (s *Service) abandon(tx *ledger.Tx, t *pb.Task, r *pb.Replica) (next *pb.Ta
 	case t.GetStartTime() == nil, r.GetDataset() == "": // nobody has copied anything, or anybody may have
 		return nil, deleteReplica(tx, r)
 	}
-	return s.discards(tx, r, nil)
+	return s.discards(tx, r)
 }

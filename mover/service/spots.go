@@ -162,6 +162,25 @@ func (s *Service) mayOverwrite(tx *ledger.Tx, r *pb.Replica) error {
 	return nil
 }
 
+// written notes of the replicas where a task has written, also those that became ones
+// meanwhile, that nobody knows what they are.
+func (s *Service) written(tx *ledger.Tx, t *pb.Task) error {
+	if t.GetStartTime() == nil {
+		return nil
+	}
+	found, _, err := s.there(tx, t)
+	if err != nil {
+		return nil //nolint:nilerr // its tier is not there any more, and of what was on it nothing is relied on
+	}
+	for _, r := range found {
+		r.Level = pb.Level_LEVEL_UNSPECIFIED
+		if err := s.putReplica(tx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // vanished forgets the replicas that a task has removed.
 func (s *Service) vanished(tx *ledger.Tx, t *pb.Task) error {
 	if t.GetState() != task.Done {

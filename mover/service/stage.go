@@ -3,11 +3,8 @@ package service
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -95,7 +92,7 @@ func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error)
 	if o.pin != nil && o.source.Scheme != location.Dataset {
 		return nil, usage("only a dataset can be pinned: datamove dataset add")
 	}
-	o.lease = o.leaseID(s.now())
+	o.lease = leaseID(c, o.key, s.now())
 	s.mu.Lock()
 	o.agents = s.readyAgents(accountOf(c))
 	s.mu.Unlock()
@@ -105,15 +102,6 @@ func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error)
 	o.asked = &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Source: r.GetSource(), Target: r.GetTier(), Node: r.GetNode(), Class: r.GetClass(), Project: r.GetProject(),
 		Staging: &pb.Staging{LeaseTtl: r.GetLeaseTtl(), PinUntil: r.GetPinUntil(), Holder: r.GetHolder()}}
 	return o, nil
-}
-
-// leaseID is the id of the lease: the same for the same request.
-func (o *order) leaseID(now time.Time) string {
-	if o.key == "" {
-		return task.NewID(now)
-	}
-	sum := sha256.Sum256([]byte(ledger.User(accountOf(o.caller)) + "\x00" + o.key))
-	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:])[:20])
 }
 
 // readyAgents are the agents that could act for an account, as the rules see them.
@@ -143,7 +131,7 @@ func (s *Service) aim(o *order, node string) error {
 	}
 	t, known := s.conf().Tiers[o.tier]
 	if !known {
-		return &mover.Error{Op: "stage", Place: "tier " + mover.Printable(o.tier), Err: mover.ErrNotExist}
+		return s.noTier("stage", o.tier)
 	}
 	if t.NodeLocal {
 		o.node = o.at
@@ -193,6 +181,11 @@ func (s *Service) stage(tx *ledger.Tx, o *order, out *pb.StageResponse, now time
 	}
 	if same != nil {
 		return false, s.again(tx, o, same, cmp.Or(was, want), out)
+	}
+	if was == nil {
+		if err := s.remember(tx, want); err != nil {
+			return false, err
+		}
 	}
 	switch {
 	case was == nil:
@@ -254,6 +247,9 @@ func (s *Service) grant(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRes
 	if err := s.mayRead(tx, o.caller, o.asked.GetProject(), r); err != nil {
 		return err
 	}
+	if err := s.keep(tx, o.caller, o.key, o.asked); err != nil {
+		return err
+	}
 	if o.pin != nil {
 		if err := s.putPin(tx, o.caller, o.pinOn(r), now); err != nil {
 			return err
@@ -262,10 +258,9 @@ func (s *Service) grant(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRes
 	if o.ttl == 0 {
 		return nil
 	}
-	l, err := ledger.Leases.Get(tx, o.lease) // of the same request, before
-	if err == nil && !tiering.Expired(l, now) {
-		out.Lease = l
-		return nil
+	var err error
+	if out.Lease, err = lasting(tx, o.lease, r, now); out.Lease != nil || err != nil { // of the same request, before
+		return err
 	}
 	if err := s.mayLease(tx, now, r); err != nil {
 		return err
@@ -298,6 +293,9 @@ func (s *Service) join(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageResp
 
 // wish remembers what the caller wants as soon as the replica is whole.
 func (s *Service) wish(tx *ledger.Tx, o *order, r *pb.Replica) error {
+	if _, err := lasting(tx, o.lease, r, s.clock.now()); err != nil {
+		return err
+	}
 	w := &ledgerv1.Wish{Task: r.GetTask()}
 	w.Lease = newLease(o.lease, r, o.holder, accountOf(o.caller), s.now(), 0)
 	w.Lease.ExpireTime = nil

@@ -101,7 +101,10 @@ func before(tx *ledger.Tx, caller access.Caller, key string, asked *pb.TaskSpec)
 		return nil, err
 	}
 	if !bytes.Equal(k.GetSpecDigest(), digest(asked)) {
-		return nil, &mover.Error{Op: "submit", Place: "task " + k.GetTask(), Err: fmt.Errorf("%w: the idempotency key was used for another request", mover.ErrConflict)}
+		return nil, &mover.Error{Op: "submit", Err: fmt.Errorf("%w: the idempotency key was used for another request", mover.ErrConflict)}
+	}
+	if k.GetTask() == noTask {
+		return nil, nil
 	}
 	return ledger.Tasks.Get(tx, k.GetTask())
 }
@@ -128,7 +131,7 @@ func (s *Service) admit(caller access.Caller, asked *pb.TaskSpec) (*pb.TaskSpec,
 			spec.Project = mine[0]
 		}
 	}
-	if err := shape(spec); err != nil {
+	if err := errors.Join(shape(spec), s.inTiers(spec)); err != nil {
 		return nil, need{}, err
 	}
 	if err := s.resolve(caller, spec); err != nil {

@@ -19,23 +19,30 @@ import (
 // find returns a task as it is now, if the caller may see it. Whether a task of
 // somebody else exists is not told.
 func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error) {
-	gone := &mover.Error{Op: "find", Place: "task " + mover.Printable(id), Err: mover.ErrNotExist}
 	if !task.ValidID(id) {
-		return nil, gone
+		return nil, gone(id)
 	}
 	t, err := s.task(id)
 	if errors.Is(err, mover.ErrNotExist) {
-		return nil, gone
+		return nil, gone(id)
 	}
 	if err != nil {
 		return nil, err
 	}
 	owner := access.Owner{Name: t.GetOwner().GetName(), UID: t.GetOwner().GetUid()}
 	if d := s.rules().MayOn(access.From(ctx), access.OfMethod(method), owner); !d.Allowed && !s.mayFollow(ctx, method, t) {
-		return nil, gone
+		return nil, gone(id)
 	}
 	return t, nil
 }
+
+func gone(id string) error {
+	return &mover.Error{Op: "find", Place: "task " + mover.Printable(id), Err: mover.ErrNotExist}
+}
+
+// nobody is the name of an owner that nobody has: who may do something to what is his, may
+// do it to everything.
+const nobody = "\x00nobody"
 
 // task returns a task as it is now: what runs is in memory.
 func (s *Service) task(id string) (t *pb.Task, err error) {
@@ -80,7 +87,7 @@ func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.Li
 		return nil, usage("the page token is not one of ours")
 	}
 	read := access.OfMethod(pb.TaskService_ListTasks_FullMethodName)
-	anybody := s.rules().MayOn(caller, read, access.Owner{Name: "\x00nobody", UID: ^uint32(0)}).Allowed
+	anybody := s.rules().MayOn(caller, read, access.Owner{Name: nobody, UID: ^uint32(0)}).Allowed
 	if self := ledger.User(&pb.Account{Name: caller.Name, Uid: caller.UID}); !anybody {
 		if f.Owner != "" && f.Owner != self {
 			return &pb.ListTasksResponse{}, nil
@@ -126,11 +133,6 @@ func (s *Service) PauseTask(ctx context.Context, r *pb.PauseTaskRequest) (*pb.Ta
 	return s.steer(ctx, pb.TaskService_PauseTask_FullMethodName, r.GetId(), task.Paused, agentv1.How_HOW_PAUSE)
 }
 
-// CancelTask implements pb.TaskServiceServer.
-func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.Task, error) {
-	return s.steer(ctx, pb.TaskService_CancelTask_FullMethodName, r.GetId(), task.Cancelled, agentv1.How_HOW_CANCEL)
-}
-
 // steer brings a task into a state that its owner wants: at once, or, of a running one,
 // when its lead has let go.
 func (s *Service) steer(ctx context.Context, method, id string, to pb.TaskState, how agentv1.How) (*pb.Task, error) {
@@ -138,6 +140,12 @@ func (s *Service) steer(ctx context.Context, method, id string, to pb.TaskState,
 	if err != nil {
 		return nil, err
 	}
+	return s.steered(ctx, t, to, how)
+}
+
+// steered is steer of a task that the caller may steer.
+func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState, how agentv1.How) (*pb.Task, error) {
+	id := t.GetId()
 	if t.GetState() == to {
 		return t, nil
 	}

@@ -51,6 +51,7 @@ func (s *Service) tend(ctx context.Context) {
 		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
 			return s.retryRemovals(ctx, s.now().Add(-retryPause))
 		}},
+		{every: sweepEvery, what: "forget keys of requests that are over", do: s.endKeys},
 		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
 	}
 	for {

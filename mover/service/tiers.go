@@ -2,18 +2,25 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
 )
 
 // ListTiers implements pb.TierServiceServer.
 func (s *Service) ListTiers(_ context.Context, r *pb.ListTiersRequest) (*pb.ListTiersResponse, error) {
 	out := &pb.ListTiersResponse{}
 	tiers := s.conf().Tiers
+	if _, known := tiers[r.GetName()]; r.GetName() != "" && !known {
+		return nil, s.noTier("list", r.GetName())
+	}
 	for _, name := range slices.Sorted(maps.Keys(tiers)) {
 		if r.GetName() != "" && r.GetName() != name {
 			continue
@@ -28,6 +35,34 @@ func (s *Service) ListTiers(_ context.Context, r *pb.ListTiersRequest) (*pb.List
 		}
 		return nil
 	})
+}
+
+// noTier is the error of a tier that the configuration does not have: a word that is wrong.
+func (s *Service) noTier(op, name string) error {
+	names := "there are none"
+	if tiers := s.conf().Tiers; len(tiers) > 0 {
+		names = "there are " + strings.Join(slices.Sorted(maps.Keys(tiers)), ", ")
+	}
+	return &mover.Error{Op: op, Place: "tier " + mover.Printable(name), Err: fmt.Errorf("%w: the configuration of the service has no such tier; %s", mover.ErrUsage, names)}
+}
+
+// inTier reads a location that has to be in a tier, if it names one.
+func (s *Service) inTier(text string) (location.Location, error) {
+	l, err := location.Parse(text)
+	if _, known := s.conf().Tiers[l.Tier]; err == nil && l.Scheme == location.InTier && !known {
+		err = s.noTier("use", l.Tier)
+	}
+	return l, err
+}
+
+// inTiers finds a location of a request that is in no tier that there is.
+func (s *Service) inTiers(spec *pb.TaskSpec) error {
+	for _, text := range locations(spec) {
+		if _, err := s.inTier(text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lines are what is known of a tier by its agents: a line for each node of a node-local

@@ -247,7 +247,7 @@ func TestDatasetPurged(t *testing.T) {
 	digest := c.add("vision", "shared:vision")
 	a := c.stage("dataset:vision", "n1", "slurm:1")
 	c.done(a.GetTask().GetId())
-	for at, kind := range map[string]error{"shared:vision": mover.ErrRefused, "scratch:.datasets": mover.ErrHeld, "scratch:": mover.ErrHeld, "/tmp": mover.ErrUsage, "scratch:../x": mover.ErrUsage, "gone:x": mover.ErrPermission} {
+	for at, kind := range map[string]error{"shared:vision": mover.ErrRefused, "scratch:.datasets": mover.ErrHeld, "scratch:": mover.ErrHeld, "/tmp": mover.ErrUsage, "scratch:../x": mover.ErrUsage, "gone:x": mover.ErrUsage} {
 		if x, err := c.Purge(ctx, &pb.PurgeRequest{Location: at}); !errors.Is(err, kind) {
 			t.Errorf("purge of %s: %v, %v", at, x, err)
 		}

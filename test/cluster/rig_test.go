@@ -133,9 +133,11 @@ func (c *cluster) start() {
 		c.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{c.t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	rules, err := access.New(access.Input{UID: uint32(os.Geteuid()), Tiers: map[string]string{
-		"shared": c.conf.Load().Tiers["shared"].Path, "scratch": c.conf.Load().Tiers["scratch"].Path,
-	}})
+	tiers := map[string]string{}
+	for name, t := range c.conf.Load().Tiers {
+		tiers[name] = t.Path
+	}
+	rules, err := access.New(access.Input{UID: uint32(os.Geteuid()), Tiers: tiers})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ export function row(m) {
     phase: shared(m.phase ?? ''),
     kind: command(ending(spec.kind, 'TASK_KIND_')),
     class: shared(ending(spec.class, 'TASK_CLASS_')),
-    source: spec.source || (spec.sources ?? []).join(' '),
+    source: spec.kind === 'TASK_KIND_RELEASE' ? '' : spec.source || (spec.sources ?? []).join(' '), // a release names the copy that stays
     target: spec.target || spec.staging?.tier || spec.staging?.dataset || '',
     dataset: m.dataset ?? '',
     owner: shared(m.owner?.name || (m.owner ? 'uid ' + (m.owner.uid ?? 0) : '')),

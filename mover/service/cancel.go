@@ -1,0 +1,81 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+)
+
+// CancelTask implements pb.TaskServiceServer.
+func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.Task, error) {
+	method := pb.TaskService_CancelTask_FullMethodName
+	t, err := s.find(ctx, method, r.GetId())
+	denied := errors.Is(err, mover.ErrNotExist)
+	if denied { // who waits for a staging of somebody else may look at it
+		t, err = s.find(ctx, pb.TaskService_GetTask_FullMethodName, r.GetId())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE && !task.Ended(t.GetState()) {
+		mine, others, err := s.withdraw(ctx, t, r.GetIdempotencyKey())
+		switch {
+		case err != nil:
+			return nil, err
+		case mine && others:
+			return s.task(t.GetId())
+		case mine:
+			denied = false
+		}
+	}
+	if denied {
+		return nil, gone(r.GetId())
+	}
+	return s.steered(ctx, t, task.Cancelled, agentv1.How_HOW_CANCEL)
+}
+
+// withdraw has the caller wait no more for a staging: for what was asked for with a key, or
+// for anything. mine says that this is all that the caller can want, others that somebody
+// waits still. An operator who gives no key wants to end it for all.
+func (s *Service) withdraw(ctx context.Context, t *pb.Task, key string) (mine, others bool, err error) {
+	c := access.From(ctx)
+	me := ledger.User(accountOf(c))
+	if key == "" && s.rules().MayOn(c, access.OfMethod(pb.TaskService_CancelTask_FullMethodName), access.Owner{Name: nobody, UID: ^uint32(0)}).Allowed {
+		return false, false, nil
+	}
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		wishes, err := all(ledger.Wishes.All(tx, ledger.Range{Prefix: []string{t.GetId()}}))
+		if err != nil {
+			return err
+		}
+		mine, others = ledger.User(t.GetOwner()) == me, false
+		for _, w := range wishes {
+			if !wishedBy(w, c, key) {
+				others = true
+				continue
+			}
+			mine = true
+			if err := ledger.Wishes.Delete(tx, w.GetTask(), w.GetLease().GetId()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return mine, others, err
+}
+
+// wishedBy says whether a wish is one of a caller: of a request with a key, or any.
+func wishedBy(w *ledgerv1.Wish, c access.Caller, key string) bool {
+	if key != "" {
+		return w.GetLease().GetId() == leaseID(c, key, time.Time{})
+	}
+	return ledger.User(w.GetLease().GetOwner()) == ledger.User(accountOf(c))
+}

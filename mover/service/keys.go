@@ -1,0 +1,80 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+)
+
+// noTask stands in keys for the task where a request made none. No task has that id.
+const noTask = "-"
+
+// keysLast is how long the key of a request is known that made no task; others go with
+// their task. Nobody asks for an answer for longer.
+const keysLast = 24 * time.Hour
+
+// keep remembers the key of a request that made no task.
+func (s *Service) keep(tx *ledger.Tx, c access.Caller, key string, asked *pb.TaskSpec) error {
+	if key == "" {
+		return nil
+	}
+	return ledger.Keys.Put(tx, &ledgerv1.Key{Caller: ledger.User(accountOf(c)), Key: key, Task: noTask, SpecDigest: digest(asked), CreateTime: timestamppb.New(s.now())})
+}
+
+// known says whether a request came before under its key. Another one under that key is
+// an error.
+func (s *Service) known(tx *ledger.Tx, c access.Caller, key string, asked *pb.TaskSpec) (bool, error) {
+	if key == "" {
+		return false, nil
+	}
+	if _, err := before(tx, c, key, asked); err != nil {
+		return false, err
+	}
+	_, err := ledger.Keys.Get(tx, ledger.User(accountOf(c)), key)
+	if errors.Is(err, mover.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// keySteps are keys that are forgotten in one change.
+const keySteps = 1000
+
+// endKeys forgets keys of requests that made no task and are long over.
+func (s *Service) endKeys(ctx context.Context) error {
+	for more := true; more; {
+		more = false
+		err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+			var over []*ledgerv1.Key
+			for k, err := range ledger.KeysByTask.All(tx, ledger.Range{Prefix: []string{noTask}}) {
+				if err != nil {
+					return err
+				}
+				if s.now().Sub(k.GetCreateTime().AsTime()) > keysLast {
+					over = append(over, k)
+				}
+				if more = len(over) == keySteps; more {
+					break
+				}
+			}
+			for _, k := range over {
+				if err := ledger.Keys.Delete(tx, k.GetCaller(), k.GetKey()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
