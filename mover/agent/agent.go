@@ -44,6 +44,7 @@ type Agent struct {
 	instance string
 	boot     string
 	changed  chan struct{} // the coordinator should hear of something now
+	sights   sights
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session // guarded by mu, as all below

@@ -3,13 +3,14 @@ package agent
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 )
@@ -65,7 +66,7 @@ func (a *Agent) converse(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- a.listen(ctx, stream) }()
-	return a.speak(stream, ended)
+	return a.speak(stream, first.Hello, ended)
 }
 
 func (a *Agent) listen(ctx context.Context, stream agentv1.LinkService_AttendClient) error {
@@ -78,8 +79,10 @@ func (a *Agent) listen(ctx context.Context, stream agentv1.LinkService_AttendCli
 	}
 }
 
-// speak sends the state now and then, and when something changes.
-func (a *Agent) speak(stream agentv1.LinkService_AttendClient, ended <-chan error) error {
+// speak sends the state now and then, and when something changes. What this agent is, it
+// says again when that is another one than was said: after a reload, or when a file system
+// was mounted.
+func (a *Agent) speak(stream agentv1.LinkService_AttendClient, said *agentv1.Hello, ended <-chan error) error {
 	tick := time.NewTicker(statusEvery)
 	defer tick.Stop()
 	for seq := uint64(2); ; seq++ {
@@ -94,7 +97,11 @@ func (a *Agent) speak(stream agentv1.LinkService_AttendClient, ended <-chan erro
 			case <-time.After(hurryPause):
 			}
 		}
-		if err := stream.Send(a.status(seq)); err != nil {
+		st := a.status(seq)
+		if h := a.hello(); !proto.Equal(h, said) {
+			st.Hello, said = h, h
+		}
+		if err := stream.Send(st); err != nil {
 			return <-ended
 		}
 	}
@@ -106,18 +113,13 @@ func (a *Agent) hello() *agentv1.Hello {
 		Name: a.o.Name, Version: a.o.Version, Boot: a.boot, Instance: a.instance, Root: os.Geteuid() == 0, Uid: uint32(os.Geteuid()),
 		Cores: int32(runtime.NumCPU()), Reaches: []*agentv1.Reach{{NodeLocal: false}},
 	}
-	for name, t := range a.conf().Tiers {
-		if t.S3 != nil || reachable(t.Path) {
+	tiers := a.conf().Tiers
+	for _, name := range slices.Sorted(maps.Keys(tiers)) {
+		if t := tiers[name]; t.S3 != nil || a.sights.at(name, t.Path).there {
 			h.Reaches = append(h.Reaches, &agentv1.Reach{Tier: name, NodeLocal: t.NodeLocal})
 		}
 	}
 	return h
-}
-
-// reachable says whether a tier's path is here.
-func reachable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // status is the state of this moment.
@@ -144,9 +146,8 @@ func (a *Agent) status(seq uint64) *agentv1.Status {
 // room is how full the tiers with a path are.
 func (a *Agent) room() (rooms []*agentv1.Room) {
 	for name, t := range a.conf().Tiers {
-		var st unix.Statfs_t
-		if t.S3 == nil && unix.Statfs(t.Path, &st) == nil {
-			rooms = append(rooms, &agentv1.Room{Tier: name, TotalBytes: int64(st.Blocks) * st.Bsize, FreeBytes: int64(st.Bavail) * st.Bsize})
+		if s := a.sights.at(name, t.Path); t.S3 == nil && s.there && s.total > 0 {
+			rooms = append(rooms, &agentv1.Room{Tier: name, TotalBytes: s.total, FreeBytes: s.free})
 		}
 	}
 	return rooms

@@ -148,6 +148,9 @@ func (s *Service) depart(name string, orders chan *agentv1.Order) {
 func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
 	freed = int(st.GetLeadSlots()) > n.leads || int(st.GetBatchSlots()) > n.batches || st.GetLeaving() != n.leaving
 	n.seen, n.leads, n.batches, n.leaving = s.now(), int(st.GetLeadSlots()), int(st.GetBatchSlots()), st.GetLeaving()
+	if h := st.GetHello(); h.GetName() == n.name && h != n.hello { // what it reaches is something else
+		n.hello, n.room, freed = h, map[string]*agentv1.Room{}, true
+	}
 	for _, r := range st.GetRoom() {
 		n.room[r.GetTier()] = r
 	}

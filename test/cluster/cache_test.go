@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -143,4 +144,33 @@ func TestDatasetTiers(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// TestDatasetTierAppears: an agent says so when it reaches another tier, after a reload or
+// a mount.
+func TestDatasetTierAppears(t *testing.T) {
+	c := newCluster(t, "n1")
+	agents := func(tier string) int {
+		l, err := c.ListTiers(context.Background(), &pb.ListTiersRequest{Name: tier})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(l.GetTiers()[0].GetAgents())
+	}
+	dir := filepath.Join(c.dir, "vault")
+	conf := *c.conf.Load()
+	conf.Tiers = maps.Clone(conf.Tiers)
+	conf.Tiers["vault"] = config.Tier{Level: "warm", Path: dir}
+	c.conf.Store(&conf)
+	if n := agents("vault"); n != 0 {
+		t.Errorf("before it is there %d agents reach it", n)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the agent reaches it", func() bool { return agents("vault") == 1 })
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("and does not any more", func() bool { return agents("vault") == 0 })
 }
