@@ -225,25 +225,18 @@ func (s *Service) GetManifest(r *pb.GetManifestRequest, stream grpc.ServerStream
 // dropManifests removes of some manifests those that no version needs, and no lead.
 // While one is just coming in, all are left to the sweep.
 func (s *Service) dropManifests(digests map[string]bool) error {
-	coming := false
-	s.mu.Lock() // before the versions are looked at: a lead is forgotten when its version is there
+	if err := s.unneeded(digests); err != nil || len(digests) == 0 {
+		return err
+	}
+	s.mu.Lock() // from here on no lead begins to send, or ends: see expects, believe and close
+	defer s.mu.Unlock()
 	for _, l := range s.leads {
 		delete(digests, l.proof.digest)
-		coming = coming || l.sending
-	}
-	s.mu.Unlock()
-	if coming {
-		return nil
-	}
-	err := s.ledger.View(func(tx *ledger.Tx) error {
-		for v, err := range ledger.Versions.All(tx, ledger.Range{}) {
-			if err != nil || len(digests) == 0 {
-				return err
-			}
-			delete(digests, v.GetVersion().GetDigest())
+		if l.sending {
+			return nil
 		}
-		return nil
-	})
+	}
+	err := s.unneeded(digests) // a version that was made since
 	for digest := range digests {
 		if err != nil {
 			return err
@@ -253,6 +246,19 @@ func (s *Service) dropManifests(digests map[string]bool) error {
 		}
 	}
 	return err
+}
+
+// unneeded leaves of some digests those of which there is no version.
+func (s *Service) unneeded(digests map[string]bool) error {
+	return s.ledger.View(func(tx *ledger.Tx) error {
+		for v, err := range ledger.Versions.All(tx, ledger.Range{}) {
+			if err != nil || len(digests) == 0 {
+				return err
+			}
+			delete(digests, v.GetVersion().GetDigest())
+		}
+		return nil
+	})
 }
 
 // sweepManifests removes manifests that were left behind: by a crash, or by a task that
