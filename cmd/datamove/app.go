@@ -67,7 +67,7 @@ func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobr
 		if a.verbose && a.quiet {
 			return usage("--verbose and --quiet exclude each other")
 		}
-		return body(cmd.Context(), args)
+		return body(a.inTrace(cmd.Context()), args)
 	}
 }
 

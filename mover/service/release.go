@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
+	"datamove.dev/mover/telemetry"
 	"datamove.dev/tiering"
 )
 
@@ -55,7 +56,7 @@ func (s *Service) once(ctx context.Context, key string, asked *pb.TaskSpec, do f
 		if t, err = do(tx); err != nil {
 			return err
 		}
-		made, t.IdempotencyKey = true, key
+		made, t.IdempotencyKey, t.TraceParent = true, key, telemetry.Inject(ctx)
 		return s.claim(tx, t, asked, key)
 	})
 	switch {

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
+	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/wire"
 	"datamove.dev/tiering"
 )
@@ -24,6 +25,7 @@ import (
 // order is what a caller of Stage wants.
 type order struct {
 	caller access.Caller
+	trace  string // that it is part of; "" is none
 	source location.Location
 	tier   string
 	node   string // of a node-local tier, else ""
@@ -70,7 +72,7 @@ func (s *Service) Stage(ctx context.Context, r *pb.StageRequest) (*pb.StageRespo
 // order reads a request.
 func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error) {
 	c := access.From(ctx)
-	o := &order{caller: c, pin: r.GetPinUntil(), key: r.GetIdempotencyKey(), tier: r.GetTier()}
+	o := &order{caller: c, pin: r.GetPinUntil(), key: r.GetIdempotencyKey(), trace: telemetry.Inject(ctx), tier: r.GetTier()}
 	if d := s.rules().MayOn(c, access.OfKind(pb.TaskKind_TASK_KIND_STAGE), access.Owner{}); !d.Allowed {
 		return nil, d.Err()
 	}
@@ -331,7 +333,7 @@ func (s *Service) begins(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRe
 		return false, err
 	}
 	t := s.newTask(o.caller, spec)
-	t.IdempotencyKey = o.key
+	t.IdempotencyKey, t.TraceParent = o.key, o.trace
 	if r.GetDataset() != "" {
 		t.Dataset = tag(r.GetDataset(), r.GetDigest())
 		if err := s.holdFor(tx, t, source, now); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/telemetry"
+	"datamove.dev/test/crash/rig"
 )
 
 // receiver is a collector that keeps what it is sent.
@@ -103,6 +104,23 @@ func path(all []*span, s *span) string {
 }
 
 const submitted = "datamove.v1.TaskService/SubmitTask"
+
+// TestCommandInATrace: a command that a pipeline starts is part of its trace.
+func TestCommandInATrace(t *testing.T) {
+	r := newReceiver(t)
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+	p := start(t, fmt.Sprintf("trace: {endpoint: %q}\n", "http://"+r.address))
+	check(t, os.Mkdir(p.path("warm/in"), 0o755))
+	check(t, os.WriteFile(p.path("warm/in/f"), []byte("x"), 0o644))
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	tool := rig.New(t)
+	tool.Env = []string{"TRACEPARENT=00-" + trace + "-b7ad6b7169203331-01"}
+	tool.Start(t, "copy", "--service", "unix://"+p.path("s"), "warm:in", "warm:out").Want(0)
+	p.eventually("what was done for it is part of it", func() bool {
+		all := r.of(trace)
+		return len(named(all, submitted)) == 1 && len(named(all, "lead")) == 1 && len(named(all, "unit")) > 0
+	})
+}
 
 // TestOneTrace: what a command, the coordinator, two agents and their workers do for one
 // copy is one trace, and each span of it is where it belongs.
