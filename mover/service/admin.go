@@ -26,6 +26,10 @@ func (s *Service) GetInfo(ctx context.Context, _ *pb.GetInfoRequest) (*pb.Info, 
 	s.mu.Lock()
 	i.TasksRunning, i.Agents = int64(len(s.leads)), int32(len(s.agents))
 	s.mu.Unlock()
+	if n, counted := s.counted(task.Queued); counted {
+		i.TasksQueued = n
+		return i, nil
+	}
 	err := s.ledger.View(func(tx *ledger.Tx) error {
 		n, err := ledger.CountTasks(tx, ledger.TaskFilter{States: []pb.TaskState{task.Queued}})
 		i.TasksQueued = int64(n)

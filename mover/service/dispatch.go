@@ -187,6 +187,7 @@ func (s *Service) begin(t *pb.Task, agent string, epoch uint64) {
 	}
 	t.Agent, t.Epoch, t.Phase, t.Why, t.Error = agent, epoch, "starting", "", ""
 	t.Tries++
+	t.Revision++
 	if t.GetStartTime() == nil {
 		t.StartTime = timestamppb.New(s.now())
 	}

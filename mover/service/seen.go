@@ -45,24 +45,37 @@ const (
 	storesShare = 20
 )
 
-// countTasks counts the tasks that there are. There may be a million of them, and
-// nobody has to wait for that.
+// countTasks counts the tasks that there are, for whoever asks how many. There may be a
+// million of them, and nobody has to wait for that.
 func (s *Service) countTasks(ctx context.Context) {
-	if s.o.Metrics == nil {
-		return
-	}
 	tally, err := ledger.Count(ctx, s.ledger, ledger.Tasks, func(t *pb.Task) taskKind {
 		return taskKind{t.GetSpec().GetClass(), t.GetState()}
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			s.log.Warn("tasks can not be counted for metrics", "err", err)
+			s.log.Warn("tasks can not be counted", "err", err)
 		}
 		return
 	}
 	s.tallyMu.Lock()
 	defer s.tallyMu.Unlock()
 	s.tally = tally
+}
+
+// counted is how many tasks are in a state; false while they are not yet counted.
+func (s *Service) counted(state pb.TaskState) (n int64, ok bool) {
+	s.tallyMu.Lock()
+	tally := s.tally
+	s.tallyMu.Unlock()
+	if tally == nil {
+		return 0, false
+	}
+	for k, count := range tally.Counts() {
+		if k.state == state {
+			n += count
+		}
+	}
+	return n, true
 }
 
 // countEnd counts a task that has ended.

@@ -102,11 +102,16 @@ func (s *Service) takeUp(ctx context.Context) error {
 	})
 }
 
+// termShift is how many bits of a revision are for what happens in one term. What is
+// left above is enough for as many terms as a number of JavaScript can tell.
+const termShift = 32
+
 func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) error {
 	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil { // its tier is not there any more: it waits, and says why
 		n = need{node: "?"}
 	}
+	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
 	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), batches: map[string]*batch{}}
 	for b, err := range ledger.Batches.All(tx, ledger.Range{Prefix: []string{t.GetId()}}) {
 		if err != nil {

@@ -235,6 +235,7 @@ func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error
 		if err := do(t); err != nil {
 			return err
 		}
+		t.Revision++
 		if err := ledger.Tasks.Put(tx, t); err != nil || !task.Ended(t.GetState()) {
 			return err
 		}

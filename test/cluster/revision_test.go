@@ -1,0 +1,53 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/task"
+)
+
+// TestRevisionsGrow: whoever watches a task can tell what is newer by its revision alone,
+// whatever happens to the task, and also after the coordinator has begun anew.
+func TestRevisionsGrow(t *testing.T) {
+	c := newCluster(t) // nobody is there: it stays in the queue
+	id := c.slow(c.tree("source", 10, 1, 40<<20), c.dir+"/target", 8<<20).GetId()
+	last := c.now(id)
+	grows := func(what string) {
+		t.Helper()
+		now := c.now(id)
+		if now.GetRevision() <= last.GetRevision() {
+			t.Errorf("%s: revision %d follows %d; %v, then %v", what, now.GetRevision(), last.GetRevision(), last.GetState(), now.GetState())
+		}
+		last = now
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen, err := c.WatchTask(ctx, &pb.WatchTaskRequest{Id: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seen.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.PauseTask(t.Context(), &pb.PauseTaskRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+	grows("paused")
+	if told, err := seen.Recv(); err != nil || told.GetState() != task.Paused {
+		t.Errorf("who watches a task that is paused in the queue hears %v, %v", told.GetState(), err)
+	}
+	if _, err := c.ResumeTask(t.Context(), &pb.ResumeTaskRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+	grows("resumed")
+	c.join("n1")
+	c.eventually("it runs, and some of it is done", func() bool { return c.now(id).GetProgress().GetBytesDone() > 4<<20 })
+	grows("running")
+	c.halt()
+	c.start()
+	grows("after the coordinator began anew")
+	c.done(id)
+	grows("done")
+}
