@@ -25,6 +25,9 @@ func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv
 	p.done = true
 	digest := p.digest
 	p.mu.Unlock()
+	if r.GetError() == "" && !r.GetStopped() {
+		p.agent.clearShelf(p.job.GetSpec())
+	}
 	p.agent.finish(p, &agentv1.FinishRequest{
 		Task: p.task.GetId(), Epoch: p.epoch, Report: r.GetReport(), Error: r.GetError(), ErrorKind: r.GetErrorKind(), PutBack: r.GetStopped(), Digest: digest,
 		Untouched: r.GetUntouched(),

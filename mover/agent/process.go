@@ -80,6 +80,11 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 	if p.job.StateDir, err = a.stateDir(who); err != nil {
 		return err
 	}
+	if p.lead != nil {
+		if err := a.makeShelf(p.job.GetSpec(), who); err != nil {
+			return err
+		}
+	}
 	roots, err := a.prepare(p, who)
 	if err != nil {
 		return err
