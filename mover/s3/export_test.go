@@ -57,6 +57,43 @@ func LockOfTheDead(t *testing.T, p *Place) {
 	}
 }
 
+// LockOfTheFenced: who is known to be over loses the lock, and nobody else.
+func LockOfTheFenced(t *testing.T, p *Place) {
+	over := mover.Owner{Task: "fenced", Epoch: 3}
+	_, unlock, err := p.Lock(t.Context(), "", over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = p.Lock(t.Context(), "", me)
+	if held := (*mover.HeldError)(nil); !errors.As(err, &held) || held.By != over {
+		t.Fatalf("a lock that is held: %v", err)
+	}
+	for _, other := range []mover.Owner{{Task: "fenced", Epoch: 2}, {Task: "another", Epoch: 3}} {
+		if err := p.BreakLock(t.Context(), "", other); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := p.Lock(t.Context(), "", me); !errors.Is(err, mover.ErrHeld) {
+			t.Errorf("the lock of %v was broken for %v: %v", over, other, err)
+		}
+	}
+	for range 2 { // the second time there is nothing to break
+		if err := p.BreakLock(t.Context(), "", over); err != nil {
+			t.Error(err)
+		}
+	}
+	_, mine, err := p.Lock(t.Context(), "", me)
+	if err != nil {
+		t.Fatalf("a lock that was broken: %v", err)
+	}
+	_ = unlock() // may say that it was lost
+	if _, _, err := p.Lock(t.Context(), "", mover.Owner{Task: "third"}); !errors.Is(err, mover.ErrHeld) {
+		t.Errorf("who lost it gave ours back: %v", err)
+	}
+	if err := mine(); err != nil {
+		t.Error(err)
+	}
+}
+
 // LockOfTheSilent: a lock that was not refreshed for two minutes by the server's
 // clock is nobody's. file is where the server keeps it.
 func LockOfTheSilent(t *testing.T, p *Place, file string) {

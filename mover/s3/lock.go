@@ -46,6 +46,13 @@ func (h *holder) String() string {
 	return fmt.Sprintf("task %s on %s, process %d, since %s", mover.Printable(h.Task), mover.Printable(h.Host), h.PID, h.Since.Format(time.RFC3339))
 }
 
+// held is the error of whoever wants the lock meanwhile.
+func (h *holder) held() error {
+	return &mover.HeldError{By: h.owner(), Text: h.String()}
+}
+
+func (h *holder) owner() mover.Owner { return mover.Owner{Task: h.Task, Epoch: h.Epoch} }
+
 // dead reports whether the holder was a process of this host and is no more.
 func (h *holder) dead(me *holder) bool {
 	return h.Host == me.Host && h.Boot == me.Boot && h.Boot != "" && h.PID > 0 && over(h.PID)
@@ -72,11 +79,8 @@ func (p *Place) Lock(ctx context.Context, name string, o mover.Owner) (held cont
 	if !mover.ValidName(name) {
 		return nil, nil, p.wrap("lock", name, fmt.Errorf("%w: bad name", mover.ErrUsage))
 	}
-	me, key := newHolder(o), "lock"
-	if name != "" {
-		key = fmt.Sprintf("lock-%016x", crcOf([]byte(name)))
-	}
-	if p.profile.CreatesOnce && p.profile.MatchesPut {
+	me, key := newHolder(o), lockKey(name)
+	if p.locksObjects() {
 		held, unlock, err = p.lockObject(ctx, key, &me)
 	} else {
 		p.opts.Logger.WarnContext(ctx, "the bucket has no conditional writes: the lock holds on this host only", "place", p.address)
@@ -85,6 +89,16 @@ func (p *Place) Lock(ctx context.Context, name string, o mover.Owner) (held cont
 	}
 	return held, unlock, p.wrap("lock", "", err)
 }
+
+func lockKey(name string) string {
+	if name == "" {
+		return "lock"
+	}
+	return fmt.Sprintf("lock-%016x", crcOf([]byte(name)))
+}
+
+// locksObjects reports whether the bucket can say who was first.
+func (p *Place) locksObjects() bool { return p.profile.CreatesOnce && p.profile.MatchesPut }
 
 // objectLock is a lock that is held by an object, and refreshed.
 type objectLock struct {
@@ -148,7 +162,7 @@ func (l *objectLock) takeOver(ctx context.Context, me *holder) error {
 		return err
 	}
 	if !other.dead(me) && age(&o) < lockStale {
-		return fmt.Errorf("%s: %w", other.String(), mover.ErrHeld)
+		return other.held()
 	}
 	l.place.opts.Logger.WarnContext(ctx, "taking over a lock that was left", "place", l.place.address, "holder", other.String())
 	return l.write(ctx, put{ifMatch: o.etag, bareMatch: l.place.profile.BareMatch})
@@ -235,9 +249,13 @@ func (l *objectLock) release() error {
 	return l.place.store.remove(ctx, l.key, condition)
 }
 
+func (p *Place) lockPath(key string) string {
+	return filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("lock-%016x.json", crcOf([]byte(p.profileName()+"/"+p.prefix+"/"+key))))
+}
+
 // lockFile holds a lock of this host: flock ends with the process.
 func (p *Place) lockFile(key string, me *holder) (func() error, error) {
-	path := filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("lock-%016x.json", crcOf([]byte(p.profileName()+"/"+p.prefix+"/"+key))))
+	path := p.lockPath(key)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -254,7 +272,7 @@ func (p *Place) lockFile(key string, me *holder) (func() error, error) {
 		if text, err := io.ReadAll(f); err == nil {
 			_ = json.Unmarshal(text, &other) // the holder may be writing it just now
 		}
-		return nil, fmt.Errorf("%s: %w", other.String(), mover.ErrHeld)
+		return nil, other.held()
 	}
 	text, err := json.Marshal(me)
 	if err == nil {

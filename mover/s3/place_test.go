@@ -39,6 +39,12 @@ func TestLock(t *testing.T) {
 		p, o := place(t)
 		s3.LockOfTheSilent(t, p, filepath.Join(server.Dir, o.Prefix, ".datamove", "lock"))
 	})
+	t.Run("of who is fenced off is broken", func(t *testing.T) { p, _ := place(t); s3.LockOfTheFenced(t, p) })
+	t.Run("of who is fenced off on this host is broken", func(t *testing.T) {
+		p := s3test.Open(t, server.Options(t))
+		s3.Distrust(p)
+		s3.LockOfTheFenced(t, p)
+	})
 	t.Run("that was lost is told", func(t *testing.T) { p, _ := place(t); s3.LockLost(t, p) })
 	t.Run("without conditional writes is of this host", func(t *testing.T) {
 		var log bytes.Buffer
