@@ -3,7 +3,7 @@ import {Away, get} from './api.js'
 import {Chart} from './chart.js'
 import {Crew} from './crew.js'
 import {Deeds} from './deeds.js'
-import {h, later, say, show} from './dom.js'
+import {h, later, put, say, show} from './dom.js'
 import {HowFar} from './howfar.js'
 import {note, pill, tellNote, tellPill} from './parts.js'
 import {Report} from './report.js'
@@ -104,6 +104,7 @@ export class Detail {
     if (!m) return
     const t = row(m)
     this.body.hidden = false
+    put(this.body, 'data-revision', t.revision)
     tellNote(this.missing, '')
     say(this.title, what(t).join(' → ') || t.kind)
     tellPill(this.state, t.state)

@@ -1,0 +1,215 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/crash/rig"
+)
+
+// program is the real thing: a datamoved that coordinates, agents that joined it, and
+// the command line. Its page is a site.
+type program struct {
+	site
+	dir     string
+	service *rig.Program
+	tool    *rig.Program
+	address string // of the coordinator, over TCP
+	agents  map[string]*rig.Run
+	client  *api.Client
+}
+
+func newProgram(t testing.TB, agents ...string) *program {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "page") // its name leaves room for that of a socket
+	ok(t, err)
+	t.Cleanup(func() { ok(t, os.RemoveAll(dir)) })
+	p := &program{site: site{t: t}, dir: dir, service: rig.NewCommand(t, "datamoved"), tool: rig.New(t), agents: map[string]*rig.Run{}}
+	ok(t, os.Mkdir(p.path("warm"), 0o755))
+	ok(t, os.WriteFile(p.path("config.yaml"), fmt.Appendf(nil, `
+tiers: {warm: {level: warm, path: %s}}
+leases: {lead: 3s}
+roles: {look: {members: [viewer], may: [task.read.any, usage.read.any]}}
+metrics: 127.0.0.1:0
+`, p.path("warm")), 0o600))
+	socket := "unix://" + p.path("s")
+	head := p.run("head", "--no-agent", "--listen", socket, "--listen", "tcp://127.0.0.1:0")
+	ready := regexp.MustCompile(`msg=ready.*(127\.0\.0\.1:\d+)" page=(\S+)`)
+	head.Until("the service is ready", func() bool { return ready.MatchString(head.Complained()) })
+	said := ready.FindStringSubmatch(head.Complained())
+	p.address, p.url = said[1], "http://"+said[2]
+	p.client, err = api.Dial(t.Context(), socket, api.Options{})
+	ok(t, err)
+	t.Cleanup(func() { _ = p.client.Close() })
+	p.tool.Env = []string{"DATAMOVE_SERVICE=" + socket}
+	for _, name := range agents {
+		p.join(name)
+	}
+	return p
+}
+
+func (p *program) path(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *program) run(node string, args ...string) *rig.Run {
+	p.t.Helper()
+	run := p.service.Start(p.t, append([]string{"--config", p.path("config.yaml"), "--data", p.path("data-" + node), "--node", node}, args...)...)
+	p.t.Cleanup(func() {
+		if p.t.Failed() {
+			p.t.Logf("%s said:\n%s", node, run.Complained())
+		}
+	})
+	return run
+}
+
+// join starts an agent and waits until it is ready.
+func (p *program) join(node string) {
+	p.t.Helper()
+	answer, err := p.client.CreateJoinToken(p.t.Context(), &datamovev1.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Minute)})
+	ok(p.t, err)
+	p.agents[node] = p.run(node, "--listen", "unix://"+p.path(node), "--join", "tcp://"+p.address, "--token", answer.GetToken())
+	p.eventually(node+" is ready", func() bool {
+		l, err := p.client.ListAgents(p.t.Context(), &datamovev1.ListAgentsRequest{})
+		ok(p.t, err)
+		return slices.ContainsFunc(l.GetAgents(), func(a *datamovev1.Agent) bool {
+			return a.GetName() == node && a.GetState() == datamovev1.AgentState_AGENT_STATE_READY
+		})
+	})
+}
+
+func (p *program) eventually(what string, is func() bool) {
+	p.t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			p.t.Fatalf("it never happens that %s", what)
+		}
+	}
+}
+
+// shown is what the command line says of a task: "task show -o json".
+type shown struct {
+	Revision uint64 `json:"revision"`
+	State    string `json:"state"`
+	Agent    string `json:"agent"`
+	Tries    int    `json:"tries"`
+	Error    string `json:"error"`
+	Progress *struct {
+		Files        int64   `json:"files"`
+		Bytes        int64   `json:"bytes"`
+		Rate         float64 `json:"bytes_per_second"`
+		PlanComplete bool    `json:"plan_complete"`
+		Planned      struct {
+			Files        int64 `json:"files"`
+			Bytes        int64 `json:"bytes"`
+			Compares     int64 `json:"compares"`
+			CompareBytes int64 `json:"compare_bytes"`
+		} `json:"planned"`
+	} `json:"progress"`
+}
+
+func (p *program) show(id string) (s shown) {
+	p.t.Helper()
+	ok(p.t, json.Unmarshal([]byte(p.tool.Start(p.t, "task", "show", "-o", "json", id).Want(0).Stdout()), &s))
+	return s
+}
+
+// figures are those that a page has to show.
+func (s *shown) figures() figures {
+	t := &datamovev1.Task{State: datamovev1.TaskState(datamovev1.TaskState_value["TASK_STATE_"+strings.ToUpper(s.State)])}
+	if p := s.Progress; p != nil {
+		t.Progress = &datamovev1.Progress{FilesDone: p.Files, BytesDone: p.Bytes, BytesPerSecond: p.Rate, PlanComplete: p.PlanComplete, Planned: &datamovev1.Totals{
+			Files: p.Planned.Files, Bytes: p.Planned.Bytes, Compares: p.Planned.Compares, CompareBytes: p.Planned.CompareBytes,
+		}}
+	}
+	return figuresOf(t)
+}
+
+// look is what a page shows of the task that is open, and which revision that is.
+type look struct {
+	Revision string  `json:"revision"`
+	Figures  figures `json:"figures"`
+}
+
+func (w *window) detail() look {
+	w.t.Helper()
+	return ask[look](w, "({text}) => ({revision: document.querySelector('.detail [data-revision]')?.dataset.revision ?? '', figures: %s})", inDetail)
+}
+
+// agree looks at the page and asks the command line until both tell of the same moment,
+// and compares what they tell. It returns that.
+func (p *program) agree(w *window, id string) shown {
+	p.t.Helper()
+	var said shown
+	p.eventually("page and command line tell of one moment", func() bool {
+		before := w.detail()
+		said = p.show(id)
+		for _, seen := range []look{before, w.detail()} {
+			if seen.Revision == strconv.FormatUint(said.Revision, 10) {
+				if seen.Figures != said.figures() {
+					p.t.Errorf("revision %s: the page shows %+v, and task show has %+v", seen.Revision, seen.Figures, said.figures())
+				}
+				return true
+			}
+		}
+		return false
+	})
+	return said
+}
+
+// TestProgram: the page of the real program shows of a copy what the command line says,
+// before, while and after the agent that leads it is killed, and another one takes over.
+func TestProgram(t *testing.T) {
+	needBrowser(t)
+	p := newProgram(t, "n1", "n2")
+	const files, size, large = 400, 16 << 10, 160 << 20
+	ok(t, os.Mkdir(p.path("warm/in"), 0o755))
+	for n := range files {
+		ok(t, os.WriteFile(p.path(fmt.Sprintf("warm/in/f%03d", n)), []byte(strings.Repeat(fmt.Sprintf("%08d", n), size/8)), 0o644))
+	}
+	ok(t, os.WriteFile(p.path("warm/in/large"), []byte(strings.Repeat("0123456789abcdef", large/16)), 0o644))
+	task, err := p.client.SubmitTask(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:in", Target: "warm:out", Options: &datamovev1.Options{NoReflink: true, BytesPerSecond: 8 << 20},
+	}})
+	ok(t, err)
+	w := p.look("/#/tasks/"+task.GetId(), 1400, 900)
+	var said shown
+	for n := 0; n < 5 || said.Progress == nil || said.Progress.Bytes < large/10; n++ {
+		said = p.agree(w, task.GetId())
+		if said.State == "done" {
+			t.Fatalf("it is done before an agent could die: %+v", said)
+		}
+	}
+	killed := said.Agent
+	w.wait("text('.crew tbody')?.startsWith(%q)", killed)
+	p.agents[killed].Signal(syscall.SIGKILL)
+	tries := said.Tries
+	for n := 0; n < 8 || said.Tries == tries && said.State != "done"; n++ {
+		if said = p.agree(w, task.GetId()); said.State == "done" {
+			break
+		}
+	}
+	if said.Agent == killed || said.Tries <= tries {
+		t.Errorf("agent %s was killed, and the task is %+v", killed, said)
+	}
+	w.shot("taken over")
+	p.eventually("it is done", func() bool { said = p.agree(w, task.GetId()); return said.State == "done" })
+	want := figures{State: "done", Bytes: said.figures().Bytes, Files: said.figures().Files, Percent: "100%"}
+	if got := w.detail().Figures; got != want {
+		t.Errorf("at the end the page shows %+v, want %+v", got, want)
+	}
+	w.equals(p.task(task.GetId()), true)
+	eval[string](w, "location.hash = '#/agents'")
+	w.wait("text('.agents')?.includes('lost')")
+}
