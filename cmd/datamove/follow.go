@@ -93,7 +93,9 @@ func endOf(t *pb.Task) error {
 	if e.text == "" {
 		e.text = "task " + t.GetId() + " has failed"
 	}
-	e.kind = kindOf(e.code)
+	if e.kind = mover.KindNamed(t.GetErrorKind()); e.kind == nil {
+		e.kind = kindOf(e.code)
+	}
 	for _, f := range t.GetReport().GetFailures() {
 		e.kind = local.Gravest(e.kind, wire.Err(f.GetErrorKind(), f.GetError()))
 	}
