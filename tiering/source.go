@@ -12,8 +12,8 @@ import (
 )
 
 // PickSource returns the replica of which the one for a slot is best made: whole,
-// not being removed, and seen by an agent that sees the tier of the slot too. Warm and hot
-// are before cold, then what is not ephemeral, what was verified, what is on the
+// not being removed, and seen by an agent that sees the tier of the slot too. Those come
+// last of which nobody knows whether they are what they should be. Warm and hot are before cold, then what is not ephemeral, what was verified, what is on the
 // same node, hot before warm; at last names decide.
 //
 // What an agent sees is said by its Reaches: tiers by name, and roots as a path
@@ -89,6 +89,7 @@ func (v *View) nearer(want Slot, a, b *replica) int {
 		return 1
 	}
 	return cmp.Or(
+		first(func(r *replica) bool { return r.GetLevel() != datamovev1.Level_LEVEL_UNSPECIFIED }),
 		first(func(r *replica) bool { return v.levelOf(r) != "cold" }),
 		first(func(r *replica) bool { return !v.fleeting(r) }),
 		first(func(r *replica) bool { return unverified(r) == "" }),

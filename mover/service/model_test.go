@@ -354,9 +354,10 @@ func (m *model) work(id, how string) {
 		}
 		m.deletes(id, to, how == "done")
 	case pb.TaskKind_TASK_KIND_STAGE:
-		delete(m.changed, to)
 		if m.disk[to] = m.disk[from]; how != "done" {
 			m.disk[to] = noise
+		} else {
+			delete(m.changed, to)
 		}
 		from = to
 	case pb.TaskKind_TASK_KIND_SYNC:
@@ -535,7 +536,7 @@ func (m *model) checkRow(r *pb.Replica) {
 	switch {
 	case r.GetState() != whole && r.GetTask() == "":
 		m.rt.Fatalf("nobody works on %v", r)
-	case r.GetState() == whole && r.GetTask() != "":
+	case r.GetState() == whole && r.GetTask() != "" && !doubtful(r):
 		m.rt.Fatalf("it is whole, and %v", r)
 	case r.GetState() == whole && managed(r) && r.GetDataset() != "" && !m.changed[at] && digestOf(m.disk[at]) != r.GetDigest(),
 		r.GetState() == whole && r.GetLevel() == pb.Level_LEVEL_READ && !m.changed[at] && digestOf(m.disk[at]) != r.GetDigest():
@@ -572,7 +573,7 @@ func (m *model) checkTasks() {
 				return err
 			}
 			if k := t.GetSpec().GetKind(); k == pb.TaskKind_TASK_KIND_STAGE || k == pb.TaskKind_TASK_KIND_RELEASE {
-				if r, err := stagedBy(tx, t); err != nil || r.GetState() == whole {
+				if r, err := stagedBy(tx, t); err != nil || r.GetState() == whole && !(k == pb.TaskKind_TASK_KIND_STAGE && doubtful(r)) {
 					return fmt.Errorf("%v has no replica: %v, %w", t, r, err)
 				}
 			}

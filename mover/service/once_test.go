@@ -315,3 +315,47 @@ func TestForgottenCache(t *testing.T) {
 		t.Errorf("it is %v", there())
 	}
 }
+
+// TestDoubtedIsMended: a replica that could not be read is read last, and one that is
+// doubted is staged again instead of being believed.
+func TestDoubtedIsMended(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "a", "project:a", 1)
+	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "archive"}, 1)
+	stage := func(tier, node string) *pb.Task {
+		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: tier, Node: node})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.give()
+		return a.GetTask()
+	}
+	first := stage("scratch", "n1")
+	if got := first.GetSpec().GetSource(); got != "project:a" {
+		t.Errorf("it is read from %s", got)
+	}
+	wants(t, "its end", d.finish(first.GetId(), 1, &mover.Error{Op: "open", Place: "project:a", Err: mover.ErrNotExist}), nil)
+	d.give()
+	d.done(d.state(d.row("a", digestOf(1), "scratch", "n1").GetTask()), nil, 0) // what was begun goes
+	next := stage("scratch", "n1")
+	if got := next.GetSpec().GetSource(); !strings.HasPrefix(got, "archive:") {
+		t.Errorf("what can not be read is read again: %s", got)
+	}
+	wants(t, "its end", d.finish(next.GetId(), 2, nil), nil) // another content
+	archive := func() *pb.Replica { return d.row("a", digestOf(1), "archive", "") }
+	if archive().GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
+		t.Fatalf("it is believed: %v", archive())
+	}
+	d.add(root, "a", "project:a", 1)
+	mend := stage("archive", "")
+	if mend.GetSpec().GetSource() != "project:a" {
+		t.Fatalf("it is mended by %v", mend)
+	}
+	if r := archive(); r.GetState() != whole || r.GetTask() != mend.GetId() {
+		t.Errorf("meanwhile it is %v", r)
+	}
+	wants(t, "its end", d.finish(mend.GetId(), 1, nil), nil)
+	if r := archive(); r.GetLevel() != pb.Level_LEVEL_READ || r.GetTask() != "" || r.GetState() != whole {
+		t.Errorf("it is %v", r)
+	}
+}

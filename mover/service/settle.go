@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -50,13 +51,20 @@ func (s *Service) afterTask(ctx context.Context, next *pb.Task) {
 }
 
 // mistrust notes of the replica that was read that it is not known any more to be
-// what it should be: what came of it was something else.
+// what it should be: what came of it was something else, or it could not be read because
+// it is not there, or is another one.
 func (s *Service) mistrust(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) error {
-	if held == nil || t.GetState() != task.Failed || p.digest == "" || isOf(t, p.digest) {
+	if held == nil || t.GetState() != task.Failed {
 		return nil
 	}
-	return s.doubts(tx, held)
+	if p.digest != "" && !isOf(t, p.digest) || slices.Contains(notAsItWas, t.GetErrorKind()) {
+		return s.doubts(tx, held)
+	}
+	return nil
 }
+
+// notAsItWas are the kinds of errors that say so of what was read.
+var notAsItWas = []string{mover.KindName(mover.ErrNotExist), mover.KindName(mover.ErrChanged), mover.KindName(mover.ErrCorrupt)}
 
 // doubts has a replica that a lease has held not relied on any more.
 func (s *Service) doubts(tx *ledger.Tx, held *pb.Lease) error {

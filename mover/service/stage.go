@@ -195,11 +195,15 @@ func (s *Service) stage(tx *ledger.Tx, o *order, out *pb.StageResponse, now time
 		return false, &mover.Error{Op: "stage", Place: was.GetLocation(), Err: fmt.Errorf("%w: it is just being removed (task %s); stage it again when that is done", mover.ErrConflict, was.GetTask())}
 	case live(tx, was.GetTask()):
 		return false, s.join(tx, o, was, out)
-	case was.GetState() == whole && was.GetDataset() != "":
+	case was.GetState() == whole && was.GetDataset() != "" && !doubtful(was):
 		return false, s.grant(tx, o, was, out, now)
 	}
 	return s.begins(tx, o, cmp.Or(was, want), out, now)
 }
+
+// doubtful says of a replica that this service has made that nobody knows any more what it
+// is. To stage it again mends it.
+func doubtful(r *pb.Replica) bool { return managed(r) && r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED }
 
 // mayPin checks that the caller may keep the dataset.
 func (s *Service) mayPin(tx *ledger.Tx, o *order, now time.Time) error {

@@ -19,18 +19,18 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 	if err != nil {
 		return local.Report{}, err
 	}
-	if w.job.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
+	err = w.look(ctx, r.Target) // what can not be opened is not touched
+	there := err == nil
+	if !there && !errors.Is(err, mover.ErrNotExist) {
+		return local.Report{}, err
+	}
+	if there && w.job.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
 		if err := w.mayRelease(ctx, r); err != nil {
 			return local.Report{}, err
 		}
 	}
 	if err := w.agent.mine("", w.job.GetEpoch())(ctx); err != nil {
 		return local.Report{}, err
-	}
-	if w.strict(r.Target) { // what is not opened is not touched
-		if err := w.look(ctx, r.Target); err != nil {
-			return local.Report{}, err
-		}
 	}
 	w.touched.Store(true)
 	report, err := local.RemoveAll(ctx, r.Target, r, w.open)
@@ -43,16 +43,12 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 	return report, err
 }
 
-// look finds out whether a target can be opened. What is not there can.
+// look finds out whether a target is there, and can be opened.
 func (w *worker) look(ctx context.Context, target location.Location) error {
-	var failed error
 	for _, err := range local.List(ctx, target, false, w.open) {
-		if err != nil && !errors.Is(err, mover.ErrNotExist) {
-			failed = err
-		}
-		break
+		return err
 	}
-	return failed
+	return nil
 }
 
 // mayRelease looks, before anything is removed, at what the ledger can only believe: that

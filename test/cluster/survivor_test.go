@@ -94,6 +94,31 @@ func TestDatasetSurvivor(t *testing.T) {
 	}
 }
 
+// TestDatasetGoneByHand: what somebody has removed by hand is released, and its copy is not
+// blamed.
+func TestDatasetGoneByHand(t *testing.T) {
+	ctx := context.Background()
+	c := newCluster(t)
+	vault := c.warm("vault")
+	c.join("n1")
+	source := c.tree("shared/vision", 50, 0, 0)
+	digest := c.add("vision", "shared:vision")
+	a, err := c.Stage(ctx, &pb.StageRequest{Source: "dataset:vision", Tier: "vault"})
+	c.ends(a.GetTask(), err)
+	if err := os.RemoveAll(filepath.Join(vault, ".datasets/vision", digest)); err != nil {
+		t.Fatal(err)
+	}
+	if end := c.ends(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "vault"})); end.GetState() != task.Done {
+		t.Errorf("it ended as %v", end)
+	}
+	if r := c.replicas("vision"); len(r) != 1 || r["shared@"].GetLevel() != pb.Level_LEVEL_READ {
+		t.Errorf("replicas: %v", r)
+	}
+	if got := contents(t, source); len(got) == 0 {
+		t.Error("the source is gone")
+	}
+}
+
 // TestDatasetSurvivorOtherTimes: equal contents with other times are a copy, which a reading
 // shows.
 func TestDatasetSurvivorOtherTimes(t *testing.T) {
