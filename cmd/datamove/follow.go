@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/wire"
 )
