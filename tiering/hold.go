@@ -9,8 +9,17 @@ import (
 
 // refuse makes an error of a rule: what was asked, where, why not, of which kind.
 func refuse(op, where string, kind error, format string, args ...any) error {
-	return &mover.Error{Op: op, Place: where, Err: fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), kind)}
+	return &mover.Error{Op: op, Place: where, Err: &refusal{fmt.Sprintf(format, args...), kind}}
 }
+
+// refusal is why a rule says no, of a kind whose name would add nothing.
+type refusal struct {
+	why  string
+	kind error
+}
+
+func (r *refusal) Error() string { return r.why }
+func (r *refusal) Unwrap() error { return r.kind }
 
 // busy refuses a replica that is not whole, or that another task than the asking
 // one works on. What a task removes already, it may go on removing.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ type column[T any] struct {
 // listing is how things of one kind are printed.
 type listing[T any] struct {
 	what    string // in the plural
+	none    string // what to say when there are none; "" is "no" and what
 	columns []column[T]
 	view    func(T) any    // as JSON, with its schema
 	name    func(T) string // as -o name has it
@@ -105,7 +107,7 @@ func (p *printer[T]) end() error {
 	case p.format == formatJSON:
 		p.out.Raw("]\n")
 	case p.format == formatTable && p.count == 0 && !p.app.quiet:
-		fmt.Fprintf(p.app.err, "no %s\n", p.what)
+		fmt.Fprintln(p.app.err, cmp.Or(p.none, "no "+p.what))
 	}
 	return errors.Join(p.err, p.out.Flush())
 }

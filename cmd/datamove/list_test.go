@@ -177,7 +177,7 @@ func TestNothingThere(t *testing.T) {
 	} {
 		s.answers[method] = answer
 	}
-	for args, want := range map[string]string{"task list": "no tasks\n", "dataset list": "no datasets\n", "dataset replicas": "no replicas\n", "lease list": "no leases\n",
+	for args, want := range map[string]string{"task list": "no tasks that have not ended; --all lists the others, too\n", "dataset list": "no datasets\n", "dataset replicas": "no replicas\n", "lease list": "no leases\n",
 		"pin list": "no pins\n", "tier list": "no tiers\n", "agent list": "no agents\n", "usage": "no usage\n"} {
 		if out, said := u.wants(0, strings.Fields(args)...); out != "" || said != want {
 			t.Errorf("%s: %q, %q", args, out, said)

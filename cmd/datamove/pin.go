@@ -86,7 +86,7 @@ func (a *app) unpinCommand() *cobra.Command {
 		Short:   "End pins of a dataset",
 		GroupID: groupService,
 		Long: `Unpin ends the pins of a dataset: all of them, or those of one version, or with
---tier those on one tier, and prints which they were. None is no error.`,
+--tier those on one tier, and prints which have ended. None is no error.`,
 		Example:           "  datamove unpin dataset:imagenet --tier scratch",
 		Args:              exactly(1, "dataset:NAME"),
 		ValidArgsFunction: a.completeDatasets("dataset:"),
@@ -96,7 +96,7 @@ func (a *app) unpinCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.ask(ctx, listDatasets, func(c *api.Client) error { return list(a, f, pinsListing, unpinned(ctx, c, l, tier)) })
+		return a.ask(ctx, listDatasets, func(c *api.Client) error { return list(a, f, endedPins, unpinned(ctx, c, l, tier)) })
 	})
 	formatVar(cmd.Flags(), &f, listFormats...)
 	cmd.Flags().StringVar(&tier, "tier", "", "only those on this `TIER`")
@@ -134,6 +134,12 @@ var pinsListing = listing[*pb.PinInfo]{
 	},
 	view: func(p *pb.PinInfo) any { return viewPin(p) },
 	name: (*pb.PinInfo).GetDataset,
+}
+
+// endedPins is how pins are told that were ended.
+var endedPins = listing[*pb.PinInfo]{
+	what: "pins", none: "nothing of it is pinned", view: pinsListing.view, name: pinsListing.name,
+	columns: append([]column[*pb.PinInfo]{{"ENDED", 5, func(*pb.PinInfo) string { return "pin" }}}, pinsListing.columns...),
 }
 
 // all says what a filter that is empty lets through.

@@ -21,7 +21,8 @@ func (a *app) releaseCommand() *cobra.Command {
 		GroupID: groupService,
 		Long: `Release removes the replica of a dataset on a tier. It is refused while somebody
 holds it by a lease or a pin, and when no other replica was verified by the store or
-by reading: the only copy is never released.`,
+by reading: the only copy is never released. That copy is looked at before anything
+goes; when it is not there any more, or is something else, everything stays (exit 9).`,
 		Example:           "  datamove release dataset:imagenet --from scratch --node n17",
 		Args:              exactly(1, "dataset:NAME"),
 		ValidArgsFunction: a.completeDatasets("dataset:"),
@@ -37,13 +38,17 @@ by reading: the only copy is never released.`,
 		}
 		t.target = args[0]
 		return a.ask(ctx, listDatasets, func(c *api.Client) error {
-			return t.begin(ctx, c, func(ctx context.Context, key string) (*pb.Task, error) {
+			err := t.begin(ctx, c, func(ctx context.Context, key string) (*pb.Task, error) {
 				begun, err := api.Once(ctx, c, c.Release, &pb.ReleaseRequest{Source: l.String(), Tier: from, Node: t.order.node, IdempotencyKey: key})
 				if errors.Is(err, mover.ErrRefused) || errors.Is(err, mover.ErrHeld) {
 					err = advise(err, "datamove dataset show "+l.Name+", which names replicas, leases and pins")
 				}
 				return begun, err
 			})
+			if errors.Is(err, mover.ErrCorrupt) {
+				err = advise(err, "datamove dataset replicas "+l.Name+", and datamove stage "+args[0]+" --to TIER, which mends the other copy")
+			}
+			return err
 		})
 	})
 	t.removalFlags(cmd)

@@ -25,7 +25,7 @@ func (a *app) serviceCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
-	cmd.AddCommand(a.serviceInfo(), a.serviceReload(), a.serviceBackup())
+	cmd.AddCommand(a.serviceInfo(), a.servicePage(), a.serviceReload(), a.serviceBackup())
 	return cmd
 }
 
@@ -80,7 +80,8 @@ func (v *serviceView) table(w io.Writer) error {
 	fmt.Fprintf(w, "agents    %d\n", v.Agents)
 	fmt.Fprintf(w, "you are   %s (uid %d)\n", shown(known(v.Caller)), v.UID)
 	fmt.Fprintf(w, "roles     %s\n", shown(known(strings.Join(v.Roles, ", "))))
-	_, err := fmt.Fprintf(w, "projects  %s\n", shown(known(strings.Join(v.Projects, ", "))))
+	fmt.Fprintf(w, "projects  %s\n", shown(known(strings.Join(v.Projects, ", "))))
+	_, err := fmt.Fprintln(w, "page      datamove service page shows it to your browser")
 	return err
 }
 

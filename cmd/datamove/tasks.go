@@ -74,6 +74,7 @@ func (a *app) taskList() *cobra.Command {
 	var f format
 	var all bool
 	var slurmJob string
+	l := tasksListing
 	req := &pb.ListTasksRequest{PageSize: 500, Brief: true}
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
@@ -91,7 +92,7 @@ sends them, however many there are.`,
 		case all && req.States != nil:
 			return usage("--all and --state exclude each other")
 		case !all && req.States == nil:
-			req.States = living
+			req.States, l.none = living, "no tasks that have not ended; --all lists the others, too"
 		}
 		if slurmJob != "" {
 			if req.Labels == nil {
@@ -99,7 +100,7 @@ sends them, however many there are.`,
 			}
 			req.Labels[slurmLabel] = slurmJob
 		}
-		return a.ask(ctx, listTasks, func(c *api.Client) error { return list(a, f, tasksListing, c.Tasks(ctx, req)) })
+		return a.ask(ctx, listTasks, func(c *api.Client) error { return list(a, f, l, c.Tasks(ctx, req)) })
 	})
 	flags := cmd.Flags()
 	formatVar(flags, &f, listFormats...)

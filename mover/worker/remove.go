@@ -78,8 +78,8 @@ func (w *worker) mayRelease(ctx context.Context, r local.Request) error {
 		_, err = w.describe(ctx, spec.GetSource())
 	}
 	if errors.Is(err, mover.ErrChanged) || errors.Is(err, mover.ErrConflict) || errors.Is(err, mover.ErrNotExist) {
-		err = &mover.Error{Op: "release", Place: spec.GetTarget(), Err: fmt.Errorf("%w: it stays, because the other copy, %s, is not one any more: %s",
-			mover.ErrCorrupt, mover.Printable(spec.GetSource()), err.Error())}
+		err = &mover.Error{Op: "release", Place: spec.GetTarget(), Err: fmt.Errorf("it stays, because %s is no other copy of it any more (%s): %w",
+			mover.Printable(spec.GetSource()), err.Error(), mover.ErrCorrupt)}
 	}
 	return err
 }
