@@ -108,7 +108,7 @@ var shows = []struct {
 	{"agent token --ttl 10m n18", []string{"dm1.secret\n"}, "", "token"},
 	{"usage", []string{"PROJECT", "vision            alice                 3             33   2.00 GiB          1\n"}, "", "moved"},
 	{"usage --daily", []string{"2027-01-02  vision", "2027-01-01  vision"}, "", "moved"},
-	{"service info", []string{"service   datamoved 1.2 on n1, since ", "term 7\ntasks     3 queued, 2 running\nagents    1\nyou are   alice (uid 1000)\nroles     operator\nprojects  vision\n"}, "", "service"},
+	{"service info", []string{"service   datamoved 1.2 on n1, since ", "term 7\ntasks     3 queued, 2 running\nagents    1\nyou are   alice (uid 1000)\nroles     operator\nprojects  vision\npage      datamove service page shows it to your browser\n"}, "", "service"},
 	{"service reload", []string{"changed limits\nchanged listen  (when the service starts again)\n"}, "", "reload"},
 }
 

@@ -168,12 +168,13 @@ func (s *stage) tellReplica(ctx context.Context, r local.Report, err error) erro
 // find asks for the replica and the lease that the task has made.
 func (s *stage) find(ctx context.Context) error {
 	spec := s.last.GetSpec()
-	req := &pb.ListReplicasRequest{Tier: cmp.Or(s.to, spec.GetStaging().GetTier()), Node: cmp.Or(s.order.node, spec.GetNode())}
+	req := &pb.ListReplicasRequest{Tier: cmp.Or(s.to, spec.GetStaging().GetTier())}
 	if l, err := location.Parse("dataset:" + s.last.GetDataset()); err == nil {
 		req.Dataset, req.Digest = l.Name, l.Digest
 	}
 	err := one(s.client.Replicas(ctx, req), func(r *pb.Replica) error {
-		if r.GetState() == pb.ReplicaState_REPLICA_STATE_WHOLE && (req.Dataset != "" || r.GetLocation() == spec.GetTarget()) {
+		here := r.GetNode() == "" || r.GetNode() == cmp.Or(s.order.node, spec.GetNode()) // of a shared tier the node is that of the source
+		if here && r.GetState() == pb.ReplicaState_REPLICA_STATE_WHOLE && (req.Dataset != "" || r.GetLocation() == spec.GetTarget()) {
 			s.replica = r
 		}
 		return nil

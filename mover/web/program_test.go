@@ -213,3 +213,36 @@ func TestProgram(t *testing.T) {
 	eval[string](w, "location.hash = '#/agents'")
 	w.wait("text('.agents')?.includes('lost')")
 }
+
+// TestOwnPage: a person without any configuration has the page to do with as on the
+// command line, through "datamove service page".
+func TestOwnPage(t *testing.T) {
+	needBrowser(t)
+	p := newProgram(t, "n1")
+	ok(t, os.Mkdir(p.path("warm/in"), 0o755))
+	ok(t, os.WriteFile(p.path("warm/in/large"), []byte(strings.Repeat("0123456789abcdef", 1<<21)), 0o644))
+	task, err := p.client.SubmitTask(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:in", Target: "warm:out", Options: &datamovev1.Options{NoReflink: true, BytesPerSecond: 2 << 20},
+	}})
+	ok(t, err)
+	door := p.tool.Start(t, "service", "page")
+	door.Until("the address is told", func() bool { return strings.HasSuffix(door.Said(), "/\n") })
+	own := &site{t: t, url: strings.TrimSuffix(door.Said(), "/\n")}
+	w := own.look("/#/tasks/"+task.GetId(), 1400, 900)
+	w.wait("text('#link')?.startsWith('live') && !text('#link').includes('reads only')")
+	w.says("#task-state .pill", "running")
+	w.wait("all('.deeds button').length")
+	for _, row := range []struct{ deed, state string }{{"Pause", "paused"}, {"Resume", "running"}} {
+		w.wait("[...document.querySelectorAll('.deeds button')].some((b) => b.innerText.trim() === %q && !b.disabled)", row.deed)
+		eval[bool](w, "[...document.querySelectorAll('.deeds button')].find((b) => b.innerText.trim() === %q).click() ?? true", row.deed)
+		w.says("#task-state .pill", row.state)
+		p.eventually("it is "+row.state, func() bool { return p.show(task.GetId()).State == row.state })
+	}
+	_, err = p.client.CancelTask(t.Context(), &datamovev1.CancelTaskRequest{Id: task.GetId()})
+	ok(t, err)
+	w.says("#task-state .pill", "cancelled")
+	w.mayFail()
+	door.Signal(syscall.SIGINT)
+	door.Want(0)
+	w.wait("text('#link') === 'away'")
+}
