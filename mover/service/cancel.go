@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	agentv1 "datamove.dev/api/datamove/agent/v1"
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
@@ -39,7 +38,7 @@ func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.
 	if denied {
 		return nil, gone(r.GetId())
 	}
-	return s.steered(ctx, t, task.Cancelled, agentv1.How_HOW_CANCEL)
+	return s.steered(ctx, t, task.Cancelled)
 }
 
 // withdraw has the caller wait no more for a staging: for what was asked for with a key, or

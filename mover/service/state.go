@@ -112,7 +112,7 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 		n = need{node: "?"}
 	}
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
-	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), batches: map[string]*batch{}}
+	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), batches: map[string]*batch{}}
 	for b, err := range ledger.Batches.All(tx, ledger.Range{Prefix: []string{t.GetId()}}) {
 		if err != nil {
 			return err

@@ -130,26 +130,26 @@ func (s *Service) fresh(tasks []*pb.Task) {
 
 // PauseTask implements pb.TaskServiceServer.
 func (s *Service) PauseTask(ctx context.Context, r *pb.PauseTaskRequest) (*pb.Task, error) {
-	return s.steer(ctx, pb.TaskService_PauseTask_FullMethodName, r.GetId(), task.Paused, agentv1.How_HOW_PAUSE)
+	return s.steer(ctx, pb.TaskService_PauseTask_FullMethodName, r.GetId(), task.Paused)
 }
 
 // steer brings a task into a state that its owner wants: at once, or, of a running one,
 // when its lead has let go.
-func (s *Service) steer(ctx context.Context, method, id string, to pb.TaskState, how agentv1.How) (*pb.Task, error) {
+func (s *Service) steer(ctx context.Context, method, id string, to pb.TaskState) (*pb.Task, error) {
 	t, err := s.find(ctx, method, id)
 	if err != nil {
 		return nil, err
 	}
-	return s.steered(ctx, t, to, how)
+	return s.steered(ctx, t, to)
 }
 
 // steered is steer of a task that the caller may steer.
-func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState, how agentv1.How) (*pb.Task, error) {
+func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb.Task, error) {
 	id := t.GetId()
 	if t.GetState() == to {
 		return t, nil
 	}
-	if told, err := s.tellLead(t, to, how); told || err != nil {
+	if told, err := s.tellLead(ctx, t, to); told || err != nil {
 		return s.settled(id, err)
 	}
 	why := task.Word(to) + " by " + nameOf(access.From(ctx))
@@ -176,7 +176,16 @@ func nameOf(c access.Caller) string {
 }
 
 // tellLead has the lead of a task let go of it. It reports false when there is none.
-func (s *Service) tellLead(t *pb.Task, to pb.TaskState, how agentv1.How) (bool, error) {
+// What is wanted is on stable storage when it returns: who was told that a task is
+// being cancelled relies on it.
+func (s *Service) tellLead(ctx context.Context, t *pb.Task, to pb.TaskState) (told bool, err error) {
+	if told, err = s.noteWant(ctx, t, to); told && err == nil {
+		err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error { _, err := ledger.Tasks.Get(tx, t.GetId()); return err })
+	}
+	return told, err
+}
+
+func (s *Service) noteWant(ctx context.Context, t *pb.Task, to pb.TaskState) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.leads[t.GetId()]
@@ -189,13 +198,44 @@ func (s *Service) tellLead(t *pb.Task, to pb.TaskState, how agentv1.How) (bool, 
 	if !task.May(task.Running, to) {
 		return false, task.Move(l.task, to)
 	}
-	if l.want != task.Cancelled { // nothing undoes that
-		l.want = to
+	if l.want == task.Cancelled { // nothing undoes that
+		to = task.Cancelled
 	}
-	l.task.Phase = map[pb.TaskState]string{task.Paused: "pausing", task.Cancelled: "cancelling"}[l.want]
+	now := copyOf(l.task)
+	now.Phase = lettingGo[to].phase
+	if err := s.store(ctx, ledger.Soon, now, nil); err != nil {
+		return true, err
+	}
+	l.want, l.task.Phase = to, now.GetPhase()
 	s.changed(l.task)
-	s.send(l.agent, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: t.GetId(), Epoch: l.epoch, How: how}}})
+	s.tellWant(l)
 	return true, nil
+}
+
+// lettingGo is what the owner of a task may want of its lead: how that is called while it
+// lasts, which is how a coordinator that starts finds it in the ledger, and what the lead
+// is told.
+var lettingGo = map[pb.TaskState]struct {
+	phase string
+	how   agentv1.How
+}{
+	task.Paused:    {"pausing", agentv1.How_HOW_PAUSE},
+	task.Cancelled: {"cancelling", agentv1.How_HOW_CANCEL},
+}
+
+// wanted is what the owner of a running task wanted when it was stored.
+func wanted(t *pb.Task) pb.TaskState {
+	for state, want := range lettingGo {
+		if want.phase == t.GetPhase() {
+			return state
+		}
+	}
+	return 0
+}
+
+// tellWant tells the agent of a lead what is wanted of it. Service.mu is held.
+func (s *Service) tellWant(l *lead) {
+	s.send(l.agent, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: l.task.GetId(), Epoch: l.epoch, How: lettingGo[l.want].how}}})
 }
 
 func (s *Service) settled(id string, err error) (*pb.Task, error) {
