@@ -102,20 +102,28 @@ func (s *Service) remember(tx *ledger.Tx, want *pb.Replica) error {
 // mayForget says why a replica has to stay known.
 func (s *Service) mayForget(tx *ledger.Tx, r *pb.Replica) error {
 	refuse := func(kind error, format string, args ...any) error {
-		return &mover.Error{Op: "remove", Place: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Err: fmt.Errorf("%w: %s "+format, append([]any{kind, mover.Printable(r.GetLocation())}, args...)...)}
+		return &mover.Error{Op: "remove", Place: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Err: because(kind, "%s "+format, append([]any{mover.Printable(r.GetLocation())}, args...)...)}
 	}
 	now, err := shown(tx, r, s.clock.now())
 	switch {
 	case err != nil:
 		return err
 	case now.GetLeases() > 0:
-		return refuse(mover.ErrHeld, "is held by %d leases; datamove lease list --dataset %s names them", now.GetLeases(), r.GetDataset())
+		return refuse(mover.ErrHeld, "is held by %s; datamove lease list --dataset %s names them", leasesOf(now), r.GetDataset())
 	case now.GetPinnedUntil() != nil:
 		return refuse(mover.ErrRefused, "is pinned; unpin it first")
 	case live(tx, r.GetTask()):
 		return refuse(mover.ErrConflict, "is worked on by task %s", r.GetTask())
 	}
 	return nil
+}
+
+// leasesOf counts the leases on a replica, for people.
+func leasesOf(r *pb.Replica) string {
+	if r.GetLeases() == 1 {
+		return "a lease"
+	}
+	return fmt.Sprintf("%d leases", r.GetLeases())
 }
 
 // removeName forgets what is left of a dataset without versions.

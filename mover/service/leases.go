@@ -176,7 +176,7 @@ func (s *Service) present(tx *ledger.Tx, op, dataset, digest, tier, node string)
 		if node != "" {
 			on += " of " + node
 		}
-		return nil, &mover.Error{Op: op, Place: "dataset:" + tag(dataset, v.GetVersion().GetDigest()), Err: fmt.Errorf("%w: no replica of it is on %s; stage it first", mover.ErrNotExist, mover.Printable(on))}
+		return nil, &mover.Error{Op: op, Place: "dataset:" + tag(dataset, v.GetVersion().GetDigest()), Err: because(mover.ErrNotExist, "no replica of it is on %s; stage it first", mover.Printable(on))}
 	}
 	return found, nil
 }

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -143,15 +142,15 @@ func (s *Service) overwrites(tx *ledger.Tx, t *pb.Task) error {
 
 func (s *Service) mayOverwrite(tx *ledger.Tx, r *pb.Replica) error {
 	no := func(kind error, why string) error {
-		return &mover.Error{Op: "write to", Place: r.GetLocation(), Err: fmt.Errorf("%w: a replica of dataset %s is there, and %s",
-			kind, mover.Printable(firstOf(r.GetDataset(), "without a name")), why)}
+		return &mover.Error{Op: "write to", Place: r.GetLocation(), Err: because(kind, "a replica of dataset %s is there, and %s",
+			mover.Printable(firstOf(r.GetDataset(), "without a name")), why)}
 	}
 	now, err := shown(tx, r, s.clock.now())
 	switch {
 	case err != nil:
 		return err
 	case now.GetLeases() > 0:
-		return no(mover.ErrHeld, fmt.Sprintf("%d leases hold it; datamove lease list names them", now.GetLeases()))
+		return no(mover.ErrHeld, "is held by "+leasesOf(now)+"; datamove lease list names who holds it")
 	case now.GetPinnedUntil() != nil:
 		return no(mover.ErrRefused, "it is pinned; unpin it first")
 	case live(tx, r.GetTask()):

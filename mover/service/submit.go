@@ -224,6 +224,19 @@ func backupOf(target, dir string) string {
 // here is the node of the caller.
 func (s *Service) here(c access.Caller) string { return cmp.Or(c.Agent, s.o.Node) }
 
+// because makes an error of a kind whose name would add nothing to the sentence.
+func because(kind error, format string, args ...any) error {
+	return &sentence{fmt.Sprintf(format, args...), kind}
+}
+
+type sentence struct {
+	text string
+	kind error
+}
+
+func (s *sentence) Error() string { return s.text }
+func (s *sentence) Unwrap() error { return s.kind }
+
 func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{mover.ErrUsage}, args...)...)
 }

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -43,7 +42,7 @@ func (s *Service) noTier(op, name string) error {
 	if tiers := s.conf().Tiers; len(tiers) > 0 {
 		names = "there are " + strings.Join(slices.Sorted(maps.Keys(tiers)), ", ")
 	}
-	return &mover.Error{Op: op, Place: "tier " + mover.Printable(name), Err: fmt.Errorf("%w: the configuration of the service has no such tier; %s", mover.ErrUsage, names)}
+	return &mover.Error{Op: op, Place: "tier " + mover.Printable(name), Err: because(mover.ErrUsage, "the configuration of the service has no such tier; %s", names)}
 }
 
 // inTier reads a location that has to be in a tier, if it names one.
