@@ -2,6 +2,7 @@ package tiering
 
 import (
 	"fmt"
+	"strings"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
@@ -9,7 +10,16 @@ import (
 
 // refuse makes an error of a rule: what was asked, where, why not, of which kind.
 func refuse(op, where string, kind error, format string, args ...any) error {
-	return &mover.Error{Op: op, Place: where, Err: &refusal{fmt.Sprintf(format, args...), kind}}
+	return &mover.Error{Op: op, Place: brief(where), Err: &refusal{fmt.Sprintf(format, args...), kind}}
+}
+
+// brief is a location for people: the first digits tell a digest from others.
+func brief(location string) string {
+	const digits = 12
+	if i := strings.LastIndexByte(location, '/') + 1; validDigest(location[i:]) {
+		return location[:i+digits] + "…"
+	}
+	return location
 }
 
 // refusal is why a rule says no, of a kind whose name would add nothing.
@@ -115,7 +125,7 @@ func (v *View) shared(op string, r *replica) error {
 	for _, other := range v.meeting(r.at) {
 		if v.identity(other.Replica) != v.identity(r.Replica) {
 			return refuse(op, r.GetLocation(), mover.ErrConflict, "dataset %s is at %s, which is the same place or overlaps it; remove one of them by hand",
-				mover.Printable(other.GetDataset()), mover.Printable(other.GetLocation()))
+				mover.Printable(other.GetDataset()), mover.Printable(brief(other.GetLocation())))
 		}
 	}
 	if err := v.unfound(op, r.GetLocation(), r.at); err != nil {
@@ -135,7 +145,7 @@ func (v *View) unfound(op, where string, at address) error {
 	for _, i := range v.strays {
 		if r := &v.replicas[i]; v.mayLieIn(at, r.GetTier(), r.GetNode()) {
 			return refuse(op, where, mover.ErrConflict, "a replica of dataset %s is recorded on tier %s, and where can not be told from %s; remove its record first",
-				mover.Printable(r.GetDataset()), mover.Printable(r.GetTier()), mover.Printable(r.GetLocation()))
+				mover.Printable(r.GetDataset()), mover.Printable(r.GetTier()), mover.Printable(brief(r.GetLocation())))
 		}
 	}
 	return nil

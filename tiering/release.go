@@ -86,7 +86,7 @@ func (v *View) survivors(r *replica) (good []*replica, near []string) {
 		case why == "":
 			good = append(good, other)
 		case len(near) < most:
-			near = append(near, fmt.Sprintf("%s %s", mover.Printable(other.GetLocation()), why))
+			near = append(near, fmt.Sprintf("%s %s", mover.Printable(brief(other.GetLocation())), why))
 		}
 	}
 	return good, near

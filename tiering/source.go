@@ -47,7 +47,7 @@ func (v *View) sources(want Slot, target address, agents []*datamovev1.Agent) (w
 		if r.GetState() != datamovev1.ReplicaState_REPLICA_STATE_WHOLE || r.sure != known || v.slot(r.GetDataset(), r.GetDigest(), r.GetTier(), r.GetNode()) == slot {
 			continue
 		}
-		whole = append(whole, mover.Printable(r.GetLocation()))
+		whole = append(whole, mover.Printable(brief(r.GetLocation())))
 		if slices.ContainsFunc(agents, func(a *datamovev1.Agent) bool {
 			return a.GetState() == datamovev1.AgentState_AGENT_STATE_READY && v.sees(a, target) && v.sees(a, r.at)
 		}) {
