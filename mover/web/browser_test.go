@@ -75,8 +75,9 @@ func needBrowser(t testing.TB) context.Context {
 
 // window is a page in the browser. What it complains about fails the test.
 type window struct {
-	t   testing.TB
-	ctx context.Context
+	t     testing.TB
+	ctx   context.Context
+	close func() // before the end of the test
 
 	mu       sync.Mutex
 	mistakes []string // that the browser told of; guarded by mu
@@ -90,7 +91,7 @@ const watchdog = `addEventListener('securitypolicyviolation', (e) => console.err
 func (s *site) look(path string, width, height int64, scripts ...string) *window {
 	s.t.Helper()
 	ctx, closeWindow := chromedp.NewContext(needBrowser(s.t))
-	w := &window{t: s.t, ctx: ctx, away: s.mayFail}
+	w := &window{t: s.t, ctx: ctx, close: closeWindow, away: s.mayFail}
 	console := chromedp.Console(ctx)
 	heard := make(chan struct{})
 	go func() { defer close(heard); w.listen(console) }()

@@ -34,6 +34,12 @@ type program struct {
 
 func newProgram(t testing.TB, agents ...string) *program {
 	t.Helper()
+	return newProgramOn(t, func(string) {}, agents...)
+}
+
+// newProgramOn has prepare make something in the directory of the coordinator first.
+func newProgramOn(t testing.TB, prepare func(data string), agents ...string) *program {
+	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "page") // its name leaves room for that of a socket
 	ok(t, err)
 	t.Cleanup(func() { ok(t, os.RemoveAll(dir)) })
@@ -45,6 +51,7 @@ leases: {lead: 3s}
 roles: {look: {members: [viewer], may: [task.read.any, usage.read.any]}}
 metrics: 127.0.0.1:0
 `, p.path("warm")), 0o600))
+	prepare(p.path("data-head"))
 	socket := "unix://" + p.path("s")
 	head := p.run("head", "--no-agent", "--listen", socket, "--listen", "tcp://127.0.0.1:0")
 	ready := regexp.MustCompile(`msg=ready.*(127\.0\.0\.1:\d+)" page=(\S+)`)

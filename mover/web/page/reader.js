@@ -6,6 +6,7 @@ import {most} from './store.js'
 import {hasEnded} from './task.js'
 
 const runningMost = 5000
+const screenful = 100 // tasks, that come first: somebody waits for them
 const askedByName = 8 // tasks in one round
 
 // Reader reads for one store.
@@ -86,7 +87,7 @@ export class Reader {
   // pages follow each other for ever, so nothing stays wrong for longer than a turn.
   async #page() {
     const began = performance.now()
-    const {tasks = [], nextPageToken = ''} = await get('/tasks', {brief: true, pageSize: 1000, ...this.#next && {pageToken: this.#next}})
+    const {tasks = [], nextPageToken = ''} = await get('/tasks', {brief: true, pageSize: this.#next ? 1000 : screenful, ...this.#next && {pageToken: this.#next}})
     this.store.put(...tasks)
     const last = tasks.at(-1)?.id ?? ''
     for (const t of this.store.between(this.#above, nextPageToken && last)) {

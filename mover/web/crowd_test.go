@@ -1,0 +1,101 @@
+package web
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/ledger"
+	life "datamove.dev/mover/task"
+)
+
+// crowded is the real program with many tasks in its ledger: most have ended, and some
+// wait for an agent that is not there.
+func crowded(t testing.TB) *program {
+	t.Helper()
+	return newProgramOn(t, func(data string) {
+		ok(t, os.MkdirAll(data, 0o700))
+		books, err := ledger.Open(filepath.Join(data, "ledger"), ledger.Options{})
+		ok(t, err)
+		begun := time.Now().Add(-many * time.Second)
+		for from := 0; from < many; from += 500 {
+			ok(t, books.Update(t.Context(), ledger.Soon, func(tx *ledger.Tx) error {
+				for n := from; n < from+500; n++ {
+					if err := ledger.Tasks.Put(tx, crowdTask(n, begun.Add(time.Duration(n)*time.Second))); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+		ok(t, books.Close())
+	})
+}
+
+func crowdTask(n int, at time.Time) *datamovev1.Task {
+	state := []datamovev1.TaskState{done, done, done, failed, queued, cancelled, done, done}[n%8]
+	one := task(state, fmt.Sprintf("warm:group-%d/run-%06d/checkpoints/step-%d", n%40, n, n*17%many), fmt.Sprintf("warm:archive/group-%d/run-%06d", n%40, n),
+		977, 977, many<<20, many<<20)
+	one.Id, one.Revision, one.Spec.Class = life.NewID(at), 3, datamovev1.TaskClass_TASK_CLASS_REPLICATE
+	one.Owner, one.CreateTime = &datamovev1.Account{Name: fmt.Sprintf("user%d", n%300), Uid: uint32(1000 + n%300)}, timestamppb.New(at)
+	switch state {
+	case queued:
+		one.Progress, one.StartTime, one.Tries = nil, nil, 0
+	case failed:
+		one.Error, one.ErrorKind, one.ExitCode = "3 items failed; the gravest: permission denied", "PERMISSION", 4
+	}
+	return one
+}
+
+// cost is what a page has asked for, as the browser counts it, and how much there is of it.
+type cost struct {
+	Requests, Bytes, Rows, Elements float64
+	First, All                      float64 // milliseconds from the opening of the page
+}
+
+const costOf = `({
+	Requests: performance.getEntriesByType('resource').length, Bytes: performance.getEntriesByType('resource').reduce((sum, e) => sum + e.transferSize, 0),
+	Rows: document.querySelectorAll('.row').length, Elements: document.querySelectorAll('*').length, First: times.first, All: times.all})`
+
+// TestCrowd: what a page costs that shows the 100,000 tasks of a real service is bounded
+// by what is on the screen, and by the pages in which a list is read.
+func TestCrowd(t *testing.T) {
+	needBrowser(t)
+	p := crowded(t)
+	w := p.look("/", 1600, 1000, clockwork)
+	w.says("#shown", "100,000 tasks")
+	w.wait("times.all")
+	c := eval[cost](w, costOf)
+	if c.Rows >= 500 || c.Elements >= 5000 {
+		t.Errorf("%v rows, %v elements", c.Rows, c.Elements)
+	}
+	if c.Requests > many/1000+100 || c.Bytes > 1000*many {
+		t.Errorf("%v requests, %v bytes", c.Requests, c.Bytes)
+	}
+	t.Logf("%v requests, %.1f MB; first rows after %.0f ms, all after %.0f ms", c.Requests, c.Bytes/1e6, c.First, c.All)
+}
+
+// BenchmarkCrowd is how long a page takes to show the first rows of 100,000 tasks of a
+// real service, and to have read all of them.
+func BenchmarkCrowd(b *testing.B) {
+	needBrowser(b)
+	p := crowded(b)
+	var sum cost
+	for b.Loop() {
+		w := p.look("/", 1600, 1000, clockwork)
+		w.says("#shown", "100,000 tasks")
+		w.wait("times.all")
+		c := eval[cost](w, costOf)
+		sum.First += c.First
+		sum.All += c.All
+		w.close()
+	}
+	b.ReportMetric(sum.First/float64(b.N), "first-ms")
+	b.ReportMetric(sum.All/float64(b.N), "all-ms")
+	b.ReportMetric(0, "ns/op")
+}
