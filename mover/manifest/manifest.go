@@ -29,7 +29,8 @@
 // The digest is the SHA-256 of the canonical text: the line
 // {"format":"datamove-manifest","version":1} and all lines of entries as the Writer
 // writes them, without atime, ctime, etag, versionid, links and data, which differ
-// between equal copies. It is what dataset@digest means.
+// between equal copies. It says that a manifest is whole, and no more: times and owners
+// count in it. What stands behind the '@' of dataset:name@digest is made by [Digest].
 //
 // # Promises
 //

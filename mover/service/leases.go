@@ -108,6 +108,9 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 		if err := s.mayRead(tx, c, "", x); err != nil {
 			return err
 		}
+		if doubtful(x) {
+			return &mover.Error{Op: "lease", Place: x.GetLocation(), Err: because(mover.ErrConflict, "nobody knows any more what is there; stage it again, which mends it")}
+		}
 		if err := s.mayLease(tx, now, x); err != nil {
 			return err
 		}

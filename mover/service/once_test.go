@@ -359,3 +359,29 @@ func TestDoubtedIsMended(t *testing.T) {
 		t.Errorf("it is %v", r)
 	}
 }
+
+// TestPurgeWithoutTheRight: who purges what he can not remove makes nobody forget it, and
+// what may be half removed is no hit, holds nothing and is read by nobody.
+func TestPurgeWithoutTheRight(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "a", "project:a", 1)
+	stage := &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}
+	d.staged(root, stage, 1)
+	x, err := d.Purge(root, &pb.PurgeRequest{Location: "scratch:.datasets", Node: "n1"})
+	wants(t, "purge", err, nil)
+	d.give()
+	wants(t, "its end", d.finish(x.GetId(), 0, mover.ErrPermission), nil)
+	at := func() *pb.Replica { return d.row("a", digestOf(1), "scratch", "n1") }
+	if r := at(); r.GetState() != whole || !doubtful(r) || r.GetTask() != "" {
+		t.Fatalf("it is %v", r)
+	}
+	wants(t, "a lease", second(d.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "scratch", Node: "n1", Ttl: durationpb.New(time.Hour)})), mover.ErrConflict)
+	read, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:a", Target: "/out", Node: "n1"}})
+	if err != nil || read.GetSpec().GetSource() != "project:a" {
+		t.Errorf("it is read from %v, %v", read, err)
+	}
+	d.staged(root, stage, 1)
+	if r := at(); r.GetState() != whole || doubtful(r) {
+		t.Errorf("staged again it is %v", r)
+	}
+}

@@ -303,9 +303,10 @@ func (s *Service) refuse(tx *ledger.Tx, t *pb.Task, why error) error {
 
 // removed ends a removal: what is gone is forgotten, and what nobody has begun to remove is
 // whole as it was. A copy that should have survived, and was found to be something else, is
-// relied on no more. Of anything else nobody knows what is left. What this service has made
-// is removed again later; what others have, or what somebody tried to purge with his
-// own rights, stays as it is and is no replica any more.
+// relied on no more. Of anything else nobody knows what is left. What this service has
+// made is removed again later; what somebody tried to purge of it with rights that were not
+// enough is doubted, and goes when room is needed. What others have stays as it is and is no
+// replica any more.
 func (s *Service) removed(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) error {
 	untouched := t.GetStartTime() == nil || t.GetState() == task.Failed && p.untouched
 	if held != nil && untouched && t.GetErrorKind() == mover.KindName(mover.ErrCorrupt) {
@@ -324,6 +325,9 @@ func (s *Service) removed(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) er
 			s.evicted(t, r)
 		case untouched && r.GetCreateTime() != nil:
 			r.State, r.Task = whole, ""
+			err = s.putReplica(tx, r)
+		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE && managed(r):
+			r.State, r.Task, r.Level = whole, "", pb.Level_LEVEL_UNSPECIFIED
 			err = s.putReplica(tx, r)
 		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE, !managed(r):
 			err = deleteReplica(tx, r)

@@ -56,10 +56,10 @@ func (s *Service) resolve(c access.Caller, spec *pb.TaskSpec) error {
 // nearest is a request with the replica that it is best done with.
 func (s *Service) nearest(c access.Caller, spec *pb.TaskSpec, replicas []*pb.Replica) (best *pb.TaskSpec, err error) {
 	slices.SortFunc(replicas, func(a, b *pb.Replica) int {
-		return cmp.Or(cmp.Compare(doubt(a), doubt(b)), cmp.Compare(s.distance(a), s.distance(b)), -cmp.Compare(a.GetLevel(), b.GetLevel()), cmp.Compare(a.GetLocation(), b.GetLocation()), cmp.Compare(a.GetNode(), b.GetNode()))
+		return cmp.Or(cmp.Compare(s.distance(a), s.distance(b)), -cmp.Compare(a.GetLevel(), b.GetLevel()), cmp.Compare(a.GetLocation(), b.GetLocation()), cmp.Compare(a.GetNode(), b.GetNode()))
 	})
 	for _, r := range replicas {
-		if r.GetState() != whole || spec.GetNode() != "" && r.GetNode() != "" && r.GetNode() != spec.GetNode() {
+		if r.GetState() != whole || r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED || spec.GetNode() != "" && r.GetNode() != "" && r.GetNode() != spec.GetNode() {
 			continue
 		}
 		with := proto.CloneOf(spec)
@@ -70,18 +70,9 @@ func (s *Service) nearest(c access.Caller, spec *pb.TaskSpec, replicas []*pb.Rep
 		best = cmp.Or(best, with) // it waits for an agent
 	}
 	if best == nil {
-		err = &mover.Error{Op: "read", Place: spec.GetSource(), Err: fmt.Errorf("%w: no whole replica of it is known; add the dataset again where it is", mover.ErrNotExist)}
+		err = &mover.Error{Op: "read", Place: spec.GetSource(), Err: fmt.Errorf("%w: no whole replica of it is known to be what it was; add the dataset again where it is, or stage it", mover.ErrNotExist)}
 	}
 	return best, err
-}
-
-// doubt orders replicas: one of which nobody knows whether it is what it should be is
-// read last.
-func doubt(r *pb.Replica) int {
-	if r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED {
-		return 1
-	}
-	return 0
 }
 
 // distance orders replicas: a cold one is read last.
