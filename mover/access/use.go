@@ -1,6 +1,7 @@
 package access
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -63,6 +64,22 @@ func (p project) use(name string, a area, write bool) Decision {
 	}
 	return deny("project "+name, "%s is not below a root of the project %s, which has: %s; another root in the configuration (projects.%[2]s.roots) would allow it",
 		at, name, list(names(p.roots)))
+}
+
+// RootOf returns the directory of a project that a path is below of: work must not leave
+// it. It is "" where there are no projects, and of what is no path.
+func (r *Rules) RootOf(project, at string) (string, error) {
+	a, err := r.area(at)
+	if err != nil || a.store != files || len(r.projects) == 0 {
+		return "", err
+	}
+	p := r.projects[project]
+	for _, roots := range [][]area{p.roots, p.reads} {
+		if root, ok := holder(roots, a); ok {
+			return root.String(), nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s is not below a root of the project %s any more", mover.ErrPermission, mover.Printable(at), mover.Printable(project))
 }
 
 // holder returns the first of the roots that holds a.

@@ -262,6 +262,8 @@ func TestNothingOutsideTheRoots(t *testing.T) {
 				t.Fatalf("%q was allowed, roots %q, reads %q", at, roots, reads)
 			case d.Allowed && !reached(at, []string{d.Root}, site.Tiers):
 				t.Fatalf("%q is not below %q", at, d.Root)
+			case d.Allowed && !sameRoot(r, at, d.Root):
+				t.Fatalf("%q is below %q, and RootOf says otherwise", at, d.Root)
 			case plain && below && !d.Allowed:
 				t.Fatalf("%q was denied (%s), roots %q, reads %q", at, d.Reason, roots, reads)
 			case r.MayUse(person("bob"), "p", at, write).Allowed:
@@ -285,4 +287,11 @@ func FuzzMayUse(f *testing.F) {
 			t.Errorf("%q was allowed: %+v", at, d)
 		}
 	})
+}
+
+// sameRoot says whether work on a location that may be used stays below that root.
+func sameRoot(r *Rules, at, root string) bool {
+	got, err := r.RootOf("p", at)
+	a, _ := r.area(at)
+	return err == nil && (got == root || got == "" && a.store != files)
 }

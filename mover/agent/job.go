@@ -18,8 +18,8 @@ import (
 )
 
 // job is a task for a process, without its secrets.
-func (a *Agent) job(task string, spec *pb.TaskSpec) *agentv1.Job {
-	return &agentv1.Job{Task: task, Spec: spec, LogLevel: "info", TierPaths: a.tierPaths()}
+func (a *Agent) job(task string, spec *pb.TaskSpec, roots []string) *agentv1.Job {
+	return &agentv1.Job{Task: task, Spec: spec, Roots: roots, LogLevel: "info", TierPaths: a.tierPaths()}
 }
 
 // end is one location of a task and what is done there.

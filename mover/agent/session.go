@@ -138,7 +138,7 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead) {
 	if !a.add(key, s) {
 		return
 	}
-	job := a.job(l.GetTask().GetId(), l.GetSpec())
+	job := a.job(l.GetTask().GetId(), l.GetSpec(), l.GetRoots())
 	job.Lead, job.Epoch, job.MayCrew, job.Before = true, l.GetEpoch(), true, l.GetTask().GetEpochs()
 	for _, d := range l.GetOver() {
 		if kept, err := worker.ParseDraft(d); err == nil {

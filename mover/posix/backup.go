@@ -33,10 +33,7 @@ func (p *Place) openBackup() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return fmt.Errorf("backup directory: %w", err)
-	}
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := p.openBackupDir(path)
 	if err != nil {
 		return fmt.Errorf("backup directory %s: %w", mover.Printable(path), err)
 	}
@@ -49,6 +46,16 @@ func (p *Place) openBackup() error {
 		return fmt.Errorf("%w: backup directory %s is on another file system", mover.ErrUsage, mover.Printable(path))
 	}
 	return p.hide(path)
+}
+
+func (p *Place) openBackupDir(path string) (int, error) {
+	if len(p.opts.Inside) > 0 {
+		return openInside(p.opts.Inside, path, true)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return -1, err
+	}
+	return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 }
 
 // hide finds out whether the backup lies below the root, where walks must not

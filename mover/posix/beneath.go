@@ -12,6 +12,14 @@ import (
 
 // openRoot opens the directory that the place is.
 func (p *Place) openRoot() (fd int, err error) {
+	if len(p.opts.Inside) > 0 && p.opts.Beneath == "" {
+		way, err := openInside(p.opts.Inside, p.address, p.opts.Create)
+		if err != nil {
+			return -1, err
+		}
+		defer closeFD(way)
+		return openSegment(way, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	}
 	if p.opts.Beneath == "" {
 		err = again(func() (err error) {
 			fd, err = unix.Open(p.address, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -30,6 +30,7 @@ const (
 type Options struct {
 	Create   bool         // make the root and its parents when they are missing
 	Beneath  string       // directory that the root is or lies below, with no symbolic link on the way; "" asks for nothing
+	Inside   []string     // directories: the root, and Backup, lie below one of them, and no symbolic link leads out of it; none asks for nothing
 	Backup   string       // directory on the same file system for what is replaced and removed; "" keeps nothing
 	Buffers  *buffer.Pool // memory for bytes on their way; nil is the pool of the process
 	Reflink  Reflink
@@ -82,7 +83,7 @@ func Open(root string, opts Options) (*Place, error) {
 }
 
 func (p *Place) open() error {
-	if p.opts.Create && p.opts.Beneath == "" {
+	if p.opts.Create && p.opts.Beneath == "" && len(p.opts.Inside) == 0 {
 		if err := os.MkdirAll(p.address, 0o777); err != nil {
 			return err
 		}

@@ -130,7 +130,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		s.waits(ctx, t, "task "+other+" writes to the same place")
 		return false, blockedPause, nil
 	}
-	var over []string
+	var over, roots []string
 	err = s.ledger.Update(ctx, beginning(t), func(tx *ledger.Tx) error {
 		if t, err = ledger.Tasks.Get(tx, id); err != nil {
 			return err
@@ -138,7 +138,11 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		if t.GetState() != task.Queued { // paused or cancelled meanwhile
 			return mover.ErrNotExist
 		}
-		if err := s.mayBegin(tx, t); err != nil {
+		err := s.mayBegin(tx, t)
+		if err == nil {
+			roots, err = s.rootsOf(t.GetSpec())
+		}
+		if err != nil {
 			return s.refuse(tx, t, err)
 		}
 		if over, err = keptDrafts(tx, id); err != nil {
@@ -169,7 +173,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	}
 	s.watch.tell(id)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
-		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Lease: durationOf(s.lease),
+		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Lease: durationOf(s.lease), Roots: roots,
 		TraceParent: span,
 	}}})
 	return true, 0, nil
@@ -280,6 +284,10 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 		}
 		return nil
 	}
+	roots, err := s.rootsOf(l.task.GetSpec())
+	if err != nil {
+		return err
+	}
 	m := b.meta
 	m.State, m.Epoch, m.Agent, m.TakeTime = ledgerv1.BatchState_BATCH_STATE_TAKEN, epoch, agent.name, timestamppb.New(s.now())
 	m.Tries++
@@ -292,7 +300,7 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	s.noteHelpers(l)
 	s.send(agent.name, &agentv1.Order{What: &agentv1.Order_Batch{Batch: &agentv1.Batch{
 		Task: m.GetTask(), Id: m.GetId(), Epoch: epoch, LeadEpoch: l.epoch, Spec: l.task.GetSpec(), Owner: l.task.GetOwner(),
-		Work: b.give.GetWork(), Over: m.GetOver(), Pair: b.give.GetPair(), TraceParent: b.span,
+		Work: b.give.GetWork(), Over: m.GetOver(), Pair: b.give.GetPair(), Roots: roots, TraceParent: b.span,
 	}}})
 	return nil
 }

@@ -36,6 +36,9 @@ type Site struct {
 	// link, and no other path: for what is removed, and for what this program lays down
 	// by itself, so that both are where they are said to be.
 	Strict bool
+	// Roots are directories that paths have to lie below, and no symbolic link may lead
+	// out of: those of a project. None opens every path.
+	Roots []string
 }
 
 // Resolve makes of a location in a tier the path or the bucket that it is, so that
@@ -68,7 +71,7 @@ func (s Site) Open(ctx context.Context, l location.Location, o local.OpenOptions
 		if err != nil {
 			return nil, err
 		}
-		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Beneath: beneath, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers})
+		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Beneath: beneath, Inside: s.Roots, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers})
 		if err != nil {
 			return nil, err
 		}

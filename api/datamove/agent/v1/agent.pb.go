@@ -802,6 +802,7 @@ type Lead struct {
 	Over          []string               `protobuf:"bytes,5,rep,name=over,proto3" json:"over,omitempty"`                         // drafts that earlier leads kept, as Keep named them
 	Lease         *durationpb.Duration   `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
 	TraceParent   string                 `protobuf:"bytes,7,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"` // the span that it is part of
+	Roots         []string               `protobuf:"bytes,9,rep,name=roots,proto3" json:"roots,omitempty"`                                // of the project: each path is opened from the one that it is below on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -885,6 +886,13 @@ func (x *Lead) GetTraceParent() string {
 	return ""
 }
 
+func (x *Lead) GetRoots() []string {
+	if x != nil {
+		return x.Roots
+	}
+	return nil
+}
+
 // Batch asks an agent to do a part of a task for its lead.
 type Batch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -898,6 +906,7 @@ type Batch struct {
 	Over          []uint64               `protobuf:"varint,8,rep,packed,name=over,proto3" json:"over,omitempty"` // epochs that had this batch before and are over
 	Pair          int32                  `protobuf:"varint,9,opt,name=pair,proto3" json:"pair,omitempty"`
 	TraceParent   string                 `protobuf:"bytes,10,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"` // the span that it is part of
+	Roots         []string               `protobuf:"bytes,11,rep,name=roots,proto3" json:"roots,omitempty"`                                // as of its lead
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1000,6 +1009,13 @@ func (x *Batch) GetTraceParent() string {
 		return x.TraceParent
 	}
 	return ""
+}
+
+func (x *Batch) GetRoots() []string {
+	if x != nil {
+		return x.Roots
+	}
+	return nil
 }
 
 type Stop struct {
@@ -2082,7 +2098,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04stop\x18\x05 \x01(\v2\x17.datamove.agent.v1.StopH\x00R\x04stop\x123\n" +
 	"\x06limits\x18\a \x01(\v2\x19.datamove.agent.v1.LimitsH\x00R\x06limits\x12-\n" +
 	"\x04crew\x18\b \x01(\v2\x17.datamove.agent.v1.CrewH\x00R\x04crewB\x06\n" +
-	"\x04what\"\xf3\x01\n" +
+	"\x04what\"\x89\x02\n" +
 	"\x04Lead\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.datamove.v1.TaskR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
@@ -2090,7 +2106,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\town_tiers\x18\x04 \x03(\tR\bownTiers\x12\x12\n" +
 	"\x04over\x18\x05 \x03(\tR\x04over\x12/\n" +
 	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12!\n" +
-	"\ftrace_parent\x18\a \x01(\tR\vtraceParent\"\x96\x02\n" +
+	"\ftrace_parent\x18\a \x01(\tR\vtraceParent\x12\x14\n" +
+	"\x05roots\x18\t \x03(\tR\x05roots\"\xac\x02\n" +
 	"\x05Batch\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -2103,7 +2120,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04over\x18\b \x03(\x04R\x04over\x12\x12\n" +
 	"\x04pair\x18\t \x01(\x05R\x04pair\x12!\n" +
 	"\ftrace_parent\x18\n" +
-	" \x01(\tR\vtraceParent\"p\n" +
+	" \x01(\tR\vtraceParent\x12\x14\n" +
+	"\x05roots\x18\v \x03(\tR\x05roots\"p\n" +
 	"\x04Stop\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +

@@ -394,6 +394,7 @@ type Job struct {
 	Before        []uint64               `protobuf:"varint,11,rep,packed,name=before,proto3" json:"before,omitempty"`                                                                                          // epochs of earlier leads
 	TierPaths     map[string]string      `protobuf:"bytes,12,rep,name=tier_paths,json=tierPaths,proto3" json:"tier_paths,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // where tiers are, to count by
 	TraceParent   string                 `protobuf:"bytes,13,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`                                                                     // the span that it is part of; empty makes no spans
+	Roots         []string               `protobuf:"bytes,14,rep,name=roots,proto3" json:"roots,omitempty"`                                                                                                    // each path is opened from the one that it is below on; none opens any path
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -517,6 +518,13 @@ func (x *Job) GetTraceParent() string {
 		return x.TraceParent
 	}
 	return ""
+}
+
+func (x *Job) GetRoots() []string {
+	if x != nil {
+		return x.Roots
+	}
+	return nil
 }
 
 // TierAccess is a tier with what is needed to open it. It holds secrets and goes
@@ -1901,7 +1909,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x16.datamove.agent.v1.JobH\x00R\x03job\x126\n" +
 	"\x05batch\x18\x02 \x01(\v2\x1e.datamove.agent.v1.WorkerBatchH\x00R\x05batch\x123\n" +
 	"\x04stop\x18\x03 \x01(\v2\x1d.datamove.agent.v1.WorkerStopH\x00R\x04stopB\x06\n" +
-	"\x04what\"\x81\x04\n" +
+	"\x04what\"\x97\x04\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -1917,7 +1925,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x06before\x18\v \x03(\x04R\x06before\x12D\n" +
 	"\n" +
 	"tier_paths\x18\f \x03(\v2%.datamove.agent.v1.Job.TierPathsEntryR\ttierPaths\x12!\n" +
-	"\ftrace_parent\x18\r \x01(\tR\vtraceParent\x1a<\n" +
+	"\ftrace_parent\x18\r \x01(\tR\vtraceParent\x12\x14\n" +
+	"\x05roots\x18\x0e \x03(\tR\x05roots\x1a<\n" +
 	"\x0eTierPathsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +

@@ -1,0 +1,86 @@
+package posix
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// openInside opens a directory that is below one of some roots, of which the longest
+// counts. Symbolic links on the way are followed as long as they stay below that root,
+// whoever exchanges them meanwhile: the kernel sees to it. What is missing is made where
+// create says so, behind no link.
+func openInside(roots []string, path string, create bool) (int, error) {
+	base := ""
+	for _, root := range roots {
+		if root = filepath.Clean(root); len(root) > len(base) && mover.Within(strings.Trim(path, "/"), strings.Trim(root, "/")) {
+			base = root
+		}
+	}
+	if base == "" {
+		return -1, fmt.Errorf("%w: it does not lie below %s", mover.ErrPermission, strings.Join(roots, ", "))
+	}
+	at, err := openBase(base)
+	if err != nil {
+		return -1, err
+	}
+	defer closeFD(at)
+	segments := strings.Split(strings.Trim(strings.TrimPrefix(path, base), "/"), "/")
+	for there := len(segments); ; there-- {
+		fd, err := openBelow(at, strings.Join(segments[:there], "/"))
+		switch {
+		case err == unix.ENOENT && create && there > 0:
+			continue
+		case err == unix.ENOSYS:
+			return openWay(base, path, create)
+		case err == unix.EXDEV:
+			return -1, fmt.Errorf("%w: a symbolic link on the way leads out of %s", mover.ErrPermission, mover.Printable(base))
+		case err != nil:
+			return -1, err
+		}
+		return makeWay(fd, segments[there:])
+	}
+}
+
+func openBase(base string) (fd int, err error) {
+	err = again(func() (err error) {
+		fd, err = unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return fd, err
+}
+
+// triesBelow is how often the kernel may find that somebody renames what it goes through.
+const triesBelow = 100
+
+// openBelow opens a directory that is below another one, wherever links lead.
+func openBelow(at int, name string) (fd int, err error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	for range triesBelow {
+		err = again(func() (err error) {
+			fd, err = unix.Openat2(at, "./"+name, &how)
+			return err
+		})
+		if err != unix.EAGAIN {
+			break
+		}
+	}
+	return fd, err
+}
+
+// makeWay makes and opens directories, one in the other.
+func makeWay(fd int, names []string) (int, error) {
+	for _, name := range names {
+		next, err := openStride(fd, name, true)
+		closeFD(fd)
+		if err != nil {
+			return -1, err
+		}
+		fd = next
+	}
+	return fd, nil
+}
