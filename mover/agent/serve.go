@@ -188,7 +188,10 @@ func (p *process) Hand(ctx context.Context, r *agentv1.HandRequest) (*agentv1.Ha
 
 // Note implements agentv1.WorkerServiceServer.
 func (p *process) Note(ctx context.Context, r *agentv1.NoteRequest) (*agentv1.NoteResponse, error) {
-	req := &agentv1.KeepRequest{Task: p.task.GetId(), Epoch: p.epoch, Draft: worker.FormatDraft(r.GetDraft()), On: r.GetOn()}
+	req := &agentv1.KeepRequest{Task: p.task.GetId(), Epoch: p.epoch, Draft: worker.FormatDraft(r.GetDraft()), On: r.GetOn(), Number: r.GetDraft().GetNumber()}
+	if pieces := r.GetDraft().GetPieces(); len(pieces) > 0 {
+		req.Piece = pieces[0]
+	}
 	return &agentv1.NoteResponse{}, p.insist(p.traced(ctx, ""), func(ctx context.Context) error {
 		_, err := p.agent.link.Keep(ctx, req)
 		return err

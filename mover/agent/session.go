@@ -140,8 +140,13 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead) {
 	}
 	job := a.job(l.GetTask().GetId(), l.GetSpec(), l.GetRoots())
 	job.Lead, job.Epoch, job.MayCrew, job.Before = true, l.GetEpoch(), true, l.GetTask().GetEpochs()
+	pieces := map[string][][]byte{}
+	for _, p := range l.GetPieces() {
+		pieces[p.GetDraft()] = p.GetPieces()
+	}
 	for _, d := range l.GetOver() {
 		if kept, err := worker.ParseDraft(d); err == nil {
+			kept.Pieces = pieces[d]
 			job.Over = append(job.Over, kept)
 		}
 	}

@@ -27,6 +27,10 @@ var (
 	Works = newTable("works", 'w', func(m *ledgerv1.Work) []string { return []string{m.GetTask(), m.GetBatch()} })
 	// Drafts that tasks keep: task, name.
 	Drafts = newTable("drafts", 'd', func(m *ledgerv1.Draft) []string { return []string{m.GetTask(), m.GetName()} })
+	// Pieces of drafts: task, draft, Number(number).
+	Pieces = newTable("pieces", 'o', func(m *ledgerv1.Piece) []string {
+		return []string{m.GetTask(), m.GetDraft(), Number(m.GetNumber())}
+	})
 	// Keys of idempotency: caller, key. They go with their task.
 	Keys = newTable("keys", 'k', func(m *ledgerv1.Key) []string { return []string{m.GetCaller(), m.GetKey()} })
 	// KeysByTask: task.

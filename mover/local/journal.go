@@ -55,6 +55,17 @@ func (l *lazyJournal) Part(ctx context.Context, id uint64, r mover.Receipt) erro
 	return j.Part(ctx, id, r)
 }
 
+// adopt takes over what a lead on another host has left.
+func (l *lazyJournal) adopt(ctx context.Context, r journal.Record) (uint64, error) {
+	j, err := l.get(true)
+	if err != nil {
+		return 0, err
+	}
+	l.needs("") // what was here comes first
+	l.left[r.Token] = true
+	return j.Adopt(ctx, r)
+}
+
 // Share implements transfer.Journal.
 func (l *lazyJournal) Share(ctx context.Context, id uint64) error {
 	j, err := l.get(true)

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/journal"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/transfer"
 )
@@ -20,17 +19,19 @@ type Lead struct {
 	Mine   func(ctx context.Context) error // as transfer.Options.Mine
 	Turn   transfer.Turn
 	Crew   func(pair int) transfer.Crew // of each pair of Request.Names; nil has none
-	// Keep is told of the draft of a large file before it is written to, and with on
-	// false when it needs not be remembered any more. Who takes the task over on
-	// another node gets them as Over.
+	// Keep is told of the draft of a large file before it is written to, then with each
+	// piece of it that is stored, and with on false when it needs not be remembered any
+	// more. Who takes the task over on another node gets them as Over.
 	Keep func(ctx context.Context, d Draft, on bool) error
 	Over []Draft
 }
 
 // Draft is a draft of one pair of a task.
 type Draft struct {
-	Pair  int
-	Token mover.Token
+	Pair   int
+	Token  mover.Token
+	Pieces [][]byte // what is stored of it; Keep gets one, which adds to those before
+	Number uint64   // of the piece that Keep gets
 }
 
 // epoch is the one that temporary names carry.
@@ -48,74 +49,6 @@ func (p *pair) older(o mover.Owner) bool {
 		return o.Epoch != p.owner.Epoch
 	}
 	return o.Epoch < p.owner.Epoch
-}
-
-// dropOver drops the drafts that an earlier lead kept, but for those that this host's
-// journal goes on with: then that lead was here, and its process has ended.
-func (p *pair) dropOver(ctx context.Context) error {
-	lead := p.lead()
-	for _, d := range lead.Over {
-		if d.Pair != p.index || p.journal.needs(d.Token) {
-			continue
-		}
-		if err := p.target.Drop(ctx, d.Token); err != nil {
-			return err
-		}
-		if lead.Keep != nil {
-			if err := lead.Keep(ctx, d, false); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// keeping is a journal whose large drafts are known to the service, too.
-type keeping struct {
-	transfer.Journal
-	pair *pair
-
-	mu     sync.Mutex
-	tokens map[uint64]mover.Token // by id in the journal; guarded by mu
-}
-
-func (p *pair) keeping() transfer.Journal {
-	if p.lead().Keep == nil {
-		return p.journal
-	}
-	return &keeping{Journal: p.journal, pair: p, tokens: map[uint64]mover.Token{}}
-}
-
-// Begin implements transfer.Journal.
-func (k *keeping) Begin(ctx context.Context, r journal.Record) (uint64, error) {
-	id, err := k.Journal.Begin(ctx, r)
-	if err != nil || r.Token == "" {
-		return id, err
-	}
-	k.mu.Lock()
-	k.tokens[id] = r.Token
-	k.mu.Unlock()
-	return id, k.pair.lead().Keep(ctx, Draft{k.pair.index, r.Token}, true)
-}
-
-// Clear implements transfer.Journal.
-func (k *keeping) Clear(ctx context.Context, ids ...uint64) error {
-	if err := k.Journal.Clear(ctx, ids...); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		k.mu.Lock()
-		token, ok := k.tokens[id]
-		delete(k.tokens, id)
-		k.mu.Unlock()
-		if !ok {
-			continue
-		}
-		if err := k.pair.lead().Keep(ctx, Draft{k.pair.index, token}, false); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Helper does works of a task that another process leads.

@@ -36,6 +36,7 @@ type pair struct {
 	shelf      shelf // nil where the target needs no manifest
 	journal    *lazyJournal
 	journalDir string
+	adopted    map[uint64]mover.Token // drafts of a lead on another host, by id in the journal
 	spoolDir   string
 	system     string          // of the source: its file system and root; "" of a bucket
 	facts      journal.Facts   // of the last run of this pair
@@ -183,7 +184,7 @@ func (p *pair) openJournal(ctx context.Context) error {
 	if err := p.journal.load(); err != nil {
 		return err
 	}
-	if err := p.dropOver(ctx); err != nil {
+	if err := p.takeOver(ctx); err != nil {
 		return err
 	}
 	if p.request.Delete {

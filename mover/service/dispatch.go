@@ -131,6 +131,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		return false, blockedPause, nil
 	}
 	var over, roots []string
+	var pieces []*agentv1.Pieces
 	err = s.ledger.Update(ctx, beginning(t), func(tx *ledger.Tx) error {
 		if t, err = ledger.Tasks.Get(tx, id); err != nil {
 			return err
@@ -145,7 +146,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		if err != nil {
 			return s.refuse(tx, t, err)
 		}
-		if over, err = keptDrafts(tx, id); err != nil {
+		if over, pieces, err = keptDrafts(tx, id); err != nil {
 			return err
 		}
 		s.begin(t, agent, epoch)
@@ -173,7 +174,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	}
 	s.watch.tell(id)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
-		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Lease: durationOf(s.lease), Roots: roots,
+		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
 		TraceParent: span,
 	}}})
 	return true, 0, nil
@@ -234,14 +235,34 @@ func (s *Service) writer(t *pb.Task, n need) string {
 	return ""
 }
 
-func keptDrafts(tx *ledger.Tx, id string) (over []string, err error) {
+// piecesMost bounds the pieces that a lead is given, which are one message with all else;
+// parts beyond it are moved again.
+const piecesMost = 8 << 20
+
+// keptDrafts are the drafts that earlier leads of a task kept, and what is stored of
+// them.
+func keptDrafts(tx *ledger.Tx, id string) (over []string, stored []*agentv1.Pieces, err error) {
 	for d, err := range ledger.Drafts.All(tx, ledger.Range{Prefix: []string{id}}) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		over = append(over, d.GetName())
 	}
-	return over, nil
+	room := piecesMost
+	for p, err := range ledger.Pieces.All(tx, ledger.Range{Prefix: []string{id}}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if room -= len(p.GetData()); room < 0 {
+			break
+		}
+		if n := len(stored); n == 0 || stored[n-1].GetDraft() != p.GetDraft() {
+			stored = append(stored, &agentv1.Pieces{Draft: p.GetDraft()})
+		}
+		last := stored[len(stored)-1]
+		last.Pieces = append(last.Pieces, p.GetData())
+	}
+	return over, stored, nil
 }
 
 // giveBatches gives waiting batches to agents that are not their lead's.

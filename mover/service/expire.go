@@ -182,6 +182,7 @@ func dropBatches(tx *ledger.Tx, id string) error {
 	return nil
 }
 
+// dropDrafts forgets the drafts of a task that ends. Their pieces go when it does.
 func dropDrafts(tx *ledger.Tx, id string) error {
 	for d, err := range ledger.Drafts.All(tx, ledger.Range{Prefix: []string{id}}) {
 		if err != nil {
@@ -192,4 +193,24 @@ func dropDrafts(tx *ledger.Tx, id string) error {
 		}
 	}
 	return nil
+}
+
+// piecesAtOnce bounds what one change deletes. What is left goes with the task.
+const piecesAtOnce = 1000
+
+// dropDraft forgets a draft and what is stored of it.
+func dropDraft(tx *ledger.Tx, id, name string) error {
+	n := 0
+	for p, err := range ledger.Pieces.All(tx, ledger.Range{Prefix: []string{id, name}}) {
+		if n++; n > piecesAtOnce {
+			break
+		}
+		if err == nil {
+			err = ledger.Pieces.Delete(tx, id, name, ledger.Number(p.GetNumber()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ledger.Drafts.Delete(tx, id, name)
 }

@@ -214,6 +214,9 @@ func (s *Service) Confirm(ctx context.Context, r *agentv1.ConfirmRequest) (*agen
 	return &agentv1.ConfirmResponse{}, err
 }
 
+// pieceMost bounds a piece of a draft, which has some thousand receipts.
+const pieceMost = 256 << 10
+
 // Keep implements agentv1.LinkServiceServer.
 func (s *Service) Keep(ctx context.Context, r *agentv1.KeepRequest) (*agentv1.KeepResponse, error) {
 	s.mu.Lock()
@@ -225,9 +228,15 @@ func (s *Service) Keep(ctx context.Context, r *agentv1.KeepRequest) (*agentv1.Ke
 	if len(r.GetDraft()) > 8<<10 {
 		return nil, usage("a draft's name of %d bytes", len(r.GetDraft()))
 	}
+	if len(r.GetPiece()) > pieceMost {
+		return nil, usage("a piece of a draft of %d bytes; at most %d are possible", len(r.GetPiece()), pieceMost)
+	}
 	return &agentv1.KeepResponse{}, s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
-		if !r.GetOn() {
-			return ledger.Drafts.Delete(tx, r.GetTask(), r.GetDraft())
+		switch {
+		case !r.GetOn():
+			return dropDraft(tx, r.GetTask(), r.GetDraft())
+		case r.GetPiece() != nil:
+			return ledger.Pieces.Put(tx, &ledgerv1.Piece{Task: r.GetTask(), Draft: r.GetDraft(), Number: r.GetNumber(), Data: r.GetPiece()})
 		}
 		return ledger.Drafts.Put(tx, &ledgerv1.Draft{Task: r.GetTask(), Name: r.GetDraft(), Epoch: r.GetEpoch()})
 	})

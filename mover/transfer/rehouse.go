@@ -78,10 +78,10 @@ func (r *run) copyParts(ctx context.Context, l *large, c mover.Content) error {
 		if err == nil {
 			err = f.whole()
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, mover.ErrChanged) {
 			return err
 		}
-		if f.Sum() != was.CRC {
+		if err != nil || f.Sum() != was.CRC {
 			r.log.WarnContext(ctx, "a part is not what it was when it was stored; it is moved again", "name", l.entry.Name, "part", i)
 			l.spoil(i)
 			r.n.Bytes.Add(-was.Length)

@@ -124,13 +124,13 @@ func (w *worker) turn(ctx context.Context, bytes, ops int64) (func(int64), error
 }
 
 func (w *worker) keep(ctx context.Context, d local.Draft, on bool) error {
-	_, err := w.agent.Note(ctx, &agentv1.NoteRequest{Draft: &agentv1.KeptDraft{Pair: int32(d.Pair), Token: string(d.Token)}, On: on})
+	_, err := w.agent.Note(ctx, &agentv1.NoteRequest{Draft: &agentv1.KeptDraft{Pair: int32(d.Pair), Token: string(d.Token), Pieces: d.Pieces, Number: d.Number}, On: on})
 	return fromAgent(ctx, err)
 }
 
 func (w *worker) over() (drafts []local.Draft) {
 	for _, d := range w.job.GetOver() {
-		drafts = append(drafts, local.Draft{Pair: int(d.GetPair()), Token: mover.Token(d.GetToken())})
+		drafts = append(drafts, local.Draft{Pair: int(d.GetPair()), Token: mover.Token(d.GetToken()), Pieces: d.GetPieces()})
 	}
 	return drafts
 }

@@ -121,7 +121,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                {"cmd/datamove"},
 	"golang.org/x/time":                {"mover/limit", "mover/door"},
 	"golang.org/x/sync":                {"mover/buffer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove"},
-	"golang.org/x/sys":                 {"mover/buffer", "mover/posix", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
+	"golang.org/x/sys":                 {"mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

@@ -1,0 +1,184 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/posix"
+)
+
+// memory is what a service remembers of the drafts of a task.
+type memory struct {
+	sync.Mutex
+	drafts map[mover.Token]Draft
+}
+
+func (m *memory) keep(_ context.Context, d Draft, on bool) error {
+	m.Lock()
+	defer m.Unlock()
+	if !on {
+		delete(m.drafts, d.Token)
+		return nil
+	}
+	d.Pieces = append(m.drafts[d.Token].Pieces, d.Pieces...)
+	m.drafts[d.Token] = d
+	return nil
+}
+
+func (m *memory) all() (all []Draft) {
+	for _, d := range m.drafts {
+		all = append(all, d)
+	}
+	return all
+}
+
+// world is a large file that takes 100 seconds, and a service that remembers.
+type world struct {
+	t      *testing.T
+	dir    string
+	want   []byte
+	known  memory
+	epochs []uint64
+}
+
+const (
+	worldBytes = 64 << 20
+	worldTime  = 100 * time.Second
+)
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, dir: t.TempDir(), want: make([]byte, worldBytes), known: memory{drafts: map[mover.Token]Draft{}}}
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(w.want)
+	err := errors.Join(os.MkdirAll(filepath.Join(w.dir, "source"), 0o755), os.WriteFile(filepath.Join(w.dir, "source", "file"), w.want, 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// lead leads the copy on a host of its own until ctx ends, and says how long it took.
+func (w *world) lead(ctx context.Context) (time.Duration, error) {
+	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+		return posix.Open(l.Path, posix.Options{Create: o.Write, Buffers: o.Buffers})
+	}
+	at := func(name string) location.Location {
+		return location.Location{Scheme: location.POSIX, Path: filepath.Join(w.dir, name)}
+	}
+	begun, epoch := time.Now(), uint64(len(w.epochs)+1)
+	task, err := Start(ctx, Request{
+		Work: Copy, Source: at("source"), Target: at("target"), Reflink: ReflinkNever, Jobs: 2, Bandwidth: worldBytes / int64(worldTime/time.Second), StateDir: w.t.TempDir(),
+		Lead: &Lead{Epoch: epoch, Before: w.epochs, Keep: w.known.keep, Over: w.known.all()},
+	}, open)
+	if err != nil {
+		return 0, err
+	}
+	w.epochs = append(w.epochs, epoch)
+	_, err = task.Wait()
+	return time.Since(begun), err
+}
+
+// dies has the first lead end after a time, and returns the file that it leaves.
+func (w *world) dies(after time.Duration) (draft string) {
+	w.t.Helper()
+	ctx, stop := context.WithCancel(w.t.Context())
+	defer stop()
+	time.AfterFunc(after, stop)
+	_, ended := w.lead(ctx)
+	if ended == nil {
+		w.t.Fatal("the first lead came to the end")
+	}
+	left, err := filepath.Glob(filepath.Join(w.dir, "target", ".datamove-*"))
+	if err != nil || len(left) != 1 || len(w.known.drafts) != 1 {
+		w.t.Fatalf("%v, %v are left, %d known; it ended with %v", left, err, len(w.known.drafts), ended)
+	}
+	return left[0]
+}
+
+// ends has another lead take over. The source is read for so many seconds, at most.
+func (w *world) ends(want []byte, least, most time.Duration) {
+	w.t.Helper()
+	took, err := w.lead(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if took < least || took > most {
+		w.t.Errorf("the second lead took %v, and %v to %v are right", took, least, most)
+	}
+	got, err := os.ReadFile(filepath.Join(w.dir, "target", "file"))
+	if err != nil || !bytes.Equal(got, want) {
+		w.t.Errorf("the file is not what it should be: %v", err)
+	}
+	names, err := os.ReadDir(filepath.Join(w.dir, "target"))
+	for _, n := range names {
+		if strings.HasPrefix(n.Name(), ".datamove-") {
+			w.t.Errorf("%s is left", n.Name())
+		}
+	}
+	if err != nil || len(w.known.drafts) > 0 {
+		w.t.Errorf("%v; still remembered: %d", err, len(w.known.drafts))
+	}
+}
+
+// A lead that dies after 85 of 100 seconds has told of what was stored after 60 or more. One
+// on another host goes on there, on an inode of its own.
+func TestTakeOverElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		draft, err := os.OpenFile(w.dies(85*time.Second), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer draft.Close()
+		w.ends(w.want, 20*time.Second, 45*time.Second)
+		if _, err := draft.WriteAt([]byte("too late"), 0); err != nil { // by the first, which wakes up
+			t.Error(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(w.dir, "target", "file")); err != nil || !bytes.Equal(got, w.want) {
+			t.Errorf("who is late has written: %v", err)
+		}
+	})
+}
+
+// What the draft has is not believed: parts that are not what they were are moved again.
+func TestTakeOverDamaged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if err := os.Truncate(w.dies(70*time.Second), 0); err != nil {
+			t.Fatal(err)
+		}
+		w.ends(w.want, 95*time.Second, 130*time.Second)
+	})
+}
+
+// Of another file nothing is taken over, and of nonsense nothing.
+func TestTakeOverChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.dies(70 * time.Second)
+		other := bytes.Repeat([]byte("another "), worldBytes/8)
+		if err := os.WriteFile(filepath.Join(w.dir, "source", "file"), other, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		w.ends(other, 95*time.Second, 130*time.Second)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.dies(70 * time.Second)
+		for token, d := range w.known.drafts {
+			d.Pieces = [][]byte{nil, []byte("nonsense"), d.Pieces[0][:len(d.Pieces[0])-1]}
+			w.known.drafts[token] = d
+		}
+		w.ends(w.want, 95*time.Second, 130*time.Second)
+	})
+}
