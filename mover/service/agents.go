@@ -27,10 +27,36 @@ func (s *Service) recordAgent(ctx context.Context, name string, h *agentv1.Hello
 		if err != nil {
 			return err
 		}
+		if was := r.GetBoot(); was != "" && h.GetBoot() != "" && was != h.GetBoot() {
+			if err := s.rebooted(tx, name); err != nil {
+				return err
+			}
+		}
 		r.Boot, r.Instance, r.Uid = h.GetBoot(), h.GetInstance(), h.GetUid()
 		r.Agent.Version, r.Agent.Root, r.Agent.SeenTime = h.GetVersion(), h.GetRoot(), timestamppb.New(now)
 		return ledger.Agents.Put(tx, r)
 	})
+}
+
+// rebooted doubts what lies on the ephemeral tiers of a node that has begun anew: its disks
+// may be empty. What is there all the same, staging finds, and moves no more than is missing.
+func (s *Service) rebooted(tx *ledger.Tx, node string) error {
+	for tier, t := range s.conf().Tiers {
+		if !t.NodeLocal || !t.Ephemeral {
+			continue
+		}
+		replicas, err := all(ledger.ReplicasByTier.All(tx, ledger.Range{Prefix: []string{tier, node}}))
+		if err != nil {
+			return err
+		}
+		for _, r := range replicas {
+			r.Level = pb.Level_LEVEL_UNSPECIFIED
+			if err := s.putReplica(tx, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // ListAgents implements pb.AgentServiceServer.

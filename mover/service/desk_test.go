@@ -41,6 +41,7 @@ type desk struct {
 	taken  map[string]*agentv1.Lead // leads that agents have, by task
 	led    map[string]string        // who has them
 	gone   bool                     // it was closed
+	boots  int                      // of the nodes
 }
 
 // site is a configuration with tiers of every kind.
@@ -106,7 +107,7 @@ func (d *desk) open() {
 // attend has an agent begin a conversation, with the leads that it has.
 func (d *desk) attend(name string) {
 	d.t.Helper()
-	hello := &agentv1.Hello{Name: name, Root: true, Reaches: []*agentv1.Reach{{}}}
+	hello := &agentv1.Hello{Name: name, Root: true, Boot: fmt.Sprint(d.boots), Reaches: []*agentv1.Reach{{}}}
 	for tier, t := range d.conf.Tiers {
 		hello.Reaches = append(hello.Reaches, &agentv1.Reach{Tier: tier, NodeLocal: t.NodeLocal})
 	}

@@ -385,3 +385,36 @@ func TestPurgeWithoutTheRight(t *testing.T) {
 		t.Errorf("staged again it is %v", r)
 	}
 }
+
+// TestRebooted: what was on scratch of a node that has begun anew is looked at before it is
+// told as a hit.
+func TestRebooted(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "a", "project:a", 1)
+	stage := func(node string) *pb.StageResponse {
+		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for _, node := range []string{"n1", "n2"} {
+		d.done(stage(node).GetTask(), nil, 1)
+	}
+	d.attend("n1") // the agent has begun anew, the node has not
+	if a := stage("n1"); a.GetTask() != nil {
+		t.Errorf("a hit is %v", a)
+	}
+	d.boots++
+	d.attend("n1")
+	if a := stage("n2"); a.GetTask() != nil {
+		t.Errorf("on the other node a hit is %v", a)
+	}
+	if r := d.row("a", digestOf(1), "project", ""); r.GetLevel() != pb.Level_LEVEL_READ {
+		t.Errorf("what all nodes share is %v", r)
+	}
+	d.done(stage("n1").GetTask(), nil, 1)
+	if a := stage("n1"); a.GetTask() != nil || a.GetReplica().GetLevel() != pb.Level_LEVEL_WRITTEN {
+		t.Errorf("looked at, it is %v", a)
+	}
+}
