@@ -16,7 +16,8 @@ type Watermarks struct {
 	Low  int // until it is reached; 0 means 80; never above High
 }
 
-func (w Watermarks) orDefault() Watermarks {
+// OrDefault is w with the usual marks where it has none.
+func (w Watermarks) OrDefault() Watermarks {
 	high := min(cmp.Or(max(w.High, 0), 90), 100)
 	return Watermarks{high, min(cmp.Or(max(w.Low, 0), 80), high)}
 }
@@ -44,7 +45,7 @@ type Kept struct {
 // says. What is being removed already counts as gone. A tier that does not
 // know its size is never too full.
 func (v *View) Evict(row *datamovev1.Tier, w Watermarks) Eviction {
-	e := Eviction{Short: excess(row, w.orDefault())}
+	e := Eviction{Short: excess(row, w.OrDefault())}
 	here := v.on(row)
 	for _, r := range here {
 		if leaving(r) {

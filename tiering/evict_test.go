@@ -94,7 +94,7 @@ func TestWatermarks(t *testing.T) {
 	} {
 		for _, unit := range []int64{1, 7, math.MaxInt64 / 100} {
 			row := &datamovev1.Tier{TotalBytes: 100 * unit, FreeBytes: (100 - c.used) * unit}
-			if got := excess(row, c.marks.orDefault()); got != c.want*unit {
+			if got := excess(row, c.marks.OrDefault()); got != c.want*unit {
 				t.Errorf("%+v with %d %% of %d used: %d are too much, want %d", c.marks, c.used, 100*unit, got, c.want*unit)
 			}
 		}

@@ -32,6 +32,10 @@ func tierRows(c *config.Config) (rows []*pb.Tier) {
 // tierRow is a tier without a node.
 func tierRow(name string, t config.Tier) *pb.Tier {
 	row := &pb.Tier{Name: name, Level: t.Level, Location: t.Path, Ephemeral: t.Ephemeral}
+	if t.Cache != nil {
+		marks := tiering.Watermarks{High: int(t.Cache.High), Low: int(t.Cache.Low)}.OrDefault()
+		row.HighPercent, row.LowPercent = int32(marks.High), int32(marks.Low)
+	}
 	if t.S3 != nil {
 		l := location.Location{Scheme: location.S3, Bucket: t.S3.Bucket, Prefix: strings.Trim(t.S3.Prefix, "/")}
 		row.Location = l.String()

@@ -79,7 +79,7 @@ func cluster() *service {
 		a := &datamovev1.Agent{Name: fmt.Sprintf("n%02d", i+1), State: datamovev1.AgentState_AGENT_STATE_READY, Version: "v0.3.0", Address: fmt.Sprintf("10.1.0.%d:41822", i+1), Root: true,
 			Reaches: []string{"scratch", "project", "archive"}, Leads: int32(i % 3), Helps: int32(i % 5), BytesPerSecond: float64(i*97) * (1 << 20), JoinTime: ago(70 * time.Hour), SeenTime: ago(time.Second)}
 		s.agents = append(s.agents, a)
-		s.tiers = append(s.tiers, &datamovev1.Tier{Name: "scratch", Level: "hot", Location: "/local_nvme", Node: a.Name, Ephemeral: true, TotalBytes: 3500 * gib, FreeBytes: int64(3300-400*i) * gib,
+		s.tiers = append(s.tiers, &datamovev1.Tier{Name: "scratch", Level: "hot", Location: "/local_nvme", Node: a.Name, Ephemeral: true, HighPercent: 90, LowPercent: 75, TotalBytes: 3500 * gib, FreeBytes: int64(3300-400*i) * gib,
 			ReplicaBytes: int64(150+300*i) * gib, LeasedBytes: int64(100+90*i) * gib, Agents: []string{a.Name}})
 	}
 	s.agents[4].State, s.agents[4].SeenTime, s.agents[4].BytesPerSecond = datamovev1.AgentState_AGENT_STATE_LOST, ago(96*time.Second), 0

@@ -91,7 +91,9 @@ type Tier struct {
 	FreeBytes     int64                  `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
 	ReplicaBytes  int64                  `protobuf:"varint,8,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"` // of datasets that we put there
 	LeasedBytes   int64                  `protobuf:"varint,9,opt,name=leased_bytes,json=leasedBytes,proto3" json:"leased_bytes,omitempty"`
-	Agents        []string               `protobuf:"bytes,10,rep,name=agents,proto3" json:"agents,omitempty"` // that reach it
+	Agents        []string               `protobuf:"bytes,10,rep,name=agents,proto3" json:"agents,omitempty"`                               // that reach it
+	HighPercent   int32                  `protobuf:"varint,11,opt,name=high_percent,json=highPercent,proto3" json:"high_percent,omitempty"` // above it replicas are evicted; 0 never
+	LowPercent    int32                  `protobuf:"varint,12,opt,name=low_percent,json=lowPercent,proto3" json:"low_percent,omitempty"`    // until then
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -194,6 +196,20 @@ func (x *Tier) GetAgents() []string {
 		return x.Agents
 	}
 	return nil
+}
+
+func (x *Tier) GetHighPercent() int32 {
+	if x != nil {
+		return x.HighPercent
+	}
+	return 0
+}
+
+func (x *Tier) GetLowPercent() int32 {
+	if x != nil {
+		return x.LowPercent
+	}
+	return 0
 }
 
 type ListTiersRequest struct {
@@ -1211,7 +1227,7 @@ var File_datamove_v1_admin_proto protoreflect.FileDescriptor
 
 const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x17datamove/v1/admin.proto\x12\vdatamove.v1\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x02\n" +
+	"\x17datamove/v1/admin.proto\x12\vdatamove.v1\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x02\n" +
 	"\x04Tier\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12\x1a\n" +
@@ -1225,7 +1241,10 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\rreplica_bytes\x18\b \x01(\x03R\freplicaBytes\x12!\n" +
 	"\fleased_bytes\x18\t \x01(\x03R\vleasedBytes\x12\x16\n" +
 	"\x06agents\x18\n" +
-	" \x03(\tR\x06agents\"&\n" +
+	" \x03(\tR\x06agents\x12!\n" +
+	"\fhigh_percent\x18\v \x01(\x05R\vhighPercent\x12\x1f\n" +
+	"\vlow_percent\x18\f \x01(\x05R\n" +
+	"lowPercent\"&\n" +
 	"\x10ListTiersRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"<\n" +
 	"\x11ListTiersResponse\x12'\n" +

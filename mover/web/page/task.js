@@ -46,6 +46,7 @@ export function row(m) {
     filesDone: Number(p.filesDone ?? 0),
     bytesDone: Number(p.bytesDone ?? 0),
     failed: Number(p.failed ?? 0),
+    error: m.error ?? '',
     rate: m.state === 'TASK_STATE_RUNNING' ? Number(p.bytesPerSecond ?? 0) : 0,
     filesRate: Number(p.filesPerSecond ?? 0),
     created: time(m.createTime),

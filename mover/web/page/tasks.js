@@ -140,8 +140,9 @@ function tellWhat(node, t) {
   say(from, source)
   show(arrow, target)
   say(to, target)
-  put(node, 'title', [source, target].filter(Boolean).join('\n→ '))
-  const phase = t.phase === 'moving' ? '' : sentence(t.phase)
+  const error = sentence(t.error)
+  put(node, 'title', [[source, target].filter(Boolean).join('\n→ '), error].filter(Boolean).join('\n'))
+  const phase = error || (t.phase === 'moving' ? '' : sentence(t.phase))
   const agent = t.agent && t.state === 'running' ? 'on ' + word(t.agent) : ''
   say(node.lastChild, [t.kind, word(t.id), phase, agent].filter(Boolean).join(' · '))
 }

@@ -4,7 +4,8 @@ import {bar, note, tellBar, tellNote} from './parts.js'
 import {sentence, word} from './text.js'
 import {bytes, plural} from './units.js'
 
-// Above high replicas are evicted, until low is reached: tiering.Watermarks.
+// A tier that is fuller is shown as one that will soon be full, whether it evicts or not:
+// the usual marks of tiering.Watermarks.
 export const low = 80
 export const high = 90
 
@@ -22,7 +23,7 @@ export class Tiers {
       h('span', {class: 'leased'}, 'replicas that are held: leased or pinned'),
       h('span', {class: 'replicas'}, 'other replicas'),
       h('span', {class: 'other'}, 'everything else'),
-      h('span', {class: 'mark'}, `watermarks: above ${high}% replicas are evicted, down to ${low}%`))
+      this.marks = h('span', {class: 'mark'}, 'watermark: above it replicas are evicted, down to the other one'))
     this.node = h('section', {class: 'view'}, this.legend, this.note, this.list)
     feed.addEventListener('change', later(() => this.draw(), 250))
   }
@@ -37,6 +38,7 @@ export class Tiers {
     const none = lists.tiers ? 'No tiers are configured.' : 'Reading …'
     tellNote(this.note, refusals.has('tiers') ? sentence(refusals.get('tiers')) : lines.length ? '' : none)
     show(this.legend, lines.length)
+    show(this.marks, lines.some((line) => line.highPercent))
     const tiers = [...Map.groupBy(lines.slice(0, most), (line) => line.name)]
     const rank = ([, [{level}]]) => levels.includes(level) ? levels.indexOf(level) : levels.length
     tiers.sort((a, b) => rank(a) - rank(b) || (a[0] < b[0] ? -1 : 1))
@@ -71,6 +73,11 @@ function makeLine() {
 // tellLine writes how full a tier is, on one node if every node has one.
 function tellLine(line, t) {
   const [head, fill, parts, reach] = line.children
+  for (const [mark, at] of [['low', t.lowPercent], ['high', t.highPercent]]) {
+    const node = fill.querySelector('i.' + mark)
+    show(node, at)
+    node.style.left = `${Number(at ?? 0)}%`
+  }
   const [total, free, replicas, leased] = [t.totalBytes, t.freeBytes, t.replicaBytes, t.leasedBytes].map((n) => Number(n ?? 0))
   const used = Math.max(0, total - free)
   const percent = total ? used / total * 100 : 0

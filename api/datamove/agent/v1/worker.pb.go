@@ -1690,6 +1690,7 @@ type EndBatchRequest struct {
 	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	ErrorKind     string                 `protobuf:"bytes,5,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
 	Counts        *Counts                `protobuf:"bytes,6,opt,name=counts,proto3" json:"counts,omitempty"`
+	Wants         int32                  `protobuf:"varint,7,opt,name=wants,proto3" json:"wants,omitempty"` // how many batches at a time this process finds good
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1764,6 +1765,13 @@ func (x *EndBatchRequest) GetCounts() *Counts {
 		return x.Counts
 	}
 	return nil
+}
+
+func (x *EndBatchRequest) GetWants() int32 {
+	if x != nil {
+		return x.Wants
+	}
+	return 0
 }
 
 type EndBatchResponse struct {
@@ -2024,7 +2032,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\astopped\x18\x04 \x01(\bR\astopped\x121\n" +
 	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\x12\x1c\n" +
 	"\tuntouched\x18\x06 \x01(\bR\tuntouched\"\x11\n" +
-	"\x0fEndLeadResponse\"\xb5\x01\n" +
+	"\x0fEndLeadResponse\"\xcb\x01\n" +
 	"\x0fEndBatchRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -2032,7 +2040,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x1d\n" +
 	"\n" +
 	"error_kind\x18\x05 \x01(\tR\terrorKind\x121\n" +
-	"\x06counts\x18\x06 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\"\x12\n" +
+	"\x06counts\x18\x06 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\x12\x14\n" +
+	"\x05wants\x18\a \x01(\x05R\x05wants\"\x12\n" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
