@@ -62,6 +62,8 @@ func (t *task) cancel(ctx context.Context, c *api.Client, w *watcher) (*pb.Task,
 	switch {
 	case err != nil:
 		say("task %s is being cancelled: %v", t.id, err)
+	case last.GetState() == pb.TaskState_TASK_STATE_CANCELLED && last.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE && last.GetDataset() != "":
+		say("task %s is cancelled; what was copied goes, because a part of a dataset is none", t.id)
 	case last.GetState() == pb.TaskState_TASK_STATE_CANCELLED:
 		say("task %s is cancelled; what is done stays", t.id)
 	}

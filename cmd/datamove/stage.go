@@ -48,7 +48,8 @@ With --ttl a lease holds it for that time, with --pin a date: until then it is n
 released nor evicted. A lease is dropped early with datamove lease drop. In a Slurm
 job the holder is slurm:ID.
 
-^C cancels the task, and what is done stays; with --detach it goes on without you.`,
+^C ends that, and what was copied of a dataset goes; when others wait for it, too, it
+goes on for them. With --detach it goes on without you.`,
 		Example: `  datamove stage dataset:imagenet --to scratch --node n17 --ttl 24h
   datamove stage --detach --to project --pin 2027-01-31 dataset:run-7`,
 		Args:              exactly(1, "SRC, as dataset:NAME"),
