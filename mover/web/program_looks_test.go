@@ -75,7 +75,7 @@ func TestProgramLooks(t *testing.T) {
 		}
 		ask[bool](w, "async ({painted}) => { await painted(); await painted(); return true }")
 		if strings.HasPrefix(row.path, "#/tiers") { // the marks are those of the configuration
-			w.wait("document.querySelector('.fill .high')?.style.left === '99%' && document.querySelector('.fill .low').style.left === '98%' && text('.legend .mark')")
+			w.wait("document.querySelector('.fill .high')?.style.left === '99%%' && document.querySelector('.fill .low').style.left === '98%%' && text('.legend .mark')")
 		}
 		w.shot(row.name)
 		if over := eval[int](w, "document.documentElement.scrollWidth - innerWidth"); over > 0 {

@@ -46,7 +46,7 @@ func newProgramOn(t testing.TB, prepare func(data string), agents ...string) *pr
 	p := &program{site: site{t: t}, dir: dir, service: rig.NewCommand(t, "datamoved"), tool: rig.New(t), agents: map[string]*rig.Run{}}
 	ok(t, os.Mkdir(p.path("warm"), 0o755))
 	ok(t, os.WriteFile(p.path("config.yaml"), fmt.Appendf(nil, `
-tiers: {warm: {level: warm, path: %s, cache: {high: 99, low: 98}}}
+tiers: {warm: {level: warm, path: %s, cache: {high: 99%%, low: 98%%}}}
 leases: {lead: 3s}
 roles: {look: {members: [viewer], may: [task.read.any, usage.read.any]}}
 metrics: 127.0.0.1:0
