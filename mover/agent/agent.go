@@ -29,7 +29,7 @@ type Options struct {
 	Config      func() *config.Config
 	Accounts    *account.Directory // nil is one of its own
 	LeadSlots   int                // leads at one time; 0 means 16
-	BatchSlots  int                // batches of other leads at one time; 0 means 4
+	BatchSlots  int                // batches of other leads at one time, at least; 0 means 4
 	TurnSlots   int                // turns at one time while several tasks want them; 0 means four per core, 16 at least
 	Logger      *slog.Logger       // nil means no log
 	Metrics     *telemetry.Metrics // nil counts nothing

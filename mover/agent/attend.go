@@ -138,9 +138,22 @@ func (a *Agent) status(seq uint64) *agentv1.Status {
 	}
 	slices.SortFunc(s.Sessions, func(x, y *agentv1.Session) int { return strings.Compare(x.Task+"/"+x.Batch, y.Task+"/"+y.Batch) })
 	if s.Leaving = a.leaving; !a.leaving {
-		s.LeadSlots, s.BatchSlots = int32(max(a.o.LeadSlots-leads, 0)), int32(max(a.o.BatchSlots-batches, 0))
+		s.LeadSlots, s.BatchSlots = int32(max(a.o.LeadSlots-leads, 0)), int32(max(a.batchSlots()-batches, 0))
 	}
 	return s
+}
+
+// batchSlotsMost bounds the batches of an agent.
+const batchSlotsMost = 64
+
+// batchSlots is how many batches this agent takes at a time: as many as its helpers
+// find good, by what they get done. Agent.mu is held.
+func (a *Agent) batchSlots() int {
+	wanted := 0
+	for _, p := range a.procs {
+		wanted += int(p.wants.Load())
+	}
+	return max(a.o.BatchSlots, min(wanted, batchSlotsMost))
 }
 
 // room is how full the tiers with a path are.

@@ -38,6 +38,7 @@ func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv
 // EndBatch implements agentv1.WorkerServiceServer.
 func (p *process) EndBatch(_ context.Context, r *agentv1.EndBatchRequest) (*agentv1.EndBatchResponse, error) {
 	p.counted(r.GetCounts())
+	p.wants.Store(r.GetWants())
 	p.mu.Lock()
 	s := p.batches[r.GetId()]
 	delete(p.batches, r.GetId())

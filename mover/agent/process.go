@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -47,6 +48,7 @@ type process struct {
 	spans   sync.Mutex  // held while spans of the process are passed on
 	sent    int         // spans; guarded by spans
 
+	wants  atomic.Int32    // batches at a time that a helper finds good; 0 is not known
 	counts sync.Mutex      // held while metrics are told of what it did
 	told   *agentv1.Counts // what they were told last; guarded by counts
 

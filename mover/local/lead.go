@@ -84,6 +84,16 @@ func (h *Helper) Do(ctx context.Context, pair int, epoch uint64, mine func(conte
 	}).Do(ctx, epoch, mine, yield, w)
 }
 
+// Width is how many works at a time get most done, as far as is known.
+func (h *Helper) Width() (width int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.pairs {
+		width = max(width, p.gate.Width())
+	}
+	return width
+}
+
 // Snapshot implements Live.
 func (h *Helper) Snapshot() Snapshot { return snapshotOf(&h.counters) }
 

@@ -39,7 +39,7 @@ type Begun struct {
 func (*Begun) Error() string { return "who began it is gone, and nobody else is there to do it" }
 
 // takersMost bounds the works of one run that others have at one time.
-const takersMost = 128
+const takersMost = 512
 
 // takers runs who gives works to the crew, until stop is called.
 func (r *run) takers(ctx context.Context) (g *errgroup.Group, stop func()) {

@@ -73,6 +73,11 @@ func (w *worker) doSteps(ctx context.Context, yield <-chan struct{}, work *Work)
 	if len(items) == 0 {
 		return nil, nil
 	}
+	if err := w.r.gate.Acquire(ctx); err != nil {
+		return nil, err
+	}
+	w.moved = 0
+	defer func() { w.r.gate.Release(w.moved, err) }()
 	end, err := w.r.turn(ctx, (&unit{batch: items, part: -1}).cost())
 	if err != nil {
 		return nil, err

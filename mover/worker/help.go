@@ -102,6 +102,7 @@ func (b *batches) do(ctx context.Context, w *agentv1.WorkerBatch, yield <-chan s
 		end.Error, end.ErrorKind = err.Error(), mover.KindName(err)
 	}
 	end.Counts = b.worker.counts.wire()
+	end.Wants = int32(b.helper.Width())
 	tctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	if _, err := b.worker.agent.EndBatch(tctx, end); err != nil {
