@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/task"
 )
 
@@ -416,5 +418,43 @@ func TestRebooted(t *testing.T) {
 	d.done(stage("n1").GetTask(), nil, 1)
 	if a := stage("n1"); a.GetTask() != nil || a.GetReplica().GetLevel() != pb.Level_LEVEL_WRITTEN {
 		t.Errorf("looked at, it is %v", a)
+	}
+}
+
+// TestNothingIsNoVersion: a source that is suddenly empty, as one that is not mounted, does
+// not become the newest version.
+func TestNothingIsNoVersion(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "a", "project:a", 1)
+	a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.give()
+	id := a.GetId()
+	var nothing bytes.Buffer
+	w, err := manifest.NewWriter(&nothing, manifest.Header{})
+	if err == nil {
+		err = w.Write(&mover.Entry{Kind: mover.Dir, Known: mover.FactMode, Mode: 0o755}) // the root
+	}
+	if err == nil {
+		_, err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := &agentv1.PutManifestRequest{Task: id, Epoch: d.taken[id].GetEpoch()}
+	wants(t, "the manifest", d.PutManifest(&sending{ctx: asAgent(d.led[id]), first: first, rest: &nothing}), nil)
+	_, err = d.Finish(asAgent(d.led[id]), &agentv1.FinishRequest{Task: id, Epoch: d.taken[id].GetEpoch(), Report: &pb.Report{}})
+	wants(t, "the end", err, nil)
+	if end := d.state(id); end.GetState() != task.Failed || end.GetExitCode() != 7 {
+		t.Errorf("it is %v", end)
+	}
+	got, err := d.GetDataset(root, &pb.GetDatasetRequest{Name: "a"})
+	if err != nil || len(got.GetVersions()) != 1 || got.GetVersions()[0].GetDigest() != digestOf(1) {
+		t.Errorf("the dataset is %v, %v", got, err)
+	}
+	if r := d.row("a", digestOf(1), "project", ""); r.GetState() != whole {
+		t.Errorf("where it was is %v", r)
 	}
 }

@@ -59,6 +59,9 @@ func (s *Service) judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
 			mover.ErrCorrupt, mover.Printable(t.GetSpec().GetSource()), p.digest, mover.Printable(t.GetDataset()))}
 	}
 	p, err := s.stored(p)
+	if err == nil && p.entries == 0 {
+		err = &mover.Error{Op: "add", Place: t.GetSpec().GetSource(), Err: because(mover.ErrRefused, "there is nothing in it; is it mounted?")}
+	}
 	if err != nil {
 		return err
 	}
