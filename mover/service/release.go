@@ -71,6 +71,9 @@ func (s *Service) once(ctx context.Context, key string, asked *pb.TaskSpec, do f
 
 // release makes the task that removes a replica, as the caller.
 func (s *Service) release(tx *ledger.Tx, c access.Caller, x *pb.Replica) (*pb.Task, error) {
+	if _, err := s.inTier(x.GetLocation()); err != nil {
+		return nil, err // the tier has another name now, or is none any more
+	}
 	project, err := s.through(c, "", x.GetLocation(), true)
 	if err != nil {
 		return nil, err

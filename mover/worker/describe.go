@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/wire"
@@ -39,6 +41,8 @@ func (w *worker) describe(ctx context.Context, at string) (local.Report, error) 
 	}
 	if err == nil {
 		err = w.sendManifest(ctx, spool)
+	} else if errors.Is(err, mover.ErrConflict) && w.job.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_DESCRIBE {
+		err = &mover.Error{Op: "add", Place: at, Err: fmt.Errorf("%w: a dataset is a folder, or what is below a prefix: %s", mover.ErrUsage, err.Error())}
 	}
 	return local.Report{Elapsed: time.Since(begun)}, err
 }
