@@ -79,7 +79,8 @@ func (p *process) Mine(ctx context.Context, r *agentv1.MineRequest) (*agentv1.Mi
 	})
 }
 
-// insist makes a call until it is answered.
+// insist makes a call until it is answered. A coordinator that can write nothing down,
+// because its disk is full, is waited for, too: the task has room.
 func (p *process) insist(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -89,7 +90,7 @@ func (p *process) insist(ctx context.Context, call func(context.Context) error) 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) {
+		if !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) && !errors.Is(err, mover.ErrFull) {
 			return err
 		}
 		select {
