@@ -125,6 +125,22 @@ type identifiedStream struct {
 
 func (s identifiedStream) Context() context.Context { return s.ctx }
 
+// rules are those of the configuration as it is now.
+func (c *cluster) rules() *access.Rules {
+	in := access.Input{UID: uint32(os.Geteuid()), Tiers: map[string]string{}, Projects: map[string]access.Project{}}
+	for name, t := range c.conf.Load().Tiers {
+		in.Tiers[name] = t.Path
+	}
+	for name, p := range c.conf.Load().Projects {
+		in.Projects[name] = access.Project{Roots: p.Roots, Members: p.Members}
+	}
+	r, err := access.New(in)
+	if err != nil {
+		panic(err) // of a test's own configuration
+	}
+	return r
+}
+
 // start starts the coordinator, or starts it again.
 func (c *cluster) start() {
 	c.t.Helper()
@@ -133,16 +149,8 @@ func (c *cluster) start() {
 		c.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{c.t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	tiers := map[string]string{}
-	for name, t := range c.conf.Load().Tiers {
-		tiers[name] = t.Path
-	}
-	rules, err := access.New(access.Input{UID: uint32(os.Geteuid()), Tiers: tiers})
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	s, err := service.New(context.Background(), service.Options{
-		Rules: func() *access.Rules { return rules }, Ledger: c.ledger, Config: c.conf.Load, Node: "n1", Version: "test",
+		Rules: c.rules, Ledger: c.ledger, Config: c.conf.Load, Node: "n1", Version: "test",
 		Data: filepath.Join(c.dir, "data"), Lease: c.lease, Logger: log,
 		Queue: func(o queue.Options) (queue.Queue, error) {
 			return queue.NewJetStream(context.Background(), filepath.Join(c.dir, "data", "queue"), o)
