@@ -1,0 +1,84 @@
+package siege
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover/task"
+	"datamove.dev/test/crash/rig"
+)
+
+// fill takes what is free on a disk. What it returns gives it back.
+func fill(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	path := filepath.Join(dir, "filler")
+	f, err := os.Create(path)
+	check(t, err)
+	defer f.Close()
+	for chunk := int64(16 << 20); chunk >= 4096; {
+		st, err := f.Stat()
+		check(t, err)
+		switch err := unix.Fallocate(int(f.Fd()), 0, st.Size(), chunk); err {
+		case nil:
+		case unix.ENOSPC:
+			chunk /= 2
+		default:
+			check(t, err)
+		}
+	}
+	return func() { check(t, os.Remove(path)) }
+}
+
+// The disk of the coordinator's data is full: what is asked for is refused with the
+// reason, what runs loses nothing, and when there is room again all goes on by itself.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	rig.Root(t)
+	disk := rig.Tmpfs(t, "size=512m,mode=755")
+	s := newSite(t, plan{nodes: []string{"n1", "n2"}, data: filepath.Join(disk, "data"), store: true})
+	p := s.both()
+	free := fill(t, disk)
+	refused := s.tool.Do(t, 7, "copy", "shared:source", "shared:other")
+	if said := refused.Stderr(); !strings.Contains(said, "no space") && !strings.Contains(said, "room") || !strings.Contains(said, "try: ") {
+		t.Errorf("the refusal says %s", said)
+	}
+	s.tool.Do(t, 0, "task", "show", p.copy.id) // to look needs no room
+	time.Sleep(lease)                          // work goes on as far as nothing has to be written down for it
+	for _, n := range s.nodes {
+		n.wire.sever() // they come back while nothing can be written
+	}
+	free()
+	p.done()
+	s.order("copy", "shared:source", "shared:other").done()
+	s.coordinator.Signal(syscall.SIGTERM)
+	s.coordinator.Want(0)
+	s.start()
+	for _, o := range []*order{p.copy, p.upload} {
+		if now := o.now(); now.GetState() != task.Done {
+			t.Errorf("after a restart: %v", now)
+		}
+	}
+}
+
+// A coordinator that is killed while its disk is full starts when there is room, and
+// has everything that it had.
+func TestKilledWhileFull(t *testing.T) {
+	t.Parallel()
+	rig.Root(t)
+	disk := rig.Tmpfs(t, "size=512m,mode=755")
+	s := newSite(t, plan{nodes: []string{"n1"}, data: filepath.Join(disk, "data"), store: true})
+	p := s.both()
+	free := fill(t, disk)
+	s.crash()
+	s.begin()
+	s.coordinator.Want(7)
+	free()
+	s.start()
+	p.done()
+}
