@@ -71,7 +71,9 @@ func (v *View) leased(op string, r *replica) error {
 		return heldBy(op, r.GetLocation(), v.leases[i].Lease)
 	}
 	for _, i := range v.lost { // it may be written under another node or tier
-		if l := v.leases[i].Lease; l.GetDataset() == r.GetDataset() && v.mayLieIn(r.at, l.GetTier(), l.GetNode()) {
+		l := v.leases[i].Lease
+		renamed := v.tiers[l.GetTier()] == nil && l.GetDigest() == r.GetDigest() // it may be this one
+		if l.GetDataset() == r.GetDataset() && (renamed || v.mayLieIn(r.at, l.GetTier(), l.GetNode())) {
 			return heldBy(op, r.GetLocation(), l)
 		}
 	}

@@ -3,6 +3,7 @@ package tiering
 import (
 	"strings"
 
+	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 )
@@ -87,11 +88,19 @@ func (v *View) neighbours(p Purge, at address, t *tier) error {
 // knows where it is.
 func (v *View) unknownLease(p Purge, at address) error {
 	for _, i := range v.lost {
-		if l := v.leases[i].Lease; v.mayLieIn(at, l.GetTier(), l.GetNode()) {
+		if l := v.leases[i].Lease; v.mayLieIn(at, l.GetTier(), l.GetNode()) || v.renamed(p, l) {
 			return heldBy("purge", p.Location.String(), l)
 		}
 	}
 	return nil
+}
+
+// renamed reports whether a lease on a tier that is not there any more may hold what lies
+// at the same path of the tier that is to be purged: that may be the same under another name.
+func (v *View) renamed(p Purge, l *datamovev1.Lease) bool {
+	held, err := location.Parse(l.GetLocation())
+	return err == nil && v.tiers[l.GetTier()] == nil && held.Scheme == location.InTier &&
+		(mover.Within(held.Path, p.Location.Path) || mover.Within(p.Location.Path, held.Path))
 }
 
 // mayGo says why a replica in the way of a purge must stay.

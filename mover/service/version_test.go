@@ -1,0 +1,115 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/manifest"
+	"datamove.dev/mover/task"
+)
+
+// TestAddedWhileWritten: what is written to while it is read is nothing to rely on.
+func TestAddedWhileWritten(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	write := func(target string) *pb.Task {
+		w, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/from", Target: target, Node: "n1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.give()
+		return w
+	}
+	w := write("/lustre/project/a/below")
+	a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
+	if end := d.done(a, err, 1); end.GetState() != task.Failed || end.GetErrorKind() != mover.KindName(mover.ErrConflict) {
+		t.Errorf("it is %v", end)
+	}
+	wants(t, "the copy", d.finish(w.GetId(), 0, nil), nil)
+	d.add(root, "a", "project:a", 1)
+
+	w = write("project:b")
+	_ = d.ledger.Update(context.Background(), ledger.Soon, func(tx *ledger.Tx) error { // as if it had been added in between
+		return d.putReplica(tx, &pb.Replica{Dataset: "b", Digest: digestOf(2), Tier: "project", Location: "project:b", State: whole, Level: pb.Level_LEVEL_READ})
+	})
+	wants(t, "the copy", d.finish(w.GetId(), 0, errors.New("half of it")), nil)
+	if got := d.row("b", digestOf(2), "project", ""); got.GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
+		t.Errorf("what was written to is %v", got)
+	}
+}
+
+// TestForgottenCache: of a dataset that is forgotten, what this service has staged to
+// scratch does not stay for ever.
+func TestForgottenCache(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	stage := &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}
+	forgotten := &pb.Replica{Tier: "scratch", Node: "n1", Location: "scratch:.datasets/a/" + digestOf(1)}
+	there := func() (r *pb.Replica) {
+		_ = d.ledger.View(func(tx *ledger.Tx) (err error) { r, err = getReplica(tx, forgotten); return err })
+		return r
+	}
+	for range 2 {
+		d.add(root, "a", "project:a", 1)
+		d.staged(root, stage, 1) // the second time over what is there
+		if there() != nil {
+			t.Error("it is there twice")
+		}
+		wants(t, "forget", second(d.RemoveDataset(root, &pb.RemoveDatasetRequest{Name: "a"})), nil)
+		if there().GetBytes() != 100 {
+			t.Errorf("what is left is %v", there())
+		}
+	}
+	row := tierRow("scratch", d.conf.Tiers["scratch"])
+	row.Node, row.TotalBytes = "n1", 100
+	wants(t, "room", d.evict(context.Background(), row, marksOf(d.conf.Tiers["scratch"].Cache)), nil)
+	id := there().GetTask()
+	d.give()
+	wants(t, "evicted", d.finish(id, 0, nil), nil)
+	if there() != nil || d.state(id).GetState() != task.Done {
+		t.Errorf("it is %v", there())
+	}
+}
+
+// TestNothingIsNoVersion: a source that is suddenly empty, as one that is not mounted, does
+// not become the newest version.
+func TestNothingIsNoVersion(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "a", "project:a", 1)
+	a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.give()
+	id := a.GetId()
+	var nothing bytes.Buffer
+	w, err := manifest.NewWriter(&nothing, manifest.Header{})
+	if err == nil {
+		err = w.Write(&mover.Entry{Kind: mover.Dir, Known: mover.FactMode, Mode: 0o755}) // the root
+	}
+	if err == nil {
+		_, err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := &agentv1.PutManifestRequest{Task: id, Epoch: d.taken[id].GetEpoch()}
+	wants(t, "the manifest", d.PutManifest(&sending{ctx: asAgent(d.led[id]), first: first, rest: &nothing}), nil)
+	_, err = d.Finish(asAgent(d.led[id]), &agentv1.FinishRequest{Task: id, Epoch: d.taken[id].GetEpoch(), Report: &pb.Report{}})
+	wants(t, "the end", err, nil)
+	if end := d.state(id); end.GetState() != task.Failed || end.GetExitCode() != 7 {
+		t.Errorf("it is %v", end)
+	}
+	got, err := d.GetDataset(root, &pb.GetDatasetRequest{Name: "a"})
+	if err != nil || len(got.GetVersions()) != 1 || got.GetVersions()[0].GetDigest() != digestOf(1) {
+		t.Errorf("the dataset is %v, %v", got, err)
+	}
+	if r := d.row("a", digestOf(1), "project", ""); r.GetState() != whole {
+		t.Errorf("where it was is %v", r)
+	}
+}
