@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/telemetry"
 )
 
 // noTask stands in keys for the task where a request made none. No task has that id.
@@ -77,4 +78,32 @@ func (s *Service) endKeys(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// once does what makes a task, or returns the task that the caller made with the same
+// key before.
+func (s *Service) once(ctx context.Context, key string, asked *pb.TaskSpec, do func(*ledger.Tx) (*pb.Task, error)) (t *pb.Task, err error) {
+	if len(key) > maxKey {
+		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+	}
+	made := false
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		made = false
+		if t, err = before(tx, access.From(ctx), key, asked); err != nil || t != nil {
+			return err
+		}
+		if t, err = do(tx); err != nil {
+			return err
+		}
+		made, t.IdempotencyKey, t.TraceParent = true, key, telemetry.Inject(ctx)
+		return s.claim(tx, t, asked, key)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case made:
+		s.submitted(ctx, t)
+		return t, nil
+	}
+	return s.task(t.GetId())
 }

@@ -1,0 +1,183 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
+)
+
+// mayBegin says, in the change that gives a task to a lead, why it may not be done any
+// more: somebody may need by now what nobody did when it was submitted. A release that
+// has begun has to come to its end.
+func (s *Service) mayBegin(tx *ledger.Tx, t *pb.Task) error {
+	switch kind := t.GetSpec().GetKind(); {
+	case writes(t.GetSpec()):
+		return s.overwrites(tx, t)
+	case kind == pb.TaskKind_TASK_KIND_PURGE:
+		l, err := location.Parse(t.GetSpec().GetTarget())
+		if err != nil {
+			return err
+		}
+		inside, err := s.purges(tx, t, l, t.GetSpec().GetNode())
+		if err == nil {
+			_, err = s.removes(tx, t, inside...)
+		}
+		return err
+	case kind == pb.TaskKind_TASK_KIND_RELEASE && t.GetTries() == 0:
+		r, err := stagedBy(tx, t)
+		if err != nil || r.GetCreateTime() == nil { // it never was whole
+			return err
+		}
+		if t.GetSpec().GetLabels()[evictedLabel] != "" {
+			return s.mayEvict(tx, r, t.GetId())
+		}
+		return s.mayRelease(tx, r, t.GetId())
+	}
+	return nil
+}
+
+// mayEvict says why a replica has to stay that was to make room.
+func (s *Service) mayEvict(tx *ledger.Tx, r *pb.Replica, task string) error {
+	now, err := s.moment(tx)
+	if err != nil {
+		return err
+	}
+	v, err := s.view(tx, now)
+	if err != nil {
+		return err
+	}
+	return v.MayEvict(r, task)
+}
+
+// beginning is how durable it has to be that a task has begun: of what it removes, nobody
+// may think later that it was not touched.
+func beginning(t *pb.Task) ledger.Durability {
+	switch t.GetSpec().GetKind() {
+	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE, pb.TaskKind_TASK_KIND_STAGE:
+		return ledger.Durable
+	}
+	return ledger.Soon
+}
+
+// refuse ends a queued task that may not begin.
+func (s *Service) refuse(tx *ledger.Tx, t *pb.Task, why error) error {
+	if err := s.fail(tx, t, why); err != nil {
+		return err
+	}
+	_, err := s.settle(tx, t, proof{})
+	return err
+}
+
+// removed ends a removal: what is gone is forgotten, and what nobody has begun to remove is
+// whole as it was. A copy that should have survived, and was found to be something else, is
+// relied on no more. Of anything else nobody knows what is left. What this service has
+// made is removed again later; what somebody tried to purge of it with rights that were not
+// enough is doubted, and goes when room is needed. What others have stays as it is and is no
+// replica any more.
+func (s *Service) removed(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) error {
+	untouched := t.GetStartTime() == nil || t.GetState() == task.Failed && p.untouched
+	if held != nil && untouched && t.GetErrorKind() == mover.KindName(mover.ErrCorrupt) {
+		if err := s.doubts(tx, held); err != nil {
+			return err
+		}
+	}
+	marked, err := markedBy(tx, t)
+	if err != nil {
+		return err
+	}
+	for _, r := range marked {
+		switch {
+		case t.GetState() == task.Done:
+			err = deleteReplica(tx, r)
+			s.evicted(t, r)
+		case untouched && r.GetCreateTime() != nil:
+			r.State, r.Task = whole, ""
+			err = s.putReplica(tx, r)
+		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE && managed(r):
+			r.State, r.Task, r.Level = whole, "", pb.Level_LEVEL_UNSPECIFIED
+			err = s.putReplica(tx, r)
+		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE, !managed(r):
+			err = deleteReplica(tx, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markedBy returns the replicas that a task removes.
+func markedBy(tx *ledger.Tx, t *pb.Task) ([]*pb.Replica, error) {
+	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
+		r, err := stagedBy(tx, t)
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+		return []*pb.Replica{r}, nil
+	}
+	replicas, err := all(ledger.Replicas.All(tx, ledger.Range{}))
+	return slices.DeleteFunc(replicas, func(r *pb.Replica) bool { return r.GetTask() != t.GetId() }), err
+}
+
+const removalsMost = 200 // that are begun in one change
+
+// retryRemovals begins again removals that have failed, as those who made what is left.
+func (s *Service) retryRemovals(ctx context.Context, before time.Time) error {
+	var left []*pb.Replica
+	err := s.ledger.View(func(tx *ledger.Tx) error {
+		for r, err := range ledger.Replicas.All(tx, ledger.Range{}) {
+			if err != nil || len(left) == removalsMost {
+				return err
+			}
+			if r.GetState() != whole && over(tx, r.GetTask(), before) {
+				left = append(left, r)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	var next []*pb.Task
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		for _, r := range left {
+			now, err := getReplica(tx, r)
+			if err != nil || now.GetState() == whole || live(tx, now.GetTask()) {
+				continue
+			}
+			t, err := s.discards(tx, unmade(now))
+			if err != nil {
+				return err
+			}
+			next = append(next, t)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range next {
+		s.log.Warn("what is left of a replica is removed again", "task", t.GetId(), "location", t.GetSpec().GetTarget(), "node", t.GetSpec().GetNode())
+		s.submitted(ctx, t)
+	}
+	return nil
+}
+
+// over says whether a task has ended before a time, or is forgotten.
+func over(tx *ledger.Tx, id string, before time.Time) bool {
+	t, err := ledger.Tasks.Get(tx, id)
+	return errors.Is(err, mover.ErrNotExist) || err == nil && task.Ended(t.GetState()) && t.GetEndTime().AsTime().Before(before)
+}
+
+// unmade makes of a replica one that never was whole: it goes in any case.
+func unmade(r *pb.Replica) *pb.Replica {
+	r.CreateTime = nil
+	return r
+}
