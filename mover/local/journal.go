@@ -62,7 +62,9 @@ func (l *lazyJournal) adopt(ctx context.Context, r journal.Record) (uint64, erro
 		return 0, err
 	}
 	l.needs("") // what was here comes first
-	l.left[r.Token] = true
+	if r.Token != "" {
+		l.left[r.Token] = true
+	}
 	return j.Adopt(ctx, r)
 }
 

@@ -2,6 +2,8 @@ package local
 
 import (
 	"context"
+	"encoding/base64"
+	"strings"
 	"sync"
 
 	"datamove.dev/mover"
@@ -45,15 +47,33 @@ func (p *pair) keeping() transfer.Journal {
 // Begin implements transfer.Journal.
 func (k *keeping) Begin(ctx context.Context, r journal.Record) (uint64, error) {
 	id, err := k.Journal.Begin(ctx, r)
-	if err != nil || r.Token == "" {
+	if err != nil || r.Token == "" && k.pieces {
 		return id, err
 	}
 	d := &keptDraft{token: r.Token, record: r}
+	if r.Token == "" {
+		d.token = intention(r.Name)
+	}
 	d.record.Receipts = nil
 	k.mu.Lock()
 	k.drafts[id] = d
 	k.mu.Unlock()
-	return id, k.pair.lead().Keep(ctx, Draft{Pair: k.pair.index, Token: r.Token}, true)
+	return id, k.pair.lead().Keep(ctx, Draft{Pair: k.pair.index, Token: d.token}, true)
+}
+
+// intentionMark begins what is kept in the place of a token while an upload is being
+// begun: if nobody hears the answer of the store, its name is all that betrays it.
+const intentionMark = "begun:"
+
+func intention(name string) mover.Token {
+	return mover.Token(intentionMark + base64.RawURLEncoding.EncodeToString([]byte(name)))
+}
+
+// intended is the name of an intention.
+func intended(t mover.Token) (name string, ok bool) {
+	text, ok := strings.CutPrefix(string(t), intentionMark)
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	return string(b), ok && err == nil && len(b) > 0 && mover.ValidName(string(b))
 }
 
 // Part implements transfer.Journal.
@@ -133,6 +153,12 @@ func (p *pair) takeOver(ctx context.Context) error {
 		if d.Pair != p.index || p.journal.needs(d.Token) {
 			continue
 		}
+		if name, ok := intended(d.Token); ok {
+			if err := p.intends(ctx, name, d.Token); err != nil {
+				return err
+			}
+			continue
+		}
 		adopted, err := p.adopt(ctx, d)
 		if err != nil {
 			return err
@@ -149,6 +175,23 @@ func (p *pair) takeOver(ctx context.Context) error {
 			}
 		}
 	}
+	return nil
+}
+
+// intends notes in our journal that an earlier lead had begun an upload of that name, as
+// if it had been begun here: it is looked for with the strays, and once more at the end.
+func (p *pair) intends(ctx context.Context, name string, token mover.Token) error {
+	if p.journal.wanted(name) {
+		return nil
+	}
+	id, err := p.journal.adopt(ctx, journal.Record{Name: name})
+	if err != nil {
+		return err
+	}
+	if p.adopted == nil {
+		p.adopted = map[uint64]mover.Token{}
+	}
+	p.adopted[id] = token
 	return nil
 }
 

@@ -182,3 +182,16 @@ func TestTakeOverChanged(t *testing.T) {
 		w.ends(w.want, 95*time.Second, 130*time.Second)
 	})
 }
+
+func TestIntention(t *testing.T) {
+	for _, name := range []string{"a", "a b/c", "new\nline", "\xff\xfe", "begun:a"} {
+		if got, ok := intended(intention(name)); !ok || got != name {
+			t.Errorf("%q came back as %q, %v", name, got, ok)
+		}
+	}
+	for _, token := range []mover.Token{"", "begun:", "begun:!", "u AAAA", intention(".."), intention("../a"), intention("/a")} {
+		if name, ok := intended(token); ok {
+			t.Errorf("%q is the intention of %q", token, name)
+		}
+	}
+}

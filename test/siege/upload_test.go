@@ -57,6 +57,7 @@ func TestKilledBetweenCreateAndComplete(t *testing.T) {
 	}{
 		{"the coordinator, while one is begun", "CreateMultipartUpload", coordinator},
 		{"the coordinator, while one is put together", "CompleteMultipartUpload", coordinator},
+		{"the lead, while one is begun", "CreateMultipartUpload", lead},
 		{"the lead, while one is put together", "CompleteMultipartUpload", lead},
 	} {
 		t.Run(row.name, func(t *testing.T) {
