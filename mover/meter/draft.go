@@ -13,15 +13,26 @@ type draft struct {
 	counter *Counter
 }
 
+// layers are all that is put around one draft: there is one for each small file, so
+// they are one piece of memory.
+type layers struct {
+	draft    draft
+	cloner   cloner
+	rereader rereader
+}
+
 // wrap puts a layer around d for each thing that it can do, so that mover.As finds
 // what was there before and nothing else.
 func wrap(d mover.Draft, c *Counter) mover.Draft {
-	var layer mover.Draft = &draft{d, c}
+	all := &layers{draft: draft{d, c}}
+	var layer mover.Draft = &all.draft
 	if inner, ok := mover.As[mover.Cloner](d); ok {
-		layer = &cloner{layer, inner, c}
+		all.cloner = cloner{layer, inner, c}
+		layer = &all.cloner
 	}
 	if inner, ok := mover.As[mover.Rereader](d); ok {
-		layer = &rereader{layer, inner, c}
+		all.rereader = rereader{layer, inner, c}
+		layer = &all.rereader
 	}
 	return layer
 }
