@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	dto "github.com/prometheus/client_model/go"
@@ -271,5 +272,32 @@ func (p *running) eventually(what string, is func() bool) {
 		if time.Now().After(end) {
 			p.t.Fatalf("it never happens that %s", what)
 		}
+	}
+}
+
+// TestFullTierIsTold: a task that waits for room is seen, with the tier that has none.
+func TestFullTierIsTold(t *testing.T) {
+	rig.Root(t) // to mount
+	p := start(t, "")
+	check(t, unix.Mount("tmpfs", p.path("hot"), "tmpfs", 0, "size=2m"))
+	t.Cleanup(func() { check(t, unix.Unmount(p.path("hot"), unix.MNT_DETACH)) })
+	check(t, os.Mkdir(p.path("warm/in"), 0o755))
+	check(t, os.WriteFile(p.path("warm/in/f"), make([]byte, 4<<20), 0o644))
+	check(t, os.WriteFile(p.path("warm/in/g"), []byte(strings.Repeat("01234567", 1<<19)), 0o644))
+	task, err := p.SubmitTask(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:in", Target: "hot:out",
+	}})
+	check(t, err)
+	p.eventually("the task is seen to wait", func() bool {
+		got := p.metrics()
+		return sum(got, "datamove_tasks_waiting_for_room", "tier", "hot") == 1 && sum(got, "datamove_room_pauses_total", "tier", "hot") > 0 &&
+			sum(got, "datamove_tasks_waiting_for_room", "tier", "warm") == 0
+	})
+	_, err = p.CancelTask(t.Context(), &datamovev1.CancelTaskRequest{Id: task.GetId()})
+	check(t, err)
+	_, err = p.Wait(t.Context(), task.GetId(), nil)
+	check(t, err)
+	if got := p.metrics(); sum(got, "datamove_tasks_waiting_for_room") != 0 || sum(got, "datamove_tasks_ended_total", "state", "cancelled") != 1 {
+		t.Errorf("%v wait, %v are cancelled", sum(got, "datamove_tasks_waiting_for_room"), sum(got, "datamove_tasks_ended_total", "state", "cancelled"))
 	}
 }

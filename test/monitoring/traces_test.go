@@ -184,6 +184,12 @@ func TestOneTrace(t *testing.T) {
 			}
 		}
 	}
+	events := p.metrics()
+	for _, event := range []string{"given", "leased", "done"} {
+		if sum(events, "datamove_batch_events_total", "event", event) == 0 {
+			t.Errorf("no batch was %s", event)
+		}
+	}
 	if led := named(all, "lead")[0].attrs; led["task"] != task.GetId() {
 		t.Errorf("the lead is of %v", led)
 	}
