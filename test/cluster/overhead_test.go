@@ -66,6 +66,26 @@ func BenchmarkOverhead(b *testing.B) {
 	b.ReportMetric(first[len(first)-1], "first-byte-max-s")
 }
 
+// BenchmarkFirstByte submits small copies one after the other, and reports how long it takes
+// from the request to the first byte.
+func BenchmarkFirstByte(b *testing.B) {
+	c := newCluster(b, "n1")
+	if err := os.WriteFile(filepath.Join(c.dir, "shared", "file"), []byte("content"), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	var first []float64
+	for i := range b.N + 3 {
+		done := c.done(c.submit("shared:file", fmt.Sprintf("shared:copy%d", i)).GetId())
+		if i >= 3 { // the first ones find nothing in memory
+			first = append(first, done.GetFirstByteTime().AsTime().Sub(done.GetCreateTime().AsTime()).Seconds())
+		}
+	}
+	slices.Sort(first)
+	b.ReportMetric(first[len(first)/2], "p50-s")
+	b.ReportMetric(first[len(first)*99/100], "p99-s")
+	b.ReportMetric(first[len(first)-1], "max-s")
+}
+
 // alone is the plain command: a process of its own.
 func alone(b *testing.B, source, target string) float64 {
 	self, err := os.Executable()
