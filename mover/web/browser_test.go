@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
+
+	"datamove.dev/test/crash/rig"
 )
 
 // One browser is enough for all tests; each has a window of its own in it.
@@ -37,7 +39,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
-	os.Exit(code)
+	rig.End(code)
 }
 
 // patience is how long a test waits for something that has to happen. It is long,
