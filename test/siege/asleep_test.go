@@ -24,6 +24,7 @@ func (n *node) gone(pids []int) {
 // A node that sleeps for longer than its lease has lost its work, and finds nothing to
 // publish when it wakes up: what others have made of the target since stays.
 func TestLateWriterOfFiles(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for part, of := range who {
 		t.Run(part, func(t *testing.T) {
@@ -89,6 +90,7 @@ func TestLateWriterOfObjects(t *testing.T) {
 // A network that parts for longer than a lease, and is mended: all that was on its way
 // arrives late, and changes nothing.
 func TestPartition(t *testing.T) {
+	long(t)
 	t.Parallel()
 	t.Run("all", func(t *testing.T) {
 		t.Parallel()
@@ -110,12 +112,14 @@ func TestPartition(t *testing.T) {
 		o := f.copy(slowly...)
 		o.moving(begun)
 		n := s.victim(o, who["lead"])
+		pids := append([]int{n.run.PID()}, workers(n.run.PID())...)
 		n.wire.cut()
 		o.until("another one leads", func(now *pb.Task) bool {
 			return task.Ended(now.GetState()) || now.GetAgent() != "" && now.GetAgent() != n.name
 		})
 		n.wire.mend()
 		o.done()
+		n.gone(pids) // it has drafted on, and cleans up when it hears that it has lost
 		f.arrived()
 	})
 }

@@ -69,6 +69,7 @@ func TestFullDisk(t *testing.T) {
 // A coordinator that is killed while its disk is full starts when there is room, and
 // has everything that it had.
 func TestKilledWhileFull(t *testing.T) {
+	long(t)
 	t.Parallel()
 	rig.Root(t)
 	disk := rig.Tmpfs(t, "size=512m,mode=755")

@@ -91,6 +91,7 @@ func TestCoordinatorIsKilled(t *testing.T) {
 // All of a site is killed, as when the power fails: the same commands on all nodes
 // go on.
 func TestAllAreKilled(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newSite(t, plan{nodes: []string{"n1", "n2"}, store: true})
 	p := s.both()

@@ -14,6 +14,7 @@ package siege
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,7 +30,10 @@ import (
 	"datamove.dev/test/crash/rig"
 )
 
-func TestMain(m *testing.M) { rig.Main(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // tests mostly wait for leases; the command line has the last word
+	rig.Main(m)
+}
 
 // lease is how long an agent may be silent here.
 const lease = 2 * time.Second
@@ -37,6 +41,14 @@ const lease = 2 * time.Second
 // patience is how long a test waits for what has to happen, on a machine that is busy
 // with other things.
 const patience = time.Minute
+
+// long skips what takes long and shows what another test shows in a shorter way.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: without -short")
+	}
+}
 
 // site is a coordinator and its nodes.
 type site struct {

@@ -140,6 +140,7 @@ func TestPathsOutside(t *testing.T) {
 // A folder of a project that becomes a symbolic link to the outside while tasks begin
 // and run: nothing comes from there, and nothing goes there.
 func TestRootsAreSwapped(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newSite(t, plan{nodes: []string{"n1"}, more: projects})
 	vision := s.own("vision", nobody)

@@ -58,6 +58,7 @@ func TestSubmittedTwice(t *testing.T) {
 // works by itself finds the target held: it ends with 5, and so does the task that
 // finds such a process there.
 func TestOverlappingTargets(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newSite(t, plan{nodes: []string{"n1"}})
 	f := s.files("target")

@@ -48,6 +48,7 @@ func (g *gate) fault(w http.ResponseWriter, r *http.Request, next http.Handler) 
 // Somebody is killed while an upload is being begun, or put together: no object is made
 // twice, none is missing, and no upload stays behind.
 func TestKilledBetweenCreateAndComplete(t *testing.T) {
+	long(t)
 	t.Parallel()
 	coordinator := func(s *site, _ *order) { s.crash(); s.start() }
 	lead := func(s *site, o *order) { s.victim(o, who["lead"]).kill() }
