@@ -38,41 +38,52 @@ type Begun struct {
 // Error implements error.
 func (*Begun) Error() string { return "who began it is gone, and nobody else is there to do it" }
 
-// takersMost bounds the works of one run that others have at one time.
-const takersMost = 512
+// givenMost bounds the works of one run that others have at one time.
+const givenMost = 512
 
-// takers runs who gives works to the crew, until stop is called.
-func (r *run) takers(ctx context.Context) (g *errgroup.Group, stop func()) {
-	g, tctx := errgroup.WithContext(ctx)
+// giver gives works to the crew until stop is called; g is the end of all of them.
+func (r *run) giver(ctx context.Context) (g *errgroup.Group, stop func()) {
+	g, gctx := errgroup.WithContext(ctx)
 	if r.o.Crew == nil {
 		return g, func() {}
 	}
-	wctx, stop := context.WithCancel(tctx)
-	for range takersMost {
-		g.Go(func() error { return r.taker(tctx, wctx) })
-	}
+	wctx, stop := context.WithCancel(gctx)
+	g.Go(func() error {
+		r.give(gctx, wctx, g)
+		return nil
+	})
 	return g, stop
 }
 
-// taker gives works to the crew, one at a time, when one is wanted.
-func (r *run) taker(ctx, while context.Context) error {
-	w := &worker{r: r, feed: feed{bytes: &r.n.Bytes, wait: &r.n.SourceWait}}
-	defer w.feed.Close()
+// give hands over one work after the other, each when one is wanted. Answers are waited
+// for aside.
+func (r *run) give(ctx, while context.Context, g *errgroup.Group) {
+	room := make(chan struct{}, givenMost)
 	for wanted := false; ; {
+		select {
+		case room <- struct{}{}:
+		case <-while.Done():
+			return
+		}
 		if !wanted && r.o.Crew.Wanted(while) != nil {
-			return nil // the run is over, or stops for a reason that others tell
+			return // the run is over, or stops for a reason that others tell
 		}
 		u, ok := r.queue.nextAway()
 		if !ok {
-			return nil
+			return
 		}
 		wanted = u.large != nil && u.parts == nil // opened here: what is wanted is still to be given
-		err := w.giveAway(ctx, u)
-		r.queue.back()
-		if err != nil {
-			r.queue.stop(err)
+		g.Go(func() error {
+			defer func() { <-room }()
+			w := &worker{r: r, feed: feed{bytes: &r.n.Bytes, wait: &r.n.SourceWait}}
+			defer w.feed.Close()
+			err := w.giveAway(ctx, u)
+			r.queue.back()
+			if err != nil {
+				r.queue.stop(err)
+			}
 			return err
-		}
+		})
 	}
 }
 
