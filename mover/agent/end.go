@@ -38,7 +38,7 @@ func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv
 // EndBatch implements agentv1.WorkerServiceServer.
 func (p *process) EndBatch(_ context.Context, r *agentv1.EndBatchRequest) (*agentv1.EndBatchResponse, error) {
 	p.counted(r.GetCounts())
-	p.wants.Store(r.GetWants())
+	p.wants.Store(min(r.GetWants(), max(p.wants.Load(), int32(p.agent.o.BatchSlots))+1)) // by one, or the first to end would take all that is left
 	p.mu.Lock()
 	s := p.batches[r.GetId()]
 	delete(p.batches, r.GetId())
