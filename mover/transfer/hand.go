@@ -76,13 +76,13 @@ func (w *worker) doSteps(ctx context.Context, yield <-chan struct{}, work *Work)
 	if err := w.r.gate.Acquire(ctx); err != nil {
 		return nil, err
 	}
-	w.moved = 0
-	defer func() { w.r.gate.Release(w.moved, err) }()
+	w.begun()
+	defer func() { w.r.gate.Release(w.work(), err) }()
 	end, err := w.r.turn(ctx, (&unit{batch: items, part: -1}).cost())
 	if err != nil {
 		return nil, err
 	}
-	defer func() { end(w.moved) }()
+	defer func() { end(w.bytes) }()
 	w.r.n.InFlight.Add(1)
 	defer w.r.n.InFlight.Add(-1)
 	left, err := w.batchUntil(ctx, items, yield)
@@ -215,13 +215,13 @@ func (w *worker) onePart(ctx context.Context, l *large, i int) (rec mover.Receip
 	if err := r.gate.Acquire(ctx); err != nil {
 		return rec, err
 	}
-	w.moved = 0
-	defer func() { r.gate.Release(w.moved, err) }()
+	w.begun()
+	defer func() { r.gate.Release(w.work(), err) }()
 	end, err := r.turn(ctx, cost{bytes: cut(l.entry.Size, l.bytes, i).Length})
 	if err != nil {
 		return rec, err
 	}
-	defer func() { end(w.moved) }()
+	defer func() { end(w.bytes) }()
 	r.n.InFlight.Add(1)
 	defer r.n.InFlight.Add(-1)
 	err = r.room.retry(ctx, func() error { rec, err = w.move(ctx, l, i); return err })

@@ -225,7 +225,7 @@ func (w *worker) move(ctx context.Context, l *large, i int) (mover.Receipt, erro
 		return rec, err
 	}
 	rec.Part, rec.CRC = p, w.feed.Sum()
-	w.moved += p.Length
+	w.bytes += p.Length
 	return rec, nil
 }
 

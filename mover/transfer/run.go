@@ -218,7 +218,7 @@ func (r *run) worker(ctx context.Context) error {
 		err := r.gate.Acquire(ctx)
 		if err == nil {
 			err = w.inTurn(ctx, u)
-			r.gate.Release(w.moved, err)
+			r.gate.Release(w.work(), err)
 		}
 		r.queue.done()
 		if err != nil {
@@ -230,12 +230,12 @@ func (r *run) worker(ctx context.Context) error {
 
 // inTurn does a unit when it is its turn.
 func (w *worker) inTurn(ctx context.Context, u unit) error {
-	w.moved = 0
+	w.begun()
 	end, err := w.r.turn(ctx, u.cost())
 	if err != nil {
 		return err
 	}
-	defer func() { end(w.moved) }()
+	defer func() { end(w.bytes) }()
 	w.r.n.InFlight.Add(1)
 	defer w.r.n.InFlight.Add(-1)
 	return w.do(ctx, u)
