@@ -15,7 +15,7 @@ func TestUsage(t *testing.T) {
 	if err := os.WriteFile(here, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	binaries := []string{"-datamove", here, "-pages", here}
+	binaries := []string{"-datamove", here, "-datamoved", here, "-pages", here}
 	o, err := parse(append(binaries, "-agents", "1,32", "-span", "2s"))
 	if err != nil || len(o.plan.Agents) != 2 || o.plan.Load == nil {
 		t.Errorf("%+v, %v", o, err)
