@@ -538,7 +538,7 @@ func (m *model) checkRow(r *pb.Replica) {
 		m.rt.Fatalf("nobody works on %v", r)
 	case r.GetState() == whole && r.GetTask() != "" && !doubtful(r):
 		m.rt.Fatalf("it is whole, and %v", r)
-	case r.GetState() == whole && managed(r) && r.GetDataset() != "" && !m.changed[at] && digestOf(m.disk[at]) != r.GetDigest(),
+	case r.GetState() == whole && managed(r) && r.GetDataset() != "" && !m.changed[at] && !doubtful(r) && digestOf(m.disk[at]) != r.GetDigest(),
 		r.GetState() == whole && r.GetLevel() == pb.Level_LEVEL_READ && !m.changed[at] && digestOf(m.disk[at]) != r.GetDigest():
 		m.rt.Fatalf("it is said to be whole, and there is %d: %v", m.disk[at], r)
 	}
