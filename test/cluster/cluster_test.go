@@ -115,9 +115,7 @@ func TestPauseResumeCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.eventually("it is paused", func() bool { return c.now(id).GetState() == task.Paused })
-	if left := c.processes("n1", id); len(left) > 0 {
-		t.Errorf("processes of a paused task: %v", left)
-	}
+	c.eventually("its processes have ended", func() bool { return len(c.processes("n1", id)) == 0 })
 	if _, err := c.ResumeTask(ctx, &pb.ResumeTaskRequest{Id: id}); err != nil {
 		t.Fatal(err)
 	}
