@@ -38,6 +38,7 @@ type model struct {
 	holders  int
 	contents uint64          // that there were
 	dropped  map[string]bool // digests whose bytes stay although nobody knows them any more
+	purged   map[string]bool // what a purge that failed has left: nobody may rely on it
 	counts   map[string]int
 }
 
@@ -358,6 +359,7 @@ func (m *model) work(id, how string) {
 			m.disk[to] = noise
 		} else {
 			delete(m.changed, to)
+			delete(m.purged, to)
 		}
 		from = to
 	case pb.TaskKind_TASK_KIND_SYNC:
@@ -413,10 +415,13 @@ func (m *model) deletes(id, to string, all bool) {
 		}
 		m.survives(id, at)
 		m.disk[at] = noise
-		m.dropped[at] = m.dropped[at] || m.state(id).GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE // if it fails
+		if m.state(id).GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE { // if it fails
+			m.dropped[at], m.purged[at] = true, true
+		}
 		if all {
 			delete(m.disk, at)
 			delete(m.dropped, at)
+			delete(m.purged, at)
 		}
 	}
 }
@@ -538,7 +543,7 @@ func (m *model) checkRow(r *pb.Replica) {
 		m.rt.Fatalf("nobody works on %v", r)
 	case r.GetState() == whole && r.GetTask() != "" && !doubtful(r):
 		m.rt.Fatalf("it is whole, and %v", r)
-	case r.GetState() == whole && managed(r) && r.GetDataset() != "" && !m.changed[at] && !doubtful(r) && digestOf(m.disk[at]) != r.GetDigest(),
+	case r.GetState() == whole && managed(r) && r.GetDataset() != "" && !m.changed[at] && !(m.purged[at] && doubtful(r)) && digestOf(m.disk[at]) != r.GetDigest(),
 		r.GetState() == whole && r.GetLevel() == pb.Level_LEVEL_READ && !m.changed[at] && digestOf(m.disk[at]) != r.GetDigest():
 		m.rt.Fatalf("it is said to be whole, and there is %d: %v", m.disk[at], r)
 	}
@@ -628,7 +633,7 @@ func TestDatasetModel(t *testing.T) {
 		least = 10
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &model{desk: newDesk(t, site(), access.Input{}), rt: rt, changed: map[string]bool{}, betrayed: map[uint64]bool{}, holds: map[string]hold{}, wishes: map[string][]wish{}, dropped: map[string]bool{}, counts: counts, contents: 1000}
+		m := &model{desk: newDesk(t, site(), access.Input{}), rt: rt, changed: map[string]bool{}, betrayed: map[uint64]bool{}, holds: map[string]hold{}, wishes: map[string][]wish{}, dropped: map[string]bool{}, purged: map[string]bool{}, counts: counts, contents: 1000}
 		m.desk.t = rt
 		m.disk = map[string]uint64{m.sourceSlot("a"): 1, m.sourceSlot("b"): 2, m.sourceSlot("c"): 3}
 		defer func() { m.forsake() }()
