@@ -38,9 +38,9 @@ func (s *Service) ListTiers(_ context.Context, r *pb.ListTiersRequest) (*pb.List
 
 // noTier is the error of a tier that the configuration does not have: a word that is wrong.
 func (s *Service) noTier(op, name string) error {
-	names := "there are none"
+	names := "it has none"
 	if tiers := s.conf().Tiers; len(tiers) > 0 {
-		names = "there are " + strings.Join(slices.Sorted(maps.Keys(tiers)), ", ")
+		names = "it has " + strings.Join(slices.Sorted(maps.Keys(tiers)), ", ")
 	}
 	return &mover.Error{Op: op, Place: "tier " + mover.Printable(name), Err: because(mover.ErrUsage, "the configuration of the service has no such tier; %s", names)}
 }
