@@ -1,0 +1,185 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/plan"
+)
+
+// batch is a batch in work: its finished drafts and the directory drafts around
+// the present position.
+type batch struct {
+	w     *worker
+	done  []drafted
+	open  []opened
+	asked bool // whether the run is still ours
+}
+
+// opened is a directory draft that is being filled.
+type opened struct {
+	name  string
+	index int // in done, unless it failed
+	fail  error
+}
+
+// add does one item. An error ends the run.
+func (b *batch) add(ctx context.Context, it *item) error {
+	if err := b.leave(ctx, it.name()); err != nil {
+		return err
+	}
+	r := b.w.r
+	if it.Op == plan.Compare {
+		var err error
+		if it.Action, err = b.w.r.resolve(ctx, it.Action); err != nil {
+			return b.fail(ctx, it, err)
+		}
+	}
+	switch {
+	case it.Op == plan.Keep && it.Link != "":
+		return r.links.add(*it) // is it one with its leader still, when that is done?
+	case it.Op == plan.Keep:
+		return b.keep(ctx, it)
+	case it.Op == plan.Conflict:
+		r.failed(it, r.conflict(it))
+		return nil
+	case it.Op == plan.Link: // a Compare whose leader gets a new content
+		return r.links.add(*it)
+	case it.Op == plan.Update:
+		return b.update(ctx, it)
+	case r.isLarge(&it.Source) && r.hand: // a closer look has found that its content differs
+		return r.redo.add(*it)
+	case r.isLarge(&it.Source):
+		return b.w.begin(ctx, &large{it: *it})
+	}
+	return b.draft(ctx, it)
+}
+
+// keep tells an entry that a closer look found to be there. When the manifest of
+// its target is lost, or was never written, the look finds what it needs to say.
+func (b *batch) keep(ctx context.Context, it *item) error {
+	e := kept(it.Action)
+	if err := b.w.r.findHoles(ctx, it.Source, &e); err != nil {
+		return b.fail(ctx, it, err)
+	}
+	b.w.r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: e, Why: it.Why})
+	return nil
+}
+
+// update sets facts only. That is visible at once, so it is asked before whether it
+// is ours to do.
+func (b *batch) update(ctx context.Context, it *item) error {
+	if !b.asked {
+		if err := b.w.r.mine(ctx); err != nil {
+			return err
+		}
+		b.asked = true
+	}
+	e, err := b.w.r.update(ctx, it)
+	if err != nil {
+		return b.fail(ctx, it, err)
+	}
+	return b.w.r.done(ctx, Result{Seq: it.seq, Op: plan.Update, Entry: e, Why: it.Why})
+}
+
+// draft drafts a small entry or begins a directory.
+func (b *batch) draft(ctx context.Context, it *item) error {
+	h := mover.Hints{By: b.w.r.o.By}
+	if k := it.Target.Kind; b.w.r.o.Mine != nil && it.tries == 0 && (k == 0 || k == mover.File) { // somebody may take over from us
+		h.Seen = &it.Target
+	}
+	if n := len(b.open); n > 0 {
+		if err := b.open[n-1].fail; err != nil {
+			return b.fail(ctx, it, inFailed(err))
+		}
+		h.In = b.done[b.open[n-1].index].draft
+	}
+	b.done = append(b.done, drafted{it: it, in: h.In})
+	err := b.w.try(ctx, &b.done[len(b.done)-1], h)
+	if it.Source.Kind == mover.Dir {
+		b.open = append(b.open, opened{it.Source.Name, len(b.done) - 1, err})
+	}
+	if err == nil {
+		return nil
+	}
+	b.done = b.done[:len(b.done)-1]
+	switch {
+	case errors.Is(err, errManifestOnly):
+		err = b.w.r.unkept(ctx, it)
+	case errors.Is(err, errGrown):
+		if h.In != nil {
+			b.done[b.open[len(b.open)-1].index].redone = true
+		}
+		return b.w.r.later(ctx, it, err)
+	}
+	if err == nil {
+		return nil
+	}
+	return b.fail(ctx, it, err)
+}
+
+// leave finishes the directory drafts that do not hold name; "" is the end.
+func (b *batch) leave(ctx context.Context, name string) error {
+	for n := len(b.open); n > 0; n-- {
+		o := b.open[n-1]
+		if name != "" && mover.Within(name, o.name) {
+			return nil
+		}
+		b.open = b.open[:n-1]
+		if o.fail != nil {
+			continue
+		}
+		d := &b.done[o.index]
+		if err := b.w.r.room.retry(ctx, func() error { return d.draft.Finish(ctx, d.entry, nil) }); err != nil {
+			if err := b.spoilt(ctx, o.index, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// spoilt reports a directory draft that can not be finished, and all that was
+// built in it.
+func (b *batch) spoilt(ctx context.Context, index int, err error) error {
+	if b.w.r.fatal(ctx, err) {
+		return err
+	}
+	lost := b.done[index:]
+	b.done = b.done[:index]
+	for i := len(lost) - 1; i >= 0; i-- {
+		b.w.r.n.Bytes.Add(-lost[i].counted)
+		_ = lost[i].draft.Close()
+	}
+	b.w.r.failed(lost[0].it, err)
+	for i := range lost[1:] {
+		b.w.r.failed(lost[1+i].it, inFailed(err))
+	}
+	return nil
+}
+
+// fail reports an item, or ends the run.
+func (b *batch) fail(ctx context.Context, it *item, err error) error {
+	if b.w.r.fatal(ctx, err) {
+		return err
+	}
+	b.w.r.failed(it, err)
+	return nil
+}
+
+// abandon drops what the batch has drafted. Inner drafts go with their directory.
+func (b *batch) abandon() {
+	for i := len(b.done) - 1; i >= 0; i-- {
+		_ = b.done[i].draft.Close()
+	}
+}
+
+// stopped notes that more comes into the directories that are open.
+func (b *batch) stopped() {
+	for _, o := range b.open {
+		if o.fail == nil {
+			b.done[o.index].redone = true
+		}
+	}
+}
