@@ -5,9 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/worker"
 )
@@ -19,11 +21,12 @@ type session struct {
 	proc  *process // nil while it is started
 	over  bool     // the coordinator has taken it back
 
-	mu     sync.Mutex
-	status *agentv1.WorkerStatus // the last one of the process; guarded by mu, as all below
-	rate   rate
-	wanted int           // batches that others would take
-	more   chan struct{} // closed when wanted grows
+	mu       sync.Mutex
+	status   *agentv1.WorkerStatus // the last one of the process, which its other sessions read too; guarded by mu, as all below
+	progress *datamovev1.Progress  // of status, with what the agent knows; a new one each time, for the last one may be on its way
+	rate     rate
+	wanted   int           // batches that others would take
+	more     chan struct{} // closed when wanted grows
 }
 
 func newSession(epoch uint64) *session { return &session{epoch: epoch, more: make(chan struct{})} }
@@ -34,7 +37,7 @@ func (s *session) view(key sessionKey) *agentv1.Session {
 	defer s.mu.Unlock()
 	v := &agentv1.Session{Task: key.task, Batch: key.batch, Epoch: s.epoch}
 	if st := s.status; st != nil {
-		v.Progress, v.Phase, v.Why, v.FirstByteTime = st.GetProgress(), st.GetPhase(), st.GetWhy(), st.GetFirstByteTime()
+		v.Progress, v.Phase, v.Why, v.FirstByteTime = s.progress, st.GetPhase(), st.GetWhy(), st.GetFirstByteTime()
 	}
 	return v
 }
@@ -43,11 +46,12 @@ func (s *session) view(key sessionKey) *agentv1.Session {
 func (s *session) update(st *agentv1.WorkerStatus, waits waits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := st.GetProgress(); p != nil {
+	p := proto.CloneOf(st.GetProgress())
+	if p != nil {
 		p.BytesPerSecond, p.FilesPerSecond = s.rate.next(p.GetBytesDone(), p.GetFilesDone(), time.Now())
 		p.QueueWait, p.LimitWait = durationpb.New(waits.queue), durationpb.New(waits.limit)
 	}
-	s.status = st
+	s.status, s.progress = st, p
 }
 
 // rate is how much gets done, over the last seconds.

@@ -51,8 +51,7 @@ func TestHelperDies(t *testing.T) {
 	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
 	id := c.slow("shared:source", "shared:target", 30<<20).GetId()
 	c.eventually("somebody helps", func() bool { return len(c.now(id).GetHelpers()) == 2 })
-	killed := c.now(id).GetHelpers()[0]
-	c.kill(killed, id, syscall.SIGKILL)
+	c.killHelper(id)
 	c.done(id)
 	c.same(source, target)
 }

@@ -304,6 +304,20 @@ func (c *cluster) kill(name, id string, sig syscall.Signal) {
 	}
 }
 
+// killHelper kills the process of an agent that helps with a task. Helpers come and go:
+// one that has just let go has none.
+func (c *cluster) killHelper(id string) {
+	c.t.Helper()
+	c.eventually("the process of a helper is killed", func() bool {
+		for _, name := range c.now(id).GetHelpers() {
+			for _, pid := range c.processes(name, id) {
+				return syscall.Kill(pid, syscall.SIGKILL) == nil
+			}
+		}
+		return false
+	})
+}
+
 // slow submits a copy that reads no more than so much per second on each agent.
 func (c *cluster) slow(source, target string, bytesPerSecond int64) *pb.Task {
 	c.t.Helper()
