@@ -8,14 +8,12 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
-	"datamove.dev/mover"
 	"datamove.dev/mover/access"
-	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/telemetry"
 )
 
 const (
-	batchesMost = 100_000   // of one lead, at one time
+	batchesMost = 100_000   // of one lead, at one time; a worker gives some hundred
 	workMost    = 900 << 10 // bytes of one batch: a record of the ledger holds it
 	triesMost   = 4         // agents that try a batch before its lead hears that nobody can
 )
@@ -26,11 +24,10 @@ func (s *Service) Give(ctx context.Context, r *agentv1.GiveRequest) (*agentv1.Gi
 	if err != nil {
 		return nil, err
 	}
+	r.Work = nil // it is in the ledger, and the answer may take long
 	select {
 	case <-b.done:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return b.answer, nil
+		return s.answerOf(b)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -44,11 +41,10 @@ func (s *Service) given(ctx context.Context, r *agentv1.GiveRequest) (*batch, er
 	if err != nil {
 		return nil, err
 	}
-	if b := l.batches[r.GetBatch()]; b != nil {
-		return b, nil
+	if b, err := s.batchOf(l, r.GetBatch()); b != nil || err != nil {
+		return b, err
 	}
-	heard := slices.DeleteFunc(slices.Clone(r.GetHeard()), func(id string) bool { return l.batches[id] == nil })
-	b := &batch{give: r, done: make(chan struct{}), since: s.now(), span: telemetry.Inject(ctx), meta: &ledgerv1.Batch{
+	b := &batch{done: make(chan struct{}), since: s.now(), span: telemetry.Inject(ctx), meta: &ledgerv1.Batch{
 		Task: r.GetTask(), Id: r.GetBatch(), State: ledgerv1.BatchState_BATCH_STATE_WAITING, LeadEpoch: l.epoch, Bytes: r.GetBytes(),
 		Entries: r.GetEntries(), Pair: r.GetPair(), Parts: r.GetParts(), CreateTime: timestamppb.New(s.now()),
 	}}
@@ -57,24 +53,10 @@ func (s *Service) given(ctx context.Context, r *agentv1.GiveRequest) (*batch, er
 		close(b.done)
 		return b, nil
 	}
-	err = s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
-		for _, id := range heard {
-			if err := ledger.Batches.Delete(tx, r.GetTask(), id); err != nil {
-				return err
-			}
-			if err := ledger.Works.Delete(tx, r.GetTask(), id); err != nil {
-				return err
-			}
-		}
-		if err := ledger.Batches.Put(tx, b.meta); err != nil {
-			return err
-		}
-		return ledger.Works.Put(tx, &ledgerv1.Work{Task: r.GetTask(), Batch: r.GetBatch(), Work: r.GetWork()})
-	})
-	if err != nil {
+	if err := s.storeGiven(ctx, b, r); err != nil {
 		return nil, err
 	}
-	for _, id := range heard {
+	for _, id := range r.GetHeard() {
 		delete(l.batches, id)
 	}
 	l.batches[r.GetBatch()] = b
@@ -93,7 +75,7 @@ func (s *Service) heldBatch(ctx context.Context, id, batchID string, epoch uint6
 			return l, b, nil
 		}
 	}
-	return nil, nil, &mover.Error{Op: "do", Place: "batch " + mover.Printable(batchID), Err: errLost}
+	return nil, nil, lostBatch(batchID)
 }
 
 // Reply implements agentv1.LinkServiceServer.
@@ -109,7 +91,7 @@ func (s *Service) Reply(ctx context.Context, r *agentv1.ReplyRequest) (*agentv1.
 		l.learn(s.now().Sub(b.since))
 		s.o.Metrics.Batches(telemetry.BatchDone, 1)
 		s.answer(l, b, &agentv1.GiveResponse{Reply: r.GetReply()})
-	case b.give.GetParts():
+	case b.meta.GetParts():
 		s.answer(l, b, &agentv1.GiveResponse{Silent: true})
 	case b.meta.GetTries() >= triesMost:
 		s.answer(l, b, &agentv1.GiveResponse{Error: r.GetError(), ErrorKind: r.GetErrorKind()})
@@ -122,24 +104,13 @@ func (s *Service) Reply(ctx context.Context, r *agentv1.ReplyRequest) (*agentv1.
 
 // answer ends a batch. Service.mu is held.
 func (s *Service) answer(l *lead, b *batch, a *agentv1.GiveResponse) {
-	m := b.meta
-	m.State, m.Error = ledgerv1.BatchState_BATCH_STATE_ANSWERED, a.GetError()
-	b.answer, b.give = a, &agentv1.GiveRequest{Task: m.GetTask(), Batch: m.GetId(), Parts: b.give.GetParts()}
-	err := s.ledger.Update(context.Background(), ledger.Soon, func(tx *ledger.Tx) error {
-		begun := a.GetNobody() && len(a.GetOver()) > 0
-		if len(a.GetReply()) > workMost || a.GetReply() == nil && !begun { // after a restart the lead gives it again, or hears that it is over
-			if err := ledger.Works.Delete(tx, m.GetTask(), m.GetId()); err != nil {
-				return err
-			}
-			return ledger.Batches.Delete(tx, m.GetTask(), m.GetId())
-		}
-		if err := ledger.Batches.Put(tx, m); err != nil {
-			return err
-		}
-		return ledger.Works.Put(tx, &ledgerv1.Work{Task: m.GetTask(), Batch: m.GetId(), Reply: a.GetReply()})
-	})
-	if err != nil {
-		s.log.Warn("an answer is not stored; it is in memory", "task", m.GetTask(), "batch", m.GetId(), "err", err)
+	b.meta.State, b.meta.Error = ledgerv1.BatchState_BATCH_STATE_ANSWERED, a.GetError()
+	var err error
+	if b.stored, err = s.storeAnswer(b.meta, a); err != nil {
+		s.log.Warn("an answer is not stored; it is in memory", "task", b.meta.GetTask(), "batch", b.meta.GetId(), "err", err)
+	}
+	if !b.stored {
+		b.answer = a
 	}
 	close(b.done)
 	s.noteHelpers(l)

@@ -40,6 +40,7 @@ type desk struct {
 	orders map[string]chan *agentv1.Order
 	taken  map[string]*agentv1.Lead // leads that agents have, by task
 	led    map[string]string        // who has them
+	helped []*agentv1.Batch         // batches that whoever does not lead their task has
 	gone   bool                     // it was closed
 	boots  int                      // of the nodes
 }
@@ -115,6 +116,11 @@ func (d *desk) attend(name string) {
 	for id, l := range d.taken {
 		if d.led[id] == name {
 			st.Sessions = append(st.Sessions, &agentv1.Session{Task: id, Epoch: l.GetEpoch()})
+		}
+	}
+	for _, b := range d.helped {
+		if d.helper(b.GetTask()) == name {
+			st.Sessions = append(st.Sessions, &agentv1.Session{Task: b.GetTask(), Batch: b.GetId(), Epoch: b.GetEpoch()})
 		}
 	}
 	d.orders[name] = make(chan *agentv1.Order, ordersMost)

@@ -267,17 +267,7 @@ func keptDrafts(tx *ledger.Tx, id string) (over []string, stored []*agentv1.Piec
 
 // giveBatches gives waiting batches to agents that are not their lead's.
 func (s *Service) giveBatches(ctx context.Context) {
-	s.mu.Lock()
-	var waiting []*batch
-	for _, l := range s.leads {
-		for _, b := range l.batches {
-			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_WAITING {
-				waiting = append(waiting, b)
-			}
-		}
-	}
-	s.mu.Unlock()
-	for _, b := range waiting {
+	for _, b := range s.waiting() {
 		if err := s.giveBatch(ctx, b); err != nil {
 			s.log.Warn("a batch can not be given out", "task", b.meta.GetTask(), "batch", b.meta.GetId(), "err", err)
 		}
@@ -286,6 +276,26 @@ func (s *Service) giveBatches(ctx context.Context) {
 
 // nobodyAfter is how long a batch waits for an agent before its lead does it itself.
 const nobodyAfter = 2 * time.Second
+
+// waiting returns the batches that wait and may be given to somebody, and has those that
+// have waited long enough done by their lead.
+func (s *Service) waiting() (waiting []*batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.leads {
+		helped := s.pickHelper(l) != nil
+		for _, b := range l.batches {
+			switch {
+			case b.meta.GetState() != ledgerv1.BatchState_BATCH_STATE_WAITING:
+			case helped:
+				waiting = append(waiting, b)
+			case s.now().Sub(b.since) > nobodyAfter:
+				s.answer(l, b, &agentv1.GiveResponse{Nobody: true, Over: b.meta.GetOver()})
+			}
+		}
+	}
+	return waiting
+}
 
 func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	epoch, err := s.ledger.Epoch(ctx)
@@ -300,12 +310,13 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	}
 	agent := s.pickHelper(l)
 	if agent == nil {
-		if s.now().Sub(b.since) > nobodyAfter {
-			s.answer(l, b, &agentv1.GiveResponse{Nobody: true, Over: b.meta.GetOver()})
-		}
 		return nil
 	}
 	roots, err := s.rootsOf(l.task.GetSpec())
+	if err != nil {
+		return err
+	}
+	w, err := s.works(b.meta)
 	if err != nil {
 		return err
 	}
@@ -321,7 +332,7 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	s.noteHelpers(l)
 	s.send(agent.name, &agentv1.Order{What: &agentv1.Order_Batch{Batch: &agentv1.Batch{
 		Task: m.GetTask(), Id: m.GetId(), Epoch: epoch, LeadEpoch: l.epoch, Spec: l.task.GetSpec(), Owner: l.task.GetOwner(),
-		Work: b.give.GetWork(), Over: m.GetOver(), Pair: b.give.GetPair(), Roots: roots, TraceParent: b.span,
+		Work: w.GetWork(), Over: m.GetOver(), Pair: m.GetPair(), Roots: roots, TraceParent: b.span,
 	}}})
 	return nil
 }

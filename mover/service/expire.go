@@ -65,7 +65,7 @@ func (s *Service) takeBack(ctx context.Context, l *lead, b *batch) {
 	s.send(b.meta.GetAgent(), &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{
 		Task: b.meta.GetTask(), Batch: b.meta.GetId(), Epoch: b.meta.GetEpoch(), How: agentv1.How_HOW_LOST,
 	}}})
-	if b.give.GetParts() {
+	if b.meta.GetParts() {
 		s.answer(l, b, &agentv1.GiveResponse{Silent: true})
 		return
 	}
@@ -165,21 +165,6 @@ func (s *Service) stopBatch(b *batch) {
 			Task: b.meta.GetTask(), Batch: b.meta.GetId(), Epoch: b.meta.GetEpoch(), How: agentv1.How_HOW_LOST,
 		}}})
 	}
-}
-
-func dropBatches(tx *ledger.Tx, id string) error {
-	for b, err := range ledger.Batches.All(tx, ledger.Range{Prefix: []string{id}}) {
-		if err != nil {
-			return err
-		}
-		if err := ledger.Batches.Delete(tx, id, b.GetId()); err != nil {
-			return err
-		}
-		if err := ledger.Works.Delete(tx, id, b.GetId()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // dropDrafts forgets the drafts of a task that ends. Their pieces go when it does.

@@ -2,9 +2,10 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
@@ -21,57 +23,77 @@ import (
 // reports how long that takes and how much memory the process has then.
 // RESTART_TASKS says how many; a million is the target.
 func BenchmarkRestart(b *testing.B) {
-	n, err := strconv.Atoi(os.Getenv("RESTART_TASKS"))
-	if err != nil {
-		b.Skip("RESTART_TASKS is not set: how many queued tasks")
-	}
-	dir := b.TempDir()
-	fill(b, dir+"/ledger", n)
+	n, dir := crowd(b, "RESTART_TASKS"), b.TempDir()
+	fill(b, dir+"/ledger", n, queuedTask)
 	for b.Loop() {
-		begun := time.Now()
-		l, err := ledger.Open(dir+"/ledger", ledger.Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		opened := time.Since(begun)
-		s, err := New(context.Background(), Options{Ledger: l, Node: "n1", Data: dir})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(opened.Seconds(), "open-s")
-		b.ReportMetric(time.Since(begun).Seconds(), "restart-s")
-		s.discover(context.Background())
-		b.ReportMetric(time.Since(begun).Seconds(), "all-lines-s")
-		runtime.GC()
-		b.ReportMetric(resident(b), "RSS-MiB")
-		ids, err := s.queued(context.Background(), s.fair()[0], "", 1024)
-		if err != nil || len(ids) != min(n, 1024) {
-			b.Fatalf("%d ids, %v", len(ids), err)
-		}
-		if err := s.queue.Close(); err != nil {
-			b.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
-			b.Fatal(err)
-		}
+		restart(b, dir, func(s *Service, begun time.Time) {
+			s.discover(context.Background())
+			b.ReportMetric(time.Since(begun).Seconds(), "all-lines-s")
+			ids, err := s.queued(context.Background(), s.fair()[0], "", 1024)
+			if err != nil || len(ids) != min(n, 1024) {
+				b.Fatalf("%d ids, %v", len(ids), err)
+			}
+		})
 	}
 }
 
-func fill(b *testing.B, dir string, n int) {
+// BenchmarkRestartBatches is BenchmarkRestart with batches that running tasks gave away,
+// each with a kilobyte of work; RESTART_BATCHES says how many.
+func BenchmarkRestartBatches(b *testing.B) {
+	n, dir := crowd(b, "RESTART_BATCHES"), b.TempDir()
+	fill(b, dir+"/ledger", n, queuedBatch)
+	for b.Loop() {
+		restart(b, dir, func(s *Service, _ time.Time) {
+			if want := (n + batchesEach - 1) / batchesEach; len(s.leads) != want {
+				b.Fatalf("%d leads, want %d", len(s.leads), want)
+			}
+		})
+	}
+}
+
+// crowd reads how many there are to be.
+func crowd(b *testing.B, variable string) int {
+	n, err := strconv.Atoi(os.Getenv(variable))
+	if err != nil {
+		b.Skip(variable + " is not set: how many there are to be")
+	}
+	return n
+}
+
+// restart opens a ledger and a coordinator over it, and reports how long that took, and
+// how much memory there is when look has seen it.
+func restart(b *testing.B, dir string, look func(s *Service, begun time.Time)) {
+	debug.FreeOSMemory()
+	begun := time.Now()
+	l, err := ledger.Open(dir+"/ledger", ledger.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	opened := time.Since(begun)
+	s, err := New(context.Background(), Options{Ledger: l, Node: "n1", Data: dir})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(opened.Seconds(), "open-s")
+	b.ReportMetric(time.Since(begun).Seconds(), "restart-s")
+	look(s, begun)
+	b.ReportMetric(memory(b, "VmRSS:"), "RSS-MiB")
+	b.ReportMetric(memory(b, "RssAnon:"), "own-MiB") // without what is mapped of the ledger's files
+	if err := errors.Join(s.queue.Close(), l.Close()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// fill makes a ledger of n things.
+func fill(b *testing.B, dir string, n int, put func(tx *ledger.Tx, i int) error) {
 	l, err := ledger.Open(dir, ledger.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	begun := time.UnixMilli(1_790_000_000_000)
-	for i := 0; i < n; i += 1000 {
+	for i := 0; i < n; i += 500 {
 		err := l.Update(context.Background(), ledger.Soon, func(tx *ledger.Tx) error {
-			for j := i; j < min(i+1000, n); j++ {
-				err := ledger.Tasks.Put(tx, &pb.Task{
-					Id: task.NewID(begun.Add(time.Duration(j) * time.Millisecond)), State: task.Queued, Owner: &pb.Account{Name: "alice", Uid: 1000},
-					Spec:       &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: fmt.Sprintf("/data/in/%d", j), Target: fmt.Sprintf("/data/out/%d", j), Class: pb.TaskClass_TASK_CLASS_REPLICATE, Node: "n1"},
-					CreateTime: timestamppb.New(begun), Revision: 1,
-				})
-				if err != nil {
+			for j := i; j < min(i+500, n); j++ {
+				if err := put(tx, j); err != nil {
 					return err
 				}
 			}
@@ -86,14 +108,44 @@ func fill(b *testing.B, dir string, n int) {
 	}
 }
 
-// resident is the memory of this process in MiB.
-func resident(b *testing.B) float64 {
+var long = time.UnixMilli(1_790_000_000_000) // ago
+
+func queuedTask(tx *ledger.Tx, i int) error { return ledger.Tasks.Put(tx, taskNumber(i)) }
+
+func taskNumber(i int) *pb.Task {
+	return &pb.Task{
+		Id: fmt.Sprintf("%020d", i), State: task.Queued, Owner: &pb.Account{Name: "alice", Uid: 1000},
+		Spec:       &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: fmt.Sprintf("/data/in/%d", i), Target: fmt.Sprintf("/data/out/%d", i), Class: pb.TaskClass_TASK_CLASS_REPLICATE, Node: "n1"},
+		CreateTime: timestamppb.New(long), Revision: 1,
+	}
+}
+
+// batchesEach is how many batches a lead gives away at one time, as package transfer has it.
+const batchesEach = 512
+
+// queuedBatch puts a batch that waits, and with the first one of a task its task.
+func queuedBatch(tx *ledger.Tx, i int) error {
+	t := taskNumber(i / batchesEach)
+	if i%batchesEach == 0 {
+		t.State, t.Epoch, t.Agent = task.Running, 7, "n1"
+		if err := ledger.Tasks.Put(tx, t); err != nil {
+			return err
+		}
+	}
+	id := fmt.Sprintf("7.%d", i%batchesEach)
+	return errors.Join(
+		ledger.Batches.Put(tx, &ledgerv1.Batch{Task: t.GetId(), Id: id, State: ledgerv1.BatchState_BATCH_STATE_WAITING, LeadEpoch: 7, Bytes: 1 << 20, Entries: 100, CreateTime: timestamppb.New(long)}),
+		ledger.Works.Put(tx, &ledgerv1.Work{Task: t.GetId(), Batch: id, Work: make([]byte, 1<<10)}))
+}
+
+// memory is what the kernel says of this process in MiB.
+func memory(b *testing.B, what string) float64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		b.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == what {
 			kib, _ := strconv.ParseFloat(f[1], 64)
 			return kib / 1024
 		}

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
@@ -58,26 +57,16 @@ type lead struct {
 	need    need
 	epoch   uint64
 	agent   string
-	since   time.Time    // when it was given
-	heard   bool         // the agent has said that it has it
-	want    pb.TaskState // what its owner wants when the agent has let go; 0 is nothing
-	batches map[string]*batch
-	closing bool          // its end is being stored: what it says now does not count
-	wanted  int32         // what its crew was last told
-	usual   time.Duration // that its batches take
-	proof   proof         // of the manifest that it has sent
-	sending bool          // it is sending one
-}
-
-// batch is a part of a lead that others do. Its fields are guarded by Service.mu.
-type batch struct {
-	meta     *ledgerv1.Batch
-	give     *agentv1.GiveRequest // with the work, while it may be needed
-	done     chan struct{}        // closed when answered
-	answer   *agentv1.GiveResponse
-	since    time.Time
-	yielding bool
-	span     string // that its lead gave it in; "" is no trace
+	since   time.Time         // when it was given
+	heard   bool              // the agent has said that it has it
+	want    pb.TaskState      // what its owner wants when the agent has let go; 0 is nothing
+	batches map[string]*batch // but see resumed
+	resumed bool              // it was given before a restart: more batches of it are in the ledger
+	closing bool              // its end is being stored: what it says now does not count
+	wanted  int32             // what its crew was last told
+	usual   time.Duration     // that its batches take
+	proof   proof             // of the manifest that it has sent
+	sending bool              // it is sending one
 }
 
 // takeUp makes of the ledger what has to be in memory.
@@ -112,22 +101,9 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 		n = need{node: "?"}
 	}
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
-	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), batches: map[string]*batch{}}
-	for b, err := range ledger.Batches.All(tx, ledger.Range{Prefix: []string{t.GetId()}}) {
-		if err != nil {
-			return err
-		}
-		if b.GetLeadEpoch() != t.GetEpoch() {
-			continue // of a lead before; goes with the task
-		}
-		w, err := ledger.Works.Get(tx, t.GetId(), b.GetId())
-		if err != nil {
-			return err
-		}
-		l.batches[b.GetId()] = takenUp(b, w, s.now())
-	}
+	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), batches: map[string]*batch{}, resumed: true}
 	s.leads[t.GetId()] = l
-	return nil
+	return s.takeUpTaken(tx, l)
 }
 
 // discoverPage is how many queued tasks are looked at in one view of the ledger.
@@ -166,20 +142,6 @@ func (s *Service) discover(ctx context.Context) {
 		s.hurry()
 		more = len(page) == discoverPage
 	}
-}
-
-func takenUp(m *ledgerv1.Batch, w *ledgerv1.Work, now time.Time) *batch {
-	b := &batch{meta: m, done: make(chan struct{}), since: now, give: &agentv1.GiveRequest{
-		Task: m.GetTask(), Batch: m.GetId(), Epoch: m.GetLeadEpoch(), Work: w.GetWork(), Bytes: m.GetBytes(), Entries: m.GetEntries(), Pair: m.GetPair(), Parts: m.GetParts(),
-	}}
-	if m.GetState() == ledgerv1.BatchState_BATCH_STATE_ANSWERED {
-		b.answer = &agentv1.GiveResponse{Reply: w.GetReply(), Error: m.GetError()}
-		if w.GetReply() == nil && m.GetError() == "" { // the lead was told to do it itself
-			b.answer = &agentv1.GiveResponse{Nobody: true, Over: m.GetOver()}
-		}
-		close(b.done)
-	}
-	return b
 }
 
 // changed notes that a task in memory is another one now. Service.mu is held.
