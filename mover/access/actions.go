@@ -52,6 +52,7 @@ var actions = map[string]whom{
 	"tier.read":       visible,
 	"agent.list":      visible,
 	"agent.drain":     atHome,
+	"agent.forget":    atHome,
 	"agent.invite":    atHome,
 	"usage.read.own":  everybody,
 	"usage.read.any":  byRole,

@@ -44,6 +44,7 @@ var methods = map[string]Method{
 	datamovev1.AgentService_ListAgents_FullMethodName:                {"agent.list", false},
 	datamovev1.AgentService_DrainAgent_FullMethodName:                {"agent.drain", false},
 	datamovev1.AgentService_UndrainAgent_FullMethodName:              {"agent.drain", false},
+	datamovev1.AgentService_ForgetAgent_FullMethodName:               {"agent.forget", false},
 	datamovev1.AgentService_CreateJoinToken_FullMethodName:           {"agent.invite", false},
 	datamovev1.UsageService_GetUsage_FullMethodName:                  {"usage.read", true},
 	datamovev1.AdminService_GetInfo_FullMethodName:                   {"service.info", false},

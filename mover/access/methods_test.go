@@ -124,7 +124,7 @@ func TestDeniedByDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := strings.NewReplacer("-own", "", "Join", "DrainAgent UndrainAgent CreateJoinToken Backup Reload Join").Replace(everyones)
+	all := strings.NewReplacer("-own", "", "Join", "DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload Join").Replace(everyones)
 	watching := strings.NewReplacer("GetTask-own", "GetTask", "ListTasks-own", "ListTasks", "WatchTask-own", "WatchTask", "ExplainTask-own", "ExplainTask")
 	for _, row := range []struct {
 		name  string
@@ -156,8 +156,8 @@ func TestDeniedByDefault(t *testing.T) {
 		{"a group is not a name", site, Caller{Name: "@wheel", UID: 1003, Groups: []string{"root"}, Via: Local}, everyones},
 		{"a role of a person with a certificate", site, Caller{Name: "alice", UID: 1001, Groups: []string{"wheel"}, Via: Certificate}, all},
 		{"a node does not speak for an administrator", site, Caller{Name: "root", Via: Forwarded, Agent: "n17"},
-			strings.NewReplacer("DrainAgent UndrainAgent CreateJoinToken Backup Reload ", "").Replace(all)},
-		{"a narrow role", site, Caller{Name: "walter", UID: 1004, Via: Local}, watching.Replace(everyones) + " DrainAgent UndrainAgent CreateJoinToken"},
+			strings.NewReplacer("DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload ", "").Replace(all)},
+		{"a narrow role", site, Caller{Name: "walter", UID: 1004, Via: Local}, watching.Replace(everyones) + " DrainAgent UndrainAgent ForgetAgent CreateJoinToken"},
 	} {
 		if got := open(t, row.rules, row.c); !slices.Equal(got, words(row.may)) {
 			t.Errorf("%s may\n%v\nwant\n%v", row.name, got, words(row.may))

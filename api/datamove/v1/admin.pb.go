@@ -617,6 +617,135 @@ func (x *UndrainAgentRequest) GetName() string {
 	return ""
 }
 
+type ForgetAgentRequest struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Revoke         bool                   `protobuf:"varint,2,opt,name=revoke,proto3" json:"revoke,omitempty"`                                      // also while it is connected, which ends
+	IdempotencyKey string                 `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"` // the same again changes nothing, also when the node has joined again
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ForgetAgentRequest) Reset() {
+	*x = ForgetAgentRequest{}
+	mi := &file_datamove_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetAgentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetAgentRequest) ProtoMessage() {}
+
+func (x *ForgetAgentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetAgentRequest.ProtoReflect.Descriptor instead.
+func (*ForgetAgentRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ForgetAgentRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ForgetAgentRequest) GetRevoke() bool {
+	if x != nil {
+		return x.Revoke
+	}
+	return false
+}
+
+func (x *ForgetAgentRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+// ForgetAgentResponse is what went with a node. What lies on its disks stays there.
+type ForgetAgentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replicas      int64                  `protobuf:"varint,1,opt,name=replicas,proto3" json:"replicas,omitempty"` // on its node-local tiers
+	ReplicaBytes  int64                  `protobuf:"varint,2,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"`
+	Leases        int64                  `protobuf:"varint,3,opt,name=leases,proto3" json:"leases,omitempty"` // on these replicas
+	Tasks         int64                  `protobuf:"varint,4,opt,name=tasks,proto3" json:"tasks,omitempty"`   // that could be done on this node only, and have failed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetAgentResponse) Reset() {
+	*x = ForgetAgentResponse{}
+	mi := &file_datamove_v1_admin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetAgentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetAgentResponse) ProtoMessage() {}
+
+func (x *ForgetAgentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_admin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetAgentResponse.ProtoReflect.Descriptor instead.
+func (*ForgetAgentResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ForgetAgentResponse) GetReplicas() int64 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *ForgetAgentResponse) GetReplicaBytes() int64 {
+	if x != nil {
+		return x.ReplicaBytes
+	}
+	return 0
+}
+
+func (x *ForgetAgentResponse) GetLeases() int64 {
+	if x != nil {
+		return x.Leases
+	}
+	return 0
+}
+
+func (x *ForgetAgentResponse) GetTasks() int64 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
 type CreateJoinTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // of the node that may join with it
@@ -627,7 +756,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[8]
+	mi := &file_datamove_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +768,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[8]
+	mi := &file_datamove_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +781,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CreateJoinTokenRequest) GetName() string {
@@ -679,7 +808,7 @@ type CreateJoinTokenResponse struct {
 
 func (x *CreateJoinTokenResponse) Reset() {
 	*x = CreateJoinTokenResponse{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[9]
+	mi := &file_datamove_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +820,7 @@ func (x *CreateJoinTokenResponse) String() string {
 func (*CreateJoinTokenResponse) ProtoMessage() {}
 
 func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[9]
+	mi := &file_datamove_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +833,7 @@ func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CreateJoinTokenResponse) GetToken() string {
@@ -731,7 +860,7 @@ type GetUsageRequest struct {
 
 func (x *GetUsageRequest) Reset() {
 	*x = GetUsageRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[10]
+	mi := &file_datamove_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +872,7 @@ func (x *GetUsageRequest) String() string {
 func (*GetUsageRequest) ProtoMessage() {}
 
 func (x *GetUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[10]
+	mi := &file_datamove_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +885,7 @@ func (x *GetUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsageRequest.ProtoReflect.Descriptor instead.
 func (*GetUsageRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetUsageRequest) GetProject() string {
@@ -782,7 +911,7 @@ type GetUsageResponse struct {
 
 func (x *GetUsageResponse) Reset() {
 	*x = GetUsageResponse{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[11]
+	mi := &file_datamove_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +923,7 @@ func (x *GetUsageResponse) String() string {
 func (*GetUsageResponse) ProtoMessage() {}
 
 func (x *GetUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[11]
+	mi := &file_datamove_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +936,7 @@ func (x *GetUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsageResponse.ProtoReflect.Descriptor instead.
 func (*GetUsageResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetUsageResponse) GetUsage() []*Usage {
@@ -833,7 +962,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[12]
+	mi := &file_datamove_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +974,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[12]
+	mi := &file_datamove_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +987,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Usage) GetProject() string {
@@ -918,7 +1047,7 @@ type GetInfoRequest struct {
 
 func (x *GetInfoRequest) Reset() {
 	*x = GetInfoRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[13]
+	mi := &file_datamove_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1059,7 @@ func (x *GetInfoRequest) String() string {
 func (*GetInfoRequest) ProtoMessage() {}
 
 func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[13]
+	mi := &file_datamove_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1072,7 @@ func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetInfoRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 // Info is what a service is and how it does.
@@ -965,7 +1094,7 @@ type Info struct {
 
 func (x *Info) Reset() {
 	*x = Info{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[14]
+	mi := &file_datamove_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1106,7 @@ func (x *Info) String() string {
 func (*Info) ProtoMessage() {}
 
 func (x *Info) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[14]
+	mi := &file_datamove_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1119,7 @@ func (x *Info) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Info.ProtoReflect.Descriptor instead.
 func (*Info) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Info) GetVersion() string {
@@ -1071,7 +1200,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[15]
+	mi := &file_datamove_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1212,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[15]
+	mi := &file_datamove_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1225,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 type BackupChunk struct {
@@ -1108,7 +1237,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[16]
+	mi := &file_datamove_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1249,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[16]
+	mi := &file_datamove_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1262,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -1151,7 +1280,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[17]
+	mi := &file_datamove_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1292,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[17]
+	mi := &file_datamove_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1305,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 type ReloadResponse struct {
@@ -1188,7 +1317,7 @@ type ReloadResponse struct {
 
 func (x *ReloadResponse) Reset() {
 	*x = ReloadResponse{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[18]
+	mi := &file_datamove_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1329,7 @@ func (x *ReloadResponse) String() string {
 func (*ReloadResponse) ProtoMessage() {}
 
 func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[18]
+	mi := &file_datamove_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1342,7 @@ func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResponse.ProtoReflect.Descriptor instead.
 func (*ReloadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReloadResponse) GetChanged() []string {
@@ -1272,7 +1401,16 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x11DrainAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
 	"\x13UndrainAgentRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"Y\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"i\n" +
+	"\x12ForgetAgentRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06revoke\x18\x02 \x01(\bR\x06revoke\x12'\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\"\x84\x01\n" +
+	"\x13ForgetAgentResponse\x12\x1a\n" +
+	"\breplicas\x18\x01 \x01(\x03R\breplicas\x12#\n" +
+	"\rreplica_bytes\x18\x02 \x01(\x03R\freplicaBytes\x12\x16\n" +
+	"\x06leases\x18\x03 \x01(\x03R\x06leases\x12\x14\n" +
+	"\x05tasks\x18\x04 \x01(\x03R\x05tasks\"Y\n" +
 	"\x16CreateJoinTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\"l\n" +
@@ -1321,13 +1459,14 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x13AGENT_STATE_DRAINED\x10\x03\x12\x14\n" +
 	"\x10AGENT_STATE_LOST\x10\x042^\n" +
 	"\vTierService\x12O\n" +
-	"\tListTiers\x12\x1d.datamove.v1.ListTiersRequest\x1a\x1e.datamove.v1.ListTiersResponse\"\x03\x90\x02\x012\xd2\x02\n" +
+	"\tListTiers\x12\x1d.datamove.v1.ListTiersRequest\x1a\x1e.datamove.v1.ListTiersResponse\"\x03\x90\x02\x012\xa9\x03\n" +
 	"\fAgentService\x12R\n" +
 	"\n" +
 	"ListAgents\x12\x1e.datamove.v1.ListAgentsRequest\x1a\x1f.datamove.v1.ListAgentsResponse\"\x03\x90\x02\x01\x12E\n" +
 	"\n" +
 	"DrainAgent\x12\x1e.datamove.v1.DrainAgentRequest\x1a\x12.datamove.v1.Agent\"\x03\x90\x02\x02\x12I\n" +
-	"\fUndrainAgent\x12 .datamove.v1.UndrainAgentRequest\x1a\x12.datamove.v1.Agent\"\x03\x90\x02\x02\x12\\\n" +
+	"\fUndrainAgent\x12 .datamove.v1.UndrainAgentRequest\x1a\x12.datamove.v1.Agent\"\x03\x90\x02\x02\x12U\n" +
+	"\vForgetAgent\x12\x1f.datamove.v1.ForgetAgentRequest\x1a .datamove.v1.ForgetAgentResponse\"\x03\x90\x02\x02\x12\\\n" +
 	"\x0fCreateJoinToken\x12#.datamove.v1.CreateJoinTokenRequest\x1a$.datamove.v1.CreateJoinTokenResponse2\\\n" +
 	"\fUsageService\x12L\n" +
 	"\bGetUsage\x12\x1c.datamove.v1.GetUsageRequest\x1a\x1d.datamove.v1.GetUsageResponse\"\x03\x90\x02\x012\xdd\x01\n" +
@@ -1349,7 +1488,7 @@ func file_datamove_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_datamove_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_datamove_v1_admin_proto_goTypes = []any{
 	(AgentState)(0),                 // 0: datamove.v1.AgentState
 	(*Tier)(nil),                    // 1: datamove.v1.Tier
@@ -1360,55 +1499,59 @@ var file_datamove_v1_admin_proto_goTypes = []any{
 	(*ListAgentsResponse)(nil),      // 6: datamove.v1.ListAgentsResponse
 	(*DrainAgentRequest)(nil),       // 7: datamove.v1.DrainAgentRequest
 	(*UndrainAgentRequest)(nil),     // 8: datamove.v1.UndrainAgentRequest
-	(*CreateJoinTokenRequest)(nil),  // 9: datamove.v1.CreateJoinTokenRequest
-	(*CreateJoinTokenResponse)(nil), // 10: datamove.v1.CreateJoinTokenResponse
-	(*GetUsageRequest)(nil),         // 11: datamove.v1.GetUsageRequest
-	(*GetUsageResponse)(nil),        // 12: datamove.v1.GetUsageResponse
-	(*Usage)(nil),                   // 13: datamove.v1.Usage
-	(*GetInfoRequest)(nil),          // 14: datamove.v1.GetInfoRequest
-	(*Info)(nil),                    // 15: datamove.v1.Info
-	(*BackupRequest)(nil),           // 16: datamove.v1.BackupRequest
-	(*BackupChunk)(nil),             // 17: datamove.v1.BackupChunk
-	(*ReloadRequest)(nil),           // 18: datamove.v1.ReloadRequest
-	(*ReloadResponse)(nil),          // 19: datamove.v1.ReloadResponse
-	(*timestamppb.Timestamp)(nil),   // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 21: google.protobuf.Duration
-	(*Account)(nil),                 // 22: datamove.v1.Account
+	(*ForgetAgentRequest)(nil),      // 9: datamove.v1.ForgetAgentRequest
+	(*ForgetAgentResponse)(nil),     // 10: datamove.v1.ForgetAgentResponse
+	(*CreateJoinTokenRequest)(nil),  // 11: datamove.v1.CreateJoinTokenRequest
+	(*CreateJoinTokenResponse)(nil), // 12: datamove.v1.CreateJoinTokenResponse
+	(*GetUsageRequest)(nil),         // 13: datamove.v1.GetUsageRequest
+	(*GetUsageResponse)(nil),        // 14: datamove.v1.GetUsageResponse
+	(*Usage)(nil),                   // 15: datamove.v1.Usage
+	(*GetInfoRequest)(nil),          // 16: datamove.v1.GetInfoRequest
+	(*Info)(nil),                    // 17: datamove.v1.Info
+	(*BackupRequest)(nil),           // 18: datamove.v1.BackupRequest
+	(*BackupChunk)(nil),             // 19: datamove.v1.BackupChunk
+	(*ReloadRequest)(nil),           // 20: datamove.v1.ReloadRequest
+	(*ReloadResponse)(nil),          // 21: datamove.v1.ReloadResponse
+	(*timestamppb.Timestamp)(nil),   // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 23: google.protobuf.Duration
+	(*Account)(nil),                 // 24: datamove.v1.Account
 }
 var file_datamove_v1_admin_proto_depIdxs = []int32{
 	1,  // 0: datamove.v1.ListTiersResponse.tiers:type_name -> datamove.v1.Tier
 	0,  // 1: datamove.v1.Agent.state:type_name -> datamove.v1.AgentState
-	20, // 2: datamove.v1.Agent.join_time:type_name -> google.protobuf.Timestamp
-	20, // 3: datamove.v1.Agent.seen_time:type_name -> google.protobuf.Timestamp
+	22, // 2: datamove.v1.Agent.join_time:type_name -> google.protobuf.Timestamp
+	22, // 3: datamove.v1.Agent.seen_time:type_name -> google.protobuf.Timestamp
 	4,  // 4: datamove.v1.ListAgentsResponse.agents:type_name -> datamove.v1.Agent
-	21, // 5: datamove.v1.CreateJoinTokenRequest.ttl:type_name -> google.protobuf.Duration
-	20, // 6: datamove.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	20, // 7: datamove.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
-	13, // 8: datamove.v1.GetUsageResponse.usage:type_name -> datamove.v1.Usage
-	22, // 9: datamove.v1.Usage.owner:type_name -> datamove.v1.Account
-	20, // 10: datamove.v1.Usage.day:type_name -> google.protobuf.Timestamp
-	20, // 11: datamove.v1.Info.start_time:type_name -> google.protobuf.Timestamp
-	22, // 12: datamove.v1.Info.caller:type_name -> datamove.v1.Account
+	23, // 5: datamove.v1.CreateJoinTokenRequest.ttl:type_name -> google.protobuf.Duration
+	22, // 6: datamove.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	22, // 7: datamove.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
+	15, // 8: datamove.v1.GetUsageResponse.usage:type_name -> datamove.v1.Usage
+	24, // 9: datamove.v1.Usage.owner:type_name -> datamove.v1.Account
+	22, // 10: datamove.v1.Usage.day:type_name -> google.protobuf.Timestamp
+	22, // 11: datamove.v1.Info.start_time:type_name -> google.protobuf.Timestamp
+	24, // 12: datamove.v1.Info.caller:type_name -> datamove.v1.Account
 	2,  // 13: datamove.v1.TierService.ListTiers:input_type -> datamove.v1.ListTiersRequest
 	5,  // 14: datamove.v1.AgentService.ListAgents:input_type -> datamove.v1.ListAgentsRequest
 	7,  // 15: datamove.v1.AgentService.DrainAgent:input_type -> datamove.v1.DrainAgentRequest
 	8,  // 16: datamove.v1.AgentService.UndrainAgent:input_type -> datamove.v1.UndrainAgentRequest
-	9,  // 17: datamove.v1.AgentService.CreateJoinToken:input_type -> datamove.v1.CreateJoinTokenRequest
-	11, // 18: datamove.v1.UsageService.GetUsage:input_type -> datamove.v1.GetUsageRequest
-	14, // 19: datamove.v1.AdminService.GetInfo:input_type -> datamove.v1.GetInfoRequest
-	16, // 20: datamove.v1.AdminService.Backup:input_type -> datamove.v1.BackupRequest
-	18, // 21: datamove.v1.AdminService.Reload:input_type -> datamove.v1.ReloadRequest
-	3,  // 22: datamove.v1.TierService.ListTiers:output_type -> datamove.v1.ListTiersResponse
-	6,  // 23: datamove.v1.AgentService.ListAgents:output_type -> datamove.v1.ListAgentsResponse
-	4,  // 24: datamove.v1.AgentService.DrainAgent:output_type -> datamove.v1.Agent
-	4,  // 25: datamove.v1.AgentService.UndrainAgent:output_type -> datamove.v1.Agent
-	10, // 26: datamove.v1.AgentService.CreateJoinToken:output_type -> datamove.v1.CreateJoinTokenResponse
-	12, // 27: datamove.v1.UsageService.GetUsage:output_type -> datamove.v1.GetUsageResponse
-	15, // 28: datamove.v1.AdminService.GetInfo:output_type -> datamove.v1.Info
-	17, // 29: datamove.v1.AdminService.Backup:output_type -> datamove.v1.BackupChunk
-	19, // 30: datamove.v1.AdminService.Reload:output_type -> datamove.v1.ReloadResponse
-	22, // [22:31] is the sub-list for method output_type
-	13, // [13:22] is the sub-list for method input_type
+	9,  // 17: datamove.v1.AgentService.ForgetAgent:input_type -> datamove.v1.ForgetAgentRequest
+	11, // 18: datamove.v1.AgentService.CreateJoinToken:input_type -> datamove.v1.CreateJoinTokenRequest
+	13, // 19: datamove.v1.UsageService.GetUsage:input_type -> datamove.v1.GetUsageRequest
+	16, // 20: datamove.v1.AdminService.GetInfo:input_type -> datamove.v1.GetInfoRequest
+	18, // 21: datamove.v1.AdminService.Backup:input_type -> datamove.v1.BackupRequest
+	20, // 22: datamove.v1.AdminService.Reload:input_type -> datamove.v1.ReloadRequest
+	3,  // 23: datamove.v1.TierService.ListTiers:output_type -> datamove.v1.ListTiersResponse
+	6,  // 24: datamove.v1.AgentService.ListAgents:output_type -> datamove.v1.ListAgentsResponse
+	4,  // 25: datamove.v1.AgentService.DrainAgent:output_type -> datamove.v1.Agent
+	4,  // 26: datamove.v1.AgentService.UndrainAgent:output_type -> datamove.v1.Agent
+	10, // 27: datamove.v1.AgentService.ForgetAgent:output_type -> datamove.v1.ForgetAgentResponse
+	12, // 28: datamove.v1.AgentService.CreateJoinToken:output_type -> datamove.v1.CreateJoinTokenResponse
+	14, // 29: datamove.v1.UsageService.GetUsage:output_type -> datamove.v1.GetUsageResponse
+	17, // 30: datamove.v1.AdminService.GetInfo:output_type -> datamove.v1.Info
+	19, // 31: datamove.v1.AdminService.Backup:output_type -> datamove.v1.BackupChunk
+	21, // 32: datamove.v1.AdminService.Reload:output_type -> datamove.v1.ReloadResponse
+	23, // [23:33] is the sub-list for method output_type
+	13, // [13:23] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
 	13, // [13:13] is the sub-list for extension extendee
 	0,  // [0:13] is the sub-list for field type_name
@@ -1426,7 +1569,7 @@ func file_datamove_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_admin_proto_rawDesc), len(file_datamove_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

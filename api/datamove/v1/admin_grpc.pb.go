@@ -132,6 +132,7 @@ const (
 	AgentService_ListAgents_FullMethodName      = "/datamove.v1.AgentService/ListAgents"
 	AgentService_DrainAgent_FullMethodName      = "/datamove.v1.AgentService/DrainAgent"
 	AgentService_UndrainAgent_FullMethodName    = "/datamove.v1.AgentService/UndrainAgent"
+	AgentService_ForgetAgent_FullMethodName     = "/datamove.v1.AgentService/ForgetAgent"
 	AgentService_CreateJoinToken_FullMethodName = "/datamove.v1.AgentService/CreateJoinToken"
 )
 
@@ -147,6 +148,10 @@ type AgentServiceClient interface {
 	DrainAgent(ctx context.Context, in *DrainAgentRequest, opts ...grpc.CallOption) (*Agent, error)
 	// UndrainAgent lets it work again.
 	UndrainAgent(ctx context.Context, in *UndrainAgentRequest, opts ...grpc.CallOption) (*Agent, error)
+	// ForgetAgent drops what is known of a node: its record, what lay on its node-local
+	// tiers, and whoever held that. Its certificates are refused from then on; with a new
+	// token it can join again. FAILED_PRECONDITION while it is connected, without revoke.
+	ForgetAgent(ctx context.Context, in *ForgetAgentRequest, opts ...grpc.CallOption) (*ForgetAgentResponse, error)
 	// CreateJoinToken makes a token with which one node can join.
 	CreateJoinToken(ctx context.Context, in *CreateJoinTokenRequest, opts ...grpc.CallOption) (*CreateJoinTokenResponse, error)
 }
@@ -189,6 +194,16 @@ func (c *agentServiceClient) UndrainAgent(ctx context.Context, in *UndrainAgentR
 	return out, nil
 }
 
+func (c *agentServiceClient) ForgetAgent(ctx context.Context, in *ForgetAgentRequest, opts ...grpc.CallOption) (*ForgetAgentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetAgentResponse)
+	err := c.cc.Invoke(ctx, AgentService_ForgetAgent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *agentServiceClient) CreateJoinToken(ctx context.Context, in *CreateJoinTokenRequest, opts ...grpc.CallOption) (*CreateJoinTokenResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CreateJoinTokenResponse)
@@ -211,6 +226,10 @@ type AgentServiceServer interface {
 	DrainAgent(context.Context, *DrainAgentRequest) (*Agent, error)
 	// UndrainAgent lets it work again.
 	UndrainAgent(context.Context, *UndrainAgentRequest) (*Agent, error)
+	// ForgetAgent drops what is known of a node: its record, what lay on its node-local
+	// tiers, and whoever held that. Its certificates are refused from then on; with a new
+	// token it can join again. FAILED_PRECONDITION while it is connected, without revoke.
+	ForgetAgent(context.Context, *ForgetAgentRequest) (*ForgetAgentResponse, error)
 	// CreateJoinToken makes a token with which one node can join.
 	CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*CreateJoinTokenResponse, error)
 	mustEmbedUnimplementedAgentServiceServer()
@@ -231,6 +250,9 @@ func (UnimplementedAgentServiceServer) DrainAgent(context.Context, *DrainAgentRe
 }
 func (UnimplementedAgentServiceServer) UndrainAgent(context.Context, *UndrainAgentRequest) (*Agent, error) {
 	return nil, status.Error(codes.Unimplemented, "method UndrainAgent not implemented")
+}
+func (UnimplementedAgentServiceServer) ForgetAgent(context.Context, *ForgetAgentRequest) (*ForgetAgentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetAgent not implemented")
 }
 func (UnimplementedAgentServiceServer) CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*CreateJoinTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateJoinToken not implemented")
@@ -310,6 +332,24 @@ func _AgentService_UndrainAgent_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentService_ForgetAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetAgentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServiceServer).ForgetAgent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentService_ForgetAgent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServiceServer).ForgetAgent(ctx, req.(*ForgetAgentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AgentService_CreateJoinToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CreateJoinTokenRequest)
 	if err := dec(in); err != nil {
@@ -346,6 +386,10 @@ var AgentService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UndrainAgent",
 			Handler:    _AgentService_UndrainAgent_Handler,
+		},
+		{
+			MethodName: "ForgetAgent",
+			Handler:    _AgentService_ForgetAgent_Handler,
 		},
 		{
 			MethodName: "CreateJoinToken",

@@ -554,16 +554,17 @@ func (x *Room) GetFreeBytes() int64 {
 
 // Session is a lead or a batch in the hands of an agent.
 type Session struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Batch         string                 `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"` // empty is the lead
-	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Progress      *v1.Progress           `protobuf:"bytes,4,opt,name=progress,proto3" json:"progress,omitempty"`
-	Phase         string                 `protobuf:"bytes,5,opt,name=phase,proto3" json:"phase,omitempty"`
-	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
-	FirstByteTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state                 protoimpl.MessageState `protogen:"open.v1"`
+	Task                  string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Batch                 string                 `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"` // empty is the lead
+	Epoch                 uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Progress              *v1.Progress           `protobuf:"bytes,4,opt,name=progress,proto3" json:"progress,omitempty"`
+	Phase                 string                 `protobuf:"bytes,5,opt,name=phase,proto3" json:"phase,omitempty"`
+	Why                   string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	FirstByteTime         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"`
+	LimitedBytesPerSecond float64                `protobuf:"fixed64,8,opt,name=limited_bytes_per_second,json=limitedBytesPerSecond,proto3" json:"limited_bytes_per_second,omitempty"` // that its process reads within the limit of the task
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -645,6 +646,13 @@ func (x *Session) GetFirstByteTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Session) GetLimitedBytesPerSecond() float64 {
+	if x != nil {
+		return x.LimitedBytesPerSecond
+	}
+	return 0
+}
+
 // Order is what an agent is to do or to know.
 type Order struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -657,6 +665,7 @@ type Order struct {
 	//	*Order_Stop
 	//	*Order_Limits
 	//	*Order_Crew
+	//	*Order_Part
 	What          isOrder_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -758,6 +767,15 @@ func (x *Order) GetCrew() *Crew {
 	return nil
 }
 
+func (x *Order) GetPart() *Part {
+	if x != nil {
+		if x, ok := x.What.(*Order_Part); ok {
+			return x.Part
+		}
+	}
+	return nil
+}
+
 type isOrder_What interface {
 	isOrder_What()
 }
@@ -782,6 +800,10 @@ type Order_Crew struct {
 	Crew *Crew `protobuf:"bytes,8,opt,name=crew,proto3,oneof"`
 }
 
+type Order_Part struct {
+	Part *Part `protobuf:"bytes,9,opt,name=part,proto3,oneof"`
+}
+
 func (*Order_Lead) isOrder_What() {}
 
 func (*Order_Batch) isOrder_What() {}
@@ -791,6 +813,8 @@ func (*Order_Stop) isOrder_What() {}
 func (*Order_Limits) isOrder_What() {}
 
 func (*Order_Crew) isOrder_What() {}
+
+func (*Order_Part) isOrder_What() {}
 
 // Lead asks an agent to lead a task.
 type Lead struct {
@@ -956,20 +980,21 @@ func (x *Pieces) GetPieces() [][]byte {
 
 // Batch asks an agent to do a part of a task for its lead.
 type Batch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // of this try: greater than that of the lead
-	LeadEpoch     uint64                 `protobuf:"varint,4,opt,name=lead_epoch,json=leadEpoch,proto3" json:"lead_epoch,omitempty"`
-	Spec          *v1.TaskSpec           `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
-	Owner         *v1.Account            `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
-	Work          []byte                 `protobuf:"bytes,7,opt,name=work,proto3" json:"work,omitempty"`         // as the mover encodes it
-	Over          []uint64               `protobuf:"varint,8,rep,packed,name=over,proto3" json:"over,omitempty"` // epochs that had this batch before and are over
-	Pair          int32                  `protobuf:"varint,9,opt,name=pair,proto3" json:"pair,omitempty"`
-	TraceParent   string                 `protobuf:"bytes,10,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"` // the span that it is part of
-	Roots         []string               `protobuf:"bytes,11,rep,name=roots,proto3" json:"roots,omitempty"`                                // as of its lead
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Task           string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Id             string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Epoch          uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // of this try: greater than that of the lead
+	LeadEpoch      uint64                 `protobuf:"varint,4,opt,name=lead_epoch,json=leadEpoch,proto3" json:"lead_epoch,omitempty"`
+	Spec           *v1.TaskSpec           `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
+	Owner          *v1.Account            `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	Work           []byte                 `protobuf:"bytes,7,opt,name=work,proto3" json:"work,omitempty"`         // as the mover encodes it
+	Over           []uint64               `protobuf:"varint,8,rep,packed,name=over,proto3" json:"over,omitempty"` // epochs that had this batch before and are over
+	Pair           int32                  `protobuf:"varint,9,opt,name=pair,proto3" json:"pair,omitempty"`
+	TraceParent    string                 `protobuf:"bytes,10,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`             // the span that it is part of
+	Roots          []string               `protobuf:"bytes,11,rep,name=roots,proto3" json:"roots,omitempty"`                                            // as of its lead
+	BytesPerSecond int64                  `protobuf:"varint,12,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // that its process may read from now on; 0 is as the spec says
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Batch) Reset() {
@@ -1077,6 +1102,13 @@ func (x *Batch) GetRoots() []string {
 		return x.Roots
 	}
 	return nil
+}
+
+func (x *Batch) GetBytesPerSecond() int64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
 }
 
 type Stop struct {
@@ -1216,6 +1248,68 @@ func (x *Crew) GetAgents() int32 {
 	return 0
 }
 
+// Part is what a process of a task may use of the limit in the task's own options, which
+// holds for all of its processes together.
+type Part struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Task           string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	LeadEpoch      uint64                 `protobuf:"varint,2,opt,name=lead_epoch,json=leadEpoch,proto3" json:"lead_epoch,omitempty"`
+	BytesPerSecond int64                  `protobuf:"varint,3,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Part) Reset() {
+	*x = Part{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Part) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Part) ProtoMessage() {}
+
+func (x *Part) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Part.ProtoReflect.Descriptor instead.
+func (*Part) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Part) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Part) GetLeadEpoch() uint64 {
+	if x != nil {
+		return x.LeadEpoch
+	}
+	return 0
+}
+
+func (x *Part) GetBytesPerSecond() int64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
 // Limits is what an agent may use of what all share.
 type Limits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1226,7 +1320,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1332,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1345,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Limits) GetLimits() []*Limit {
@@ -1274,7 +1368,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1380,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1393,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Limit) GetEndpoint() string {
@@ -1341,7 +1435,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1447,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1460,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ConfirmRequest) GetTask() string {
@@ -1398,7 +1492,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1504,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1517,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 type FinishRequest struct {
@@ -1444,7 +1538,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1550,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1563,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FinishRequest) GetTask() string {
@@ -1550,7 +1644,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1656,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1669,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 type GiveRequest struct {
@@ -1595,7 +1689,7 @@ type GiveRequest struct {
 
 func (x *GiveRequest) Reset() {
 	*x = GiveRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1701,7 @@ func (x *GiveRequest) String() string {
 func (*GiveRequest) ProtoMessage() {}
 
 func (x *GiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1714,7 @@ func (x *GiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequest.ProtoReflect.Descriptor instead.
 func (*GiveRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GiveRequest) GetTask() string {
@@ -1700,7 +1794,7 @@ type GiveResponse struct {
 
 func (x *GiveResponse) Reset() {
 	*x = GiveResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1806,7 @@ func (x *GiveResponse) String() string {
 func (*GiveResponse) ProtoMessage() {}
 
 func (x *GiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1819,7 @@ func (x *GiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveResponse.ProtoReflect.Descriptor instead.
 func (*GiveResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GiveResponse) GetReply() []byte {
@@ -1784,7 +1878,7 @@ type ReplyRequest struct {
 
 func (x *ReplyRequest) Reset() {
 	*x = ReplyRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1890,7 @@ func (x *ReplyRequest) String() string {
 func (*ReplyRequest) ProtoMessage() {}
 
 func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1903,7 @@ func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyRequest.ProtoReflect.Descriptor instead.
 func (*ReplyRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReplyRequest) GetTask() string {
@@ -1862,7 +1956,7 @@ type ReplyResponse struct {
 
 func (x *ReplyResponse) Reset() {
 	*x = ReplyResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +1968,7 @@ func (x *ReplyResponse) String() string {
 func (*ReplyResponse) ProtoMessage() {}
 
 func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +1981,7 @@ func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyResponse.ProtoReflect.Descriptor instead.
 func (*ReplyResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 type KeepRequest struct {
@@ -1904,7 +1998,7 @@ type KeepRequest struct {
 
 func (x *KeepRequest) Reset() {
 	*x = KeepRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2010,7 @@ func (x *KeepRequest) String() string {
 func (*KeepRequest) ProtoMessage() {}
 
 func (x *KeepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2023,7 @@ func (x *KeepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
 func (*KeepRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KeepRequest) GetTask() string {
@@ -1982,7 +2076,7 @@ type KeepResponse struct {
 
 func (x *KeepResponse) Reset() {
 	*x = KeepResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2088,7 @@ func (x *KeepResponse) String() string {
 func (*KeepResponse) ProtoMessage() {}
 
 func (x *KeepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2101,7 @@ func (x *KeepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
 func (*KeepResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 type PutManifestRequest struct {
@@ -2021,7 +2115,7 @@ type PutManifestRequest struct {
 
 func (x *PutManifestRequest) Reset() {
 	*x = PutManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2127,7 @@ func (x *PutManifestRequest) String() string {
 func (*PutManifestRequest) ProtoMessage() {}
 
 func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2140,7 @@ func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestRequest.ProtoReflect.Descriptor instead.
 func (*PutManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PutManifestRequest) GetTask() string {
@@ -2079,7 +2173,7 @@ type PutManifestResponse struct {
 
 func (x *PutManifestResponse) Reset() {
 	*x = PutManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2185,7 @@ func (x *PutManifestResponse) String() string {
 func (*PutManifestResponse) ProtoMessage() {}
 
 func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2198,7 @@ func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestResponse.ProtoReflect.Descriptor instead.
 func (*PutManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PutManifestResponse) GetDigest() string {
@@ -2158,7 +2252,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\vtotal_bytes\x18\x02 \x01(\x03R\n" +
 	"totalBytes\x12\x1d\n" +
 	"\n" +
-	"free_bytes\x18\x03 \x01(\x03R\tfreeBytes\"\xe8\x01\n" +
+	"free_bytes\x18\x03 \x01(\x03R\tfreeBytes\"\xa1\x02\n" +
 	"\aSession\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
@@ -2166,7 +2260,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\bprogress\x18\x04 \x01(\v2\x15.datamove.v1.ProgressR\bprogress\x12\x14\n" +
 	"\x05phase\x18\x05 \x01(\tR\x05phase\x12\x10\n" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12B\n" +
-	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\"\xc8\x02\n" +
+	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x127\n" +
+	"\x18limited_bytes_per_second\x18\b \x01(\x01R\x15limitedBytesPerSecond\"\xf7\x02\n" +
 	"\x05Order\x12\x12\n" +
 	"\x04seen\x18\x01 \x01(\x04R\x04seen\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12-\n" +
@@ -2174,7 +2269,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05batch\x18\x04 \x01(\v2\x18.datamove.agent.v1.BatchH\x00R\x05batch\x12-\n" +
 	"\x04stop\x18\x05 \x01(\v2\x17.datamove.agent.v1.StopH\x00R\x04stop\x123\n" +
 	"\x06limits\x18\a \x01(\v2\x19.datamove.agent.v1.LimitsH\x00R\x06limits\x12-\n" +
-	"\x04crew\x18\b \x01(\v2\x17.datamove.agent.v1.CrewH\x00R\x04crewB\x06\n" +
+	"\x04crew\x18\b \x01(\v2\x17.datamove.agent.v1.CrewH\x00R\x04crew\x12-\n" +
+	"\x04part\x18\t \x01(\v2\x17.datamove.agent.v1.PartH\x00R\x04partB\x06\n" +
 	"\x04what\"\xbc\x02\n" +
 	"\x04Lead\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.datamove.v1.TaskR\x04task\x12\x14\n" +
@@ -2188,7 +2284,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05roots\x18\t \x03(\tR\x05roots\"6\n" +
 	"\x06Pieces\x12\x14\n" +
 	"\x05draft\x18\x01 \x01(\tR\x05draft\x12\x16\n" +
-	"\x06pieces\x18\x02 \x03(\fR\x06pieces\"\xac\x02\n" +
+	"\x06pieces\x18\x02 \x03(\fR\x06pieces\"\xd6\x02\n" +
 	"\x05Batch\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -2202,7 +2298,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04pair\x18\t \x01(\x05R\x04pair\x12!\n" +
 	"\ftrace_parent\x18\n" +
 	" \x01(\tR\vtraceParent\x12\x14\n" +
-	"\x05roots\x18\v \x03(\tR\x05roots\"p\n" +
+	"\x05roots\x18\v \x03(\tR\x05roots\x12(\n" +
+	"\x10bytes_per_second\x18\f \x01(\x03R\x0ebytesPerSecond\"p\n" +
 	"\x04Stop\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
@@ -2213,7 +2310,12 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"lead_epoch\x18\x02 \x01(\x04R\tleadEpoch\x12\x16\n" +
 	"\x06wanted\x18\x03 \x01(\x05R\x06wanted\x12\x16\n" +
-	"\x06agents\x18\x04 \x01(\x05R\x06agents\":\n" +
+	"\x06agents\x18\x04 \x01(\x05R\x06agents\"c\n" +
+	"\x04Part\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x1d\n" +
+	"\n" +
+	"lead_epoch\x18\x02 \x01(\x04R\tleadEpoch\x12(\n" +
+	"\x10bytes_per_second\x18\x03 \x01(\x03R\x0ebytesPerSecond\":\n" +
 	"\x06Limits\x120\n" +
 	"\x06limits\x18\x01 \x03(\v2\x18.datamove.agent.v1.LimitR\x06limits\"\x89\x01\n" +
 	"\x05Limit\x12\x1a\n" +
@@ -2313,7 +2415,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                      // 0: datamove.agent.v1.How
 	(*JoinRequest)(nil),           // 1: datamove.agent.v1.JoinRequest
@@ -2330,74 +2432,76 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*Batch)(nil),                 // 12: datamove.agent.v1.Batch
 	(*Stop)(nil),                  // 13: datamove.agent.v1.Stop
 	(*Crew)(nil),                  // 14: datamove.agent.v1.Crew
-	(*Limits)(nil),                // 15: datamove.agent.v1.Limits
-	(*Limit)(nil),                 // 16: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),        // 17: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 18: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),         // 19: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),        // 20: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),           // 21: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),          // 22: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),          // 23: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),         // 24: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),           // 25: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),          // 26: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),    // 27: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),   // 28: datamove.agent.v1.PutManifestResponse
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 30: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*v1.Task)(nil),               // 32: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 33: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 34: datamove.v1.Account
-	(*v1.Report)(nil),             // 35: datamove.v1.Report
+	(*Part)(nil),                  // 15: datamove.agent.v1.Part
+	(*Limits)(nil),                // 16: datamove.agent.v1.Limits
+	(*Limit)(nil),                 // 17: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),        // 18: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 19: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),         // 20: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),        // 21: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),           // 22: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),          // 23: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),          // 24: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),         // 25: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),           // 26: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),          // 27: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),    // 28: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),   // 29: datamove.agent.v1.PutManifestResponse
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*v1.Progress)(nil),           // 31: datamove.v1.Progress
+	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
+	(*v1.Task)(nil),               // 33: datamove.v1.Task
+	(*v1.TaskSpec)(nil),           // 34: datamove.v1.TaskSpec
+	(*v1.Account)(nil),            // 35: datamove.v1.Account
+	(*v1.Report)(nil),             // 36: datamove.v1.Report
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	29, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	30, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	8,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	7,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	6,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	30, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	29, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	31, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	31, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	30, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	32, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
 	10, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
 	12, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
 	13, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	15, // 11: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	16, // 11: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
 	14, // 12: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	32, // 13: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	33, // 14: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	31, // 15: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	11, // 16: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	33, // 17: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	34, // 18: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
-	0,  // 19: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	16, // 20: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	35, // 21: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	1,  // 22: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	2,  // 23: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	4,  // 24: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	17, // 25: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	19, // 26: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	21, // 27: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	23, // 28: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	25, // 29: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	27, // 30: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	3,  // 31: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	3,  // 32: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	9,  // 33: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	18, // 34: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	20, // 35: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	22, // 36: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	24, // 37: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	26, // 38: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	28, // 39: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	31, // [31:40] is the sub-list for method output_type
-	22, // [22:31] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	15, // 13: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
+	33, // 14: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	34, // 15: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	32, // 16: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	11, // 17: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
+	34, // 18: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	35, // 19: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	0,  // 20: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
+	17, // 21: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	36, // 22: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	1,  // 23: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	2,  // 24: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	4,  // 25: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	18, // 26: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	20, // 27: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	22, // 28: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	24, // 29: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	26, // 30: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	28, // 31: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	3,  // 32: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	3,  // 33: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	9,  // 34: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	19, // 35: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	21, // 36: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	23, // 37: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	25, // 38: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	27, // 39: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	29, // 40: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	32, // [32:41] is the sub-list for method output_type
+	23, // [23:32] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -2411,6 +2515,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 		(*Order_Stop)(nil),
 		(*Order_Limits)(nil),
 		(*Order_Crew)(nil),
+		(*Order_Part)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2418,7 +2523,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

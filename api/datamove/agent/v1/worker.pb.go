@@ -32,6 +32,7 @@ type WorkerStatus struct {
 	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
 	FirstByteTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"`
 	Counts        *Counts                `protobuf:"bytes,5,opt,name=counts,proto3" json:"counts,omitempty"`
+	LimitedBytes  int64                  `protobuf:"varint,6,opt,name=limited_bytes,json=limitedBytes,proto3" json:"limited_bytes,omitempty"` // that were read within the limit of the task so far
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -99,6 +100,13 @@ func (x *WorkerStatus) GetCounts() *Counts {
 		return x.Counts
 	}
 	return nil
+}
+
+func (x *WorkerStatus) GetLimitedBytes() int64 {
+	if x != nil {
+		return x.LimitedBytes
+	}
+	return 0
 }
 
 // Counts is what a process has done since it began. It is for metrics.
@@ -287,6 +295,7 @@ type WorkerOrder struct {
 	//	*WorkerOrder_Job
 	//	*WorkerOrder_Batch
 	//	*WorkerOrder_Stop
+	//	*WorkerOrder_Part
 	What          isWorkerOrder_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -356,6 +365,15 @@ func (x *WorkerOrder) GetStop() *WorkerStop {
 	return nil
 }
 
+func (x *WorkerOrder) GetPart() *WorkerPart {
+	if x != nil {
+		if x, ok := x.What.(*WorkerOrder_Part); ok {
+			return x.Part
+		}
+	}
+	return nil
+}
+
 type isWorkerOrder_What interface {
 	isWorkerOrder_What()
 }
@@ -372,31 +390,38 @@ type WorkerOrder_Stop struct {
 	Stop *WorkerStop `protobuf:"bytes,3,opt,name=stop,proto3,oneof"`
 }
 
+type WorkerOrder_Part struct {
+	Part *WorkerPart `protobuf:"bytes,4,opt,name=part,proto3,oneof"`
+}
+
 func (*WorkerOrder_Job) isWorkerOrder_What() {}
 
 func (*WorkerOrder_Batch) isWorkerOrder_What() {}
 
 func (*WorkerOrder_Stop) isWorkerOrder_What() {}
 
+func (*WorkerOrder_Part) isWorkerOrder_What() {}
+
 // Job is a task as a process sees it.
 type Job struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Spec          *v1.TaskSpec           `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`                         // locations in tiers, paths, buckets
-	Lead          bool                   `protobuf:"varint,3,opt,name=lead,proto3" json:"lead,omitempty"`                        // else it does batches
-	Epoch         uint64                 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`                      // of the lead
-	StateDir      string                 `protobuf:"bytes,5,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"` // journals, spools, locks
-	Tiers         []*TierAccess          `protobuf:"bytes,6,rep,name=tiers,proto3" json:"tiers,omitempty"`                       // that the locations are in
-	Closed        bool                   `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`                    // buckets that are no tier are refused
-	Over          []*KeptDraft           `protobuf:"bytes,8,rep,name=over,proto3" json:"over,omitempty"`                         // of earlier leads
-	LogLevel      string                 `protobuf:"bytes,9,opt,name=log_level,json=logLevel,proto3" json:"log_level,omitempty"`
-	MayCrew       bool                   `protobuf:"varint,10,opt,name=may_crew,json=mayCrew,proto3" json:"may_crew,omitempty"`                                                                                // Hand may be called
-	Before        []uint64               `protobuf:"varint,11,rep,packed,name=before,proto3" json:"before,omitempty"`                                                                                          // epochs of earlier leads
-	TierPaths     map[string]string      `protobuf:"bytes,12,rep,name=tier_paths,json=tierPaths,proto3" json:"tier_paths,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // where tiers are, to count by
-	TraceParent   string                 `protobuf:"bytes,13,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`                                                                     // the span that it is part of; empty makes no spans
-	Roots         []string               `protobuf:"bytes,14,rep,name=roots,proto3" json:"roots,omitempty"`                                                                                                    // each path is opened from the one that it is below on; none opens any path
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Task           string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Spec           *v1.TaskSpec           `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`                         // locations in tiers, paths, buckets
+	Lead           bool                   `protobuf:"varint,3,opt,name=lead,proto3" json:"lead,omitempty"`                        // else it does batches
+	Epoch          uint64                 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`                      // of the lead
+	StateDir       string                 `protobuf:"bytes,5,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"` // journals, spools, locks
+	Tiers          []*TierAccess          `protobuf:"bytes,6,rep,name=tiers,proto3" json:"tiers,omitempty"`                       // that the locations are in
+	Closed         bool                   `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`                    // buckets that are no tier are refused
+	Over           []*KeptDraft           `protobuf:"bytes,8,rep,name=over,proto3" json:"over,omitempty"`                         // of earlier leads
+	LogLevel       string                 `protobuf:"bytes,9,opt,name=log_level,json=logLevel,proto3" json:"log_level,omitempty"`
+	MayCrew        bool                   `protobuf:"varint,10,opt,name=may_crew,json=mayCrew,proto3" json:"may_crew,omitempty"`                                                                                // Hand may be called
+	Before         []uint64               `protobuf:"varint,11,rep,packed,name=before,proto3" json:"before,omitempty"`                                                                                          // epochs of earlier leads
+	TierPaths      map[string]string      `protobuf:"bytes,12,rep,name=tier_paths,json=tierPaths,proto3" json:"tier_paths,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // where tiers are, to count by
+	TraceParent    string                 `protobuf:"bytes,13,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`                                                                     // the span that it is part of; empty makes no spans
+	Roots          []string               `protobuf:"bytes,14,rep,name=roots,proto3" json:"roots,omitempty"`                                                                                                    // each path is opened from the one that it is below on; none opens any path
+	BytesPerSecond int64                  `protobuf:"varint,15,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`                                                         // that it may read at first; 0 is as the spec says
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -525,6 +550,13 @@ func (x *Job) GetRoots() []string {
 		return x.Roots
 	}
 	return nil
+}
+
+func (x *Job) GetBytesPerSecond() int64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
 }
 
 // TierAccess is a tier with what is needed to open it. It holds secrets and goes
@@ -890,6 +922,51 @@ func (x *WorkerStop) GetHow() How {
 	return How_HOW_UNSPECIFIED
 }
 
+// WorkerPart is what a process may read from now on.
+type WorkerPart struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	BytesPerSecond int64                  `protobuf:"varint,1,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *WorkerPart) Reset() {
+	*x = WorkerPart{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerPart) ProtoMessage() {}
+
+func (x *WorkerPart) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerPart.ProtoReflect.Descriptor instead.
+func (*WorkerPart) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WorkerPart) GetBytesPerSecond() int64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
 type MineRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Batch         string                 `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"` // empty is the lead
@@ -900,7 +977,7 @@ type MineRequest struct {
 
 func (x *MineRequest) Reset() {
 	*x = MineRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +989,7 @@ func (x *MineRequest) String() string {
 func (*MineRequest) ProtoMessage() {}
 
 func (x *MineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1002,7 @@ func (x *MineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MineRequest.ProtoReflect.Descriptor instead.
 func (*MineRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MineRequest) GetBatch() string {
@@ -950,7 +1027,7 @@ type MineResponse struct {
 
 func (x *MineResponse) Reset() {
 	*x = MineResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1039,7 @@ func (x *MineResponse) String() string {
 func (*MineResponse) ProtoMessage() {}
 
 func (x *MineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1052,7 @@ func (x *MineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MineResponse.ProtoReflect.Descriptor instead.
 func (*MineResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 type TurnRequest struct {
@@ -988,7 +1065,7 @@ type TurnRequest struct {
 
 func (x *TurnRequest) Reset() {
 	*x = TurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1077,7 @@ func (x *TurnRequest) String() string {
 func (*TurnRequest) ProtoMessage() {}
 
 func (x *TurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1090,7 @@ func (x *TurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnRequest.ProtoReflect.Descriptor instead.
 func (*TurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TurnRequest) GetBytes() int64 {
@@ -1040,7 +1117,7 @@ type TurnResponse struct {
 
 func (x *TurnResponse) Reset() {
 	*x = TurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1129,7 @@ func (x *TurnResponse) String() string {
 func (*TurnResponse) ProtoMessage() {}
 
 func (x *TurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1142,7 @@ func (x *TurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnResponse.ProtoReflect.Descriptor instead.
 func (*TurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TurnResponse) GetTurn() uint64 {
@@ -1092,7 +1169,7 @@ type EndTurnRequest struct {
 
 func (x *EndTurnRequest) Reset() {
 	*x = EndTurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1181,7 @@ func (x *EndTurnRequest) String() string {
 func (*EndTurnRequest) ProtoMessage() {}
 
 func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1194,7 @@ func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnRequest.ProtoReflect.Descriptor instead.
 func (*EndTurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EndTurnRequest) GetTurn() uint64 {
@@ -1142,7 +1219,7 @@ type EndTurnResponse struct {
 
 func (x *EndTurnResponse) Reset() {
 	*x = EndTurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1231,7 @@ func (x *EndTurnResponse) String() string {
 func (*EndTurnResponse) ProtoMessage() {}
 
 func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1244,7 @@ func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnResponse.ProtoReflect.Descriptor instead.
 func (*EndTurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 type WantedRequest struct {
@@ -1178,7 +1255,7 @@ type WantedRequest struct {
 
 func (x *WantedRequest) Reset() {
 	*x = WantedRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1267,7 @@ func (x *WantedRequest) String() string {
 func (*WantedRequest) ProtoMessage() {}
 
 func (x *WantedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1280,7 @@ func (x *WantedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedRequest.ProtoReflect.Descriptor instead.
 func (*WantedRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 type WantedResponse struct {
@@ -1214,7 +1291,7 @@ type WantedResponse struct {
 
 func (x *WantedResponse) Reset() {
 	*x = WantedResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1303,7 @@ func (x *WantedResponse) String() string {
 func (*WantedResponse) ProtoMessage() {}
 
 func (x *WantedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1316,7 @@ func (x *WantedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedResponse.ProtoReflect.Descriptor instead.
 func (*WantedResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 type HandRequest struct {
@@ -1255,7 +1332,7 @@ type HandRequest struct {
 
 func (x *HandRequest) Reset() {
 	*x = HandRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1344,7 @@ func (x *HandRequest) String() string {
 func (*HandRequest) ProtoMessage() {}
 
 func (x *HandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1357,7 @@ func (x *HandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandRequest.ProtoReflect.Descriptor instead.
 func (*HandRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HandRequest) GetPair() int32 {
@@ -1330,7 +1407,7 @@ type HandResponse struct {
 
 func (x *HandResponse) Reset() {
 	*x = HandResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1419,7 @@ func (x *HandResponse) String() string {
 func (*HandResponse) ProtoMessage() {}
 
 func (x *HandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1432,7 @@ func (x *HandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandResponse.ProtoReflect.Descriptor instead.
 func (*HandResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HandResponse) GetReply() []byte {
@@ -1396,7 +1473,7 @@ type NoteRequest struct {
 
 func (x *NoteRequest) Reset() {
 	*x = NoteRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1485,7 @@ func (x *NoteRequest) String() string {
 func (*NoteRequest) ProtoMessage() {}
 
 func (x *NoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1498,7 @@ func (x *NoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteRequest.ProtoReflect.Descriptor instead.
 func (*NoteRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NoteRequest) GetDraft() *KeptDraft {
@@ -1446,7 +1523,7 @@ type NoteResponse struct {
 
 func (x *NoteResponse) Reset() {
 	*x = NoteResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1535,7 @@ func (x *NoteResponse) String() string {
 func (*NoteResponse) ProtoMessage() {}
 
 func (x *NoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1548,7 @@ func (x *NoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteResponse.ProtoReflect.Descriptor instead.
 func (*NoteResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 type DescribeRequest struct {
@@ -1483,7 +1560,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1495,7 +1572,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,7 +1585,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DescribeRequest) GetData() []byte {
@@ -1527,7 +1604,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1616,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1629,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DescribeResponse) GetDigest() string {
@@ -1576,7 +1653,7 @@ type EndLeadRequest struct {
 
 func (x *EndLeadRequest) Reset() {
 	*x = EndLeadRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1665,7 @@ func (x *EndLeadRequest) String() string {
 func (*EndLeadRequest) ProtoMessage() {}
 
 func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1678,7 @@ func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadRequest.ProtoReflect.Descriptor instead.
 func (*EndLeadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EndLeadRequest) GetReport() *v1.Report {
@@ -1654,7 +1731,7 @@ type EndLeadResponse struct {
 
 func (x *EndLeadResponse) Reset() {
 	*x = EndLeadResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1743,7 @@ func (x *EndLeadResponse) String() string {
 func (*EndLeadResponse) ProtoMessage() {}
 
 func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1756,7 @@ func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadResponse.ProtoReflect.Descriptor instead.
 func (*EndLeadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 type EndBatchRequest struct {
@@ -1697,7 +1774,7 @@ type EndBatchRequest struct {
 
 func (x *EndBatchRequest) Reset() {
 	*x = EndBatchRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1786,7 @@ func (x *EndBatchRequest) String() string {
 func (*EndBatchRequest) ProtoMessage() {}
 
 func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +1799,7 @@ func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchRequest.ProtoReflect.Descriptor instead.
 func (*EndBatchRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EndBatchRequest) GetId() string {
@@ -1782,7 +1859,7 @@ type EndBatchResponse struct {
 
 func (x *EndBatchResponse) Reset() {
 	*x = EndBatchResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1871,7 @@ func (x *EndBatchResponse) String() string {
 func (*EndBatchResponse) ProtoMessage() {}
 
 func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +1884,7 @@ func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchResponse.ProtoReflect.Descriptor instead.
 func (*EndBatchResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 type TraceRequest struct {
@@ -1819,7 +1896,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +1908,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +1921,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TraceRequest) GetSpans() []byte {
@@ -1862,7 +1939,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +1951,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,20 +1964,21 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
 
 const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1edatamove/agent/v1/worker.proto\x12\x11datamove.agent.v1\x1a\x1ddatamove/agent/v1/agent.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x01\n" +
+	"\x1edatamove/agent/v1/worker.proto\x12\x11datamove.agent.v1\x1a\x1ddatamove/agent/v1/agent.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x02\n" +
 	"\fWorkerStatus\x121\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.datamove.v1.ProgressR\bprogress\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12B\n" +
 	"\x0ffirst_byte_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x121\n" +
-	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\"\xfb\x01\n" +
+	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\x12#\n" +
+	"\rlimited_bytes\x18\x06 \x01(\x03R\flimitedBytes\"\xfb\x01\n" +
 	"\x06Counts\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12=\n" +
@@ -1928,12 +2006,13 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"roomPauses\x1a=\n" +
 	"\x0fOperationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xae\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe3\x01\n" +
 	"\vWorkerOrder\x12*\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.datamove.agent.v1.JobH\x00R\x03job\x126\n" +
 	"\x05batch\x18\x02 \x01(\v2\x1e.datamove.agent.v1.WorkerBatchH\x00R\x05batch\x123\n" +
-	"\x04stop\x18\x03 \x01(\v2\x1d.datamove.agent.v1.WorkerStopH\x00R\x04stopB\x06\n" +
-	"\x04what\"\x97\x04\n" +
+	"\x04stop\x18\x03 \x01(\v2\x1d.datamove.agent.v1.WorkerStopH\x00R\x04stop\x123\n" +
+	"\x04part\x18\x04 \x01(\v2\x1d.datamove.agent.v1.WorkerPartH\x00R\x04partB\x06\n" +
+	"\x04what\"\xc1\x04\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -1950,7 +2029,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"tier_paths\x18\f \x03(\v2%.datamove.agent.v1.Job.TierPathsEntryR\ttierPaths\x12!\n" +
 	"\ftrace_parent\x18\r \x01(\tR\vtraceParent\x12\x14\n" +
-	"\x05roots\x18\x0e \x03(\tR\x05roots\x1a<\n" +
+	"\x05roots\x18\x0e \x03(\tR\x05roots\x12(\n" +
+	"\x10bytes_per_second\x18\x0f \x01(\x03R\x0ebytesPerSecond\x1a<\n" +
 	"\x0eTierPathsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +
@@ -1988,7 +2068,10 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"WorkerStop\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\tR\x05batch\x12(\n" +
-	"\x03how\x18\x02 \x01(\x0e2\x16.datamove.agent.v1.HowR\x03how\"9\n" +
+	"\x03how\x18\x02 \x01(\x0e2\x16.datamove.agent.v1.HowR\x03how\"6\n" +
+	"\n" +
+	"WorkerPart\x12(\n" +
+	"\x10bytes_per_second\x18\x01 \x01(\x03R\x0ebytesPerSecond\"9\n" +
 	"\vMineRequest\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\tR\x05batch\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x0e\n" +
@@ -2071,7 +2154,7 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),          // 0: datamove.agent.v1.WorkerStatus
 	(*Counts)(nil),                // 1: datamove.agent.v1.Counts
@@ -2082,83 +2165,85 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*KeptDraft)(nil),             // 6: datamove.agent.v1.KeptDraft
 	(*WorkerBatch)(nil),           // 7: datamove.agent.v1.WorkerBatch
 	(*WorkerStop)(nil),            // 8: datamove.agent.v1.WorkerStop
-	(*MineRequest)(nil),           // 9: datamove.agent.v1.MineRequest
-	(*MineResponse)(nil),          // 10: datamove.agent.v1.MineResponse
-	(*TurnRequest)(nil),           // 11: datamove.agent.v1.TurnRequest
-	(*TurnResponse)(nil),          // 12: datamove.agent.v1.TurnResponse
-	(*EndTurnRequest)(nil),        // 13: datamove.agent.v1.EndTurnRequest
-	(*EndTurnResponse)(nil),       // 14: datamove.agent.v1.EndTurnResponse
-	(*WantedRequest)(nil),         // 15: datamove.agent.v1.WantedRequest
-	(*WantedResponse)(nil),        // 16: datamove.agent.v1.WantedResponse
-	(*HandRequest)(nil),           // 17: datamove.agent.v1.HandRequest
-	(*HandResponse)(nil),          // 18: datamove.agent.v1.HandResponse
-	(*NoteRequest)(nil),           // 19: datamove.agent.v1.NoteRequest
-	(*NoteResponse)(nil),          // 20: datamove.agent.v1.NoteResponse
-	(*DescribeRequest)(nil),       // 21: datamove.agent.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 22: datamove.agent.v1.DescribeResponse
-	(*EndLeadRequest)(nil),        // 23: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),       // 24: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),       // 25: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),      // 26: datamove.agent.v1.EndBatchResponse
-	(*TraceRequest)(nil),          // 27: datamove.agent.v1.TraceRequest
-	(*TraceResponse)(nil),         // 28: datamove.agent.v1.TraceResponse
-	nil,                           // 29: datamove.agent.v1.Counts.ErrorsEntry
-	nil,                           // 30: datamove.agent.v1.TierCounts.OperationsEntry
-	nil,                           // 31: datamove.agent.v1.Job.TierPathsEntry
-	(*v1.Progress)(nil),           // 32: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 34: datamove.v1.TaskSpec
-	(How)(0),                      // 35: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
-	(*v1.Report)(nil),             // 37: datamove.v1.Report
+	(*WorkerPart)(nil),            // 9: datamove.agent.v1.WorkerPart
+	(*MineRequest)(nil),           // 10: datamove.agent.v1.MineRequest
+	(*MineResponse)(nil),          // 11: datamove.agent.v1.MineResponse
+	(*TurnRequest)(nil),           // 12: datamove.agent.v1.TurnRequest
+	(*TurnResponse)(nil),          // 13: datamove.agent.v1.TurnResponse
+	(*EndTurnRequest)(nil),        // 14: datamove.agent.v1.EndTurnRequest
+	(*EndTurnResponse)(nil),       // 15: datamove.agent.v1.EndTurnResponse
+	(*WantedRequest)(nil),         // 16: datamove.agent.v1.WantedRequest
+	(*WantedResponse)(nil),        // 17: datamove.agent.v1.WantedResponse
+	(*HandRequest)(nil),           // 18: datamove.agent.v1.HandRequest
+	(*HandResponse)(nil),          // 19: datamove.agent.v1.HandResponse
+	(*NoteRequest)(nil),           // 20: datamove.agent.v1.NoteRequest
+	(*NoteResponse)(nil),          // 21: datamove.agent.v1.NoteResponse
+	(*DescribeRequest)(nil),       // 22: datamove.agent.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 23: datamove.agent.v1.DescribeResponse
+	(*EndLeadRequest)(nil),        // 24: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),       // 25: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),       // 26: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),      // 27: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),          // 28: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),         // 29: datamove.agent.v1.TraceResponse
+	nil,                           // 30: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                           // 31: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                           // 32: datamove.agent.v1.Job.TierPathsEntry
+	(*v1.Progress)(nil),           // 33: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 35: datamove.v1.TaskSpec
+	(How)(0),                      // 36: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*v1.Report)(nil),             // 38: datamove.v1.Report
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	32, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	33, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	33, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	34, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
-	29, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
+	30, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
 	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
-	30, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
+	31, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
 	4,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
 	7,  // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
 	8,  // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
-	34, // 9: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
-	5,  // 10: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
-	6,  // 11: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
-	31, // 12: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
-	35, // 13: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	36, // 14: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	6,  // 15: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	37, // 16: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	1,  // 17: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	1,  // 18: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
-	0,  // 19: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	9,  // 20: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	11, // 21: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	13, // 22: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	15, // 23: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	17, // 24: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	19, // 25: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	21, // 26: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	23, // 27: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	25, // 28: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	27, // 29: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 30: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	10, // 31: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	12, // 32: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	14, // 33: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	16, // 34: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	18, // 35: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	20, // 36: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	22, // 37: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	24, // 38: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	26, // 39: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	28, // 40: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	30, // [30:41] is the sub-list for method output_type
-	19, // [19:30] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	9,  // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
+	35, // 10: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	5,  // 11: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
+	6,  // 12: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
+	32, // 13: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
+	36, // 14: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	37, // 15: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	6,  // 16: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	38, // 17: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	1,  // 18: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
+	1,  // 19: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	0,  // 20: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	10, // 21: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	12, // 22: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	14, // 23: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	16, // 24: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	18, // 25: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	20, // 26: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	22, // 27: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	24, // 28: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	26, // 29: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	28, // 30: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 31: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	11, // 32: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	13, // 33: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	15, // 34: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	17, // 35: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	19, // 36: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	21, // 37: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	23, // 38: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	25, // 39: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	27, // 40: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	29, // 41: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	31, // [31:42] is the sub-list for method output_type
+	20, // [20:31] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
@@ -2171,6 +2256,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 		(*WorkerOrder_Job)(nil),
 		(*WorkerOrder_Batch)(nil),
 		(*WorkerOrder_Stop)(nil),
+		(*WorkerOrder_Part)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2178,7 +2264,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

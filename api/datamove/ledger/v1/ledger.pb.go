@@ -1068,6 +1068,136 @@ func (x *JoinToken) GetHash() []byte {
 	return nil
 }
 
+// Forgotten is a node whose earlier certificates are not to be believed.
+type Forgotten struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	Name          string                  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	ForgetTime    *timestamppb.Timestamp  `protobuf:"bytes,2,opt,name=forget_time,json=forgetTime,proto3" json:"forget_time,omitempty"`
+	ExpireTime    *timestamppb.Timestamp  `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"` // of the last of these certificates: then this may go
+	Issued        []*Issued               `protobuf:"bytes,4,rep,name=issued,proto3" json:"issued,omitempty"`                           // since then: these alone are good
+	Dropped       *v1.ForgetAgentResponse `protobuf:"bytes,5,opt,name=dropped,proto3" json:"dropped,omitempty"`                         // what went with it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Forgotten) Reset() {
+	*x = Forgotten{}
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Forgotten) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Forgotten) ProtoMessage() {}
+
+func (x *Forgotten) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Forgotten.ProtoReflect.Descriptor instead.
+func (*Forgotten) Descriptor() ([]byte, []int) {
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Forgotten) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Forgotten) GetForgetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ForgetTime
+	}
+	return nil
+}
+
+func (x *Forgotten) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+func (x *Forgotten) GetIssued() []*Issued {
+	if x != nil {
+		return x.Issued
+	}
+	return nil
+}
+
+func (x *Forgotten) GetDropped() *v1.ForgetAgentResponse {
+	if x != nil {
+		return x.Dropped
+	}
+	return nil
+}
+
+// Issued is a certificate of a node.
+type Issued struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serial        string                 `protobuf:"bytes,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Issued) Reset() {
+	*x = Issued{}
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Issued) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Issued) ProtoMessage() {}
+
+func (x *Issued) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Issued.ProtoReflect.Descriptor instead.
+func (*Issued) Descriptor() ([]byte, []int) {
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Issued) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *Issued) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
 // Revoked is a certificate that is not to be believed, though it is still valid.
 type Revoked struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1082,7 +1212,7 @@ type Revoked struct {
 
 func (x *Revoked) Reset() {
 	*x = Revoked{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[13]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1224,7 @@ func (x *Revoked) String() string {
 func (*Revoked) ProtoMessage() {}
 
 func (x *Revoked) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[13]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1237,7 @@ func (x *Revoked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
 func (*Revoked) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{13}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Revoked) GetSerial() string {
@@ -1233,7 +1363,19 @@ const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12.\n" +
 	"\acreator\x18\x05 \x01(\v2\x14.datamove.v1.AccountR\acreator\x12\x12\n" +
-	"\x04hash\x18\x06 \x01(\fR\x04hash\"\xc7\x01\n" +
+	"\x04hash\x18\x06 \x01(\fR\x04hash\"\x89\x02\n" +
+	"\tForgotten\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
+	"\vforget_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"forgetTime\x12;\n" +
+	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x122\n" +
+	"\x06issued\x18\x04 \x03(\v2\x1a.datamove.ledger.v1.IssuedR\x06issued\x12:\n" +
+	"\adropped\x18\x05 \x01(\v2 .datamove.v1.ForgetAgentResponseR\adropped\"]\n" +
+	"\x06Issued\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\tR\x06serial\x12;\n" +
+	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"\xc7\x01\n" +
 	"\aRevoked\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -1262,53 +1404,61 @@ func file_datamove_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_ledger_v1_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_datamove_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_datamove_ledger_v1_ledger_proto_goTypes = []any{
-	(BatchState)(0),               // 0: datamove.ledger.v1.BatchState
-	(*Record)(nil),                // 1: datamove.ledger.v1.Record
-	(*Change)(nil),                // 2: datamove.ledger.v1.Change
-	(*BackupHeader)(nil),          // 3: datamove.ledger.v1.BackupHeader
-	(*Counter)(nil),               // 4: datamove.ledger.v1.Counter
-	(*Batch)(nil),                 // 5: datamove.ledger.v1.Batch
-	(*Work)(nil),                  // 6: datamove.ledger.v1.Work
-	(*AgentRecord)(nil),           // 7: datamove.ledger.v1.AgentRecord
-	(*DatasetVersion)(nil),        // 8: datamove.ledger.v1.DatasetVersion
-	(*Wish)(nil),                  // 9: datamove.ledger.v1.Wish
-	(*Draft)(nil),                 // 10: datamove.ledger.v1.Draft
-	(*Piece)(nil),                 // 11: datamove.ledger.v1.Piece
-	(*Key)(nil),                   // 12: datamove.ledger.v1.Key
-	(*JoinToken)(nil),             // 13: datamove.ledger.v1.JoinToken
-	(*Revoked)(nil),               // 14: datamove.ledger.v1.Revoked
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 16: datamove.v1.Agent
-	(*v1.Version)(nil),            // 17: datamove.v1.Version
-	(*v1.Lease)(nil),              // 18: datamove.v1.Lease
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
-	(*v1.PinInfo)(nil),            // 20: datamove.v1.PinInfo
-	(*v1.Account)(nil),            // 21: datamove.v1.Account
+	(BatchState)(0),                // 0: datamove.ledger.v1.BatchState
+	(*Record)(nil),                 // 1: datamove.ledger.v1.Record
+	(*Change)(nil),                 // 2: datamove.ledger.v1.Change
+	(*BackupHeader)(nil),           // 3: datamove.ledger.v1.BackupHeader
+	(*Counter)(nil),                // 4: datamove.ledger.v1.Counter
+	(*Batch)(nil),                  // 5: datamove.ledger.v1.Batch
+	(*Work)(nil),                   // 6: datamove.ledger.v1.Work
+	(*AgentRecord)(nil),            // 7: datamove.ledger.v1.AgentRecord
+	(*DatasetVersion)(nil),         // 8: datamove.ledger.v1.DatasetVersion
+	(*Wish)(nil),                   // 9: datamove.ledger.v1.Wish
+	(*Draft)(nil),                  // 10: datamove.ledger.v1.Draft
+	(*Piece)(nil),                  // 11: datamove.ledger.v1.Piece
+	(*Key)(nil),                    // 12: datamove.ledger.v1.Key
+	(*JoinToken)(nil),              // 13: datamove.ledger.v1.JoinToken
+	(*Forgotten)(nil),              // 14: datamove.ledger.v1.Forgotten
+	(*Issued)(nil),                 // 15: datamove.ledger.v1.Issued
+	(*Revoked)(nil),                // 16: datamove.ledger.v1.Revoked
+	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
+	(*v1.Agent)(nil),               // 18: datamove.v1.Agent
+	(*v1.Version)(nil),             // 19: datamove.v1.Version
+	(*v1.Lease)(nil),               // 20: datamove.v1.Lease
+	(*durationpb.Duration)(nil),    // 21: google.protobuf.Duration
+	(*v1.PinInfo)(nil),             // 22: datamove.v1.PinInfo
+	(*v1.Account)(nil),             // 23: datamove.v1.Account
+	(*v1.ForgetAgentResponse)(nil), // 24: datamove.v1.ForgetAgentResponse
 }
 var file_datamove_ledger_v1_ledger_proto_depIdxs = []int32{
 	2,  // 0: datamove.ledger.v1.Record.changes:type_name -> datamove.ledger.v1.Change
-	15, // 1: datamove.ledger.v1.BackupHeader.create_time:type_name -> google.protobuf.Timestamp
+	17, // 1: datamove.ledger.v1.BackupHeader.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 2: datamove.ledger.v1.Batch.state:type_name -> datamove.ledger.v1.BatchState
-	15, // 3: datamove.ledger.v1.Batch.create_time:type_name -> google.protobuf.Timestamp
-	15, // 4: datamove.ledger.v1.Batch.take_time:type_name -> google.protobuf.Timestamp
-	16, // 5: datamove.ledger.v1.AgentRecord.agent:type_name -> datamove.v1.Agent
-	17, // 6: datamove.ledger.v1.DatasetVersion.version:type_name -> datamove.v1.Version
-	18, // 7: datamove.ledger.v1.Wish.lease:type_name -> datamove.v1.Lease
-	19, // 8: datamove.ledger.v1.Wish.ttl:type_name -> google.protobuf.Duration
-	20, // 9: datamove.ledger.v1.Wish.pin:type_name -> datamove.v1.PinInfo
-	15, // 10: datamove.ledger.v1.Key.create_time:type_name -> google.protobuf.Timestamp
-	15, // 11: datamove.ledger.v1.JoinToken.expire_time:type_name -> google.protobuf.Timestamp
-	15, // 12: datamove.ledger.v1.JoinToken.create_time:type_name -> google.protobuf.Timestamp
-	21, // 13: datamove.ledger.v1.JoinToken.creator:type_name -> datamove.v1.Account
-	15, // 14: datamove.ledger.v1.Revoked.revoke_time:type_name -> google.protobuf.Timestamp
-	15, // 15: datamove.ledger.v1.Revoked.expire_time:type_name -> google.protobuf.Timestamp
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	17, // 3: datamove.ledger.v1.Batch.create_time:type_name -> google.protobuf.Timestamp
+	17, // 4: datamove.ledger.v1.Batch.take_time:type_name -> google.protobuf.Timestamp
+	18, // 5: datamove.ledger.v1.AgentRecord.agent:type_name -> datamove.v1.Agent
+	19, // 6: datamove.ledger.v1.DatasetVersion.version:type_name -> datamove.v1.Version
+	20, // 7: datamove.ledger.v1.Wish.lease:type_name -> datamove.v1.Lease
+	21, // 8: datamove.ledger.v1.Wish.ttl:type_name -> google.protobuf.Duration
+	22, // 9: datamove.ledger.v1.Wish.pin:type_name -> datamove.v1.PinInfo
+	17, // 10: datamove.ledger.v1.Key.create_time:type_name -> google.protobuf.Timestamp
+	17, // 11: datamove.ledger.v1.JoinToken.expire_time:type_name -> google.protobuf.Timestamp
+	17, // 12: datamove.ledger.v1.JoinToken.create_time:type_name -> google.protobuf.Timestamp
+	23, // 13: datamove.ledger.v1.JoinToken.creator:type_name -> datamove.v1.Account
+	17, // 14: datamove.ledger.v1.Forgotten.forget_time:type_name -> google.protobuf.Timestamp
+	17, // 15: datamove.ledger.v1.Forgotten.expire_time:type_name -> google.protobuf.Timestamp
+	15, // 16: datamove.ledger.v1.Forgotten.issued:type_name -> datamove.ledger.v1.Issued
+	24, // 17: datamove.ledger.v1.Forgotten.dropped:type_name -> datamove.v1.ForgetAgentResponse
+	17, // 18: datamove.ledger.v1.Issued.expire_time:type_name -> google.protobuf.Timestamp
+	17, // 19: datamove.ledger.v1.Revoked.revoke_time:type_name -> google.protobuf.Timestamp
+	17, // 20: datamove.ledger.v1.Revoked.expire_time:type_name -> google.protobuf.Timestamp
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_datamove_ledger_v1_ledger_proto_init() }
@@ -1322,7 +1472,7 @@ func file_datamove_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_ledger_v1_ledger_proto_rawDesc), len(file_datamove_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
