@@ -172,6 +172,7 @@ func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 	case *agentv1.Order_Lead:
 		go a.beginLead(ctx, w.Lead)
 	case *agentv1.Order_Batch:
+		a.part(w.Batch.GetTask(), w.Batch.GetLeadEpoch(), w.Batch.GetBytesPerSecond())
 		go a.beginBatch(ctx, w.Batch)
 	case *agentv1.Order_Stop:
 		a.stopSession(w.Stop)
@@ -179,5 +180,7 @@ func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 		a.turns.limit(w.Limits)
 	case *agentv1.Order_Crew:
 		a.crew(w.Crew)
+	case *agentv1.Order_Part:
+		a.part(w.Part.GetTask(), w.Part.GetLeadEpoch(), w.Part.GetBytesPerSecond())
 	}
 }

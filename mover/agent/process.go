@@ -57,6 +57,8 @@ type process struct {
 	turns   map[uint64]func(share.Cost)
 	turn    uint64
 	waits   waits
+	part    int64  // of the limit of its task, bytes per second; 0 was not told
+	limited rate   // at which it reads within that
 	done    bool   // the lead has told its end
 	digest  string // of the manifest that it sent last
 	heard   []string

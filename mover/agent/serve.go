@@ -51,6 +51,7 @@ func (p *process) hears(st *agentv1.WorkerStatus) {
 	p.counted(st.GetCounts())
 	p.mu.Lock()
 	w := p.waits
+	limited, _ := p.limited.next(st.GetLimitedBytes(), 0, time.Now())
 	sessions := []*session{p.lead}
 	for _, s := range p.batches {
 		sessions = append(sessions, s)
@@ -58,7 +59,7 @@ func (p *process) hears(st *agentv1.WorkerStatus) {
 	p.mu.Unlock()
 	for _, s := range sessions {
 		if s != nil {
-			s.update(st, w)
+			s.update(st, w, limited)
 		}
 	}
 	if st.GetFirstByteTime() != nil || st.GetWhy() != "" {

@@ -25,6 +25,7 @@ type session struct {
 	status   *agentv1.WorkerStatus // the last one of the process, which its other sessions read too; guarded by mu, as all below
 	progress *datamovev1.Progress  // of status, with what the agent knows; a new one each time, for the last one may be on its way
 	rate     rate
+	limited  float64       // bytes per second that the process reads within the limit of its task
 	wanted   int           // batches that others would take
 	more     chan struct{} // closed when wanted grows
 }
@@ -38,20 +39,21 @@ func (s *session) view(key sessionKey) *agentv1.Session {
 	v := &agentv1.Session{Task: key.task, Batch: key.batch, Epoch: s.epoch}
 	if st := s.status; st != nil {
 		v.Progress, v.Phase, v.Why, v.FirstByteTime = s.progress, st.GetPhase(), st.GetWhy(), st.GetFirstByteTime()
+		v.LimitedBytesPerSecond = s.limited
 	}
 	return v
 }
 
 // update takes over what the process says, with the rates and waits that it does not know.
-func (s *session) update(st *agentv1.WorkerStatus, waits waits) {
+func (s *session) update(st *agentv1.WorkerStatus, waits waits, limited float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := proto.CloneOf(st.GetProgress())
 	if p != nil {
 		p.BytesPerSecond, p.FilesPerSecond = s.rate.next(p.GetBytesDone(), p.GetFilesDone(), time.Now())
-		p.QueueWait, p.LimitWait = durationpb.New(waits.queue), durationpb.New(waits.limit)
+		p.QueueWait, p.LimitWait = durationpb.New(waits.queue), durationpb.New(waits.limit+p.GetLimitWait().AsDuration())
 	}
-	s.status, s.progress = st, p
+	s.status, s.progress, s.limited = st, p, limited
 }
 
 // rate is how much gets done, over the last seconds.

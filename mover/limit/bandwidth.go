@@ -1,12 +1,13 @@
 // Package limit holds a transfer back: to a bandwidth, and to as many calls at
 // once as do good.
 //
-// [Source] wraps a source so that its contents are read at so many bytes per
-// second, all readers together. [Gate] lets a number of calls pass at a time, and
-// finds that number by itself: it climbs as long as more work gets done, goes back
-// when it does not, and gives way when an endpoint says that it has enough.
+// [Source] wraps a source so that its contents are read within a [Bandwidth], all
+// readers together; its rate can be another one at any time. [Gate] lets a number of
+// calls pass at a time, and finds that number by itself: it climbs as long as more work
+// gets done, goes back when it does not, and gives way when an endpoint says that it has
+// enough.
 //
-// Both may be used from many goroutines and start none. They keep nothing, so a
+// All may be used from many goroutines and start none. They keep nothing, so a
 // crash loses nothing. What is worth trying again is for retry to say, which can
 // tell a gate (see [Gate.Throttled]). TestBandwidthHolds and TestGateFindsTheWidth
 // show them at work; TestNext is the decision alone.
@@ -14,85 +15,120 @@ package limit
 
 import (
 	"context"
-	"fmt"
-	"io"
-
-	"golang.org/x/time/rate"
-
-	"datamove.dev/mover"
+	"sync"
+	"time"
 )
 
-// Source returns s, its contents read at most at bytesPerSec; at 0 or less it is
-// s itself. What is cloned is not read, and so not limited.
-func Source(s mover.Source, bytesPerSec int64) mover.Source {
+// Bandwidth is so many bytes per second for all who share it, first come first. Nil is
+// no limit.
+type Bandwidth struct {
+	mu      sync.Mutex // guards all below
+	rate    int64
+	asked   int64         // bytes so far, of those who wait too
+	paid    float64       // of these, what the rate has given until at
+	at      time.Time     // when that was
+	waited  time.Duration // summed over all who did
+	changed chan struct{} // closed when the rate is another one
+}
+
+// NewBandwidth returns a bandwidth; at 0 or less it is none.
+func NewBandwidth(bytesPerSec int64) *Bandwidth {
 	if bytesPerSec <= 0 {
-		return s
+		return nil
 	}
-	step := min(max(bytesPerSec/8, 1), 1<<20)
-	return &source{s, rate.NewLimiter(rate.Limit(bytesPerSec), int(step))}
+	return &Bandwidth{rate: bytesPerSec, at: time.Now(), changed: make(chan struct{})}
 }
 
-// source is a source whose bytes are counted. The limiter's burst is also the
-// most that is read at once, so that the flow is even.
-type source struct {
-	mover.Source
-	limiter *rate.Limiter
-}
-
-// Unwrap returns the source without a limit.
-func (s *source) Unwrap() any { return s.Source }
-
-// Open implements mover.Source.
-func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
-	c, err := s.Source.Open(ctx, e)
-	if err != nil {
-		return nil, err
+// SetRate changes the rate, also for those that wait. What is owed is owed still.
+func (b *Bandwidth) SetRate(bytesPerSec int64) {
+	if b == nil {
+		return
 	}
-	return &content{c, s}, nil
-}
-
-type content struct {
-	mover.Content
-	source *source
-}
-
-// Unwrap returns the content without a limit.
-func (c *content) Unwrap() any { return c.Content }
-
-// Range implements mover.Content.
-func (c *content) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
-	r, err := c.Content.Range(ctx, off, n)
-	if err != nil {
-		return nil, err
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+	if rate := max(bytesPerSec, 1); rate != b.rate {
+		b.rate = rate
+		close(b.changed)
+		b.changed = make(chan struct{})
 	}
-	return &reader{r, ctx, c}, nil
 }
 
-type reader struct {
-	io.ReadCloser
-	ctx     context.Context
-	content *content
+// Passed is how many bytes were asked for so far.
+func (b *Bandwidth) Passed() int64 {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked
 }
 
-// Read pays for its bytes when it has them.
-func (r *reader) Read(p []byte) (int, error) {
-	limiter := r.content.source.limiter
-	n, err := r.ReadCloser.Read(p[:min(len(p), limiter.Burst())])
-	if n == 0 {
-		return n, err
+// Waited is how long all who asked have waited, summed over them.
+func (b *Bandwidth) Waited() time.Duration {
+	if b == nil {
+		return 0
 	}
-	if werr := limiter.WaitN(r.ctx, n); werr != nil {
-		return n, r.late(werr)
-	}
-	return n, err
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waited
 }
 
-// late is why the wait ended: the context did, or would before its turn.
-func (r *reader) late(err error) error {
-	if cause := context.Cause(r.ctx); cause != nil {
-		err = cause
-	} else {
-		err = fmt.Errorf("bandwidth limit: %w: %w", mover.ErrTimeout, err)
+// stepMost bounds what passes at once, so that the flow is even.
+const stepMost = 1 << 20
+
+// step is the most that passes at once, and what may pass ahead of its time.
+func (b *Bandwidth) step() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stepNow()
+}
+
+func (b *Bandwidth) stepNow() int64 { return min(max(b.rate/8, 1), stepMost) }
+
+// settle pays what the rate has given until now. Bandwidth.mu is held.
+func (b *Bandwidth) settle() {
+	now := time.Now()
+	b.paid = min(b.paid+now.Sub(b.at).Seconds()*float64(b.rate), float64(b.asked))
+	b.at = now
+}
+
+// wait pays for bytes that have passed and returns when the next ones may, with the time
+// that it took. They stay paid for if ctx ends before: they have passed.
+func (b *Bandwidth) wait(ctx context.Context, n int64) (waited time.Duration, err error) {
+	begun := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+	b.asked += n
+	end := float64(b.asked)
+	for {
+		b.settle()
+		lacks := end - float64(b.stepNow()) - b.paid
+		if lacks <= 0 {
+			break
+		}
+		if err = b.pause(ctx, time.Duration(lacks/float64(b.rate)*float64(time.Second))+1); err != nil {
+			break
+		}
 	}
-	return &mover.Error{Op: "read", Place: r.content.source.String(), Name: r.content.Entry().Name, Err: err}
+	waited = time.Since(begun)
+	b.waited += waited
+	return waited, err
+}
+
+// pause waits for a time, or for another rate. Bandwidth.mu is held, but for the wait.
+func (b *Bandwidth) pause(ctx context.Context, d time.Duration) error {
+	changed := b.changed
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }

@@ -33,7 +33,7 @@ func TestContract(t *testing.T) {
 		tree := mem.NewTree()
 		return func() mover.Place {
 			p := mem.New(tree, mem.Options{Reflinks: true})
-			return limited{p, Source(p, 1<<40)}
+			return limited{p, Source(p, NewBandwidth(1<<40))}
 		}
 	})
 }
@@ -42,7 +42,8 @@ func TestBandwidthHolds(t *testing.T) {
 	for _, bytesPerSec := range []int64{1000, 1 << 20, 12 << 20} {
 		synctest.Test(t, func(t *testing.T) {
 			size := 10 * bytesPerSec
-			src := Source(mem.New(mem.NewTree().Sparse("f", size, nil), mem.Options{}), bytesPerSec)
+			bandwidth := NewBandwidth(bytesPerSec)
+			src := Source(mem.New(mem.NewTree().Sparse("f", size, nil), mem.Options{}), bandwidth)
 			c := open(t, src)
 			began := time.Now()
 			var wg sync.WaitGroup
@@ -63,13 +64,16 @@ func TestBandwidthHolds(t *testing.T) {
 			if took := time.Since(began); took < 9*time.Second || took > 11*time.Second {
 				t.Errorf("10 s worth of bytes at %d per second took %v", bytesPerSec, took)
 			}
+			if p, w := bandwidth.Passed(), bandwidth.Waited(); p != size || w < 30*time.Second || w > 41*time.Second { // summed over four
+				t.Errorf("of %d bytes %d have passed, and readers waited for %v", size, p, w)
+			}
 		})
 	}
 }
 
 func TestBandwidthEndsWithItsContext(t *testing.T) {
 	src := func() mover.Source {
-		return Source(mem.New(mem.NewTree().Sparse("f", 1<<20, nil), mem.Options{}), 1000)
+		return Source(mem.New(mem.NewTree().Sparse("f", 1<<20, nil), mem.Options{}), NewBandwidth(1000))
 	}
 	read := func(ctx context.Context, t *testing.T) error {
 		r, err := open(t, src()).Range(ctx, 0, 1<<20)
@@ -99,10 +103,10 @@ func TestBandwidthEndsWithItsContext(t *testing.T) {
 
 func TestNoLimitIsNoWrapper(t *testing.T) {
 	p := mem.New(nil, mem.Options{})
-	if Source(p, 0) != mover.Source(p) {
+	if Source(p, NewBandwidth(0)) != mover.Source(p) {
 		t.Error("a source without a limit is wrapped")
 	}
-	if got, ok := mover.As[*mem.Place](Source(p, 1)); !ok || got != p {
+	if got, ok := mover.As[*mem.Place](Source(p, NewBandwidth(1))); !ok || got != p {
 		t.Error("the place can not be found behind its limit")
 	}
 }

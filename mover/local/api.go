@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/buffer"
+	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
 )
@@ -54,6 +55,8 @@ type Request struct {
 	Logger    *slog.Logger // nil means no log
 	Observer  Observer     // nil is told nothing
 	Lead      *Lead        // nil: this process is on its own
+
+	bandwidth *limit.Bandwidth // of all that is read; nil is unlimited
 }
 
 // Reflink says whether blocks may be shared with the source.
@@ -134,6 +137,7 @@ type Snapshot struct {
 	InFlight     int64         // parts and batches in work
 	SourceWait   time.Duration // summed over workers: time spent reading
 	TargetWait   time.Duration // summed over workers: time spent writing and publishing
+	LimitWait    time.Duration // summed over workers: time spent waiting for the bandwidth that was asked for
 	Slowest      string        // the name in work for the longest time
 	SlowestSince time.Duration
 }

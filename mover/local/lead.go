@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/transfer"
 )
@@ -24,6 +25,9 @@ type Lead struct {
 	// more. Who takes the task over on another node gets them as Over.
 	Keep func(ctx context.Context, d Draft, on bool) error
 	Over []Draft
+	// Bandwidth is what this process reads within: its part of Request.Bandwidth, which
+	// is another one as others come and go. Nil has all of it.
+	Bandwidth *limit.Bandwidth
 }
 
 // Draft is a draft of one pair of a task.
@@ -67,6 +71,7 @@ func Help(r Request, open Opener) (*Helper, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
+	r.limit()
 	return &Helper{request: &r, open: open, pairs: map[int]*pair{}}, nil
 }
 
@@ -95,7 +100,7 @@ func (h *Helper) Width() (width int) {
 }
 
 // Snapshot implements Live.
-func (h *Helper) Snapshot() Snapshot { return snapshotOf(&h.counters) }
+func (h *Helper) Snapshot() Snapshot { return snapshotOf(&h.counters, h.request.bandwidth) }
 
 // Close closes the places.
 func (h *Helper) Close() error {

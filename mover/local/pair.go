@@ -114,7 +114,7 @@ func (p *pair) wrap(source mover.Place) {
 	p.gate = transfer.NewGate(source.Traits(), p.target.Traits(), p.request.Jobs)
 	p.target, p.shelf = p.around(p.target)
 	source, _ = p.around(source)
-	p.source = limit.Source(source, p.request.Bandwidth)
+	p.source = limit.Source(source, p.request.bandwidth)
 }
 
 // around adds patience to a place that is reached over a network, and to one that

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
@@ -82,7 +83,15 @@ func (r *Request) check() error {
 	return nil
 }
 
+// limit makes what all pairs read within, unless it was given.
+func (r *Request) limit() {
+	if r.bandwidth = limit.NewBandwidth(r.Bandwidth); r.Lead != nil && r.Lead.Bandwidth != nil {
+		r.bandwidth = r.Lead.Bandwidth
+	}
+}
+
 func (t *run) openPairs(ctx context.Context) error {
+	t.request.limit()
 	for i := range max(len(t.request.Names), 1) {
 		src, dst, err := t.request.ends(i)
 		if err != nil {
@@ -196,17 +205,17 @@ func (t *run) wait() (Report, error) {
 	return t.report, Gravest(t.err, t.gravest)
 }
 
-func snapshotOf(c *transfer.Counters) Snapshot {
+func snapshotOf(c *transfer.Counters, b *limit.Bandwidth) Snapshot {
 	s := Snapshot{
 		FilesDone: c.Files.Load(), BytesDone: c.Bytes.Load(), Failed: c.Failed.Load(), InFlight: c.InFlight.Load(),
-		SourceWait: time.Duration(c.SourceWait.Load()), TargetWait: time.Duration(c.TargetWait.Load()),
+		SourceWait: time.Duration(c.SourceWait.Load()), TargetWait: time.Duration(c.TargetWait.Load()), LimitWait: b.Waited(),
 	}
 	s.Slowest, s.SlowestSince = c.InWork.Oldest()
 	return s
 }
 
 func (t *run) snapshot() Snapshot {
-	s := snapshotOf(&t.counters)
+	s := snapshotOf(&t.counters, t.request.bandwidth)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.Planned, s.PlanComplete = t.planned, t.complete

@@ -167,6 +167,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &lead{task: t, need: f.need, epoch: epoch, agent: agent, since: s.now(), batches: map[string]*batch{}}
+	l.parts = newParts(t.GetSpec().GetOptions().GetBytesPerSecond(), agent, l.since)
 	s.leads[id] = l
 	f.pass += 1 / weights[f.class]
 	if a := s.agents[agent]; a != nil {
@@ -330,9 +331,11 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	b.since, b.yielding = s.now(), false
 	s.o.Metrics.Batches(telemetry.BatchLeased, 1)
 	s.noteHelpers(l)
+	s.tellParts(l) // the others read less before this one begins
 	s.send(agent.name, &agentv1.Order{What: &agentv1.Order_Batch{Batch: &agentv1.Batch{
 		Task: m.GetTask(), Id: m.GetId(), Epoch: epoch, LeadEpoch: l.epoch, Spec: l.task.GetSpec(), Owner: l.task.GetOwner(),
 		Work: w.GetWork(), Over: m.GetOver(), Pair: m.GetPair(), Roots: roots, TraceParent: b.span,
+		BytesPerSecond: l.partOf(agent.name),
 	}}})
 	return nil
 }

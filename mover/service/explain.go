@@ -51,25 +51,18 @@ func explain(t *pb.Task) *pb.Explanation {
 		e.Bottleneck, e.Text, e.Evidence, e.Advice = pb.Bottleneck_BOTTLENECK_PERSON, "it is paused: "+t.GetWhy(), nil, "datamove task resume "+t.GetId()
 	case t.GetPhase() == "paused":
 		e.Bottleneck, e.Text, e.Advice = pb.Bottleneck_BOTTLENECK_ROOM, "it waits for room: "+t.GetWhy(), "make room on the target, or raise its quota; it goes on by itself"
-	case atOwnLimit(t):
-		e.Bottleneck, e.Text, e.Advice = pb.Bottleneck_BOTTLENECK_LIMIT, "it moves as fast as its own limit lets it", "submit it with a higher --bwlimit, or with none"
 	case most.d == 0:
 		e.Bottleneck, e.Text = pb.Bottleneck_BOTTLENECK_UNSPECIFIED, "nothing holds it back so far"
 	default:
 		e.Bottleneck, e.Text, e.Advice = most.what, most.text, most.advice
 	}
+	if own := t.GetSpec().GetOptions().GetBytesPerSecond(); own > 0 && e.GetBottleneck() == pb.Bottleneck_BOTTLENECK_LIMIT {
+		e.Advice = fmt.Sprintf("its own limit is %.1f MB/s: submit it with a higher --bwlimit, or with none; others are in the configuration of the service", float64(own)/1e6)
+	}
 	if p.GetBytesPerSecond() > 0 {
 		e.Evidence = append(e.Evidence, fmt.Sprintf("it moves %.1f MB/s", p.GetBytesPerSecond()/1e6))
 	}
 	return e
-}
-
-// atOwnLimit says that a task moves about as much as was asked for it. What it waits for
-// then is counted as waiting for its source, because that is where the limit is. The limit
-// holds on each agent that works on the task.
-func atOwnLimit(t *pb.Task) bool {
-	most := float64(t.GetSpec().GetOptions().GetBytesPerSecond()) * float64(1+len(t.GetHelpers()))
-	return most > 0 && t.GetProgress().GetBytesPerSecond() >= 0.8*most
 }
 
 // explainQueue says what a queued task waits for.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,24 +10,23 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 )
 
-// A task that moves as fast as it may is not held back by its source, where that limit is.
-func TestExplainOwnLimit(t *testing.T) {
+// What a task waits for most is named, and whose limit it may be.
+func TestExplainLimit(t *testing.T) {
 	for _, c := range []struct {
-		limit   int64
-		helpers []string
-		rate    float64
-		want    pb.Bottleneck
+		own           int64
+		source, limit time.Duration
+		want          pb.Bottleneck
+		advice        string
 	}{
-		{100, nil, 95, pb.Bottleneck_BOTTLENECK_LIMIT},
-		{100, nil, 50, pb.Bottleneck_BOTTLENECK_SOURCE},
-		{100, []string{"n2", "n3"}, 95, pb.Bottleneck_BOTTLENECK_SOURCE},
-		{100, []string{"n2", "n3"}, 290, pb.Bottleneck_BOTTLENECK_LIMIT},
-		{0, nil, 95, pb.Bottleneck_BOTTLENECK_SOURCE},
+		{0, 2 * time.Second, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
+		{100e6, 2 * time.Second, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
+		{100e6, time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "its own limit is 100.0 MB/s"},
+		{0, time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "the limits are in the configuration"},
 	} {
-		got := explain(&pb.Task{State: pb.TaskState_TASK_STATE_RUNNING, Helpers: c.helpers,
-			Spec:     &pb.TaskSpec{Options: &pb.Options{BytesPerSecond: c.limit}},
-			Progress: &pb.Progress{SourceWait: durationpb.New(time.Second), BytesPerSecond: c.rate}})
-		if got.GetBottleneck() != c.want || got.GetAdvice() == "" {
+		got := explain(&pb.Task{State: pb.TaskState_TASK_STATE_RUNNING,
+			Spec:     &pb.TaskSpec{Options: &pb.Options{BytesPerSecond: c.own}},
+			Progress: &pb.Progress{SourceWait: durationpb.New(c.source), LimitWait: durationpb.New(c.limit)}})
+		if got.GetBottleneck() != c.want || !strings.Contains(got.GetAdvice(), c.advice) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

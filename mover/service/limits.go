@@ -43,8 +43,8 @@ func (s *Service) readLimits(c *config.Config) (all []limit) {
 	return all
 }
 
-// tellLimits divides each limit among the agents that use its endpoint, by what they
-// use: who could use more gets what others leave.
+// tellLimits divides each limit among the agents that use its endpoint, and that of each
+// task among its processes, by what they use: who could use more gets what others leave.
 func (s *Service) tellLimits() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,6 +53,9 @@ func (s *Service) tellLimits() {
 
 // sendLimits tells every agent that is there. Service.mu is held.
 func (s *Service) sendLimits() {
+	for _, l := range s.leads {
+		s.tellParts(l)
+	}
 	c := s.conf()
 	if c != s.limitsOf {
 		s.limits, s.limitsOf = s.readLimits(c), c

@@ -160,7 +160,11 @@ func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
 	n.rate = 0
 	for _, ses := range st.GetSessions() {
 		n.rate += ses.GetProgress().GetBytesPerSecond()
-		if l := s.leads[ses.GetTask()]; l != nil && ses.GetBatch() == "" && l.agent == n.name && l.epoch == ses.GetEpoch() {
+		l := s.leads[ses.GetTask()]
+		if l != nil && l.parts != nil && ses.GetEpoch() >= l.epoch {
+			l.parts.uses(n.name, ses.GetLimitedBytesPerSecond())
+		}
+		if l != nil && ses.GetBatch() == "" && l.agent == n.name && l.epoch == ses.GetEpoch() {
 			if !l.heard {
 				l.heard, freed = true, true
 			}

@@ -67,6 +67,7 @@ type lead struct {
 	usual   time.Duration     // that its batches take
 	proof   proof             // of the manifest that it has sent
 	sending bool              // it is sending one
+	parts   *parts            // of the limit in its options; nil has none, or it is not known
 }
 
 // takeUp makes of the ledger what has to be in memory.

@@ -57,9 +57,10 @@ func (f *feed) Read(p []byte) (int, error) {
 	if len(p) >= timedBytes {
 		start = time.Now()
 	}
+	limited := f.limited()
 	n, err := f.fill(p, stop)
 	if len(p) >= timedBytes {
-		f.wait.Add(int64(time.Since(start)))
+		f.wait.Add(int64(time.Since(start) - (f.limited() - limited)))
 	}
 	f.sum = crc.Update(f.sum, p[:n])
 	f.pos += int64(n)
@@ -78,6 +79,15 @@ func (f *feed) Read(p []byte) (int, error) {
 
 // errShort is what a source gives that ends before its size.
 var errShort = fmt.Errorf("%w: it has fewer bytes than its size", mover.ErrChanged)
+
+// limited is how long reads of body have waited for a bandwidth limit so far: that is
+// not waiting for the source.
+func (f *feed) limited() time.Duration {
+	if w, ok := f.body.(interface{ Waited() time.Duration }); ok {
+		return w.Waited()
+	}
+	return 0
+}
 
 func (f *feed) fill(p []byte, stop int64) (n int, err error) {
 	if f.body == nil {

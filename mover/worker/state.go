@@ -5,6 +5,7 @@ import (
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover/limit"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/wire"
 )
@@ -13,6 +14,7 @@ import (
 type state struct {
 	urgent chan struct{} // something that should be told at once
 	counts *counts
+	limit  *limit.Bandwidth
 
 	mu    sync.Mutex
 	live  local.Live // nil until there is something to see; guarded by mu, as all below
@@ -23,8 +25,8 @@ type state struct {
 	dirty bool
 }
 
-func newState(c *counts) *state {
-	return &state{urgent: make(chan struct{}, 1), counts: c, dirty: true}
+func newState(c *counts, b *limit.Bandwidth) *state {
+	return &state{urgent: make(chan struct{}, 1), counts: c, limit: b, dirty: true}
 }
 
 // Item implements local.Observer. Failures come with the report.
@@ -80,5 +82,8 @@ func (s *state) status(now time.Time) (*agentv1.WorkerStatus, bool) {
 		return nil, false
 	}
 	s.told, s.dirty = snap, false
-	return &agentv1.WorkerStatus{Progress: wire.Progress(snap, now), Phase: string(s.phase), Why: s.why, FirstByteTime: firstByte(s.first), Counts: s.counts.wire()}, true
+	return &agentv1.WorkerStatus{
+		Progress: wire.Progress(snap, now), Phase: string(s.phase), Why: s.why, FirstByteTime: firstByte(s.first), Counts: s.counts.wire(),
+		LimitedBytes: s.limit.Passed(),
+	}, true
 }

@@ -16,6 +16,7 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/limit"
 )
 
 // Run serves the agent at the other end of conn until its job is done, or until conn
@@ -47,7 +48,8 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer) error {
 	}
 	defer endTrace()
 	w.counts = newCounts(w.job)
-	w.state = newState(w.counts)
+	w.bandwidth = limit.NewBandwidth(cmp.Or(w.job.GetBytesPerSecond(), w.job.GetSpec().GetOptions().GetBytesPerSecond()))
+	w.state = newState(w.counts, w.bandwidth)
 	go w.tell(ctx, stream)
 	if w.job.GetLead() {
 		go w.listen(ctx, stream, nil)
@@ -65,6 +67,8 @@ type worker struct {
 	state  *state
 	stop   context.CancelCauseFunc
 	trace  tracer
+
+	bandwidth *limit.Bandwidth // of this process, of that of the task; nil is unlimited
 
 	touched atomic.Bool // something may have been removed
 }
@@ -84,6 +88,10 @@ func (w *worker) listen(ctx context.Context, stream agentv1.WorkerService_ServeC
 		}
 		if s := order.GetStop(); s != nil && s.GetBatch() == "" {
 			w.stop(&errStopped{s.GetHow()})
+			continue
+		}
+		if p := order.GetPart(); p != nil {
+			w.bandwidth.SetRate(p.GetBytesPerSecond())
 			continue
 		}
 		if batch != nil {

@@ -70,7 +70,7 @@ var packages = map[string]struct {
 	"mover/site": {person, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/posix", "mover/s3"}},
 	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "api/datamove/v1"}},
 
-	"mover/worker": {services, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/meter", "mover/plan", "mover/site", "mover/telemetry", "mover/transfer", "mover/wire",
+	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/plan", "mover/site", "mover/telemetry", "mover/transfer", "mover/wire",
 		"api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/manifest",
 		"mover/queue", "mover/share", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering",
@@ -119,7 +119,7 @@ var homes = map[string][]string{
 	"github.com/spf13/cobra":           {"cmd/datamove", "cmd/datamoved", "cmd/datamove-bench"},
 	"github.com/spf13/pflag":           {"cmd/datamove", "cmd/datamoved", "cmd/datamove-bench"},
 	"golang.org/x/term":                {"cmd/datamove"},
-	"golang.org/x/time":                {"mover/limit", "mover/door"},
+	"golang.org/x/time":                {"mover/door"},
 	"golang.org/x/sync":                {"mover/buffer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove"},
 	"golang.org/x/sys":                 {"mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
 }

@@ -36,7 +36,7 @@ func TestOneAgent(t *testing.T) {
 func TestManyAgents(t *testing.T) {
 	c := newCluster(t, "n1", "n2", "n3")
 	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
-	id := c.slow("shared:source", "shared:target", 40<<20).GetId()
+	id := c.slow("shared:source", "shared:target", 120<<20).GetId()
 	helped := c.helpers(id)
 	c.done(id)
 	c.same(source, target)
@@ -49,7 +49,7 @@ func TestManyAgents(t *testing.T) {
 func TestHelperDies(t *testing.T) {
 	c := newCluster(t, "n1", "n2", "n3")
 	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
-	id := c.slow("shared:source", "shared:target", 30<<20).GetId()
+	id := c.slow("shared:source", "shared:target", 90<<20).GetId()
 	c.eventually("somebody helps", func() bool { return len(c.now(id).GetHelpers()) == 2 })
 	c.killHelper(id)
 	c.done(id)
@@ -61,7 +61,7 @@ func TestHelperDies(t *testing.T) {
 func TestLeadDies(t *testing.T) {
 	c := newCluster(t, "n1", "n2")
 	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
-	id := c.slow("shared:source", "shared:target", 30<<20).GetId()
+	id := c.slow("shared:source", "shared:target", 60<<20).GetId()
 	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
 	c.kill(c.now(id).GetAgent(), id, syscall.SIGKILL)
 	if done := c.done(id); done.GetTries() != 2 {
@@ -75,7 +75,7 @@ func TestLeadDies(t *testing.T) {
 func TestLeadSleeps(t *testing.T) {
 	c := newCluster(t, "n1", "n2")
 	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
-	id := c.slow("shared:source", "shared:target", 30<<20).GetId()
+	id := c.slow("shared:source", "shared:target", 60<<20).GetId()
 	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
 	lead := c.now(id).GetAgent()
 	c.cut(lead) // the agent is in this process, and can not be stopped: nothing of it gets through
@@ -93,7 +93,7 @@ func TestLeadSleeps(t *testing.T) {
 func TestCoordinatorDies(t *testing.T) {
 	c := newCluster(t, "n1", "n2")
 	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
-	id := c.slow("shared:source", "shared:target", 30<<20).GetId()
+	id := c.slow("shared:source", "shared:target", 60<<20).GetId()
 	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
 	c.halt()
 	c.start()
@@ -182,5 +182,28 @@ func TestLimitIsShared(t *testing.T) {
 	// 160 MiB at 20 MiB/s are eight seconds; what is charged last is paid by whoever comes next.
 	if took := done.GetEndTime().AsTime().Sub(done.GetStartTime().AsTime()); took < 4*time.Second {
 		t.Errorf("160 MiB took %v", took)
+	}
+}
+
+// TestOwnLimitIsShared: what a task says of its bandwidth holds for all that work on it
+// together, and it says that it waits for that.
+func TestOwnLimitIsShared(t *testing.T) {
+	const limit = 24 << 20
+	c := newCluster(t, "n1", "n2", "n3")
+	source, target := c.tree("shared/source", 200, 8, 16<<20), filepath.Join(c.dir, "shared/target")
+	id := c.slow("shared:source", "shared:target", limit).GetId()
+	helped := c.helpers(id)
+	c.eventually("it is said to wait for its limit", func() bool {
+		e, err := c.ExplainTask(context.Background(), &pb.ExplainTaskRequest{Id: id})
+		return err == nil && e.GetBottleneck() == pb.Bottleneck_BOTTLENECK_LIMIT && strings.Contains(e.GetAdvice(), "--bwlimit")
+	})
+	done := c.done(id)
+	c.same(source, target)
+	if got := <-helped; len(got) == 0 {
+		t.Error("nobody helped: this shows nothing")
+	}
+	took, bytes := done.GetEndTime().AsTime().Sub(done.GetStartTime().AsTime()), done.GetReport().GetBytes()
+	if most := limit * took.Seconds() * 1.25; float64(bytes) > most || bytes < 128<<20 {
+		t.Errorf("%d bytes in %v, where %d a second are allowed", bytes, took, limit)
 	}
 }

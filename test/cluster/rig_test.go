@@ -318,7 +318,7 @@ func (c *cluster) killHelper(id string) {
 	})
 }
 
-// slow submits a copy that reads no more than so much per second on each agent.
+// slow submits a copy that reads no more than so much per second, all agents together.
 func (c *cluster) slow(source, target string, bytesPerSecond int64) *pb.Task {
 	c.t.Helper()
 	t, err := c.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{

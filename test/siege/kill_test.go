@@ -22,9 +22,9 @@ type pair struct {
 func (s *site) both(more ...string) *pair {
 	s.t.Helper()
 	p := &pair{site: s, files: s.files("target")}
-	p.upload = s.upload("target", append(more, slowly...)...)
+	p.upload = s.upload("target", append(more, slowlyOnTwo...)...)
 	p.upload.moving(begun)
-	p.copy = p.files.copy(append(more, slowly...)...)
+	p.copy = p.files.copy(append(more, slowlyOnTwo...)...)
 	p.copy.moving(begun)
 	return p
 }

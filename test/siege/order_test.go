@@ -109,8 +109,12 @@ func (s *site) tree() string {
 	return name
 }
 
-// slowly makes a task of a tree take a few seconds, and leaves something for helpers.
-var slowly = []string{"--bwlimit=8MiB/s", "--jobs=2"}
+// slowly makes a task of a tree take a few seconds on one node, and slowlyOnTwo on two:
+// it leaves something for helpers.
+var (
+	slowly      = []string{"--bwlimit=8MiB/s", "--jobs=2"}
+	slowlyOnTwo = []string{"--bwlimit=16MiB/s", "--jobs=2"}
+)
 
 func (f *freight) from() string { return filepath.Join(f.site.shared, f.source) }
 func (f *freight) to() string   { return filepath.Join(f.site.shared, f.target) }
