@@ -2,6 +2,7 @@ package meter
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"datamove.dev/mover"
@@ -32,34 +33,83 @@ var names = [ops]string{"list", "stat", "open", "get", "create", "mkdir", "link"
 
 func (o Op) String() string { return names[min(o, ops-1)] }
 
-// Counter is what was asked of the places of one tier.
+// Counter is what was asked of the places of one tier. The zero value has counted
+// nothing.
+//
+// Two cores that add to the same memory for every small file wait for each other longer
+// than the counting takes, so each core has a shard of its own, nearly always.
 type Counter struct {
-	Read    atomic.Int64 // bytes
-	Written atomic.Int64 // bytes
-	Passing atomic.Int64 // calls that failed for a reason that passes
-	ops     [ops]atomic.Int64
+	shards [shards]shard
+	own    sync.Pool    // of the shards: it remembers what a core had
+	next   atomic.Int64 // the shard for a core that had none
 }
+
+const shards = 16
+
+type shard struct {
+	read, written, passing atomic.Int64
+	ops                    [ops]atomic.Int64
+	_                      [128]byte // what is behind it is another core's
+}
+
+// Read is how many bytes came out of ranges.
+func (c *Counter) Read() int64 { return c.sum(func(s *shard) int64 { return s.read.Load() }) }
+
+// Written is how many bytes drafts took from their feeds.
+func (c *Counter) Written() int64 { return c.sum(func(s *shard) int64 { return s.written.Load() }) }
+
+// Passing is how many calls failed for a reason that passes.
+func (c *Counter) Passing() int64 { return c.sum(func(s *shard) int64 { return s.passing.Load() }) }
 
 // Operations gives how often each operation was asked for that was asked for at all.
 func (c *Counter) Operations() map[string]int64 {
 	all := map[string]int64{}
 	for o := range ops {
-		if n := c.ops[o].Load(); n > 0 {
+		if n := c.sum(func(s *shard) int64 { return s.ops[o].Load() }); n > 0 {
 			all[o.String()] = n
 		}
 	}
 	return all
 }
 
+func (c *Counter) sum(of func(*shard) int64) (n int64) {
+	for i := range c.shards {
+		n += of(&c.shards[i])
+	}
+	return n
+}
+
+// take gives a shard to add to. It is put back, so that this core gets it again.
+func (c *Counter) take() *shard {
+	if s, ok := c.own.Get().(*shard); ok {
+		return s
+	}
+	return &c.shards[uint64(c.next.Add(1))%shards]
+}
+
+func (c *Counter) put(s *shard) { c.own.Put(s) }
+
+// add counts an operation n times.
+func (c *Counter) add(o Op, n int64) {
+	s := c.take()
+	s.ops[o].Add(n)
+	c.put(s)
+}
+
 // did counts an operation, and its error if that passes. It returns the error.
 func (c *Counter) did(o Op, err error) error {
-	c.ops[o].Add(1)
+	c.add(o, 1)
 	return c.failed(err)
 }
 
 func (c *Counter) failed(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrTimeout) {
-		c.Passing.Add(1)
+		s := c.take()
+		s.passing.Add(1)
+		c.put(s)
 	}
 	return err
 }

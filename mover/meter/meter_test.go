@@ -2,10 +2,13 @@ package meter_test
 
 import (
 	"errors"
+	"io"
 	"maps"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/fault"
@@ -46,8 +49,8 @@ func TestCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Read.Load() != 5 || c.Written.Load() != 7 || c.Passing.Load() != 0 {
-		t.Errorf("read %d, written %d, passing %d", c.Read.Load(), c.Written.Load(), c.Passing.Load())
+	if c.Read() != 5 || c.Written() != 7 || c.Passing() != 0 {
+		t.Errorf("read %d, written %d, passing %d", c.Read(), c.Written(), c.Passing())
 	}
 	got := c.Operations()
 	for op, n := range map[meter.Op]int64{meter.List: 3, meter.Open: 1, meter.Get: 1, meter.Create: 1, meter.Part: 1, meter.Publish: 1,
@@ -82,7 +85,7 @@ func TestPassing(t *testing.T) {
 		} else {
 			write(t, p)
 		}
-		if got := c.Passing.Load(); got != row.want {
+		if got := c.Passing(); got != row.want {
 			t.Errorf("%v at %v: %d, want %d", row.fault, row.op, got, row.want)
 		}
 	}
@@ -114,12 +117,61 @@ func TestBrokenSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
 	if _, err := d.WritePart(t.Context(), placetest.Parts(4, 4)[0], placetest.NewFeed([]byte("feed")).BreakAt(2, mover.ErrTransient)); err == nil {
 		t.Error("a broken feed was written")
 	}
-	if c.Passing.Load() != 0 || c.Written.Load() != 2 {
-		t.Errorf("passing %d, written %d", c.Passing.Load(), c.Written.Load())
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if c.Passing() != 0 || c.Written() != 2 {
+		t.Errorf("passing %d, written %d", c.Passing(), c.Written())
+	}
+}
+
+// What lasts is told while it lasts.
+func TestToldMeanwhile(t *testing.T) {
+	c := new(meter.Counter)
+	tree := mem.NewTree().Files(map[string]string{"a": strings.Repeat("x", 3<<20)})
+	p := meter.New(mem.New(tree, mem.Options{}), c)
+	e, err := p.Stat(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := p.Open(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	for range 20 {
+		r, err := from.Range(t.Context(), 0, e.Size)
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+		}
+		if err = errors.Join(err, r.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := c.Read(); n < 20*e.Size-1<<20 || c.Operations()["get"] < 16 {
+		t.Errorf("while a content is open: %d bytes, %v", n, c.Operations())
+	}
+
+	d, err := p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 64 << 20}, mover.Hints{By: owner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var writers errgroup.Group
+	for _, part := range placetest.Parts(64<<20, 2<<20) {
+		writers.Go(func() error {
+			_, err := d.WritePart(t.Context(), part, placetest.NewFeed(make([]byte, part.Length)))
+			return err
+		})
+	}
+	if err := writers.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.Written(); n < 63<<20 || c.Operations()["part"] < 16 {
+		t.Errorf("while a draft is open: %d bytes, %v", n, c.Operations())
 	}
 }
 

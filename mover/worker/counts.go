@@ -101,7 +101,7 @@ func (c *counts) wire() *agentv1.Counts {
 	for _, name := range slices.Sorted(maps.Keys(c.tiers)) {
 		t := c.tiers[name]
 		out.Tiers = append(out.Tiers, &agentv1.TierCounts{
-			Tier: name, ReadBytes: t.Read.Load(), WrittenBytes: t.Written.Load(), Operations: t.Operations(), Retries: t.Passing.Load(),
+			Tier: name, ReadBytes: t.Read(), WrittenBytes: t.Written(), Operations: t.Operations(), Retries: t.Passing(),
 			Mismatches: t.mismatches, Removed: t.removed, RoomPauses: t.pauses,
 		})
 	}
