@@ -22,7 +22,7 @@ func (a *app) agentCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
-	cmd.AddCommand(a.agentList(), a.agentToken(),
+	cmd.AddCommand(a.agentList(), a.agentToken(), a.agentForget(),
 		a.agentChange("drain", "Give nodes no new work; what they do, they finish", func(ctx context.Context, c *api.Client, name string) (*pb.Agent, error) {
 			return c.DrainAgent(ctx, &pb.DrainAgentRequest{Name: name})
 		}),

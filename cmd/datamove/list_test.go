@@ -59,6 +59,7 @@ func furnished(t *testing.T) (*fake, *session) {
 			ReplicaBytes: 40 << 30, LeasedBytes: 5 << 30, Agents: []string{"n1"}}, {Name: "archive", Level: "cold", Location: "s3://archive/"}}},
 		"ListAgents":      &pb.ListAgentsResponse{Agents: []*pb.Agent{{Name: "n1", State: pb.AgentState_AGENT_STATE_READY, Version: "1.2", Leads: 3, BytesPerSecond: 1 << 30, SeenTime: timestamppb.Now(), Reaches: []string{"scratch", "archive"}, Root: true}}},
 		"DrainAgent":      &pb.Agent{Name: "n1", State: pb.AgentState_AGENT_STATE_DRAINING},
+		"ForgetAgent":     &pb.ForgetAgentResponse{Replicas: 3, ReplicaBytes: 5 << 30, Leases: 2, Tasks: 1},
 		"UndrainAgent":    &pb.Agent{Name: "n1", State: pb.AgentState_AGENT_STATE_READY},
 		"CreateJoinToken": &pb.CreateJoinTokenResponse{Token: "dm1.secret", ExpireTime: until},
 		"GetUsage": &pb.GetUsageResponse{Usage: []*pb.Usage{
@@ -105,6 +106,7 @@ var shows = []struct {
 	{"agent list", []string{"n1            ready         3      0  1.00 GiB/s  ", "1.2         scratch, archive\n"}, "n1\n", "agent"},
 	{"agent drain n1", []string{"n1            draining "}, "n1\n", "agent"},
 	{"agent undrain n1", []string{"n1            ready "}, "n1\n", "agent"},
+	{"agent forget --yes --revoke n1", []string{"FORGOTTEN     REPLICAS       SIZE  LEASES  TASKS\nn1                   3   5.00 GiB       2      1\n"}, "n1\n", "forgotten"},
 	{"agent token --ttl 10m n18", []string{"dm1.secret\n"}, "", "token"},
 	{"usage", []string{"PROJECT", "vision            alice                 3             33   2.00 GiB          1\n"}, "", "moved"},
 	{"usage --daily", []string{"2027-01-02  vision", "2027-01-01  vision"}, "", "moved"},
@@ -226,7 +228,7 @@ func TestFilters(t *testing.T) {
 		t.Errorf("tiers: %v", got)
 	}
 	for _, args := range []string{"task list --all --state done", "task list --state over", "task list --label x", "task list x", "task show", "task why a b", "task wait", "lease drop",
-		"agent drain", "usage --since yesterday", "tier df a b"} {
+		"agent drain", "agent forget", "agent forget n1", "usage --since yesterday", "tier df a b"} {
 		u.wants(exitUsage, strings.Fields(args)...)
 	}
 }

@@ -32,6 +32,7 @@ const (
 	schemaTier        = "datamove.tier/v1"
 	schemaAgent       = "datamove.agent/v1"
 	schemaToken       = "datamove.token/v1"
+	schemaForgotten   = "datamove.forgotten/v1"
 	schemaMoved       = "datamove.moved/v1"
 	schemaService     = "datamove.service/v1"
 	schemaReload      = "datamove.reload/v1"

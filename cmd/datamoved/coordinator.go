@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"datamove.dev/mover"
 	"datamove.dev/mover/door"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/queue"
@@ -33,7 +31,7 @@ func (a *app) serveCoordinator(ctx context.Context, h *host) error {
 func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger) error {
 	o := h.doorOptions()
 	o.Rules = func() door.Rules { return h.live.rules.Load() }
-	o.Admit = func(id trust.Identity) error { return revoked(books, id) }
+	o.Admit = func(id trust.Identity) error { return service.Admit(books, id) }
 	authority, err := h.secure(&o)
 	if err != nil {
 		return err
@@ -76,21 +74,6 @@ func over() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
-}
-
-// revoked says whether a certificate may be used.
-func revoked(books *ledger.Ledger, id trust.Identity) error {
-	err := books.View(func(tx *ledger.Tx) error {
-		_, err := ledger.Revoked.Get(tx, id.Serial)
-		return err
-	})
-	switch {
-	case errors.Is(err, mover.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	}
-	return fmt.Errorf("%w: the certificate of %s is revoked", mover.ErrPermission, id)
 }
 
 // secure gives the door TLS where it listens on TCP. Elsewhere there is no authority:

@@ -81,25 +81,44 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keep
 	if err != nil {
 		return nil, err
 	}
-	if time.Now().Before(keeper.Expires()) {
-		return keeper, nil // a token is not needed, and its file may be gone
-	}
+	good := time.Now().Before(keeper.Expires()) // then a token is not needed, and its file may be gone
 	text, err := a.joinToken()
-	if err != nil {
+	switch {
+	case good && (err != nil || text == ""):
+		return keeper, nil
+	case err != nil:
 		return nil, err
-	}
-	if text == "" {
+	case text == "":
 		return nil, &advised{usage("node %s has no certificate that is good, and needs a token to join %s", h.at.node, target),
 			"datamove agent token " + h.at.node + ", on the coordinator, and here --token-file"}
 	}
 	token, err := trust.ParseToken(text)
-	if err != nil {
-		return nil, err
+	if err == nil && token.Name != h.at.node {
+		err = usage("the token is for node %s, and this is %s: --node %[1]s, or another token", token.Name, h.at.node)
 	}
-	if token.Name != h.at.node {
-		return nil, usage("the token is for node %s, and this is %s: --node %[1]s, or another token", token.Name, h.at.node)
+	joinedWith := filepath.Join(h.at.data, "identity", "joined-with")
+	if good && (err != nil || sameToken(joinedWith, token)) {
+		return keeper, nil
 	}
-	return keeper, joining(ctx, h, keeper, token, target)
+	if err == nil {
+		err = joining(ctx, h, keeper, token, target)
+	}
+	switch {
+	case ctx.Err() != nil: // it may not have come to that
+	case err == nil:
+		err = os.WriteFile(joinedWith, []byte(token.ID()), 0o600)
+	case good:
+		h.log.Warn("this token does not let the node join again; it goes on with the certificate that it has", "err", err)
+		err = nil
+	}
+	return keeper, err
+}
+
+// sameToken says whether a node has its certificate by a token already. One that is new
+// is there because the service has forgotten the node, and refuses what it has.
+func sameToken(joinedWith string, token trust.Token) bool {
+	id, err := os.ReadFile(joinedWith)
+	return err == nil && string(id) == token.ID() || errors.Is(err, os.ErrNotExist)
 }
 
 // maxToken is more than a token has.

@@ -64,6 +64,7 @@ type Caller struct {
 	Groups []string // names of all groups
 	Via    Via
 	Agent  string // the agent, of Agent and Forwarded
+	Serial string // of the certificate of an agent that asks for itself; the service's own has none
 }
 
 // String names the caller for a log and a reason.

@@ -89,7 +89,7 @@ func (d *Door) certified(ctx context.Context, state tls.ConnectionState, address
 		o.trouble, o.until = err, time.Now().Add(troubleStay)
 	case id.Role == trust.Agent:
 		o.cert, o.until = id, id.Expires
-		o.caller = access.Caller{Via: access.Agent, Agent: id.Name}
+		o.caller = access.Caller{Via: access.Agent, Agent: id.Name, Serial: id.Serial}
 	default:
 		d.person(ctx, o, id)
 	}

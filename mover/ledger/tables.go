@@ -44,6 +44,8 @@ var (
 	})
 	// Revoked certificates: serial.
 	Revoked = newTable("revoked", 'x', func(m *ledgerv1.Revoked) []string { return []string{m.GetSerial()} })
+	// Forgotten nodes: name.
+	Forgotten = newTable("forgotten", 'g', func(m *ledgerv1.Forgotten) []string { return []string{m.GetName()} })
 
 	// Datasets, without their versions: name.
 	Datasets = newTable("datasets", 's', func(m *datamovev1.Dataset) []string { return []string{m.GetName()} })

@@ -14,12 +14,16 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 )
 
 // recordAgent notes in the ledger that an agent is there.
 func (s *Service) recordAgent(ctx context.Context, name string, h *agentv1.Hello, now time.Time) error {
 	return s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+		if err := remembered(tx, name, access.From(ctx).Serial); err != nil {
+			return err
+		}
 		r, err := ledger.Agents.Get(tx, name)
 		if errors.Is(err, mover.ErrNotExist) {
 			r, err = &ledgerv1.AgentRecord{Agent: &pb.Agent{Name: name, JoinTime: timestamppb.New(now)}}, nil

@@ -70,8 +70,8 @@ func (s *Service) heldBatch(ctx context.Context, id, batchID string, epoch uint6
 	agent := access.From(ctx).Agent
 	if l := s.leads[id]; l != nil {
 		b := l.batches[batchID]
-		if b != nil && b.meta.GetEpoch() == epoch && b.meta.GetAgent() == agent && b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
-			s.agents[agent].seen = s.now()
+		if n := s.agents[agent]; n != nil && b != nil && b.meta.GetEpoch() == epoch && b.meta.GetAgent() == agent && b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
+			n.seen = s.now()
 			return l, b, nil
 		}
 	}

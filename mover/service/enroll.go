@@ -42,9 +42,9 @@ func (s *Service) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequ
 	return &pb.CreateJoinTokenResponse{Token: token.Text(), ExpireTime: timestamppb.New(record.Expires)}, nil
 }
 
-// Join implements agentv1.EnrollServiceServer. The token is used up before the
-// certificate is made: nobody joins twice with it.
-func (s *Service) Join(ctx context.Context, r *agentv1.JoinRequest) (*agentv1.Certificate, error) {
+// Join implements agentv1.EnrollServiceServer. The token is used up in the change in which
+// the certificate is made: nobody joins twice with it.
+func (s *Service) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
 	if s.o.Authority == nil {
 		return nil, errNoAuthority
 	}
@@ -65,25 +65,48 @@ func (s *Service) Join(ctx context.Context, r *agentv1.JoinRequest) (*agentv1.Ce
 		if err := record.Check(token, r.GetName()); err != nil {
 			return err
 		}
-		return ledger.JoinTokens.Delete(tx, hex.EncodeToString(m.GetDigest()))
+		if err := ledger.JoinTokens.Delete(tx, hex.EncodeToString(m.GetDigest())); err != nil {
+			return err
+		}
+		if err := s.joined(tx, r.GetName()); err != nil {
+			return err
+		}
+		cert, err = s.issue(tx, r.GetCsr(), r.GetName())
+		return err
 	})
-	if err != nil {
-		return nil, err
+	return cert, err
+}
+
+// joined notes a node, which may never be heard of: it can be forgotten all the same.
+func (s *Service) joined(tx *ledger.Tx, name string) error {
+	if _, err := ledger.Agents.Get(tx, name); !errors.Is(err, mover.ErrNotExist) {
+		return err
 	}
-	return s.issue(r.GetCsr(), trust.Identity{Role: trust.Agent, Name: r.GetName()})
+	now := timestamppb.New(s.now())
+	return ledger.Agents.Put(tx, &ledgerv1.AgentRecord{Agent: &pb.Agent{Name: name, JoinTime: now, SeenTime: now}})
 }
 
 // Renew implements agentv1.EnrollServiceServer.
-func (s *Service) Renew(ctx context.Context, r *agentv1.RenewRequest) (*agentv1.Certificate, error) {
-	name := access.From(ctx).Agent
-	if s.o.Authority == nil || name == "" {
+func (s *Service) Renew(ctx context.Context, r *agentv1.RenewRequest) (cert *agentv1.Certificate, err error) {
+	c := access.From(ctx)
+	if s.o.Authority == nil || c.Agent == "" {
 		return nil, errNoAuthority
 	}
-	return s.issue(r.GetCsr(), trust.Identity{Role: trust.Agent, Name: name})
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		if err := remembered(tx, c.Agent, c.Serial); err != nil { // just now: it may have been when the call began
+			return err
+		}
+		cert, err = s.issue(tx, r.GetCsr(), c.Agent)
+		return err
+	})
+	return cert, err
 }
 
-func (s *Service) issue(csr []byte, id trust.Identity) (*agentv1.Certificate, error) {
-	issued, err := s.o.Authority.Issue(csr, id, time.Duration(0))
+func (s *Service) issue(tx *ledger.Tx, csr []byte, name string) (*agentv1.Certificate, error) {
+	issued, err := s.o.Authority.Issue(csr, trust.Identity{Role: trust.Agent, Name: name}, time.Duration(0))
+	if err == nil {
+		err = s.gave(tx, name, issued)
+	}
 	if err != nil {
 		return nil, err
 	}

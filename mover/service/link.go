@@ -87,6 +87,10 @@ func (s *Service) arrive(ctx context.Context, name string, st *agentv1.Status, o
 		return err
 	}
 	s.mu.Lock()
+	if err := s.trusts(access.From(ctx)); err != nil { // it may have been forgotten just now
+		s.mu.Unlock()
+		return err
+	}
 	n := s.agents[name]
 	if n == nil {
 		n = &node{name: name, joined: now}
@@ -196,10 +200,11 @@ func (s *Service) progress(l *lead, ses *agentv1.Session) {
 func (s *Service) held(ctx context.Context, id string, epoch uint64) (*lead, error) {
 	l := s.leads[id]
 	agent := access.From(ctx).Agent
-	if l == nil || l.epoch != epoch || l.agent != agent {
+	n := s.agents[agent]
+	if l == nil || l.epoch != epoch || l.agent != agent || n == nil {
 		return nil, &mover.Error{Op: "lead", Place: "task " + mover.Printable(id), Err: errLost}
 	}
-	s.agents[agent].seen = s.now()
+	n.seen = s.now()
 	return l, nil
 }
 

@@ -52,6 +52,7 @@ func (s *Service) tend(ctx context.Context) {
 			return s.retryRemovals(ctx, s.now().Add(-retryPause))
 		}},
 		{every: sweepEvery, what: "forget keys of requests that are over", do: s.endKeys},
+		{every: sweepEvery, what: "let go of nodes that were forgotten", do: s.endForgotten},
 		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
 	}
 	for {

@@ -32,7 +32,8 @@
 //
 // # Left to others
 //
-// That a token is used once is the ledger's transaction; who is revoked, its memory.
+// That a token is used once is the ledger's transaction; who is revoked or
+// forgotten, its memory (service.Admit).
 // What an identity may do is the service's table. A connection that is open when its
 // peer is revoked stays open: the service judges each call by [Peer] again.
 //

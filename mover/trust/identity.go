@@ -76,12 +76,14 @@ func identityOf(cert *x509.Certificate) (Identity, error) {
 		return Identity{}, fmt.Errorf("%w: the certificate has %d identities, not one", mover.ErrPermission, len(cert.URIs))
 	}
 	u := cert.URIs[0]
-	id := Identity{Role: Role(u.Host), Name: strings.TrimPrefix(u.Path, "/"), Serial: cert.SerialNumber.Text(16), Expires: cert.NotAfter}
+	id := Identity{Role: Role(u.Host), Name: strings.TrimPrefix(u.Path, "/"), Serial: serialOf(cert), Expires: cert.NotAfter}
 	if id.check() != nil || u.String() != id.uri().String() {
 		return Identity{}, fmt.Errorf("%w: the certificate speaks for %s, which is nobody here", mover.ErrPermission, mover.Printable(u.String()))
 	}
 	return id, nil
 }
+
+func serialOf(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }
 
 // ErrAnonymous is what Peer says of a connection without a client certificate.
 var ErrAnonymous = fmt.Errorf("%w: no client certificate", mover.ErrPermission)

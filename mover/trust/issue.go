@@ -120,6 +120,7 @@ func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey) (c
 type Issued struct {
 	Certificate []byte // DER
 	Authority   []byte // DER after DER: everybody to trust
+	Serial      string // as in Identity
 	Expires     time.Time
 }
 
@@ -130,7 +131,7 @@ func (a *Authority) Issue(request []byte, id Identity, life time.Duration) (Issu
 	if err != nil {
 		return Issued{}, &mover.Error{Op: "sign a certificate for", Place: id.String(), Err: err}
 	}
-	return Issued{Certificate: cert.Raw, Authority: a.bundle(), Expires: cert.NotAfter}, nil
+	return Issued{Certificate: cert.Raw, Authority: a.bundle(), Serial: serialOf(cert), Expires: cert.NotAfter}, nil
 }
 
 func (a *Authority) issue(request []byte, id Identity, life time.Duration) (*x509.Certificate, error) {

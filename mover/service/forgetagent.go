@@ -1,0 +1,250 @@
+package service
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+	"datamove.dev/mover/trust"
+)
+
+// ForgetAgent implements pb.AgentServiceServer. What is not believed any more is stored
+// first; from then on the node begins nothing, and what it has is taken from it.
+func (s *Service) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (*pb.ForgetAgentResponse, error) {
+	name, key := r.GetName(), r.GetIdempotencyKey()
+	if len(key) > maxKey {
+		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+	}
+	if strings.ContainsRune(name, 0) {
+		return nil, forgetting(name, mover.ErrNotExist)
+	}
+	dropped, again, err := s.forgetAgent(ctx, r)
+	if err != nil || again {
+		return dropped, err
+	}
+	ctx = context.WithoutCancel(ctx) // the rest has to follow
+	s.expel(ctx, name)
+	if dropped.Tasks = s.endBound(ctx, name); dropped.GetTasks() > 0 {
+		err = s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+			f, err := ledger.Forgotten.Get(tx, name)
+			if err != nil {
+				return ignoreGone(err)
+			}
+			f.Dropped = dropped
+			return ledger.Forgotten.Put(tx, f)
+		})
+	}
+	s.log.Info("an agent was forgotten", "agent", name, "replicas", dropped.GetReplicas(), "bytes", dropped.GetReplicaBytes(),
+		"leases", dropped.GetLeases(), "tasks", dropped.GetTasks())
+	return dropped, err
+}
+
+func forgetting(name string, why error) error {
+	return &mover.Error{Op: "forget", Place: "agent " + mover.Printable(name), Err: why}
+}
+
+// mayExpel says why an agent can not be forgotten now.
+func (s *Service) mayExpel(r *pb.ForgetAgentRequest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.agents[r.GetName()]
+	switch {
+	case n == nil || n.orders == nil:
+	case r.GetName() == s.o.Node:
+		return forgetting(r.GetName(), because(mover.ErrConflict, "it is the coordinator's own, which has no certificate and would be there again at once; datamoved --no-agent runs without it"))
+	case !r.GetRevoke():
+		return forgetting(r.GetName(), because(mover.ErrHeld, "it is connected; stop datamoved there, or refuse it from now on, with all that it does (--revoke)"))
+	}
+	return nil
+}
+
+const forgetSteps = 500 // replicas that are forgotten in one change
+
+// forgetAgent changes the ledger. again says that it has been done under this key.
+func (s *Service) forgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (dropped *pb.ForgetAgentResponse, again bool, err error) {
+	look := func(tx *ledger.Tx) error {
+		if dropped, again, err = s.forgotten(tx, access.From(ctx), r); err != nil || again {
+			return err
+		}
+		_, err := ledger.Agents.Get(tx, r.GetName())
+		return err
+	}
+	if err = s.ledger.View(look); err == nil && !again {
+		err = s.mayExpel(r)
+	}
+	sum := &pb.ForgetAgentResponse{}
+	for more := true; more && err == nil && !again; {
+		err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) (err error) {
+			if err = look(tx); err != nil || again {
+				return err
+			}
+			if more, err = s.dropReplicas(tx, r.GetName(), sum); err != nil || more {
+				return err
+			}
+			return errors.Join(s.distrust(tx, r.GetName(), sum), s.keep(tx, access.From(ctx), r.GetIdempotencyKey(), askedToForget(r)))
+		})
+	}
+	switch {
+	case errors.Is(err, mover.ErrNotExist):
+		return nil, false, forgetting(r.GetName(), mover.ErrNotExist)
+	case err != nil, again:
+		return dropped, again, err
+	}
+	return sum, false, nil
+}
+
+// askedToForget is a request in the words of those that make tasks, for its key.
+func askedToForget(r *pb.ForgetAgentRequest) *pb.TaskSpec {
+	return &pb.TaskSpec{Node: r.GetName(), Options: &pb.Options{Again: r.GetRevoke()}}
+}
+
+// forgotten returns what went with a node when the same was asked for before.
+func (s *Service) forgotten(tx *ledger.Tx, c access.Caller, r *pb.ForgetAgentRequest) (dropped *pb.ForgetAgentResponse, again bool, err error) {
+	if again, err = s.known(tx, c, r.GetIdempotencyKey(), askedToForget(r)); err != nil || !again {
+		return nil, false, err
+	}
+	f, err := ledger.Forgotten.Get(tx, r.GetName())
+	if dropped = f.GetDropped(); dropped == nil {
+		dropped = &pb.ForgetAgentResponse{}
+	}
+	return dropped, true, ignoreGone(err)
+}
+
+// dropReplicas forgets what lies on the node-local tiers of a node, and who holds it. It
+// reports whether there is more than fits in one change.
+func (s *Service) dropReplicas(tx *ledger.Tx, node string, dropped *pb.ForgetAgentResponse) (more bool, err error) {
+	var gone []*pb.Replica
+	for r, err := range ledger.Replicas.All(tx, ledger.Range{}) {
+		if err != nil {
+			return false, err
+		}
+		if r.GetNode() != node {
+			continue
+		}
+		if more = len(gone) == forgetSteps; more {
+			break
+		}
+		gone = append(gone, r)
+	}
+	for _, r := range gone {
+		now, err := shown(tx, r, s.clock.now())
+		if err == nil {
+			err = deleteReplica(tx, r)
+		}
+		if err != nil {
+			return false, err
+		}
+		dropped.Replicas++
+		dropped.ReplicaBytes += r.GetBytes()
+		dropped.Leases += int64(now.GetLeases())
+	}
+	return more, nil
+}
+
+// distrust deletes the record of a node and the tokens that it could join with, and has
+// its certificates refused.
+func (s *Service) distrust(tx *ledger.Tx, name string, dropped *pb.ForgetAgentResponse) error {
+	tokens, err := all(ledger.JoinTokens.All(tx, ledger.Range{}))
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		if t.GetName() != name {
+			continue
+		}
+		if err := ledger.JoinTokens.Delete(tx, hex.EncodeToString(t.GetDigest())); err != nil {
+			return err
+		}
+	}
+	now := s.now()
+	return errors.Join(ledger.Agents.Delete(tx, name), ledger.Forgotten.Put(tx, &ledgerv1.Forgotten{
+		Name: name, ForgetTime: timestamppb.New(now), ExpireTime: timestamppb.New(now.Add(trust.AgentLife)), Dropped: proto.CloneOf(dropped),
+	}))
+}
+
+// expel ends the conversation with an agent, and takes from it what it has.
+func (s *Service) expel(ctx context.Context, name string) {
+	var lost []*lead
+	s.mu.Lock()
+	if n := s.agents[name]; n != nil && n.orders != nil {
+		n.end()
+		n.orders = nil
+	}
+	delete(s.agents, name)
+	for _, l := range s.leads {
+		if l.agent == name {
+			lost = append(lost, l)
+		}
+		for _, b := range l.batches {
+			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN && b.meta.GetAgent() == name {
+				s.takeBack(ctx, l, b)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range lost {
+		s.lose(ctx, l, "agent "+name+" was forgotten")
+	}
+}
+
+// endBound ends queued tasks that could be done on a node only that was forgotten, and
+// counts them.
+func (s *Service) endBound(ctx context.Context, node string) (n int64) {
+	var bound []*flow
+	s.mu.Lock()
+	for _, f := range s.flows {
+		if f.need.node == node {
+			bound = append(bound, f)
+		}
+	}
+	s.mu.Unlock()
+	for _, f := range bound {
+		for ended := true; ended; {
+			ids, err := s.queued(ctx, f, "", forgetSteps)
+			if err != nil {
+				s.log.Error("the tasks of a node that was forgotten can not be read", "agent", node, "err", err)
+				break
+			}
+			ended = false
+			for _, id := range ids {
+				if s.endQueued(ctx, id, forgetting(node, because(mover.ErrNotExist, "this task could be done there only"))) {
+					n++
+					ended = true
+				}
+			}
+		}
+		s.forget(ctx, f)
+	}
+	return n
+}
+
+// endQueued fails a task that waits.
+func (s *Service) endQueued(ctx context.Context, id string, why error) bool {
+	var t *pb.Task
+	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) (err error) {
+		if t, err = ledger.Tasks.Get(tx, id); err != nil || t.GetState() != task.Queued {
+			return errors.Join(err, mover.ErrNotExist)
+		}
+		t.Revision++
+		return s.refuse(tx, t, why)
+	})
+	if err != nil {
+		if !errors.Is(err, mover.ErrNotExist) {
+			s.log.Error("a task whose node was forgotten can not be ended", "task", id, "err", err)
+		}
+		return false
+	}
+	s.countEnd(t)
+	s.watch.tell(id)
+	return true
+}
