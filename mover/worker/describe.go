@@ -47,20 +47,31 @@ func (w *worker) describe(ctx context.Context, at string) (local.Report, error) 
 	return local.Report{Elapsed: time.Since(begun)}, err
 }
 
-// resendPause is between two tries to have a manifest stored.
-const resendPause = 200 * time.Millisecond
+// How long it is between two tries to have a manifest stored. Where it has no room, it is
+// longer each time: all of it has to be sent again.
+const (
+	resendPause     = 200 * time.Millisecond
+	resendPauseMost = 30 * time.Second
+)
 
-// sendManifest sends a manifest until somebody has taken it or will not.
+// sendManifest sends a manifest until somebody has taken it or will not. A coordinator
+// whose disk is full is waited for, as one that is away.
 func (w *worker) sendManifest(ctx context.Context, spool io.ReadSeeker) error {
-	for {
+	for pause := resendPause; ; {
 		err := w.sendOnce(ctx, spool)
-		if !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) {
+		switch {
+		case errors.Is(err, mover.ErrFull):
+			w.state.State(local.Closing, "the coordinator has no room for the manifest: "+err.Error())
+			pause = min(2*pause, resendPauseMost)
+		case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient):
+			pause = resendPause
+		default:
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(resendPause):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/crash/rig"
 )
@@ -82,4 +83,20 @@ func TestKilledWhileFull(t *testing.T) {
 	free()
 	s.start()
 	p.done()
+}
+
+// A manifest that has no room on the coordinator's disk waits for it, and says so. Here
+// it has a disk of its own.
+func TestManifestWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	rig.Root(t)
+	disk, data := rig.Tmpfs(t, "size=4m,mode=700"), t.TempDir()
+	check(t, os.Symlink(disk, filepath.Join(data, "manifests")))
+	free := fill(t, disk)
+	s := newSite(t, plan{nodes: []string{"n1"}, data: data})
+	o := s.order("dataset", "add", "vision", "shared:"+s.tree())
+	o.until("it waits for room", func(now *pb.Task) bool { return strings.Contains(now.GetWhy(), "no room for the manifest") })
+	free()
+	o.done()
+	s.tool.Do(t, 0, "dataset", "show", "vision")
 }
