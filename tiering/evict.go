@@ -101,7 +101,7 @@ func (v *View) on(row *datamovev1.Tier) (all []*replica) {
 
 // lastUse is when a replica was last of use to anybody: made, used, or leased.
 func (v *View) lastUse(r *replica) time.Time {
-	last := v.used[v.slot(r.GetDataset(), r.GetDigest(), r.GetTier(), r.GetNode())]
+	last := v.used[v.named(r)]
 	for _, t := range []time.Time{r.GetCreateTime().AsTime(), r.GetUseTime().AsTime()} {
 		if t.After(last) {
 			last = t

@@ -26,6 +26,7 @@ func named(name string, changes ...change) []*datamovev1.Replica {
 func TestEvict(t *testing.T) {
 	old, older, oldest := named("old", used(time.Hour)), named("older", used(2*time.Hour)), named("oldest", used(3*time.Hour))
 	three := slices.Concat(older, old, oldest)
+	unnamed := []*datamovev1.Replica{at("scratch:x", on("n1"), of("")), at("scratch:y", on("n1"), of(""))}
 	n1, warm := filled("scratch", "n1", 950), filled("project", "", 950)
 	for _, c := range []struct {
 		what  string
@@ -46,6 +47,8 @@ func TestEvict(t *testing.T) {
 		{"what goes already counts", n1, facts(slices.Concat(named("a", in(removing), bytes(120)), older, old)...), []string{"scratch:older"}, 0, Kept{}},
 		{"the only copy of a dataset stays", n1, facts(named("sole")[:1]...), nil, 150, Kept{Alone: 100}},
 		{"a copy of no dataset does not", n1, facts(at("scratch:x", on("n1"), of(""), bytes(500))), []string{"scratch:x"}, 0, Kept{}},
+		{"a lease on another one that has no name", n1, leasing(facts(unnamed...), lasting(unnamed[0], time.Hour)), []string{"scratch:y"}, 50, Kept{Leased: 100}},
+		{"its use is not that of all", n1, leasing(facts(unnamed...), lasting(unnamed[0], 0)), []string{"scratch:y", "scratch:x"}, 0, Kept{}},
 		{"another node is not asked", n1, facts(slices.Concat(named("a", on("n2")), older)...), []string{"scratch:older"}, 50, Kept{}},
 		{"one lies in another one", n1, facts(slices.Concat(named("a"), named("a/b"), older)...), []string{"scratch:older"}, 50, Kept{Other: 200}},
 		{"equally old: the larger, then by name", n1, facts(slices.Concat(named("b", bytes(10)), named("a", bytes(10)), named("c", bytes(120)))...),

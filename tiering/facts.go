@@ -36,13 +36,13 @@ type View struct {
 	replicas []replica
 	found    map[identity]int // -1 of what is recorded twice
 	versions map[version][]int32
-	places   index // of replicas
+	places   Places[int32] // of replicas
 	leases   []lease
-	bySlot   map[Slot][]int32 // of leases
-	held     index            // of leases
-	lost     []int32          // leases on a tier, nobody knows where
-	strays   []int32          // replicas on a tier, nobody knows where
-	used     map[Slot]time.Time
+	needed   map[identity][]int32 // leases, by what they name
+	held     Places[int32]        // of leases
+	lost     []int32              // leases on a tier, nobody knows where
+	strays   []int32              // replicas on a tier, nobody knows where
+	used     map[identity]time.Time
 	pins     map[string][]*datamovev1.PinInfo // by dataset
 }
 
@@ -51,7 +51,7 @@ type View struct {
 type tier struct {
 	name      string
 	level     string
-	root      address
+	root      Address
 	local     bool // every node has one
 	ephemeral bool
 }
@@ -64,19 +64,19 @@ type (
 	}
 	replica struct {
 		*datamovev1.Replica
-		at   address
+		at   Address
 		sure certainty
 	}
 	lease struct {
 		*datamovev1.Lease
-		at address
+		at Address
 	}
 )
 
 // Look makes a view of facts, which must not change while it is used.
 func Look(f Facts) *View {
 	v := &View{now: f.Now, tiers: make(map[string]*tier, len(f.Tiers)), found: make(map[identity]int, len(f.Replicas)), versions: map[version][]int32{},
-		bySlot: map[Slot][]int32{}, used: map[Slot]time.Time{}, pins: map[string][]*datamovev1.PinInfo{}}
+		needed: map[identity][]int32{}, used: map[identity]time.Time{}, pins: map[string][]*datamovev1.PinInfo{}}
 	for _, t := range f.Tiers {
 		v.addTier(t)
 	}
@@ -92,8 +92,6 @@ func Look(f Facts) *View {
 			v.pins[p.GetDataset()] = append(v.pins[p.GetDataset()], p)
 		}
 	}
-	v.places.ready()
-	v.held.ready()
 	return v
 }
 
@@ -129,16 +127,16 @@ func (v *View) addReplica(r *datamovev1.Replica) {
 	v.versions[content] = append(v.versions[content], int32(i))
 	switch {
 	case sure != nowhere:
-		v.places.add(at, i)
+		v.places.Add(at, int32(i))
 	case r.GetTier() != "":
 		v.strays = append(v.strays, int32(i))
 	}
 }
 
 func (v *View) addLease(l *datamovev1.Lease) {
-	slot := v.slot(l.GetDataset(), l.GetDigest(), l.GetTier(), l.GetNode())
-	if end := l.GetExpireTime(); end != nil && end.AsTime().After(v.used[slot]) {
-		v.used[slot] = end.AsTime()
+	what := v.named(l)
+	if end := l.GetExpireTime(); end != nil && end.AsTime().After(v.used[what]) {
+		v.used[what] = end.AsTime()
 	}
 	if Expired(l, v.now) {
 		return
@@ -146,10 +144,10 @@ func (v *View) addLease(l *datamovev1.Lease) {
 	i := len(v.leases)
 	at, sure := v.locate(l.GetLocation(), l.GetTier(), l.GetNode())
 	v.leases = append(v.leases, lease{l, at})
-	v.bySlot[slot] = append(v.bySlot[slot], int32(i))
+	v.needed[what] = append(v.needed[what], int32(i))
 	switch {
 	case sure != nowhere:
-		v.held.add(at, i)
+		v.held.Add(at, int32(i))
 	case l.GetTier() != "":
 		v.lost = append(v.lost, int32(i))
 	}
@@ -167,12 +165,28 @@ func (v *View) identity(r *datamovev1.Replica) identity {
 	return identity{v.slot(r.GetDataset(), r.GetDigest(), r.GetTier(), r.GetNode()), r.GetLocation()}
 }
 
+// named is what a lease names, or a replica: a version on a tier, wherever it lies there;
+// of what has no name the location tells.
+func (v *View) named(m interface {
+	GetDataset() string
+	GetDigest() string
+	GetTier() string
+	GetNode() string
+	GetLocation() string
+}) identity {
+	id := identity{Slot: v.slot(m.GetDataset(), m.GetDigest(), m.GetTier(), m.GetNode())}
+	if m.GetDataset() == "" {
+		id.location = m.GetLocation()
+	}
+	return id
+}
+
 // locate returns the address of what is recorded for a tier, or for none. A record
 // that contradicts its tier is only guessed to be where its text says.
-func (v *View) locate(text, tierName, node string) (address, certainty) {
+func (v *View) locate(text, tierName, node string) (Address, certainty) {
 	l, err := location.Parse(text)
 	if err != nil {
-		return address{}, nowhere
+		return Address{}, nowhere
 	}
 	at, sure := v.resolve(l, node)
 	if tierName == "" || sure == nowhere {
@@ -190,13 +204,13 @@ func (v *View) locate(text, tierName, node string) (address, certainty) {
 
 // resolve follows a location to its address. node is whose node-local tiers and
 // paths are meant.
-func (v *View) resolve(l location.Location, node string) (address, certainty) {
+func (v *View) resolve(l location.Location, node string) (Address, certainty) {
 	if l.Scheme != location.InTier {
 		return absolute(l, node)
 	}
 	t := v.tiers[l.Tier]
 	if t == nil || !mover.ValidName(l.Path) {
-		return address{}, nowhere
+		return Address{}, nowhere
 	}
 	at := t.on(node)
 	if l.Path != "" {
@@ -209,16 +223,25 @@ func (v *View) resolve(l location.Location, node string) (address, certainty) {
 }
 
 // on is the root of a tier as it is on a node.
-func (t *tier) on(node string) address {
+func (t *tier) on(node string) Address {
 	if !t.local {
 		node = ""
 	}
-	return address{node, t.root.path}
+	return Address{node, t.root.path}
+}
+
+// Where is the address of what is recorded for a tier, or for none, and of any location on
+// a node without a tier; sure says that anything is known of it. Two records can be in each
+// other's way only if their addresses meet, as [Places] finds them, or if one is on a tier
+// and nobody knows where.
+func (v *View) Where(text, tierName, node string) (at Address, sure bool) {
+	at, certain := v.locate(text, tierName, node)
+	return at, certain != nowhere
 }
 
 // home returns the innermost tier that an address lies in, or nil. Of two tiers
 // with one root it is the one that sorts first.
-func (v *View) home(at address) *tier {
+func (v *View) home(at Address) *tier {
 	var best *tier
 	for _, t := range v.roots {
 		if t.root.holds(at) && (best == nil || len(t.root.path) > len(best.root.path)) {
@@ -229,7 +252,7 @@ func (v *View) home(at address) *tier {
 }
 
 // mayLieIn reports whether something on a tier may lie in, or around, an address.
-func (v *View) mayLieIn(at address, tierName, node string) bool {
+func (v *View) mayLieIn(at Address, tierName, node string) bool {
 	t := v.tiers[tierName]
 	return t != nil && t.on(node).meets(at)
 }
@@ -249,11 +272,9 @@ func (v *View) Overlapping(l location.Location, node string) ([]*datamovev1.Repl
 }
 
 // meeting returns the replicas whose addresses meet at.
-func (v *View) meeting(at address) (all []*replica) {
-	for i := range v.places.meeting(at) {
-		if r := &v.replicas[i]; r.at.meets(at) {
-			all = append(all, r)
-		}
+func (v *View) meeting(at Address) (all []*replica) {
+	for i := range v.places.Meeting(at) {
+		all = append(all, &v.replicas[i])
 	}
 	return all
 }

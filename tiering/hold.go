@@ -67,7 +67,7 @@ func (v *View) MayLease(asked *datamovev1.Replica) error {
 // leased refuses a replica that a lease holds: one on it, or on anything that lies
 // in it or that it lies in.
 func (v *View) leased(op string, r *replica) error {
-	for _, i := range v.bySlot[v.slot(r.GetDataset(), r.GetDigest(), r.GetTier(), r.GetNode())] {
+	for _, i := range v.needed[v.named(r)] {
 		return heldBy(op, r.GetLocation(), v.leases[i].Lease)
 	}
 	for _, i := range v.lost { // it may be written under another node or tier
@@ -83,11 +83,9 @@ func (v *View) leased(op string, r *replica) error {
 	return v.leasedAt(op, r.GetLocation(), r.at)
 }
 
-func (v *View) leasedAt(op, where string, at address) error {
-	for i := range v.held.meeting(at) {
-		if l := &v.leases[i]; l.at.meets(at) {
-			return heldBy(op, where, l.Lease)
-		}
+func (v *View) leasedAt(op, where string, at Address) error {
+	for i := range v.held.Meeting(at) {
+		return heldBy(op, where, v.leases[i].Lease)
 	}
 	return nil
 }
@@ -143,7 +141,7 @@ func (v *View) shared(op string, r *replica) error {
 
 // unfound refuses to remove anything that a replica may lie in of which nobody knows
 // where on its tier it is.
-func (v *View) unfound(op, where string, at address) error {
+func (v *View) unfound(op, where string, at Address) error {
 	for _, i := range v.strays {
 		if r := &v.replicas[i]; v.mayLieIn(at, r.GetTier(), r.GetNode()) {
 			return refuse(op, where, mover.ErrConflict, "a replica of dataset %s is recorded on tier %s, and where can not be told from %s; remove its record first",

@@ -41,9 +41,9 @@ func (v *View) MayPurge(p Purge) error {
 }
 
 // ground returns what is to be purged, and the ephemeral tier that it is of.
-func (v *View) ground(p Purge) (address, *tier, error) {
-	no := func(kind error, format string, args ...any) (address, *tier, error) {
-		return address{}, nil, refuse("purge", p.Location.String(), kind, format, args...)
+func (v *View) ground(p Purge) (Address, *tier, error) {
+	no := func(kind error, format string, args ...any) (Address, *tier, error) {
+		return Address{}, nil, refuse("purge", p.Location.String(), kind, format, args...)
 	}
 	t := v.tiers[p.Location.Tier]
 	switch {
@@ -71,7 +71,7 @@ func (v *View) ground(p Purge) (address, *tier, error) {
 
 // neighbours refuses what belongs to another tier too: one whose root lies there,
 // or one that lies within this tier and holds it.
-func (v *View) neighbours(p Purge, at address, t *tier) error {
+func (v *View) neighbours(p Purge, at Address, t *tier) error {
 	for _, other := range v.roots {
 		switch {
 		case other == t:
@@ -86,7 +86,7 @@ func (v *View) neighbours(p Purge, at address, t *tier) error {
 
 // unknownLease refuses a purge where a lease may hold something of which nobody
 // knows where it is.
-func (v *View) unknownLease(p Purge, at address) error {
+func (v *View) unknownLease(p Purge, at Address) error {
 	for _, i := range v.lost {
 		if l := v.leases[i].Lease; v.mayLieIn(at, l.GetTier(), l.GetNode()) || v.renamed(p, l) {
 			return heldBy("purge", p.Location.String(), l)
@@ -104,7 +104,7 @@ func (v *View) renamed(p Purge, l *datamovev1.Lease) bool {
 }
 
 // mayGo says why a replica in the way of a purge must stay.
-func (v *View) mayGo(p Purge, at address, r *replica) error {
+func (v *View) mayGo(p Purge, at Address, r *replica) error {
 	where := p.Location.String()
 	for _, refused := range []error{busy("purge", r, p.Task), v.leased("purge", r), v.pinned("purge", r)} {
 		if refused != nil {

@@ -40,7 +40,7 @@ func (v *View) PickSource(want Slot, agents []*datamovev1.Agent) (*datamovev1.Re
 
 // sources returns where there is a whole replica for a slot, and those of them
 // that can be copied there.
-func (v *View) sources(want Slot, target address, agents []*datamovev1.Agent) (whole []string, seen []*replica) {
+func (v *View) sources(want Slot, target Address, agents []*datamovev1.Agent) (whole []string, seen []*replica) {
 	slot := v.slot(want.Dataset, want.Digest, want.Tier, want.Node)
 	for _, i := range v.versions[version{want.Dataset, want.Digest}] {
 		r := &v.replicas[i]
@@ -59,7 +59,7 @@ func (v *View) sources(want Slot, target address, agents []*datamovev1.Agent) (w
 
 // sees reports whether an agent reaches an address. Any path of its node, "/", does
 // not mean the tiers: whether one is mounted there, an agent says by its name.
-func (v *View) sees(a *datamovev1.Agent, at address) bool {
+func (v *View) sees(a *datamovev1.Agent, at Address) bool {
 	if at.node != "" && a.GetName() != at.node {
 		return false
 	}

@@ -72,7 +72,7 @@ func (v *View) StageTarget(source location.Location, node, tierName string) (loc
 
 // below is the path of an address in the innermost tier that it lies in, or its
 // last segment when it lies in none.
-func (v *View) below(at address) string {
+func (v *View) below(at Address) string {
 	if t := v.home(at); t != nil {
 		return strings.TrimPrefix(at.path[len(t.root.path):], "/")
 	}

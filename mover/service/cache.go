@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
@@ -43,23 +44,49 @@ func (s *Service) rooms(tier string, local bool) (rooms []shelfRoom) {
 	return rooms
 }
 
+// evictShare is the part of the time, one of so many, in which is looked for what may go.
+const evictShare = 20
+
 // keepCaches makes room on tiers that are fuller than they should be.
 func (s *Service) keepCaches(ctx context.Context) {
+	var v *tiering.View // of all that there is, for all tiers
+	if time.Now().Before(s.evictAfter) {
+		return
+	}
 	for name, t := range s.conf().Tiers {
 		if t.Cache == nil {
 			continue
 		}
 		for _, room := range s.rooms(name, t.NodeLocal) {
-			if !room.at.After(s.freed(name, room.node).Add(roomLag)) {
-				continue // what was removed last may still be counted
-			}
 			row := tierRow(name, t)
 			row.Node, row.TotalBytes, row.FreeBytes = room.node, room.GetTotalBytes(), room.GetFreeBytes()
-			if err := s.evict(ctx, row, marksOf(t.Cache)); err != nil {
+			if !tooFull(row, marksOf(t.Cache)) || !room.at.After(s.freed(name, room.node).Add(roomLag)) {
+				continue // or what was removed last may still be counted
+			}
+			var err error
+			if v == nil {
+				begun := time.Now()
+				v, err = s.viewAll()
+				s.evictAfter = begun.Add(evictShare * time.Since(begun))
+			}
+			if err == nil {
+				err = s.evict(ctx, v.Evict(row, marksOf(t.Cache)), row)
+			}
+			if err != nil {
 				s.log.Warn("no room can be made", "tier", name, "node", room.node, "err", err)
 			}
 		}
 	}
+}
+
+// viewAll is the view of what could be evicted. It takes as long as there is much, and
+// others go on meanwhile.
+func (s *Service) viewAll() (v *tiering.View, err error) {
+	err = s.ledger.View(func(tx *ledger.Tx) error {
+		v, err = s.view(tx, s.clock.now())
+		return err
+	})
+	return v, err
 }
 
 func marksOf(c *config.Cache) tiering.Watermarks {
@@ -69,33 +96,33 @@ func marksOf(c *config.Cache) tiering.Watermarks {
 // roomLag is how old a word about the room of a tier can be.
 const roomLag = 3 * time.Second
 
-// evict removes from a tier that is too full what may go.
-func (s *Service) evict(ctx context.Context, row *pb.Tier, marks tiering.Watermarks) error {
-	if !tooFull(row, marks) {
-		return nil
+// evict removes from a tier that is too full what was chosen to go.
+func (s *Service) evict(ctx context.Context, e tiering.Eviction, row *pb.Tier) error {
+	s.blocked(row, e)
+	for chosen := range slices.Chunk(e.Replicas[:min(len(e.Replicas), removalsMost)], evictionsAtOnce) {
+		if err := s.evictSome(ctx, row, chosen); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// evictionsAtOnce are begun in one change.
+const evictionsAtOnce = 20
+
+// evictSome removes replicas that were chosen, unless somebody needs them by now.
+func (s *Service) evictSome(ctx context.Context, row *pb.Tier, chosen []*pb.Replica) error {
 	var tasks []*pb.Task
-	var e tiering.Eviction
 	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		tasks = nil
-		now, err := s.moment(tx)
-		if err != nil {
-			return err
-		}
-		v, err := s.view(tx, now)
-		if err != nil {
-			return err
-		}
-		e = v.Evict(row, marks)
-		for _, r := range e.Replicas[:min(len(e.Replicas), removalsMost)] {
-			t, err := s.evicts(tx, row, r)
-			if errors.Is(err, mover.ErrRefused) { // nobody can look at its other copy
-				continue
-			}
-			if err != nil {
+		for _, r := range chosen {
+			switch t, err := s.evicts(tx, row, r); {
+			case refused(err): // somebody needs it, or nobody can look at its other copy
+			case err != nil:
 				return err
+			default:
+				tasks = append(tasks, t)
 			}
-			tasks = append(tasks, t)
 		}
 		return nil
 	})
@@ -106,13 +133,24 @@ func (s *Service) evict(ctx context.Context, row *pb.Tier, marks tiering.Waterma
 		s.log.Info("a replica makes room", "task", t.GetId(), "dataset", t.GetDataset(), "location", t.GetSpec().GetTarget(), "node", row.GetNode())
 		s.submitted(ctx, t)
 	}
-	s.blocked(row, e)
 	return nil
+}
+
+// refused says whether an error is the answer of a rule, and not a failure.
+func refused(err error) bool {
+	return errors.Is(err, mover.ErrRefused) || errors.Is(err, mover.ErrHeld) || errors.Is(err, mover.ErrConflict) || errors.Is(err, mover.ErrNotExist)
 }
 
 // evicts makes the task that removes a replica to make room. From where nothing else is
 // promised it just goes; elsewhere its other copy is looked at first.
 func (s *Service) evicts(tx *ledger.Tx, row *pb.Tier, r *pb.Replica) (*pb.Task, error) {
+	r, err := getReplica(tx, r) // it may have been used meanwhile
+	if err == nil {
+		err = s.mayEvict(tx, r, "")
+	}
+	if err != nil {
+		return nil, err
+	}
 	t := s.byMaker(r, map[string]string{evictedLabel: row.GetName()})
 	if row.GetEphemeral() {
 		return s.removes(tx, t, r)

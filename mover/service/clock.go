@@ -146,7 +146,7 @@ func (s *Service) grace(ctx context.Context, leases []*pb.Lease, then, now time.
 				continue
 			}
 			l.ExpireTime = timestamppb.New(end)
-			if err := ledger.Leases.Put(tx, l); err != nil {
+			if err := s.putLease(tx, l); err != nil {
 				return err
 			}
 			given++

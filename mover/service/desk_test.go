@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/manifest"
+	"datamove.dev/tiering"
 )
 
 // tester is what desks need of a test.
@@ -54,7 +55,7 @@ func site() *config.Config {
 	}}
 }
 
-func newDesk(t *testing.T, conf *config.Config, in access.Input) *desk {
+func newDesk(t testing.TB, conf *config.Config, in access.Input) *desk {
 	t.Helper()
 	d := &desk{t: t, dir: memoryDir(t), conf: conf, wall: time.Date(2027, 1, 1, 12, 0, 0, 0, time.UTC)}
 	in.Tiers = map[string]string{}
@@ -75,7 +76,7 @@ func newDesk(t *testing.T, conf *config.Config, in access.Input) *desk {
 }
 
 // memoryDir is a directory in memory where there is one: what is durable is not of interest.
-func memoryDir(t *testing.T) string {
+func memoryDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "datamove-desk-")
 	if err != nil {
 		return t.TempDir()
@@ -297,6 +298,15 @@ func (d *desk) done(t *pb.Task, err error, content uint64) *pb.Task {
 		d.t.Fatalf("%v", err)
 	}
 	return d.state(t.GetId())
+}
+
+// makeRoom evicts from a tier what may go.
+func (d *desk) makeRoom(row *pb.Tier, marks tiering.Watermarks) error {
+	v, err := d.viewAll()
+	if err != nil || !tooFull(row, marks) {
+		return err
+	}
+	return d.evict(context.Background(), v.Evict(row, marks), row)
 }
 
 // forsake ends a desk before its test ends.

@@ -118,7 +118,7 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 			return err
 		}
 		l = newLease(id, x, holder, accountOf(c), now, ttl)
-		return errors.Join(ledger.Leases.Put(tx, l), s.keep(tx, c, key, asked))
+		return errors.Join(s.putLease(tx, l), s.keep(tx, c, key, asked))
 	})
 	return l, err
 }
@@ -274,7 +274,7 @@ func (s *Service) RenewLease(ctx context.Context, r *pb.RenewLeaseRequest) (l *p
 			return err
 		}
 		l.ExpireTime = timestamppb.New(end)
-		return ledger.Leases.Put(tx, l)
+		return s.putLease(tx, l)
 	})
 	return l, err
 }

@@ -261,7 +261,7 @@ func (m *model) tooFull() {
 	tier, node := m.tierAndNode()
 	row := tierRow(tier, m.conf.Tiers[tier])
 	row.Node, row.TotalBytes = node, 1000
-	if err := m.evict(context.Background(), row, tiering.Watermarks{High: 50, Low: 50 + rapid.IntRange(0, 40).Draw(m.rt, "low")}); err != nil {
+	if err := m.makeRoom(row, tiering.Watermarks{High: 50, Low: 50 + rapid.IntRange(0, 40).Draw(m.rt, "low")}); err != nil {
 		m.rt.Fatalf("%v", err)
 	}
 }

@@ -48,7 +48,7 @@ func (s *Service) holdFor(tx *ledger.Tx, t *pb.Task, r *pb.Replica, now time.Tim
 	}
 	l := newLease(holdID(t), r, taskHolder+t.GetId(), t.GetOwner(), now, 0)
 	l.ExpireTime = nil
-	return ledger.Leases.Put(tx, l)
+	return s.putLease(tx, l)
 }
 
 func holdID(t *pb.Task) string { return "task-" + t.GetId() }

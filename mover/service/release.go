@@ -111,7 +111,7 @@ func (s *Service) mayRelease(tx *ledger.Tx, r *pb.Replica, task string) error {
 	if err != nil || r.GetState() == removing && !live(tx, r.GetTask()) {
 		return err
 	}
-	v, err := s.view(tx, now)
+	v, err := s.viewAround(tx, now, r)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (s *Service) purges(tx *ledger.Tx, t *pb.Task, l location.Location, node st
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.view(tx, now)
+	v, err := s.viewAt(tx, now, l.String(), node)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
@@ -49,7 +48,7 @@ func (s *Service) mayEvict(tx *ledger.Tx, r *pb.Replica, task string) error {
 	if err != nil {
 		return err
 	}
-	v, err := s.view(tx, now)
+	v, err := s.viewAround(tx, now, r)
 	if err != nil {
 		return err
 	}
@@ -88,7 +87,7 @@ func (s *Service) removed(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) er
 			return err
 		}
 	}
-	marked, err := markedBy(tx, t)
+	marked, err := s.markedBy(tx, t)
 	if err != nil {
 		return err
 	}
@@ -114,7 +113,7 @@ func (s *Service) removed(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) er
 }
 
 // markedBy returns the replicas that a task removes.
-func markedBy(tx *ledger.Tx, t *pb.Task) ([]*pb.Replica, error) {
+func (s *Service) markedBy(tx *ledger.Tx, t *pb.Task) (marked []*pb.Replica, err error) {
 	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
 		r, err := stagedBy(tx, t)
 		if err != nil {
@@ -122,8 +121,19 @@ func markedBy(tx *ledger.Tx, t *pb.Task) ([]*pb.Replica, error) {
 		}
 		return []*pb.Replica{r}, nil
 	}
-	replicas, err := all(ledger.Replicas.All(tx, ledger.Range{}))
-	return slices.DeleteFunc(replicas, func(r *pb.Replica) bool { return r.GetTask() != t.GetId() }), err
+	if err := s.readySpots(tx); err != nil {
+		return nil, err
+	}
+	for _, key := range append(s.spots.meeting(t.GetSpec().GetTarget(), "", t.GetSpec().GetNode()), s.spots.unplaced()...) {
+		r, err := ledger.Replicas.Get(tx, key...)
+		if ignoreGone(err) != nil {
+			return nil, err
+		}
+		if r.GetTask() == t.GetId() {
+			marked = append(marked, r)
+		}
+	}
+	return marked, nil
 }
 
 const removalsMost = 200 // that are begun in one change

@@ -34,8 +34,14 @@ func getReplica(tx *ledger.Tx, r *pb.Replica) (*pb.Replica, error) {
 // putReplica stores the record of a replica. What is counted for people is not in it.
 func (s *Service) putReplica(tx *ledger.Tx, r *pb.Replica) error {
 	r.Leases, r.PinnedUntil = 0, nil
-	s.spots.add(r, s.conf())
+	s.spots.add(r)
 	return ledger.Replicas.Put(tx, r)
+}
+
+// putLease stores a lease.
+func (s *Service) putLease(tx *ledger.Tx, l *pb.Lease) error {
+	s.spots.add(l)
+	return ledger.Leases.Put(tx, l)
 }
 
 // deleteReplica forgets a replica, and the leases on it that have ended.

@@ -148,6 +148,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 func (s *Service) Run(ctx context.Context) error {
 	var looking sync.WaitGroup
 	looking.Go(func() { s.discover(ctx) })
+	looking.Go(func() { s.makeSpots(ctx) })
 	looking.Go(func() { s.tend(ctx) })
 	looking.Go(func() { s.countTasks(ctx) })
 	defer s.o.Metrics.Sample(s.sample)()

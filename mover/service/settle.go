@@ -162,7 +162,7 @@ func (s *Service) granted(tx *ledger.Tx, w *ledgerv1.Wish, now time.Time) error 
 	}
 	l := w.GetLease()
 	l.CreateTime, l.ExpireTime = timestamppb.New(now), timestamppb.New(now.Add(w.GetTtl().AsDuration()))
-	return ledger.Leases.Put(tx, l)
+	return s.putLease(tx, l)
 }
 
 // levelOf is how what a task has staged was checked. The whole of a dataset was read

@@ -1,8 +1,11 @@
 package service
 
 import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -11,73 +14,133 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
+	"datamove.dev/tiering"
 )
 
-// spots finds replicas by where they are. It may know some that are gone: what it says
-// is looked up in the ledger.
+// spots finds replicas, and what leases hold, by where that is. It may know some that are
+// gone: what it says is looked up in the ledger.
 type spots struct {
-	mu     sync.Mutex
-	conf   *config.Config           // with which addresses were made; guarded by mu, as all below
-	at     map[string][]*pb.Replica // by address
-	sorted []string                 // the addresses
+	mu    sync.Mutex
+	conf  *config.Config         // by which addresses were made; guarded by mu, as all below
+	rules *tiering.View          // of conf, without facts
+	at    tiering.Places[string] // keys, by address
+	lost  map[string]bool        // keys of what is on a tier, and nobody knows where
+	known int                    // when all were read
+	since int                    // that were added, again or anew
 }
 
-func (x *spots) add(r *pb.Replica, c *config.Config) {
+// spotted is what is to be found: a replica, or a lease.
+type spotted interface {
+	GetDataset() string
+	GetDigest() string
+	GetTier() string
+	GetNode() string
+	GetLocation() string
+}
+
+// spotKey is the key of a replica as one word; a location may have any letter.
+func spotKey(m spotted) string { return strings.Join(ledger.ReplicaKey(m), "\x00") }
+
+func keyOfSpot(word string) []string { return strings.SplitN(word, "\x00", 5) }
+
+// add is called in the change that stores m.
+func (x *spots) add(m spotted) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.conf != c {
-		return // all are added anew when somebody asks
+	if x.conf == nil {
+		return // it is found when all are read
 	}
-	x.put(r)
+	x.put(m)
+	x.since++
 }
 
-func (x *spots) put(r *pb.Replica) {
-	where := address(r.GetLocation(), r.GetNode(), x.conf)
-	here := x.at[where]
-	if slices.ContainsFunc(here, func(other *pb.Replica) bool { return slices.Equal(ledger.ReplicaKey(other), ledger.ReplicaKey(r)) }) {
-		return
+func (x *spots) put(m spotted) {
+	where, sure := x.rules.Where(m.GetLocation(), m.GetTier(), m.GetNode())
+	switch {
+	case sure:
+		x.at.Add(where, spotKey(m))
+	case m.GetTier() != "":
+		x.lost[spotKey(m)] = true
 	}
-	if len(here) == 0 {
-		i := sort.SearchStrings(x.sorted, where)
-		x.sorted = slices.Insert(x.sorted, i, where)
-	}
-	x.at[where] = append(here, &pb.Replica{Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Node: r.GetNode(), Location: r.GetLocation()})
 }
 
-// fill makes the index of the ledger, unless it is of this configuration already.
-func (x *spots) fill(tx *ledger.Tx, c *config.Config) error {
+// spotsLeast is how many are added before it is worth it to forget those that are gone.
+const spotsLeast = 10_000
+
+// readySpots has the index of this configuration, within a change. What that has deleted is
+// found, too: it may not come to be.
+func (s *Service) readySpots(tx *ledger.Tx) error {
+	return s.spots.make(s.conf(), func(read func(*ledger.Tx) error) error {
+		return errors.Join(s.ledger.View(read), read(tx))
+	})
+}
+
+// makeSpots makes the index before a change needs it.
+func (s *Service) makeSpots(ctx context.Context) {
+	err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error { // so that no change goes on meanwhile
+		return s.spots.make(s.conf(), func(read func(*ledger.Tx) error) error { return read(tx) })
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("replicas can not be read", "err", err)
+	}
+}
+
+// make makes the index, unless it is there and not stale. from reads the ledger.
+func (x *spots) make(c *config.Config, from func(read func(*ledger.Tx) error) error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.conf == c {
+	if x.conf != nil && x.since <= max(spotsLeast, x.known) && (x.conf == c || reflect.DeepEqual(x.conf.Tiers, c.Tiers)) {
+		x.conf = c
 		return nil
 	}
-	x.conf, x.at, x.sorted = c, map[string][]*pb.Replica{}, nil
+	x.conf, x.rules, x.known, x.since = nil, tiering.Look(tiering.Facts{Tiers: tierRows(c)}), 0, 0
+	x.at, x.lost = tiering.Places[string]{}, map[string]bool{}
+	if err := from(x.read); err != nil {
+		return err
+	}
+	x.conf = c
+	return nil
+}
+
+// read adds all that the ledger has.
+func (x *spots) read(tx *ledger.Tx) error {
 	for r, err := range ledger.Replicas.All(tx, ledger.Range{}) {
 		if err != nil {
-			x.conf = nil
 			return err
 		}
 		x.put(r)
+		x.known++
+	}
+	for l, err := range ledger.Leases.All(tx, ledger.Range{}) {
+		if err != nil {
+			return err
+		}
+		x.put(l)
 	}
 	return nil
 }
 
-// meeting returns what is at an address, above it, or below it.
-func (x *spots) meeting(where string) (found []*pb.Replica) {
+// meeting returns the keys of what may be where something is, above it, or below it. tier
+// is the one that it is recorded for, if it is a record. Nobody's node is every node.
+func (x *spots) meeting(at, tier, node string) (keys [][]string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for up := where; ; {
-		found = append(found, x.at[up]...)
-		i := strings.LastIndexByte(up, '/')
-		if i < 0 {
-			break
+	if where, sure := x.rules.Where(at, tier, node); sure {
+		for word := range x.at.Meeting(where) {
+			keys = append(keys, keyOfSpot(word))
 		}
-		up = up[:i]
 	}
-	for i := sort.SearchStrings(x.sorted, where+"/"); i < len(x.sorted) && strings.HasPrefix(x.sorted[i], where+"/"); i++ {
-		found = append(found, x.at[x.sorted[i]]...)
+	return keys
+}
+
+// unplaced returns the keys of what is on a tier, and nobody knows where.
+func (x *spots) unplaced() (keys [][]string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, word := range slices.Sorted(maps.Keys(x.lost)) {
+		keys = append(keys, keyOfSpot(word))
 	}
-	return found
+	return keys
 }
 
 // there returns the replicas that the target of a task meets, and its address.
@@ -91,17 +154,20 @@ func (s *Service) there(tx *ledger.Tx, t *pb.Task) (found []*pb.Replica, where s
 
 // meeting returns the replicas that are at a location, above it, or below it, and its address.
 func (s *Service) meeting(tx *ledger.Tx, at, node string) (found []*pb.Replica, where string, err error) {
-	c := s.conf()
-	if err := s.spots.fill(tx, c); err != nil {
+	if err := s.readySpots(tx); err != nil {
 		return nil, "", err
 	}
+	c := s.conf()
 	where = address(at, node, c)
-	for _, x := range s.spots.meeting(where) {
-		r, err := getReplica(tx, x)
+	if !strings.HasPrefix(where, node+":") {
+		node = "" // all nodes share what is there
+	}
+	for _, key := range s.spots.meeting(at, "", node) {
+		r, err := ledger.Replicas.Get(tx, key...)
 		if ignoreGone(err) != nil {
 			return nil, "", err
 		}
-		if err == nil && r.GetLocation() == x.GetLocation() {
+		if err == nil && overlap(where, address(r.GetLocation(), r.GetNode(), c)) {
 			found = append(found, r)
 		}
 	}

@@ -272,7 +272,7 @@ func (s *Service) grant(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRes
 		return err
 	}
 	out.Lease = newLease(o.lease, r, o.holder, accountOf(o.caller), now, o.ttl)
-	return ledger.Leases.Put(tx, out.Lease)
+	return s.putLease(tx, out.Lease)
 }
 
 func (o *order) pinOn(r *pb.Replica) *pb.PinInfo {
@@ -375,7 +375,7 @@ func (s *Service) from(tx *ledger.Tx, o *order, r *pb.Replica, now time.Time) (*
 
 // unoccupied says why nothing may be staged to where other replicas are.
 func (s *Service) unoccupied(tx *ledger.Tx, r *pb.Replica, now time.Time) error {
-	v, err := s.view(tx, now)
+	v, err := s.viewAt(tx, now, r.GetLocation(), r.GetNode())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ type kept struct {
 	clock *clock
 	spots spots
 
+	evictAfter time.Time // of tend alone: not again before
+
 	freedMu sync.Mutex
 	freedAt map[string]time.Time // when a replica has gone last, by tier and node; guarded by freedMu
 }

@@ -67,7 +67,7 @@ func TestForgottenCache(t *testing.T) {
 	}
 	row := tierRow("scratch", d.conf.Tiers["scratch"])
 	row.Node, row.TotalBytes = "n1", 100
-	wants(t, "room", d.evict(context.Background(), row, marksOf(d.conf.Tiers["scratch"].Cache)), nil)
+	wants(t, "room", d.makeRoom(row, marksOf(d.conf.Tiers["scratch"].Cache)), nil)
 	id := there().GetTask()
 	d.give()
 	wants(t, "evicted", d.finish(id, 0, nil), nil)
