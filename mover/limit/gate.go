@@ -96,6 +96,29 @@ func (g *Gate) admit() {
 	}
 }
 
+// Pinned reports whether the width never changes.
+func (g *Gate) Pinned() bool { return g.bounds.min == g.bounds.max }
+
+// AcquireGiven is Acquire for a call that somebody else has let in, who decides how many
+// there are. Only a pinned gate makes it wait.
+func (g *Gate) AcquireGiven(ctx context.Context) error {
+	if g.Pinned() {
+		return g.Acquire(ctx)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.passing++
+	return nil
+}
+
+// ReleaseGiven ends such a turn. How much it moved says nothing of the width; that its
+// endpoint had enough does.
+func (g *Gate) ReleaseGiven(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left(err)
+}
+
 // Release ends a turn that moved so many bytes, with the error of its call.
 func (g *Gate) Release(bytes int64, err error) {
 	g.mu.Lock()
@@ -103,10 +126,15 @@ func (g *Gate) Release(bytes int64, err error) {
 	if g.passing >= g.now.width {
 		g.window.full++
 	}
-	g.window.calls++
 	if err == nil {
 		g.window.done += bytes + callBytes
 	}
+	g.left(err)
+}
+
+// left ends a turn.
+func (g *Gate) left(err error) {
+	g.window.calls++
 	g.count(err)
 	g.passing--
 	g.decide()

@@ -218,3 +218,63 @@ func ok(t *testing.T, err error) {
 		t.Error(err)
 	}
 }
+
+// While somebody else decides how many calls there are, a gate holds nobody back and
+// learns nothing of how much is good, only that an endpoint has enough.
+func TestGivenCallsTeachNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(GateOptions{Start: 8, Min: 1, Max: 64})
+		given := func(callers int, long time.Duration, call func() error) {
+			ctx, cancel := context.WithTimeout(t.Context(), long)
+			defer cancel()
+			var wg sync.WaitGroup
+			for range callers {
+				wg.Go(func() {
+					for ctx.Err() == nil && g.AcquireGiven(ctx) == nil {
+						g.ReleaseGiven(call())
+					}
+				})
+			}
+			wg.Wait()
+		}
+		given(20, time.Minute, func() error { time.Sleep(100 * time.Millisecond); return nil })
+		if w := g.Width(); w != 8 {
+			t.Errorf("width %d after calls that were given, want 8", w)
+		}
+		given(20, time.Minute, func() error { time.Sleep(100 * time.Millisecond); return mover.ErrTransient })
+		if w := g.Width(); w != 1 {
+			t.Errorf("width %d at an endpoint that has enough", w)
+		}
+	})
+}
+
+// A pinned gate holds also those back that were given: somebody said how many.
+func TestPinnedHoldsGivenCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(GateOptions{Min: 2, Max: 2})
+		if !g.Pinned() || NewGate(GateOptions{Min: 1, Max: 2}).Pinned() {
+			t.Error("who is pinned?")
+		}
+		var passed int
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				if g.AcquireGiven(ctx) == nil {
+					passed++ // one at a time: the others sleep
+				}
+			})
+			synctest.Wait()
+		}
+		if passed != 2 {
+			t.Errorf("%d have passed a gate for 2", passed)
+		}
+		g.ReleaseGiven(nil)
+		synctest.Wait()
+		if passed != 3 {
+			t.Errorf("%d have passed when one has left, want 3", passed)
+		}
+		cancel()
+		wg.Wait()
+	})
+}
