@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
@@ -30,7 +29,6 @@ type Options struct {
 	Accounts    *account.Directory // nil is one of its own
 	LeadSlots   int                // leads at one time; 0 means 16
 	BatchSlots  int                // batches of other leads at one time, at least; 0 means 4
-	TurnSlots   int                // turns at one time while several tasks want them; 0 means four per core, 16 at least
 	Logger      *slog.Logger       // nil means no log
 	Metrics     *telemetry.Metrics // nil counts nothing
 }
@@ -75,14 +73,11 @@ func New(o Options) (*Agent, error) {
 	if o.BatchSlots <= 0 {
 		o.BatchSlots = 4
 	}
-	if o.TurnSlots <= 0 {
-		o.TurnSlots = max(4*runtime.GOMAXPROCS(0), 16)
-	}
 	if err := os.MkdirAll(filepath.Join(o.Data, "users"), 0o711); err != nil {
 		return nil, err
 	}
 	return &Agent{
-		o: o, link: agentv1.NewLinkServiceClient(o.Coordinator), log: o.Logger.With("agent", o.Name), turns: newTurns(o.TurnSlots),
+		o: o, link: agentv1.NewLinkServiceClient(o.Coordinator), log: o.Logger.With("agent", o.Name), turns: newTurns(),
 		instance: newInstance(), boot: bootID(), changed: make(chan struct{}, 1),
 		sessions: map[sessionKey]*session{}, procs: map[string]*process{},
 	}, nil

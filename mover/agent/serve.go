@@ -112,7 +112,8 @@ func (p *process) Turn(ctx context.Context, r *agentv1.TurnRequest) (*agentv1.Tu
 		c.Bytes, c.Ops = r.GetBytes(), r.GetOps()
 		charges[i] = c
 	}
-	release, w, err := p.agent.turns.acquire(ctx, p.flow, share.Cost{Bytes: r.GetBytes(), Ops: r.GetOps()}, charges)
+	width := share.Width{Most: int(r.GetMost()), Fill: int(r.GetFill())}
+	release, w, err := p.agent.turns.acquire(ctx, p.flow, share.Cost{Bytes: r.GetBytes(), Ops: r.GetOps()}, width, charges)
 	p.limitWaited(w.limit)
 	if err != nil {
 		return nil, err

@@ -10,15 +10,10 @@ import (
 	"datamove.dev/mover/share"
 )
 
-// aloneSlots is how many turns a task has that nobody contends with: its own gate
-// finds how many are good.
-const aloneSlots = 256
-
 // turns gives units of all processes their turn.
 type turns struct {
 	scheduler *share.Scheduler
 	buckets   share.Buckets
-	slots     int // while several tasks want turns
 
 	mu    sync.Mutex
 	flows map[share.Flow]int             // tasks that have a process here; guarded by mu
@@ -49,8 +44,8 @@ func (t *turns) alone(charges []share.Charge) bool {
 	return len(t.flows) <= 1
 }
 
-func newTurns(slots int) *turns {
-	return &turns{scheduler: share.NewScheduler(share.Options{Slots: aloneSlots}), slots: slots, flows: map[share.Flow]int{}}
+func newTurns() *turns {
+	return &turns{scheduler: share.NewScheduler(share.Options{}), flows: map[share.Flow]int{}}
 }
 
 // enter and leave tell that a task has a process here.
@@ -63,11 +58,6 @@ func (t *turns) count(f share.Flow, by int) {
 	if t.flows[f] += by; t.flows[f] <= 0 {
 		delete(t.flows, f)
 	}
-	if len(t.flows) > 1 {
-		t.scheduler.SetSlots(t.slots)
-		return
-	}
-	t.scheduler.SetSlots(aloneSlots)
 }
 
 // limit sets what this agent may use of the bandwidths that all share.
@@ -85,13 +75,15 @@ func (t *turns) limit(l *agentv1.Limits) {
 // waits is how long a process has waited for its turns.
 type waits struct{ queue, limit time.Duration }
 
-// acquire waits for a turn of a flow and pays the limits of both ends.
-func (t *turns) acquire(ctx context.Context, f share.Flow, c share.Cost, charges []share.Charge) (release func(share.Cost), w waits, err error) {
+// acquire waits for a turn of a flow and pays the limits of both ends. How many turns run
+// at one time follows from what each process says of itself: all flows share what one of
+// them would use alone, so that there is a line, and the scheduler decides who is next.
+func (t *turns) acquire(ctx context.Context, f share.Flow, c share.Cost, width share.Width, charges []share.Charge) (release func(share.Cost), w waits, err error) {
 	if w.limit, err = t.buckets.Wait(ctx, charges); err != nil {
 		return nil, w, err
 	}
 	begun := time.Now()
-	release, err = t.scheduler.Acquire(ctx, f, c)
+	release, err = t.scheduler.Acquire(ctx, f, c, width)
 	w.queue = time.Since(begun)
 	return release, w, err
 }

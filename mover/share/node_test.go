@@ -29,7 +29,7 @@ type run struct {
 
 // do has one turn of a flow.
 func (n *node) do(ctx context.Context, f Flow, c Cost) error {
-	release, err := n.Acquire(ctx, f, c)
+	release, err := n.Acquire(ctx, f, c, Width{})
 	if err != nil {
 		return err
 	}

@@ -4,12 +4,13 @@ import (
 	"container/heap"
 	"container/list"
 	"iter"
+	"time"
 )
 
 // party is a class, a project, a user or a task; the root stands above the classes.
 //
-// The members of a party stand in a ring. In each round each of them in which
-// something waits earns its quantum, and takes turns as long as it can pay for them.
+// The members of a party stand in a ring. In each round each of them that can begin a
+// turn earns its quantum, and takes turns as long as it can pay for them.
 // Rounds are counted, not walked: due is the round in which a member can pay for what
 // is next in it, and the ring is a heap by due and place. So a turn costs the logarithm
 // of the number of members, however small the quantum is, and the smaller the quantum,
@@ -23,10 +24,13 @@ type party struct {
 	deficit int64
 	visited int64 // the parent's round up to which deficit has its quanta
 	lull    int64 // the parent's lulls when deficit was last right
-	head    int64 // the price of the turn that is next in it, while something waits
+	head    int64 // the price of the turn that is next in it, while it is in the ring
 	due     int64 // the parent's round in which deficit reaches head
 	place   int64 // in the parent's ring: who joins goes to the end
-	index   int   // in the parent's ring; -1 while nothing waits
+	index   int   // in the parent's ring; -1 while it can begin no turn
+
+	most int       // of a task: turns that may run at once; 0 is any number
+	left time.Time // when it left the ring or ended a turn last
 
 	members map[string]*party
 	ring    ring
@@ -38,6 +42,14 @@ type party struct {
 	use   Use           // its turns, those of its members too
 	rest  *list.Element // in the scheduler's idle, while nothing is wanted
 }
+
+const (
+	// patience is how long a party is held to be there that has no turn in line: the way
+	// to another process and back, while all cores are busy.
+	patience = 100 * time.Millisecond
+	// maxSaved is the most that it has saved then: some turns of others.
+	maxSaved = 256 << 20
+)
 
 func newParty(parent *party, key string, quantum int64) *party {
 	return &party{parent: parent, key: key, quantum: quantum, index: -1}
@@ -65,6 +77,14 @@ func (p *party) path() iter.Seq[*party] {
 }
 
 func (p *party) busy() bool { return p.use.Waiting+p.use.Running > 0 }
+
+// ready reports whether a turn of p could begin if there is a slot.
+func (p *party) ready() bool {
+	if p.queue.Len() > 0 {
+		return p.most <= 0 || p.use.Running < p.most
+	}
+	return len(p.ring) > 0
+}
 
 // push puts a turn behind those of its task that wait.
 func (p *party) push(t *turn) {
@@ -103,8 +123,10 @@ func (p *party) take() *turn {
 
 // finish ends a turn of p for which refund was paid too much; below zero, too little.
 func (p *party) finish(refund int64) {
+	now := time.Now()
 	for q := range p.path() {
 		q.use.Running--
+		q.left = now
 		if q.parent != nil {
 			q.correct(refund)
 		}
@@ -128,14 +150,28 @@ func (p *party) correct(refund int64) {
 	p.deficit = min(max(p.deficit+refund, -maxTurn), maxTurn)
 }
 
-// melt brings the deficit of a party in which nothing waited to the present round.
-// What it owes or is owed becomes less by a quantum in each round, until it is nothing:
-// who wants nothing saves nothing. When nobody at all wants anything, there is nobody
-// left to owe to.
+// melt brings the deficit of a party that was not in the ring to the present round.
+//
+// Who was away for a moment only, or has turns that run, earns as if it had been there:
+// between the end of a turn and the wait for the next one there is always a moment, and
+// the turn of another one that begins just then would cost it that turn's whole price.
+// What it so saves has a bound, since it may want no more than it gets.
+//
+// Otherwise what it owes or is owed becomes less by a quantum in each round, until it is
+// nothing: who wants nothing saves nothing. When nobody at all wants anything, there is
+// nobody left to owe to.
 func (p *party) melt() {
 	rounds := p.parent.round - p.visited
 	switch {
-	case p.lull != p.parent.lulls || rounds > max(p.deficit, -p.deficit)/p.quantum:
+	case p.lull != p.parent.lulls:
+		p.deficit = 0
+	case p.use.Running > 0 || time.Since(p.left) < patience:
+		if most := max(p.deficit, maxSaved); rounds < (most-p.deficit)/p.quantum {
+			p.deficit += rounds * p.quantum
+		} else {
+			p.deficit = most
+		}
+	case rounds > max(p.deficit, -p.deficit)/p.quantum:
 		p.deficit = 0
 	case p.deficit > 0:
 		p.deficit -= rounds * p.quantum
@@ -150,15 +186,16 @@ func (p *party) melt() {
 func (p *party) rank() {
 	switch {
 	case p.parent == nil:
-	case p.use.Waiting == 0 && p.index >= 0:
+	case !p.ready() && p.index >= 0:
 		heap.Remove(&p.parent.ring, p.index)
-	case p.use.Waiting > 0 && p.index < 0:
+		p.left = time.Now()
+	case p.ready() && p.index < 0:
 		p.melt()
 		p.parent.places++
 		p.place = p.parent.places
 		p.reckon()
 		heap.Push(&p.parent.ring, p)
-	case p.use.Waiting > 0:
+	case p.ready():
 		p.reckon()
 		heap.Fix(&p.parent.ring, p.index)
 	}
@@ -181,7 +218,7 @@ func (p *party) reweigh(quantum int64) {
 	p.rank()
 }
 
-// ring is a heap of the members of a party in which something waits.
+// ring is a heap of the members of a party that can begin a turn.
 type ring []*party
 
 func (r ring) Len() int { return len(r) }

@@ -155,8 +155,8 @@ func (p *party) check(t *rapid.T) {
 			inRing++
 			m.checkRank(t)
 		}
-		if (m.index >= 0) != (m.use.Waiting > 0) {
-			t.Fatalf("%s has %d that wait, and its index is %d", m.key, m.use.Waiting, m.index)
+		if (m.index >= 0) != m.ready() {
+			t.Fatalf("%s has %d that wait and %d that run, and its index is %d", m.key, m.use.Waiting, m.use.Running, m.index)
 		}
 		if m.deficit < -maxTurn || m.deficit > maxTurn {
 			t.Fatalf("%s has a deficit of %d", m.key, m.deficit)

@@ -13,7 +13,7 @@ import (
 
 // Options say how a scheduler shares. The zero value works.
 type Options struct {
-	Slots      int   // turns that run at once; 0 means 8
+	Slots      int   // turns that run at once, of flows that do not say how many fill the node; 0 means 8
 	OpBytes    int64 // bytes that one operation counts for; 0 means 64 KiB
 	MaxWaiting int   // turns that may wait, of all flows together; 0 means 65,536
 	Weights    Weights
@@ -41,17 +41,23 @@ const remembered = 4096
 // a class among projects by weight, in a project among users alike, in a user among
 // tasks alike. A unit of weight earns OpBytes in a round.
 //
-// No slot stays free while a turn waits, and no turn that runs is interrupted: a flow
-// that arrives when all slots are taken gets its share as turns end. A party in which
-// something waits has its turn after at most price/quantum + 1 rounds, whatever the
-// others do, and the rounds for what it owes, which is never more than 16 GiB. To get
-// all of its share, a flow needs a turn that waits whenever one of its own ends.
+// No slot stays free while a turn waits of a flow that may begin one, and no turn that
+// runs is interrupted: a flow that arrives when all slots are taken gets its share as
+// turns end. A turn that takes very long for its price waits for something else than this
+// node, and what it took of the slots is for others meanwhile.
+//
+// A party that may begin a turn has it after at most price/quantum + 1 rounds,
+// whatever the others do, and the rounds for what it owes, which is never more than
+// 16 GiB. To get all of its share, a flow needs a turn that waits whenever one of its own
+// ends; one that comes a moment too late makes up for it with the next.
 type Scheduler struct {
 	opBytes    int64
 	maxWaiting int
 
 	mu      sync.Mutex // guards all below, and every party
 	slots   int
+	taken   int64   // of the slots, in parts of slotParts each
+	pace    float64 // price per second that a turn has usually; 0 is not known yet
 	weights Weights
 	root    *party
 	classes map[datamovev1.TaskClass]*party
@@ -66,6 +72,10 @@ type turn struct {
 	since  time.Time     // when it began to wait; zero did not
 	queued *list.Element // in the task's queue, while it waits
 	ready  chan struct{} // closed when its wait is over; nil did not wait
+	fill   int           // turns like it that would take all slots; 0 takes one
+	began  time.Time     // to run
+	room   int64         // of the slots that it takes, while it does
+	slow   *time.Timer   // takes its room away
 	over   bool
 }
 
@@ -80,15 +90,15 @@ func NewScheduler(o Options) *Scheduler {
 	return s
 }
 
-// Acquire waits until it is the flow's turn and a slot is free. The expected cost is
-// charged at once; release ends the turn, frees its slot and corrects the charge by what
-// the turn really took. Only the first call of release counts. Without a turn there is
-// no release to call: ctx ended, or too many wait already ([mover.ErrRefused]).
-func (s *Scheduler) Acquire(ctx context.Context, f Flow, expected Cost) (release func(actual Cost), err error) {
+// Acquire waits until it is the flow's turn and there is room for it. The expected cost
+// is charged at once; release ends the turn, frees its room and corrects the charge by
+// what the turn really took. Only the first call of release counts. Without a turn there
+// is no release to call: ctx ended, or too many wait already ([mover.ErrRefused]).
+func (s *Scheduler) Acquire(ctx context.Context, f Flow, expected Cost, w Width) (release func(actual Cost), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	t, err := s.join(f, expected)
+	t, err := s.join(f, expected, w)
 	if err != nil {
 		return nil, err
 	}
@@ -125,14 +135,15 @@ func (s *Scheduler) SetWeights(w Weights) {
 }
 
 // join begins the wait for a turn, which may be over at once.
-func (s *Scheduler) join(f Flow, expected Cost) (*turn, error) {
+func (s *Scheduler) join(f Flow, expected Cost, w Width) (*turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.root.use.Waiting >= s.maxWaiting {
 		return nil, fmt.Errorf("turn for task %s: %d turns wait already on this node: %w; let fewer wait at once",
 			mover.Printable(f.Task), s.root.use.Waiting, mover.ErrRefused)
 	}
-	t := &turn{task: s.task(f), price: expected.price(s.opBytes)}
+	t := &turn{task: s.task(f), price: expected.price(s.opBytes), fill: w.Fill}
+	t.task.most = w.Most
 	t.task.push(t)
 	s.admit()
 	if t.queued != nil {
@@ -164,8 +175,10 @@ func (s *Scheduler) task(f Flow) *party {
 
 // admit starts turns while slots are free.
 func (s *Scheduler) admit() {
-	for s.root.use.Running < s.slots && s.root.use.Waiting > 0 {
-		if t := s.root.take(); t.ready != nil {
+	for s.taken < int64(s.slots)*slotParts && s.root.ready() {
+		t := s.root.take()
+		s.begin(t)
+		if t.ready != nil {
 			t.waited()
 			close(t.ready)
 		}
@@ -189,6 +202,7 @@ func (s *Scheduler) giveUp(t *turn) {
 		t.task.drop(t)
 	} else {
 		t.over = true
+		s.vacate(t)
 		t.task.finish(t.price)
 	}
 	s.admit()
@@ -207,6 +221,8 @@ func (s *Scheduler) end(t *turn, actual Cost) {
 	for p := range t.task.path() {
 		p.use.count(actual, price)
 	}
+	s.vacate(t)
+	s.learn(price, time.Since(t.began))
 	t.task.finish(t.price - price)
 	s.admit()
 	s.settle(t.task)

@@ -27,7 +27,11 @@ type crowd struct {
 }
 
 func (c *crowd) add(t *rapid.T, f Flow, expected Cost) *turn {
-	x, err := c.join(f, expected)
+	return c.addWide(t, f, expected, Width{})
+}
+
+func (c *crowd) addWide(t *rapid.T, f Flow, expected Cost, w Width) *turn {
+	x, err := c.join(f, expected, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +229,7 @@ func flow(class datamovev1.TaskClass, project string) Flow {
 // take is an Acquire that may not have to wait.
 func take(t *testing.T, s *Scheduler, f Flow, c Cost) func(Cost) {
 	t.Helper()
-	release, err := s.Acquire(t.Context(), f, c)
+	release, err := s.Acquire(t.Context(), f, c, Width{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +239,7 @@ func take(t *testing.T, s *Scheduler, f Flow, c Cost) func(Cost) {
 // worker takes one turn after the other, each for so long, until ctx ends.
 func worker(ctx context.Context, s *Scheduler, f Flow, says, truth Cost, long time.Duration) {
 	for {
-		release, err := s.Acquire(ctx, f, says)
+		release, err := s.Acquire(ctx, f, says, Width{})
 		if err != nil {
 			return
 		}
@@ -280,7 +284,7 @@ func TestNoDebtWithoutOthers(t *testing.T) {
 	c := &crowd{Scheduler: s}
 	for range 10 {
 		for _, f := range []Flow{alone, other} {
-			x, err := s.join(f, Cost{Bytes: mib})
+			x, err := s.join(f, Cost{Bytes: mib}, Width{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -301,7 +305,7 @@ func TestSetWeights(t *testing.T) {
 	c := &crowd{Scheduler: NewScheduler(Options{Slots: 1, OpBytes: 1 << 10})}
 	flows := []Flow{flow(stage, "a"), flow(stage, "b"), flow(tier, "c")}
 	join := func(f Flow) {
-		x, err := c.join(f, Cost{Bytes: mib})
+		x, err := c.join(f, Cost{Bytes: mib}, Width{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +410,7 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error)
 		go func() {
-			_, err := s.Acquire(ctx, f, Cost{})
+			_, err := s.Acquire(ctx, f, Cost{}, Width{})
 			ended <- err
 		}()
 		synctest.Wait()
@@ -415,7 +419,7 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 		if err := <-ended; !errors.Is(err, why) {
 			t.Errorf("acquire: %v", err)
 		}
-		if _, err := s.Acquire(ctx, f, Cost{}); !errors.Is(err, why) {
+		if _, err := s.Acquire(ctx, f, Cost{}, Width{}); !errors.Is(err, why) {
 			t.Errorf("acquire with a context that has ended: %v", err)
 		}
 		if u := s.Snapshot().Total; u.Waiting != 0 || u.Running != 1 || u.Waited != time.Second {
@@ -430,11 +434,11 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 func TestTurnForNobodyGoesOn(t *testing.T) {
 	s := NewScheduler(Options{Slots: 1})
 	release := take(t, s, flow(stage, "f"), Cost{})
-	gone, err := s.join(flow(stage, "gone"), Cost{Bytes: mib})
+	gone, err := s.join(flow(stage, "gone"), Cost{Bytes: mib}, Width{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := s.join(flow(stage, "next"), Cost{Bytes: 2 * mib})
+	next, err := s.join(flow(stage, "next"), Cost{Bytes: 2 * mib}, Width{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,16 +460,16 @@ func TestTooManyWaitingAreRefused(t *testing.T) {
 	f := flow(stage, "f")
 	release := take(t, s, f, Cost{})
 	for range 2 {
-		if _, err := s.join(f, Cost{}); err != nil {
+		if _, err := s.join(f, Cost{}, Width{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := s.Acquire(t.Context(), f, Cost{})
+	_, err := s.Acquire(t.Context(), f, Cost{}, Width{})
 	if !errors.Is(err, mover.ErrRefused) || !strings.Contains(err.Error(), "task of f") {
 		t.Errorf("the third that waits: %v", err)
 	}
 	release(Cost{})
-	if _, err := s.join(f, Cost{}); err != nil {
+	if _, err := s.join(f, Cost{}, Width{}); err != nil {
 		t.Errorf("when there is room again: %v", err)
 	}
 }
@@ -474,7 +478,7 @@ func TestSetSlots(t *testing.T) {
 	s := NewScheduler(Options{Slots: 1})
 	c := &crowd{Scheduler: s}
 	for range 6 {
-		x, err := s.join(flow(stage, "f"), Cost{})
+		x, err := s.join(flow(stage, "f"), Cost{}, Width{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -548,7 +552,7 @@ func BenchmarkAcquire(b *testing.B) {
 				f := Flow{Class: classes[i%6], Project: strconv.Itoa(i % 7), User: strconv.Itoa(i % 11), Task: strconv.Itoa(i)}
 				cost := Cost{Bytes: int64(i) * 4096, Ops: 1}
 				for pb.Next() {
-					release, err := s.Acquire(b.Context(), f, cost)
+					release, err := s.Acquire(b.Context(), f, cost, Width{})
 					if err != nil {
 						b.Error(err)
 						return

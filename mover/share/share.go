@@ -8,14 +8,17 @@
 //
 // Words: a flow is a task with the project and user that it belongs to; a party is what
 // shares with its like: a class, a project, a user or a task. A turn is a piece of work
-// that occupies one slot. A party's quantum is what it earns in a round, its deficit
-// what it has earned and not spent; below zero it owes.
+// that takes room on the node: a slot, or as large a part of all slots as its flow says. A
+// flow is late when it has no turn in line, because the last one has just ended. A party's
+// quantum is what it earns in a round, its deficit what it has earned and not spent; below
+// zero it owes.
 //
 // Scheduler and buckets may be used from many goroutines and start none. Nothing is
 // kept on disk: after a crash nobody owes anything. What a turn does, and that flows,
 // weights and rates are who and what they say, is left to the callers.
 // TestSameAsWalkingTheRing shows the order of turns, TestProjectsShareEqually a whole
-// node, TestBucketHoldsItsRate the buckets.
+// node, TestLateIsNotLost flows that are late, TestSlowTurnsLeaveTheirRoom one that waits for
+// something else, TestBucketHoldsItsRate the buckets.
 package share
 
 import datamovev1 "datamove.dev/api/datamove/v1"

@@ -1059,6 +1059,8 @@ type TurnRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Bytes         int64                  `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Ops           int64                  `protobuf:"varint,2,opt,name=ops,proto3" json:"ops,omitempty"`
+	Most          int32                  `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"` // turns that the process can use at one time; 0 is any number
+	Fill          int32                  `protobuf:"varint,4,opt,name=fill,proto3" json:"fill,omitempty"` // turns like this one that use all of the node; 0 does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1103,6 +1105,20 @@ func (x *TurnRequest) GetBytes() int64 {
 func (x *TurnRequest) GetOps() int64 {
 	if x != nil {
 		return x.Ops
+	}
+	return 0
+}
+
+func (x *TurnRequest) GetMost() int32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *TurnRequest) GetFill() int32 {
+	if x != nil {
+		return x.Fill
 	}
 	return 0
 }
@@ -2075,10 +2091,12 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\vMineRequest\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\tR\x05batch\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x0e\n" +
-	"\fMineResponse\"5\n" +
+	"\fMineResponse\"]\n" +
 	"\vTurnRequest\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x10\n" +
-	"\x03ops\x18\x02 \x01(\x03R\x03ops\"Q\n" +
+	"\x03ops\x18\x02 \x01(\x03R\x03ops\x12\x12\n" +
+	"\x04most\x18\x03 \x01(\x05R\x04most\x12\x12\n" +
+	"\x04fill\x18\x04 \x01(\x05R\x04fill\"Q\n" +
 	"\fTurnResponse\x12\x12\n" +
 	"\x04turn\x18\x01 \x01(\x04R\x04turn\x12-\n" +
 	"\x04pass\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04pass\":\n" +
