@@ -115,14 +115,14 @@ func (c *crew) Give(ctx context.Context, w *transfer.Work) (*transfer.Reply, err
 }
 
 // turn lets the lead begin with batches when the crew has one.
-func (c *crew) turn(ctx context.Context, _, ops int64) (func(int64), error) {
-	if ops > 1 {
+func (c *crew) turn(ctx context.Context, a transfer.Ask) (transfer.Granted, error) {
+	if a.Ops > 1 {
 		select {
 		case <-c.first:
 		case <-ctx.Done():
 		}
 	}
-	return func(int64) {}, nil
+	return transfer.Granted{Done: func(int64) {}}, nil
 }
 
 func (c *crew) next() uint64 {

@@ -73,18 +73,11 @@ func (w *worker) doSteps(ctx context.Context, yield <-chan struct{}, work *Work)
 	if len(items) == 0 {
 		return nil, nil
 	}
-	if err := w.r.gate.Acquire(ctx); err != nil {
-		return nil, err
-	}
-	w.begun()
-	defer func() { w.r.gate.Release(w.work(), err) }()
-	end, err := w.r.turn(ctx, (&unit{batch: items, part: -1}).cost())
+	leave, err := w.enter(ctx, (&unit{batch: items, part: -1}).cost())
 	if err != nil {
 		return nil, err
 	}
-	defer func() { end(w.bytes) }()
-	w.r.n.InFlight.Add(1)
-	defer w.r.n.InFlight.Add(-1)
+	defer func() { leave(err) }()
 	left, err := w.batchUntil(ctx, items, yield)
 	if err == nil && !w.r.atOnce() {
 		err = w.r.sync(ctx)
@@ -212,18 +205,11 @@ func offer(ctx context.Context, yield <-chan struct{}, index []int, todo chan<- 
 // onePart moves a part through the gate, when it is its turn.
 func (w *worker) onePart(ctx context.Context, l *large, i int) (rec mover.Receipt, err error) {
 	r := w.r
-	if err := r.gate.Acquire(ctx); err != nil {
-		return rec, err
-	}
-	w.begun()
-	defer func() { r.gate.Release(w.work(), err) }()
-	end, err := r.turn(ctx, cost{bytes: cut(l.entry.Size, l.bytes, i).Length})
+	leave, err := w.enter(ctx, cost{bytes: cut(l.entry.Size, l.bytes, i).Length})
 	if err != nil {
 		return rec, err
 	}
-	defer func() { end(w.bytes) }()
-	r.n.InFlight.Add(1)
-	defer r.n.InFlight.Add(-1)
+	defer func() { leave(err) }()
 	err = r.room.retry(ctx, func() error { rec, err = w.move(ctx, l, i); return err })
 	if err == nil {
 		err = l.content.Check(ctx)

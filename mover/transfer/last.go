@@ -180,11 +180,11 @@ var errDoubt = errors.New("not removed, because the run had errors; mend them an
 
 // removeAll removes entries in order; those between two directories at the same time.
 func (r *run) removeAll(ctx context.Context, items []item) error {
-	end, err := r.turn(ctx, cost{ops: int64(len(items))})
+	turn, err := r.turn(ctx, cost{ops: int64(len(items))})
 	if err != nil {
 		return err
 	}
-	defer end(0)
+	defer turn.Done(0)
 	if err := r.mine(ctx); err != nil {
 		return err
 	}
@@ -251,11 +251,11 @@ func (r *run) closeDirs(ctx context.Context, items []item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	end, err := r.turn(ctx, cost{ops: int64(len(items))})
+	turn, err := r.turn(ctx, cost{ops: int64(len(items))})
 	if err != nil {
 		return err
 	}
-	defer end(0)
+	defer turn.Done(0)
 	if err := r.mine(ctx); err != nil {
 		return err
 	}

@@ -25,16 +25,30 @@ type Options struct {
 	Counters *Counters                   // nil counts for nobody
 	Allow    func(entries int64) error   // asked once before that many are removed; nil allows all
 	Mine     func(context.Context) error // asked before anything is published or removed; an error, as mover.ErrHeld, ends the run. nil is always ours
-	Turn     Turn                        // asked before each unit; nil lets every one pass
+	Turn     Turn                        // asked before each unit; nil lets every one begin
 	Crew     Crew                        // other processes that take works of this run; nil are none
 	FailFull bool                        // end when the target is full, instead of waiting for room
 	SpoolDir string                      // where what comes last waits; "" is os.TempDir
 	Logger   *slog.Logger                // nil means no log
 }
 
-// Turn waits until a unit of about so many bytes and operations may be done. The
-// function that it returns is called at its end, with the bytes that it moved.
-type Turn func(ctx context.Context, bytes, ops int64) (done func(moved int64), err error)
+// Turn waits until a unit may be done.
+type Turn func(ctx context.Context, a Ask) (Granted, error)
+
+// Ask is what a turn is wanted for.
+type Ask struct {
+	Bytes, Ops int64 // of the unit, about
+	Most       int   // turns that the run can use at one time
+	Fill       int   // turns like this one that are as many as are good for the node, as far as the run knows
+}
+
+// Granted is a turn.
+type Granted struct {
+	Done func(moved int64) // called at its end, with the bytes that it moved
+	// Alone says that nobody else wants turns: how many units are in work is for the run
+	// to find out. Where others do, who gives the turns decides, up to Ask.Most.
+	Alone bool
+}
 
 // Journal remembers on this host what an interrupted run had done.
 // *journal.Journal is one; its methods are described there.

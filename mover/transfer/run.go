@@ -34,6 +34,7 @@ type run struct {
 	touches  bool        // making a name changes the times of its directory
 	queue    *queue
 	gate     *limit.Gate
+	crowded  atomic.Bool // others want turns too
 	commit   *committer
 	room     room
 	hand     bool // does works for another run: publishes each at once, leaves large files to the lead
@@ -171,11 +172,11 @@ func (r *run) step(ctx context.Context, c *cutter, a plan.Action, err error) err
 func (r *run) work(ctx context.Context, feed func(context.Context) error) error {
 	g, gctx := errgroup.WithContext(ctx)
 	first, _ := bounds(r.from, r.to, r.o.Jobs)
-	r.queue = newQueue(2*first, r.gate.Width)
+	r.queue = newQueue(2*first, r.abreast)
 	r.commit = newCommitter(r)
 	defer r.queue.stopOn(gctx)()
 	workers, wctx := errgroup.WithContext(gctx)
-	for range r.workers() {
+	for range r.workers() + r.inLine(r.workers()) {
 		workers.Go(func() error { return r.worker(wctx) })
 	}
 	g.Go(func() error {
@@ -215,57 +216,13 @@ func (r *run) worker(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		err := r.gate.Acquire(ctx)
-		if err == nil {
-			err = w.inTurn(ctx, u)
-			r.gate.Release(w.work(), err)
-		}
+		err := w.inTurn(ctx, u)
 		r.queue.done()
 		if err != nil {
 			r.queue.stop(err)
 			return err
 		}
 	}
-}
-
-// inTurn does a unit when it is its turn.
-func (w *worker) inTurn(ctx context.Context, u unit) error {
-	w.begun()
-	end, err := w.r.turn(ctx, u.cost())
-	if err != nil {
-		return err
-	}
-	defer func() { end(w.bytes) }()
-	w.r.n.InFlight.Add(1)
-	defer w.r.n.InFlight.Add(-1)
-	return w.do(ctx, u)
-}
-
-// cost is how many bytes and operations of ours and of other tasks a unit weighs.
-type cost struct{ bytes, ops int64 }
-
-func (u *unit) cost() (c cost) {
-	switch {
-	case u.large == nil:
-		for i := range u.batch {
-			moved, _ := u.batch[i].Moves()
-			c.bytes += moved
-		}
-		c.ops = int64(len(u.batch))
-	case u.part < 0:
-		c.ops = 1
-	default:
-		c.bytes = cut(u.large.entry.Size, u.large.bytes, u.part).Length
-	}
-	return c
-}
-
-// turn waits for a turn.
-func (r *run) turn(ctx context.Context, c cost) (done func(moved int64), err error) {
-	if r.o.Turn == nil {
-		return func(int64) {}, nil
-	}
-	return r.o.Turn(ctx, c.bytes, c.ops)
 }
 
 // mine returns an error when somebody else has taken this run over.

@@ -110,17 +110,19 @@ func (e *someFailed) Error() string {
 func (e *someFailed) Unwrap() error { return e.err }
 
 // turn notes when the first byte may pass.
-func (w *worker) turn(ctx context.Context, bytes, ops int64) (func(int64), error) {
-	endSpan := w.trace.unit(ctx, bytes, ops)
-	done, err := w.agent.turn(ctx, bytes, ops)
+func (w *worker) turn(ctx context.Context, ask transfer.Ask) (transfer.Granted, error) {
+	endSpan := w.trace.unit(ctx, ask.Bytes, ask.Ops)
+	turn, err := w.agent.turn(ctx, ask)
 	if err != nil {
 		endSpan(err)
-		return nil, err
+		return turn, err
 	}
-	if bytes > 0 {
+	if ask.Bytes > 0 {
 		w.state.passed(time.Now())
 	}
-	return func(moved int64) { done(moved); endSpan(nil) }, nil
+	done := turn.Done
+	turn.Done = func(moved int64) { done(moved); endSpan(nil) }
+	return turn, nil
 }
 
 func (w *worker) keep(ctx context.Context, d local.Draft, on bool) error {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover/transfer"
 )
 
 // maxMessage is the largest message between a worker and its agent: a batch.
@@ -50,23 +51,24 @@ func newAgent(c agentv1.WorkerServiceClient) agent {
 }
 
 // turn waits for a turn. It is a transfer.Turn.
-func (a agent) turn(ctx context.Context, bytes, ops int64) (func(int64), error) {
+func (a agent) turn(ctx context.Context, ask transfer.Ask) (transfer.Granted, error) {
+	alone := transfer.Granted{Done: func(int64) {}, Alone: true}
 	if time.Now().UnixNano() < a.pass.Load() {
-		return func(int64) {}, nil
+		return alone, nil
 	}
-	t, err := a.Turn(ctx, &agentv1.TurnRequest{Bytes: bytes, Ops: ops})
+	t, err := a.Turn(ctx, &agentv1.TurnRequest{Bytes: ask.Bytes, Ops: ask.Ops, Most: int32(ask.Most), Fill: int32(ask.Fill)})
 	if err != nil {
-		return nil, fromAgent(ctx, err)
+		return alone, fromAgent(ctx, err)
 	}
 	if t.GetPass() != nil {
 		a.pass.Store(time.Now().Add(t.GetPass().AsDuration()).UnixNano())
 	}
 	if t.GetTurn() == 0 {
-		return func(int64) {}, nil
+		return alone, nil
 	}
-	return func(moved int64) {
+	return transfer.Granted{Done: func(moved int64) {
 		_, _ = a.EndTurn(context.WithoutCancel(ctx), &agentv1.EndTurnRequest{Turn: t.GetTurn(), Moved: moved})
-	}, nil
+	}}, nil
 }
 
 // mine asks whether a lead or a batch is still ours.

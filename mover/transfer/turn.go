@@ -1,0 +1,102 @@
+package transfer
+
+import "context"
+
+// inTurn does a unit when it is its turn.
+func (w *worker) inTurn(ctx context.Context, u unit) (err error) {
+	leave, err := w.enter(ctx, u.cost())
+	if err != nil {
+		return err
+	}
+	defer func() { leave(err) }()
+	return w.do(ctx, u)
+}
+
+// enter waits until a unit may be done: until it is its turn among all who move on this
+// node, and the gate lets it pass. Who waits so has passed no gate, and the gate learns
+// nothing while others decide how much gets done.
+func (w *worker) enter(ctx context.Context, c cost) (leave func(error), err error) {
+	r := w.r
+	w.begun()
+	turn, err := r.turn(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	acquire, release := r.gate.Acquire, func(err error) { r.gate.Release(w.work(), err) }
+	if !turn.Alone {
+		acquire, release = r.gate.AcquireGiven, r.gate.ReleaseGiven
+	}
+	if err := acquire(ctx); err != nil {
+		turn.Done(0)
+		return nil, err
+	}
+	r.n.InFlight.Add(1)
+	return func(err error) {
+		r.n.InFlight.Add(-1)
+		release(err)
+		turn.Done(w.bytes)
+	}, nil
+}
+
+// cost is how many bytes and operations of ours and of other tasks a unit weighs.
+type cost struct{ bytes, ops int64 }
+
+func (u *unit) cost() (c cost) {
+	switch {
+	case u.large == nil:
+		for i := range u.batch {
+			moved, _ := u.batch[i].Moves()
+			c.bytes += moved
+		}
+		c.ops = int64(len(u.batch))
+	case u.part < 0:
+		c.ops = 1
+	default:
+		c.bytes = cut(u.large.entry.Size, u.large.bytes, u.part).Length
+	}
+	return c
+}
+
+// turn waits for a turn.
+func (r *run) turn(ctx context.Context, c cost) (Granted, error) {
+	if r.o.Turn == nil {
+		return Granted{Done: func(int64) {}, Alone: true}, nil
+	}
+	width := r.gate.Width()
+	a := Ask{Bytes: c.bytes, Ops: c.ops, Most: width, Fill: width}
+	if r.gate.Pinned() { // somebody has decided, for reasons that we do not know
+		first, _ := bounds(r.from, r.to, 0)
+		a.Fill = max(width, first+beside(first))
+	} else {
+		a.Most += beside(width)
+		a.Fill = a.Most
+	}
+	g, err := r.o.Turn(ctx, a)
+	if err == nil {
+		r.crowded.Store(!g.Alone)
+	}
+	return g, err
+}
+
+// beside is how many units are in work, at most, beside those that the gate finds good,
+// while others want turns: between the end of one and the beginning of the next there is
+// the way to who gives them.
+func beside(width int) int { return max(2, width/4) }
+
+// inLine is how many units wait for their turn beside those that are in work: without one
+// in line when a turn ends, the next turn is of somebody else.
+func (r *run) inLine(width int) int {
+	if r.o.Turn == nil {
+		return 0
+	}
+	return 2 * beside(width)
+}
+
+// abreast is how many units workers may have now.
+func (r *run) abreast() int {
+	width := r.gate.Width()
+	if !r.crowded.Load() {
+		return width
+	}
+	return width + r.inLine(width)
+}
