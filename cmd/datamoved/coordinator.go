@@ -60,7 +60,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger) err
 			return errors.Join(err, attend(over(), func() {}, parts...))
 		}
 		defer conn.Close()
-		helper, err := h.agentPart(conn)
+		helper, err := h.agentPart(near{conn, s, h.at.node})
 		if err != nil {
 			return errors.Join(err, attend(over(), func() {}, parts...))
 		}

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"datamove.dev/api"
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover/access"
 	"datamove.dev/mover/telemetry"
 )
 
@@ -44,6 +46,24 @@ func newLink(name string, secure *tls.Config, dial func(context.Context) (net.Co
 		}),
 	)
 	return grpc.NewClient("passthrough:///"+name, o...)
+}
+
+// near is the connection of the agent beside the coordinator. What a worker asks before
+// everything that it publishes takes no way over a pipe: the service is asked at once.
+type near struct {
+	*grpc.ClientConn
+	service agentv1.LinkServiceServer
+	agent   string
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (n near) Invoke(ctx context.Context, method string, args, reply any, o ...grpc.CallOption) error {
+	r, ours := args.(*agentv1.ConfirmRequest)
+	if !ours || method != agentv1.LinkService_Confirm_FullMethodName {
+		return n.ClientConn.Invoke(ctx, method, args, reply, o...)
+	}
+	_, err := n.service.Confirm(access.With(ctx, access.Caller{Via: access.Agent, Agent: n.agent}), r)
+	return api.ToStatus(err)
 }
 
 // toward dials a TCP address.

@@ -79,6 +79,9 @@ func (w *worker) doSteps(ctx context.Context, yield <-chan struct{}, work *Work)
 	}
 	defer func() { leave(err) }()
 	left, err := w.batchUntil(ctx, items, yield)
+	if err == nil {
+		err = w.publish(ctx)
+	}
 	if err == nil && !w.r.atOnce() {
 		err = w.r.sync(ctx)
 	}

@@ -27,10 +27,10 @@ func (r *run) later(ctx context.Context, it *item, err error) error {
 		r.failed(it, err)
 		return nil
 	}
-	if now.Identity() != it.Source.Identity() {
+	if now.Identity() != it.Source.Identity() { // else what else is known of it stays known
 		r.unlikely(&it.Source)
+		it.Source = now
 	}
-	it.Source = now
 	return r.redo.add(*it)
 }
 

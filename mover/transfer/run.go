@@ -217,6 +217,9 @@ func (r *run) worker(ctx context.Context) error {
 			return nil
 		}
 		err := w.inTurn(ctx, u)
+		if err == nil {
+			err = w.publish(ctx)
+		}
 		r.queue.done()
 		if err != nil {
 			r.queue.stop(err)

@@ -14,8 +14,9 @@ type worker struct {
 	r       *run
 	feed    feed
 	receipt [1]mover.Receipt
-	bytes   int64 // moved in the present unit
-	files   int64 // small ones of them
+	bytes   int64     // moved in the present unit
+	files   int64     // small ones of them
+	ready   []drafted // of the last batch, to be published
 }
 
 // begun forgets the unit before.
@@ -51,7 +52,7 @@ func (w *worker) do(ctx context.Context, u unit) error {
 	return w.part(ctx, u.large, u.part)
 }
 
-// batch drafts every item and hands the drafts over together.
+// batch drafts every item. publish hands them over together.
 func (w *worker) batch(ctx context.Context, items []item) error {
 	_, err := w.batchUntil(ctx, items, nil)
 	return err
@@ -79,7 +80,17 @@ func (w *worker) batchUntil(ctx context.Context, items []item, yield <-chan stru
 		b.abandon()
 		return nil, err
 	}
-	return left, w.r.finished(ctx, b.done)
+	w.ready = b.done
+	return left, nil
+}
+
+// publish hands over what the last batch has finished. It is no part of what the gate
+// and the turn are for: under a service it waits for an answer first, and meanwhile
+// another worker can move.
+func (w *worker) publish(ctx context.Context) error {
+	ready := w.ready
+	w.ready = nil
+	return w.r.finished(ctx, ready)
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -116,10 +127,10 @@ func (w *worker) try(ctx context.Context, d *drafted, h mover.Hints) error {
 		if w.r.isLarge(&now) {
 			return errGrown
 		}
-		if now.Identity() != d.it.Source.Identity() {
+		if now.Identity() != d.it.Source.Identity() { // else what else is known of it stays known
 			w.r.unlikely(&d.it.Source)
+			d.it.Source = now
 		}
-		d.it.Source = now
 	}
 }
 
