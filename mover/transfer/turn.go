@@ -83,13 +83,15 @@ func (r *run) turn(ctx context.Context, c cost) (Granted, error) {
 // the way to who gives them.
 func beside(width int) int { return max(2, width/4) }
 
-// inLine is how many units wait for their turn beside those that are in work: without one
-// in line when a turn ends, the next turn is of somebody else.
+// inLine is how many units workers have, while others want turns, beside those that the
+// gate finds good: without one in line when a turn ends, the next turn is of somebody else,
+// and not all of them are in line or in work. What is moved is published, too, which waits
+// for answers.
 func (r *run) inLine(width int) int {
 	if r.o.Turn == nil {
 		return 0
 	}
-	return 2 * beside(width)
+	return width + 2*beside(width)
 }
 
 // abreast is how many units workers may have now.
