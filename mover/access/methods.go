@@ -56,15 +56,16 @@ var methods = map[string]Method{
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      {"service.reflect", false},
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {"service.reflect", false},
 
-	agentv1.EnrollService_Join_FullMethodName:      {"enroll.join", false},
-	agentv1.EnrollService_Renew_FullMethodName:     {"enroll.renew", false},
-	agentv1.LinkService_Attend_FullMethodName:      {"link.attend", false},
-	agentv1.LinkService_Confirm_FullMethodName:     {"link.confirm", false},
-	agentv1.LinkService_Finish_FullMethodName:      {"link.finish", false},
-	agentv1.LinkService_Give_FullMethodName:        {"link.give", false},
-	agentv1.LinkService_Reply_FullMethodName:       {"link.reply", false},
-	agentv1.LinkService_Keep_FullMethodName:        {"link.keep", false},
-	agentv1.LinkService_PutManifest_FullMethodName: {"link.manifest", false},
+	agentv1.EnrollService_Join_FullMethodName:       {"enroll.join", false},
+	agentv1.EnrollService_Renew_FullMethodName:      {"enroll.renew", false},
+	agentv1.LinkService_Attend_FullMethodName:       {"link.attend", false},
+	agentv1.LinkService_Confirm_FullMethodName:      {"link.confirm", false},
+	agentv1.LinkService_Finish_FullMethodName:       {"link.finish", false},
+	agentv1.LinkService_Give_FullMethodName:         {"link.give", false},
+	agentv1.LinkService_Reply_FullMethodName:        {"link.reply", false},
+	agentv1.LinkService_Keep_FullMethodName:         {"link.keep", false},
+	agentv1.LinkService_PutManifest_FullMethodName:  {"link.manifest", false},
+	agentv1.LinkService_ReadManifest_FullMethodName: {"link.manifest", false},
 }
 
 // kinds is what a task does by its kind: who submits one could have called the

@@ -109,7 +109,7 @@ const (
 		AcquireLease RenewLease-own DropLease-own ListLeases Pin-own Unpin-own ListPins ListTiers ListAgents GetUsage-own GetInfo
 		Check List Watch ServerReflectionInfo Join`
 	visibles = `GetDataset ListDatasets ListReplicas ListLeases ListPins ListTiers ListAgents GetInfo Check List Watch ServerReflectionInfo Join`
-	linked   = `Attend Confirm Finish Give Reply Keep PutManifest Renew Join`
+	linked   = `Attend Confirm Finish Give Reply Keep PutManifest ReadManifest Renew Join`
 )
 
 func TestDeniedByDefault(t *testing.T) {

@@ -41,6 +41,7 @@ type Request struct {
 	Preserve mover.Facts  // facts to compare and to set; 0 is all that both sides can keep
 	Filter   *plan.Filter // nil takes everything
 	Manifest string       // Verify: a manifest file to compare Target with, instead of Source
+	Expect   Expectation  // what the source has to be; nil takes what is there
 	Reflink  Reflink      // POSIX: whether to share blocks
 
 	Delete    bool      // Sync: remove what the source has not
@@ -58,6 +59,10 @@ type Request struct {
 
 	bandwidth *limit.Bandwidth // of all that is read; nil is unlimited
 }
+
+// Expectation opens the manifest of what a source has to be: see manifest.Expect. A
+// helper opens none; its lead knows.
+type Expectation func(context.Context) (io.ReadCloser, error)
 
 // Reflink says whether blocks may be shared with the source.
 type Reflink uint8

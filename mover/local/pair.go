@@ -114,7 +114,11 @@ func (p *pair) wrap(source mover.Place) {
 	p.gate = transfer.NewGate(source.Traits(), p.target.Traits(), p.request.Jobs)
 	p.target, p.shelf = p.around(p.target)
 	source, _ = p.around(source)
-	p.source = limit.Source(source, p.request.bandwidth)
+	p.source = source
+	if expect := p.request.Expect; expect != nil {
+		p.source = manifest.Expect(p.source, expect)
+	}
+	p.source = limit.Source(p.source, p.request.bandwidth)
 }
 
 // around adds patience to a place that is reached over a network, and to one that

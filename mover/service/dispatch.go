@@ -176,7 +176,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	s.watch.tell(id)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
-		TraceParent: span,
+		TraceParent: span, Expects: reads(t),
 	}}})
 	return true, 0, nil
 }
@@ -335,7 +335,7 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	s.send(agent.name, &agentv1.Order{What: &agentv1.Order_Batch{Batch: &agentv1.Batch{
 		Task: m.GetTask(), Id: m.GetId(), Epoch: epoch, LeadEpoch: l.epoch, Spec: l.task.GetSpec(), Owner: l.task.GetOwner(),
 		Work: w.GetWork(), Over: m.GetOver(), Pair: m.GetPair(), Roots: roots, TraceParent: b.span,
-		BytesPerSecond: l.partOf(agent.name),
+		BytesPerSecond: l.partOf(agent.name), Expects: reads(l.task),
 	}}})
 	return nil
 }

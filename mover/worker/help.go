@@ -18,6 +18,7 @@ func (w *worker) help(ctx context.Context, stream agentv1.WorkerService_ServeCli
 	if err != nil {
 		return err
 	}
+	r.Expect = w.expected()
 	r.Lead = &local.Lead{Turn: w.turn, Bandwidth: w.bandwidth}
 	helper, err := local.Help(r, w.open)
 	if err != nil {

@@ -75,6 +75,9 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 	if err != nil {
 		return local.Report{}, err
 	}
+	if r.Expect, err = w.expect(ctx); err != nil {
+		return local.Report{}, err
+	}
 	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Keep: w.keep, Over: w.over(), Bandwidth: w.bandwidth}
 	if w.job.GetMayCrew() {
 		r.Lead.Crew = func(pair int) transfer.Crew { return &crew{w.agent, pair} }

@@ -828,6 +828,7 @@ type Lead struct {
 	TraceParent   string                 `protobuf:"bytes,7,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"` // the span that it is part of
 	Pieces        []*Pieces              `protobuf:"bytes,8,rep,name=pieces,proto3" json:"pieces,omitempty"`                              // of some of the drafts in over
 	Roots         []string               `protobuf:"bytes,9,rep,name=roots,proto3" json:"roots,omitempty"`                                // of the project: each path is opened from the one that it is below on
+	Expects       bool                   `protobuf:"varint,10,opt,name=expects,proto3" json:"expects,omitempty"`                          // its source is a dataset, and has to be what ReadManifest says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -925,6 +926,13 @@ func (x *Lead) GetRoots() []string {
 	return nil
 }
 
+func (x *Lead) GetExpects() bool {
+	if x != nil {
+		return x.Expects
+	}
+	return false
+}
+
 // Pieces are what is stored of a draft that an earlier lead kept.
 type Pieces struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -993,6 +1001,7 @@ type Batch struct {
 	TraceParent    string                 `protobuf:"bytes,10,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`             // the span that it is part of
 	Roots          []string               `protobuf:"bytes,11,rep,name=roots,proto3" json:"roots,omitempty"`                                            // as of its lead
 	BytesPerSecond int64                  `protobuf:"varint,12,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // that its process may read from now on; 0 is as the spec says
+	Expects        bool                   `protobuf:"varint,13,opt,name=expects,proto3" json:"expects,omitempty"`                                       // its source is a dataset, of which the lead knows the checksums
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1109,6 +1118,13 @@ func (x *Batch) GetBytesPerSecond() int64 {
 		return x.BytesPerSecond
 	}
 	return 0
+}
+
+func (x *Batch) GetExpects() bool {
+	if x != nil {
+		return x.Expects
+	}
+	return false
 }
 
 type Stop struct {
@@ -2208,6 +2224,102 @@ func (x *PutManifestResponse) GetDigest() string {
 	return ""
 }
 
+type ReadManifestRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadManifestRequest) Reset() {
+	*x = ReadManifestRequest{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadManifestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadManifestRequest) ProtoMessage() {}
+
+func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadManifestRequest.ProtoReflect.Descriptor instead.
+func (*ReadManifestRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ReadManifestRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *ReadManifestRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+type ReadManifestResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // at most 64 KiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadManifestResponse) Reset() {
+	*x = ReadManifestResponse{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadManifestResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadManifestResponse) ProtoMessage() {}
+
+func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadManifestResponse.ProtoReflect.Descriptor instead.
+func (*ReadManifestResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ReadManifestResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 var File_datamove_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_datamove_agent_v1_agent_proto_rawDesc = "" +
@@ -2271,7 +2383,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x06limits\x18\a \x01(\v2\x19.datamove.agent.v1.LimitsH\x00R\x06limits\x12-\n" +
 	"\x04crew\x18\b \x01(\v2\x17.datamove.agent.v1.CrewH\x00R\x04crew\x12-\n" +
 	"\x04part\x18\t \x01(\v2\x17.datamove.agent.v1.PartH\x00R\x04partB\x06\n" +
-	"\x04what\"\xbc\x02\n" +
+	"\x04what\"\xd6\x02\n" +
 	"\x04Lead\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.datamove.v1.TaskR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
@@ -2281,10 +2393,12 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12!\n" +
 	"\ftrace_parent\x18\a \x01(\tR\vtraceParent\x121\n" +
 	"\x06pieces\x18\b \x03(\v2\x19.datamove.agent.v1.PiecesR\x06pieces\x12\x14\n" +
-	"\x05roots\x18\t \x03(\tR\x05roots\"6\n" +
+	"\x05roots\x18\t \x03(\tR\x05roots\x12\x18\n" +
+	"\aexpects\x18\n" +
+	" \x01(\bR\aexpects\"6\n" +
 	"\x06Pieces\x12\x14\n" +
 	"\x05draft\x18\x01 \x01(\tR\x05draft\x12\x16\n" +
-	"\x06pieces\x18\x02 \x03(\fR\x06pieces\"\xd6\x02\n" +
+	"\x06pieces\x18\x02 \x03(\fR\x06pieces\"\xf0\x02\n" +
 	"\x05Batch\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -2299,7 +2413,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\ftrace_parent\x18\n" +
 	" \x01(\tR\vtraceParent\x12\x14\n" +
 	"\x05roots\x18\v \x03(\tR\x05roots\x12(\n" +
-	"\x10bytes_per_second\x18\f \x01(\x03R\x0ebytesPerSecond\"p\n" +
+	"\x10bytes_per_second\x18\f \x01(\x03R\x0ebytesPerSecond\x12\x18\n" +
+	"\aexpects\x18\r \x01(\bR\aexpects\"p\n" +
 	"\x04Stop\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
@@ -2382,7 +2497,12 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\"-\n" +
 	"\x13PutManifestResponse\x12\x16\n" +
-	"\x06digest\x18\x01 \x01(\tR\x06digest*V\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\"?\n" +
+	"\x13ReadManifestRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"*\n" +
+	"\x14ReadManifestResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data*V\n" +
 	"\x03How\x12\x13\n" +
 	"\x0fHOW_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tHOW_PAUSE\x10\x01\x12\x0e\n" +
@@ -2392,7 +2512,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\tHOW_YIELD\x10\x042\xa1\x01\n" +
 	"\rEnrollService\x12F\n" +
 	"\x04Join\x12\x1e.datamove.agent.v1.JoinRequest\x1a\x1e.datamove.agent.v1.Certificate\x12H\n" +
-	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xaf\x04\n" +
+	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\x92\x05\n" +
 	"\vLinkService\x12A\n" +
 	"\x06Attend\x12\x19.datamove.agent.v1.Status\x1a\x18.datamove.agent.v1.Order(\x010\x01\x12P\n" +
 	"\aConfirm\x12!.datamove.agent.v1.ConfirmRequest\x1a\".datamove.agent.v1.ConfirmResponse\x12M\n" +
@@ -2400,7 +2520,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04Give\x12\x1e.datamove.agent.v1.GiveRequest\x1a\x1f.datamove.agent.v1.GiveResponse\x12J\n" +
 	"\x05Reply\x12\x1f.datamove.agent.v1.ReplyRequest\x1a .datamove.agent.v1.ReplyResponse\x12G\n" +
 	"\x04Keep\x12\x1e.datamove.agent.v1.KeepRequest\x1a\x1f.datamove.agent.v1.KeepResponse\x12^\n" +
-	"\vPutManifest\x12%.datamove.agent.v1.PutManifestRequest\x1a&.datamove.agent.v1.PutManifestResponse(\x01B,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
+	"\vPutManifest\x12%.datamove.agent.v1.PutManifestRequest\x1a&.datamove.agent.v1.PutManifestResponse(\x01\x12a\n" +
+	"\fReadManifest\x12&.datamove.agent.v1.ReadManifestRequest\x1a'.datamove.agent.v1.ReadManifestResponse0\x01B,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_datamove_agent_v1_agent_proto_rawDescOnce sync.Once
@@ -2415,7 +2536,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                      // 0: datamove.agent.v1.How
 	(*JoinRequest)(nil),           // 1: datamove.agent.v1.JoinRequest
@@ -2447,38 +2568,40 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*KeepResponse)(nil),          // 27: datamove.agent.v1.KeepResponse
 	(*PutManifestRequest)(nil),    // 28: datamove.agent.v1.PutManifestRequest
 	(*PutManifestResponse)(nil),   // 29: datamove.agent.v1.PutManifestResponse
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 31: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
-	(*v1.Task)(nil),               // 33: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 34: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 35: datamove.v1.Account
-	(*v1.Report)(nil),             // 36: datamove.v1.Report
+	(*ReadManifestRequest)(nil),   // 30: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),  // 31: datamove.agent.v1.ReadManifestResponse
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*v1.Progress)(nil),           // 33: datamove.v1.Progress
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*v1.Task)(nil),               // 35: datamove.v1.Task
+	(*v1.TaskSpec)(nil),           // 36: datamove.v1.TaskSpec
+	(*v1.Account)(nil),            // 37: datamove.v1.Account
+	(*v1.Report)(nil),             // 38: datamove.v1.Report
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	30, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	32, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	8,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	7,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	6,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	31, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	30, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	32, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	33, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	32, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	34, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
 	10, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
 	12, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
 	13, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
 	16, // 11: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
 	14, // 12: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
 	15, // 13: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
-	33, // 14: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	34, // 15: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	32, // 16: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	35, // 14: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	36, // 15: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	34, // 16: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
 	11, // 17: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	34, // 18: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	35, // 19: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	36, // 18: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	37, // 19: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
 	0,  // 20: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
 	17, // 21: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	36, // 22: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	38, // 22: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
 	1,  // 23: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
 	2,  // 24: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
 	4,  // 25: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
@@ -2488,17 +2611,19 @@ var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
 	24, // 29: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
 	26, // 30: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
 	28, // 31: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	3,  // 32: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	3,  // 33: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	9,  // 34: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	19, // 35: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	21, // 36: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	23, // 37: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	25, // 38: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	27, // 39: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	29, // 40: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	32, // [32:41] is the sub-list for method output_type
-	23, // [23:32] is the sub-list for method input_type
+	30, // 32: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	3,  // 33: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	3,  // 34: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	9,  // 35: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	19, // 36: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	21, // 37: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	23, // 38: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	25, // 39: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	27, // 40: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	29, // 41: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	31, // 42: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	33, // [33:43] is the sub-list for method output_type
+	23, // [23:33] is the sub-list for method input_type
 	23, // [23:23] is the sub-list for extension type_name
 	23, // [23:23] is the sub-list for extension extendee
 	0,  // [0:23] is the sub-list for field type_name
@@ -2523,7 +2648,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -167,13 +167,14 @@ var EnrollService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	LinkService_Attend_FullMethodName      = "/datamove.agent.v1.LinkService/Attend"
-	LinkService_Confirm_FullMethodName     = "/datamove.agent.v1.LinkService/Confirm"
-	LinkService_Finish_FullMethodName      = "/datamove.agent.v1.LinkService/Finish"
-	LinkService_Give_FullMethodName        = "/datamove.agent.v1.LinkService/Give"
-	LinkService_Reply_FullMethodName       = "/datamove.agent.v1.LinkService/Reply"
-	LinkService_Keep_FullMethodName        = "/datamove.agent.v1.LinkService/Keep"
-	LinkService_PutManifest_FullMethodName = "/datamove.agent.v1.LinkService/PutManifest"
+	LinkService_Attend_FullMethodName       = "/datamove.agent.v1.LinkService/Attend"
+	LinkService_Confirm_FullMethodName      = "/datamove.agent.v1.LinkService/Confirm"
+	LinkService_Finish_FullMethodName       = "/datamove.agent.v1.LinkService/Finish"
+	LinkService_Give_FullMethodName         = "/datamove.agent.v1.LinkService/Give"
+	LinkService_Reply_FullMethodName        = "/datamove.agent.v1.LinkService/Reply"
+	LinkService_Keep_FullMethodName         = "/datamove.agent.v1.LinkService/Keep"
+	LinkService_PutManifest_FullMethodName  = "/datamove.agent.v1.LinkService/PutManifest"
+	LinkService_ReadManifest_FullMethodName = "/datamove.agent.v1.LinkService/ReadManifest"
 )
 
 // LinkServiceClient is the client API for LinkService service.
@@ -202,6 +203,8 @@ type LinkServiceClient interface {
 	Keep(ctx context.Context, in *KeepRequest, opts ...grpc.CallOption) (*KeepResponse, error)
 	// PutManifest stores the manifest of a version of a dataset.
 	PutManifest(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutManifestRequest, PutManifestResponse], error)
+	// ReadManifest sends the manifest of the dataset that a lead copies.
+	ReadManifest(ctx context.Context, in *ReadManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadManifestResponse], error)
 }
 
 type linkServiceClient struct {
@@ -288,6 +291,25 @@ func (c *linkServiceClient) PutManifest(ctx context.Context, opts ...grpc.CallOp
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LinkService_PutManifestClient = grpc.ClientStreamingClient[PutManifestRequest, PutManifestResponse]
 
+func (c *linkServiceClient) ReadManifest(ctx context.Context, in *ReadManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadManifestResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LinkService_ServiceDesc.Streams[2], LinkService_ReadManifest_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadManifestRequest, ReadManifestResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LinkService_ReadManifestClient = grpc.ServerStreamingClient[ReadManifestResponse]
+
 // LinkServiceServer is the server API for LinkService service.
 // All implementations must embed UnimplementedLinkServiceServer
 // for forward compatibility.
@@ -314,6 +336,8 @@ type LinkServiceServer interface {
 	Keep(context.Context, *KeepRequest) (*KeepResponse, error)
 	// PutManifest stores the manifest of a version of a dataset.
 	PutManifest(grpc.ClientStreamingServer[PutManifestRequest, PutManifestResponse]) error
+	// ReadManifest sends the manifest of the dataset that a lead copies.
+	ReadManifest(*ReadManifestRequest, grpc.ServerStreamingServer[ReadManifestResponse]) error
 	mustEmbedUnimplementedLinkServiceServer()
 }
 
@@ -344,6 +368,9 @@ func (UnimplementedLinkServiceServer) Keep(context.Context, *KeepRequest) (*Keep
 }
 func (UnimplementedLinkServiceServer) PutManifest(grpc.ClientStreamingServer[PutManifestRequest, PutManifestResponse]) error {
 	return status.Error(codes.Unimplemented, "method PutManifest not implemented")
+}
+func (UnimplementedLinkServiceServer) ReadManifest(*ReadManifestRequest, grpc.ServerStreamingServer[ReadManifestResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReadManifest not implemented")
 }
 func (UnimplementedLinkServiceServer) mustEmbedUnimplementedLinkServiceServer() {}
 func (UnimplementedLinkServiceServer) testEmbeddedByValue()                     {}
@@ -470,6 +497,17 @@ func _LinkService_PutManifest_Handler(srv interface{}, stream grpc.ServerStream)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LinkService_PutManifestServer = grpc.ClientStreamingServer[PutManifestRequest, PutManifestResponse]
 
+func _LinkService_ReadManifest_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadManifestRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LinkServiceServer).ReadManifest(m, &grpc.GenericServerStream[ReadManifestRequest, ReadManifestResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LinkService_ReadManifestServer = grpc.ServerStreamingServer[ReadManifestResponse]
+
 // LinkService_ServiceDesc is the grpc.ServiceDesc for LinkService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -509,6 +547,11 @@ var LinkService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "PutManifest",
 			Handler:       _LinkService_PutManifest_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "ReadManifest",
+			Handler:       _LinkService_ReadManifest_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "datamove/agent/v1/agent.proto",

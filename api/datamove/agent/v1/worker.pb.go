@@ -420,6 +420,7 @@ type Job struct {
 	TraceParent    string                 `protobuf:"bytes,13,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`                                                                     // the span that it is part of; empty makes no spans
 	Roots          []string               `protobuf:"bytes,14,rep,name=roots,proto3" json:"roots,omitempty"`                                                                                                    // each path is opened from the one that it is below on; none opens any path
 	BytesPerSecond int64                  `protobuf:"varint,15,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`                                                         // that it may read at first; 0 is as the spec says
+	Expects        bool                   `protobuf:"varint,16,opt,name=expects,proto3" json:"expects,omitempty"`                                                                                               // the source is a dataset, and has to be what its manifest says
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -557,6 +558,13 @@ func (x *Job) GetBytesPerSecond() int64 {
 		return x.BytesPerSecond
 	}
 	return 0
+}
+
+func (x *Job) GetExpects() bool {
+	if x != nil {
+		return x.Expects
+	}
+	return false
 }
 
 // TierAccess is a tier with what is needed to open it. It holds secrets and goes
@@ -1655,6 +1663,86 @@ func (x *DescribeResponse) GetDigest() string {
 	return ""
 }
 
+type ManifestRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManifestRequest) Reset() {
+	*x = ManifestRequest{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManifestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManifestRequest) ProtoMessage() {}
+
+func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManifestRequest.ProtoReflect.Descriptor instead.
+func (*ManifestRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
+}
+
+type ManifestResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // at most 64 KiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManifestResponse) Reset() {
+	*x = ManifestResponse{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManifestResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManifestResponse) ProtoMessage() {}
+
+func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManifestResponse.ProtoReflect.Descriptor instead.
+func (*ManifestResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ManifestResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type EndLeadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Report        *v1.Report             `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`
@@ -1669,7 +1757,7 @@ type EndLeadRequest struct {
 
 func (x *EndLeadRequest) Reset() {
 	*x = EndLeadRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1769,7 @@ func (x *EndLeadRequest) String() string {
 func (*EndLeadRequest) ProtoMessage() {}
 
 func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1782,7 @@ func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadRequest.ProtoReflect.Descriptor instead.
 func (*EndLeadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EndLeadRequest) GetReport() *v1.Report {
@@ -1747,7 +1835,7 @@ type EndLeadResponse struct {
 
 func (x *EndLeadResponse) Reset() {
 	*x = EndLeadResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1847,7 @@ func (x *EndLeadResponse) String() string {
 func (*EndLeadResponse) ProtoMessage() {}
 
 func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1860,7 @@ func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadResponse.ProtoReflect.Descriptor instead.
 func (*EndLeadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 type EndBatchRequest struct {
@@ -1790,7 +1878,7 @@ type EndBatchRequest struct {
 
 func (x *EndBatchRequest) Reset() {
 	*x = EndBatchRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +1890,7 @@ func (x *EndBatchRequest) String() string {
 func (*EndBatchRequest) ProtoMessage() {}
 
 func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +1903,7 @@ func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchRequest.ProtoReflect.Descriptor instead.
 func (*EndBatchRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EndBatchRequest) GetId() string {
@@ -1875,7 +1963,7 @@ type EndBatchResponse struct {
 
 func (x *EndBatchResponse) Reset() {
 	*x = EndBatchResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +1975,7 @@ func (x *EndBatchResponse) String() string {
 func (*EndBatchResponse) ProtoMessage() {}
 
 func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +1988,7 @@ func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchResponse.ProtoReflect.Descriptor instead.
 func (*EndBatchResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 type TraceRequest struct {
@@ -1912,7 +2000,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2012,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2025,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TraceRequest) GetSpans() []byte {
@@ -1955,7 +2043,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2055,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2068,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
@@ -2028,7 +2116,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x05batch\x18\x02 \x01(\v2\x1e.datamove.agent.v1.WorkerBatchH\x00R\x05batch\x123\n" +
 	"\x04stop\x18\x03 \x01(\v2\x1d.datamove.agent.v1.WorkerStopH\x00R\x04stop\x123\n" +
 	"\x04part\x18\x04 \x01(\v2\x1d.datamove.agent.v1.WorkerPartH\x00R\x04partB\x06\n" +
-	"\x04what\"\xc1\x04\n" +
+	"\x04what\"\xdb\x04\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -2046,7 +2134,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"tier_paths\x18\f \x03(\v2%.datamove.agent.v1.Job.TierPathsEntryR\ttierPaths\x12!\n" +
 	"\ftrace_parent\x18\r \x01(\tR\vtraceParent\x12\x14\n" +
 	"\x05roots\x18\x0e \x03(\tR\x05roots\x12(\n" +
-	"\x10bytes_per_second\x18\x0f \x01(\x03R\x0ebytesPerSecond\x1a<\n" +
+	"\x10bytes_per_second\x18\x0f \x01(\x03R\x0ebytesPerSecond\x12\x18\n" +
+	"\aexpects\x18\x10 \x01(\bR\aexpects\x1a<\n" +
 	"\x0eTierPathsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +
@@ -2124,7 +2213,10 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x0fDescribeRequest\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"*\n" +
 	"\x10DescribeResponse\x12\x16\n" +
-	"\x06digest\x18\x01 \x01(\tR\x06digest\"\xdd\x01\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\"\x11\n" +
+	"\x0fManifestRequest\"&\n" +
+	"\x10ManifestResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\xdd\x01\n" +
 	"\x0eEndLeadRequest\x12+\n" +
 	"\x06report\x18\x01 \x01(\v2\x13.datamove.v1.ReportR\x06report\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1d\n" +
@@ -2146,7 +2238,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
-	"\rTraceResponse2\xec\x06\n" +
+	"\rTraceResponse2\xc3\a\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
@@ -2155,7 +2247,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x06Wanted\x12 .datamove.agent.v1.WantedRequest\x1a!.datamove.agent.v1.WantedResponse\x12G\n" +
 	"\x04Hand\x12\x1e.datamove.agent.v1.HandRequest\x1a\x1f.datamove.agent.v1.HandResponse\x12G\n" +
 	"\x04Note\x12\x1e.datamove.agent.v1.NoteRequest\x1a\x1f.datamove.agent.v1.NoteResponse\x12U\n" +
-	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12P\n" +
+	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12U\n" +
+	"\bManifest\x12\".datamove.agent.v1.ManifestRequest\x1a#.datamove.agent.v1.ManifestResponse0\x01\x12P\n" +
 	"\aEndLead\x12!.datamove.agent.v1.EndLeadRequest\x1a\".datamove.agent.v1.EndLeadResponse\x12S\n" +
 	"\bEndBatch\x12\".datamove.agent.v1.EndBatchRequest\x1a#.datamove.agent.v1.EndBatchResponse\x12J\n" +
 	"\x05Trace\x12\x1f.datamove.agent.v1.TraceRequest\x1a .datamove.agent.v1.TraceResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
@@ -2172,7 +2265,7 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),          // 0: datamove.agent.v1.WorkerStatus
 	(*Counts)(nil),                // 1: datamove.agent.v1.Counts
@@ -2198,41 +2291,43 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*NoteResponse)(nil),          // 21: datamove.agent.v1.NoteResponse
 	(*DescribeRequest)(nil),       // 22: datamove.agent.v1.DescribeRequest
 	(*DescribeResponse)(nil),      // 23: datamove.agent.v1.DescribeResponse
-	(*EndLeadRequest)(nil),        // 24: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),       // 25: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),       // 26: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),      // 27: datamove.agent.v1.EndBatchResponse
-	(*TraceRequest)(nil),          // 28: datamove.agent.v1.TraceRequest
-	(*TraceResponse)(nil),         // 29: datamove.agent.v1.TraceResponse
-	nil,                           // 30: datamove.agent.v1.Counts.ErrorsEntry
-	nil,                           // 31: datamove.agent.v1.TierCounts.OperationsEntry
-	nil,                           // 32: datamove.agent.v1.Job.TierPathsEntry
-	(*v1.Progress)(nil),           // 33: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 35: datamove.v1.TaskSpec
-	(How)(0),                      // 36: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*v1.Report)(nil),             // 38: datamove.v1.Report
+	(*ManifestRequest)(nil),       // 24: datamove.agent.v1.ManifestRequest
+	(*ManifestResponse)(nil),      // 25: datamove.agent.v1.ManifestResponse
+	(*EndLeadRequest)(nil),        // 26: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),       // 27: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),       // 28: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),      // 29: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),          // 30: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),         // 31: datamove.agent.v1.TraceResponse
+	nil,                           // 32: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                           // 33: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                           // 34: datamove.agent.v1.Job.TierPathsEntry
+	(*v1.Progress)(nil),           // 35: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 37: datamove.v1.TaskSpec
+	(How)(0),                      // 38: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*v1.Report)(nil),             // 40: datamove.v1.Report
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	33, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	34, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	35, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	36, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
-	30, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
+	32, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
 	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
-	31, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
+	33, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
 	4,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
 	7,  // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
 	8,  // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
 	9,  // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
-	35, // 10: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	37, // 10: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
 	5,  // 11: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
 	6,  // 12: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
-	32, // 13: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
-	36, // 14: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	37, // 15: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	34, // 13: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
+	38, // 14: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	39, // 15: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
 	6,  // 16: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	38, // 17: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	40, // 17: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
 	1,  // 18: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
 	1,  // 19: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
 	0,  // 20: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
@@ -2243,22 +2338,24 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	18, // 25: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
 	20, // 26: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
 	22, // 27: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	24, // 28: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	26, // 29: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	28, // 30: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 31: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	11, // 32: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	13, // 33: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	15, // 34: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	17, // 35: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	19, // 36: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	21, // 37: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	23, // 38: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	25, // 39: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	27, // 40: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	29, // 41: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	31, // [31:42] is the sub-list for method output_type
-	20, // [20:31] is the sub-list for method input_type
+	24, // 28: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	26, // 29: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	28, // 30: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	30, // 31: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 32: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	11, // 33: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	13, // 34: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	15, // 35: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	17, // 36: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	19, // 37: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	21, // 38: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	23, // 39: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	25, // 40: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	27, // 41: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	29, // 42: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	31, // 43: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	32, // [32:44] is the sub-list for method output_type
+	20, // [20:32] is the sub-list for method input_type
 	20, // [20:20] is the sub-list for extension type_name
 	20, // [20:20] is the sub-list for extension extendee
 	0,  // [0:20] is the sub-list for field type_name
@@ -2282,7 +2379,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

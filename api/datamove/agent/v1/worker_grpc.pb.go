@@ -27,6 +27,7 @@ const (
 	WorkerService_Hand_FullMethodName     = "/datamove.agent.v1.WorkerService/Hand"
 	WorkerService_Note_FullMethodName     = "/datamove.agent.v1.WorkerService/Note"
 	WorkerService_Describe_FullMethodName = "/datamove.agent.v1.WorkerService/Describe"
+	WorkerService_Manifest_FullMethodName = "/datamove.agent.v1.WorkerService/Manifest"
 	WorkerService_EndLead_FullMethodName  = "/datamove.agent.v1.WorkerService/EndLead"
 	WorkerService_EndBatch_FullMethodName = "/datamove.agent.v1.WorkerService/EndBatch"
 	WorkerService_Trace_FullMethodName    = "/datamove.agent.v1.WorkerService/Trace"
@@ -56,6 +57,8 @@ type WorkerServiceClient interface {
 	Note(ctx context.Context, in *NoteRequest, opts ...grpc.CallOption) (*NoteResponse, error)
 	// Describe sends the manifest that a lead has made.
 	Describe(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[DescribeRequest, DescribeResponse], error)
+	// Manifest sends the manifest of the dataset that a lead copies.
+	Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error)
 	// EndLead tells how the task ended.
 	EndLead(ctx context.Context, in *EndLeadRequest, opts ...grpc.CallOption) (*EndLeadResponse, error)
 	// EndBatch tells how a batch ended.
@@ -158,6 +161,25 @@ func (c *workerServiceClient) Describe(ctx context.Context, opts ...grpc.CallOpt
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_DescribeClient = grpc.ClientStreamingClient[DescribeRequest, DescribeResponse]
 
+func (c *workerServiceClient) Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[2], WorkerService_Manifest_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ManifestRequest, ManifestResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type WorkerService_ManifestClient = grpc.ServerStreamingClient[ManifestResponse]
+
 func (c *workerServiceClient) EndLead(ctx context.Context, in *EndLeadRequest, opts ...grpc.CallOption) (*EndLeadResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EndLeadResponse)
@@ -212,6 +234,8 @@ type WorkerServiceServer interface {
 	Note(context.Context, *NoteRequest) (*NoteResponse, error)
 	// Describe sends the manifest that a lead has made.
 	Describe(grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]) error
+	// Manifest sends the manifest of the dataset that a lead copies.
+	Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error
 	// EndLead tells how the task ended.
 	EndLead(context.Context, *EndLeadRequest) (*EndLeadResponse, error)
 	// EndBatch tells how a batch ended.
@@ -251,6 +275,9 @@ func (UnimplementedWorkerServiceServer) Note(context.Context, *NoteRequest) (*No
 }
 func (UnimplementedWorkerServiceServer) Describe(grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]) error {
 	return status.Error(codes.Unimplemented, "method Describe not implemented")
+}
+func (UnimplementedWorkerServiceServer) Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error {
+	return status.Error(codes.Unimplemented, "method Manifest not implemented")
 }
 func (UnimplementedWorkerServiceServer) EndLead(context.Context, *EndLeadRequest) (*EndLeadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndLead not implemented")
@@ -404,6 +431,17 @@ func _WorkerService_Describe_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_DescribeServer = grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]
 
+func _WorkerService_Manifest_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ManifestRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(WorkerServiceServer).Manifest(m, &grpc.GenericServerStream[ManifestRequest, ManifestResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type WorkerService_ManifestServer = grpc.ServerStreamingServer[ManifestResponse]
+
 func _WorkerService_EndLead_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EndLeadRequest)
 	if err := dec(in); err != nil {
@@ -513,6 +551,11 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Describe",
 			Handler:       _WorkerService_Describe_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Manifest",
+			Handler:       _WorkerService_Manifest_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "datamove/agent/v1/worker.proto",

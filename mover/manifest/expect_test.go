@@ -1,0 +1,148 @@
+package manifest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/crc"
+	"datamove.dev/mover/manifest"
+	"datamove.dev/mover/mem"
+)
+
+// described is the manifest of what a tree has, with checksums.
+func described(t *testing.T, p mover.Place) *shelf {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := manifest.NewWriter(&b, manifest.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		if err == nil && e.Kind == mover.File {
+			e.CRC, e.Known = sumOf(t, p, e), e.Known|mover.FactCRC
+		}
+		if err == nil {
+			err = w.Write(&e)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &shelf{b.Bytes()}
+}
+
+func sumOf(t *testing.T, s mover.Source, e mover.Entry) uint64 {
+	t.Helper()
+	c, err := s.Open(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r, err := c.Range(t.Context(), 0, e.Size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	content, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return crc.Update(0, content)
+}
+
+// What is what it was is walked as it is, with the checksums of the manifest; anything
+// else ends the walk and is named.
+func TestExpect(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		change func(*mem.Tree)
+		skip   string
+		says   string // "" is nothing
+	}{
+		{"nothing", func(*mem.Tree) {}, "", ""},
+		{"longer", func(t *mem.Tree) { t.Overwrite("a/two", 0, "much longer") }, "", "it had 7 bytes, and has 11"},
+		{"shorter", func(t *mem.Tree) { t.Truncate("b", 0) }, "", "it had 1 bytes, and has 0"},
+		{"gone", func(t *mem.Tree) { t.Delete("a/one") }, "", "a/one: "},
+		{"the last is gone", func(t *mem.Tree) { t.Delete("z") }, "", "it is not there any more"},
+		{"more", func(t *mem.Tree) { t.Files(map[string]string{"a/more": ""}) }, "", "it was not there"},
+		{"more at the end", func(t *mem.Tree) { t.Files(map[string]string{"zz": ""}) }, "", "it was not there"},
+		{"a directory where a file was", func(t *mem.Tree) { t.Delete("z"); t.Files(map[string]string{"z/x": ""}) }, "", "it is not there any more"},
+		{"one more directory", func(t *mem.Tree) { t.Files(map[string]string{"a/dir/": ""}) }, "", ""},
+		{"what is skipped", func(t *mem.Tree) { t.Overwrite("a/two", 0, "much longer"); t.Delete("a/one") }, "a", ""},
+	} {
+		tree := mem.NewTree().Files(map[string]string{"a/one": "content", "a/two": "content", "b": "b", "link": "", "z": "zzz"})
+		p := mem.New(tree, mem.Options{})
+		was := described(t, p)
+		row.change(tree)
+		var opts mover.WalkOptions
+		if row.skip != "" {
+			opts.Skip = func(name string, _ mover.Kind) bool { return name == row.skip }
+		}
+		var failed error
+		for e, err := range manifest.Expect(p, was.open).Walk(t.Context(), opts) {
+			if failed = err; err != nil {
+				break
+			}
+			if e.Kind == mover.File && (!e.Known.Has(mover.FactCRC) || e.CRC != sumOf(t, p, e)) {
+				t.Errorf("%s: %s has the checksum %016x", row.name, e.Name, e.CRC)
+			}
+		}
+		switch {
+		case row.says == "" && failed != nil, row.says != "" && !errors.Is(failed, mover.ErrCorrupt):
+			t.Errorf("%s: %v", row.name, failed)
+		case row.says != "" && !strings.Contains(failed.Error(), row.says):
+			t.Errorf("%s: %v, want %s", row.name, failed, row.says)
+		}
+	}
+}
+
+// A content of the same size that is another one is told to whoever reads it: it has to
+// have the checksum of the manifest, and can not be cloned past that.
+func TestExpectContent(t *testing.T) {
+	tree := mem.NewTree().Files(map[string]string{"f": "content"})
+	p := mem.New(tree, mem.Options{})
+	was := described(t, p)
+	tree.Overwrite("f", 0, "CONTENT")
+	s := manifest.Expect(p, was.open)
+	for e, err := range s.Walk(t.Context(), mover.WalkOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Open(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if got := c.Entry(); !got.Known.Has(mover.FactCRC) || got.CRC == sumOf(t, p, e) {
+			t.Errorf("it has to have the checksum %016x", got.CRC)
+		}
+		if _, under := c.(interface{ Unwrap() any }); under {
+			t.Error("what is below it can be cloned")
+		}
+	}
+	now, err := s.Stat(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(t.Context(), now); !errors.Is(err, mover.ErrCorrupt) {
+		t.Errorf("what no walk has seen is opened: %v", err)
+	}
+	damaged := &shelf{was.body[:len(was.body)-3]}
+	for _, open := range []manifest.Opener{damaged.open, new(shelf).open, func(context.Context) (io.ReadCloser, error) { return nil, mover.ErrUnreachable }} {
+		failed := false
+		for _, err := range manifest.Expect(p, open).Walk(t.Context(), mover.WalkOptions{}) {
+			failed = failed || err != nil
+		}
+		if !failed {
+			t.Error("a manifest that can not be read is no error")
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package service
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+)
+
+// reads says whether a task copies a dataset: what it reads has to be what the manifest
+// says. Who stages one has its digest compared at the end.
+func reads(t *pb.Task) bool {
+	kind := t.GetSpec().GetKind()
+	return t.GetDataset() != "" && (kind == pb.TaskKind_TASK_KIND_COPY || kind == pb.TaskKind_TASK_KIND_SYNC)
+}
+
+// ReadManifest implements agentv1.LinkServiceServer. The task holds a replica of the
+// dataset, so its manifest stays.
+func (s *Service) ReadManifest(r *agentv1.ReadManifestRequest, stream grpc.ServerStreamingServer[agentv1.ReadManifestResponse]) error {
+	s.mu.Lock()
+	l, err := s.held(stream.Context(), r.GetTask(), r.GetEpoch())
+	var digest string
+	if err == nil && reads(l.task) {
+		_, digest, _ = strings.Cut(l.task.GetDataset(), "@")
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if !validDigest(digest) {
+		return usage("task %s reads no dataset", r.GetTask())
+	}
+	f, err := os.Open(s.manifestFile(digest))
+	if err != nil {
+		return fmt.Errorf("the manifest of %s: %w", l.task.GetDataset(), err)
+	}
+	defer f.Close()
+	for buffer := make([]byte, 64<<10); ; {
+		n, err := f.Read(buffer)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = stream.Send(&agentv1.ReadManifestResponse{Data: buffer[:n]})
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

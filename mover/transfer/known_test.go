@@ -1,0 +1,73 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/crc"
+	"datamove.dev/mover/fault"
+	"datamove.dev/mover/manifest"
+	"datamove.dev/mover/mem"
+	"datamove.dev/mover/transfer"
+)
+
+// A checksum that only the walk knows, from a manifest, counts at every try: what does not
+// have it does not pass because it is read once more, and what was only misread does.
+func TestKnownChecksumStaysKnown(t *testing.T) {
+	source := mem.NewTree().Files(map[string]string{"small": "content", "large": strings.Repeat("0123456789", 2<<20), "other": "content"})
+	from := mem.New(source, mem.Options{})
+	var b bytes.Buffer
+	w, err := manifest.NewWriter(&b, manifest.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range from.Walk(t.Context(), mover.WalkOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.CRC = crc.Update(0, []byte("content")); e.Name != "other" {
+			e.CRC = 4711
+		}
+		e.Known |= mover.FactCRC
+		if err := w.Write(&e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	target := mem.NewTree()
+	flips := fault.New(from, fault.Options{Script: func(c fault.Call) fault.Fault {
+		if c.Op == fault.Read && c.Name == "other" && c.Nth == 0 {
+			return fault.Flipped
+		}
+		return fault.None
+	}})
+	listed := manifest.Expect(flips, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	res, err := syncTo(t.Context(), listed, mem.New(target, mem.Options{}), transfer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := map[string]error{}
+	for _, r := range res.all {
+		if r.Err != nil {
+			failed[r.Entry.Name] = r.Err
+		}
+	}
+	for _, name := range []string{"small", "large"} {
+		if !errors.Is(failed[name], mover.ErrCorrupt) {
+			t.Errorf("%s: %v", name, failed[name])
+		}
+		if _, there := target.Content(name); there {
+			t.Errorf("%s was published", name)
+		}
+	}
+	if got, _ := target.Content("other"); got != "content" || len(failed) != 2 {
+		t.Errorf("other is %q, and failed: %v", got, failed)
+	}
+}

@@ -1,0 +1,108 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/task"
+)
+
+// spoil changes a byte of a file, and nothing that a listing shows.
+func spoil(t *testing.T, path string) (mend func()) {
+	t.Helper()
+	was, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(content []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Now(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := bytes.Clone(was)
+	other[len(other)/2] ^= 1
+	write(other)
+	return func() { write(was) }
+}
+
+// TestDatasetIsExpected: what is copied as a dataset is that dataset, or the copy fails and
+// names what is not, also where a helper has moved it.
+func TestDatasetIsExpected(t *testing.T) {
+	c := newCluster(t, "n1", "n2")
+	source := c.tree("shared/vision", 3000, 2, 20<<20)
+	c.add("vision", "shared:vision")
+	copied := func(to string) *pb.Task {
+		t.Helper()
+		id := c.slow("dataset:vision", "shared:"+to, 40<<20).GetId()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		done, err := c.Wait(ctx, id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done
+	}
+	refused := func(what string, done *pb.Task, names ...string) {
+		t.Helper()
+		said := done.GetError()
+		for _, f := range done.GetReport().GetFailures() {
+			said += " " + string(f.GetName())
+		}
+		if done.GetState() != task.Failed || done.GetErrorKind() != mover.KindName(mover.ErrCorrupt) || done.GetExitCode() != 9 {
+			t.Errorf("%s: it ends as %v", what, done)
+		}
+		for _, name := range names {
+			if !strings.Contains(said, name) {
+				t.Errorf("%s: %s is not named: %s", what, name, said)
+			}
+		}
+	}
+	if done := copied("first"); done.GetState() != task.Done {
+		t.Fatalf("it ends as %v", done)
+	}
+	c.same(source, filepath.Join(c.dir, "shared/first"))
+
+	names := []string{"d02/f02900", "d07/f00007", "large1"}
+	var mend []func()
+	for _, name := range names {
+		mend = append(mend, spoil(t, filepath.Join(source, name)))
+	}
+	refused("other contents", copied("second"), names...)
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(c.dir, "shared/second", name)); err == nil {
+			t.Errorf("%s, which is something else, was published", name)
+		}
+	}
+	for _, again := range mend {
+		again()
+	}
+
+	more := filepath.Join(source, "d03", "more")
+	if err := os.WriteFile(more, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refused("one more file", copied("third"), "d03/more")
+	if err := os.Rename(more, filepath.Join(source, "d03/f00003")); err != nil {
+		t.Fatal(err)
+	}
+	refused("another size", copied("third"), "d03/f00003")
+	if err := os.Remove(filepath.Join(source, "d03/f00003")); err != nil {
+		t.Fatal(err)
+	}
+	refused("one less", copied("third"), "d03/f00003")
+}
