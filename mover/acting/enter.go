@@ -38,6 +38,9 @@ func enter() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := seclude(); err != nil { // it may wait long for its terms
+		return nil, err
+	}
 	var t terms
 	if err := receive(conn, &t, maxTerms); err != nil {
 		return nil, fmt.Errorf("the service is gone: %w", err)
@@ -104,19 +107,24 @@ func submit(t terms) (Enforced, error) {
 	if err := t.Account.verify(); err != nil {
 		return Enforced{}, err
 	}
+	return Confine(t.Roots)
+}
+
+// seclude gives up what no worker needs, whatever its terms are.
+func seclude() error {
 	unix.Umask(umask)
 	yieldMemory()
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
-		return Enforced{}, fmt.Errorf("setrlimit: %w", err)
+		return fmt.Errorf("setrlimit: %w", err)
 	}
 	// Nobody but root may trace it, read its memory, or take its descriptors.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return Enforced{}, fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
+		return fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
 	}
 	if err := ll.AllThreadsPrctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return Enforced{}, fmt.Errorf("prctl(PR_SET_NO_NEW_PRIVS): %w", err)
+		return fmt.Errorf("prctl(PR_SET_NO_NEW_PRIVS): %w", err)
 	}
-	return Confine(t.Roots)
+	return nil
 }
 
 // yieldMemory makes this process one to kill before others when memory ends. It is

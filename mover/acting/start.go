@@ -38,17 +38,50 @@ const startTimeout = 30 * time.Second
 // end of ctx ends the starting; to end the process there is Stop, which has to be called.
 // Everything that this process has open is set to close on exec.
 func Start(ctx context.Context, o Options) (*Process, error) {
-	p, err := start(ctx, o)
-	if err != nil {
-		return nil, &mover.Error{Op: "act as", Place: "uid " + strconv.FormatUint(uint64(o.Account.UID), 10), Err: err}
+	if ctx.Err() != nil {
+		return nil, o.failed(context.Cause(ctx))
 	}
-	return p, nil
+	w, err := Ready(o)
+	if err != nil {
+		return nil, err
+	}
+	return w.Confine(ctx, o.Roots)
 }
 
-func start(ctx context.Context, o Options) (*Process, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+// Waiting is a program that was started and waits in [Enter] to hear what it may reach.
+type Waiting struct {
+	p *Process
+	o Options
+}
+
+// Ready starts a program like Start, up to where it waits for its roots; those of o mean
+// nothing. It takes most of the time of a start. Confine or Stop has to be called.
+func Ready(o Options) (*Waiting, error) {
+	p, err := o.begin()
+	if err != nil {
+		return nil, o.failed(err)
 	}
+	return &Waiting{p, o}, nil
+}
+
+// Confine has the process begin, and returns when it is confined. After an error there is
+// no process any more.
+func (w *Waiting) Confine(ctx context.Context, roots Confinement) (*Process, error) {
+	if err := w.p.admit(ctx, terms{w.o.Account, roots}); err != nil {
+		return nil, w.o.failed(errors.Join(err, w.p.Stop(0)))
+	}
+	return w.p, nil
+}
+
+// Stop ends the process.
+func (w *Waiting) Stop() error { return w.p.Stop(0) }
+
+func (o Options) failed(err error) error {
+	return &mover.Error{Op: "act as", Place: "uid " + strconv.FormatUint(uint64(o.Account.UID), 10), Err: err}
+}
+
+// begin starts the process.
+func (o Options) begin() (*Process, error) {
 	me, err := self()
 	if err == nil {
 		err = o.Account.check(o.Root, me)
@@ -70,9 +103,6 @@ func start(ctx context.Context, o Options) (*Process, error) {
 	}
 	p := &Process{Conn: ours, cmd: cmd, done: make(chan struct{})}
 	go p.reap()
-	if err := p.admit(ctx, o); err != nil {
-		return nil, errors.Join(err, p.Stop(0))
-	}
 	return p, nil
 }
 
@@ -123,12 +153,12 @@ func (o Options) command(socket *os.File, asRoot bool) *exec.Cmd {
 func sealFiles() { _ = unix.CloseRange(3, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // admit tells the process its terms, and hears whether it took them.
-func (p *Process) admit(ctx context.Context, o Options) error {
+func (p *Process) admit(ctx context.Context, t terms) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%w: it was not ready within %v", mover.ErrTimeout, startTimeout))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = p.Conn.SetDeadline(time.Unix(1, 0)) })
 	var r reply
-	err := send(p.Conn, terms{o.Account, o.Roots}, maxTerms)
+	err := send(p.Conn, t, maxTerms)
 	if err == nil {
 		err = receive(p.Conn, &r, maxReply)
 	}

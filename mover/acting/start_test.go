@@ -218,7 +218,7 @@ func unsealed(t *testing.T, o Options, fds ...int) *actor {
 			cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), "leaked"))
 		}
 	})
-	must(t, p.admit(t.Context(), o))
+	must(t, p.admit(t.Context(), terms{o.Account, o.Roots}))
 	return &actor{p, t, json.NewEncoder(p.Conn), json.NewDecoder(p.Conn)}
 }
 
@@ -284,7 +284,7 @@ func TestEnterVerifies(t *testing.T) {
 				}
 				row.change(cmd.SysProcAttr)
 			})
-			err := p.admit(t.Context(), o)
+			err := p.admit(t.Context(), terms{o.Account, o.Roots})
 			if row.want == "" {
 				must(t, err)
 			} else if !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), row.want) {

@@ -43,6 +43,7 @@ type Agent struct {
 	boot     string
 	changed  chan struct{} // the coordinator should hear of something now
 	sights   sights
+	spares   spares
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session // guarded by mu, as all below
@@ -97,9 +98,15 @@ func (a *Agent) Run(ctx context.Context) error {
 		defer close(attended)
 		a.attend(actx)
 	}()
+	tended := make(chan struct{})
+	go func() {
+		defer close(tended)
+		a.spares.tend(ctx)
+	}()
 	<-ctx.Done()
 	a.leave(agentv1.How_HOW_PAUSE)
 	a.running.Wait()
+	<-tended
 	stop()
 	<-attended
 	return nil

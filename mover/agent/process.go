@@ -34,6 +34,7 @@ type process struct {
 	lead  *session // nil of a helper
 
 	orders  chan *agentv1.WorkerOrder
+	as      acting.Options
 	acting  *acting.Process
 	server  *grpc.Server
 	ended   chan struct{}      // closed when the process has ended and everything is told
@@ -105,11 +106,11 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 	if a.leaving {
 		return fmt.Errorf("%w: this agent is leaving", mover.ErrTransient)
 	}
-	p.acting, err = acting.Start(ctx, acting.Options{
+	p.as = acting.Options{
 		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups},
 		Root: who.UID == 0, Roots: roots, Env: a.environment(who), Stderr: os.Stderr,
-	})
-	if err != nil {
+	}
+	if p.acting, err = a.spares.begin(ctx, p.as); err != nil {
 		return err
 	}
 	if p.lead != nil {
@@ -175,6 +176,7 @@ func (p *process) serve() {
 	p.untrace(err)
 	close(p.ended)
 	a.hurry()
+	a.spares.prepare(p.as)
 }
 
 // bury tells what a process that has ended did not tell.

@@ -1,0 +1,56 @@
+package acting
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A process that waits is as closed to others as one that works, and gets what it is told
+// in the end.
+func TestReady(t *testing.T) {
+	needRoot(t)
+	needLandlock(t)
+	dir, other := folder(t, alice), folder(t, alice)
+	put(t, filepath.Join(dir, "file"), "text", alice, alice, 0o600)
+	put(t, filepath.Join(other, "file"), "text", alice, alice, 0o600)
+	neighbour := begin(t, Options{Account: asAlice(), Roots: everything})
+	w, err := Ready(options(t, Options{Account: asAlice(), Roots: everything}))
+	must(t, err)
+	for begun := time.Now(); ; { // it has to get as far as that
+		if _, wrong := neighbour.ask("list", fmt.Sprintf("/proc/%d/fd", w.p.PID())); wrong == "EACCES" || wrong == "EPERM" {
+			break
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatal("a neighbour can look into a process that waits")
+		}
+	}
+	p, err := w.Confine(t.Context(), Confinement{Read: []string{dir}})
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Stop(0)) })
+	a := &actor{p, t, json.NewEncoder(p.Conn), json.NewDecoder(p.Conn)}
+	a.wants("", "read", filepath.Join(dir, "file"))
+	a.wants("EACCES", "read", filepath.Join(other, "file"))
+}
+
+func TestReadyEnds(t *testing.T) {
+	needRoot(t)
+	files := openFiles(t)
+	w, err := Ready(options(t, Options{Account: asAlice()}))
+	must(t, err)
+	must(t, w.Stop())
+	gone(t, w.p.PID())
+
+	w, err = Ready(options(t, Options{Account: asAlice()}))
+	must(t, err)
+	must(t, w.p.cmd.Process.Kill())
+	<-w.p.Done()
+	if _, err := w.Confine(t.Context(), everything); err == nil {
+		t.Error("a process that was killed was confined")
+	}
+	if now := openFiles(t); now != files {
+		t.Errorf("%d files are open, %d were", now, files)
+	}
+}

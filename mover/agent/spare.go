@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"datamove.dev/mover/acting"
+)
+
+// Most of what a small task takes is the start of its process. Who had a task will have
+// another one, so when a process has ended, the next one of its account is started, and
+// waits to hear what it may reach.
+const (
+	sparesMost = 4 // accounts
+	sparesLast = time.Minute
+)
+
+// spares are the processes that wait, at most one for each account.
+type spares struct {
+	mu      sync.Mutex
+	closed  bool
+	waiting []spare // the one that waits longest first; guarded by mu, as closed
+}
+
+type spare struct {
+	key     string
+	since   time.Time
+	process *acting.Waiting
+}
+
+// spareKey tells apart what can not be changed any more when a process waits.
+func spareKey(o acting.Options) string {
+	return fmt.Sprintf("%s %q %d %d %v %q", o.Path, o.Args, o.Account.UID, o.Account.GID, o.Account.Groups, o.Env)
+}
+
+// begin starts a process, or has one begin that waits.
+func (s *spares) begin(ctx context.Context, o acting.Options) (*acting.Process, error) {
+	if w := s.take(spareKey(o)); w != nil {
+		if p, err := w.Confine(ctx, o.Roots); err == nil || ctx.Err() != nil {
+			return p, err
+		}
+	}
+	return acting.Start(ctx, o)
+}
+
+func (s *spares) take(key string) *acting.Waiting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.waiting, func(w spare) bool { return w.key == key })
+	if i < 0 {
+		return nil
+	}
+	w := s.waiting[i].process
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	return w
+}
+
+// prepare starts a process like one that has ended, unless one waits. When that fails, the
+// task that wants it will say why.
+func (s *spares) prepare(o acting.Options) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := spareKey(o)
+	if s.closed || slices.ContainsFunc(s.waiting, func(w spare) bool { return w.key == key }) {
+		return
+	}
+	if len(s.waiting) == sparesMost {
+		s.drop(1)
+	}
+	if w, err := acting.Ready(o); err == nil {
+		s.waiting = append(s.waiting, spare{key, time.Now(), w})
+	}
+}
+
+// tend ends those that have waited for too long, and all when ctx ends.
+func (s *spares) tend(ctx context.Context) {
+	defer s.close()
+	tick := time.NewTicker(sparesLast / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			s.expire(now)
+		}
+	}
+}
+
+func (s *spares) expire(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for n < len(s.waiting) && now.Sub(s.waiting[n].since) >= sparesLast {
+		n++
+	}
+	s.drop(n)
+}
+
+// close ends all, and there will be no more.
+func (s *spares) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.drop(len(s.waiting))
+}
+
+// drop ends the first n. spares.mu is held.
+func (s *spares) drop(n int) {
+	for _, w := range s.waiting[:n] {
+		_ = w.process.Stop() // it has nothing to lose
+	}
+	s.waiting = slices.Delete(s.waiting, 0, n)
+}

@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"datamove.dev/mover/acting"
+)
+
+// idler is a process that waits for ever.
+func idler(env string) acting.Options {
+	return acting.Options{
+		Path: "/bin/sleep", Args: []string{"600"}, Env: []string{"X=" + env}, Root: true,
+		Account: acting.Account{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())},
+	}
+}
+
+func TestSpares(t *testing.T) {
+	var s spares
+	t.Cleanup(s.close)
+	for range 2 {
+		s.prepare(idler("a"))
+	}
+	if len(s.waiting) != 1 {
+		t.Fatalf("%d processes wait for one account", len(s.waiting))
+	}
+	if s.take(spareKey(idler("b"))) != nil {
+		t.Error("a process of somebody else was taken")
+	}
+	first := s.take(spareKey(idler("a")))
+	if first == nil || s.take(spareKey(idler("a"))) != nil {
+		t.Fatal("a process is not taken once")
+	}
+	if err := first.Stop(); err != nil {
+		t.Error(err)
+	}
+
+	for i := range sparesMost + 2 {
+		s.prepare(idler(fmt.Sprint(i)))
+	}
+	if len(s.waiting) != sparesMost || s.waiting[0].key != spareKey(idler("2")) {
+		t.Errorf("%d wait, the first is %s", len(s.waiting), s.waiting[0].key)
+	}
+	s.expire(time.Now().Add(sparesLast / 2))
+	if len(s.waiting) != sparesMost {
+		t.Error("one has ended too early")
+	}
+	s.expire(time.Now().Add(sparesLast))
+	if len(s.waiting) != 0 {
+		t.Errorf("%d wait for too long", len(s.waiting))
+	}
+	s.prepare(idler("last"))
+	s.close()
+	s.prepare(idler("late"))
+	if len(s.waiting) != 0 {
+		t.Error("a process was started at the end")
+	}
+}

@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// children are the processes that the agents of this process have started.
+func children(t *testing.T) (pids []int) {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(lists) == 0 {
+		t.Skip("the kernel does not tell the children of a process (CONFIG_PROC_CHILDREN)")
+	}
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // a thread may end
+		for _, field := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// TestSpareDies kills the process that waits for the next task: the task has another one.
+func TestSpareDies(t *testing.T) {
+	c := newCluster(t, "n1")
+	source := c.tree("shared/source", 20, 0, 0)
+	c.done(c.submit(source, filepath.Join(c.dir, "shared/first")).GetId())
+	c.eventually("the next process waits", func() bool { return len(children(t)) == 1 })
+	waits := children(t)[0]
+	second := c.submit(source, filepath.Join(c.dir, "shared/second")).GetId()
+	c.done(second)
+	c.eventually("it did the next task", func() bool { return len(children(t)) == 1 && children(t)[0] != waits })
+	if err := syscall.Kill(children(t)[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	target := filepath.Join(c.dir, "shared/third")
+	c.done(c.submit(source, target).GetId())
+	c.same(source, target)
+}
