@@ -72,48 +72,50 @@ func genCost(t *rapid.T) Cost {
 // Whatever comes and goes: no slot is free while a turn waits, no more turns run than
 // there are slots, and all that was served is counted at every level.
 func TestSchedulerHolds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := &crowd{Scheduler: NewScheduler(Options{Slots: 3}), rounds: map[*party]int64{}}
-		fits := 3 // turns that may run: those that ran when slots became fewer, or slots
-		t.Repeat(map[string]func(*rapid.T){
-			"join": func(t *rapid.T) { c.add(t, genFlow(t), genCost(t)) },
-			"end": func(t *rapid.T) {
-				if x := c.draw(t, false); x != nil {
-					cost := genCost(t)
-					c.end(x, cost)
-					c.end(x, cost) // counts once
-					c.ended, c.prices = c.ended+1, c.prices+cost.price(c.opBytes)
-				}
-			},
-			"give up": func(t *rapid.T) {
-				if x := c.draw(t, rapid.Bool().Draw(t, "waits")); x != nil {
-					c.giveUp(x)
-				}
-			},
-			"slots": func(t *rapid.T) {
-				c.SetSlots(rapid.IntRange(0, 6).Draw(t, "slots"))
-			},
-			"weights": func(t *rapid.T) {
-				c.SetWeights(Weights{
-					Classes:  map[datamovev1.TaskClass]int64{tier: rapid.Int64Range(0, 9).Draw(t, "tier")},
-					Projects: map[string]int64{"p": rapid.Int64Range(0, 9).Draw(t, "p")},
-				})
-			},
-			"": func(t *rapid.T) {
-				all := c.Snapshot()
-				fits = max(min(fits, all.Total.Running), all.Slots)
-				if all.Total.Running > fits || all.Total.Waiting > 0 && all.Total.Running < all.Slots {
-					t.Fatalf("%d run and %d wait for %d slots", all.Total.Running, all.Total.Waiting, all.Slots)
-				}
-				if all.Total.Running+all.Total.Waiting != len(c.turns) || all.Total.Turns != c.ended || all.Total.Price != c.prices {
-					t.Fatalf("%+v; want %d turns there, %d ended for %d", all.Total, len(c.turns), c.ended, c.prices)
-				}
-				if classes, flows := sum(all.Classes), sum(all.Flows); classes != all.Total || flows != all.Total {
-					t.Fatalf("total %+v, by class %+v, by flow %+v", all.Total, classes, flows)
-				}
-				c.root.check(t)
-				c.root.checkRounds(t, c.rounds)
-			},
+	rapid.Check(t, func(rt *rapid.T) {
+		still(t, rt, func(t *rapid.T) {
+			c := &crowd{Scheduler: NewScheduler(Options{Slots: 3}), rounds: map[*party]int64{}}
+			fits := 3 // turns that may run: those that ran when slots became fewer, or slots
+			t.Repeat(map[string]func(*rapid.T){
+				"join": func(t *rapid.T) { c.add(t, genFlow(t), genCost(t)) },
+				"end": func(t *rapid.T) {
+					if x := c.draw(t, false); x != nil {
+						cost := genCost(t)
+						c.end(x, cost)
+						c.end(x, cost) // counts once
+						c.ended, c.prices = c.ended+1, c.prices+cost.price(c.opBytes)
+					}
+				},
+				"give up": func(t *rapid.T) {
+					if x := c.draw(t, rapid.Bool().Draw(t, "waits")); x != nil {
+						c.giveUp(x)
+					}
+				},
+				"slots": func(t *rapid.T) {
+					c.SetSlots(rapid.IntRange(0, 6).Draw(t, "slots"))
+				},
+				"weights": func(t *rapid.T) {
+					c.SetWeights(Weights{
+						Classes:  map[datamovev1.TaskClass]int64{tier: rapid.Int64Range(0, 9).Draw(t, "tier")},
+						Projects: map[string]int64{"p": rapid.Int64Range(0, 9).Draw(t, "p")},
+					})
+				},
+				"": func(t *rapid.T) {
+					all := c.Snapshot()
+					fits = max(min(fits, all.Total.Running), all.Slots)
+					if all.Total.Running > fits || all.Total.Waiting > 0 && all.Total.Running < all.Slots {
+						t.Fatalf("%d run and %d wait for %d slots", all.Total.Running, all.Total.Waiting, all.Slots)
+					}
+					if all.Total.Running+all.Total.Waiting != len(c.turns) || all.Total.Turns != c.ended || all.Total.Price != c.prices {
+						t.Fatalf("%+v; want %d turns there, %d ended for %d", all.Total, len(c.turns), c.ended, c.prices)
+					}
+					if classes, flows := sum(all.Classes), sum(all.Flows); classes != all.Total || flows != all.Total {
+						t.Fatalf("total %+v, by class %+v, by flow %+v", all.Total, classes, flows)
+					}
+					c.root.check(t)
+					c.root.checkRounds(t, c.rounds)
+				},
+			})
 		})
 	})
 }
@@ -151,74 +153,78 @@ func (c *crowd) serve(t *rapid.T, expected, actual map[Flow]Cost, much int64) Sn
 // Projects that always want more get what their weights say, however large their turns
 // are and however wrong they announce them.
 func TestSharesFollowWeights(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const opBytes, most = 16 << 10, 1 << 20
-		c := &crowd{Scheduler: NewScheduler(Options{Slots: rapid.IntRange(1, 4).Draw(t, "slots"), OpBytes: opBytes})}
-		weights, all := map[string]int64{}, int64(0)
-		expected, actual := map[Flow]Cost{}, map[Flow]Cost{}
-		for i := range rapid.IntRange(2, 5).Draw(t, "projects") {
-			f := Flow{Class: stage, Project: strconv.Itoa(i), User: "u", Task: "t"}
-			weights[f.Project] = rapid.Int64Range(1, 8).Draw(t, "weight")
-			all += weights[f.Project]
-			says := rapid.Int64Range(0, most-opBytes).Draw(t, "says")
-			takes := rapid.Int64Range(most/4, most-opBytes).Draw(t, "takes")
-			expected[f] = Cost{Bytes: says}
-			actual[f] = Cost{Bytes: takes}
-		}
-		c.SetWeights(Weights{Projects: weights})
-		much := all * 100 * most
-		got := c.serve(t, expected, actual, much)
-		for f, use := range got.Flows {
-			want := much / all * weights[f.Project]
-			// Each project may be off by a turn that it can not pay yet, a round, and a
-			// correction for each slot, and so off the mean of all.
-			off := int64(c.slots+2) * most
-			off += off * int64(len(weights)) * weights[f.Project] / all
-			if use.Price < want-off || use.Price > want+off {
-				t.Errorf("project %s of weight %d was served %d, want %d, %d more or less", f.Project, weights[f.Project], use.Price, want, off)
+	rapid.Check(t, func(rt *rapid.T) {
+		still(t, rt, func(t *rapid.T) {
+			const opBytes, most = 16 << 10, 1 << 20
+			c := &crowd{Scheduler: NewScheduler(Options{Slots: rapid.IntRange(1, 4).Draw(t, "slots"), OpBytes: opBytes})}
+			weights, all := map[string]int64{}, int64(0)
+			expected, actual := map[Flow]Cost{}, map[Flow]Cost{}
+			for i := range rapid.IntRange(2, 5).Draw(t, "projects") {
+				f := Flow{Class: stage, Project: strconv.Itoa(i), User: "u", Task: "t"}
+				weights[f.Project] = rapid.Int64Range(1, 8).Draw(t, "weight")
+				all += weights[f.Project]
+				says := rapid.Int64Range(0, most-opBytes).Draw(t, "says")
+				takes := rapid.Int64Range(most/4, most-opBytes).Draw(t, "takes")
+				expected[f] = Cost{Bytes: says}
+				actual[f] = Cost{Bytes: takes}
 			}
-		}
+			c.SetWeights(Weights{Projects: weights})
+			much := all * 100 * most
+			got := c.serve(t, expected, actual, much)
+			for f, use := range got.Flows {
+				want := much / all * weights[f.Project]
+				// Each project may be off by a turn that it can not pay yet, a round, and a
+				// correction for each slot, and so off the mean of all.
+				off := int64(c.slots+2) * most
+				off += off * int64(len(weights)) * weights[f.Project] / all
+				if use.Price < want-off || use.Price > want+off {
+					t.Errorf("project %s of weight %d was served %d, want %d, %d more or less", f.Project, weights[f.Project], use.Price, want, off)
+				}
+			}
+		})
 	})
 }
 
 // A turn comes after so many rounds, whatever others do: better classes, and projects,
 // users and tasks that are new each time and owe nothing.
 func TestNobodyStarves(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const most = 16 * mib
-		c := &crowd{Scheduler: NewScheduler(Options{Slots: 1})}
-		genBig := func() Cost { return Cost{Bytes: rapid.Int64Range(0, most).Draw(t, "other")} }
-		level := rapid.IntRange(0, 3).Draw(t, "level")
-		seen := 0
-		newcomer := func() {
-			seen++
-			f := Flow{Class: scrub}
-			switch level {
-			case 0:
-				f.Class, f.Task = classes[seen%5], strconv.Itoa(seen)
-			case 1:
-				f.Project = strconv.Itoa(seen)
-			case 2:
-				f.User = strconv.Itoa(seen)
-			case 3:
-				f.Task = strconv.Itoa(seen)
+	rapid.Check(t, func(rt *rapid.T) {
+		still(t, rt, func(t *rapid.T) {
+			const most = 16 * mib
+			c := &crowd{Scheduler: NewScheduler(Options{Slots: 1})}
+			genBig := func() Cost { return Cost{Bytes: rapid.Int64Range(0, most).Draw(t, "other")} }
+			level := rapid.IntRange(0, 3).Draw(t, "level")
+			seen := 0
+			newcomer := func() {
+				seen++
+				f := Flow{Class: scrub}
+				switch level {
+				case 0:
+					f.Class, f.Task = classes[seen%5], strconv.Itoa(seen)
+				case 1:
+					f.Project = strconv.Itoa(seen)
+				case 2:
+					f.User = strconv.Itoa(seen)
+				case 3:
+					f.Task = strconv.Itoa(seen)
+				}
+				c.add(t, f, genBig())
 			}
-			c.add(t, f, genBig())
-		}
-		for range rapid.IntRange(2, 9).Draw(t, "others") {
-			newcomer()
-		}
-		price := Cost{Bytes: rapid.Int64Range(0, most).Draw(t, "price")}
-		patient := c.add(t, Flow{Class: scrub}, price)
-		who := slices.Collect(patient.task.path())[3-level] // that competes
-		last := who.parent.round + price.price(c.opBytes)/who.quantum + 1
-		for patient.queued != nil && who.parent.round <= last {
-			c.endRunning(genBig())
-			newcomer()
-		}
-		if patient.queued != nil {
-			t.Fatalf("a turn for %d still waits in round %d", price.Bytes, who.parent.round)
-		}
+			for range rapid.IntRange(2, 9).Draw(t, "others") {
+				newcomer()
+			}
+			price := Cost{Bytes: rapid.Int64Range(0, most).Draw(t, "price")}
+			patient := c.add(t, Flow{Class: scrub}, price)
+			who := slices.Collect(patient.task.path())[3-level] // that competes
+			last := who.parent.round + price.price(c.opBytes)/who.quantum + 1
+			for patient.queued != nil && who.parent.round <= last {
+				c.endRunning(genBig())
+				newcomer()
+			}
+			if patient.queued != nil {
+				t.Fatalf("a turn for %d still waits in round %d", price.Bytes, who.parent.round)
+			}
+		})
 	})
 }
 
@@ -277,64 +283,68 @@ func TestNobodySavesUp(t *testing.T) {
 
 // What was had when nobody else wanted anything is owed to nobody.
 func TestNoDebtWithoutOthers(t *testing.T) {
-	s := NewScheduler(Options{Slots: 1})
-	alone, other := flow(stage, "alone"), flow(stage, "other")
-	take(t, s, alone, Cost{})(Cost{Bytes: maxTurn}) // far more than it said
-	blocker := take(t, s, flow(restore, "blocker"), Cost{})
-	c := &crowd{Scheduler: s}
-	for range 10 {
-		for _, f := range []Flow{alone, other} {
-			x, err := s.join(f, Cost{Bytes: mib}, Width{})
+	synctest.Test(t, func(t *testing.T) { // so that no time passes
+		s := NewScheduler(Options{Slots: 1})
+		alone, other := flow(stage, "alone"), flow(stage, "other")
+		take(t, s, alone, Cost{})(Cost{Bytes: maxTurn}) // far more than it said
+		blocker := take(t, s, flow(restore, "blocker"), Cost{})
+		c := &crowd{Scheduler: s}
+		for range 10 {
+			for _, f := range []Flow{alone, other} {
+				x, err := s.join(f, Cost{Bytes: mib}, Width{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.turns = append(c.turns, x)
+			}
+		}
+		blocker(Cost{})
+		for range 10 {
+			c.endRunning(Cost{Bytes: mib})
+		}
+		if all := s.Snapshot(); all.Flows[other].Turns != 5 {
+			t.Errorf("of 10 turns the other one had %d", all.Flows[other].Turns)
+		}
+	})
+}
+
+// New weights hold from now on, for those that wait too.
+func TestSetWeights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that no time passes
+		c := &crowd{Scheduler: NewScheduler(Options{Slots: 1, OpBytes: 1 << 10})}
+		flows := []Flow{flow(stage, "a"), flow(stage, "b"), flow(tier, "c")}
+		join := func(f Flow) {
+			x, err := c.join(f, Cost{Bytes: mib}, Width{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.turns = append(c.turns, x)
 		}
-	}
-	blocker(Cost{})
-	for range 10 {
-		c.endRunning(Cost{Bytes: mib})
-	}
-	if all := s.Snapshot(); all.Flows[other].Turns != 5 {
-		t.Errorf("of 10 turns the other one had %d", all.Flows[other].Turns)
-	}
-}
-
-// New weights hold from now on, for those that wait too.
-func TestSetWeights(t *testing.T) {
-	c := &crowd{Scheduler: NewScheduler(Options{Slots: 1, OpBytes: 1 << 10})}
-	flows := []Flow{flow(stage, "a"), flow(stage, "b"), flow(tier, "c")}
-	join := func(f Flow) {
-		x, err := c.join(f, Cost{Bytes: mib}, Width{})
-		if err != nil {
-			t.Fatal(err)
+		for _, f := range flows {
+			join(f)
+			join(f)
 		}
-		c.turns = append(c.turns, x)
-	}
-	for _, f := range flows {
-		join(f)
-		join(f)
-	}
-	for _, row := range []struct {
-		weights Weights
-		want    [3]int64 // of 120 turns
-	}{
-		{Weights{}, [3]int64{48, 48, 24}},
-		{Weights{Projects: map[string]int64{"a": 3}}, [3]int64{72, 24, 24}},
-		{Weights{Classes: map[datamovev1.TaskClass]int64{tier: 8}}, [3]int64{30, 30, 60}},
-	} {
-		c.SetWeights(row.weights)
-		before := c.Snapshot()
-		for range 120 {
-			join(c.endRunning(Cost{Bytes: mib}).task.flow)
-		}
-		after := c.Snapshot()
-		for i, f := range flows {
-			if got := after.Flows[f].Turns - before.Flows[f].Turns; got < row.want[i]-2 || got > row.want[i]+2 {
-				t.Errorf("%+v: %d turns for %s, want %d", row.weights, got, f.Project, row.want[i])
+		for _, row := range []struct {
+			weights Weights
+			want    [3]int64 // of 120 turns
+		}{
+			{Weights{}, [3]int64{48, 48, 24}},
+			{Weights{Projects: map[string]int64{"a": 3}}, [3]int64{72, 24, 24}},
+			{Weights{Classes: map[datamovev1.TaskClass]int64{tier: 8}}, [3]int64{30, 30, 60}},
+		} {
+			c.SetWeights(row.weights)
+			before := c.Snapshot()
+			for range 120 {
+				join(c.endRunning(Cost{Bytes: mib}).task.flow)
+			}
+			after := c.Snapshot()
+			for i, f := range flows {
+				if got := after.Flows[f].Turns - before.Flows[f].Turns; got < row.want[i]-2 || got > row.want[i]+2 {
+					t.Errorf("%+v: %d turns for %s, want %d", row.weights, got, f.Project, row.want[i])
+				}
 			}
 		}
-	}
+	})
 }
 
 // Who announces too little or too much, one turn after the other, gets neither more

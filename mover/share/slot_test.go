@@ -31,9 +31,9 @@ func (c *crowd) checkRoom(t *rapid.T) {
 // that could run, none runs twice, and when all have ended, all room is free.
 func TestRoomHolds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		inBubble(t, func() { // so that no time passes, and the room of no turn is taken away
-			c := &crowd{Scheduler: NewScheduler(Options{Slots: rapid.IntRange(1, 9).Draw(rt, "slots")}), rounds: map[*party]int64{}}
-			rt.Repeat(map[string]func(*rapid.T){
+		still(t, rt, func(t *rapid.T) {
+			c := &crowd{Scheduler: NewScheduler(Options{Slots: rapid.IntRange(1, 9).Draw(t, "slots")}), rounds: map[*party]int64{}}
+			t.Repeat(map[string]func(*rapid.T){
 				"join": func(t *rapid.T) {
 					w := Width{Most: rapid.IntRange(0, 5).Draw(t, "most"), Fill: rapid.IntRange(0, 20).Draw(t, "fill")}
 					f := genFlow(t)
@@ -62,11 +62,14 @@ func TestRoomHolds(t *testing.T) {
 				c.endRunning(Cost{})
 			}
 			if c.taken != 0 || c.root.busy() {
-				rt.Fatalf("all has ended: %d are taken, %+v", c.taken, c.root.use)
+				t.Fatalf("all has ended: %d are taken, %+v", c.taken, c.root.use)
 			}
 		})
 	})
 }
+
+// still calls f where no time passes, so that the room of no turn is taken away.
+func still(t *testing.T, rt *rapid.T, f func(*rapid.T)) { inBubble(t, func() { f(rt) }) }
 
 // inBubble calls f where time is virtual. What f panics with, as a check that has failed
 // does, goes on in the caller.
