@@ -62,20 +62,29 @@ func (r *run) turn(ctx context.Context, c cost) (Granted, error) {
 	if r.o.Turn == nil {
 		return Granted{Done: func(int64) {}, Alone: true}, nil
 	}
-	width := r.gate.Width()
-	a := Ask{Bytes: c.bytes, Ops: c.ops, Most: width, Fill: width}
-	if r.gate.Pinned() { // somebody has decided, for reasons that we do not know
-		first, _ := bounds(r.from, r.to, 0)
-		a.Fill = max(width, first+beside(first))
-	} else {
-		a.Most += beside(width)
-		a.Fill = a.Most
-	}
-	g, err := r.o.Turn(ctx, a)
+	most, fill := r.fill()
+	g, err := r.o.Turn(ctx, Ask{Bytes: c.bytes, Ops: c.ops, Most: most, Fill: fill})
 	if err == nil {
 		r.crowded.Store(!g.Alone)
 	}
 	return g, err
+}
+
+// fill is how many units of ours may be in work beside other tasks, and how many would use
+// all of the node. The gate may know that from when we were alone. If it does not, it is
+// twice what it begins with, because it learns nothing while others want turns, except
+// that an endpoint has enough.
+func (r *run) fill() (most, fill int) {
+	width := r.gate.Width()
+	first, _ := bounds(r.from, r.to, 0)
+	fill = max(width+beside(width), 2*first)
+	switch {
+	case r.gate.Pinned(): // somebody has decided, for reasons that we do not know
+		return width, fill
+	case width < first:
+		return width + beside(width), fill
+	}
+	return fill, fill
 }
 
 // beside is how many units are in work, at most, beside those that the gate finds good,

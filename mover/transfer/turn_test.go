@@ -102,11 +102,11 @@ func TestUnitsStandInLine(t *testing.T) {
 		inLine int // in line and in work, at one time, at most
 		inWork int // at one time, at most
 	}{ // a tree in memory says that four at a time are good
-		{"beside others", false, 0, transfer.Ask{Most: 6, Fill: 6}, 12, 6},
-		{"beside others, with a number of jobs", false, 3, transfer.Ask{Most: 3, Fill: 6}, 10, 3},
-		{"beside others, with many jobs", false, 10, transfer.Ask{Most: 10, Fill: 10}, 24, 10},
-		{"alone", true, 0, transfer.Ask{Most: 6, Fill: 6}, 4, 4},
-		{"alone, with a number of jobs", true, 3, transfer.Ask{Most: 3, Fill: 6}, 3, 3},
+		{"beside others", false, 0, transfer.Ask{Most: 8, Fill: 8}, 12, 8},
+		{"beside others, with a number of jobs", false, 3, transfer.Ask{Most: 3, Fill: 8}, 10, 3},
+		{"beside others, with many jobs", false, 10, transfer.Ask{Most: 10, Fill: 12}, 24, 10},
+		{"alone", true, 0, transfer.Ask{Most: 8, Fill: 8}, 4, 4},
+		{"alone, with a number of jobs", true, 3, transfer.Ask{Most: 3, Fill: 8}, 3, 3},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			source, target := mem.NewTree().Files(contents), mem.NewTree()
