@@ -1,7 +1,10 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -102,4 +105,48 @@ func BenchmarkCrowd(b *testing.B) {
 	b.ReportMetric(sum.First/float64(b.N), "first-ms")
 	b.ReportMetric(sum.All/float64(b.N), "all-ms")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkList is how long the service takes to tell of 100,000 tasks, in the pages in
+// which a page of the browser asks for them: as JSON, and as what the command asks.
+func BenchmarkList(b *testing.B) {
+	p := crowded(b, many)
+	b.Run("json", func(b *testing.B) {
+		for b.Loop() {
+			total := 0
+			for token, next := "", true; next; {
+				answer, err := http.Get(p.url + "/v1/tasks?brief=true&pageSize=1000&pageToken=" + token)
+				ok(b, err)
+				text, err := io.ReadAll(answer.Body)
+				ok(b, err)
+				ok(b, answer.Body.Close())
+				var list struct {
+					Tasks         []json.RawMessage
+					NextPageToken string
+				}
+				ok(b, json.Unmarshal(text, &list))
+				total += len(list.Tasks)
+				token, next = list.NextPageToken, list.NextPageToken != ""
+			}
+			if total != many {
+				b.Fatalf("%d tasks", total)
+			}
+		}
+	})
+	b.Run("protobuf", func(b *testing.B) {
+		for b.Loop() {
+			total := 0
+			for r := (&datamovev1.ListTasksRequest{Brief: true, PageSize: 1000}); ; {
+				list, err := p.client.ListTasks(b.Context(), r)
+				ok(b, err)
+				total += len(list.GetTasks())
+				if r.PageToken = list.GetNextPageToken(); r.PageToken == "" {
+					break
+				}
+			}
+			if total != many {
+				b.Fatalf("%d tasks", total)
+			}
+		}
+	})
 }

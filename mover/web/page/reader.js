@@ -18,6 +18,8 @@ export class Reader {
   running = {rows: [], whole: true} // as they were told in the last round
   #next = '' // page token
   #above = '' // id of the last task of the page before
+  #asked // for the page that is next, if it is on its way
+  #turn = 0 // of reading the list from its beginning
   #loading
 
   constructor(store) { this.store = store }
@@ -27,6 +29,8 @@ export class Reader {
     Object.assign(this, {whole: false, loaded: 0})
     this.#next = ''
     this.#above = ''
+    this.#asked = undefined
+    this.#turn++
   }
 
   // round asks for what may have changed.
@@ -75,7 +79,10 @@ export class Reader {
   // round will tell; it goes on where it was.
   async #load() {
     try {
-      do await this.#page(); while (this.#next)
+      for (let turn; turn !== this.#turn || this.#next;) {
+        turn = this.#turn
+        await this.#page(true)
+      }
       this.whole = true
     } catch (e) {
       if (!(e instanceof Away || e.after)) this.again() // the page token may be the reason
@@ -84,20 +91,32 @@ export class Reader {
   }
 
   // page reads the page that is next, and forgets what should be on it and is not. Such
-  // pages follow each other for ever, so nothing stays wrong for longer than a turn.
-  async #page() {
-    const began = performance.now()
-    const {tasks = [], nextPageToken = ''} = await get('/tasks', {brief: true, pageSize: this.#next ? 1000 : screenful, ...this.#next && {pageToken: this.#next}})
-    this.store.put(...tasks)
+  // pages follow each other for ever, so nothing stays wrong for longer than a turn. While
+  // many are read, the one that follows is on its way before this one is taken in.
+  async #page(many = false) {
+    const {began, turn, answer} = this.#asked ?? this.#askPage()
+    this.#asked = undefined
+    const {tasks = [], nextPageToken = ''} = await answer
+    if (turn !== this.#turn) return // the list is read again
+    const above = this.#above
     const last = tasks.at(-1)?.id ?? ''
-    for (const t of this.store.between(this.#above, nextPageToken && last)) {
-      if (t.heard < began) this.store.drop(t.id)
-    }
     this.loaded += tasks.length
     this.cut = Boolean(nextPageToken) && this.loaded >= most
     const over = !nextPageToken || nextPageToken === this.#next || this.cut
     this.#next = over ? '' : nextPageToken
     this.#above = over ? '' : last
+    if (many && !over) this.#asked = this.#askPage()
+    this.store.put(...tasks)
+    for (const t of this.store.between(above, nextPageToken && last)) {
+      if (t.heard < began) this.store.drop(t.id)
+    }
     if (over && this.whole) this.loaded = 0
+  }
+
+  #askPage() {
+    const began = performance.now()
+    const answer = get('/tasks', {brief: true, pageSize: this.#next ? 1000 : screenful, ...this.#next && {pageToken: this.#next}})
+    answer.catch(() => {}) // who waits for it hears of it
+    return {began, turn: this.#turn, answer}
   }
 }

@@ -62,8 +62,20 @@ export class Store extends EventTarget {
 
   // between returns the rows below an id, down to another one; no id is the end of all.
   between(above, last) {
-    return this.order.filter((t) => (!above || t.id < above) && (!last || t.id >= last))
+    const order = this.order
+    return order.slice(above ? below(order, above) : 0, last ? below(order, last) : undefined)
   }
+}
+
+// below is where the rows begin that are older than an id, of rows with the newest first.
+function below(rows, id) {
+  let from = 0
+  for (let to = rows.length; from < to;) {
+    const middle = (from + to) >> 1
+    if (rows[middle].id < id) to = middle
+    else from = middle + 1
+  }
+  return from
 }
 
 // counts says how many tasks are in each state.
