@@ -14,7 +14,7 @@ const (
 	partSettles = 400 * time.Millisecond // until a process that was told of a smaller part reads no more than that
 	partYoung   = 3 * time.Second        // until what a process uses tells what it could use
 	partQuiet   = 3 * time.Second        // until a process without work has no part any more
-	partFirst   = 20                     // into so many pieces goes what processes have at first, together
+	partFirst   = 20                     // what all together may have at first is one of so many pieces
 )
 
 // parts divide the limit that a task has in its own options among its processes, by what
@@ -72,11 +72,19 @@ func (x *parts) divide(now time.Time, tell func(name string, bytesPerSecond int6
 	wanted = share.Divide(x.limit, wanted, nil)
 	for i, name := range names {
 		p := x.of[name]
-		next := max(min(wanted[i], max(p.told, x.room(name, now))), x.limit/int64(partFirst*len(names)), 1)
+		next := max(min(wanted[i], max(p.told, x.room(name, now))), x.first(), 1)
 		if tell(name, next) {
 			p.tell(next, x.limit, now)
 		}
 	}
+}
+
+// first is what one may read while there is no room. The second process has at most a half
+// of a piece, the third one a sixth, the next one a twelfth: all together less than one,
+// whoever comes when.
+func (x *parts) first() int64 {
+	n := int64(len(x.of))
+	return x.limit / (partFirst * n * max(n-1, 1))
 }
 
 // wants is twice what a process uses, so that it can grow; of one that has just come
