@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -206,29 +207,40 @@ func (d *desk) prove(id string, content uint64) error {
 	return d.PutManifest(&sending{ctx: asAgent(d.led[id]), first: first, rest: bytes.NewReader(manifestOf(content))})
 }
 
-// manifestOf is the manifest of a tree whose one file has a content.
-func manifestOf(content uint64) []byte {
+// content is a tree whose one file has a content, as tests tell contents apart.
+type content struct {
+	manifest []byte
+	digest   string
+}
+
+var contents sync.Map // of all that were asked for, by number: to compress takes longer than all else
+
+func contentOf(number uint64) content {
+	if known, there := contents.Load(number); there {
+		return known.(content)
+	}
 	var b bytes.Buffer
 	w, err := manifest.NewWriter(&b, manifest.Header{})
 	if err == nil {
-		err = w.Write(&mover.Entry{Name: "file", Kind: mover.File, Size: 100, CRC: content, Known: mover.FactCRC | mover.FactMode, Mode: 0o644})
+		err = w.Write(&mover.Entry{Name: "file", Kind: mover.File, Size: 100, CRC: number, Known: mover.FactCRC | mover.FactMode, Mode: 0o644})
 	}
 	if err == nil {
 		_, err = w.Close()
 	}
+	c := content{manifest: b.Bytes()}
+	if err == nil {
+		c.digest, _, _, err = manifest.Digest(bytes.NewReader(c.manifest))
+	}
 	if err != nil {
 		panic(err)
 	}
-	return b.Bytes()
+	contents.Store(number, c)
+	return c
 }
 
-func digestOf(content uint64) string {
-	digest, _, _, err := manifest.Digest(bytes.NewReader(manifestOf(content)))
-	if err != nil {
-		panic(err)
-	}
-	return digest
-}
+func manifestOf(number uint64) []byte { return contentOf(number).manifest }
+
+func digestOf(number uint64) string { return contentOf(number).digest }
 
 // sending is the stream on which a lead sends its manifest.
 type sending struct {
