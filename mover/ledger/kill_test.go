@@ -284,3 +284,22 @@ func TestKillOpening(t *testing.T) {
 		closed(t, l)
 	}
 }
+
+// TestKilledBeforeReady: a process that was killed when its new ledger had its first
+// record, and before the ledger was said to be ready, leaves nothing that the next one
+// takes for a loss.
+func TestKilledBeforeReady(t *testing.T) {
+	dir := t.TempDir()
+	l := opened(t, dir, Options{})
+	check(t, l.Sync())
+	closed(t, l)
+	id, err := readIdentity(dir)
+	check(t, err)
+	id.State = stateNew
+	check(t, id.write(dir))
+	l = opened(t, dir, Options{})
+	if l.Sequence() != 1 || l.Term() != 1 {
+		t.Errorf("it goes on with record %d and term %d of what was never there", l.Sequence(), l.Term())
+	}
+	closed(t, l)
+}

@@ -139,7 +139,7 @@ func (l *Ledger) identify() (*identity, error) {
 	case id == nil:
 		return l.create()
 	case id.State == stateNew:
-		return id, os.RemoveAll(l.storeDir()) // its making was interrupted
+		return id, errors.Join(os.RemoveAll(l.storeDir()), os.RemoveAll(syncedPath(l.dir))) // its making was interrupted
 	case id.State == stateRestoring:
 		return nil, fmt.Errorf("%w: a restore was interrupted; do it again", mover.ErrCorrupt)
 	case err != nil:
