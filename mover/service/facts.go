@@ -2,11 +2,13 @@ package service
 
 import (
 	"cmp"
+	"errors"
 	"iter"
 	"strings"
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
@@ -79,4 +81,12 @@ func (s *Service) viewOf(tx *ledger.Tx, now time.Time, dataset, digest string) (
 // versionRange is the replicas, or the leases, of one version.
 func versionRange(dataset, digest string) ledger.Range {
 	return ledger.Range{Prefix: []string{cmp.Or(dataset, ledger.NoDataset), digest}}
+}
+
+// ignoreGone is for what need not be there.
+func ignoreGone(err error) error {
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	return err
 }

@@ -47,29 +47,6 @@ func newLease(id string, r *pb.Replica, holder string, owner *pb.Account, now ti
 	}
 }
 
-// accountOf is a caller as an owner.
-func accountOf(c access.Caller) *pb.Account { return &pb.Account{Name: c.Name, Uid: c.UID} }
-
-// ownerOf is an account as access has it.
-func ownerOf(a *pb.Account, project string) access.Owner {
-	return access.Owner{Name: a.GetName(), UID: a.GetUid(), Project: project}
-}
-
-// crowded refuses more leases on a replica than anybody can look through.
-func crowded(tx *ledger.Tx, r *pb.Replica) error {
-	n := 0
-	for _, err := range ledger.LeasesByReplica.All(tx, ledger.Range{Prefix: ledger.ReplicaKey(r)}) {
-		if err != nil {
-			return err
-		}
-		n++
-	}
-	if n >= leasesMost {
-		return &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: it has %d leases", mover.ErrRefused, n)}
-	}
-	return nil
-}
-
 // AcquireLease implements pb.DatasetServiceServer.
 func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (l *pb.Lease, err error) {
 	c := access.From(ctx)
@@ -157,86 +134,19 @@ func (s *Service) mayLease(tx *ledger.Tx, now time.Time, r *pb.Replica) error {
 	return err
 }
 
-// present finds the replica of a version on a tier, a whole one before others.
-func (s *Service) present(tx *ledger.Tx, op, dataset, digest, tier, node string) (found *pb.Replica, err error) {
-	v, err := findVersion(tx, op, dataset, digest)
-	if err != nil {
-		return nil, err
-	}
-	for r, err := range ledger.Replicas.All(tx, ledger.Range{Prefix: []string{dataset, v.GetVersion().GetDigest(), tier}}) {
-		if err != nil {
-			return nil, err
-		}
-		if (node == "" || r.GetNode() == node) && (found == nil || found.GetState() != whole) {
-			found = r
-		}
-	}
-	if _, known := s.conf().Tiers[tier]; found == nil && tier != "" && !known {
-		return nil, s.noTier(op, tier)
-	}
-	if found == nil {
-		on := firstOf(tier, "any place outside of the tiers")
-		if node != "" {
-			on += " of " + node
-		}
-		return nil, &mover.Error{Op: op, Place: "dataset:" + tag(dataset, v.GetVersion().GetDigest()), Err: because(mover.ErrNotExist, "no replica of it is on %s; stage it first", mover.Printable(on))}
-	}
-	return found, nil
-}
-
-// nodeOf is the node that is meant on a tier: none where all share it.
-func (s *Service) nodeOf(tier, node string, c access.Caller) string {
-	t, known := s.conf().Tiers[tier]
-	switch {
-	case known && !t.NodeLocal:
-		return ""
-	case known && node == "":
-		return s.here(c)
-	}
-	return node
-}
-
-// mayRead says why a caller may not read a replica. What lies in a cache that nodes share
-// among users, may be read by who may read it where it came from.
-func (s *Service) mayRead(tx *ledger.Tx, c access.Caller, project string, r *pb.Replica) error {
-	if err := s.mayUseAt(c, project, r.GetLocation(), false); err != nil {
-		return err
-	}
-	denied := error(nil)
-	for other, err := range ledger.Replicas.All(tx, versionRange(r.GetDataset(), r.GetDigest())) {
+// crowded refuses more leases on a replica than anybody can look through.
+func crowded(tx *ledger.Tx, r *pb.Replica) error {
+	n := 0
+	for _, err := range ledger.LeasesByReplica.All(tx, ledger.Range{Prefix: ledger.ReplicaKey(r)}) {
 		if err != nil {
 			return err
 		}
-		if r.GetDataset() == "" || managed(other) || other.GetState() != whole {
-			continue
-		}
-		if denied = s.mayUseAt(c, project, other.GetLocation(), false); denied == nil {
-			return nil
-		}
+		n++
 	}
-	return denied
-}
-
-// mayUseAt asks whether a caller may use a location through a project; "" is any of its own.
-func (s *Service) mayUseAt(c access.Caller, project, at string, write bool) error {
-	_, err := s.through(c, project, at, write)
-	return err
-}
-
-// through is the project through which a caller may use a location: the one that is named,
-// or one of its own.
-func (s *Service) through(c access.Caller, project, at string, write bool) (string, error) {
-	projects := []string{project}
-	if mine := s.rules().Projects(c); project == "" && len(mine) > 0 {
-		projects = mine
+	if n >= leasesMost {
+		return &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: it has %d leases", mover.ErrRefused, n)}
 	}
-	var d access.Decision
-	for _, p := range projects {
-		if d = s.rules().MayUse(c, p, at, write); d.Allowed {
-			return p, nil
-		}
-	}
-	return "", &mover.Error{Op: "use", Place: at, Err: d.Err()}
+	return nil
 }
 
 // getLease returns a lease that the caller may do something to.
@@ -303,11 +213,4 @@ func (s *Service) endLease(tx *ledger.Tx, l *pb.Lease, now time.Time) error {
 		return err
 	}
 	return s.wasUsed(tx, l, now)
-}
-
-func ignoreGone(err error) error {
-	if errors.Is(err, mover.ErrNotExist) {
-		return nil
-	}
-	return err
 }

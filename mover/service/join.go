@@ -1,0 +1,95 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+)
+
+// grant gives the caller a hold on what is there.
+func (s *Service) grant(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageResponse, now time.Time) error {
+	out.Replica = r
+	if err := s.mayRead(tx, o.caller, o.asked.GetProject(), r); err != nil {
+		return err
+	}
+	if err := s.keep(tx, o.caller, o.key, o.asked); err != nil {
+		return err
+	}
+	if o.pin != nil {
+		if err := s.putPin(tx, o.caller, o.pinOn(r), now); err != nil {
+			return err
+		}
+	}
+	if o.ttl == 0 {
+		return nil
+	}
+	var err error
+	if out.Lease, err = lasting(tx, o.lease, r, now); out.Lease != nil || err != nil { // of the same request, before
+		return err
+	}
+	if err := s.mayLease(tx, now, r); err != nil {
+		return err
+	}
+	out.Lease = newLease(o.lease, r, o.holder, accountOf(o.caller), now, o.ttl)
+	return s.putLease(tx, out.Lease)
+}
+
+// join has the caller wait for a staging that is under way.
+func (s *Service) join(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageResponse) (err error) {
+	if err := s.mayRead(tx, o.caller, o.asked.GetProject(), r); err != nil {
+		return err
+	}
+	if out.Task, err = ledger.Tasks.Get(tx, r.GetTask()); err != nil {
+		return err
+	}
+	out.Replica = r
+	if o.key != "" {
+		k := &ledgerv1.Key{Caller: ledger.User(accountOf(o.caller)), Key: o.key, Task: r.GetTask(), SpecDigest: digest(o.asked), CreateTime: timestamppb.New(s.now())}
+		if err := ledger.Keys.Put(tx, k); err != nil {
+			return err
+		}
+	}
+	return s.wish(tx, o, r)
+}
+
+// wish remembers what the caller wants as soon as the replica is whole.
+func (s *Service) wish(tx *ledger.Tx, o *order, r *pb.Replica) error {
+	if _, err := lasting(tx, o.lease, r, s.clock.now()); err != nil {
+		return err
+	}
+	w := &ledgerv1.Wish{Task: r.GetTask()}
+	w.Lease = newLease(o.lease, r, o.holder, accountOf(o.caller), s.now(), 0)
+	w.Lease.ExpireTime = nil
+	if o.ttl > 0 {
+		w.Ttl = durationpb.New(o.ttl)
+	}
+	if o.pin != nil {
+		w.Pin = o.pinOn(r)
+	}
+	wishes, err := all(ledger.Wishes.All(tx, ledger.Range{Prefix: []string{r.GetTask()}}))
+	if err == nil && len(wishes) >= leasesMost {
+		err = &mover.Error{Op: "stage", Place: r.GetLocation(), Err: fmt.Errorf("%w: %d wait for it already", mover.ErrRefused, len(wishes))}
+	}
+	if err != nil {
+		return err
+	}
+	return ledger.Wishes.Put(tx, w)
+}
+
+// mayFollow says whether somebody else's task may be looked at: one that brings a
+// dataset to where others wait for it, too.
+func (s *Service) mayFollow(ctx context.Context, method string, t *pb.Task) bool {
+	if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_STAGE || t.GetDataset() == "" || access.OfMethod(method).Action != "task.read" {
+		return false
+	}
+	return s.rules().MayOn(access.From(ctx), access.OfMethod(pb.DatasetService_ListReplicas_FullMethodName), access.Owner{}).Allowed
+}
