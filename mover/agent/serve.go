@@ -157,7 +157,8 @@ func (p *process) Wanted(ctx context.Context, _ *agentv1.WantedRequest) (*agentv
 	if p.lead == nil {
 		return nil, errNoLead
 	}
-	return &agentv1.WantedResponse{}, p.lead.want(ctx)
+	others, err := p.lead.want(ctx)
+	return &agentv1.WantedResponse{Agents: others}, err
 }
 
 var errNoLead = fmt.Errorf("%w: this process leads no task", mover.ErrUsage)

@@ -27,6 +27,7 @@ type session struct {
 	rate     rate
 	limited  float64       // bytes per second that the process reads within the limit of its task
 	wanted   int           // batches that others would take
+	others   int32         // agents that take them
 	more     chan struct{} // closed when wanted grows
 }
 
@@ -90,26 +91,27 @@ func (a *Agent) crew(c *agentv1.Crew) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.others = c.GetAgents()
 	if s.wanted = int(c.GetWanted()); s.wanted > 0 {
 		close(s.more)
 		s.more = make(chan struct{})
 	}
 }
 
-// want waits until somebody wants a batch.
-func (s *session) want(ctx context.Context) error {
+// want waits until somebody wants a batch, and returns how many agents there are for it.
+func (s *session) want(ctx context.Context) (others int32, err error) {
 	for {
 		s.mu.Lock()
 		if s.wanted > 0 {
 			s.wanted--
-			s.mu.Unlock()
-			return nil
+			defer s.mu.Unlock()
+			return s.others, nil
 		}
 		more := s.more
 		s.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		case <-more:
 		}
 	}

@@ -1,8 +1,10 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -340,17 +342,33 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// pickHelper chooses an agent for a batch. Service.mu is held.
+// pickHelper chooses an agent for a batch: of those that have a slot, one that has the
+// fewest of its lead, so that the last batches are not all with one. Service.mu is held.
 func (s *Service) pickHelper(l *lead) (best *node) {
 	if !l.need.shared() {
 		return nil
 	}
+	var can []*node
 	for _, a := range s.agents {
-		if a.name != l.agent && a.ready() && a.batches > 0 && a.reaches(l.need, l.task.GetOwner()) && (best == nil || a.batches > best.batches || a.batches == best.batches && a.name < best.name) {
-			best = a
+		if a.name != l.agent && a.ready() && a.batches > 0 && a.reaches(l.need, l.task.GetOwner()) {
+			can = append(can, a)
 		}
 	}
-	return best
+	if len(can) == 0 {
+		return nil
+	}
+	if len(can) == 1 {
+		return can[0]
+	}
+	has := map[string]int{}
+	for _, b := range l.batches {
+		if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
+			has[b.meta.GetAgent()]++
+		}
+	}
+	return slices.MinFunc(can, func(a, b *node) int {
+		return cmp.Or(cmp.Compare(has[a.name], has[b.name]), cmp.Compare(b.batches, a.batches), cmp.Compare(a.name, b.name))
+	})
 }
 
 // tellCrews tells each lead how many batches others would take: the free slots of

@@ -13,8 +13,9 @@ import (
 // other nodes as a rule. The run stays the lead: it alone plans, opens and publishes
 // large files, and does what comes last.
 type Crew interface {
-	// Wanted waits until somebody would take a work. An error is the end of ctx.
-	Wanted(ctx context.Context) error
+	// Wanted waits until somebody would take a work, and returns how many processes
+	// there are that do. An error is the end of ctx.
+	Wanted(ctx context.Context) (others int, err error)
 	// Give hands a work over and returns when it was answered. The errors below are
 	// for the lead to deal with, every other one ends the run.
 	Give(ctx context.Context, w *Work) (*Reply, error)
@@ -59,20 +60,20 @@ func (r *run) giver(ctx context.Context) (g *errgroup.Group, stop func()) {
 // for aside.
 func (r *run) give(ctx, while context.Context, g *errgroup.Group) {
 	room := make(chan struct{}, givenMost)
-	for wanted := false; ; {
+	for {
 		select {
 		case room <- struct{}{}:
 		case <-while.Done():
 			return
 		}
-		if !wanted && r.o.Crew.Wanted(while) != nil {
+		others, err := r.o.Crew.Wanted(while)
+		if err != nil {
 			return // the run is over, or stops for a reason that others tell
 		}
-		u, ok := r.queue.nextAway()
+		u, ok := r.queue.nextAway(others)
 		if !ok {
 			return
 		}
-		wanted = u.large != nil && u.parts == nil // opened here: what is wanted is still to be given
 		g.Go(func() error {
 			defer func() { <-room }()
 			w := &worker{r: r, feed: feed{bytes: &r.n.Bytes, wait: &r.n.SourceWait}}
@@ -87,13 +88,14 @@ func (r *run) give(ctx, while context.Context, g *errgroup.Group) {
 	}
 }
 
-// giveAway has a unit done by the crew. A file that nobody has opened is opened here.
+// giveAway has a unit done by the crew. A file that nobody has opened is opened here: parts
+// of it are theirs before our own workers see it, who may be faster to take them.
 func (w *worker) giveAway(ctx context.Context, u unit) error {
 	switch {
 	case u.large == nil:
 		return w.giveBatch(ctx, u)
 	case u.parts == nil:
-		return w.do(ctx, u)
+		return w.beginFor(ctx, u.large, func() error { return w.giveParts(ctx, u.large, w.r.queue.offerAway(u.large)) })
 	}
 	return w.giveParts(ctx, u.large, u.parts)
 }

@@ -57,12 +57,12 @@ func newCrew(t rapid.TB, source, target *mem.Tree, o mem.Options, p plan.Options
 	return c
 }
 
-func (c *crew) Wanted(ctx context.Context) error {
+func (c *crew) Wanted(ctx context.Context) (others int, err error) {
 	select {
 	case <-c.slots:
-		return nil
+		return cap(c.slots), nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
 }
 
@@ -274,7 +274,7 @@ func TestCrewMakesEqual(t *testing.T) {
 		source, target := mem.NewTree().Files(manyFiles(n)), mem.NewTree()
 		if rapid.Bool().Draw(rt, "some there") {
 			for i := range n / 2 {
-				target.Files(map[string]string{fmt.Sprintf("many/%d/f%d", i%7, i): "old"})
+				target.Files(map[string]string{fmt.Sprintf("many/%d/f%d", i%7, i): "no file is so long."})
 			}
 		}
 		var mu sync.Mutex

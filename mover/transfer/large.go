@@ -60,6 +60,13 @@ func (l *large) takeSome(among int) (parts []int, more bool) {
 	return parts, l.claimable()
 }
 
+// free is how many parts nobody has claimed.
+func (l *large) free() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left - l.flying
+}
+
 func (l *large) claimable() bool { return len(l.again) > 0 || l.next < len(l.have) }
 
 func (l *large) claim() (i int) {
@@ -83,6 +90,14 @@ func (l *large) unclaimed(i int) int {
 // begin opens a large file, takes over what an earlier run had of it, and offers
 // its parts to all workers.
 func (w *worker) begin(ctx context.Context, l *large) error {
+	return w.beginFor(ctx, l, func() error {
+		w.r.queue.offer(l)
+		return nil
+	})
+}
+
+// beginFor is begin that has parts which are to be moved dealt with by offer.
+func (w *worker) beginFor(ctx context.Context, l *large, offer func() error) error {
 	w.r.n.InWork.begin(l.it.Source.Name)
 	offered, err := w.open(ctx, l)
 	switch {
@@ -91,8 +106,7 @@ func (w *worker) begin(ctx context.Context, l *large) error {
 	case err != nil:
 		return w.over(ctx, l, err)
 	case offered:
-		w.r.queue.offer(l)
-		return nil
+		return offer()
 	}
 	return w.complete(ctx, l)
 }

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 )
@@ -43,6 +44,7 @@ type queue struct {
 	busy    int             // workers that may still add parts
 	takers  int             // that wait for a unit
 	given   int             // units that are given away
+	others  int             // processes that take units, as we heard last
 	closed  bool            // nothing more will be put
 	stopped error           // everybody goes home
 }
@@ -73,7 +75,7 @@ func (q *queue) wake() {
 	if len(q.open)+len(q.units) == 0 {
 		return
 	}
-	if q.busy < q.width() {
+	if q.free() {
 		q.work.Signal()
 	}
 	if q.takers > 0 {
@@ -118,6 +120,19 @@ func (q *queue) offer(l *large) {
 	q.wake()
 }
 
+// offerAway is offer by a taker, who gets some parts before anybody else.
+func (q *queue) offerAway(l *large) (parts []int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	parts, more := q.some(l)
+	if more {
+		q.open = append(q.open, l)
+	}
+	q.offered[l] = true
+	q.wake()
+	return parts
+}
+
 // forget is told of an offered file whose parts are all done, or given up.
 func (q *queue) forget(l *large) {
 	q.mu.Lock()
@@ -138,7 +153,7 @@ func (q *queue) next() (unit, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.stopped == nil {
-		if q.busy < q.width() {
+		if q.free() {
 			if u, ok := q.take(); ok {
 				q.busy++
 				q.wake()
@@ -152,6 +167,29 @@ func (q *queue) next() (unit, bool) {
 		q.work.Wait()
 	}
 	return unit{}, false
+}
+
+// free says whether one more worker may be busy.
+func (q *queue) free() bool {
+	return q.busy < q.width() && (q.given+q.takers == 0 || q.busy < q.most())
+}
+
+// fewAtLeast keep a process busy while the next unit is on its way to it.
+const fewAtLeast = 4
+
+// most is how many units one process may have at a time. When all units are known and
+// others take them too, that is half of its share of what nobody has taken: who has
+// many at a time at the end is the last to be done. (Guided self-scheduling: C. D. Polychronopoulos
+// and D. J. Kuck, IEEE Transactions on Computers C-36, 1987.)
+func (q *queue) most() int {
+	if !q.closed || q.others == 0 {
+		return math.MaxInt32
+	}
+	left := len(q.units)
+	for _, l := range q.open {
+		left += l.free()
+	}
+	return max(left/(2*(q.others+1)), fewAtLeast)
 }
 
 // over says that there will be no more units. It is asked when there are none.
@@ -170,15 +208,19 @@ func (q *queue) take() (unit, bool) {
 }
 
 // nextAway gives a taker its next unit; false when there will be none. The taker
-// calls back when it has been dealt with.
-func (q *queue) nextAway() (unit, bool) {
+// calls back when it has been dealt with. others is how many processes there are for which
+// units are taken.
+func (q *queue) nextAway(others int) (unit, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.others = others
 	for q.stopped == nil {
-		if u, ok := q.takeAway(); ok {
-			q.given++
-			q.wake()
-			return u, true
+		if q.others == 0 || q.given < q.others*q.most() {
+			if u, ok := q.takeAway(); ok {
+				q.given++
+				q.wake()
+				return u, true
+			}
 		}
 		if q.over() {
 			return unit{}, false
@@ -198,11 +240,15 @@ func (q *queue) takeAway() (unit, bool) {
 		return q.takeUnit()
 	}
 	l := q.open[0]
-	parts, more := l.takeSome(2 * (q.busy + q.given + q.takers + 1))
+	parts, more := q.some(l)
 	if !more {
 		q.open = q.open[1:]
 	}
 	return unit{large: l, part: -1, parts: parts}, true
+}
+
+func (q *queue) some(l *large) (parts []int, more bool) {
+	return l.takeSome(2 * (q.busy + q.given + q.takers + 1))
 }
 
 // back ends what nextAway gave.
@@ -210,6 +256,7 @@ func (q *queue) back() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.given--
+	q.wake() // perhaps all is ours again
 	if q.over() {
 		q.work.Broadcast()
 		q.away.Broadcast()

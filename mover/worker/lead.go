@@ -146,9 +146,9 @@ type crew struct {
 	pair  int
 }
 
-func (c *crew) Wanted(ctx context.Context) error {
-	_, err := c.agent.Wanted(ctx, &agentv1.WantedRequest{})
-	return fromAgent(ctx, err)
+func (c *crew) Wanted(ctx context.Context) (others int, err error) {
+	r, err := c.agent.Wanted(ctx, &agentv1.WantedRequest{})
+	return int(r.GetAgents()), fromAgent(ctx, err)
 }
 
 func (c *crew) Give(ctx context.Context, work *transfer.Work) (*transfer.Reply, error) {

@@ -25,7 +25,7 @@ type Work struct {
 
 // WorkFor is the work that takes about a time through the links of a rig.
 func WorkFor(p Programs, link Link, span time.Duration) Work {
-	const objects = 8
+	const objects = 16
 	return Work{p, objects, int64(float64(link.BytesPerSecond())*span.Seconds()) / objects}
 }
 

@@ -1309,6 +1309,7 @@ func (*WantedRequest) Descriptor() ([]byte, []int) {
 
 type WantedResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agents        int32                  `protobuf:"varint,1,opt,name=agents,proto3" json:"agents,omitempty"` // that take batches of this lead, beside its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1341,6 +1342,13 @@ func (x *WantedResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use WantedResponse.ProtoReflect.Descriptor instead.
 func (*WantedResponse) Descriptor() ([]byte, []int) {
 	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *WantedResponse) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
 }
 
 type HandRequest struct {
@@ -2193,8 +2201,9 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x04turn\x18\x01 \x01(\x04R\x04turn\x12\x14\n" +
 	"\x05moved\x18\x02 \x01(\x03R\x05moved\"\x11\n" +
 	"\x0fEndTurnResponse\"\x0f\n" +
-	"\rWantedRequest\"\x10\n" +
-	"\x0eWantedResponse\"{\n" +
+	"\rWantedRequest\"(\n" +
+	"\x0eWantedResponse\x12\x16\n" +
+	"\x06agents\x18\x01 \x01(\x05R\x06agents\"{\n" +
 	"\vHandRequest\x12\x12\n" +
 	"\x04pair\x18\x01 \x01(\x05R\x04pair\x12\x12\n" +
 	"\x04work\x18\x02 \x01(\fR\x04work\x12\x14\n" +
