@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -44,11 +45,13 @@ type Agent struct {
 	changed  chan struct{} // the coordinator should hear of something now
 	sights   sights
 	spares   spares
+	passed   atomic.Int64 // bytes through its processes
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session // guarded by mu, as all below
 	procs    map[string]*process     // by task
 	leaving  bool
+	rate     rate           // of passed
 	running  sync.WaitGroup // processes; Add under mu while not leaving
 
 	starts sync.Mutex // held while a helper is looked for or started; before mu

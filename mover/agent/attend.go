@@ -127,6 +127,7 @@ func (a *Agent) status(seq uint64) *agentv1.Status {
 	s := &agentv1.Status{Seq: seq, Room: a.room()}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	s.BytesPerSecond, _ = a.rate.next(a.passed.Load(), 0, time.Now())
 	leads, batches := 0, 0
 	for key, ses := range a.sessions {
 		if key.batch == "" {

@@ -34,9 +34,14 @@ func (p *process) counted(now *agentv1.Counts) {
 	for _, t := range was.GetTiers() {
 		before[t.GetTier()] = t
 	}
+	read, written := int64(0), int64(0)
 	for _, t := range now.GetTiers() {
-		countTier(m, t, before[t.GetTier()])
+		was := before[t.GetTier()]
+		countTier(m, t, was)
+		read += t.GetReadBytes() - was.GetReadBytes()
+		written += t.GetWrittenBytes() - was.GetWrittenBytes()
 	}
+	p.agent.passed.Add(max(read, written)) // what is compared is not written
 }
 
 func countTier(m *telemetry.Metrics, now, was *agentv1.TierCounts) {

@@ -161,9 +161,8 @@ func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
 	for _, r := range st.GetRoom() {
 		n.room[r.GetTier()] = r
 	}
-	n.rate = 0
+	n.rate = st.GetBytesPerSecond()
 	for _, ses := range st.GetSessions() {
-		n.rate += ses.GetProgress().GetBytesPerSecond()
 		l := s.leads[ses.GetTask()]
 		if l != nil && l.parts != nil && ses.GetEpoch() >= l.epoch {
 			l.parts.uses(n.name, ses.GetLimitedBytesPerSecond())

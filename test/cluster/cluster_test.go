@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -206,4 +207,31 @@ func TestOwnLimitIsShared(t *testing.T) {
 	if most := limit * took.Seconds() * 1.25; float64(bytes) > most || bytes < 128<<20 {
 		t.Errorf("%d bytes in %v, where %d a second are allowed", bytes, took, limit)
 	}
+}
+
+// TestRateOfAgents: what agents say that they move is what they move, together no more than
+// the task.
+func TestRateOfAgents(t *testing.T) {
+	c := newCluster(t, "n1", "n2")
+	const limit = 20 << 20
+	c.tree("shared/source", 0, 4, 60<<20)
+	id := c.slow("shared:source", "shared:target", limit).GetId()
+	c.eventually("both agents move, as much as the task may", func() bool {
+		l, err := c.ListAgents(context.Background(), &pb.ListAgentsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, least := 0.0, float64(limit)
+		for _, a := range l.GetAgents() {
+			sum, least = sum+a.GetBytesPerSecond(), min(least, a.GetBytesPerSecond())
+		}
+		return least > limit/20 && sum > limit/2 && sum < limit*5/4
+	})
+	if _, err := c.CancelTask(context.Background(), &pb.CancelTaskRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("nobody moves any more", func() bool {
+		l, err := c.ListAgents(context.Background(), &pb.ListAgentsRequest{})
+		return err == nil && !slices.ContainsFunc(l.GetAgents(), func(a *pb.Agent) bool { return a.GetBytesPerSecond() > limit/100 })
+	})
 }

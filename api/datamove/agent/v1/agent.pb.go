@@ -246,16 +246,17 @@ func (x *Certificate) GetExpireTime() *timestamppb.Timestamp {
 
 // Status is sent at least three times in a lease, and when something changes.
 type Status struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`                                 // answered by Order.seen
-	Hello         *Hello                 `protobuf:"bytes,2,opt,name=hello,proto3" json:"hello,omitempty"`                              // in the first, and when it is another one
-	Sessions      []*Session             `protobuf:"bytes,3,rep,name=sessions,proto3" json:"sessions,omitempty"`                        // leads and batches that the agent has
-	LeadSlots     int32                  `protobuf:"varint,4,opt,name=lead_slots,json=leadSlots,proto3" json:"lead_slots,omitempty"`    // leads that it would take now
-	BatchSlots    int32                  `protobuf:"varint,5,opt,name=batch_slots,json=batchSlots,proto3" json:"batch_slots,omitempty"` // batches that it would take now, beside those it has
-	Room          []*Room                `protobuf:"bytes,6,rep,name=room,proto3" json:"room,omitempty"`                                // of the tiers that it reaches
-	Leaving       bool                   `protobuf:"varint,7,opt,name=leaving,proto3" json:"leaving,omitempty"`                         // it stops: give it nothing more
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Seq            uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`                                                // answered by Order.seen
+	Hello          *Hello                 `protobuf:"bytes,2,opt,name=hello,proto3" json:"hello,omitempty"`                                             // in the first, and when it is another one
+	Sessions       []*Session             `protobuf:"bytes,3,rep,name=sessions,proto3" json:"sessions,omitempty"`                                       // leads and batches that the agent has
+	LeadSlots      int32                  `protobuf:"varint,4,opt,name=lead_slots,json=leadSlots,proto3" json:"lead_slots,omitempty"`                   // leads that it would take now
+	BatchSlots     int32                  `protobuf:"varint,5,opt,name=batch_slots,json=batchSlots,proto3" json:"batch_slots,omitempty"`                // batches that it would take now, beside those it has
+	Room           []*Room                `protobuf:"bytes,6,rep,name=room,proto3" json:"room,omitempty"`                                               // of the tiers that it reaches
+	Leaving        bool                   `protobuf:"varint,7,opt,name=leaving,proto3" json:"leaving,omitempty"`                                        // it stops: give it nothing more
+	BytesPerSecond float64                `protobuf:"fixed64,8,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // that pass through its own processes
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -335,6 +336,13 @@ func (x *Status) GetLeaving() bool {
 		return x.Leaving
 	}
 	return false
+}
+
+func (x *Status) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
 }
 
 // Hello is what an agent is.
@@ -2335,7 +2343,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x1c\n" +
 	"\tauthority\x18\x02 \x01(\fR\tauthority\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\x89\x02\n" +
+	"expireTime\"\xb3\x02\n" +
 	"\x06Status\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\x05hello\x18\x02 \x01(\v2\x18.datamove.agent.v1.HelloR\x05hello\x126\n" +
@@ -2345,7 +2353,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\vbatch_slots\x18\x05 \x01(\x05R\n" +
 	"batchSlots\x12+\n" +
 	"\x04room\x18\x06 \x03(\v2\x17.datamove.agent.v1.RoomR\x04room\x12\x18\n" +
-	"\aleaving\x18\a \x01(\bR\aleaving\"\xd5\x01\n" +
+	"\aleaving\x18\a \x01(\bR\aleaving\x12(\n" +
+	"\x10bytes_per_second\x18\b \x01(\x01R\x0ebytesPerSecond\"\xd5\x01\n" +
 	"\x05Hello\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
