@@ -188,11 +188,16 @@ func (s *Service) progress(l *lead, ses *agentv1.Session) {
 		t.Phase = ses.GetPhase()
 	}
 	t.Why, t.Progress = ses.GetWhy(), ses.GetProgress()
-	if t.GetFirstByteTime() == nil && ses.GetFirstByteTime() != nil {
-		t.FirstByteTime = ses.GetFirstByteTime()
-		s.o.Metrics.TaskFirstByte(t.GetSpec().GetClass(), t.GetFirstByteTime().AsTime().Sub(t.GetCreateTime().AsTime()))
-	}
+	s.firstByte(t, ses.GetFirstByteTime())
 	s.changed(t)
+}
+
+// firstByte notes when the first byte of a task has passed, once.
+func (s *Service) firstByte(t *pb.Task, at *timestamppb.Timestamp) {
+	if t.GetFirstByteTime() == nil && at != nil {
+		t.FirstByteTime = at
+		s.o.Metrics.TaskFirstByte(t.GetSpec().GetClass(), at.AsTime().Sub(t.GetCreateTime().AsTime()))
+	}
 }
 
 // held returns the lead that the caller has. Service.mu is held.
@@ -272,6 +277,7 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	}
 	t.Revision++
 	t.Report = r.GetReport()
+	s.firstByte(t, r.GetFirstByteTime())
 	t.Progress = finalProgress(t)
 	if r.GetError() != "" {
 		s.ended(t, task.Failed, r.GetErrorKind(), r.GetError())

@@ -21,7 +21,7 @@ func (w *worker) lead(ctx context.Context) error {
 	sctx, endSpan := telemetry.Span(ctx, "move", slog.String("kind", w.job.GetSpec().GetKind().String()))
 	report, err := w.work(sctx)
 	endSpan(err)
-	end := &agentv1.EndLeadRequest{Report: wire.Report(report)}
+	end := &agentv1.EndLeadRequest{Report: wire.Report(report), FirstByteTime: firstByte(w.state.firstPassed())}
 	if err != nil {
 		end.Error, end.ErrorKind, end.Untouched = err.Error(), mover.KindName(err), !w.touched.Load()
 	}

@@ -68,6 +68,13 @@ func (s *state) passed(now time.Time) {
 	}
 }
 
+// firstPassed is when the first byte has passed; the zero time if none has.
+func (s *state) firstPassed() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first
+}
+
 // status is the state on the wire, and whether it has changed since it was asked last.
 func (s *state) status(now time.Time) (*agentv1.WorkerStatus, bool) {
 	s.mu.Lock()

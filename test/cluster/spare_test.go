@@ -29,6 +29,20 @@ func children(t *testing.T) (pids []int) {
 	return pids
 }
 
+// TestShortTasks: also of a task that ends before its agent has told how it does is known
+// when its first byte passed.
+func TestShortTasks(t *testing.T) {
+	c := newCluster(t, "n1")
+	source := c.tree("shared/source", 1, 0, 0)
+	for i := range 10 {
+		done := c.done(c.submit(source, filepath.Join(c.dir, "shared", strconv.Itoa(i))).GetId())
+		first := done.GetFirstByteTime()
+		if first == nil || first.AsTime().Before(done.GetCreateTime().AsTime()) || first.AsTime().After(done.GetEndTime().AsTime()) {
+			t.Errorf("created %v, first byte %v, ended %v", done.GetCreateTime(), first, done.GetEndTime())
+		}
+	}
+}
+
 // TestSpareDies kills the process that waits for the next task: the task has another one.
 func TestSpareDies(t *testing.T) {
 	c := newCluster(t, "n1")

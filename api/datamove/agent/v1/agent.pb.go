@@ -1555,7 +1555,8 @@ type FinishRequest struct {
 	PutBack       bool                   `protobuf:"varint,7,opt,name=put_back,json=putBack,proto3" json:"put_back,omitempty"` // it was stopped from outside: let another agent go on
 	Digest        string                 `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`                   // of DESCRIBE
 	Entries       int64                  `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`
-	Untouched     bool                   `protobuf:"varint,10,opt,name=untouched,proto3" json:"untouched,omitempty"` // of a removal that failed: nothing was removed by this lead
+	Untouched     bool                   `protobuf:"varint,10,opt,name=untouched,proto3" json:"untouched,omitempty"`                               // of a removal that failed: nothing was removed by this lead
+	FirstByteTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"` // a short task ends before its status is told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1658,6 +1659,13 @@ func (x *FinishRequest) GetUntouched() bool {
 		return x.Untouched
 	}
 	return false
+}
+
+func (x *FinishRequest) GetFirstByteTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstByteTime
+	}
+	return nil
 }
 
 type FinishResponse struct {
@@ -2451,7 +2459,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x11\n" +
-	"\x0fConfirmResponse\"\xa3\x02\n" +
+	"\x0fConfirmResponse\"\xe7\x02\n" +
 	"\rFinishRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12+\n" +
@@ -2464,7 +2472,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x06digest\x18\b \x01(\tR\x06digest\x12\x18\n" +
 	"\aentries\x18\t \x01(\x03R\aentries\x12\x1c\n" +
 	"\tuntouched\x18\n" +
-	" \x01(\bR\tuntouched\"\x10\n" +
+	" \x01(\bR\tuntouched\x12B\n" +
+	"\x0ffirst_byte_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\"\x10\n" +
 	"\x0eFinishResponse\"\xd1\x01\n" +
 	"\vGiveRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
@@ -2611,31 +2620,32 @@ var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
 	0,  // 20: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
 	17, // 21: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
 	38, // 22: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	1,  // 23: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	2,  // 24: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	4,  // 25: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	18, // 26: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	20, // 27: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	22, // 28: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	24, // 29: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	26, // 30: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	28, // 31: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	30, // 32: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	3,  // 33: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	3,  // 34: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	9,  // 35: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	19, // 36: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	21, // 37: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	23, // 38: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	25, // 39: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	27, // 40: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	29, // 41: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	31, // 42: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	33, // [33:43] is the sub-list for method output_type
-	23, // [23:33] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	32, // 23: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 24: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	2,  // 25: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	4,  // 26: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	18, // 27: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	20, // 28: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	22, // 29: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	24, // 30: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	26, // 31: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	28, // 32: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	30, // 33: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	3,  // 34: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	3,  // 35: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	9,  // 36: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	19, // 37: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	21, // 38: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	23, // 39: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	25, // 40: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	27, // 41: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	29, // 42: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	31, // 43: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	34, // [34:44] is the sub-list for method output_type
+	24, // [24:34] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }

@@ -1758,7 +1758,8 @@ type EndLeadRequest struct {
 	ErrorKind     string                 `protobuf:"bytes,3,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
 	Stopped       bool                   `protobuf:"varint,4,opt,name=stopped,proto3" json:"stopped,omitempty"` // it was told to stop
 	Counts        *Counts                `protobuf:"bytes,5,opt,name=counts,proto3" json:"counts,omitempty"`
-	Untouched     bool                   `protobuf:"varint,6,opt,name=untouched,proto3" json:"untouched,omitempty"` // of a removal that failed: nothing was removed
+	Untouched     bool                   `protobuf:"varint,6,opt,name=untouched,proto3" json:"untouched,omitempty"`                               // of a removal that failed: nothing was removed
+	FirstByteTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"` // a short task ends before its status is told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1833,6 +1834,13 @@ func (x *EndLeadRequest) GetUntouched() bool {
 		return x.Untouched
 	}
 	return false
+}
+
+func (x *EndLeadRequest) GetFirstByteTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstByteTime
+	}
+	return nil
 }
 
 type EndLeadResponse struct {
@@ -2225,7 +2233,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\"\x11\n" +
 	"\x0fManifestRequest\"&\n" +
 	"\x10ManifestResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\xdd\x01\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\xa1\x02\n" +
 	"\x0eEndLeadRequest\x12+\n" +
 	"\x06report\x18\x01 \x01(\v2\x13.datamove.v1.ReportR\x06report\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1d\n" +
@@ -2233,7 +2241,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"error_kind\x18\x03 \x01(\tR\terrorKind\x12\x18\n" +
 	"\astopped\x18\x04 \x01(\bR\astopped\x121\n" +
 	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\x12\x1c\n" +
-	"\tuntouched\x18\x06 \x01(\bR\tuntouched\"\x11\n" +
+	"\tuntouched\x18\x06 \x01(\bR\tuntouched\x12B\n" +
+	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\"\x11\n" +
 	"\x0fEndLeadResponse\"\xcb\x01\n" +
 	"\x0fEndBatchRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -2338,36 +2347,37 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	6,  // 16: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
 	40, // 17: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
 	1,  // 18: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	1,  // 19: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
-	0,  // 20: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	10, // 21: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	12, // 22: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	14, // 23: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	16, // 24: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	18, // 25: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	20, // 26: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	22, // 27: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	24, // 28: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	26, // 29: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	28, // 30: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	30, // 31: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 32: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	11, // 33: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	13, // 34: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	15, // 35: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	17, // 36: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	19, // 37: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	21, // 38: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	23, // 39: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	25, // 40: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	27, // 41: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	29, // 42: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	31, // 43: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	32, // [32:44] is the sub-list for method output_type
-	20, // [20:32] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	36, // 19: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 20: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	0,  // 21: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	10, // 22: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	12, // 23: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	14, // 24: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	16, // 25: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	18, // 26: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	20, // 27: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	22, // 28: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	24, // 29: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	26, // 30: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	28, // 31: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	30, // 32: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 33: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	11, // 34: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	13, // 35: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	15, // 36: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	17, // 37: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	19, // 38: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	21, // 39: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	23, // 40: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	25, // 41: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	27, // 42: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	29, // 43: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	31, // 44: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	33, // [33:45] is the sub-list for method output_type
+	21, // [21:33] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
