@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
 
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
@@ -62,7 +63,10 @@ func (n near) Invoke(ctx context.Context, method string, args, reply any, o ...g
 	if !ours || method != agentv1.LinkService_Confirm_FullMethodName {
 		return n.ClientConn.Invoke(ctx, method, args, reply, o...)
 	}
-	_, err := n.service.Confirm(access.With(ctx, access.Caller{Via: access.Agent, Agent: n.agent}), r)
+	answer, err := n.service.Confirm(access.With(ctx, access.Caller{Via: access.Agent, Agent: n.agent}), r)
+	if to, is := reply.(*agentv1.ConfirmResponse); is && err == nil {
+		proto.Merge(to, answer)
+	}
 	return api.ToStatus(err)
 }
 

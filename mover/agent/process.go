@@ -34,7 +34,7 @@ type process struct {
 	lead  *session // nil of a helper
 
 	orders  chan *agentv1.WorkerOrder
-	as      acting.Options
+	as      acting.Options // as whom it was started, and the next one will be
 	acting  *acting.Process
 	server  *grpc.Server
 	ended   chan struct{}      // closed when the process has ended and everything is told

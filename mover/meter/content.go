@@ -37,7 +37,7 @@ func (c *content) Unwrap() any { return c.Content }
 func (c *content) Check(ctx context.Context) error {
 	err := c.Content.Check(ctx)
 	if c.checks.Add(1) >= tellCalls {
-		c.meanwhile()
+		c.counter.hear(c.tell)
 	}
 	return c.counter.failed(err)
 }
@@ -46,7 +46,7 @@ func (c *content) Check(ctx context.Context) error {
 func (c *content) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	inner, err := c.Content.Range(ctx, off, n)
 	if c.ranges.Add(1) >= tellCalls {
-		c.meanwhile()
+		c.counter.hear(c.tell)
 	}
 	if c.counter.failed(err) != nil {
 		return nil, err
@@ -61,21 +61,14 @@ func (c *content) Range(ctx context.Context, off, n int64) (io.ReadCloser, error
 
 // Close implements mover.Content.
 func (c *content) Close() error {
-	s := c.counter.take()
-	if c.open {
-		c.open = false
-		s.ops[Open].Add(1)
-	}
-	c.tell(s)
-	c.counter.put(s)
+	c.counter.hear(func(s *shard) {
+		if c.open {
+			c.open = false
+			s.ops[Open].Add(1)
+		}
+		c.tell(s)
+	})
 	return c.Content.Close()
-}
-
-// meanwhile tells the counter while the content is in use.
-func (c *content) meanwhile() {
-	s := c.counter.take()
-	c.tell(s)
-	c.counter.put(s)
 }
 
 func (c *content) tell(s *shard) {
@@ -102,7 +95,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	if r.bytes += int64(n); r.bytes >= tellBytes {
 		r.tell()
-		r.content.meanwhile()
+		r.content.counter.hear(r.content.tell)
 	}
 	if err == nil || err == io.EOF {
 		return n, err

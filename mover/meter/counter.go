@@ -79,21 +79,19 @@ func (c *Counter) sum(of func(*shard) int64) (n int64) {
 	return n
 }
 
-// take gives a shard to add to. It is put back, so that this core gets it again.
-func (c *Counter) take() *shard {
-	if s, ok := c.own.Get().(*shard); ok {
-		return s
+// hear has something counted in the shard of this core.
+func (c *Counter) hear(count func(*shard)) {
+	s, ok := c.own.Get().(*shard)
+	if !ok {
+		s = &c.shards[uint64(c.next.Add(1))%shards]
 	}
-	return &c.shards[uint64(c.next.Add(1))%shards]
+	count(s)
+	c.own.Put(s)
 }
-
-func (c *Counter) put(s *shard) { c.own.Put(s) }
 
 // add counts an operation n times.
 func (c *Counter) add(o Op, n int64) {
-	s := c.take()
-	s.ops[o].Add(n)
-	c.put(s)
+	c.hear(func(s *shard) { s.ops[o].Add(n) })
 }
 
 // did counts an operation, and its error if that passes. It returns the error.
@@ -107,9 +105,7 @@ func (c *Counter) failed(err error) error {
 		return nil
 	}
 	if errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrTimeout) {
-		s := c.take()
-		s.passing.Add(1)
-		c.put(s)
+		c.hear(func(s *shard) { s.passing.Add(1) })
 	}
 	return err
 }

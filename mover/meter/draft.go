@@ -78,7 +78,7 @@ func (d *draft) WritePart(ctx context.Context, p mover.Part, f mover.Feed) (move
 	r, err := d.Draft.WritePart(ctx, p, from)
 	from.tell()
 	if d.parts.Add(1) >= tellCalls {
-		d.meanwhile()
+		d.counter.hear(d.tell)
 	}
 	if !from.broke {
 		_ = d.counter.failed(err) // it is returned
@@ -109,20 +109,13 @@ func (d *draft) told() {
 	if !d.begun && d.parts.Load() == 0 && d.bytes.Load() == 0 {
 		return
 	}
-	s := d.counter.take()
-	if d.begun {
-		d.begun = false
-		s.ops[d.op].Add(1)
-	}
-	d.tell(s)
-	d.counter.put(s)
-}
-
-// meanwhile tells the counter while the draft is written.
-func (d *draft) meanwhile() {
-	s := d.counter.take()
-	d.tell(s)
-	d.counter.put(s)
+	d.counter.hear(func(s *shard) {
+		if d.begun {
+			d.begun = false
+			s.ops[d.op].Add(1)
+		}
+		d.tell(s)
+	})
 }
 
 func (d *draft) tell(s *shard) {
@@ -142,7 +135,7 @@ func (f *feed) Read(p []byte) (int, error) {
 	n, err := f.Feed.Read(p)
 	if f.bytes += int64(n); f.bytes >= tellBytes {
 		f.tell()
-		f.draft.meanwhile()
+		f.draft.counter.hear(f.draft.tell)
 	}
 	f.broke = f.broke || err != nil && err != io.EOF
 	return n, err
