@@ -127,7 +127,9 @@ func (a *Agent) status(seq uint64) *agentv1.Status {
 	s := &agentv1.Status{Seq: seq, Room: a.room()}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s.BytesPerSecond, _ = a.rate.next(a.passed.Load(), 0, time.Now())
+	if s.BytesPerSecond, _ = a.rate.next(a.passed.Load(), 0, time.Now()); len(a.procs) == 0 {
+		s.BytesPerSecond, a.rate = 0, rate{} // nobody is left who could move
+	}
 	leads, batches := 0, 0
 	for key, ses := range a.sessions {
 		if key.batch == "" {
