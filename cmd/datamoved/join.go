@@ -81,28 +81,16 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keep
 	if err != nil {
 		return nil, err
 	}
-	good := time.Now().Before(keeper.Expires()) // then a token is not needed, and its file may be gone
-	text, err := a.joinToken()
+	good := time.Now().Before(keeper.Expires())
+	joinedWith := filepath.Join(h.at.data, "identity", "joined-with")
+	token, err := a.tokenFor(h.at.node, target)
 	switch {
-	case good && (err != nil || text == ""):
-		return keeper, nil
+	case good && (err != nil || sameToken(joinedWith, token)):
+		return keeper, nil // a token is not needed, and its file may be gone
 	case err != nil:
 		return nil, err
-	case text == "":
-		return nil, &advised{usage("node %s has no certificate that is good, and needs a token to join %s", h.at.node, target),
-			"datamove agent token " + h.at.node + ", on the coordinator, and here --token-file"}
 	}
-	token, err := trust.ParseToken(text)
-	if err == nil && token.Name != h.at.node {
-		err = usage("the token is for node %s, and this is %s: --node %[1]s, or another token", token.Name, h.at.node)
-	}
-	joinedWith := filepath.Join(h.at.data, "identity", "joined-with")
-	if good && (err != nil || sameToken(joinedWith, token)) {
-		return keeper, nil
-	}
-	if err == nil {
-		err = joining(ctx, h, keeper, token, target)
-	}
+	err = joining(ctx, h, keeper, token, target)
 	switch {
 	case ctx.Err() != nil: // it may not have come to that
 	case err == nil:
@@ -112,6 +100,23 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keep
 		err = nil
 	}
 	return keeper, err
+}
+
+// tokenFor is the token with which a node is to join.
+func (a *app) tokenFor(node, target string) (trust.Token, error) {
+	text, err := a.joinToken()
+	if err != nil {
+		return trust.Token{}, err
+	}
+	if text == "" {
+		return trust.Token{}, &advised{usage("node %s has no certificate that is good, and needs a token to join %s", node, target),
+			"datamove agent token " + node + ", on the coordinator, and here --token-file"}
+	}
+	token, err := trust.ParseToken(text)
+	if err == nil && token.Name != node {
+		err = usage("the token is for node %s, and this is %s: --node %[1]s, or another token", token.Name, node)
+	}
+	return token, err
 }
 
 // sameToken says whether a node has its certificate by a token already. One that is new
