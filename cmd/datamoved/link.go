@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/protobuf/proto"
 
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
@@ -63,11 +62,8 @@ func (n near) Invoke(ctx context.Context, method string, args, reply any, o ...g
 	if !ours || method != agentv1.LinkService_Confirm_FullMethodName {
 		return n.ClientConn.Invoke(ctx, method, args, reply, o...)
 	}
-	answer, err := n.service.Confirm(access.With(ctx, access.Caller{Via: access.Agent, Agent: n.agent}), r)
-	if to, is := reply.(*agentv1.ConfirmResponse); is && err == nil {
-		proto.Merge(to, answer)
-	}
-	return api.ToStatus(err)
+	_, err := n.service.Confirm(access.With(ctx, access.Caller{Via: access.Agent, Agent: n.agent}), r)
+	return api.ToStatus(err) // a yes has nothing else in it
 }
 
 // toward dials a TCP address.
