@@ -66,13 +66,14 @@ func (s *Service) around(tx *ledger.Tx, now time.Time) (*around, error) {
 	return a, a.keyed(s.spots.unplaced())
 }
 
-// version adds the replicas of the same content.
+// version adds the replicas of the same content. What has no name is of no version: of it
+// what says that it is the same one, from whatever node.
 func (a *around) version(r *pb.Replica) error {
 	for other, err := range ledger.Replicas.All(a.tx, versionRange(r.GetDataset(), r.GetDigest())) {
 		if err != nil {
 			return err
 		}
-		if r.GetDataset() != "" || spotKey(other) == spotKey(r) { // what has no name is of no version
+		if r.GetDataset() != "" || other.GetTier() == r.GetTier() && other.GetLocation() == r.GetLocation() {
 			a.add(other)
 		}
 	}

@@ -57,7 +57,7 @@ func record(t *rapid.T) *pb.Replica {
 
 // checks is rapid.Check, many times over.
 func checks(t *testing.T, check func(*rapid.T)) {
-	for range 8 {
+	for range 60 {
 		rapid.Check(t, check)
 	}
 }
