@@ -213,12 +213,15 @@ func TestLateIsNotLost(t *testing.T) {
 		name string
 		l    lateness
 	}{
-		{"small turns, and many in line", lateness{5 * ms, 6, Cost{Bytes: 4 * mib}, 2 * ms}},
+		{"small turns, and many in line", lateness{5 * ms, 8, Cost{Bytes: 4 * mib}, 2 * ms}},
 		{"none in line when one is due", lateness{5 * ms, 2, Cost{Bytes: 32 * mib}, 8 * ms}},
 		{"large turns, one after the other", lateness{5 * ms, 1, Cost{Bytes: 80 * mib}, 20 * ms}},
 		{"operations", lateness{5 * ms, 6, Cost{Ops: 100}, 2 * ms}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
+			if !row.l.could() {
+				t.Fatalf("%s: it wants less than its share", row.name)
+			}
 			if got := threeProjects(t.Context(), time.Minute, row.l); Jain(got) < 0.99 {
 				t.Errorf("%s: Jain %.3f, %.0f MiB", row.name, Jain(got), got)
 			}
