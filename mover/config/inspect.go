@@ -109,7 +109,7 @@ func (in *inspector) value(n *yaml.Node, key string, r rule) {
 		if n.Tag != "!!int" || n.Decode(&number) != nil || number < 1 || number > r.number {
 			in.add(n, key, fmt.Sprintf("must be a whole number from 1 to %d", r.number), "")
 		}
-	case n.Tag != "!!str":
+	case n.Tag != "!!str" && r.check(n.Value) == nil:
 		in.add(n, key, "must be text", "put quotes around it")
 	case len(n.Value) > maxText:
 		in.add(n, key, fmt.Sprintf("has %d bytes; a value has at most %d", len(n.Value), maxText), "")
