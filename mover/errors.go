@@ -70,6 +70,18 @@ func KindNamed(name string) error {
 	return nil
 }
 
+// ErrUnlike is a mark, and no kind: an error that has it, beside its kind, says that a
+// source is not what it has to be. The way to the target and the target did nothing wrong.
+var ErrUnlike = errors.New("the source is not what it has to be")
+
+// Unlike marks err with ErrUnlike. It prints the same and is of the same kind.
+func Unlike(err error) error { return &unlike{err} }
+
+type unlike struct{ error }
+
+func (u *unlike) Is(target error) bool { return target == ErrUnlike }
+func (u *unlike) Unwrap() error        { return u.error }
+
 // HeldError is an ErrHeld that knows who holds.
 type HeldError struct {
 	By   Owner  // zero when it is not known

@@ -49,7 +49,7 @@ var replicasListing = listing[*pb.Replica]{
 		{"TIER", 10, func(r *pb.Replica) string { return known(r.GetTier()) }},
 		{"NODE", 8, func(r *pb.Replica) string { return known(r.GetNode()) }},
 		{"STATE", 8, func(r *pb.Replica) string { return replicaWord(r.GetState()) }},
-		{"CHECKED", 8, func(r *pb.Replica) string { return known(levelWord(r.GetLevel())) }},
+		{"CHECKED", 8, checkedWord},
 		{"SIZE", -8, func(r *pb.Replica) string { return units.Bytes(r.GetBytes()) }},
 		{"LEASES", -6, func(r *pb.Replica) string { return units.Count(int64(r.GetLeases())) }},
 		{"PINNED UNTIL", 19, func(r *pb.Replica) string { return moment(r.GetPinnedUntil()) }},
@@ -57,6 +57,15 @@ var replicasListing = listing[*pb.Replica]{
 	},
 	view: func(r *pb.Replica) any { return viewReplica(r) },
 	name: (*pb.Replica).GetLocation,
+}
+
+// checkedWord is how a replica was checked. Of one that is whole, and that nobody relies on
+// any more, it is a warning.
+func checkedWord(r *pb.Replica) string {
+	if r.GetState() == pb.ReplicaState_REPLICA_STATE_WHOLE && r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED {
+		return "doubted"
+	}
+	return known(levelWord(r.GetLevel()))
 }
 
 // replicaView is a replica as JSON.

@@ -30,7 +30,7 @@ func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv
 	}
 	p.agent.finish(p, &agentv1.FinishRequest{
 		Task: p.task.GetId(), Epoch: p.epoch, Report: r.GetReport(), Error: r.GetError(), ErrorKind: r.GetErrorKind(), PutBack: r.GetStopped(), Digest: digest,
-		Untouched: r.GetUntouched(), FirstByteTime: r.GetFirstByteTime(),
+		Untouched: r.GetUntouched(), Unlike: r.GetUnlike(), FirstByteTime: r.GetFirstByteTime(),
 	})
 	return &agentv1.EndLeadResponse{}, nil
 }

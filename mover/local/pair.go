@@ -95,6 +95,9 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 		return p.openListed(ctx, dst, open, look)
 	}
 	source, err := openSource(ctx, src, open, look)
+	if r.Expect != nil && errors.Is(err, mover.ErrNotExist) {
+		err = mover.Unlike(err)
+	}
 	if err != nil {
 		return err
 	}

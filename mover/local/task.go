@@ -249,8 +249,8 @@ func stateDirOf(given string) (string, error) {
 	return filepath.Join(home, ".local", "state", "datamove"), nil
 }
 
-// Gravest returns the error that decides how a task ended: a mismatch before a
-// limit, a conflict, a denial, and everything else.
+// Gravest returns the error that decides how a task ended: a mismatch, that of a source
+// first, before a limit, a conflict, a denial, and everything else.
 func Gravest(a, b error) error {
 	if gravity(b) > gravity(a) {
 		return b
@@ -262,6 +262,8 @@ func gravity(err error) int {
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, mover.ErrCorrupt) && errors.Is(err, mover.ErrUnlike):
+		return 6
 	case errors.Is(err, mover.ErrCorrupt):
 		return 5
 	case errors.Is(err, mover.ErrFull), errors.Is(err, mover.ErrRefused):

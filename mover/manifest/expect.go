@@ -11,8 +11,8 @@ import (
 
 // Expect returns s as what its manifest says, and nothing else: a walk that finds that s
 // has something more, something less, or something else ends with an error of kind
-// mover.ErrCorrupt, and files have the checksums of the manifest, which whoever reads them
-// has to find. Contents that s itself does not know the checksum of can only be read, and
+// mover.ErrCorrupt with the mark mover.ErrUnlike, and files have the checksums of the
+// manifest, which whoever reads them has to find. Contents that s itself does not know the checksum of can only be read, and
 // not be cloned.
 //
 // Facts beside content are those of s. Directories are not compared, because some places
@@ -154,7 +154,7 @@ func (x *expected) forgive(e *mover.Entry) {
 func (x *expected) differs(name, how string) error { return x.place.differs(name, how) }
 
 func (s *expecting) differs(name, how string) error {
-	return s.fail("read", name, fmt.Errorf("%w: by its manifest, %s", mover.ErrCorrupt, how))
+	return s.fail("read", name, mover.Unlike(fmt.Errorf("%w: by its manifest, %s", mover.ErrCorrupt, how)))
 }
 
 // Open implements mover.Source. A file that is another one since it was walked is none

@@ -13,6 +13,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
+	"datamove.dev/mover/audit"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/task"
 )
@@ -63,6 +64,45 @@ func TestSurvivorIsLookedAt(t *testing.T) {
 	d.refuse(r.GetId(), fmt.Errorf("%w: it is not there", mover.ErrCorrupt))
 	if got := d.row("b", digestOf(2), "project", ""); got.GetState() != removing {
 		t.Errorf("what may be half removed is %v", got)
+	}
+}
+
+// TestCopyDoubts: a copy that finds its source to be something else has that not relied on any
+// more, and the audit log says so. What is wrong with its target is no matter of the source.
+func TestCopyDoubts(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	var audited []audit.Record
+	d.o.Audit = func(_ context.Context, r audit.Record) error { audited = append(audited, r); return nil }
+	d.add(root, "a", "project:a", 1)
+	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "archive"}, 1)
+	level := func(tier string) pb.Level { return d.row("a", digestOf(1), tier, "").GetLevel() }
+	copies := func(kind pb.TaskKind, unlike bool) string {
+		t.Helper()
+		x, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: kind, Source: "dataset:a", Target: "project:b"}})
+		wants(t, "copy", err, nil)
+		d.give()
+		l, who := d.taken[x.GetId()], d.led[x.GetId()]
+		delete(d.taken, x.GetId())
+		_, err = d.Finish(asAgent(who), &agentv1.FinishRequest{Task: x.GetId(), Epoch: l.GetEpoch(), Report: &pb.Report{}, Error: "it is so", ErrorKind: mover.KindName(mover.ErrCorrupt), Unlike: unlike})
+		wants(t, "finish", err, nil)
+		return x.GetSpec().GetSource()
+	}
+	if from := copies(pb.TaskKind_TASK_KIND_COPY, false); from != "project:a" || level("project") != pb.Level_LEVEL_READ || len(audited) > 0 {
+		t.Errorf("its target is wrong, and %s is at %v; audited: %v", from, level("project"), audited)
+	}
+	if from := copies(pb.TaskKind_TASK_KIND_SYNC, true); from != "project:a" || level("project") != pb.Level_LEVEL_UNSPECIFIED || level("archive") != pb.Level_LEVEL_READ {
+		t.Errorf("its source is wrong, and %s is at %v", from, level("project"))
+	}
+	if len(audited) != 1 || audited[0].Method != "replica.doubt" || audited[0].Object != tag("a", digestOf(1)) || audited[0].Locations[0] != "project:a" {
+		t.Errorf("audited: %v", audited)
+	}
+	if from := copies(pb.TaskKind_TASK_KIND_COPY, true); !strings.HasPrefix(from, "archive:") || level("archive") != pb.Level_LEVEL_UNSPECIFIED {
+		t.Errorf("the next one reads %s", from)
+	}
+	wants(t, "nothing is left", second(d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:a", Target: "project:b"}})), mover.ErrNotExist)
+	wants(t, "and nothing goes", second(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "archive"})), mover.ErrRefused)
+	if got := d.leased(); len(got) > 0 {
+		t.Errorf("leases: %v", got)
 	}
 }
 

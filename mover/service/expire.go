@@ -126,7 +126,7 @@ func (s *Service) letGo(ctx context.Context, l *lead, why string) {
 
 // close stores what a lead leaves and forgets it.
 func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
-	var next *pb.Task
+	var f following
 	proof := s.proofOf(l)
 	err := s.store(ctx, ledger.Durable, t, func(tx *ledger.Tx) (err error) {
 		if err := dropBatches(tx, t.GetId()); err != nil || !task.Ended(t.GetState()) {
@@ -135,7 +135,7 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 		if err := dropDrafts(tx, t.GetId()); err != nil {
 			return err
 		}
-		if next, err = s.settle(tx, t, proof); err != nil {
+		if f, err = s.settle(tx, t, proof); err != nil {
 			return err
 		}
 		return addUsage(tx, t)
@@ -154,7 +154,7 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	}
 	s.mu.Unlock()
 	s.watch.tell(t.GetId())
-	s.afterTask(ctx, next)
+	s.afterTask(ctx, t, f)
 	s.hurry()
 }
 

@@ -268,6 +268,7 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	}
 	l.closing = true
 	t := copyOf(l.task)
+	l.proof.unlike = r.GetUnlike()
 	l.proof.untouched = r.GetUntouched() && t.GetTries() == 1 // of those before nobody knows
 	s.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)

@@ -19,6 +19,7 @@ type proof struct {
 	bytes   int64
 
 	untouched bool // of a removal that failed: nothing was removed
+	unlike    bool // of a task that failed: what it read is not what it has to be
 }
 
 // proves says whether the lead of a task sends a manifest.

@@ -75,18 +75,11 @@ func (s *Service) refuse(tx *ledger.Tx, t *pb.Task, why error) error {
 }
 
 // removed ends a removal: what is gone is forgotten, and what nobody has begun to remove is
-// whole as it was. A copy that should have survived, and was found to be something else, is
-// relied on no more. Of anything else nobody knows what is left. What this service has
+// whole as it was. Of anything else nobody knows what is left. What this service has
 // made is removed again later; what somebody tried to purge of it with rights that were not
 // enough is doubted, and goes when room is needed. What others have stays as it is and is no
 // replica any more.
-func (s *Service) removed(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) error {
-	untouched := t.GetStartTime() == nil || t.GetState() == task.Failed && p.untouched
-	if held != nil && untouched && t.GetErrorKind() == mover.KindName(mover.ErrCorrupt) {
-		if err := s.doubts(tx, held); err != nil {
-			return err
-		}
-	}
+func (s *Service) removed(tx *ledger.Tx, t *pb.Task, p proof) error {
 	marked, err := s.markedBy(tx, t)
 	if err != nil {
 		return err
@@ -96,7 +89,7 @@ func (s *Service) removed(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) er
 		case t.GetState() == task.Done:
 			err = deleteReplica(tx, r)
 			s.evicted(t, r)
-		case untouched && r.GetCreateTime() != nil:
+		case untouched(t, p) && r.GetCreateTime() != nil:
 			r.State, r.Task = whole, ""
 			err = s.putReplica(tx, r)
 		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE && managed(r):
@@ -110,6 +103,11 @@ func (s *Service) removed(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) er
 		}
 	}
 	return nil
+}
+
+// untouched says of a removal that has ended whether nothing was removed.
+func untouched(t *pb.Task, p proof) bool {
+	return t.GetStartTime() == nil || t.GetState() == task.Failed && p.untouched
 }
 
 // markedBy returns the replicas that a task removes.

@@ -1,9 +1,7 @@
 package service
 
 import (
-	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -17,63 +15,32 @@ import (
 )
 
 // settle does, in the very change in which a task ends, what its end means for
-// datasets. next is a task that has to follow.
-func (s *Service) settle(tx *ledger.Tx, t *pb.Task, p proof) (next *pb.Task, err error) {
+// datasets. What follows is done after that change: see afterTask.
+func (s *Service) settle(tx *ledger.Tx, t *pb.Task, p proof) (f following, err error) {
 	held, err := s.letGoOf(tx, t)
 	if err != nil {
-		return nil, err
+		return f, err
+	}
+	if wrong(t, held, p) {
+		if f.doubted, err = s.doubts(tx, held); err != nil {
+			return f, err
+		}
 	}
 	switch t.GetSpec().GetKind() {
 	case pb.TaskKind_TASK_KIND_DESCRIBE:
 		if t.GetState() == task.Done {
-			return nil, s.described(tx, t, p)
+			err = s.described(tx, t, p)
 		}
 	case pb.TaskKind_TASK_KIND_STAGE:
-		if err := s.mistrust(tx, t, held, p); err != nil {
-			return nil, err
-		}
-		return s.staged(tx, t)
+		f.next, err = s.staged(tx, t)
 	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
-		return nil, s.removed(tx, t, held, p)
+		err = s.removed(tx, t, p)
 	case pb.TaskKind_TASK_KIND_REMOVE:
-		return nil, errors.Join(s.written(tx, t), s.vanished(tx, t))
+		err = errors.Join(s.written(tx, t), s.vanished(tx, t))
 	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC:
-		return nil, s.written(tx, t)
+		err = s.written(tx, t)
 	}
-	return nil, nil
-}
-
-// afterTask has a task given out that follows one that has ended.
-func (s *Service) afterTask(ctx context.Context, next *pb.Task) {
-	if next != nil {
-		s.submitted(ctx, next)
-	}
-}
-
-// mistrust notes of the replica that was read that it is not known any more to be
-// what it should be: what came of it was something else, or it could not be read because
-// it is not there, or is another one.
-func (s *Service) mistrust(tx *ledger.Tx, t *pb.Task, held *pb.Lease, p proof) error {
-	if held == nil || t.GetState() != task.Failed {
-		return nil
-	}
-	if p.digest != "" && !isOf(t, p.digest) || slices.Contains(notAsItWas, t.GetErrorKind()) {
-		return s.doubts(tx, held)
-	}
-	return nil
-}
-
-// notAsItWas are the kinds of errors that say so of what was read.
-var notAsItWas = []string{mover.KindName(mover.ErrNotExist), mover.KindName(mover.ErrChanged), mover.KindName(mover.ErrCorrupt)}
-
-// doubts has a replica that a lease has held not relied on any more.
-func (s *Service) doubts(tx *ledger.Tx, held *pb.Lease) error {
-	r, err := ledger.Replicas.Get(tx, ledger.ReplicaKey(held)...)
-	if err != nil {
-		return ignoreGone(err)
-	}
-	r.Level = pb.Level_LEVEL_UNSPECIFIED
-	return s.putReplica(tx, r)
+	return f, err
 }
 
 // stagedBy returns the record of the replica that a task brings, if it is still its own.

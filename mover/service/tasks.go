@@ -265,7 +265,7 @@ func (s *Service) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.
 
 // change changes a task that no agent leads, durably.
 func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error) (t *pb.Task, err error) {
-	var next *pb.Task
+	var f following
 	var over bool // before
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		if t, err = ledger.Tasks.Get(tx, id); err != nil {
@@ -279,7 +279,7 @@ func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error
 		if err := ledger.Tasks.Put(tx, t); err != nil || !task.Ended(t.GetState()) {
 			return err
 		}
-		next, err = s.settle(tx, t, proof{})
+		f, err = s.settle(tx, t, proof{})
 		return err
 	})
 	if err == nil {
@@ -287,7 +287,7 @@ func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error
 			s.countEnd(t)
 		}
 		s.watch.tell(id)
-		s.afterTask(ctx, next)
+		s.afterTask(ctx, t, f)
 	}
 	return t, err
 }

@@ -76,22 +76,30 @@ type Told struct {
 	Fault  *Fault
 }
 
-// Fault is an error that can travel: its text and the name of its kind.
-type Fault struct{ Kind, Text string }
+// Fault is an error that can travel: its text, the name of its kind, and whether it has
+// the mark mover.ErrUnlike.
+type Fault struct {
+	Kind, Text string
+	Unlike     bool
+}
 
 func faultOf(err error) *Fault {
 	if err == nil {
 		return nil
 	}
-	return &Fault{mover.KindName(err), err.Error()}
+	return &Fault{mover.KindName(err), err.Error(), errors.Is(err, mover.ErrUnlike)}
 }
 
-// Err is the error again. It prints the same and is of the same kind.
+// Err is the error again. It prints the same, is of the same kind, and has the same mark.
 func (f *Fault) Err() error {
 	if f == nil {
 		return nil
 	}
-	return &faulty{f.Text, mover.KindNamed(f.Kind)}
+	err := &faulty{f.Text, mover.KindNamed(f.Kind)}
+	if f.Unlike {
+		return mover.Unlike(err)
+	}
+	return err
 }
 
 type faulty struct {

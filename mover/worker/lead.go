@@ -23,7 +23,7 @@ func (w *worker) lead(ctx context.Context) error {
 	endSpan(err)
 	end := &agentv1.EndLeadRequest{Report: wire.Report(report), FirstByteTime: firstByte(w.state.firstPassed())}
 	if err != nil {
-		end.Error, end.ErrorKind, end.Untouched = err.Error(), mover.KindName(err), !w.touched.Load()
+		end.Error, end.ErrorKind, end.Untouched, end.Unlike = err.Error(), mover.KindName(err), !w.touched.Load(), errors.Is(err, mover.ErrUnlike)
 	}
 	end.Counts = w.counts.wire()
 	how, stopped := told(ctx)

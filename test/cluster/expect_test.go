@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +42,8 @@ func spoil(t *testing.T, path string) (mend func()) {
 }
 
 // TestDatasetIsExpected: what is copied as a dataset is that dataset, or the copy fails and
-// names what is not, also where a helper has moved it.
+// names what is not, also where a helper has moved it. A replica that is not the dataset is
+// relied on no more, until it is looked at again.
 func TestDatasetIsExpected(t *testing.T) {
 	c := newCluster(t, "n1", "n2")
 	source := c.tree("shared/vision", 3000, 2, 20<<20)
@@ -77,6 +79,24 @@ func TestDatasetIsExpected(t *testing.T) {
 	}
 	c.same(source, filepath.Join(c.dir, "shared/first"))
 
+	replica := func() *pb.Replica { return c.replicas("vision")["shared@"] }
+	doubted := func(what string, mend ...func()) {
+		t.Helper()
+		if r := replica(); r.GetLevel() != pb.Level_LEVEL_UNSPECIFIED || r.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE {
+			t.Errorf("%s: its replica is %v", what, r)
+		}
+		_, err := c.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:vision", Target: "shared:" + what}})
+		if !errors.Is(err, mover.ErrNotExist) {
+			t.Errorf("%s: it is read again: %v", what, err)
+		}
+		for _, again := range mend {
+			again()
+		}
+		c.add("vision", "shared:vision")
+		if r := replica(); r.GetLevel() != pb.Level_LEVEL_READ {
+			t.Errorf("%s: mended, it is %v", what, r)
+		}
+	}
 	names := []string{"d02/f02900", "d07/f00007", "large1"}
 	var mend []func()
 	for _, name := range names {
@@ -88,21 +108,32 @@ func TestDatasetIsExpected(t *testing.T) {
 			t.Errorf("%s, which is something else, was published", name)
 		}
 	}
-	for _, again := range mend {
-		again()
-	}
+	doubted("contents", mend...)
 
-	more := filepath.Join(source, "d03", "more")
-	if err := os.WriteFile(more, nil, 0o644); err != nil {
-		t.Fatal(err)
+	more, less := filepath.Join(source, "d03", "more"), filepath.Join(source, "d03/f00003")
+	change := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
+	change(os.WriteFile(more, nil, 0o644))
 	refused("one more file", copied("third"), "d03/more")
-	if err := os.Rename(more, filepath.Join(source, "d03/f00003")); err != nil {
-		t.Fatal(err)
-	}
+	doubted("more", func() { change(os.Remove(more)) })
+
+	was, err := os.ReadFile(less)
+	change(err)
+	put := func() { change(os.WriteFile(less, was, 0o644)) }
+	change(os.WriteFile(less, nil, 0o644))
 	refused("another size", copied("third"), "d03/f00003")
-	if err := os.Remove(filepath.Join(source, "d03/f00003")); err != nil {
-		t.Fatal(err)
-	}
+	doubted("size", put)
+	change(os.Remove(less))
 	refused("one less", copied("third"), "d03/f00003")
+	doubted("less", put)
+
+	change(os.Rename(source, source+"-old"))
+	if done := copied("third"); done.GetState() != task.Failed || done.GetExitCode() != 3 {
+		t.Errorf("nothing is there: it ends as %v", done)
+	}
+	doubted("all", func() { change(os.Rename(source+"-old", source)) })
 }

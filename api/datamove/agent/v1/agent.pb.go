@@ -1557,6 +1557,7 @@ type FinishRequest struct {
 	Entries       int64                  `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`
 	Untouched     bool                   `protobuf:"varint,10,opt,name=untouched,proto3" json:"untouched,omitempty"`                               // of a removal that failed: nothing was removed by this lead
 	FirstByteTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"` // a short task ends before its status is told
+	Unlike        bool                   `protobuf:"varint,12,opt,name=unlike,proto3" json:"unlike,omitempty"`                                     // of a task that failed: its source is not what it has to be
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1666,6 +1667,13 @@ func (x *FinishRequest) GetFirstByteTime() *timestamppb.Timestamp {
 		return x.FirstByteTime
 	}
 	return nil
+}
+
+func (x *FinishRequest) GetUnlike() bool {
+	if x != nil {
+		return x.Unlike
+	}
+	return false
 }
 
 type FinishResponse struct {
@@ -2459,7 +2467,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x11\n" +
-	"\x0fConfirmResponse\"\xe7\x02\n" +
+	"\x0fConfirmResponse\"\xff\x02\n" +
 	"\rFinishRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12+\n" +
@@ -2473,7 +2481,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\aentries\x18\t \x01(\x03R\aentries\x12\x1c\n" +
 	"\tuntouched\x18\n" +
 	" \x01(\bR\tuntouched\x12B\n" +
-	"\x0ffirst_byte_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\"\x10\n" +
+	"\x0ffirst_byte_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x12\x16\n" +
+	"\x06unlike\x18\f \x01(\bR\x06unlike\"\x10\n" +
 	"\x0eFinishResponse\"\xd1\x01\n" +
 	"\vGiveRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +

@@ -1760,6 +1760,7 @@ type EndLeadRequest struct {
 	Counts        *Counts                `protobuf:"bytes,5,opt,name=counts,proto3" json:"counts,omitempty"`
 	Untouched     bool                   `protobuf:"varint,6,opt,name=untouched,proto3" json:"untouched,omitempty"`                               // of a removal that failed: nothing was removed
 	FirstByteTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"` // a short task ends before its status is told
+	Unlike        bool                   `protobuf:"varint,8,opt,name=unlike,proto3" json:"unlike,omitempty"`                                     // of a task that failed: its source is not what it has to be
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1841,6 +1842,13 @@ func (x *EndLeadRequest) GetFirstByteTime() *timestamppb.Timestamp {
 		return x.FirstByteTime
 	}
 	return nil
+}
+
+func (x *EndLeadRequest) GetUnlike() bool {
+	if x != nil {
+		return x.Unlike
+	}
+	return false
 }
 
 type EndLeadResponse struct {
@@ -2233,7 +2241,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\"\x11\n" +
 	"\x0fManifestRequest\"&\n" +
 	"\x10ManifestResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\xa1\x02\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\xb9\x02\n" +
 	"\x0eEndLeadRequest\x12+\n" +
 	"\x06report\x18\x01 \x01(\v2\x13.datamove.v1.ReportR\x06report\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1d\n" +
@@ -2242,7 +2250,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\astopped\x18\x04 \x01(\bR\astopped\x121\n" +
 	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\x12\x1c\n" +
 	"\tuntouched\x18\x06 \x01(\bR\tuntouched\x12B\n" +
-	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\"\x11\n" +
+	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x12\x16\n" +
+	"\x06unlike\x18\b \x01(\bR\x06unlike\"\x11\n" +
 	"\x0fEndLeadResponse\"\xcb\x01\n" +
 	"\x0fEndBatchRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +

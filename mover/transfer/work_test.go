@@ -1,0 +1,27 @@
+package transfer_test
+
+import (
+	"errors"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/transfer"
+)
+
+// TestFaultTravels: what was wrong is the same on the other side.
+func TestFaultTravels(t *testing.T) {
+	for _, sent := range []transfer.Fault{{"CORRUPT", "read /a/f: it is so", true}, {"CORRUPT", "read back f", false}, {"OTHER", "input/output error", false}} {
+		b, err := (&transfer.Reply{Failed: &sent}).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := transfer.DecodeReply(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := reply.Failed.Err()
+		if got.Error() != sent.Text || mover.KindName(got) != sent.Kind || errors.Is(got, mover.ErrUnlike) != sent.Unlike {
+			t.Errorf("of %v came %v, %s", sent, got, mover.KindName(got))
+		}
+	}
+}
