@@ -56,13 +56,9 @@ type sorted struct {
 type span struct{ off, size int64 }
 
 func newRecorder(dir string, twins bool) (*recorder, error) {
-	file, err := os.CreateTemp(dir, "datamove-record-")
+	file, err := transfer.Nameless(dir)
 	if err != nil {
 		return nil, fmt.Errorf("room for the manifest: %w", err)
-	}
-	if err := os.Remove(file.Name()); err != nil {
-		_ = file.Close()
-		return nil, err
 	}
 	return &recorder{file: file, twins: twins}, nil
 }

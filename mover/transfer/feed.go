@@ -12,8 +12,9 @@ import (
 	"datamove.dev/mover/crc"
 )
 
-// timedBytes is the least read that is worth a look at the clock.
-const timedBytes = 64 << 10
+// timedBytes is the least read that is worth a look at the clock. What sends by HTTP
+// reads 32 KiB at a time.
+const timedBytes = 16 << 10
 
 // feed is the mover.Feed of one part: it reads the range from the source and
 // hashes and counts what passes. One goroutine uses it at a time; it can be reset
@@ -30,6 +31,8 @@ type feed struct {
 	sum  uint64
 	body io.ReadCloser // open at pos; nil when it is not
 	data mover.Segment // the stored bytes around pos, when known
+
+	pulled time.Duration // that reads have taken, of all parts: for the source and for a limit
 }
 
 func (f *feed) reset(ctx context.Context, c mover.Content, sparse bool, p mover.Part) {
@@ -60,7 +63,9 @@ func (f *feed) Read(p []byte) (int, error) {
 	limited := f.limited()
 	n, err := f.fill(p, stop)
 	if len(p) >= timedBytes {
-		f.wait.Add(int64(time.Since(start) - (f.limited() - limited)))
+		took := time.Since(start)
+		f.pulled += took
+		f.wait.Add(int64(took - (f.limited() - limited)))
 	}
 	f.sum = crc.Update(f.sum, p[:n])
 	f.pos += int64(n)

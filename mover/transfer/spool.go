@@ -51,10 +51,7 @@ func (s *spool) add(it item) error {
 // write appends the chunk in memory to the file.
 func (s *spool) write() (err error) {
 	if s.file == nil {
-		if s.file, err = os.CreateTemp(s.dir, "datamove-spool-"); err != nil {
-			return err
-		}
-		if err := os.Remove(s.file.Name()); err != nil {
+		if s.file, err = Nameless(s.dir); err != nil {
 			return err
 		}
 	}

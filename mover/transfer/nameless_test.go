@@ -1,0 +1,29 @@
+package transfer
+
+import (
+	"os"
+	"testing"
+)
+
+// A spool is nowhere to be seen, from its first moment on.
+func TestNameless(t *testing.T) {
+	dir := t.TempDir()
+	file, err := Nameless(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt([]byte("kept"), 5); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 4)
+	if _, err := file.ReadAt(got, 5); err != nil || string(got) != "kept" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+		t.Errorf("%v, %v", names, err)
+	}
+	if _, err := Nameless(dir + "/gone"); !os.IsNotExist(err) {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+}
