@@ -44,19 +44,7 @@ const (
 func (s *Service) tend(ctx context.Context) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
-	said := time.Duration(0)
-	chores := []*chore{
-		{every: tendEvery, what: "end leases", do: s.endLeases},
-		{every: cacheEvery, what: "keep caches", do: func(ctx context.Context) error { s.keepCaches(ctx); return nil }},
-		{every: orphanEvery, what: "end leases of tasks that are over", do: s.orphanLeases},
-		{every: orphanEvery, what: "end pins", do: s.endPins},
-		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
-			return s.retryRemovals(ctx, s.now().Add(-retryPause))
-		}},
-		{every: sweepEvery, what: "forget keys of requests that are over", do: s.endKeys},
-		{every: sweepEvery, what: "let go of nodes that were forgotten", do: s.endForgotten},
-		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
-	}
+	said, chores := time.Duration(0), s.chores()
 	for {
 		said = s.watchClock(said)
 		for _, c := range chores {
@@ -75,6 +63,23 @@ func (s *Service) tend(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// chores are what tend does, each with its time.
+func (s *Service) chores() []*chore {
+	return []*chore{
+		{every: tendEvery, what: "end leases", do: s.endLeases},
+		{every: cacheEvery, what: "keep caches", do: func(ctx context.Context) error { s.keepCaches(ctx); return nil }},
+		{every: orphanEvery, what: "end leases of tasks that are over", do: s.orphanLeases},
+		{every: orphanEvery, what: "end pins", do: s.endPins},
+		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
+			return s.retryRemovals(ctx, s.now().Add(-retryPause))
+		}},
+		{every: sweepEvery, what: "forget tasks that ended long ago", do: s.forgetTasks},
+		{every: sweepEvery, what: "forget keys of requests that are over", do: s.endKeys},
+		{every: sweepEvery, what: "let go of nodes that were forgotten", do: s.endForgotten},
+		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
 	}
 }
 
