@@ -150,6 +150,9 @@ type Traits struct {
 	// Least is the integrity that a file has to have here when nobody says otherwise:
 	// where Publish reports less, it is read again. 0 is Level.
 	Least Level
+	// Remote says that each range and each part is a request over a network: until it is
+	// answered the place is waited for, and while bytes are on their way the link.
+	Remote bool
 	// NeedsManifest says that a tree keeps all its facts only with a manifest.
 	NeedsManifest bool
 	// DirsByContent says that a directory is here only while something is in it: an

@@ -75,6 +75,7 @@ type progressView struct {
 	Time           *time.Time  `json:"time,omitempty"`
 	SourceWait     float64     `json:"source_wait_seconds"`
 	TargetWait     float64     `json:"target_wait_seconds"`
+	LinkWait       float64     `json:"link_wait_seconds"`
 	LimitWait      float64     `json:"limit_wait_seconds"`
 	QueueWait      float64     `json:"queue_wait_seconds"`
 	Slowest        []slowView  `json:"slowest,omitempty"`
@@ -137,7 +138,7 @@ func viewProgress(p *pb.Progress) *progressView {
 		BytesPerSecond: p.GetBytesPerSecond(), FilesPerSecond: p.GetFilesPerSecond(), PlanComplete: p.GetPlanComplete(),
 		Planned: viewTotals(wire.PlanTotals(p.GetPlanned())), Time: stamp(p.GetTime()),
 		SourceWait: p.GetSourceWait().AsDuration().Seconds(), TargetWait: p.GetTargetWait().AsDuration().Seconds(),
-		LimitWait: p.GetLimitWait().AsDuration().Seconds(), QueueWait: p.GetQueueWait().AsDuration().Seconds(),
+		LinkWait: p.GetLinkWait().AsDuration().Seconds(), LimitWait: p.GetLimitWait().AsDuration().Seconds(), QueueWait: p.GetQueueWait().AsDuration().Seconds(),
 	}
 	for _, slow := range p.GetSlowest() {
 		v.Slowest = append(v.Slowest, slowView{viewName(string(slow.GetName())), slow.GetSince().AsDuration().Seconds(), slow.GetAgent()})

@@ -103,7 +103,7 @@ func (w *watcher) sample() progress.Sample {
 	n := (*live).Snapshot()
 	s.Files, s.Bytes, s.Failed = n.FilesDone, n.BytesDone, n.Failed
 	s.PlannedFiles, s.PlannedBytes, s.Complete = n.Planned.Files+n.Planned.Compares, n.Planned.Bytes+n.Planned.CompareBytes, n.PlanComplete
-	s.SourceWait, s.TargetWait = n.SourceWait, n.TargetWait
+	s.SourceWait, s.TargetWait, s.LinkWait = n.SourceWait, n.TargetWait, n.LinkWait
 	s.Slowest, s.SlowestFor = n.Slowest, n.SlowestSince
 	return s
 }

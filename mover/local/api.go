@@ -142,6 +142,7 @@ type Snapshot struct {
 	InFlight     int64         // parts and batches in work
 	SourceWait   time.Duration // summed over workers: time spent reading
 	TargetWait   time.Duration // summed over workers: time spent writing and publishing
+	LinkWait     time.Duration // summed over workers: time spent waiting for bytes on their way, from or to a remote place
 	LimitWait    time.Duration // summed over workers: time spent waiting for the bandwidth that was asked for
 	Slowest      string        // the name in work for the longest time
 	SlowestSince time.Duration

@@ -84,7 +84,7 @@ func objectTraits() mover.Traits {
 	t := posixTraits()
 	t.System = "objects in memory"
 	t.Keeps = keepsAll | mover.FactCRC
-	t.Level, t.NeedsManifest, t.Twins, t.DirDrafts = mover.Server, true, true, false
+	t.Level, t.Remote, t.NeedsManifest, t.Twins, t.DirDrafts = mover.Server, true, true, true, false
 	t.PartBytes, t.PartMin, t.MaxParts = 16<<10, 4<<10, 10000
 	t.MaxBytes = t.PartMin * 64 * int64(t.MaxParts)
 	return t

@@ -11,21 +11,22 @@ import (
 )
 
 // What a task waits for most is named, and whose limit it may be.
-func TestExplainLimit(t *testing.T) {
+func TestExplain(t *testing.T) {
 	for _, c := range []struct {
-		own           int64
-		source, limit time.Duration
-		want          pb.Bottleneck
-		advice        string
+		own                 int64
+		source, link, limit time.Duration
+		want                pb.Bottleneck
+		advice              string
 	}{
-		{0, 2 * time.Second, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
-		{100e6, 2 * time.Second, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
-		{100e6, time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "its own limit is 100.0 MB/s"},
-		{0, time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "the limits are in the configuration"},
+		{0, 2 * time.Second, time.Second, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
+		{100e6, 2 * time.Second, 0, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
+		{100e6, time.Second, time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "its own limit is 100.0 MB/s"},
+		{0, time.Second, 0, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "the limits are in the configuration"},
+		{100e6, time.Second, 3 * time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LINK, "what their links can"},
 	} {
 		got := explain(&pb.Task{State: pb.TaskState_TASK_STATE_RUNNING,
 			Spec:     &pb.TaskSpec{Options: &pb.Options{BytesPerSecond: c.own}},
-			Progress: &pb.Progress{SourceWait: durationpb.New(c.source), LimitWait: durationpb.New(c.limit)}})
+			Progress: &pb.Progress{SourceWait: durationpb.New(c.source), LinkWait: durationpb.New(c.link), LimitWait: durationpb.New(c.limit)}})
 		if got.GetBottleneck() != c.want || !strings.Contains(got.GetAdvice(), c.advice) {
 			t.Errorf("%+v: %v", c, got)
 		}

@@ -5,16 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/crc"
 )
-
-// timedBytes is the least read that is worth a look at the clock. What sends by HTTP
-// reads 32 KiB at a time.
-const timedBytes = 16 << 10
 
 // feed is the mover.Feed of one part: it reads the range from the source and
 // hashes and counts what passes. One goroutine uses it at a time; it can be reset
@@ -24,21 +19,23 @@ type feed struct {
 	content mover.Content
 	part    mover.Part
 	sparse  bool // the content may have holes
-	bytes   *atomic.Int64
-	wait    *atomic.Int64
+	n       *Counters
+	far     bool  // the source is remote
+	weight  int64 // how many parts this one is timed for; 0 is not timed
 
 	pos  int64 // of the next byte
 	sum  uint64
 	body io.ReadCloser // open at pos; nil when it is not
 	data mover.Segment // the stored bytes around pos, when known
 
-	pulled time.Duration // that reads have taken, of all parts: for the source and for a limit
+	pulled time.Duration // that reads have taken which were timed, of all parts
+	last   time.Time     // when the last of them was over, or the end was told
 }
 
 func (f *feed) reset(ctx context.Context, c mover.Content, sparse bool, p mover.Part) {
 	_ = f.Close()
 	f.ctx, f.content, f.sparse, f.part = ctx, c, sparse, p
-	f.pos, f.sum, f.data = p.Off, 0, mover.Segment{}
+	f.pos, f.sum, f.data, f.weight = p.Off, 0, mover.Segment{}, 1
 }
 
 func (f *feed) end() int64 { return f.part.Off + f.part.Length }
@@ -51,25 +48,16 @@ func (f *feed) Read(p []byte) (int, error) {
 		stop = min(stop, f.data.End)
 	}
 	if f.pos >= f.end() {
+		f.timedEnd()
 		return 0, io.EOF
 	}
 	if int64(len(p)) > stop-f.pos {
 		p = p[:stop-f.pos]
 	}
-	var start time.Time
-	if len(p) >= timedBytes {
-		start = time.Now()
-	}
-	limited := f.limited()
-	n, err := f.fill(p, stop)
-	if len(p) >= timedBytes {
-		took := time.Since(start)
-		f.pulled += took
-		f.wait.Add(int64(took - (f.limited() - limited)))
-	}
+	n, err := f.timed(p, stop)
 	f.sum = crc.Update(f.sum, p[:n])
 	f.pos += int64(n)
-	f.bytes.Add(int64(n))
+	f.n.Bytes.Add(int64(n))
 	if f.pos == stop {
 		_ = f.Close() // nothing more comes from this range
 	}
@@ -94,12 +82,15 @@ func (f *feed) limited() time.Duration {
 	return 0
 }
 
-func (f *feed) fill(p []byte, stop int64) (n int, err error) {
+// open has a body to read from.
+func (f *feed) open(stop int64) (err error) {
 	if f.body == nil {
-		if f.body, err = f.content.Range(f.ctx, f.pos, stop-f.pos); err != nil {
-			return 0, err
-		}
+		f.body, err = f.content.Range(f.ctx, f.pos, stop-f.pos)
 	}
+	return err
+}
+
+func (f *feed) fill(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var m int
 		m, err = f.body.Read(p[n:])
@@ -126,7 +117,7 @@ func (f *feed) Hole() int64 {
 	_ = f.Close()
 	f.sum = crc.Zeros(f.sum, n)
 	f.pos += n
-	f.bytes.Add(n)
+	f.n.Bytes.Add(n)
 	return n
 }
 
@@ -135,7 +126,7 @@ func (f *feed) Sum() uint64 { return f.sum }
 
 // Rewind implements mover.Feed.
 func (f *feed) Rewind() error {
-	f.bytes.Add(f.part.Off - f.pos)
+	f.n.Bytes.Add(f.part.Off - f.pos)
 	f.pos, f.sum, f.data = f.part.Off, 0, mover.Segment{}
 	return f.Close()
 }

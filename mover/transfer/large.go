@@ -228,9 +228,9 @@ func (w *worker) landed(ctx context.Context, l *large, done int, back []int, err
 func (w *worker) move(ctx context.Context, l *large, i int) (mover.Receipt, error) {
 	p := cut(l.entry.Size, l.bytes, i)
 	w.feed.reset(ctx, l.content, sparse(&l.entry), p)
-	start, pulled := time.Now(), w.feed.pulled
+	t := w.begins(1)
 	rec, err := l.draft.WritePart(ctx, p, &w.feed)
-	w.r.n.TargetWait.Add(int64(max(0, time.Since(start)-(w.feed.pulled-pulled)))) // to pull is not the target's time
+	t.written()
 	if err == nil {
 		err = w.feed.whole()
 	}

@@ -93,8 +93,9 @@ type Counters struct {
 	Bytes      atomic.Int64 // bytes that have passed, of files in work too
 	Failed     atomic.Int64
 	InFlight   atomic.Int64 // units in work
-	SourceWait atomic.Int64 // ns, summed over workers
-	TargetWait atomic.Int64 // ns, summed over workers
+	SourceWait atomic.Int64 // ns, summed over workers, as all waits
+	TargetWait atomic.Int64
+	LinkWait   atomic.Int64 // for bytes on their way, from or to a place that is remote
 	InWork     InWork
 }
 

@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"datamove.dev/mover"
 )
@@ -64,8 +63,7 @@ func reread(ctx context.Context, d mover.Draft) (mover.Content, error) {
 }
 
 func (r *run) copyParts(ctx context.Context, l *large, c mover.Content) error {
-	var uncounted atomic.Int64 // these bytes have been counted
-	f := feed{bytes: &uncounted, wait: &uncounted}
+	f := feed{n: &Counters{}} // these bytes have been counted
 	defer f.Close()
 	l.shared = false
 	for i := range l.have {

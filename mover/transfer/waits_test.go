@@ -2,6 +2,7 @@ package transfer_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -14,53 +15,121 @@ import (
 	"datamove.dev/mover/transfer"
 )
 
-// late is a source of which each read takes a second.
-type late struct{ mover.Source }
-
-func (s late) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
-	c, err := s.Source.Open(ctx, e)
-	return lateContent{c}, err
+// late takes its time: as a source for each range until it is answered and for each read,
+// as a target between reads and before it answers.
+type late struct {
+	mover.Place
+	answer, read, between, take time.Duration
 }
 
-type lateContent struct{ mover.Content }
+func (l late) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	c, err := l.Place.Open(ctx, e)
+	return lateContent{c, l}, err
+}
+
+func (l late) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+	d, err := l.Place.Draft(ctx, e, h)
+	return lateDraft{d, l}, err
+}
+
+func (l late) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
+	for i := range batch {
+		batch[i] = batch[i].(lateDraft).Draft
+	}
+	return l.Place.Publish(ctx, batch)
+}
+
+type lateContent struct {
+	mover.Content
+	late late
+}
 
 func (c lateContent) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	time.Sleep(c.late.answer)
 	r, err := c.Content.Range(ctx, off, n)
-	return lateReader{r}, err
+	return lateReader{r, c.late.read}, err
 }
 
-type lateReader struct{ io.ReadCloser }
+type lateReader struct {
+	io.ReadCloser
+	read time.Duration
+}
 
 func (r lateReader) Read(p []byte) (int, error) {
-	time.Sleep(time.Second)
+	time.Sleep(r.read)
 	return r.ReadCloser.Read(p)
 }
 
-// What is waited for the source, or for a limit, is not waited for the target, although
-// it is the target that pulls.
+type lateDraft struct {
+	mover.Draft
+	late late
+}
+
+func (d lateDraft) WritePart(ctx context.Context, p mover.Part, f mover.Feed) (mover.Receipt, error) {
+	r, err := d.Draft.WritePart(ctx, p, lateFeed{f, d.late.between})
+	time.Sleep(d.late.take)
+	return r, err
+}
+
+type lateFeed struct {
+	mover.Feed
+	between time.Duration
+}
+
+func (f lateFeed) Read(p []byte) (int, error) {
+	time.Sleep(f.between)
+	return f.Feed.Read(p)
+}
+
+// What is waited for the source, for the target, on the way between them, and for a limit
+// is told apart, although it is the target that pulls.
 func TestWaitsAreApart(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		source func(mover.Source) mover.Source
-		reads  bool // it is the source that is waited for
+	large := map[string]string{"large": strings.Repeat("0123456789abcdef", 1<<16)}
+	small := map[string]string{}
+	for i := range 32 * 5 {
+		small[fmt.Sprintf("small%d", i)] = "0123456789abcdef"
+	}
+	limited := func(s mover.Source) mover.Source { return limit.Source(s, limit.NewBandwidth(1<<16)) }
+	for name, c := range map[string]struct {
+		from, to             late
+		objects              bool
+		over                 func(mover.Source) mover.Source
+		source, target, link bool
 	}{
-		{"a slow source", func(s mover.Source) mover.Source { return late{s} }, true},
-		{"a limit", func(s mover.Source) mover.Source { return limit.Source(s, limit.NewBandwidth(1<<20)) }, false},
+		"a source that reads slowly":                {from: late{read: time.Second}, source: true},
+		"a target that writes slowly":               {to: late{between: time.Second, take: time.Second}, target: true},
+		"a limit":                                   {over: limited},
+		"a remote source that answers late":         {objects: true, from: late{answer: time.Second}, source: true},
+		"bytes that come slowly":                    {objects: true, from: late{read: time.Second}, link: true},
+		"a remote source behind a limit":            {objects: true, over: limited},
+		"bytes that go slowly":                      {objects: true, to: late{between: time.Second}, link: true},
+		"a remote target that answers late":         {objects: true, to: late{take: time.Second}, target: true},
+		"all of it, between two places that are so": {objects: true, from: late{answer: 1, read: 1}, to: late{between: 1, take: 1}, source: true, target: true, link: true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				source := mem.NewTree().Files(map[string]string{"large": strings.Repeat("0123456789abcdef", 1<<20)})
-				var n transfer.Counters
-				begun := time.Now()
-				res, err := syncTo(t.Context(), c.source(mem.New(source, mem.Options{})), mem.New(mem.NewTree(), mem.Options{}), transfer.Options{Jobs: 1, Counters: &n})
-				if f := res.failed(); err != nil || f != nil {
-					t.Fatal(err, f)
-				}
-				took, sourceWait, targetWait := time.Since(begun), time.Duration(n.SourceWait.Load()), time.Duration(n.TargetWait.Load())
-				if took < 4*time.Second || targetWait != 0 || (sourceWait > 0) != c.reads {
-					t.Errorf("of %v it waited %v for the source and %v for the target", took, sourceWait, targetWait)
-				}
+		for size, files := range map[string]map[string]string{"large": large, "small": small} {
+			t.Run(name+", "+size, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					o := mem.Options{ObjectStore: c.objects}
+					var n transfer.Counters
+					begun := time.Now()
+					c.from.Place, c.to.Place = mem.New(mem.NewTree().Files(files), o), mem.New(mem.NewTree(), o)
+					from := mover.Source(c.from)
+					if c.over != nil {
+						from = c.over(from)
+					}
+					res, err := syncTo(t.Context(), from, c.to, transfer.Options{Jobs: 1, Counters: &n})
+					if f := res.failed(); err != nil || f != nil {
+						t.Fatal(err, f)
+					}
+					source, target, link := time.Duration(n.SourceWait.Load()), time.Duration(n.TargetWait.Load()), time.Duration(n.LinkWait.Load())
+					if (source > 0) != c.source || (target > 0) != c.target || (link > 0) != c.link {
+						t.Errorf("it waited %v for the source, %v for the target, and %v on the way", source, target, link)
+					}
+					if took, told := time.Since(begun), source+target+link; c.over == nil && (told < took*9/10 || told > took*11/10) {
+						t.Errorf("of %v it tells of %v", took, told)
+					}
+				})
 			})
-		})
+		}
 	}
 }

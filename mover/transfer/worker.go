@@ -17,6 +17,7 @@ type worker struct {
 	bytes   int64     // moved in the present unit
 	files   int64     // small ones of them
 	ready   []drafted // of the last batch, to be published
+	small   int       // files that are too small to be timed, each of them
 }
 
 // begun forgets the unit before.
@@ -136,7 +137,9 @@ func (w *worker) try(ctx context.Context, d *drafted, h mover.Hints) error {
 
 // draft makes a finished draft, or, of a directory, one that can be filled.
 func (w *worker) draft(ctx context.Context, d *drafted, h mover.Hints) error {
+	t := w.begins(w.weigh(&d.it.Source))
 	c, err := w.r.source.Open(ctx, d.it.Source)
+	t.opened()
 	if err != nil {
 		return err
 	}
@@ -149,7 +152,8 @@ func (w *worker) draft(ctx context.Context, d *drafted, h mover.Hints) error {
 	switch d.entry.Kind {
 	case mover.Dir: // finished when it is filled
 	case mover.File:
-		err = w.fill(ctx, c, d)
+		err = w.fill(ctx, c, d, t.weight)
+		t.written()
 	default:
 		err = d.draft.Finish(ctx, d.entry, nil)
 	}
@@ -183,7 +187,7 @@ func (r *run) unkept(ctx context.Context, it *item) error {
 }
 
 // fill gives a small file its bytes and finishes it.
-func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted) error {
+func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted, weight int64) error {
 	if cloned, err := w.clone(ctx, c, d); err != nil || cloned {
 		return err
 	}
@@ -192,6 +196,7 @@ func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted) error {
 		return err
 	}
 	w.feed.reset(ctx, c, sparse(&d.entry), p)
+	w.feed.weight = weight
 	if err := w.pour(ctx, c, d, p); err != nil {
 		w.r.n.Bytes.Add(-w.feed.pos)
 		return err

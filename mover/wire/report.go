@@ -35,7 +35,7 @@ func Progress(s local.Snapshot, now time.Time) *pb.Progress {
 	p := &pb.Progress{
 		Planned: Totals(s.Planned), PlanComplete: s.PlanComplete, FilesDone: s.FilesDone, BytesDone: s.BytesDone, Failed: s.Failed,
 		InFlight: s.InFlight, Time: timestamppb.New(now), SourceWait: durationpb.New(s.SourceWait), TargetWait: durationpb.New(s.TargetWait),
-		LimitWait: durationpb.New(s.LimitWait),
+		LinkWait: durationpb.New(s.LinkWait), LimitWait: durationpb.New(s.LimitWait),
 	}
 	if s.Slowest != "" {
 		p.Slowest = []*pb.SlowItem{{Name: []byte(s.Slowest), Since: durationpb.New(s.SlowestSince)}}
@@ -48,7 +48,7 @@ func Snapshot(p *pb.Progress) local.Snapshot {
 	s := local.Snapshot{
 		Planned: PlanTotals(p.GetPlanned()), PlanComplete: p.GetPlanComplete(), FilesDone: p.GetFilesDone(), BytesDone: p.GetBytesDone(),
 		Failed: p.GetFailed(), InFlight: p.GetInFlight(), SourceWait: p.GetSourceWait().AsDuration(), TargetWait: p.GetTargetWait().AsDuration(),
-		LimitWait: p.GetLimitWait().AsDuration(),
+		LinkWait: p.GetLinkWait().AsDuration(), LimitWait: p.GetLimitWait().AsDuration(),
 	}
 	if slow := p.GetSlowest(); len(slow) > 0 {
 		s.Slowest, s.SlowestSince = string(slow[0].GetName()), slow[0].GetSince().AsDuration()

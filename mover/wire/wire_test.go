@@ -132,7 +132,7 @@ func TestProgressTravels(t *testing.T) {
 		s := local.Snapshot{
 			Planned: plan.Totals{Files: n("files"), Bytes: n("bytes"), Removes: n("removes")}, PlanComplete: rapid.Bool().Draw(t, "complete"),
 			FilesDone: n("done"), BytesDone: n("bytes done"), Failed: n("failed"), InFlight: n("in flight"), SourceWait: time.Duration(n("source")),
-			TargetWait: time.Duration(n("target")), LimitWait: time.Duration(n("limit")), Slowest: rapid.StringN(1, 9, 99).Draw(t, "slowest"), SlowestSince: time.Duration(n("since")),
+			TargetWait: time.Duration(n("target")), LinkWait: time.Duration(n("link")), LimitWait: time.Duration(n("limit")), Slowest: rapid.StringN(1, 9, 99).Draw(t, "slowest"), SlowestSince: time.Duration(n("since")),
 		}
 		if got := wire.Snapshot(wire.Progress(s, time.Now())); got != s {
 			t.Errorf("%+v becomes %+v", s, got)

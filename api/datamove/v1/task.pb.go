@@ -278,7 +278,7 @@ const (
 	Bottleneck_BOTTLENECK_UNSPECIFIED Bottleneck = 0
 	Bottleneck_BOTTLENECK_NONE        Bottleneck = 1 // it has ended
 	Bottleneck_BOTTLENECK_SOURCE      Bottleneck = 2
-	Bottleneck_BOTTLENECK_LINK        Bottleneck = 3 // the network of the agents
+	Bottleneck_BOTTLENECK_LINK        Bottleneck = 3 // the network between agents and a store
 	Bottleneck_BOTTLENECK_TARGET      Bottleneck = 4
 	Bottleneck_BOTTLENECK_LIMIT       Bottleneck = 5 // a bandwidth limit or a window
 	Bottleneck_BOTTLENECK_QUEUE       Bottleneck = 6 // other tasks, or no agent
@@ -1251,6 +1251,7 @@ type Progress struct {
 	TargetWait     *durationpb.Duration   `protobuf:"bytes,12,opt,name=target_wait,json=targetWait,proto3" json:"target_wait,omitempty"`
 	LimitWait      *durationpb.Duration   `protobuf:"bytes,13,opt,name=limit_wait,json=limitWait,proto3" json:"limit_wait,omitempty"` // waited for bandwidth limits
 	QueueWait      *durationpb.Duration   `protobuf:"bytes,14,opt,name=queue_wait,json=queueWait,proto3" json:"queue_wait,omitempty"` // waited for a turn among tasks
+	LinkWait       *durationpb.Duration   `protobuf:"bytes,15,opt,name=link_wait,json=linkWait,proto3" json:"link_wait,omitempty"`    // waited for bytes on their way, between an agent and a store
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1379,6 +1380,13 @@ func (x *Progress) GetLimitWait() *durationpb.Duration {
 func (x *Progress) GetQueueWait() *durationpb.Duration {
 	if x != nil {
 		return x.QueueWait
+	}
+	return nil
+}
+
+func (x *Progress) GetLinkWait() *durationpb.Duration {
+	if x != nil {
+		return x.LinkWait
 	}
 	return nil
 }
@@ -2349,7 +2357,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\rcompare_bytes\x18\n" +
 	" \x01(\x03R\fcompareBytes\x12!\n" +
 	"\fremove_bytes\x18\v \x01(\x03R\vremoveBytes\x12\x1c\n" +
-	"\tconflicts\x18\f \x01(\x03R\tconflicts\"\xf2\x04\n" +
+	"\tconflicts\x18\f \x01(\x03R\tconflicts\"\xaa\x05\n" +
 	"\bProgress\x12-\n" +
 	"\aplanned\x18\x01 \x01(\v2\x13.datamove.v1.TotalsR\aplanned\x12#\n" +
 	"\rplan_complete\x18\x02 \x01(\bR\fplanComplete\x12\x1d\n" +
@@ -2371,7 +2379,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"limit_wait\x18\r \x01(\v2\x19.google.protobuf.DurationR\tlimitWait\x128\n" +
 	"\n" +
-	"queue_wait\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\tqueueWait\"e\n" +
+	"queue_wait\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\tqueueWait\x126\n" +
+	"\tlink_wait\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\blinkWait\"e\n" +
 	"\bSlowItem\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12/\n" +
 	"\x05since\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05since\x12\x14\n" +
@@ -2572,38 +2581,39 @@ var file_datamove_v1_task_proto_depIdxs = []int32{
 	30, // 23: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
 	30, // 24: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
 	30, // 25: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
-	30, // 26: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
-	12, // 27: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
-	16, // 28: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
-	17, // 29: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
-	30, // 30: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
-	3,  // 31: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
-	5,  // 32: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
-	2,  // 33: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
-	29, // 34: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
-	11, // 35: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
-	4,  // 36: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
-	18, // 37: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
-	19, // 38: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
-	20, // 39: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
-	22, // 40: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
-	23, // 41: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
-	24, // 42: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
-	25, // 43: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
-	26, // 44: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
-	11, // 45: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
-	11, // 46: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
-	21, // 47: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
-	11, // 48: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
-	11, // 49: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
-	11, // 50: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
-	11, // 51: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
-	27, // 52: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
-	45, // [45:53] is the sub-list for method output_type
-	37, // [37:45] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	30, // 26: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
+	30, // 27: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
+	12, // 28: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
+	16, // 29: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
+	17, // 30: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
+	30, // 31: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
+	3,  // 32: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
+	5,  // 33: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
+	2,  // 34: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
+	29, // 35: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
+	11, // 36: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
+	4,  // 37: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
+	18, // 38: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
+	19, // 39: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
+	20, // 40: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
+	22, // 41: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
+	23, // 42: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
+	24, // 43: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
+	25, // 44: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
+	26, // 45: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
+	11, // 46: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
+	11, // 47: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
+	21, // 48: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
+	11, // 49: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
+	11, // 50: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
+	11, // 51: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
+	11, // 52: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
+	27, // 53: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
+	46, // [46:54] is the sub-list for method output_type
+	38, // [38:46] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_task_proto_init() }

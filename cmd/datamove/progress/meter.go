@@ -131,13 +131,14 @@ func (m *Meter) slow() string {
 	if len(m.recent) > 0 {
 		first = m.recent[0]
 	}
-	source, target := m.now.SourceWait-first.SourceWait, m.now.TargetWait-first.TargetWait
-	if all := source + target; all > 0 {
-		switch share := float64(source) / float64(all); {
-		case share >= slowShare:
-			parts = append(parts, fmt.Sprintf("waiting for the source %.0f%%", share*100))
-		case share <= 1-slowShare:
-			parts = append(parts, fmt.Sprintf("waiting for the target %.0f%%", (1-share)*100))
+	source, target, link := m.now.SourceWait-first.SourceWait, m.now.TargetWait-first.TargetWait, m.now.LinkWait-first.LinkWait
+	all := source + target + link
+	for _, side := range []struct {
+		name string
+		wait time.Duration
+	}{{"source", source}, {"target", target}, {"network", link}} {
+		if share := float64(side.wait) / float64(all); all > 0 && share >= slowShare {
+			parts = append(parts, fmt.Sprintf("waiting for the %s %.0f%%", side.name, share*100))
 		}
 	}
 	if m.now.Slowest != "" && m.now.SlowestFor >= 5*time.Second {

@@ -27,6 +27,7 @@ type Sample struct {
 	Complete                   bool  // the plan will not grow
 	Failed                     int64
 	SourceWait, TargetWait     time.Duration // summed over workers
+	LinkWait                   time.Duration // as SourceWait: for bytes on their way
 	Slowest                    string        // the name in work for the longest time; "" is none
 	SlowestFor                 time.Duration
 	Paused                     string // why nothing moves; "" when it does

@@ -88,6 +88,10 @@ func TestLines(t *testing.T) {
 			`  (waiting for the target 90%, longest in work: 12.0s "a/b\nc")`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
+	m.Add(3*time.Second, Sample{SourceWait: time.Second, TargetWait: 9 * time.Second, LinkWait: time.Hour})
+	if got := m.slow(); got != "waiting for the network 100%" {
+		t.Error(got)
+	}
 	m.Add(3*time.Second, Sample{Paused: "the target is full", Complete: true})
 	if got := m.counts(); !strings.HasSuffix(got, "paused: the target is full") {
 		t.Error(got)

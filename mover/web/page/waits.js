@@ -5,7 +5,7 @@ import {hasEnded} from './task.js'
 import {ending, sentence} from './text.js'
 import {duration, nanoseconds} from './units.js'
 
-const sides = {source: 'sourceWait', target: 'targetWait', limit: 'limitWait', queue: 'queueWait'}
+const sides = {source: 'sourceWait', link: 'linkWait', target: 'targetWait', limit: 'limitWait', queue: 'queueWait'}
 
 // Waits is the part of an open task that says why it is not faster.
 export class Waits {
