@@ -55,7 +55,7 @@ func (a *Agent) helper(ctx context.Context, b *agentv1.Batch) (*process, error) 
 	p = newProcess(a, task, a.job(b.GetTask(), b.GetSpec(), b.GetRoots()))
 	p.epoch = b.GetLeadEpoch()
 	p.job.Expects = b.GetExpects()
-	p.job.BytesPerSecond, p.part = b.GetBytesPerSecond(), b.GetBytesPerSecond()
+	p.limit(b.GetBytesPerSecond())
 	p.relay(b.GetTraceParent())
 	return p, a.start(ctx, p)
 }

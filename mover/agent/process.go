@@ -50,6 +50,7 @@ type process struct {
 	sent    int         // spans; guarded by spans
 
 	wants  atomic.Int32    // batches at a time that a helper finds good; 0 is not known
+	part   atomic.Int64    // that it may read of the limit of its task, bytes per second; 0 is no limit
 	counts sync.Mutex      // held while metrics are told of what it did
 	told   *agentv1.Counts // what they were told last; guarded by counts
 
@@ -58,7 +59,6 @@ type process struct {
 	turns   map[uint64]func(share.Cost)
 	turn    uint64
 	waits   waits
-	part    int64  // of the limit of its task, bytes per second; 0 was not told
 	limited rate   // at which it reads within that
 	done    bool   // the lead has told its end
 	digest  string // of the manifest that it sent last

@@ -18,7 +18,7 @@ import (
 type session struct {
 	epoch uint64
 	span  string   // what it is part of, of a batch; "" is no trace
-	proc  *process // nil while it is started
+	proc  *process // nil while it is started; guarded by Agent.mu
 	over  bool     // the coordinator has taken it back
 
 	mu       sync.Mutex
@@ -33,11 +33,14 @@ type session struct {
 
 func newSession(epoch uint64) *session { return &session{epoch: epoch, more: make(chan struct{})} }
 
-// view is the session on the wire.
+// view is the session on the wire. Agent.mu is held.
 func (s *session) view(key sessionKey) *agentv1.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := &agentv1.Session{Task: key.task, Batch: key.batch, Epoch: s.epoch}
+	if s.proc != nil {
+		v.PartBytesPerSecond = s.proc.part.Load()
+	}
 	if st := s.status; st != nil {
 		v.Progress, v.Phase, v.Why, v.FirstByteTime = s.progress, st.GetPhase(), st.GetWhy(), st.GetFirstByteTime()
 		v.LimitedBytesPerSecond = s.limited
@@ -161,6 +164,7 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead) {
 	}
 	p := newProcess(a, l.GetTask(), job)
 	p.lead, p.epoch = s, l.GetEpoch()
+	p.limit(l.GetBytesPerSecond())
 	p.trace(l.GetTraceParent())
 	if err := a.start(ctx, p); err != nil {
 		p.untrace(err)

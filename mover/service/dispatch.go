@@ -165,7 +165,10 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &lead{task: t, need: f.need, epoch: epoch, agent: agent, since: s.now(), batches: map[string]*batch{}}
-	l.parts = newParts(t.GetSpec().GetOptions().GetBytesPerSecond(), agent, l.since)
+	if limit := t.GetSpec().GetOptions().GetBytesPerSecond(); limit > 0 {
+		l.parts = s.left[id].begin(limit, agent, l.since)
+		delete(s.left, id)
+	}
 	s.leads[id] = l
 	f.pass += 1 / weights[f.class]
 	if a := s.agents[agent]; a != nil {
@@ -174,7 +177,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	s.watch.tell(id)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
-		TraceParent: span, Expects: reads(t),
+		TraceParent: span, Expects: reads(t), BytesPerSecond: l.parts.part(agent),
 	}}})
 	return true, 0, nil
 }

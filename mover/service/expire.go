@@ -148,6 +148,9 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	s.mu.Lock()
 	if s.leads[t.GetId()] == l {
 		delete(s.leads, t.GetId())
+		if !task.Ended(t.GetState()) {
+			s.leaves(l)
+		}
 	}
 	for _, b := range l.batches {
 		s.stopBatch(b)

@@ -54,7 +54,7 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.leads[b.meta.GetTask()]
-	if l == nil || l.batches[b.meta.GetId()] != b || b.meta.GetState() != ledgerv1.BatchState_BATCH_STATE_WAITING {
+	if l == nil || l.closing || l.batches[b.meta.GetId()] != b || b.meta.GetState() != ledgerv1.BatchState_BATCH_STATE_WAITING {
 		return nil
 	}
 	agent := s.pickHelper(l)
@@ -83,7 +83,7 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	s.send(agent.name, &agentv1.Order{What: &agentv1.Order_Batch{Batch: &agentv1.Batch{
 		Task: m.GetTask(), Id: m.GetId(), Epoch: epoch, LeadEpoch: l.epoch, Spec: l.task.GetSpec(), Owner: l.task.GetOwner(),
 		Work: w.GetWork(), Over: m.GetOver(), Pair: m.GetPair(), Roots: roots, TraceParent: b.span,
-		BytesPerSecond: l.partOf(agent.name), Expects: reads(l.task),
+		BytesPerSecond: l.parts.part(agent.name), Expects: reads(l.task),
 	}}})
 	return nil
 }

@@ -53,6 +53,7 @@ func (s *Service) tellLimits() {
 
 // sendLimits tells every agent that is there. Service.mu is held.
 func (s *Service) sendLimits() {
+	s.forgetLeft()
 	for _, l := range s.leads {
 		s.tellParts(l)
 	}

@@ -116,6 +116,7 @@ func (s *Service) arrive(ctx context.Context, name string, st *agentv1.Status, o
 			}
 		}
 	}
+	s.heardParts(n, st)
 	s.sendLimits() // before it is given anything that they are about
 	s.note(n, st)
 	s.mu.Unlock()
@@ -162,11 +163,9 @@ func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
 		n.room[r.GetTier()] = r
 	}
 	n.rate = st.GetBytesPerSecond()
+	s.heardParts(n, st)
 	for _, ses := range st.GetSessions() {
 		l := s.leads[ses.GetTask()]
-		if l != nil && l.parts != nil && ses.GetEpoch() >= l.epoch {
-			l.parts.uses(n.name, ses.GetLimitedBytesPerSecond())
-		}
 		if l != nil && ses.GetBatch() == "" && l.agent == n.name && l.epoch == ses.GetEpoch() {
 			if !l.heard {
 				l.heard, freed = true, true

@@ -1,25 +1,24 @@
 package service
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
 
-	agentv1 "datamove.dev/api/datamove/agent/v1"
-	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover/share"
 )
 
 const (
-	partSettles = 400 * time.Millisecond // until a process that was told of a smaller part reads no more than that
-	partYoung   = 3 * time.Second        // until what a process uses tells what it could use
-	partQuiet   = 3 * time.Second        // until a process without work has no part any more
-	partFirst   = 20                     // what all together may have at first is one of so many pieces
+	partYoung = 3 * time.Second // until what a process uses tells what it could use
+	partQuiet = 3 * time.Second // until a process without work has no part any more
+	partFirst = 20              // what all together may have at first is one of so many pieces
 )
 
 // parts divide the limit that a task has in its own options among its processes, by what
 // they use. The sum of what they may read is never above it, but for a twentieth while
-// somebody comes: what one gives, another one gets when it was given for long enough.
+// somebody comes: what one gives, another one gets when the first has said that it has
+// heard of it. Who is not heard of keeps what it had, as far as anybody knows.
 type parts struct {
 	limit int64            // bytes per second
 	of    map[string]*part // by agent
@@ -28,43 +27,86 @@ type parts struct {
 
 // part is what one process may read.
 type part struct {
-	told   int64     // last; 0 is not known
-	was    int64     // that it may read still, for a moment after shrunk
-	shrunk time.Time // when it was told of less
+	told   int64     // last; 0 is nothing, or not known
+	most   int64     // that it may read: what it has not said to have heard of does not count
 	used   int64     // bytes per second
 	since  time.Time // when it came
 	busy   time.Time // when it had work last
+	reads  bool      // it has work, or had when its agent was heard of last
+	former bool      // it is of a lead that is over: nobody tells it anything
 }
 
-// newParts are those of a task that one process begins: it has the whole limit.
-func newParts(limit int64, lead string, now time.Time) *parts {
-	return &parts{limit: limit, of: map[string]*part{lead: {told: limit, since: now, busy: now}}}
+// begin are those of a task that one process begins, beside processes of leads before it
+// that may read still. They come of x, which may be nil.
+func (x *parts) begin(limit int64, lead string, now time.Time) *parts {
+	next := &parts{limit: limit, of: map[string]*part{}}
+	if x != nil {
+		next.of = maps.Clone(x.of)
+	}
+	for _, p := range next.of {
+		p.former = true
+	}
+	next.enlist(now, lead)
+	own := next.of[lead]
+	own.told = max(next.room(lead), next.first(), 1)
+	own.most, next.split = max(own.most, own.told), len(next.of) > 1
+	return next
+}
+
+// unknownParts are those of a task that was begun under a coordinator before this one. Each
+// agent may have a process that reads, of this lead or of one before it, until it is heard of.
+func unknownParts(limit int64, now time.Time, agents, working []string) *parts {
+	x := &parts{limit: limit, of: map[string]*part{}, split: true}
+	for _, name := range slices.Concat(agents, working) {
+		x.of[name] = &part{most: limit, since: now, busy: now, reads: true, former: !slices.Contains(working, name)}
+	}
+	return x
 }
 
 // enlist says who works now. Who does not, stays for a while.
 func (x *parts) enlist(now time.Time, working ...string) {
 	for _, name := range working {
-		if x.of[name] == nil {
-			x.of[name] = &part{since: now}
+		if p := x.of[name]; p == nil {
+			x.of[name] = &part{since: now, reads: true}
+		} else if p.former { // its agent ends that process before it starts another one
+			x.of[name] = &part{since: now, reads: true, most: p.most}
 		}
 		x.of[name].busy = now
 	}
-	maps.DeleteFunc(x.of, func(_ string, p *part) bool { return now.Sub(p.busy) > partQuiet })
+	maps.DeleteFunc(x.of, func(_ string, p *part) bool { return !p.reads && (p.former || now.Sub(p.busy) > partQuiet) })
 }
 
-// uses notes what a process reads.
-func (x *parts) uses(name string, bytesPerSecond float64) {
-	if p := x.of[name]; p != nil {
-		p.used = int64(bytesPerSecond)
+// heard notes what an agent says of its process: whether it has work, what it may read as
+// it knows, and what it reads.
+func (x *parts) heard(name string, reads bool, has int64, used float64) {
+	p := x.of[name]
+	if p == nil {
+		return
+	}
+	p.reads, p.used = reads, int64(used)
+	switch {
+	case p.former || has == 0:
+	case p.told == 0:
+		p.told, p.most = has, has
+	case p.told == has:
+		p.most = has
 	}
 }
 
-// divide tells each process its part. What can not be told is not so.
+// lost notes that nobody hears of an agent any more, and that what it had is given to others.
+func (x *parts) lost(name string) {
+	if p := x.of[name]; p != nil {
+		p.reads = false
+	}
+}
+
+// divide tells each process its part. What can not be told is not so, and who has not
+// said that it has heard of the last one is told that again.
 func (x *parts) divide(now time.Time, tell func(name string, bytesPerSecond int64) bool) {
 	if x.split = x.split || len(x.of) > 1; !x.split {
 		return
 	}
-	names := slices.Sorted(maps.Keys(x.of))
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(x.of)), func(name string) bool { return x.of[name].former })
 	wanted := make([]int64, len(names))
 	for i, name := range names {
 		wanted[i] = x.of[name].wants(x.limit, now)
@@ -72,9 +114,12 @@ func (x *parts) divide(now time.Time, tell func(name string, bytesPerSecond int6
 	wanted = share.Divide(x.limit, wanted, nil)
 	for i, name := range names {
 		p := x.of[name]
-		next := max(min(wanted[i], max(p.told, x.room(name, now))), x.first(), 1)
+		next := p.told
+		if next == 0 || next == p.most {
+			next = max(min(wanted[i], max(p.told, x.room(name))), x.first(), 1)
+		}
 		if tell(name, next) {
-			p.tell(next, x.limit, now)
+			p.told, p.most = next, max(p.most, next)
 		}
 	}
 }
@@ -97,63 +142,24 @@ func (p *part) wants(limit int64, now time.Time) int64 {
 }
 
 // room is what nobody but one may read at this moment.
-func (x *parts) room(but string, now time.Time) int64 {
+func (x *parts) room(but string) int64 {
 	left := x.limit
 	for name, p := range x.of {
 		if name != but {
-			left -= p.most(x.limit, now)
+			left -= p.most
 		}
 	}
 	return max(left, 0)
 }
 
-// most is what a process may read at this moment.
-func (p *part) most(limit int64, now time.Time) int64 {
-	switch {
-	case p.told == 0: // nobody knows: it was told by a coordinator before this one
-		return limit
-	case now.Sub(p.shrunk) < partSettles:
-		return max(p.told, p.was)
+// part is what one may read as it begins.
+func (x *parts) part(name string) int64 {
+	if x == nil {
+		return 0 // there is no limit
 	}
-	return p.told
-}
-
-func (p *part) tell(next, limit int64, now time.Time) {
-	if most := p.most(limit, now); next < most {
-		p.was = most
-		if p.told == 0 || next < p.told {
-			p.shrunk = now
-		}
+	p := x.of[name]
+	if p == nil {
+		p = &part{}
 	}
-	p.told = next
-}
-
-// tellParts tells the processes of a task what each may read. Service.mu is held.
-func (s *Service) tellParts(l *lead) {
-	limit := l.task.GetSpec().GetOptions().GetBytesPerSecond()
-	if limit <= 0 || l.closing {
-		return
-	}
-	if l.parts == nil { // it was begun under a coordinator before this one
-		l.parts = &parts{limit: limit, of: map[string]*part{}, split: true}
-	}
-	working := []string{l.agent}
-	for _, b := range l.batches {
-		if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
-			working = append(working, b.meta.GetAgent())
-		}
-	}
-	now := s.now()
-	l.parts.enlist(now, working...)
-	l.parts.divide(now, func(agent string, bytesPerSecond int64) bool {
-		return s.send(agent, &agentv1.Order{What: &agentv1.Order_Part{Part: &agentv1.Part{Task: l.task.GetId(), LeadEpoch: l.epoch, BytesPerSecond: bytesPerSecond}}})
-	})
-}
-
-// partOf is what an agent may read for a task; 0 is no limit. Service.mu is held.
-func (l *lead) partOf(agent string) int64 {
-	if l.parts == nil || l.parts.of[agent] == nil {
-		return 0
-	}
-	return l.parts.of[agent].told
+	return cmp.Or(p.told, max(x.first(), 1))
 }

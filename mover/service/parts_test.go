@@ -2,88 +2,203 @@ package service
 
 import (
 	"fmt"
-	"math/rand/v2"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 )
 
-// underway are parts on their way to processes, which may take as long as they settle.
-type underway struct {
-	now   time.Time
-	reads map[string]int64 // what each process may read, as it knows
-	due   map[string][]sentPart
+// network is a task whose agents stand still now and then, so that they hear late what they
+// are told, are heard late, and not at all while they are cut off.
+type network struct {
+	parts   *parts
+	now     time.Time
+	limit   int64
+	lead    string
+	epoch   int
+	working map[string]bool // as the coordinator knows
+	agents  map[string]*reader
 }
 
-type sentPart struct {
-	at   time.Time
-	part int64
+// reader is an agent with its process.
+type reader struct {
+	there  bool
+	stands bool // it hears nothing for a while
+	orders []readerOrder
+	says   []readerState
+	at     readerState // as it is
+	epoch  int         // of the lead that its process is for
 }
 
-// arrive has those told whose orders are there by now.
-func (o *underway) arrive() {
-	for name, all := range o.due {
-		for len(all) > 0 && !all[0].at.After(o.now) {
-			o.reads[name], all = all[0].part, all[1:]
-		}
-		o.due[name] = all
+type readerOrder struct {
+	epoch int
+	part  int64
+	begin bool // it has work from here on
+	stop  bool // it has none any more
+}
+
+type readerState struct {
+	at    time.Time
+	reads bool
+	has   int64
+}
+
+// do is what an agent does with an order.
+func (r *reader) do(o readerOrder) {
+	switch {
+	case o.begin && r.epoch != o.epoch:
+		r.epoch, r.at.has, r.at.reads = o.epoch, o.part, true
+	case r.epoch != o.epoch:
+	case o.stop:
+		r.at.reads = false
+	default:
+		r.at.has, r.at.reads = o.part, r.at.reads || o.begin
 	}
 }
 
-func (o *underway) sum() (sum int64) {
-	for _, part := range o.reads {
-		sum += part
+// pass lets time go by: what is due is heard.
+func (n *network) pass(d time.Duration) {
+	n.now = n.now.Add(d)
+	for _, name := range slices.Sorted(maps.Keys(n.agents)) {
+		r := n.agents[name]
+		for len(r.says) > 0 && !r.says[0].at.After(n.now) {
+			n.hear(name, r.says[0])
+			r.says = r.says[1:]
+		}
+	}
+}
+
+func (n *network) hear(name string, s readerState) {
+	has := s.has
+	if !s.reads {
+		has = 0 // it has no session
+	}
+	n.parts.heard(name, s.reads, has, float64(n.limit))
+}
+
+// send tells an agent something, unless it is cut off.
+func (n *network) send(name string, o readerOrder) bool {
+	r := n.agents[name]
+	if r.there {
+		r.orders = append(r.orders, o)
+		r.catchUp()
+	}
+	return r.there
+}
+
+// catchUp has an agent do what it was told, unless it stands still.
+func (r *reader) catchUp() {
+	for len(r.orders) > 0 && !r.stands {
+		r.do(r.orders[0])
+		r.orders = r.orders[1:]
+	}
+}
+
+func (n *network) names() (names []string) {
+	for name, does := range n.working {
+		if does {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// sum is what all may read at this moment.
+func (n *network) sum() (sum int64) {
+	for _, r := range n.agents {
+		if r.at.reads {
+			sum += r.at.has
+		}
 	}
 	return sum
 }
 
-// Whoever comes and goes, whatever they use, and however long an order takes: what all may
-// read together is never more than the limit, but for a twentieth.
+// Whoever comes and goes, whatever is heard late or never, and whether the coordinator begins
+// anew or the lead is another one: what all may read together is never more than the limit,
+// but for a twentieth.
 func TestPartsHoldTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1000, 1<<40).Draw(t, "limit")
-		o := &underway{now: time.Unix(1, 0), reads: map[string]int64{"n0": limit}, due: map[string][]sentPart{}}
-		x := newParts(limit, "n0", o.now)
-		working := map[string]bool{}
-		last := map[string]time.Time{}
-		for step := range rapid.IntRange(1, 100).Draw(t, "steps") {
-			for range 8 {
-				o.now = o.now.Add(time.Duration(rapid.Int64Range(1, int64(150*time.Millisecond)).Draw(t, "pause")))
-				o.arrive()
-				if sum, most := o.sum(), limit+limit/partFirst+int64(len(o.reads)); sum > most {
-					t.Fatalf("step %d: %d of %d: %v, and told were %+v", step, sum, limit, o.reads, x.of)
-				}
-			}
-			who := fmt.Sprintf("n%d", rapid.IntRange(1, 5).Draw(t, "who"))
-			working[who] = rapid.Bool().Draw(t, "works")
-			names := []string{"n0"}
-			for name, does := range working {
-				if does {
-					names, last[name] = append(names, name), o.now
-				}
-			}
-			x.enlist(o.now, names...)
-			for name := range o.reads {
-				x.uses(name, float64(rapid.Int64Range(0, limit).Draw(t, "used")))
-				if x.of[name] == nil { // it has nothing to do any more
-					delete(o.reads, name)
-					delete(o.due, name)
-				}
-			}
-			cut := rapid.IntRange(0, 9).Draw(t, "cut") // who can not be told
-			x.divide(o.now, func(name string, part int64) bool {
-				if name == fmt.Sprintf("n%d", cut) {
-					return false
-				}
-				at := o.now.Add(time.Duration(rapid.Int64Range(0, int64(partSettles)-1).Draw(t, "takes")))
-				if all := o.due[name]; len(all) > 0 && all[len(all)-1].at.After(at) {
-					at = all[len(all)-1].at // they come one after the other
-				}
-				o.due[name] = append(o.due[name], sentPart{at, part})
-				return true
-			})
+		n := &network{now: time.Unix(1, 0), limit: limit, lead: "n0", epoch: 1, working: map[string]bool{"n0": true}, agents: map[string]*reader{}}
+		for i := range 5 {
+			n.agents[fmt.Sprintf("n%d", i)] = &reader{there: true}
 		}
+		n.parts = (*parts)(nil).begin(limit, n.lead, n.now)
+		n.agents["n0"].do(readerOrder{epoch: 1, part: limit, begin: true})
+		late := func() time.Duration { return time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "late")) }
+		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			for range 4 {
+				n.pass(time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "pause")))
+				if sum, most := n.sum(), limit+limit/partFirst+int64(len(n.agents)); sum > most {
+					t.Fatalf("step %d: %d of %d", step, sum, limit)
+				}
+			}
+			who := fmt.Sprintf("n%d", rapid.IntRange(0, 4).Draw(t, "who"))
+			r := n.agents[who]
+			switch rapid.SampledFrom([]string{"begin", "begin", "end", "lost", "cut", "heal", "heal", "stand", "go on", "go on", "says", "says", "anew", "leads"}).Draw(t, "what") {
+			case "begin":
+				if r.there && !n.working[who] {
+					n.working[who] = true
+					n.divide()
+					n.send(who, readerOrder{epoch: n.epoch, part: n.parts.part(who), begin: true})
+				}
+			case "end": // its work is done
+				if who != n.lead && r.at.reads && r.epoch == n.epoch && len(r.orders) == 0 {
+					n.working[who], r.at.reads = false, false
+				}
+			case "lost": // its work is given to others
+				if who != n.lead && n.working[who] {
+					n.working[who] = false
+					n.send(who, readerOrder{epoch: n.epoch, stop: true})
+				}
+			case "cut":
+				r.there, r.orders, r.says = false, nil, nil
+			case "heal": // it says what it has, and is told if that is not so
+				if !r.there {
+					r.there = true
+					n.hear(who, r.at)
+					if r.at.reads && (!n.working[who] || r.epoch != n.epoch) {
+						n.send(who, readerOrder{epoch: r.epoch, stop: true})
+					}
+				}
+			case "stand":
+				r.stands = true
+			case "go on":
+				r.stands = false
+				r.catchUp()
+			case "says":
+				if s := r.at; r.there && !r.stands {
+					if s.at = n.now.Add(late()); len(r.says) > 0 && r.says[len(r.says)-1].at.After(s.at) {
+						s.at = r.says[len(r.says)-1].at
+					}
+					r.says = append(r.says, s)
+				}
+			case "anew":
+				for _, r := range n.agents {
+					r.there, r.orders, r.says = false, nil, nil
+				}
+				n.parts = unknownParts(limit, n.now, slices.Collect(maps.Keys(n.agents)), n.names())
+			case "leads":
+				if r.there {
+					for _, name := range slices.Sorted(maps.Keys(n.agents)) {
+						n.send(name, readerOrder{epoch: n.epoch, stop: true})
+					}
+					n.lead, n.working, n.epoch = who, map[string]bool{who: true}, n.epoch+1
+					n.parts = n.parts.begin(limit, who, n.now)
+					n.send(who, readerOrder{epoch: n.epoch, part: n.parts.part(who), begin: true})
+				}
+			}
+			n.divide()
+		}
+	})
+}
+
+func (n *network) divide() {
+	n.parts.enlist(n.now, n.names()...)
+	n.parts.divide(n.now, func(name string, part int64) bool {
+		return n.send(name, readerOrder{epoch: n.epoch, part: part})
 	})
 }
 
@@ -100,7 +215,8 @@ func rounds(x *parts, now *time.Time, n int, can map[string]int64) map[string]in
 		x.enlist(*now, names...)
 		x.divide(*now, func(name string, part int64) bool { reads[name] = part; return true })
 		for name, part := range reads {
-			x.uses(name, float64(min(part, can[name])))
+			_, works := can[name]
+			x.heard(name, works, part, float64(min(part, can[name])))
 		}
 	}
 	return reads
@@ -111,7 +227,7 @@ func rounds(x *parts, now *time.Time, n int, can map[string]int64) map[string]in
 func TestPartsGoToWhoUsesThem(t *testing.T) {
 	const limit = 1000
 	now := time.Unix(1, 0)
-	x := newParts(limit, "a", now)
+	x := (*parts)(nil).begin(limit, "a", now)
 	if x.divide(now, func(string, int64) bool { t.Error("one that is alone is told"); return true }); x.split {
 		t.Error("it is split")
 	}
@@ -135,13 +251,23 @@ func TestPartsGoToWhoUsesThem(t *testing.T) {
 		t.Errorf("who is alone reads %d of %d", got["a"], limit)
 	}
 
-	x = &parts{limit: limit, of: map[string]*part{}, split: true} // of a coordinator that has begun anew
-	x.enlist(now, "a", "b")
-	x.divide(now, func(name string, part int64) bool {
-		if part > limit/partFirst {
-			t.Errorf("%s is told to read %d while nobody knows what the other one does", name, part)
-		}
-		return rand.N(2) == 0
-	})
-	about("begun anew", rounds(x, &now, 5, all), "a", limit/2)
+	x = unknownParts(limit, now, []string{"d"}, []string{"a", "b", "c"}) // of a coordinator that has begun anew
+	told := map[string]int64{}
+	tell := func(name string, part int64) bool { told[name] = part; return true }
+	x.heard("a", true, 300, 300)
+	x.divide(now, tell)
+	if told["a"] != 300 || told["b"] > limit/partFirst || told["c"] > limit/partFirst {
+		t.Errorf("nobody knows what two others read, and told are %v", told)
+	}
+	x.heard("d", false, 0, 0)
+	about("begun anew", rounds(x, &now, 5, map[string]int64{"a": limit, "b": limit, "c": limit}), "c", limit/3)
+
+	x = x.begin(limit, "d", now) // another one leads, and the others have not let go
+	if got := x.part("d"); got > limit/partFirst {
+		t.Errorf("the next lead reads %d while those before it may", got)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		x.heard(name, false, 0, 0)
+	}
+	about("the next lead is alone", rounds(x, &now, 2, map[string]int64{"d": limit}), "d", limit)
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -67,7 +68,7 @@ type lead struct {
 	usual   time.Duration     // that its batches take
 	proof   proof             // of the manifest that it has sent
 	sending bool              // it is sending one
-	parts   *parts            // of the limit in its options; nil has none, or it is not known
+	parts   *parts            // of the limit in its options; nil has none
 }
 
 // takeUp makes of the ledger what has to be in memory.
@@ -104,7 +105,13 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
 	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), batches: map[string]*batch{}, resumed: true}
 	s.leads[t.GetId()] = l
-	return s.takeUpTaken(tx, l)
+	if err := s.takeUpTaken(tx, l); err != nil {
+		return err
+	}
+	if limit := t.GetSpec().GetOptions().GetBytesPerSecond(); limit > 0 {
+		l.parts = unknownParts(limit, l.since, slices.Collect(maps.Keys(s.agents)), l.working())
+	}
+	return nil
 }
 
 // discoverPage is how many queued tasks are looked at in one view of the ledger.

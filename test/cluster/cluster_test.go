@@ -209,6 +209,28 @@ func TestOwnLimitIsShared(t *testing.T) {
 	}
 }
 
+// TestOwnLimitSurvivesARestart: who is not heard of yet keeps what it had, so that all
+// together have no more than the task may, and what they have is not less for long.
+func TestOwnLimitSurvivesARestart(t *testing.T) {
+	const limit = 24 << 20
+	c := newCluster(t, "n1", "n2", "n3")
+	source, target := c.tree("shared/source", 200, 8, 16<<20), filepath.Join(c.dir, "shared/target")
+	id := c.slow("shared:source", "shared:target", limit).GetId()
+	c.eventually("all work on it", func() bool { return len(c.now(id).GetHelpers()) == 2 })
+	for range 3 {
+		moved := c.now(id).GetProgress().GetBytesDone()
+		c.halt()
+		c.start()
+		c.eventually("it goes on", func() bool { return c.now(id).GetProgress().GetBytesDone() > moved })
+	}
+	done := c.done(id)
+	c.same(source, target)
+	took, bytes := done.GetEndTime().AsTime().Sub(done.GetStartTime().AsTime()), done.GetReport().GetBytes()
+	if most := limit * took.Seconds() * 1.25; float64(bytes) > most || bytes < 128<<20 {
+		t.Errorf("%d bytes in %v, where %d a second are allowed", bytes, took, limit)
+	}
+}
+
 // TestRateOfAgents: what agents say that they move is what they move, together no more than
 // the task.
 func TestRateOfAgents(t *testing.T) {

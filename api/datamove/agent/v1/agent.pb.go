@@ -571,6 +571,7 @@ type Session struct {
 	Why                   string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
 	FirstByteTime         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"`
 	LimitedBytesPerSecond float64                `protobuf:"fixed64,8,opt,name=limited_bytes_per_second,json=limitedBytesPerSecond,proto3" json:"limited_bytes_per_second,omitempty"` // that its process reads within the limit of the task
+	PartBytesPerSecond    int64                  `protobuf:"varint,9,opt,name=part_bytes_per_second,json=partBytesPerSecond,proto3" json:"part_bytes_per_second,omitempty"`           // that its process may read at most, as it was told last; 0 while there is no process
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -657,6 +658,13 @@ func (x *Session) GetFirstByteTime() *timestamppb.Timestamp {
 func (x *Session) GetLimitedBytesPerSecond() float64 {
 	if x != nil {
 		return x.LimitedBytesPerSecond
+	}
+	return 0
+}
+
+func (x *Session) GetPartBytesPerSecond() int64 {
+	if x != nil {
+		return x.PartBytesPerSecond
 	}
 	return 0
 }
@@ -826,19 +834,20 @@ func (*Order_Part) isOrder_What() {}
 
 // Lead asks an agent to lead a task.
 type Lead struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          *v1.Task               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Spec          *v1.TaskSpec           `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`                         // with datasets and tiers resolved
-	OwnTiers      []string               `protobuf:"bytes,4,rep,name=own_tiers,json=ownTiers,proto3" json:"own_tiers,omitempty"` // node-local ones that mean this node
-	Over          []string               `protobuf:"bytes,5,rep,name=over,proto3" json:"over,omitempty"`                         // drafts that earlier leads kept, as Keep named them
-	Lease         *durationpb.Duration   `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
-	TraceParent   string                 `protobuf:"bytes,7,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"` // the span that it is part of
-	Pieces        []*Pieces              `protobuf:"bytes,8,rep,name=pieces,proto3" json:"pieces,omitempty"`                              // of some of the drafts in over
-	Roots         []string               `protobuf:"bytes,9,rep,name=roots,proto3" json:"roots,omitempty"`                                // of the project: each path is opened from the one that it is below on
-	Expects       bool                   `protobuf:"varint,10,opt,name=expects,proto3" json:"expects,omitempty"`                          // its source is a dataset, and has to be what ReadManifest says
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Task           *v1.Task               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Epoch          uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Spec           *v1.TaskSpec           `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`                         // with datasets and tiers resolved
+	OwnTiers       []string               `protobuf:"bytes,4,rep,name=own_tiers,json=ownTiers,proto3" json:"own_tiers,omitempty"` // node-local ones that mean this node
+	Over           []string               `protobuf:"bytes,5,rep,name=over,proto3" json:"over,omitempty"`                         // drafts that earlier leads kept, as Keep named them
+	Lease          *durationpb.Duration   `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	TraceParent    string                 `protobuf:"bytes,7,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`              // the span that it is part of
+	Pieces         []*Pieces              `protobuf:"bytes,8,rep,name=pieces,proto3" json:"pieces,omitempty"`                                           // of some of the drafts in over
+	Roots          []string               `protobuf:"bytes,9,rep,name=roots,proto3" json:"roots,omitempty"`                                             // of the project: each path is opened from the one that it is below on
+	Expects        bool                   `protobuf:"varint,10,opt,name=expects,proto3" json:"expects,omitempty"`                                       // its source is a dataset, and has to be what ReadManifest says
+	BytesPerSecond int64                  `protobuf:"varint,11,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // that its process may read at first; 0 is as the spec says
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Lead) Reset() {
@@ -939,6 +948,13 @@ func (x *Lead) GetExpects() bool {
 		return x.Expects
 	}
 	return false
+}
+
+func (x *Lead) GetBytesPerSecond() int64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
 }
 
 // Pieces are what is stored of a draft that an earlier lead kept.
@@ -2389,7 +2405,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\vtotal_bytes\x18\x02 \x01(\x03R\n" +
 	"totalBytes\x12\x1d\n" +
 	"\n" +
-	"free_bytes\x18\x03 \x01(\x03R\tfreeBytes\"\xa1\x02\n" +
+	"free_bytes\x18\x03 \x01(\x03R\tfreeBytes\"\xd4\x02\n" +
 	"\aSession\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
@@ -2398,7 +2414,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05phase\x18\x05 \x01(\tR\x05phase\x12\x10\n" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12B\n" +
 	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x127\n" +
-	"\x18limited_bytes_per_second\x18\b \x01(\x01R\x15limitedBytesPerSecond\"\xf7\x02\n" +
+	"\x18limited_bytes_per_second\x18\b \x01(\x01R\x15limitedBytesPerSecond\x121\n" +
+	"\x15part_bytes_per_second\x18\t \x01(\x03R\x12partBytesPerSecond\"\xf7\x02\n" +
 	"\x05Order\x12\x12\n" +
 	"\x04seen\x18\x01 \x01(\x04R\x04seen\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12-\n" +
@@ -2408,7 +2425,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x06limits\x18\a \x01(\v2\x19.datamove.agent.v1.LimitsH\x00R\x06limits\x12-\n" +
 	"\x04crew\x18\b \x01(\v2\x17.datamove.agent.v1.CrewH\x00R\x04crew\x12-\n" +
 	"\x04part\x18\t \x01(\v2\x17.datamove.agent.v1.PartH\x00R\x04partB\x06\n" +
-	"\x04what\"\xd6\x02\n" +
+	"\x04what\"\x80\x03\n" +
 	"\x04Lead\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.datamove.v1.TaskR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
@@ -2420,7 +2437,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x06pieces\x18\b \x03(\v2\x19.datamove.agent.v1.PiecesR\x06pieces\x12\x14\n" +
 	"\x05roots\x18\t \x03(\tR\x05roots\x12\x18\n" +
 	"\aexpects\x18\n" +
-	" \x01(\bR\aexpects\"6\n" +
+	" \x01(\bR\aexpects\x12(\n" +
+	"\x10bytes_per_second\x18\v \x01(\x03R\x0ebytesPerSecond\"6\n" +
 	"\x06Pieces\x12\x14\n" +
 	"\x05draft\x18\x01 \x01(\tR\x05draft\x12\x16\n" +
 	"\x06pieces\x18\x02 \x03(\fR\x06pieces\"\xf0\x02\n" +
