@@ -3,7 +3,10 @@ package service
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
@@ -11,6 +14,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
 )
 
 // crewed is a desk with a task that n1 leads and n2 may help with.
@@ -111,6 +115,46 @@ func TestBatchesAfterRestart(t *testing.T) {
 	d.handOver(l, "waiting 7", "answered", "taken")
 	if again := d.help(l, 5); len(again) != 1 || again[0].GetId() != "waiting 7" {
 		t.Errorf("of those that wait, these are done that the lead still wants: %v", again)
+	}
+}
+
+// TestHelpersThatHaveLetGo: of a task that ends, or that a coordinator finds in its ledger,
+// those are said to help who do, and how fast it is when nobody works on it.
+func TestHelpersThatHaveLetGo(t *testing.T) {
+	d, l := crewed(t)
+	id := l.GetTask().GetId()
+	helpers := func(what string, want ...string) *pb.Task {
+		t.Helper()
+		x, err := d.GetTask(root, &pb.GetTaskRequest{Id: id})
+		if err != nil || !slices.Equal(x.GetHelpers(), want) {
+			t.Errorf("%s: %v help, want %v: %v", what, x.GetHelpers(), want, err)
+		}
+		return x
+	}
+	d.handOver(l, "one")
+	one := d.help(l, 1)
+	helpers("it has a batch", d.helper(id))
+	_, err := d.PauseTask(root, &pb.PauseTaskRequest{Id: id}) // which stores the task as it is
+	wants(t, "pause", err, nil)
+	wants(t, "reply", d.reply(one[0]), nil)
+	d.close()
+	d.open()
+	helpers("it has let go, and the coordinator begins anew")
+
+	d.handOver(l, "two")
+	d.help(l, 1)
+	helpers("it has another one", d.helper(id))
+	lead, revision := d.leads[id], d.leads[id].task.GetRevision()
+	lead.task.Progress = &pb.Progress{BytesDone: 7, BytesPerSecond: 5, FilesPerSecond: 3, InFlight: 2, Slowest: []*pb.SlowItem{{Agent: d.helper(id)}}}
+	d.mu.Lock()
+	d.closes(lead)
+	d.mu.Unlock()
+	if x := helpers("its end is being stored"); x.GetState() != task.Running || x.GetRevision() <= revision {
+		t.Errorf("while its end is being stored it is %v", x)
+	}
+	d.letGo(context.Background(), lead, "test")
+	if x := helpers("it is paused"); x.GetState() != task.Paused || !proto.Equal(x.GetProgress(), &pb.Progress{BytesDone: 7}) {
+		t.Errorf("nobody works on it, and it is %v", x)
 	}
 }
 

@@ -102,12 +102,12 @@ func (s *Service) letGo(ctx context.Context, l *lead, why string) {
 		s.mu.Unlock()
 		return
 	}
-	l.closing = true
-	t := copyOf(l.task)
+	t := s.closes(l)
 	want := l.want
 	s.mu.Unlock()
 	t.Revision++
-	t.Agent, t.Helpers, t.Phase, t.Why = "", nil, "", why
+	t.Agent, t.Phase, t.Why = "", "", why
+	restingProgress(t)
 	switch want {
 	case task.Paused:
 		t.State, t.Why = task.Paused, "paused by its owner"

@@ -15,7 +15,6 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
-	"datamove.dev/mover/task"
 )
 
 func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
@@ -252,62 +251,4 @@ func (s *Service) Keep(ctx context.Context, r *agentv1.KeepRequest) (*agentv1.Ke
 		}
 		return ledger.Drafts.Put(tx, &ledgerv1.Draft{Task: r.GetTask(), Name: r.GetDraft(), Epoch: r.GetEpoch()})
 	})
-}
-
-// crashesMost is how often the process of a task may end by itself.
-const crashesMost = 5
-
-// Finish implements agentv1.LinkServiceServer.
-func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv1.FinishResponse, error) {
-	s.mu.Lock()
-	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
-	if err != nil {
-		s.mu.Unlock()
-		return nil, err
-	}
-	l.closing = true
-	t := copyOf(l.task)
-	l.proof.unlike = r.GetUnlike()
-	l.proof.untouched = r.GetUntouched() && t.GetTries() == 1 // of those before nobody knows
-	s.mu.Unlock()
-	ctx = context.WithoutCancel(ctx)
-	if r.GetPutBack() && (l.want != 0 || t.GetTries() < crashesMost || r.GetReport() != nil) {
-		s.letGo(ctx, l, firstOf(r.GetError(), "put back by agent "+l.agent))
-		return &agentv1.FinishResponse{}, nil
-	}
-	t.Revision++
-	t.Report = r.GetReport()
-	s.firstByte(t, r.GetFirstByteTime())
-	t.Progress = finalProgress(t)
-	if r.GetError() != "" {
-		s.ended(t, task.Failed, r.GetErrorKind(), r.GetError())
-	} else if err := s.judge(l, t, r); err != nil {
-		s.ended(t, task.Failed, mover.KindName(err), err.Error())
-	} else {
-		s.ended(t, task.Done, "", "")
-	}
-	s.countEnd(t)
-	s.close(ctx, l, t)
-	return &agentv1.FinishResponse{}, nil
-}
-
-// finalProgress is the progress of a task that has ended: what its report says.
-func finalProgress(t *pb.Task) *pb.Progress {
-	p := t.GetProgress()
-	if p == nil {
-		p = &pb.Progress{}
-	}
-	r := t.GetReport()
-	p.Planned, p.FilesDone, p.Failed, p.InFlight, p.Slowest, p.BytesPerSecond, p.FilesPerSecond = r.GetPlanned(), r.GetFiles(), r.GetFailed(), 0, nil, 0, 0
-	p.BytesDone, p.PlanComplete, p.Time = max(r.GetBytes(), 0), true, timestamppb.Now()
-	return p
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

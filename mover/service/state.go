@@ -108,6 +108,7 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 	if err := s.takeUpTaken(tx, l); err != nil {
 		return err
 	}
+	s.noteHelpers(l) // those that are stored helped when something else was stored
 	if limit := t.GetSpec().GetOptions().GetBytesPerSecond(); limit > 0 {
 		l.parts = unknownParts(limit, l.since, slices.Collect(maps.Keys(s.agents)), l.working())
 	}

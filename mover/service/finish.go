@@ -1,0 +1,87 @@
+package service
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/task"
+)
+
+// crashesMost is how often the process of a task may end by itself.
+const crashesMost = 5
+
+// Finish implements agentv1.LinkServiceServer.
+func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv1.FinishResponse, error) {
+	s.mu.Lock()
+	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	t := s.closes(l)
+	l.proof.unlike = r.GetUnlike()
+	l.proof.untouched = r.GetUntouched() && t.GetTries() == 1 // of those before nobody knows
+	s.mu.Unlock()
+	ctx = context.WithoutCancel(ctx)
+	if r.GetPutBack() && (l.want != 0 || t.GetTries() < crashesMost || r.GetReport() != nil) {
+		s.letGo(ctx, l, firstOf(r.GetError(), "put back by agent "+l.agent))
+		return &agentv1.FinishResponse{}, nil
+	}
+	t.Revision++
+	t.Report = r.GetReport()
+	s.firstByte(t, r.GetFirstByteTime())
+	t.Progress = finalProgress(t)
+	if r.GetError() != "" {
+		s.ended(t, task.Failed, r.GetErrorKind(), r.GetError())
+	} else if err := s.judge(l, t, r); err != nil {
+		s.ended(t, task.Failed, mover.KindName(err), err.Error())
+	} else {
+		s.ended(t, task.Done, "", "")
+	}
+	s.countEnd(t)
+	s.close(ctx, l, t)
+	return &agentv1.FinishResponse{}, nil
+}
+
+// closes has a lead end: what is said of it from here on does not count, and nobody helps
+// it. It returns the task as it is. Service.mu is held.
+func (s *Service) closes(l *lead) *pb.Task {
+	l.closing = true
+	if len(l.task.GetHelpers()) > 0 { // storing its end may take long
+		l.task.Helpers = nil
+		s.changed(l.task)
+	}
+	return copyOf(l.task)
+}
+
+// restingProgress is the progress of a task that nobody works on: as far as it is.
+func restingProgress(t *pb.Task) {
+	if p := t.GetProgress(); p != nil {
+		p.InFlight, p.Slowest, p.BytesPerSecond, p.FilesPerSecond = 0, nil, 0, 0
+	}
+}
+
+// finalProgress is the progress of a task that has ended: what its report says.
+func finalProgress(t *pb.Task) *pb.Progress {
+	p := t.GetProgress()
+	if p == nil {
+		p = &pb.Progress{}
+	}
+	r := t.GetReport()
+	p.Planned, p.FilesDone, p.Failed, p.InFlight, p.Slowest, p.BytesPerSecond, p.FilesPerSecond = r.GetPlanned(), r.GetFiles(), r.GetFailed(), 0, nil, 0, 0
+	p.BytesDone, p.PlanComplete, p.Time = max(r.GetBytes(), 0), true, timestamppb.Now()
+	return p
+}
+
+func firstOf(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
