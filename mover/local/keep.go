@@ -169,6 +169,7 @@ func (p *pair) takeOver(ctx context.Context) error {
 		if err := p.target.Drop(ctx, d.Token); err != nil {
 			return err
 		}
+		p.dropped = append(p.dropped, d.Token)
 		if lead.Keep != nil {
 			if err := lead.Keep(ctx, Draft{Pair: d.Pair, Token: d.Token}, false); err != nil {
 				return err

@@ -37,6 +37,7 @@ type pair struct {
 	journal    *lazyJournal
 	journalDir string
 	adopted    map[uint64]mover.Token // drafts of a lead on another host, by id in the journal
+	dropped    []mover.Token          // drafts of a lead on another host that are of no use
 	spoolDir   string
 	system     string          // of the source: its file system and root; "" of a bucket
 	facts      journal.Facts   // of the last run of this pair
@@ -315,8 +316,15 @@ func (p *pair) completed(ctx context.Context, clean bool) error {
 
 // dropLeft drops the drafts of earlier runs that this one had no use for, because
 // their entries are gone from the source, and forgets those that were published
-// just before their run died.
+// just before their run died. What was dropped before is dropped once more: a part that
+// a dead run had sent still, and that comes late, brings an upload back (the documentation of
+// AbortMultipartUpload tells so), and by now it has come.
 func (p *pair) dropLeft(ctx context.Context) error {
+	for _, token := range p.dropped {
+		if err := p.target.Drop(ctx, token); err != nil {
+			return err
+		}
+	}
 	var ids []uint64
 	begun := map[string]bool{} // without a token: whether there is a draft is not known
 	for id, r := range p.journal.Left(ctx) {
@@ -333,7 +341,23 @@ func (p *pair) dropLeft(ctx context.Context) error {
 	if len(ids) == 0 {
 		return ctx.Err()
 	}
-	return p.journal.Clear(ctx, ids...)
+	return p.forget(ctx, ids)
+}
+
+// forget clears records of the journal, of which the service may know.
+func (p *pair) forget(ctx context.Context, ids []uint64) error {
+	if err := p.journal.Clear(ctx, ids...); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		token, ok := p.adopted[id]
+		if keep := p.lead().Keep; ok && keep != nil {
+			if err := keep(ctx, Draft{Pair: p.index, Token: token}, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // dropBegun drops the uploads that a store began for a run that died before it was

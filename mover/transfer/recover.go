@@ -107,18 +107,14 @@ func (r *run) resume(ctx context.Context, l *large) error {
 	if !ok || rec.Token == "" || rec.Complete {
 		return nil
 	}
-	// Without a part there is nothing to go on with, and it may hold a clone.
+	// Without a part there is nothing to go on with, and it may hold a clone. The record
+	// of a draft that is dropped, or gone, stays until the end of the task, when it is dropped
+	// once more: a part that was on its way to a store may have brought it back.
 	if rec.Source != l.it.Source.Identity() || rec.PartBytes != l.bytes || len(rec.Receipts) == 0 {
-		if err := r.target.Drop(ctx, rec.Token); err != nil {
-			return err
-		}
-		return r.o.Journal.Clear(ctx, id)
+		return r.target.Drop(ctx, rec.Token)
 	}
 	d, err := r.target.Adopt(ctx, rec.Token)
 	if errors.Is(err, mover.ErrNotExist) {
-		if err := r.o.Journal.Clear(ctx, id); err != nil {
-			return err
-		}
 		return r.appears(ctx, l, &rec)
 	}
 	if err != nil {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"datamove.dev/test/crash/rig"
 )
@@ -39,6 +41,36 @@ func TestLeftOfWhatIsGone(t *testing.T) {
 				t.Errorf("%d drafts and %d uploads are left", drafts(files), store.Uploads(t))
 			}
 		})
+	}
+}
+
+// A part that a killed run had sent, and that its store takes in after the upload was
+// aborted, brings the upload back. The next run aborts it once more.
+func TestPartComesLate(t *testing.T) {
+	p, source := rig.New(t), rig.Memory(t)
+	store := rig.NewStore(t, p)
+	rig.Make(t, source, rig.Shape{Seed: 10, Small: 10})
+	p.Do(t, 0, "copy", "-q", source, store.At("first")) // looks what the bucket can do, with an upload too
+	rig.Make(t, source, rig.Shape{Seed: 10, Small: 10, Large: 1, LargeBytes: 80 << 20})
+	r := p.Start(t, "copy", "-q", "--bwlimit", "4MiB/s", source, store.At("late"))
+	r.Until("an upload is there", func() bool { return len(store.UploadDirs(t)) > 0 })
+	r.KillAfter(time.Second) // its first part takes four
+	upload := store.UploadDirs(t)[0]
+
+	r = p.Start(t, "copy", "-q", "--bwlimit", "20MiB/s", source, store.At("late"))
+	r.Until("the upload was aborted, and another begun", func() bool {
+		now := store.UploadDirs(t)
+		return len(now) > 0 && !slices.Contains(now, upload)
+	})
+	if err := os.Mkdir(upload, 0o755); err != nil { // as the server does when the part is there
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(upload, "1"), []byte("part"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.Want(0)
+	if left := store.UploadDirs(t); len(left) > 0 {
+		t.Errorf("uploads are left: %q", left)
 	}
 }
 

@@ -56,6 +56,16 @@ func (s *Store) Uploads(t testing.TB) int {
 	return len(names(t, filepath.Join(s.server.Dir, ".sgwtmp", "multipart")))
 }
 
+// UploadDirs is where the server keeps the parts of each of them.
+func (s *Store) UploadDirs(t testing.TB) []string {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(s.server.Dir, ".sgwtmp", "multipart", "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}
+
 func names(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
