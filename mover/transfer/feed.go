@@ -21,6 +21,7 @@ type feed struct {
 	sparse  bool // the content may have holes
 	n       *Counters
 	far     bool  // the source is remote
+	sends   bool  // the target is
 	weight  int64 // how many parts this one is timed for; 0 is not timed
 
 	pos  int64 // of the next byte
@@ -28,8 +29,7 @@ type feed struct {
 	body io.ReadCloser // open at pos; nil when it is not
 	data mover.Segment // the stored bytes around pos, when known
 
-	pulled time.Duration // that reads have taken which were timed, of all parts
-	last   time.Time     // when the last of them was over, or the end was told
+	last time.Time // since when it is not the source that is waited for, but who pulls
 }
 
 func (f *feed) reset(ctx context.Context, c mover.Content, sparse bool, p mover.Part) {
@@ -48,7 +48,7 @@ func (f *feed) Read(p []byte) (int, error) {
 		stop = min(stop, f.data.End)
 	}
 	if f.pos >= f.end() {
-		f.timedEnd()
+		f.pulls()
 		return 0, io.EOF
 	}
 	if int64(len(p)) > stop-f.pos {

@@ -30,14 +30,14 @@ type timing struct {
 	w      *worker
 	weight int64 // as feed.weight
 	since  time.Time
-	pulled time.Duration // by the feed until then
 }
 
 // begins begins a timing, of nothing when weight is 0.
 func (w *worker) begins(weight int64) timing {
 	t := timing{w: w, weight: weight}
 	if weight > 0 {
-		t.since, t.pulled = time.Now(), w.feed.pulled
+		t.since = time.Now()
+		w.feed.last = t.since
 	}
 	return t
 }
@@ -45,38 +45,21 @@ func (w *worker) begins(weight int64) timing {
 // opened ends what is the source's, and begins what is the target's.
 func (t *timing) opened() {
 	if t.weight > 0 {
-		now := time.Now()
-		t.add(now.Sub(t.since), 0, 0)
-		t.since = now
+		t.w.feed.last = time.Now()
+		t.w.r.n.SourceWait.Add(t.weight * int64(t.w.feed.last.Sub(t.since)))
 	}
 }
 
-// written ends what is the target's. The target pulls: what reads take is not its time, and
-// of one that is remote what it takes from one to the next is the link's. The rest is the
-// answer.
+// written ends what is the target's: since the last read it makes what it has its own, or
+// has not answered yet.
 func (t *timing) written() {
-	if t.weight == 0 {
-		return
+	if t.weight > 0 {
+		t.w.r.n.TargetWait.Add(t.weight * int64(time.Since(t.w.feed.last)))
 	}
-	now, f := time.Now(), &t.w.feed
-	took := max(0, now.Sub(t.since)-(f.pulled-t.pulled))
-	if !t.w.r.to.Remote || f.last.Before(t.since) {
-		t.add(0, took, 0)
-		return
-	}
-	answer := min(took, now.Sub(f.last))
-	t.add(0, answer, took-answer)
 }
 
-func (t *timing) add(source, target, link time.Duration) {
-	n := t.w.r.n
-	n.SourceWait.Add(t.weight * int64(source))
-	n.TargetWait.Add(t.weight * int64(target))
-	n.LinkWait.Add(t.weight * int64(link))
-}
-
-// timed is fill that tells what it waits for: a remote source until it answers, and the
-// link from then on.
+// timed is fill that tells what is waited for. Until now that was who pulls, or the link to
+// it; a remote source is waited for until it answers, and the link from then on.
 func (f *feed) timed(p []byte, stop int64) (int, error) {
 	if f.weight == 0 {
 		if err := f.open(stop); err != nil {
@@ -84,7 +67,8 @@ func (f *feed) timed(p []byte, stop int64) (int, error) {
 		}
 		return f.fill(p)
 	}
-	begun, limited := time.Now(), f.limited()
+	f.pulls()
+	begun, limited := f.last, f.limited()
 	err := f.open(stop)
 	answered, n := begun, 0
 	if f.far {
@@ -94,7 +78,6 @@ func (f *feed) timed(p []byte, stop int64) (int, error) {
 		n, err = f.fill(p)
 	}
 	f.last = time.Now()
-	f.pulled += f.last.Sub(begun)
 	read := f.last.Sub(answered) - (f.limited() - limited)
 	if f.far {
 		f.n.SourceWait.Add(f.weight * int64(answered.Sub(begun)))
@@ -105,9 +88,17 @@ func (f *feed) timed(p []byte, stop int64) (int, error) {
 	return n, err
 }
 
-// timedEnd notes that who pulls has heard of the end.
-func (f *feed) timedEnd() {
-	if f.weight > 0 {
-		f.last = time.Now()
+// pulls ends the time since the last read, as who pulls asks for more: it has written
+// what it had, or sent it.
+func (f *feed) pulls() {
+	if f.weight == 0 {
+		return
 	}
+	now := time.Now()
+	if took := f.weight * int64(now.Sub(f.last)); f.sends {
+		f.n.LinkWait.Add(took)
+	} else {
+		f.n.TargetWait.Add(took)
+	}
+	f.last = now
 }
