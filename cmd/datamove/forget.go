@@ -21,11 +21,11 @@ func (a *app) agentForget() *cobra.Command {
 		Use:   "forget [flags] NAME...",
 		Short: "Drop nodes that are gone, or not to be trusted, and refuse their certificates",
 		Long: `Forget drops what the service knows of a node: the node itself, the replicas on its
-own disks and the leases on them. Tasks that could be done there only fail. What lies
-on its disks is beyond reach, and stays there. It is for a node that is gone for good,
-and for one whose certificate was stolen: all that it was given so far is refused from
-now on, and so are its join tokens. The same name joins again with a new token: start
-datamoved there with it.
+own disks and the leases on them. Tasks that could be done there only fail, also those
+that are paused. What lies on its disks is beyond reach, and stays there. It is for a
+node that is gone for good, and for one whose certificate was stolen: all that it was
+given so far is refused from now on, and so are its join tokens. The same name joins
+again with a new token: start datamoved there with it.
 
 A node that is connected is refused; --revoke cuts it off. It asks, or wants --yes.`,
 		Example: `  datamove agent forget --yes n17

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/task"
 )
 
@@ -16,8 +17,12 @@ func (s *Service) ExplainTask(ctx context.Context, r *pb.ExplainTaskRequest) (*p
 		return nil, err
 	}
 	e := explain(t)
-	if t.GetState() == task.Queued {
+	switch t.GetState() {
+	case task.Queued:
 		s.explainQueue(t, e)
+		s.explainNode(t, e)
+	case task.Paused:
+		s.explainNode(t, e)
 	}
 	return e, nil
 }
@@ -46,6 +51,8 @@ func explain(t *pb.Task) *pb.Explanation {
 		}
 	}
 	switch {
+	case t.GetState() == task.Failed && t.GetError() != "":
+		e.Bottleneck, e.Text, e.Evidence = pb.Bottleneck_BOTTLENECK_NONE, "it has failed: "+t.GetError(), nil
 	case task.Ended(t.GetState()):
 		e.Bottleneck, e.Text, e.Evidence = pb.Bottleneck_BOTTLENECK_NONE, "it is "+task.Word(t.GetState()), nil
 	case t.GetState() == task.Paused:
@@ -100,4 +107,26 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 	default:
 		e.Text = "it is about to be given out"
 	}
+}
+
+// explainNode says of a task that waits, or is paused, that the one node that can do it is
+// not here, if so: to resume it would be of no use.
+func (s *Service) explainNode(t *pb.Task, e *pb.Explanation) {
+	node := s.boundOf(t)
+	if node == "" || node == s.o.Node {
+		return
+	}
+	s.mu.Lock()
+	here := s.agents[node] != nil
+	s.mu.Unlock()
+	if here {
+		return
+	}
+	name := mover.Printable(node)
+	paused := ""
+	if t.GetState() == task.Paused {
+		paused = e.GetText() + ", and "
+	}
+	e.Text = fmt.Sprintf("%sonly %s can do it, which is not an agent of this service: it never joined, or it was forgotten", paused, name)
+	e.Advice = fmt.Sprintf("have it join (datamove agent token %s), or datamove task cancel %s", name, t.GetId())
 }

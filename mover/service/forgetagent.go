@@ -14,7 +14,6 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
-	"datamove.dev/mover/task"
 	"datamove.dev/mover/trust"
 )
 
@@ -195,56 +194,4 @@ func (s *Service) expel(ctx context.Context, name string) {
 	for _, l := range lost {
 		s.lose(ctx, l, "agent "+name+" was forgotten")
 	}
-}
-
-// endBound ends queued tasks that could be done on a node only that was forgotten, and
-// counts them.
-func (s *Service) endBound(ctx context.Context, node string) (n int64) {
-	var bound []*flow
-	s.mu.Lock()
-	for _, f := range s.flows {
-		if f.need.node == node {
-			bound = append(bound, f)
-		}
-	}
-	s.mu.Unlock()
-	for _, f := range bound {
-		for ended := true; ended; {
-			ids, err := s.queued(ctx, f, "", forgetSteps)
-			if err != nil {
-				s.log.Error("the tasks of a node that was forgotten can not be read", "agent", node, "err", err)
-				break
-			}
-			ended = false
-			for _, id := range ids {
-				if s.endQueued(ctx, id, forgetting(node, because(mover.ErrNotExist, "this task could be done there only"))) {
-					n++
-					ended = true
-				}
-			}
-		}
-		s.forget(ctx, f)
-	}
-	return n
-}
-
-// endQueued fails a task that waits.
-func (s *Service) endQueued(ctx context.Context, id string, why error) bool {
-	var t *pb.Task
-	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) (err error) {
-		if t, err = ledger.Tasks.Get(tx, id); err != nil || t.GetState() != task.Queued {
-			return errors.Join(err, mover.ErrNotExist)
-		}
-		t.Revision++
-		return s.refuse(tx, t, why)
-	})
-	if err != nil {
-		if !errors.Is(err, mover.ErrNotExist) {
-			s.log.Error("a task whose node was forgotten can not be ended", "task", id, "err", err)
-		}
-		return false
-	}
-	s.countEnd(t)
-	s.watch.tell(id)
-	return true
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,9 @@ func TestForgetAgent(t *testing.T) {
 	wants(t, "a copy", err, nil)
 	other, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:x", Target: "scratch:x", Node: "n1"}})
 	wants(t, "a copy elsewhere", err, nil)
+	paused, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:y", Target: "project:y", Node: "n2"}})
+	wants(t, "a third one", err, nil)
+	wants(t, "pause", second(d.PauseTask(root, &pb.PauseTaskRequest{Id: paused.GetId()})), nil)
 
 	wants(t, "nobody", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n3"})), mover.ErrNotExist)
 	wants(t, "no name", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n\x002"})), mover.ErrNotExist)
@@ -63,7 +67,7 @@ func TestForgetAgent(t *testing.T) {
 	r := &pb.ForgetAgentRequest{Name: "n2", IdempotencyKey: "k"}
 	went, err := d.ForgetAgent(root, r)
 	wants(t, "forget", err, nil)
-	want := &pb.ForgetAgentResponse{Replicas: 2, ReplicaBytes: went.GetReplicaBytes(), Leases: 1, Tasks: 2}
+	want := &pb.ForgetAgentResponse{Replicas: 2, ReplicaBytes: went.GetReplicaBytes(), Leases: 1, Tasks: 3}
 	if !proto.Equal(went, want) || went.GetReplicaBytes() < 100 {
 		t.Errorf("what went is %v, want %v", went, want)
 	}
@@ -76,7 +80,7 @@ func TestForgetAgent(t *testing.T) {
 	if held := d.leased(); len(held) != 1 || held["job@n1"] != "a" {
 		t.Errorf("leases: %v", held)
 	}
-	for id, state := range map[string]pb.TaskState{led.GetTask().GetId(): task.Failed, queued.GetId(): task.Failed, other.GetId(): task.Queued} {
+	for id, state := range map[string]pb.TaskState{led.GetTask().GetId(): task.Failed, queued.GetId(): task.Failed, paused.GetId(): task.Failed, other.GetId(): task.Queued} {
 		if got := d.state(id); got.GetState() != state {
 			t.Errorf("a task is %v, want %v", got, state)
 		}
@@ -96,6 +100,52 @@ func TestForgetAgent(t *testing.T) {
 	wants(t, "it is there again, and the key is known", second(d.ForgetAgent(root, r)), nil)
 	if names := d.names(); len(names) != 2 {
 		t.Errorf("agents: %v", names)
+	}
+}
+
+// TestBoundToNobody: a task says that its node is not there, and what can be done, in each
+// state; and what a coordinator had not ended when it stopped, the next one ends.
+func TestBoundToNobody(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.leaves("n2")
+	wants(t, "forget", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})), nil)
+	x, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:x", Target: "scratch:x", Node: "n2"}})
+	wants(t, "a copy", err, nil)
+	says := func(what string, parts ...string) {
+		t.Helper()
+		e, err := d.ExplainTask(root, &pb.ExplainTaskRequest{Id: x.GetId()})
+		wants(t, what, err, nil)
+		for _, part := range parts {
+			if !strings.Contains(e.GetText()+"\n"+e.GetAdvice(), part) {
+				t.Errorf("%s: %q is not said: %v", what, part, e)
+			}
+		}
+	}
+	there := []string{"only n2 can do it", "agent token n2", "task cancel " + x.GetId()}
+	says("queued", there...)
+	wants(t, "pause", second(d.PauseTask(root, &pb.PauseTaskRequest{Id: x.GetId()})), nil)
+	says("paused", append(there, "it is paused")...)
+	wants(t, "resume", second(d.ResumeTask(root, &pb.ResumeTaskRequest{Id: x.GetId()})), nil)
+	says("resumed", there...)
+	wants(t, "pause", second(d.PauseTask(root, &pb.PauseTaskRequest{Id: x.GetId()})), nil)
+	wants(t, "cancel", second(d.CancelTask(root, &pb.CancelTaskRequest{Id: x.GetId()})), nil)
+	if got := d.state(x.GetId()).GetState(); got != task.Cancelled {
+		t.Errorf("it is %v", got)
+	}
+
+	x, err = d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:x", Target: "scratch:x", Node: "n2"}})
+	wants(t, "another copy", err, nil)
+	d.endForgottenBound(t.Context())
+	says("failed", "it has failed: forget agent n2", "submit it again")
+	wants(t, "resume what has failed", second(d.ResumeTask(root, &pb.ResumeTaskRequest{Id: x.GetId()})), mover.ErrConflict)
+	wants(t, "cancel what has failed", second(d.CancelTask(root, &pb.CancelTaskRequest{Id: x.GetId()})), mover.ErrConflict)
+
+	d.attend("n2") // it has joined again
+	x, err = d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:x", Target: "scratch:x", Node: "n2"}})
+	wants(t, "one more", err, nil)
+	d.endForgottenBound(t.Context())
+	if got := d.state(x.GetId()).GetState(); got != task.Queued {
+		t.Errorf("it is %v, and its node is there", got)
 	}
 }
 

@@ -148,7 +148,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // their server ends them.
 func (s *Service) Run(ctx context.Context) error {
 	var looking sync.WaitGroup
-	looking.Go(func() { s.discover(ctx) })
+	looking.Go(func() { s.endForgottenBound(ctx); s.discover(ctx) })
 	looking.Go(func() { s.makeSpots(ctx) })
 	looking.Go(func() { s.tend(ctx) })
 	looking.Go(func() { s.countTasks(ctx) })
