@@ -85,6 +85,9 @@ func TestForgottenNode(t *testing.T) {
 	node.code()
 	node = agentOf(t, node.dir, coordinator.addressOf(), token) // that it has joined with
 	node.eventually("what it has is refused", func() bool { return strings.Contains(node.log.String(), "can not be heard") })
+	node.eventually("it says so, and what to do", func() bool {
+		return strings.Contains(node.log.String(), "forgotten or revoked") && strings.Contains(node.log.String(), "datamove agent token n1")
+	})
 	if l := agents(); len(l) > 0 {
 		t.Errorf("it is there: %v", l)
 	}

@@ -49,11 +49,12 @@ func (a *app) serveAgent(ctx context.Context, h *host) error {
 	}
 	enroll := agentv1.NewEnrollServiceClient(conn)
 	keeping := until("certificate", func(ctx context.Context) error { return keeper.Run(ctx, renew(enroll)) })
+	standing := until("standing", func(ctx context.Context) error { return h.standing(ctx, conn, target, secure) })
 	helper, err := h.agentPart(conn)
 	if err != nil {
 		return err
 	}
-	return h.run(ctx, "agent of "+target, func(context.Context) error { return nil }, d, helper, serving(d), keeping)
+	return h.run(ctx, "agent of "+target, func(context.Context) error { return nil }, d, helper, serving(d), keeping, standing)
 }
 
 // joinTarget is host:port of a coordinator.
@@ -76,19 +77,21 @@ func renew(enroll agentv1.EnrollServiceClient) trust.Renew {
 // identity is the certificate of this node, for which it joins if it has none that
 // is good.
 func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keeper, error) {
-	id := trust.Identity{Role: trust.Agent, Name: h.at.node}
-	keeper, err := trust.OpenKeeper(filepath.Join(h.at.data, "identity"), id, trust.KeeperOptions{Logger: h.log})
+	dir, id := filepath.Join(h.at.data, "identity"), trust.Identity{Role: trust.Agent, Name: h.at.node}
+	token, noToken := a.tokenFor(h.at.node, target)
+	keeper, err := trust.OpenKeeper(dir, id, trust.KeeperOptions{Logger: h.log, Replace: noToken == nil})
 	if err != nil {
-		return nil, err
+		return nil, &advised{err, newToken(h.at.node)}
 	}
 	good := time.Now().Before(keeper.Expires())
-	joinedWith := filepath.Join(h.at.data, "identity", "joined-with")
-	token, err := a.tokenFor(h.at.node, target)
+	joinedWith := filepath.Join(dir, "joined-with")
 	switch {
-	case good && (err != nil || sameToken(joinedWith, token)):
+	case good && (noToken != nil || sameToken(joinedWith, token)):
 		return keeper, nil // a token is not needed, and its file may be gone
-	case err != nil:
-		return nil, err
+	case noToken != nil:
+		return nil, noToken
+	case good:
+		h.log.Info("the token is a new one: the identity that is here is replaced", "until", keeper.Expires())
 	}
 	err = joining(ctx, h, keeper, token, target)
 	switch {
@@ -100,6 +103,11 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keep
 		err = nil
 	}
 	return keeper, err
+}
+
+// newToken is what lets a node join again.
+func newToken(node string) string {
+	return "datamove agent token " + node + ", on the coordinator, and here --token-file; it replaces what is here"
 }
 
 // tokenFor is the token with which a node is to join.
@@ -120,10 +128,11 @@ func (a *app) tokenFor(node, target string) (trust.Token, error) {
 }
 
 // sameToken says whether a node has its certificate by a token already. One that is new
-// is there because the service has forgotten the node, and refuses what it has.
+// is there because the service has forgotten the node, or is another one, and refuses what
+// it has.
 func sameToken(joinedWith string, token trust.Token) bool {
 	id, err := os.ReadFile(joinedWith)
-	return err == nil && string(id) == token.ID() || errors.Is(err, os.ErrNotExist)
+	return err == nil && string(id) == token.ID()
 }
 
 // maxToken is more than a token has.

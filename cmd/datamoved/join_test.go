@@ -196,3 +196,50 @@ func TestWrongToken(t *testing.T) {
 		})
 	}
 }
+
+// A node that has an identity of another coordinator, or of another node, is told what to
+// do; a new token is enough for it.
+func TestJoinElsewhere(t *testing.T) {
+	first, _, token := pairOf(t)
+	node := agentOf(t, shortDir(t), first.addressOf(), token)
+	node.started()
+	end := func() {
+		node.signal(syscall.SIGTERM)
+		node.code()
+	}
+	says := func(parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			node.eventually("it says "+part, func() bool { return strings.Contains(node.log.String(), part) })
+		}
+	}
+	end()
+	second, head, token := pairOf(t)
+	node = agentOf(t, node.dir, second.addressOf(), "")
+	says("this node is refused", "not the service that we know", "datamove agent token n1")
+	end()
+	node = agentOf(t, node.dir, second.addressOf(), token)
+	doWork(t, node, node.started())
+	says("the identity that is here is replaced", "joined")
+	end()
+
+	node = launch(t, node.dir, "--join", second.addressOf(), "--node", "n2")
+	if code := node.code(); code != 5 || !strings.Contains(node.log.String(), "datamove agent token n2") {
+		t.Errorf("as another node: exit %d: %s", code, node.log)
+	}
+	answer, err := head.CreateJoinToken(t.Context(), &datamovev1.CreateJoinTokenRequest{Name: "n2", Ttl: durationpb.New(time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node = launch(t, node.dir, "--join", second.addressOf(), "--node", "n2", "--token", answer.GetToken())
+	node.started()
+	says("the identity that is here is of no use", "joined")
+
+	end() // nobody knows with which token it has joined, as after a crash
+	if err := os.Remove(filepath.Join(node.dir, "data", "identity", "joined-with")); err != nil {
+		t.Fatal(err)
+	}
+	node = launch(t, node.dir, "--join", second.addressOf(), "--node", "n2", "--token", answer.GetToken())
+	doWork(t, node, node.started())
+	says("it goes on with the certificate that it has")
+}

@@ -34,6 +34,9 @@ type Renew func(ctx context.Context, request []byte) (certificate, authority []b
 // KeeperOptions are what a Keeper may have. The zero value works.
 type KeeperOptions struct {
 	Logger *slog.Logger // nil means no log
+	// Replace lets a file pass that is of somebody else, or damaged, or was open to
+	// others: it is as nothing, until Obtain replaces it.
+	Replace bool
 }
 
 // Keeper has the certificate of one node or one person, in a directory. A file
@@ -49,7 +52,8 @@ type Keeper struct {
 }
 
 // OpenKeeper opens the directory of a node or a person. It may be empty: then
-// Obtain is called first. What others wrote there for somebody else is an error.
+// Obtain is called first. What others wrote there for somebody else is an error, unless
+// it is to be replaced.
 func OpenKeeper(dir string, id Identity, o KeeperOptions) (*Keeper, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -59,7 +63,10 @@ func OpenKeeper(dir string, id Identity, o KeeperOptions) (*Keeper, error) {
 	if err == nil {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		err = k.load()
+		if err = k.load(); err != nil && o.Replace && !errors.Is(err, fs.ErrNotExist) {
+			k.log.Warn("the identity that is here is of no use, and will be replaced", "file", k.path, "err", err)
+			err = nil
+		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, k.fail("open the certificate", err)
