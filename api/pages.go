@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -52,30 +53,56 @@ func (c *Client) Agents(ctx context.Context, req *datamovev1.ListAgentsRequest) 
 	return pages(ctx, c.ListAgents, req, (*datamovev1.ListAgentsResponse).GetAgents)
 }
 
-// pages asks for one page after the other, starting where req says.
+// pages asks for one page after the other, starting where req says. When half of a page is
+// dealt with, the next one is on its way: who prints a long list does not wait for each.
 func pages[Q listing, P page, T any](ctx context.Context, call func(context.Context, Q, ...grpc.CallOption) (P, error), req Q, items func(P) []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var none T
+		ctx, cancel := context.WithCancel(ctx)
+		var under sync.WaitGroup
+		defer under.Wait()
+		defer cancel()
 		m := req.ProtoReflect().New() // also of nil
 		proto.Merge(m.Interface(), req)
 		req := m.Interface().(Q)
-		for more := true; more; {
-			answer, err := call(ctx, req)
+		ask := func() func() (P, error) {
+			var answer P
+			var err error
+			asked := proto.CloneOf(req)
+			answered := make(chan struct{})
+			under.Go(func() {
+				defer close(answered)
+				answer, err = call(ctx, asked)
+			})
+			return func() (P, error) { <-answered; return answer, err }
+		}
+		for next := ask(); next != nil; {
+			answer, err := next()
 			if err != nil {
+				var none T
 				yield(none, err)
 				return
 			}
-			for _, item := range items(answer) {
+			next = nil
+			token := answer.GetNextPageToken()
+			again := token != "" && token == req.GetPageToken()
+			m.Set(m.Descriptor().Fields().ByName("page_token"), protoreflect.ValueOfString(token))
+			all := items(answer)
+			for i, item := range all {
+				if i == len(all)/2 && token != "" && !again {
+					next = ask()
+				}
 				if !yield(item, nil) {
 					return
 				}
 			}
-			next := answer.GetNextPageToken()
-			if more = next != ""; more && next == req.GetPageToken() {
+			switch {
+			case again:
+				var none T
 				yield(none, errors.New("list: the service gives the same page again and again"))
 				return
+			case next == nil && token != "": // the page was empty
+				next = ask()
 			}
-			m.Set(m.Descriptor().Fields().ByName("page_token"), protoreflect.ValueOfString(next))
 		}
 	}
 }

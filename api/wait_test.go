@@ -140,7 +140,12 @@ func TestPages(t *testing.T) {
 		var got []string
 		for task, err := range c.Tasks(t.Context(), req) {
 			ok(t, err)
-			got = append(got, task.Id)
+			if got = append(got, task.Id); len(got) == 2 { // the last of its page
+				synctest.Wait()
+				if last, _ := w.lastAsked(); last.(*datamovev1.ListTasksRequest).PageToken != "2" {
+					t.Errorf("the next page is not on its way: %v", last)
+				}
+			}
 		}
 		if !slices.Equal(got, want) || req.PageToken != "" {
 			t.Errorf("listed %q, want %q", got, want)
