@@ -60,7 +60,8 @@ func (t *turns) count(f share.Flow, by int) {
 	}
 }
 
-// limit sets what this agent may use of the bandwidths that all share.
+// limit sets what this agent may use of the bandwidths that all share, and what projects
+// are to have of its turns.
 func (t *turns) limit(l *agentv1.Limits) {
 	rates := map[share.Direction]share.Rate{}
 	for _, r := range l.GetLimits() {
@@ -69,6 +70,7 @@ func (t *turns) limit(l *agentv1.Limits) {
 	t.mu.Lock()
 	t.rates = rates
 	t.mu.Unlock()
+	t.scheduler.SetWeights(share.Weights{Projects: l.GetProjects()})
 	_ = t.buckets.Set(rates) // there are fewer than it takes: config bounds them
 }
 

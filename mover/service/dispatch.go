@@ -170,7 +170,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		delete(s.left, id)
 	}
 	s.leads[id] = l
-	f.pass += 1 / weights[f.class]
+	f.pass += 1 / float64(weights(s.conf()).Of(f.class, f.project))
 	if a := s.agents[agent]; a != nil {
 		a.leads--
 	}

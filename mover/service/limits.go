@@ -44,7 +44,8 @@ func (s *Service) readLimits(c *config.Config) (all []limit) {
 }
 
 // tellLimits divides each limit among the agents that use its endpoint, and that of each
-// task among its processes, by what they use: who could use more gets what others leave.
+// task among its processes, by what they use: who could use more gets what others leave. The
+// weights of projects are the same everywhere.
 func (s *Service) tellLimits() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,14 +62,15 @@ func (s *Service) sendLimits() {
 	if c != s.limitsOf {
 		s.limits, s.limitsOf = s.readLimits(c), c
 	}
-	if len(s.limits) == 0 && !s.limited {
+	projects := weights(c).Projects
+	if len(s.limits)+len(projects) == 0 && !s.limited {
 		return
 	}
 	now := s.now()
 	each := map[string]*agentv1.Limits{}
 	for name, a := range s.agents {
 		if a.orders != nil {
-			each[name] = &agentv1.Limits{}
+			each[name] = &agentv1.Limits{Projects: projects}
 		}
 	}
 	for _, l := range s.limits {
@@ -76,7 +78,7 @@ func (s *Service) sendLimits() {
 			s.divide(l.direction, r, each)
 		}
 	}
-	s.limited = len(s.limits) > 0
+	s.limited = len(s.limits)+len(projects) > 0
 	for name, l := range each {
 		s.send(name, &agentv1.Order{What: &agentv1.Order_Limits{Limits: l}})
 	}

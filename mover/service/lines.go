@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/share"
 	"datamove.dev/mover/task"
 )
 
@@ -21,10 +23,25 @@ type flow struct {
 	pass    float64 // how much of its share it has had: the least is next
 }
 
-// weights are those of package share: what a class has of a node, it has of the leads.
-var weights = map[pb.TaskClass]float64{
-	pb.TaskClass_TASK_CLASS_RESTORE: 32, pb.TaskClass_TASK_CLASS_CHECKPOINT: 16, pb.TaskClass_TASK_CLASS_STAGE: 8,
-	pb.TaskClass_TASK_CLASS_REPLICATE: 4, pb.TaskClass_TASK_CLASS_TIER: 2, pb.TaskClass_TASK_CLASS_SCRUB: 1,
+// weights are those of the configuration, by which agents give turns: what a class and a
+// project have of a node, they have of the leads.
+func weights(c *config.Config) share.Weights {
+	w := share.Weights{Projects: map[string]int64{}}
+	for name, p := range c.Projects {
+		if p.Weight > config.DefaultWeight {
+			w.Projects[name] = int64(p.Weight)
+		}
+	}
+	return w
+}
+
+// classes are all that a task can have.
+func classes(yield func(pb.TaskClass) bool) {
+	for n := range pb.TaskClass_name {
+		if n != 0 && !yield(pb.TaskClass(n)) {
+			return
+		}
+	}
 }
 
 func flowName(t *pb.Task, n need) string {

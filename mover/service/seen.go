@@ -104,7 +104,7 @@ func (s *Service) sampleTasks(m *telemetry.Sample) {
 	s.tallyMu.Unlock()
 	if tally != nil {
 		counts := tally.Counts()
-		for class := range weights {
+		for class := range classes {
 			for state := range pb.TaskState_name {
 				if k := (taskKind{class, pb.TaskState(state)}); state != 0 {
 					m.Tasks(k.class, k.state, int(counts[k]))
@@ -114,7 +114,7 @@ func (s *Service) sampleTasks(m *telemetry.Sample) {
 	}
 	now := s.now()
 	_ = s.ledger.View(func(tx *ledger.Tx) error { // what is not told is not there
-		for class := range weights {
+		for class := range classes {
 			t, err := ledger.OldestQueued(tx, class)
 			if err != nil {
 				return err

@@ -73,7 +73,7 @@ type Service struct {
 
 	limits   []limit // of limitsOf
 	limitsOf *config.Config
-	limited  bool // agents were told of limits
+	limited  bool // agents were told of limits or weights
 	now      func() time.Time
 }
 

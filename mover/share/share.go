@@ -68,6 +68,11 @@ var classWeights = map[datamovev1.TaskClass]int64{
 	datamovev1.TaskClass_TASK_CLASS_SCRUB:      1,
 }
 
+// Of is the weight of a project in a class beside all other ones.
+func (w Weights) Of(c datamovev1.TaskClass, project string) int64 {
+	return max(w.class(c), 1) * w.project(project)
+}
+
 func (w Weights) class(c datamovev1.TaskClass) int64 {
 	if own := w.Classes[c]; own > 0 {
 		return min(own, maxWeight)

@@ -1350,10 +1350,12 @@ func (x *Part) GetBytesPerSecond() int64 {
 	return 0
 }
 
-// Limits is what an agent may use of what all share.
+// Limits is what an agent may use of what all share, and what each project is to have of
+// the agent.
 type Limits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limits        []*Limit               `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	Projects      map[string]int64       `protobuf:"bytes,2,rep,name=projects,proto3" json:"projects,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // the weights of projects, where they are not 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1391,6 +1393,13 @@ func (*Limits) Descriptor() ([]byte, []int) {
 func (x *Limits) GetLimits() []*Limit {
 	if x != nil {
 		return x.Limits
+	}
+	return nil
+}
+
+func (x *Limits) GetProjects() map[string]int64 {
+	if x != nil {
+		return x.Projects
 	}
 	return nil
 }
@@ -2473,9 +2482,13 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x1d\n" +
 	"\n" +
 	"lead_epoch\x18\x02 \x01(\x04R\tleadEpoch\x12(\n" +
-	"\x10bytes_per_second\x18\x03 \x01(\x03R\x0ebytesPerSecond\":\n" +
+	"\x10bytes_per_second\x18\x03 \x01(\x03R\x0ebytesPerSecond\"\xbc\x01\n" +
 	"\x06Limits\x120\n" +
-	"\x06limits\x18\x01 \x03(\v2\x18.datamove.agent.v1.LimitR\x06limits\"\x89\x01\n" +
+	"\x06limits\x18\x01 \x03(\v2\x18.datamove.agent.v1.LimitR\x06limits\x12C\n" +
+	"\bprojects\x18\x02 \x03(\v2'.datamove.agent.v1.Limits.ProjectsEntryR\bprojects\x1a;\n" +
+	"\rProjectsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x89\x01\n" +
 	"\x05Limit\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x14\n" +
 	"\x05write\x18\x02 \x01(\bR\x05write\x12(\n" +
@@ -2581,7 +2594,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                      // 0: datamove.agent.v1.How
 	(*JoinRequest)(nil),           // 1: datamove.agent.v1.JoinRequest
@@ -2615,64 +2628,66 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*PutManifestResponse)(nil),   // 29: datamove.agent.v1.PutManifestResponse
 	(*ReadManifestRequest)(nil),   // 30: datamove.agent.v1.ReadManifestRequest
 	(*ReadManifestResponse)(nil),  // 31: datamove.agent.v1.ReadManifestResponse
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 33: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
-	(*v1.Task)(nil),               // 35: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 36: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 37: datamove.v1.Account
-	(*v1.Report)(nil),             // 38: datamove.v1.Report
+	nil,                           // 32: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*v1.Progress)(nil),           // 34: datamove.v1.Progress
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*v1.Task)(nil),               // 36: datamove.v1.Task
+	(*v1.TaskSpec)(nil),           // 37: datamove.v1.TaskSpec
+	(*v1.Account)(nil),            // 38: datamove.v1.Account
+	(*v1.Report)(nil),             // 39: datamove.v1.Report
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	32, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	33, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	8,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	7,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	6,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	33, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	32, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	34, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	34, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	33, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	35, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
 	10, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
 	12, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
 	13, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
 	16, // 11: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
 	14, // 12: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
 	15, // 13: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
-	35, // 14: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	36, // 15: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	34, // 16: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	36, // 14: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	37, // 15: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	35, // 16: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
 	11, // 17: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	36, // 18: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	37, // 19: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	37, // 18: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	38, // 19: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
 	0,  // 20: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
 	17, // 21: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	38, // 22: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	32, // 23: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 24: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	2,  // 25: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	4,  // 26: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	18, // 27: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	20, // 28: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	22, // 29: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	24, // 30: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	26, // 31: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	28, // 32: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	30, // 33: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	3,  // 34: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	3,  // 35: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	9,  // 36: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	19, // 37: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	21, // 38: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	23, // 39: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	25, // 40: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	27, // 41: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	29, // 42: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	31, // 43: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	34, // [34:44] is the sub-list for method output_type
-	24, // [24:34] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	32, // 22: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	39, // 23: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	33, // 24: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 25: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	2,  // 26: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	4,  // 27: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	18, // 28: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	20, // 29: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	22, // 30: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	24, // 31: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	26, // 32: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	28, // 33: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	30, // 34: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	3,  // 35: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	3,  // 36: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	9,  // 37: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	19, // 38: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	21, // 39: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	23, // 40: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	25, // 41: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	27, // 42: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	29, // 43: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	31, // 44: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	35, // [35:45] is the sub-list for method output_type
+	25, // [25:35] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -2694,7 +2709,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
