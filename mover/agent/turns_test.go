@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,22 +16,26 @@ import (
 // moment on when it says so.
 func TestWeights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var workers sync.WaitGroup
+		defer workers.Wait()
+		defer cancel()
 		all := newTurns()
 		turns := func(project string) int64 {
 			return all.scheduler.Snapshot().Flows[flow(project)].Turns
 		}
 		for _, project := range []string{"vision", "audio"} {
 			for range 4 {
-				go func() {
+				workers.Go(func() {
 					for {
-						release, _, err := all.acquire(t.Context(), flow(project), share.Cost{Bytes: 1 << 20}, share.Width{Most: 1, Fill: 1}, nil)
+						release, _, err := all.acquire(ctx, flow(project), share.Cost{Bytes: 1 << 20}, share.Width{Most: 1, Fill: 1}, nil)
 						if err != nil {
 							return
 						}
 						time.Sleep(time.Millisecond)
 						release(share.Cost{Bytes: 1 << 20})
 					}
-				}()
+				})
 			}
 		}
 		for _, weight := range []int64{1, 3, 1} {
