@@ -80,11 +80,18 @@ func New(o Options) (*Agent, error) {
 	if err := os.MkdirAll(filepath.Join(o.Data, "users"), 0o711); err != nil {
 		return nil, err
 	}
-	return &Agent{
+	a := &Agent{
 		o: o, link: agentv1.NewLinkServiceClient(o.Coordinator), log: o.Logger.With("agent", o.Name), turns: newTurns(),
 		instance: newInstance(), boot: bootID(), changed: make(chan struct{}, 1),
 		sessions: map[sessionKey]*session{}, procs: map[string]*process{},
-	}, nil
+	}
+	a.spares.most = func() int {
+		if n := a.conf().Agent.Spares; n != nil {
+			return *n
+		}
+		return config.DefaultSpares
+	}
+	return a, nil
 }
 
 // stopGrace is how long processes have to put their drafts aside.

@@ -13,13 +13,12 @@ import (
 // Most of what a small task takes is the start of its process. Who had a task will have
 // another one, so when a process has ended, the next one of its account is started, and
 // waits to hear what it may reach.
-const (
-	sparesMost = 4 // accounts
-	sparesLast = time.Minute
-)
+const sparesLast = time.Minute
 
 // spares are the processes that wait, at most one for each account.
 type spares struct {
+	most func() int // accounts, as it is configured now
+
 	mu      sync.Mutex
 	closed  bool
 	waiting []spare // the one that waits longest first; guarded by mu, as closed
@@ -64,12 +63,11 @@ func (s *spares) prepare(o acting.Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := spareKey(o)
-	if s.closed || slices.ContainsFunc(s.waiting, func(w spare) bool { return w.key == key }) {
+	most := s.most()
+	if s.closed || most <= 0 || slices.ContainsFunc(s.waiting, func(w spare) bool { return w.key == key }) {
 		return
 	}
-	if len(s.waiting) == sparesMost {
-		s.drop(1)
-	}
+	s.drop(max(len(s.waiting)-most+1, 0))
 	if w, err := acting.Ready(o); err == nil {
 		s.waiting = append(s.waiting, spare{key, time.Now(), w})
 	}
@@ -93,7 +91,7 @@ func (s *spares) tend(ctx context.Context) {
 func (s *spares) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
+	n := max(len(s.waiting)-s.most(), 0) // they may be fewer now
 	for n < len(s.waiting) && now.Sub(s.waiting[n].since) >= sparesLast {
 		n++
 	}

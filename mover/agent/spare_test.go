@@ -18,7 +18,9 @@ func idler(env string) acting.Options {
 }
 
 func TestSpares(t *testing.T) {
-	var s spares
+	const sparesMost = 4
+	most := sparesMost
+	s := spares{most: func() int { return most }}
 	t.Cleanup(s.close)
 	for range 2 {
 		s.prepare(idler("a"))
@@ -51,6 +53,21 @@ func TestSpares(t *testing.T) {
 	if len(s.waiting) != 0 {
 		t.Errorf("%d wait for too long", len(s.waiting))
 	}
+	for _, env := range []string{"x", "y", "z"} {
+		s.prepare(idler(env))
+	}
+	most = 1
+	s.expire(time.Now())
+	if len(s.waiting) != 1 || s.waiting[0].key != spareKey(idler("z")) {
+		t.Errorf("of one that may wait, %d do", len(s.waiting))
+	}
+	most = 0
+	s.expire(time.Now())
+	s.prepare(idler("none"))
+	if len(s.waiting) != 0 {
+		t.Errorf("of none that may wait, %d do", len(s.waiting))
+	}
+	most = sparesMost
 	s.prepare(idler("last"))
 	s.close()
 	s.prepare(idler("late"))

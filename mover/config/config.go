@@ -54,6 +54,7 @@ type Config struct {
 	Users    map[string]User    `koanf:"users"`
 	Audit    Audit              `koanf:"audit"`
 	Leases   Leases             `koanf:"leases"`
+	Agent    Agent              `koanf:"agent"`
 	Trace    Trace              `koanf:"trace"`
 
 	settings []Setting

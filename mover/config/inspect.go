@@ -106,8 +106,12 @@ func (in *inspector) value(n *yaml.Node, key string, r rule) {
 			in.add(n, key, "must be true or false", "")
 		}
 	case r.number > 0:
-		if n.Tag != "!!int" || n.Decode(&number) != nil || number < 1 || number > r.number {
-			in.add(n, key, fmt.Sprintf("must be a whole number from 1 to %d", r.number), "")
+		least := int64(1)
+		if r.zero {
+			least = 0
+		}
+		if n.Tag != "!!int" || n.Decode(&number) != nil || number < least || number > r.number {
+			in.add(n, key, fmt.Sprintf("must be a whole number from %d to %d", least, r.number), "")
 		}
 	case n.Tag != "!!str" && r.check(n.Value) == nil:
 		in.add(n, key, "must be text", "put quotes around it")

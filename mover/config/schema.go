@@ -16,6 +16,7 @@ type rule struct {
 	check  func(text string) error
 	truth  bool
 	number int64 // a whole number from 1 to this one
+	zero   bool  // or 0
 	items  *rule // of a list
 	keys   map[string]rule
 	need   []string // keys that must be there
@@ -42,6 +43,7 @@ var schema = rule{keys: map[string]rule{
 	"limits":   {items: &limitRule},
 	"audit":    {keys: map[string]rule{"dir": {check: absolute}, "sync": {truth: true}}},
 	"leases":   {keys: map[string]rule{"lead": {check: lead}}},
+	"agent":    {keys: map[string]rule{"spares": {number: 64, zero: true}}},
 	"trace":    {need: []string{"endpoint"}, keys: map[string]rule{"endpoint": {check: endpoint}}},
 	"users":    {named: account, whole: ownCertificates, most: 10_000, each: &rule{need: []string{"certificate"}, keys: map[string]rule{"certificate": {check: commonName}}}},
 }}

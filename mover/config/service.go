@@ -8,6 +8,7 @@ const (
 	DefaultData   = "/var/lib/datamove"
 	DefaultLead   = 30 * time.Second
 	DefaultWeight = 1
+	DefaultSpares = 4
 )
 
 // Cache says when replicas that nobody leases leave a tier: from the fullness
@@ -46,6 +47,11 @@ type Audit struct {
 // Leases says how long an agent may be silent.
 type Leases struct {
 	Lead time.Duration `koanf:"lead"` // 0 is DefaultLead
+}
+
+// Agent is how the agent of a node works.
+type Agent struct {
+	Spares *int `koanf:"spares"` // processes that wait for the next task, one of an account; nil is DefaultSpares
 }
 
 // Trace is where traces go.

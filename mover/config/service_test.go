@@ -35,6 +35,7 @@ limits:
   - {endpoint: s3://team, ops: 10}
 audit: {dir: /var/lib/datamove/audit, sync: true}
 leases: {lead: 45s}
+agent: {spares: 0}
 trace: {endpoint: "http://127.0.0.1:4317"}
 users:
   alice: {certificate: "alice"}
@@ -70,6 +71,7 @@ func TestTheFileOfAService(t *testing.T) {
 			{Endpoint: "s3://team", Ops: 10}}},
 		{"audit", c.Audit, Audit{Dir: "/var/lib/datamove/audit", Sync: true}},
 		{"leases", c.Leases, Leases{Lead: 45 * time.Second}},
+		{"agent", *c.Agent.Spares, 0},
 		{"trace", c.Trace, Trace{Endpoint: "http://127.0.0.1:4317"}},
 		{"users", c.Users, map[string]User{"alice": {Certificate: "alice"}, "bob.smith": {Certificate: "bob"}}},
 	} {
@@ -149,6 +151,9 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"audit: {sync: always}", "audit.sync: must be true or false"},
 		{"leases: {lead: 30}", "leases.lead: must be a time like 30s"},
 		{"leases: {lead: 2h}", "leases.lead: must be a time like 30s, from 1s to 1h"},
+		{"agent: {spares: -1}", "agent.spares: must be a whole number from 0 to 64"},
+		{"agent: {spares: 65}", "agent.spares: must be a whole number from 0 to 64"},
+		{"agent: {spares: no}", "agent.spares: must be a whole number from 0 to 64"},
 		{"trace: {endpoint: 'http://me:hunter2@x'}", "trace.endpoint: must not hold a user or password"},
 		{"trace: {}", "trace: has no endpoint"},
 		{"users: {alice: {}}", "users.alice: has no certificate"},
@@ -223,6 +228,7 @@ func TestChanged(t *testing.T) {
 		{change("node: n17", "node: n18"), "[node]", true},
 		{change(`, "tcp://0.0.0.0:7643"]`, "]"), "[listen]", true},
 		{change("lead: 45s", "lead: 20s"), "[leases.lead]", true},
+		{change("spares: 0", "spares: 2"), "[agent.spares]", false},
 		{change("rate: 20GB/s", "rate: 10GB/s"), "[limits]", false},
 		{change("ops: 5000, ", ""), "[limits]", false},
 		{cluster + "  eve: {certificate: eve}\nservice: unix:///x\n", "[service users.eve.certificate]", false},

@@ -86,6 +86,8 @@ tiers:
 
 #audit: {dir: /var/lib/datamove/audit, sync: true}   # sync: on stable storage before it takes effect
 #leases: {lead: 30s}           # how long an agent may be silent
+#agent: {spares: 4}            # processes that wait for the next task, one for each of the
+                              # accounts that had one last, for a minute; 0 is none
 #trace: {endpoint: "http://127.0.0.1:4317"}    # where OpenTelemetry listens
 `
 
