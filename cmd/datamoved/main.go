@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // zones of windows are the same on every machine
@@ -54,6 +55,7 @@ const (
 
 // work is a process that acts as the user who asked.
 func work() int {
+	runtime.MemProfileRate = 0  // nobody can ask it for one
 	conn, err := acting.Enter() // first, so that nothing is done with other rights
 	if err == nil {
 		debug.SetGCPercent(heapGrowth)
