@@ -22,6 +22,7 @@ import (
 	"datamove.dev/mover/acting"
 	"datamove.dev/mover/share"
 	"datamove.dev/mover/telemetry"
+	"datamove.dev/mover/worker"
 )
 
 // process is one worker: the lead of a task, or who does batches of it.
@@ -59,6 +60,8 @@ type process struct {
 	turns   map[uint64]func(share.Cost)
 	turn    uint64
 	waits   waits
+	why     string // for what it waits, as it said last
+	first   bool   // its first byte has passed
 	limited rate   // at which it reads within that
 	done    bool   // the lead has told its end
 	digest  string // of the manifest that it sent last
@@ -158,7 +161,8 @@ func (a *Agent) stateDir(who account.Account) (string, error) {
 func (p *process) serve() {
 	a := p.agent
 	defer a.running.Done()
-	p.server = grpc.NewServer(append(api.ServerOptions(), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))...)
+	p.server = grpc.NewServer(append(api.ServerOptions(), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+		grpc.StaticStreamWindowSize(worker.Window), grpc.StaticConnWindowSize(worker.Window))...)
 	agentv1.RegisterWorkerServiceServer(p.server, p)
 	go func() { _ = p.server.Serve(&oneConn{conn: p.acting.Conn}) }()
 	<-p.acting.Done()

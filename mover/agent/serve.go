@@ -52,6 +52,8 @@ func (p *process) hears(st *agentv1.WorkerStatus) {
 	p.mu.Lock()
 	w := p.waits
 	limited, _ := p.limited.next(st.GetLimitedBytes(), 0, time.Now())
+	news := st.GetWhy() != p.why || st.GetFirstByteTime() != nil && !p.first
+	p.why, p.first = st.GetWhy(), p.first || st.GetFirstByteTime() != nil
 	sessions := []*session{p.lead}
 	for _, s := range p.batches {
 		sessions = append(sessions, s)
@@ -62,7 +64,7 @@ func (p *process) hears(st *agentv1.WorkerStatus) {
 			s.update(st, w, limited)
 		}
 	}
-	if st.GetFirstByteTime() != nil || st.GetWhy() != "" {
+	if news {
 		p.agent.hurry()
 	}
 }
@@ -74,10 +76,15 @@ const confirmPause = 200 * time.Millisecond
 // that takes.
 func (p *process) Mine(ctx context.Context, r *agentv1.MineRequest) (*agentv1.MineResponse, error) {
 	req := &agentv1.ConfirmRequest{Task: p.task.GetId(), Batch: r.GetBatch(), Epoch: r.GetEpoch()}
-	return &agentv1.MineResponse{}, p.insist(p.traced(ctx, r.GetBatch()), func(ctx context.Context) error {
+	err := p.insist(p.traced(ctx, r.GetBatch()), func(ctx context.Context) error {
 		_, err := p.agent.link.Confirm(ctx, req)
 		return err
 	})
+	answer := &agentv1.MineResponse{}
+	if p.agent.turns.alone(p.charges) {
+		answer.Pass = durationpb.New(passTime)
+	}
+	return answer, err
 }
 
 // insist makes a call until it is answered. A coordinator that can write nothing down,

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover/transfer"
@@ -17,6 +18,10 @@ import (
 
 // maxMessage is the largest message between a worker and its agent: a batch.
 const maxMessage = 64<<20 + 1<<20
+
+// Window is how much either side sends before the other one has taken it. It is said once
+// for all: gRPC would find it out, by two pings with every call.
+const Window = 1 << 20
 
 // dial makes a client of the one connection to the agent. There is no other: when it
 // ends, so does the process.
@@ -35,6 +40,7 @@ func dial(conn net.Conn) (*grpc.ClientConn, error) {
 		grpc.WithContextDialer(give),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
+		grpc.WithStaticStreamWindowSize(Window), grpc.WithStaticConnWindowSize(Window),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 	)
 }
@@ -60,9 +66,7 @@ func (a agent) turn(ctx context.Context, ask transfer.Ask) (transfer.Granted, er
 	if err != nil {
 		return alone, fromAgent(ctx, err)
 	}
-	if t.GetPass() != nil {
-		a.pass.Store(time.Now().Add(t.GetPass().AsDuration()).UnixNano())
-	}
+	a.passes(t.GetPass())
 	if t.GetTurn() == 0 {
 		return alone, nil
 	}
@@ -71,12 +75,20 @@ func (a agent) turn(ctx context.Context, ask transfer.Ask) (transfer.Granted, er
 	}}, nil
 }
 
+// passes notes for how long no turn has to be asked for; nil says nothing of that.
+func (a agent) passes(d *durationpb.Duration) {
+	if d != nil {
+		a.pass.Store(time.Now().Add(d.AsDuration()).UnixNano())
+	}
+}
+
 // mine asks whether a lead or a batch is still ours.
 func (a agent) mine(batch string, epoch uint64) func(context.Context) error {
 	found, _ := a.asked.LoadOrStore(batch, new(asker))
 	return func(ctx context.Context) error {
 		return found.(*asker).ask(ctx, func(ctx context.Context) error {
-			_, err := a.Mine(ctx, &agentv1.MineRequest{Batch: batch, Epoch: epoch})
+			r, err := a.Mine(ctx, &agentv1.MineRequest{Batch: batch, Epoch: epoch})
+			a.passes(r.GetPass())
 			return fromAgent(ctx, err)
 		})
 	}

@@ -109,8 +109,12 @@ func told(ctx context.Context) (agentv1.How, bool) {
 	return 0, false
 }
 
-// tellEvery is how often the agent hears how far we are.
-const tellEvery = 200 * time.Millisecond
+// tellEvery is how often the agent hears how far we are, and tellPause how long it is at
+// least between two words: at its end a task goes through a handful of phases at once.
+const (
+	tellEvery = 200 * time.Millisecond
+	tellPause = 20 * time.Millisecond
+)
 
 // tell sends the state when it has changed.
 func (w *worker) tell(ctx context.Context, stream agentv1.WorkerService_ServeClient) {
@@ -121,6 +125,11 @@ func (w *worker) tell(ctx context.Context, stream agentv1.WorkerService_ServeCli
 			if stream.Send(s) != nil {
 				return
 			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(tellPause):
 		}
 		select {
 		case <-ctx.Done():

@@ -1029,6 +1029,7 @@ func (x *MineRequest) GetEpoch() uint64 {
 
 type MineResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pass          *durationpb.Duration   `protobuf:"bytes,1,opt,name=pass,proto3" json:"pass,omitempty"` // as in TurnResponse: who asks this often has no turn to ask for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1061,6 +1062,13 @@ func (x *MineResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use MineResponse.ProtoReflect.Descriptor instead.
 func (*MineResponse) Descriptor() ([]byte, []int) {
 	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *MineResponse) GetPass() *durationpb.Duration {
+	if x != nil {
+		return x.Pass
+	}
+	return nil
 }
 
 type TurnRequest struct {
@@ -2203,8 +2211,9 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10bytes_per_second\x18\x01 \x01(\x03R\x0ebytesPerSecond\"9\n" +
 	"\vMineRequest\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\tR\x05batch\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x0e\n" +
-	"\fMineResponse\"]\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"=\n" +
+	"\fMineResponse\x12-\n" +
+	"\x04pass\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04pass\"]\n" +
 	"\vTurnRequest\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x10\n" +
 	"\x03ops\x18\x02 \x01(\x03R\x03ops\x12\x12\n" +
@@ -2352,41 +2361,42 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	6,  // 12: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
 	34, // 13: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
 	38, // 14: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	39, // 15: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	6,  // 16: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	40, // 17: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	1,  // 18: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	36, // 19: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 20: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
-	0,  // 21: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	10, // 22: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	12, // 23: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	14, // 24: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	16, // 25: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	18, // 26: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	20, // 27: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	22, // 28: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	24, // 29: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	26, // 30: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	28, // 31: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	30, // 32: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 33: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	11, // 34: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	13, // 35: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	15, // 36: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	17, // 37: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	19, // 38: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	21, // 39: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	23, // 40: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	25, // 41: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	27, // 42: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	29, // 43: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	31, // 44: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	33, // [33:45] is the sub-list for method output_type
-	21, // [21:33] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	39, // 15: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	39, // 16: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	6,  // 17: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	40, // 18: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	1,  // 19: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
+	36, // 20: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 21: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	0,  // 22: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	10, // 23: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	12, // 24: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	14, // 25: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	16, // 26: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	18, // 27: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	20, // 28: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	22, // 29: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	24, // 30: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	26, // 31: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	28, // 32: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	30, // 33: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 34: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	11, // 35: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	13, // 36: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	15, // 37: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	17, // 38: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	19, // 39: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	21, // 40: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	23, // 41: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	25, // 42: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	27, // 43: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	29, // 44: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	31, // 45: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	34, // [34:46] is the sub-list for method output_type
+	22, // [22:34] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
