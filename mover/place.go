@@ -163,6 +163,8 @@ type Traits struct {
 	Twins bool
 	// DirDrafts says that a new directory may be built under a temporary name.
 	DirDrafts bool
+	// Guards says that a draft can replace only what Hints.Seen names.
+	Guards bool
 
 	// SmallBytes is the size up to which files travel in batches.
 	SmallBytes int64

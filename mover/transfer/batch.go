@@ -86,8 +86,10 @@ func (b *batch) update(ctx context.Context, it *item) error {
 // draft drafts a small entry or begins a directory.
 func (b *batch) draft(ctx context.Context, it *item) error {
 	h := mover.Hints{By: b.w.r.o.By}
-	if k := it.Target.Kind; b.w.r.o.Mine != nil && it.tries == 0 && (k == 0 || k == mover.File) { // somebody may take over from us
-		h.Seen = &it.Target
+	if b.w.r.to.Guards && b.w.r.o.Mine != nil && it.tries == 0 { // somebody may take over from us
+		if k := it.Target.Kind; k == 0 || k == mover.File {
+			h.Seen = &it.Target
+		}
 	}
 	if n := len(b.open); n > 0 {
 		if err := b.open[n-1].fail; err != nil {
