@@ -9,6 +9,9 @@
 // feeds; what is cloned, skipped as a hole, or read again after it was written is
 // counted as the reading and writing that it is, and nothing else.
 //
+// A place that is a [mover.Teller] counts what is done with its contents and drafts by
+// itself; those of others are wrapped.
+//
 // It sits closest to the place, below retry, so that each try counts. Counters may be
 // read and added to from many goroutines. Nothing is kept. TestCounts shows what counts
 // as what; the contract of mover/placetest, that nothing else changes.

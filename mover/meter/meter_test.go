@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/meter"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/mover/posix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,9 +33,34 @@ func TestContract(t *testing.T) {
 	})
 }
 
+// A place that is wrapped and one that counts itself count the same.
 func TestCounts(t *testing.T) {
+	tree := map[string]string{"a": "12345", "d/b": "678"}
+	t.Run("wrapped", func(t *testing.T) { counts(t, mem.New(mem.NewTree().Files(tree), mem.Options{})) })
+	t.Run("tells", func(t *testing.T) { counts(t, directory(t, tree)) })
+}
+
+// directory is a place that tells by itself what is done with its contents and drafts.
+func directory(t *testing.T, tree map[string]string) mover.Place {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range tree {
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := posix.Open(root, posix.Options{Reflink: posix.ReflinkNever})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func counts(t *testing.T, inner mover.Place) {
 	c := new(meter.Counter)
-	p := meter.New(mem.New(mem.NewTree().Files(map[string]string{"a": "12345", "d/b": "678"}), mem.Options{}), c)
+	p := meter.New(inner, c)
 	for _, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
 		if err != nil {
 			t.Fatal(err)
@@ -111,8 +139,13 @@ func write(t *testing.T, p mover.Place) {
 
 // A source that breaks is no failure of the target.
 func TestBrokenSource(t *testing.T) {
+	t.Run("wrapped", func(t *testing.T) { brokenSource(t, mem.New(nil, mem.Options{})) })
+	t.Run("tells", func(t *testing.T) { brokenSource(t, directory(t, nil)) })
+}
+
+func brokenSource(t *testing.T, inner mover.Place) {
 	c := new(meter.Counter)
-	p := meter.New(mem.New(nil, mem.Options{}), c)
+	p := meter.New(inner, c)
 	d, err := p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, mover.Hints{By: owner})
 	if err != nil {
 		t.Fatal(err)
@@ -130,9 +163,14 @@ func TestBrokenSource(t *testing.T) {
 
 // What lasts is told while it lasts.
 func TestToldMeanwhile(t *testing.T) {
+	tree := map[string]string{"a": strings.Repeat("x", 3<<20)}
+	t.Run("wrapped", func(t *testing.T) { toldMeanwhile(t, mem.New(mem.NewTree().Files(tree), mem.Options{})) })
+	t.Run("tells", func(t *testing.T) { toldMeanwhile(t, directory(t, tree)) })
+}
+
+func toldMeanwhile(t *testing.T, inner mover.Place) {
 	c := new(meter.Counter)
-	tree := mem.NewTree().Files(map[string]string{"a": strings.Repeat("x", 3<<20)})
-	p := meter.New(mem.New(tree, mem.Options{}), c)
+	p := meter.New(inner, c)
 	e, err := p.Stat(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)

@@ -11,12 +11,19 @@ import (
 type Place struct {
 	mover.Place
 	counter *Counter
+	tells   bool // its contents and drafts count themselves
 }
 
 var _ mover.Place = (*Place)(nil)
 
-// New wraps p.
-func New(p mover.Place, c *Counter) *Place { return &Place{p, c} }
+// New wraps p. Contents and drafts of a place that can count them itself are not wrapped.
+func New(p mover.Place, c *Counter) *Place {
+	t, tells := p.(mover.Teller)
+	if tells {
+		t.Tell(tally{c})
+	}
+	return &Place{p, c, tells}
+}
 
 // Unwrap returns the place that is counted.
 func (p *Place) Unwrap() any { return p.Place }
@@ -53,6 +60,9 @@ func (p *Place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) 
 	if err != nil {
 		return nil, p.counter.did(Open, err)
 	}
+	if p.tells {
+		return c, nil
+	}
 	return newContent(c, p.counter), nil
 }
 
@@ -62,6 +72,10 @@ func (p *Place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.
 	if err != nil {
 		return nil, p.counter.did(drafting(&e, &h), err)
 	}
+	if p.tells {
+		p.counter.add(drafting(&e, &h), 1)
+		return d, nil
+	}
 	return wrap(d, p.counter, drafting(&e, &h)), nil
 }
 
@@ -70,6 +84,10 @@ func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
 	d, err := p.Place.Adopt(ctx, t)
 	if err != nil {
 		return nil, p.counter.did(Open, err)
+	}
+	if p.tells {
+		p.counter.add(Open, 1)
+		return d, nil
 	}
 	return wrap(d, p.counter, Open), nil
 }

@@ -10,6 +10,14 @@ import (
 
 // Clone implements mover.Cloner.
 func (f *fileDraft) Clone(_ context.Context, c mover.Content) (bool, error) {
+	cloned, err := f.clone(c)
+	if t := f.place.tally; t != nil && (cloned || err != nil) {
+		t.Copied(err)
+	}
+	return cloned, err
+}
+
+func (f *fileDraft) clone(c mover.Content) (bool, error) {
 	from, ok := mover.As[*content](c)
 	if !ok || f.place.opts.Reflink == ReflinkNever || from.entry.Kind != mover.File || !from.enter() {
 		return false, nil

@@ -21,6 +21,7 @@ type content struct {
 	fd     int
 	users  atomic.Int32
 	closed atomic.Bool
+	asked  asked
 	washes bool // its pages are let go of behind the reader
 }
 
@@ -148,7 +149,8 @@ func (c *content) Check(context.Context) error {
 	if err == nil && !is(&st, &c.entry) {
 		err = mover.ErrChanged
 	}
-	return c.place.fail("check", c.entry.Name, err)
+	c.count(0, 1, 0)
+	return c.place.told(c.place.fail("check", c.entry.Name, err))
 }
 
 func (c *content) Segment(off int64) (mover.Segment, error) {
@@ -210,6 +212,7 @@ func (c *content) leave() {
 	if c.users.Add(-1) > 0 {
 		return
 	}
+	c.tell(1)
 	if c.washes {
 		letGo(c.fd, 0, c.entry.Size) // what was still on its way when its range was let go of
 	}
@@ -224,13 +227,14 @@ func (c *content) Range(_ context.Context, off, n int64) (io.ReadCloser, error) 
 	if !c.enter() {
 		return nil, c.place.fail("read", c.entry.Name, fs.ErrClosed)
 	}
-	return &reader{c: c, from: off, off: off, end: off + n}, nil
+	c.count(1, 0, 0)
+	return &reader{c: c, from: off, off: off, told: off, end: off + n}, nil
 }
 
 // reader reads one range. It belongs to one goroutine.
 type reader struct {
-	c              *content // nil when closed
-	from, off, end int64
+	c                    *content // nil when closed
+	from, off, told, end int64
 }
 
 func (r *reader) Read(b []byte) (int, error) {
@@ -243,12 +247,14 @@ func (r *reader) Read(b []byte) (int, error) {
 	b = b[:min(int64(len(b)), r.end-r.off)]
 	n, err := pread(r.c.fd, b, r.off)
 	if err != nil {
-		return 0, r.c.place.fail("read", r.c.entry.Name, err)
+		return 0, r.c.place.told(r.c.place.fail("read", r.c.entry.Name, err))
 	}
 	if n == 0 && len(b) > 0 {
 		return 0, r.short()
 	}
-	r.off += int64(n)
+	if r.off += int64(n); r.off-r.told >= tellBytes {
+		r.tell()
+	}
 	return n, nil
 }
 
@@ -262,10 +268,17 @@ func (r *reader) short() error {
 		fmt.Errorf("%w: it ends at %d of %d bytes (%w)", mover.ErrChanged, r.off, r.c.entry.Size, io.ErrUnexpectedEOF))
 }
 
+// tell notes the bytes that came.
+func (r *reader) tell() {
+	r.c.count(0, 0, r.off-r.told)
+	r.told = r.off
+}
+
 func (r *reader) Close() error {
 	if r.c == nil {
 		return nil
 	}
+	r.tell()
 	if r.c.washes {
 		letGo(r.c.fd, r.from, r.off-r.from)
 	}

@@ -61,7 +61,7 @@ func (d *dirDraft) Finish(_ context.Context, e mover.Entry, _ []mover.Receipt) e
 		err = d.place.syncDir(d.path)
 	}
 	if err != nil {
-		return d.fail("finish", err)
+		return d.place.told(d.fail("finish", err))
 	}
 	d.state = finished
 	return nil

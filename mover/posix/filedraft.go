@@ -178,7 +178,8 @@ func (f *fileDraft) write(ctx context.Context, part mover.Part, feed mover.Feed)
 
 // writeBy writes one part by way of b.
 func (f *fileDraft) writeBy(ctx context.Context, b []byte, part mover.Part, feed mover.Feed) (err error) {
-	off, end := part.Off, part.Off+part.Length
+	off, end, taken := part.Off, part.Off+part.Length, int64(0)
+	defer func() { f.place.wrote(1, taken) }()
 	for off < end && err == nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -189,6 +190,10 @@ func (f *fileDraft) writeBy(ctx context.Context, b []byte, part mover.Part, feed
 			err = f.skip(off, n)
 		} else {
 			n, err = f.copy(b[:min(int64(len(b)), end-off)], off, feed)
+			if taken += n; taken >= tellBytes {
+				f.place.wrote(0, taken)
+				taken = 0
+			}
 		}
 		off += n
 	}
@@ -209,7 +214,7 @@ func (f *fileDraft) copy(b []byte, off int64, feed mover.Feed) (int64, error) {
 	n, end := feed.Read(b)
 	if n > 0 {
 		if err := pwriteAll(f.fd, b[:n], off); err != nil {
-			return 0, err
+			return 0, f.place.told(kinded(err))
 		}
 		f.reach(off + int64(n))
 	} else if end == nil {
@@ -274,7 +279,7 @@ func (f *fileDraft) Finish(_ context.Context, e mover.Entry, receipts []mover.Re
 	}
 	defer f.mu.Unlock()
 	if err := f.finish(&e, receipts); err != nil {
-		return f.fail("finish", err)
+		return f.place.told(f.fail("finish", err))
 	}
 	f.state = finished
 	return nil

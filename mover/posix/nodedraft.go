@@ -92,7 +92,7 @@ func (d *nodeDraft) Finish(_ context.Context, e mover.Entry, _ []mover.Receipt) 
 		err = d.place.settle(d.draft, &e, d.fresh)
 	}
 	if err != nil {
-		return d.fail("finish", err)
+		return d.place.told(d.fail("finish", err))
 	}
 	d.state = finished
 	return nil

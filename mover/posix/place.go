@@ -64,6 +64,7 @@ type Place struct {
 	loss    loss
 	changed changedDirs
 	note    atomic.Pointer[string]
+	tally   mover.Tally // nil counts nothing
 }
 
 var _ mover.Place = (*Place)(nil)

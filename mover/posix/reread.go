@@ -22,7 +22,7 @@ func (f *fileDraft) Reread(ctx context.Context) (mover.Content, error) {
 	}
 	defer at.release()
 	c, err := f.reread(at)
-	return c, f.fail("reread", err)
+	return c, f.place.told(f.fail("reread", err))
 }
 
 // reread opens the draft past the cache: what is dirty is written, and then all
