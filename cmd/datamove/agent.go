@@ -62,8 +62,10 @@ func (a *app) agentChange(verb, short string, call func(context.Context, *api.Cl
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, names []string) error {
+		changed := agentsListing
+		changed.what = "agents were changed"
 		return a.ask(ctx, listAgents, func(c *api.Client) error {
-			return eachOf(names, func(name string) (*pb.Agent, error) { return call(ctx, c, name) }, a, f, agentsListing)
+			return eachOf(names, func(name string) (*pb.Agent, error) { return call(ctx, c, name) }, a, f, changed)
 		})
 	})
 	formatVar(cmd.Flags(), &f, listFormats...)

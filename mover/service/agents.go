@@ -133,6 +133,9 @@ func (s *Service) UndrainAgent(ctx context.Context, r *pb.UndrainAgentRequest) (
 	return s.drain(ctx, r.GetName(), false)
 }
 
+// errNoAgent is told of a name that no node has.
+var errNoAgent = because(mover.ErrNotExist, "there is no such agent")
+
 func (s *Service) drain(ctx context.Context, name string, on bool) (*pb.Agent, error) {
 	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		r, err := ledger.Agents.Get(tx, name)
@@ -142,8 +145,13 @@ func (s *Service) drain(ctx context.Context, name string, on bool) (*pb.Agent, e
 		r.Draining = on
 		return ledger.Agents.Put(tx, r)
 	})
+	op := "undrain"
+	if on {
+		op = "drain"
+	}
+	unknown := &mover.Error{Op: op, Place: "agent " + mover.Printable(name), Err: errNoAgent}
 	if errors.Is(err, mover.ErrNotExist) || strings.ContainsRune(name, 0) {
-		err = &mover.Error{Op: "drain", Place: "agent " + mover.Printable(name), Err: mover.ErrNotExist}
+		err = unknown
 	}
 	if err != nil {
 		return nil, err
@@ -153,7 +161,7 @@ func (s *Service) drain(ctx context.Context, name string, on bool) (*pb.Agent, e
 	defer s.mu.Unlock()
 	n := s.agents[name]
 	if n == nil {
-		return nil, &mover.Error{Op: "drain", Place: "agent " + mover.Printable(name), Err: mover.ErrNotExist}
+		return nil, unknown
 	}
 	n.drain = on
 	return s.viewAgent(n), nil

@@ -25,7 +25,7 @@ func (s *Service) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (*p
 		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
 	}
 	if strings.ContainsRune(name, 0) {
-		return nil, forgetting(name, mover.ErrNotExist)
+		return nil, forgetting(name, errNoAgent)
 	}
 	dropped, again, err := s.forgetAgent(ctx, r)
 	if err != nil || again {
@@ -95,7 +95,7 @@ func (s *Service) forgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (dr
 	}
 	switch {
 	case errors.Is(err, mover.ErrNotExist):
-		return nil, false, forgetting(r.GetName(), mover.ErrNotExist)
+		return nil, false, forgetting(r.GetName(), errNoAgent)
 	case err != nil, again:
 		return dropped, again, err
 	}

@@ -37,7 +37,7 @@ func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error)
 }
 
 func gone(id string) error {
-	return &mover.Error{Op: "find", Place: "task " + mover.Printable(id), Err: mover.ErrNotExist}
+	return &mover.Error{Op: "find", Place: "task " + mover.Printable(id), Err: because(mover.ErrNotExist, "there is no such task")}
 }
 
 // nobody is the name of an owner that nobody has: who may do something to what is his, may
