@@ -65,10 +65,10 @@ func explain(t *pb.Task) *pb.Explanation {
 		e.Bottleneck, e.Text, e.Advice = most.what, most.text, most.advice
 	}
 	if own := t.GetSpec().GetOptions().GetBytesPerSecond(); own > 0 && e.GetBottleneck() == pb.Bottleneck_BOTTLENECK_LIMIT {
-		e.Advice = fmt.Sprintf("its own limit is %.1f MB/s: submit it with a higher --bwlimit, or with none; others are in the configuration of the service", float64(own)/1e6)
+		e.Advice = fmt.Sprintf("its own limit is %.1f MiB/s: submit it with a higher --bwlimit, or with none; others are in the configuration of the service", float64(own)/(1<<20))
 	}
 	if p.GetBytesPerSecond() > 0 {
-		e.Evidence = append(e.Evidence, fmt.Sprintf("it moves %.1f MB/s", p.GetBytesPerSecond()/1e6))
+		e.Evidence = append(e.Evidence, fmt.Sprintf("it moves %.1f MiB/s", p.GetBytesPerSecond()/(1<<20)))
 	}
 	return e
 }

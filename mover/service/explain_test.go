@@ -19,10 +19,10 @@ func TestExplain(t *testing.T) {
 		advice              string
 	}{
 		{0, 2 * time.Second, time.Second, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
-		{100e6, 2 * time.Second, 0, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
-		{100e6, time.Second, time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "its own limit is 100.0 MB/s"},
+		{100 << 20, 2 * time.Second, 0, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
+		{100 << 20, time.Second, time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "its own limit is 100.0 MiB/s"},
 		{0, time.Second, 0, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "the limits are in the configuration"},
-		{100e6, time.Second, 3 * time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LINK, "what their links can"},
+		{100 << 20, time.Second, 3 * time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LINK, "what their links can"},
 	} {
 		got := explain(&pb.Task{State: pb.TaskState_TASK_STATE_RUNNING,
 			Spec:     &pb.TaskSpec{Options: &pb.Options{BytesPerSecond: c.own}},
