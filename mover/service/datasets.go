@@ -39,7 +39,11 @@ func (s *Service) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.
 	if err != nil {
 		return nil, err
 	}
-	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_DESCRIBE, Source: r.GetLocation(), Project: r.GetProject(), Node: r.GetNode(), Staging: &pb.Staging{Dataset: r.GetName()}}
+	source := r.GetLocation()
+	if at.GetTier() != "" {
+		source = at.GetLocation() // as it will be recorded: it is read there, over no symbolic link
+	}
+	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_DESCRIBE, Source: source, Project: r.GetProject(), Node: r.GetNode(), Staging: &pb.Staging{Dataset: r.GetName()}}
 	return s.submit(ctx, spec, r.GetIdempotencyKey(), func(tx *ledger.Tx, t *pb.Task) error {
 		return s.mayAdd(tx, access.From(ctx), t)
 	})

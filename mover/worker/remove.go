@@ -99,22 +99,29 @@ func (w *worker) removeRoot(target location.Location) {
 }
 
 // strict says whether a path has to be where it is said to be, over no symbolic link: that
-// of what is removed from a tier, or staged to it as a dataset, and the folder around it.
+// of what is removed from a tier, or staged to it as a dataset, or recorded to be there, the
+// copy that survives a release, and the folder around each.
 func (w *worker) strict(l location.Location) bool {
 	spec := w.job.GetSpec()
 	switch spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_PURGE, pb.TaskKind_TASK_KIND_RELEASE:
+	case pb.TaskKind_TASK_KIND_PURGE:
+		return w.isAt(l, spec.GetTarget())
+	case pb.TaskKind_TASK_KIND_RELEASE:
+		return w.isAt(l, spec.GetTarget()) || w.isAt(l, spec.GetSource())
 	case pb.TaskKind_TASK_KIND_STAGE:
-		if spec.GetStaging().GetDataset() == "" {
-			return false
-		}
-	default:
-		return false
+		return spec.GetStaging().GetDataset() != "" && w.isAt(l, spec.GetTarget())
+	case pb.TaskKind_TASK_KIND_DESCRIBE:
+		return w.isAt(l, spec.GetSource())
 	}
-	asked, err := wire.Locate(spec.GetTarget())
+	return false
+}
+
+// isAt says whether a path is that of a location in a tier, or the folder around it.
+func (w *worker) isAt(l location.Location, text string) bool {
+	asked, err := wire.Locate(text)
 	if err != nil || asked.Scheme != location.InTier || l.Scheme != location.POSIX {
 		return false
 	}
-	target, err := w.resolve(asked)
-	return err == nil && (l.Path == target.Path || asked.Path != "" && l.Path == path.Dir(target.Path))
+	at, err := w.resolve(asked)
+	return err == nil && (l.Path == at.Path || asked.Path != "" && l.Path == path.Dir(at.Path))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +143,43 @@ func TestDatasetSurvivorOtherTimes(t *testing.T) {
 	}
 	if _, err := c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "vault"}); !errors.Is(err, mover.ErrRefused) {
 		t.Errorf("the last copy is released: %v", err)
+	}
+}
+
+// TestReplicaLiesInItsTier: what is recorded to be in a tier is there, and not where a
+// symbolic link leads; nor is a copy that has to survive a release.
+func TestReplicaLiesInItsTier(t *testing.T) {
+	ctx := context.Background()
+	c := newCluster(t)
+	vault := c.warm("vault")
+	c.join("n1")
+	c.tree("nodes/n1/scratch/vision", 20, 0, 0)
+	if err := os.Symlink(filepath.Join(c.dir, "nodes/n1/scratch/vision"), filepath.Join(vault, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"vault:link", filepath.Join(vault, "link"), "vault:link/d00"} {
+		x, err := c.AddDataset(ctx, &pb.AddDatasetRequest{Name: "vision", Location: at})
+		if end := c.ends(x, err); end.GetState() != task.Failed || !strings.Contains(end.GetError(), "symbolic link") {
+			t.Errorf("%s was added: %v", at, end)
+		}
+	}
+	if got := c.replicas("vision"); len(got) > 0 {
+		t.Errorf("recorded are %v", got)
+	}
+
+	source := c.tree("shared/vision", 20, 0, 0)
+	digest := c.add("vision", "shared:vision")
+	a, err := c.Stage(ctx, &pb.StageRequest{Source: "dataset:vision", Tier: "vault"})
+	c.ends(a.GetTask(), err)
+	copied, moved := filepath.Join(vault, ".datasets/vision", digest), filepath.Join(c.dir, "nodes/n1/scratch/moved")
+	if err := errors.Join(os.Rename(copied, moved), os.Symlink(moved, copied)); err != nil {
+		t.Fatal(err)
+	}
+	if end := c.ends(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "shared"})); end.GetState() != task.Failed {
+		t.Errorf("what survives lies on scratch: %v", end)
+	}
+	if got := contents(t, source); len(got) < 20 {
+		t.Errorf("of the source there is %v", got)
 	}
 }
 
