@@ -14,6 +14,10 @@
 // sweeps it; its processes die with it. Everything ends with its context. It needs root,
 // ip and tc of iproute2, and iperf3; [Available] says what is missing.
 //
+// What a machine of many cores and a fast network does for nothing would cost this one more
+// than the mover does, so it is out of the way: what the nodes write is memory that was touched
+// before (reserve), packets are large ones, and TCP sets no timer for each of them.
+//
 // What is measured on one machine stays there: the model tells whether the mover
 // keeps links busy, not how fast a cluster is. TestSmoke moves real bytes with the real
 // binary, TestSweep kills a rig; the command model prints the table.

@@ -137,7 +137,7 @@ func verified(t *testing.T, r *Rig, w Work) {
 	if err := errors.Join(do("copy", "-q", w.Source(1), target), do("verify", w.Source(1), target)); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.OpenFile(filepath.Join(target, "00003.bin"), os.O_RDWR, 0)
+	f, err := os.OpenFile(filepath.Join(target, "00000.bin"), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,14 +24,21 @@ type Work struct {
 	ObjectBytes int64
 }
 
+// objectBytes is how large an object is: at a thousandth of a node's speed that takes as
+// long as a shard of 8 GB does there.
+const objectBytes = 8 << 20
+
 // WorkFor is the work that takes about a time through the links of a rig.
 func WorkFor(p Programs, link Link, span time.Duration) Work {
-	const objects = 16
-	return Work{p, objects, int64(float64(link.BytesPerSecond())*span.Seconds()) / objects}
+	return Work{p, int(math.Ceil(float64(link.BytesPerSecond()) * span.Seconds() / objectBytes)), objectBytes}
 }
 
 // bytes of one node.
 func (w Work) bytes() int64 { return int64(w.Objects) * w.ObjectBytes }
+
+// jobs is how many objects each process moves at a time: so many fill one of these links.
+// What more are in work, all the slower, is what is waited for at the end.
+const jobs = "3"
 
 // pagesPort is where the S3 server of the hub listens.
 const pagesPort = 9000
@@ -66,9 +74,9 @@ func CLI(ctx context.Context, r *Rig, w Work) (Measure, error) {
 		return Measure{}, err
 	}
 	defer server.Stop()
-	return timed(ctx, r.Nodes, func(ctx context.Context, i int, n *Node) (part, error) {
+	return r.write(ctx, r.Nodes, func(ctx context.Context, i int, n *Node) (part, error) {
 		target := filepath.Join(n.Dir, "target")
-		p, err := n.Start(ctx, Command{Path: w.Datamove, Args: []string{"copy", "-q", w.Source(i), target}, Env: w.Env(r)})
+		p, err := n.Start(ctx, Command{Path: w.Datamove, Args: []string{"copy", "-q", "--jobs", jobs, w.Source(i), target}, Env: w.Env(r)})
 		if err == nil {
 			err = p.Wait()
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -53,7 +54,8 @@ type Rig struct {
 	Link  Link
 	Dir   string // in memory: what the nodes write
 
-	name string
+	name   string
+	memory *reserve // nil: none is needed
 }
 
 // Node is one namespace of a rig.
@@ -111,6 +113,9 @@ func (r *Rig) build(ctx context.Context) error {
 	r.Dir = filepath.Join(memory, r.name)
 	err := errors.Join(tool(ctx, spaces, "ip", "-batch", "-"), mount(r.Dir))
 	if err == nil {
+		err = set(ctx, r.bridge(), "net/bridge/bridge-nf-call-iptables", "0") // no firewall looks at what passes the switch
+	}
+	if err == nil {
 		err = tool(ctx, ports, "ip", "-n", r.bridge(), "-batch", "-")
 	}
 	if err == nil {
@@ -129,10 +134,10 @@ func (r *Rig) build(ctx context.Context) error {
 func mount(dir string) error {
 	err := os.Mkdir(dir, 0o755)
 	if err == nil {
-		err = unix.Mount(prefix, dir, "tmpfs", 0, "mode=755,huge=always")
+		err = unix.Mount(prefix, dir, "tmpfs", 0, "mode=755,size=80%,huge=always")
 	}
 	if err == unix.EINVAL {
-		err = unix.Mount(prefix, dir, "tmpfs", 0, "mode=755")
+		err = unix.Mount(prefix, dir, "tmpfs", 0, "mode=755,size=80%")
 	}
 	return err
 }
@@ -142,8 +147,17 @@ func mount(dir string) error {
 // would make small ones, whose cost is that of a thousand times as many packets.
 const segments = 44
 
+// control is how TCP finds its rate: in a way that every namespace may choose. BBR, where it is the usual one, sets a timer for each
+// stream and packet, and on a virtual machine that costs more than the packet.
+const control = "reno"
+
+// set writes a setting of the kernel in a namespace, if the kernel has it.
+func set(ctx context.Context, space, name, value string) error {
+	return tool(ctx, "", "ip", "netns", "exec", space, "sh", "-c", fmt.Sprintf("test ! -e /proc/sys/%[1]s || echo %[2]s > /proc/sys/%[1]s", name, value))
+}
+
 func (r *Rig) connect(ctx context.Context, n *Node) error {
-	err := tool(ctx, "", "ip", "netns", "exec", n.space, "sh", "-c", fmt.Sprintf("echo %d > /proc/sys/net/ipv4/tcp_min_tso_segs", segments))
+	err := errors.Join(set(ctx, n.space, "net/ipv4/tcp_min_tso_segs", strconv.Itoa(segments)), set(ctx, n.space, "net/ipv4/tcp_congestion_control", control))
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ func Service(ctx context.Context, r *Rig, w Work) (m Measure, err error) {
 	if err != nil {
 		return m, err
 	}
-	m, err = timed(ctx, []*Node{r.Hub}, func(ctx context.Context, _ int, n *Node) (part, error) {
-		err := s.command(ctx, nil, "copy", "-q", "pages:", "shared:")
+	m, err = r.write(ctx, []*Node{r.Hub}, func(ctx context.Context, _ int, n *Node) (part, error) {
+		err := s.command(ctx, nil, "copy", "-q", "--jobs", jobs, "pages:", "shared:")
 		if err != nil {
 			return part{}, err
 		}

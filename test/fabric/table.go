@@ -72,9 +72,6 @@ func (p Plan) row(ctx context.Context, agents int) (row Row, err error) {
 	}
 	defer func() { err = errors.Join(err, rig.Close()) }()
 	row.Agents = agents
-	if _, err := p.move(ctx, rig, work); err != nil { // the first touch of memory is slow, and says nothing of the mover
-		return row, err
-	}
 	for range max(1, p.Rounds) {
 		var round Round
 		if round.Ceiling, err = Ceiling(ctx, rig, p.Span); err != nil {
@@ -88,19 +85,22 @@ func (p Plan) row(ctx context.Context, agents int) (row Row, err error) {
 	return row, nil
 }
 
-func (p Plan) move(ctx context.Context, rig *Rig, work Work) (Measure, error) {
-	m, err := p.Load(ctx, rig, work)
-	return m, errors.Join(err, work.Forget(rig))
+func (p Plan) move(ctx context.Context, rig *Rig, work Work) (m Measure, err error) {
+	if rig.memory, err = newReserve(rig, work.bytes()*int64(len(rig.Nodes))); err != nil {
+		return m, err
+	}
+	m, err = p.Load(ctx, rig, work)
+	return m, errors.Join(err, work.Forget(rig), rig.memory.close())
 }
 
-// fits refuses work that would take more than half of the memory that is free.
+// fits refuses work that would take more than three quarters of the memory that is free.
 func fits(bytes int64) error {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return err
 	}
 	free, err := available(string(text))
-	if err == nil && bytes > free/2 {
+	if err == nil && bytes > free/4*3 {
 		err = fmt.Errorf("the nodes would write %d MB to memory, and %d MB are free: make the span shorter", bytes/1e6, free/1e6)
 	}
 	return err
