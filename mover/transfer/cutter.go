@@ -173,13 +173,12 @@ func (c *cutter) closed(l *level) error {
 // still waits for the end of the innermost directory, so that more directories are
 // whole, up to twice the size.
 func (c *cutter) full(name string) bool {
-	t := c.r.to
 	n, bytes, files := len(c.batch), c.bytes, c.batchFiles()
-	if n < files && bytes < t.BatchBytes {
+	if n < files && bytes < c.r.batchBytes {
 		return false
 	}
 	inside := len(c.path) > 1 && c.path[len(c.path)-1].batch >= 0
-	return !inside || n >= 2*files || bytes >= 2*t.BatchBytes
+	return !inside || n >= 2*files || bytes >= 2*c.r.batchBytes
 }
 
 // batchFiles is how many files make a batch at this point of the stream: few at first,

@@ -171,7 +171,17 @@ func (q *queue) next() (unit, bool) {
 
 // free says whether one more worker may be busy.
 func (q *queue) free() bool {
-	return q.busy < q.width() && (q.given+q.takers == 0 || q.busy < q.most())
+	return q.busy < q.width() && (q.given+q.takers == 0 || q.busy < min(q.even(), q.most()))
+}
+
+// even is how many units this process may have beside others: no more than each of them
+// has. Where one link is the narrowest, all units that are in work on it end late, and
+// who had the most is waited for when the others have nothing to do any more.
+func (q *queue) even() int {
+	if q.others == 0 {
+		return math.MaxInt32
+	}
+	return max((q.given+q.others-1)/q.others, fewAtLeast)
 }
 
 // fewAtLeast keep a process busy while the next unit is on its way to it.

@@ -28,16 +28,17 @@ type run struct {
 	n      *Counters
 	log    *slog.Logger
 
-	small    int64       // files up to this size travel in batches
-	preserve mover.Facts // what is carried over
-	level    mover.Level // that every moved content must reach
-	touches  bool        // making a name changes the times of its directory
-	queue    *queue
-	gate     *limit.Gate
-	crowded  atomic.Bool // others want turns too
-	commit   *committer
-	room     room
-	hand     bool // does works for another run: publishes each at once, leaves large files to the lead
+	small      int64       // files up to this size travel in batches
+	batchBytes int64       // that make a batch
+	preserve   mover.Facts // what is carried over
+	level      mover.Level // that every moved content must reach
+	touches    bool        // making a name changes the times of its directory
+	queue      *queue
+	gate       *limit.Gate
+	crowded    atomic.Bool // others want turns too
+	commit     *committer
+	room       room
+	hand       bool // does works for another run: publishes each at once, leaves large files to the lead
 
 	// What comes last: entries that have to be moved once more, hard links, removals,
 	// entries whose name is a directory of the target, links that wait for one of
@@ -92,7 +93,10 @@ func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
 		r.gate = NewGate(r.from, r.to, o.Jobs)
 	}
 	r.level = max(cmp.Or(o.Level, r.to.Least), r.to.Level)
-	r.small = min(r.to.SmallBytes, r.to.BatchBytes)
+	r.small, r.batchBytes = small(r.from, r.to), r.to.BatchBytes
+	if r.from.Remote {
+		r.batchBytes = min(r.batchBytes, r.from.BatchBytes)
+	}
 	r.touches = r.to.Keeps.Has(mover.FactMtime) && !r.to.NeedsManifest
 	r.room = room{fail: o.FailFull, tell: r.paused}
 	for _, s := range []**spool{&r.redo, &r.links, &r.removes, &r.blocked, &r.lateLinks, &r.dirs} {
@@ -239,6 +243,17 @@ func (r *run) mine(ctx context.Context) error {
 // fatal says whether an error would hit every other entry too.
 func (r *run) fatal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrFull)
+}
+
+// small is the size up to which files travel in batches: what the target says. What comes
+// from afar and is one part in any case is small, too: whoever moves it opens and publishes
+// it, and on many nodes that is not the lead.
+func small(from, to mover.Traits) int64 {
+	n := to.SmallBytes
+	if from.Remote && !to.Remote {
+		n = max(n, from.PartBytes)
+	}
+	return min(n, to.BatchBytes)
 }
 
 // isLarge says whether e is moved in parts.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"datamove.dev/mover"
 )
 
 // When others take units too, everything is still taken once and everybody goes home; and
@@ -73,5 +75,55 @@ func TestQueueShares(t *testing.T) {
 				t.Errorf("seed %d: of %d units the lead had %d at a time, beside %d others", seed, units, most, others)
 			}
 		})
+	}
+}
+
+// As long as units come, too, a lead has no more of them at a time than each of the others.
+func TestQueueIsEven(t *testing.T) {
+	const workers, others = 64, 3
+	q := newQueue(2*workers, func() int { return workers })
+	for range 2 * workers {
+		q.put(unit{part: -1})
+	}
+	for each, row := range []struct{ given, most int }{{0, fewAtLeast}, {others * fewAtLeast, fewAtLeast}, {others * 10, 10}} {
+		for q.given < row.given {
+			if _, ok := q.nextAway(others); !ok {
+				t.Fatal("there is no unit to give")
+			}
+		}
+		q.others, q.takers = others, 1 // who would take one more
+		for q.free() {
+			if _, ok := q.next(); !ok {
+				t.Fatal("there is no unit to take")
+			}
+		}
+		if q.busy != row.most {
+			t.Errorf("row %d: the lead has %d, and each of the others %d", each, q.busy, row.given/others)
+		}
+	}
+	q.takers, q.given = 0, 0
+	if !q.free() {
+		t.Error("nobody else takes any, and the lead waits")
+	}
+}
+
+// One part of what comes from afar is small, and two are not.
+func TestSmall(t *testing.T) {
+	const mib = 1 << 20
+	disk := mover.Traits{SmallBytes: mib, BatchBytes: 16 * mib, PartBytes: 8 * mib}
+	store := mover.Traits{SmallBytes: mib, BatchBytes: 4 * mib, PartBytes: 16 * mib, Remote: true}
+	for _, row := range []struct {
+		name     string
+		from, to mover.Traits
+		want     int64
+	}{
+		{"between disks", disk, disk, mib},
+		{"to a store", disk, store, mib},
+		{"between stores", store, store, mib},
+		{"from a store", store, disk, 16 * mib},
+	} {
+		if got := small(row.from, row.to); got != row.want {
+			t.Errorf("%s: %d MiB are small, and not %d", row.name, got/mib, row.want/mib)
+		}
 	}
 }
