@@ -34,7 +34,7 @@ func (s *Service) viewAround(tx *ledger.Tx, now time.Time, r *pb.Replica) (*tier
 	if err == nil {
 		err = a.holders(r)
 	}
-	return tiering.Look(a.facts), err
+	return a.look(), err
 }
 
 // viewAt is the view for a question about a place, and about each replica in its way.
@@ -51,7 +51,14 @@ func (s *Service) viewAt(tx *ledger.Tx, now time.Time, location, node string) (*
 			err = a.holders(r)
 		}
 	}
-	return tiering.Look(a.facts), err
+	return a.look(), err
+}
+
+// look looks at the facts in the order of the ledger, so that of several reasons to
+// refuse the same one is the first.
+func (a *around) look() *tiering.View {
+	slices.SortFunc(a.facts.Replicas, func(x, y *pb.Replica) int { return slices.Compare(ledger.ReplicaKey(x), ledger.ReplicaKey(y)) })
+	return tiering.Look(a.facts)
 }
 
 // around begins with what may lie anywhere.
