@@ -1,9 +1,11 @@
 package s3
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"datamove.dev/mover"
 )
@@ -48,8 +50,42 @@ func (d *draft) fenced(ctx context.Context, w *put, err error) (stored, error) {
 	if lookErr != nil && !errors.Is(lookErr, mover.ErrNotExist) {
 		return stored{}, lookErr
 	}
-	if lookErr == nil && o.size == int64(len(w.data)) && o.hasCRC && encodeCRC(o.crc) == w.crc {
-		return stored{etag: o.etag, version: o.version, crc: w.crc}, nil
+	if lookErr == nil {
+		same, lookErr := d.place.has(ctx, w, &o)
+		if lookErr != nil {
+			return stored{}, lookErr
+		}
+		if same {
+			return stored{etag: o.etag, version: o.version, crc: w.crc}, nil
+		}
 	}
 	return stored{}, fmt.Errorf("somebody else has written it meanwhile: %w", err)
 }
+
+// has reports whether an object has the content of w, which is in memory. Where the
+// server keeps no checksum, the object is read.
+func (p *Place) has(ctx context.Context, w *put, o *object) (bool, error) {
+	if o.size != int64(len(w.data)) || o.hasCRC {
+		return o.size == int64(len(w.data)) && encodeCRC(o.crc) == w.crc, nil
+	}
+	body, _, err := p.store.get(ctx, get{key: w.key, ifMatch: o.etag, n: -1})
+	if err != nil {
+		return false, err
+	}
+	defer body.Close()
+	chunk := make([]byte, min(len(w.data), compareChunk))
+	for rest := w.data; len(rest) > 0; {
+		n, err := io.ReadFull(body, chunk[:min(len(rest), len(chunk))])
+		if !bytes.Equal(chunk[:n], rest[:n]) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		rest = rest[n:]
+	}
+	return true, nil
+}
+
+// compareChunk is how much of an object is compared at a time.
+const compareChunk = 256 << 10
