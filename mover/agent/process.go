@@ -60,8 +60,6 @@ type process struct {
 	turns   map[uint64]func(share.Cost)
 	turn    uint64
 	waits   waits
-	why     string // for what it waits, as it said last
-	first   bool   // its first byte has passed
 	limited rate   // at which it reads within that
 	done    bool   // the lead has told its end
 	digest  string // of the manifest that it sent last

@@ -52,8 +52,6 @@ func (p *process) hears(st *agentv1.WorkerStatus) {
 	p.mu.Lock()
 	w := p.waits
 	limited, _ := p.limited.next(st.GetLimitedBytes(), 0, time.Now())
-	news := st.GetWhy() != p.why || st.GetFirstByteTime() != nil && !p.first
-	p.why, p.first = st.GetWhy(), p.first || st.GetFirstByteTime() != nil
 	sessions := []*session{p.lead}
 	for _, s := range p.batches {
 		sessions = append(sessions, s)
@@ -64,7 +62,7 @@ func (p *process) hears(st *agentv1.WorkerStatus) {
 			s.update(st, w, limited)
 		}
 	}
-	if news {
+	if st.GetFirstByteTime() != nil || st.GetWhy() != "" {
 		p.agent.hurry()
 	}
 }
