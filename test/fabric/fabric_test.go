@@ -114,6 +114,48 @@ func TestSmoke(t *testing.T) {
 	verified(t, r, work)
 }
 
+// TestReserve: what is taken in the file system of a rig is given back out of its reserve,
+// so that as much as before is free, and with the reserve everything is.
+func TestReserve(t *testing.T) {
+	need(t)
+	r := newRig(t, 1, Link{})
+	const taken = 64 << 20
+	v, err := newReserve(t.Context(), r, taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.memory = v
+	_, err = r.write(t.Context(), r.Nodes, func(ctx context.Context, _ int, n *Node) (part, error) {
+		if err := os.WriteFile(filepath.Join(n.Dir, "taken"), make([]byte, taken), 0o600); err != nil {
+			return part{}, err
+		}
+		for used, err := v.inUse(); used > v.used-ahead; used, err = v.inUse() {
+			if err != nil || ctx.Err() != nil {
+				return part{}, errors.Join(err, ctx.Err())
+			}
+			time.Sleep(handOver)
+		}
+		return part{bytes: taken}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := int64(taken + ahead); v.free != want {
+		t.Errorf("%d bytes were given back, and should be %d", v.free, want)
+	}
+	if err := v.close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := newReserve(ctx, r, taken); !errors.Is(err, context.Canceled) {
+		t.Errorf("of a context that is over: %v", err)
+	}
+	if _, err := os.Stat(v.file.Name()); !os.IsNotExist(err) {
+		t.Errorf("a reserve is left: %v", err)
+	}
+}
+
 // verified compares what the nodes have with what the server generates, by the
 // real binary; and one byte that is changed is found.
 func verified(t *testing.T, r *Rig, w Work) {

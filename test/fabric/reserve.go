@@ -30,13 +30,13 @@ const (
 )
 
 // newReserve takes memory in the file system of a rig, and touches it.
-func newReserve(r *Rig, bytes int64) (*reserve, error) {
+func newReserve(ctx context.Context, r *Rig, bytes int64) (*reserve, error) {
 	file, err := os.OpenFile(filepath.Join(r.Dir, "reserve"), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	v := &reserve{file: file, size: (bytes + ahead + page - 1) / page * page}
-	err = v.fill()
+	err = v.fill(ctx)
 	if err == nil {
 		v.used, err = v.inUse()
 	}
@@ -46,9 +46,12 @@ func newReserve(r *Rig, bytes int64) (*reserve, error) {
 	return v, nil
 }
 
-func (v *reserve) fill() error {
+func (v *reserve) fill(ctx context.Context) error {
 	zero := make([]byte, page)
 	for off := int64(0); off < v.size; off += page {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if _, err := v.file.WriteAt(zero, off); err != nil {
 			return err
 		}

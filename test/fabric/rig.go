@@ -147,8 +147,9 @@ func mount(dir string) error {
 // would make small ones, whose cost is that of a thousand times as many packets.
 const segments = 44
 
-// control is how TCP finds its rate: in a way that every namespace may choose. BBR, where it is the usual one, sets a timer for each
-// stream and packet, and on a virtual machine that costs more than the packet.
+// control is how TCP finds its rate: in a way that every namespace may choose. BBR, where it
+// is the usual one, sets a timer for each stream and packet, and on a virtual machine that
+// costs more than the packet.
 const control = "reno"
 
 // set writes a setting of the kernel in a namespace, if the kernel has it.

@@ -86,7 +86,7 @@ func (p Plan) row(ctx context.Context, agents int) (row Row, err error) {
 }
 
 func (p Plan) move(ctx context.Context, rig *Rig, work Work) (m Measure, err error) {
-	if rig.memory, err = newReserve(rig, work.bytes()*int64(len(rig.Nodes))); err != nil {
+	if rig.memory, err = newReserve(ctx, rig, work.bytes()*int64(len(rig.Nodes))); err != nil {
 		return m, err
 	}
 	m, err = p.Load(ctx, rig, work)
