@@ -76,7 +76,7 @@ func (r *run) give(ctx, while context.Context, g *errgroup.Group) {
 		}
 		g.Go(func() error {
 			defer func() { <-room }()
-			w := &worker{r: r, feed: feed{n: r.n, far: r.from.Remote, sends: r.to.Remote}}
+			w := newWorker(r)
 			defer w.feed.Close()
 			err := w.giveAway(ctx, u)
 			r.queue.back()

@@ -50,7 +50,7 @@ func (h *Hand) Do(ctx context.Context, epoch uint64, mine func(context.Context) 
 	if err := r.sweep(ctx, w); err != nil {
 		return nil, err
 	}
-	d := &worker{r: r, feed: feed{n: r.n, far: r.from.Remote, sends: r.to.Remote}}
+	d := newWorker(r)
 	defer d.feed.Close()
 	if w.Parts != nil {
 		return d.doParts(ctx, yield, w.Parts)
@@ -173,7 +173,7 @@ func (w *worker) moveParts(ctx context.Context, yield <-chan struct{}, l *large,
 	todo := make(chan int)
 	for range min(len(index), max(r.from.Parallel, r.to.Parallel, 1)) {
 		g.Go(func() error {
-			w := &worker{r: r, feed: feed{n: r.n, far: r.from.Remote, sends: r.to.Remote}}
+			w := newWorker(r)
 			defer w.feed.Close()
 			for i := range todo {
 				rec, err := w.onePart(gctx, l, i)

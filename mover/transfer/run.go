@@ -213,7 +213,7 @@ func (r *run) put(u unit) error {
 
 // worker takes units until there are none. An error is one that ends the run.
 func (r *run) worker(ctx context.Context) error {
-	w := &worker{r: r, feed: feed{n: r.n, far: r.from.Remote, sends: r.to.Remote}}
+	w := newWorker(r)
 	defer w.feed.Close()
 	for {
 		u, ok := r.queue.next()

@@ -20,6 +20,10 @@ type worker struct {
 	small   int       // files that are too small to be timed, each of them
 }
 
+func newWorker(r *run) *worker {
+	return &worker{r: r, feed: feed{n: r.n, far: r.from.Remote, sends: r.to.Remote}}
+}
+
 // begun forgets the unit before.
 func (w *worker) begun() { w.bytes, w.files = 0, 0 }
 
