@@ -173,10 +173,14 @@ func (a *Agent) room() (rooms []*agentv1.Room) {
 func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 	switch w := o.GetWhat().(type) {
 	case *agentv1.Order_Lead:
-		go a.beginLead(ctx, w.Lead)
+		if s := newSession(w.Lead.GetEpoch()); a.add(sessionKey{w.Lead.GetTask().GetId(), ""}, s) { // before the next order is about it
+			go a.beginLead(ctx, w.Lead, s)
+		}
 	case *agentv1.Order_Batch:
 		a.part(w.Batch.GetTask(), w.Batch.GetLeadEpoch(), w.Batch.GetBytesPerSecond())
-		go a.beginBatch(ctx, w.Batch)
+		if s := newSession(w.Batch.GetEpoch()); a.add(sessionKey{w.Batch.GetTask(), w.Batch.GetId()}, s) {
+			go a.beginBatch(ctx, w.Batch, s)
+		}
 	case *agentv1.Order_Stop:
 		a.stopSession(w.Stop)
 	case *agentv1.Order_Limits:

@@ -13,23 +13,15 @@ import (
 const idleTime = 10 * time.Second
 
 // beginBatch gives a batch to the process of its task, and starts one if need be.
-func (a *Agent) beginBatch(ctx context.Context, b *agentv1.Batch) {
-	key := sessionKey{b.GetTask(), b.GetId()}
-	s := newSession(b.GetEpoch())
+func (a *Agent) beginBatch(ctx context.Context, b *agentv1.Batch, s *session) {
 	s.span = b.GetTraceParent()
-	if !a.add(key, s) {
-		return
-	}
 	p, err := a.helper(ctx, b)
 	if err != nil {
 		a.log.Warn("a batch can not begin", "task", b.GetTask(), "batch", b.GetId(), "err", err)
 		a.reply(s.span, &agentv1.ReplyRequest{Task: b.GetTask(), Batch: b.GetId(), Epoch: b.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err)})
-		a.drop(key, b.GetEpoch())
+		a.drop(sessionKey{b.GetTask(), b.GetId()}, b.GetEpoch())
 		return
 	}
-	a.mu.Lock()
-	s.proc = p
-	a.mu.Unlock()
 	p.mu.Lock()
 	if p.idle != nil {
 		p.idle.Stop()
@@ -39,6 +31,18 @@ func (a *Agent) beginBatch(ctx context.Context, b *agentv1.Batch) {
 	p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Batch{Batch: &agentv1.WorkerBatch{
 		Id: b.GetId(), Epoch: b.GetEpoch(), Pair: b.GetPair(), Work: b.GetWork(), Again: len(b.GetOver()) > 0, Over: b.GetOver(), TraceParent: b.GetTraceParent(),
 	}}})
+	a.mu.Lock()
+	s.proc = p // from here on a Stop reaches it by itself
+	over := s.over
+	a.mu.Unlock()
+	if over {
+		p.stopBatch(b.GetId(), agentv1.How_HOW_LOST)
+	}
+}
+
+// stopBatch has the process let go of a batch in the way that is said.
+func (p *process) stopBatch(id string, how agentv1.How) {
+	p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Stop{Stop: &agentv1.WorkerStop{Batch: id, How: how}}})
 }
 
 // helper is the process that does batches of a task.

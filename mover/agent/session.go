@@ -143,12 +143,7 @@ func (a *Agent) drop(key sessionKey, epoch uint64) {
 }
 
 // beginLead starts a process for a task.
-func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead) {
-	key := sessionKey{l.GetTask().GetId(), ""}
-	s := newSession(l.GetEpoch())
-	if !a.add(key, s) {
-		return
-	}
+func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 	job := a.job(l.GetTask().GetId(), l.GetSpec(), l.GetRoots())
 	job.Lead, job.Epoch, job.MayCrew, job.Before = true, l.GetEpoch(), true, l.GetTask().GetEpochs()
 	job.Expects = l.GetExpects()
@@ -168,9 +163,16 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead) {
 	p.trace(l.GetTraceParent())
 	if err := a.start(ctx, p); err != nil {
 		p.untrace(err)
-		a.log.Warn("a lead can not begin", "task", key.task, "err", err)
-		a.finish(p, &agentv1.FinishRequest{Task: key.task, Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true})
-		a.drop(key, l.GetEpoch())
+		a.log.Warn("a lead can not begin", "task", l.GetTask().GetId(), "err", err)
+		a.finish(p, &agentv1.FinishRequest{Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true})
+		a.drop(sessionKey{l.GetTask().GetId(), ""}, l.GetEpoch())
+		return
+	}
+	a.mu.Lock()
+	over := s.over
+	a.mu.Unlock()
+	if over {
+		p.halt(agentv1.How_HOW_LOST, stopGrace)
 	}
 }
 
@@ -191,7 +193,7 @@ func (a *Agent) stopSession(stop *agentv1.Stop) {
 	switch {
 	case p == nil: // its start finds out
 	case key.batch != "":
-		p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Stop{Stop: &agentv1.WorkerStop{Batch: key.batch, How: stop.GetHow()}}})
+		p.stopBatch(key.batch, stop.GetHow())
 	default:
 		go p.halt(stop.GetHow(), stopGrace)
 	}

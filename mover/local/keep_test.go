@@ -130,6 +130,32 @@ func (w *world) ends(want []byte, least, most time.Duration) {
 	}
 }
 
+// A helper of the first lead that was killed late leaves a draft that the second one has
+// not seen when it walked. It goes at the end, and nobody else's does.
+func TestTakeOverLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		was, _, _ := mover.ParseTempName(filepath.Base(w.dies(10 * time.Second)))
+		if err := os.Mkdir(filepath.Join(w.dir, "source", "in"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		late := filepath.Join(w.dir, "target", "in", was.TempName(7))
+		other := filepath.Join(w.dir, "target", "in", mover.Owner{Task: "another", Epoch: was.Epoch}.TempName(7))
+		time.AfterFunc(50*time.Second, func() {
+			if err := errors.Join(os.WriteFile(late, nil, 0o600), os.WriteFile(other, nil, 0o600)); err != nil {
+				t.Error(err)
+			}
+		})
+		w.ends(w.want, 90*time.Second, worldTime+5*time.Second)
+		if _, err := os.Stat(late); !os.IsNotExist(err) {
+			t.Errorf("the late draft: %v", err)
+		}
+		if _, err := os.Stat(other); err != nil {
+			t.Errorf("somebody else's draft: %v", err)
+		}
+	})
+}
+
 // A lead that dies after 85 of 100 seconds has told of what was stored after 60 or more. One
 // on another host goes on there, on an inode of its own.
 func TestTakeOverElsewhere(t *testing.T) {

@@ -298,7 +298,7 @@ func (p *pair) completed(ctx context.Context, clean bool) error {
 	if !clean {
 		return nil
 	}
-	if err := p.dropLeft(ctx); err != nil {
+	if err := errors.Join(p.dropLeft(ctx), p.dropLate(ctx)); err != nil {
 		return err
 	}
 	if p.spent = !p.request.Delete; p.spent {
@@ -342,6 +342,22 @@ func (p *pair) dropLeft(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return p.forget(ctx, ids)
+}
+
+// dropLate drops what helpers of earlier leads have drafted after this one had walked
+// past: they publish nothing, and drop it themselves unless they are killed before. Only
+// directories are listed for it. In a bucket helpers begin nothing of their own.
+func (p *pair) dropLate(ctx context.Context) error {
+	if len(p.lead().Before) == 0 || p.target.Traits().Scheme == "s3" {
+		return nil
+	}
+	opts := mover.WalkOptions{Skip: func(_ string, k mover.Kind) bool { return k != mover.Dir }, Stray: func(s mover.Stray) { p.stray(ctx, s) }}
+	for _, err := range p.target.Walk(ctx, opts) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // forget clears records of the journal, of which the service may know.

@@ -82,6 +82,9 @@ func (s *Service) heldBatch(ctx context.Context, id, batchID string, epoch uint6
 func (s *Service) Reply(ctx context.Context, r *agentv1.ReplyRequest) (*agentv1.ReplyResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if n := s.agents[access.From(ctx).Agent]; n != nil {
+		delete(n.lingers, claim{r.GetTask(), r.GetBatch(), r.GetEpoch()})
+	}
 	l, b, err := s.heldBatch(ctx, r.GetTask(), r.GetBatch(), r.GetEpoch())
 	if err != nil {
 		return nil, err

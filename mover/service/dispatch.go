@@ -40,7 +40,11 @@ func (s *Service) giveLeads(ctx context.Context) {
 	}
 }
 
-// giveOne gives the first task of a flow to an agent.
+// looksMost is how many tasks of a flow are looked at for one that may begin.
+const looksMost = 64
+
+// giveOne gives the first task of a flow that may begin to an agent, or finds that one
+// does not wait any more.
 func (s *Service) giveOne(ctx context.Context, f *flow) bool {
 	s.mu.Lock()
 	agent := s.pick(f.need, f.account, f.class)
@@ -48,27 +52,29 @@ func (s *Service) giveOne(ctx context.Context, f *flow) bool {
 	if agent == "" {
 		return false
 	}
-	c, ok, err := s.queue.Take(ctx, f.name)
-	if err != nil || !ok {
-		if err == nil {
-			s.forget(ctx, f)
+	for range looksMost {
+		c, ok, err := s.queue.Take(ctx, f.name)
+		if err != nil {
+			return false
 		}
-		return false
-	}
-	given, wait, err := s.giveLead(ctx, c.ID(), f, agent)
-	switch {
-	case err != nil && !errors.Is(err, mover.ErrNotExist):
-		s.log.Warn("a task can not be given out", "task", c.ID(), "err", err)
-		wait = time.Second
-	case err != nil:
-		wait = 0
-	}
-	if wait > 0 {
+		if !ok {
+			f.blocked = 0
+			s.forget(ctx, f)
+			return false
+		}
+		wait, err := s.giveLead(ctx, c.ID(), f, agent)
+		if err != nil && !errors.Is(err, mover.ErrNotExist) {
+			s.log.Warn("a task can not be given out", "task", c.ID(), "err", err)
+			_ = c.Back(time.Second)
+			return false
+		}
+		if wait == 0 {
+			_ = c.Done()
+			return true
+		}
 		_ = c.Back(wait)
-		return false
 	}
-	_ = c.Done()
-	return given || err != nil || wait == 0
+	return false
 }
 
 // forget drops a flow that has no task. One that comes just then is in the ledger.
@@ -111,22 +117,39 @@ func (s *Service) pick(n need, owner *pb.Account, class pb.TaskClass) (name stri
 	return name
 }
 
-// blockedPause is how long a task waits for another one on its target.
+// blockedPause is how long a task waits for another one on its target. Those that have
+// waited come first, so the more there are in a line the longer each does: the others
+// have to be looked at, too.
 const blockedPause = time.Second
 
-// giveLead makes an agent the lead of a task. wait says that it is not the time yet.
-func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string) (given bool, wait time.Duration, err error) {
+// blocks says how long a task waits before it may begin to write; 0 is not at all.
+func (s *Service) blocks(ctx context.Context, t *pb.Task, f *flow) time.Duration {
+	other, lingers := s.writer(t, f.need)
+	switch {
+	case other != "":
+		s.waits(ctx, t, "task "+other+" writes to the same place")
+		f.blocked++
+		return blockedPause * time.Duration(1+f.blocked/looksMost)
+	case lingers:
+		time.AfterFunc(lingerPause, s.hurry)
+		return lingerPause / 2
+	}
+	return 0
+}
+
+// giveLead makes an agent the lead of a task, if it still waits. wait says that it is not
+// the time yet.
+func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string) (wait time.Duration, err error) {
 	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil {
-		return false, 0, err
+		return 0, err
 	}
 	t, err := s.task(id)
 	if err != nil {
-		return false, 0, err
+		return 0, err
 	}
-	if other := s.writer(t, f.need); other != "" {
-		s.waits(ctx, t, "task "+other+" writes to the same place")
-		return false, blockedPause, nil
+	if wait := s.blocks(ctx, t, f); wait > 0 {
+		return wait, nil
 	}
 	var over, roots []string
 	var pieces []*agentv1.Pieces
@@ -151,12 +174,12 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		return ledger.Tasks.Put(tx, t)
 	})
 	if err != nil {
-		return false, 0, err
+		return 0, err
 	}
 	if task.Ended(t.GetState()) {
 		s.countEnd(t)
 		s.watch.tell(id)
-		return false, 0, nil
+		return 0, nil
 	}
 	if t.GetTries() == 1 {
 		s.o.Metrics.TaskLed(f.class, t.GetStartTime().AsTime().Sub(t.GetCreateTime().AsTime()))
@@ -179,7 +202,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
 		TraceParent: span, Expects: reads(t), BytesPerSecond: l.parts.part(agent),
 	}}})
-	return true, 0, nil
+	return 0, nil
 }
 
 // epochsMost is how many epochs of earlier leads are remembered.
@@ -220,21 +243,31 @@ func (s *Service) waits(ctx context.Context, t *pb.Task, why string) {
 	s.watch.tell(t.GetId())
 }
 
-// writer returns a running task that writes where t would.
-func (s *Service) writer(t *pb.Task, n need) string {
-	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_VERIFY || t.GetSpec().GetTarget() == "" {
-		return ""
+// writer returns a running task that writes where t would, or says that helpers of one
+// that is over linger there.
+func (s *Service) writer(t *pb.Task, n need) (id string, linger bool) {
+	if !drafts(t.GetSpec()) {
+		return "", false
 	}
 	at := address(t.GetSpec().GetTarget(), n.node, s.conf())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, l := range s.leads {
-		spec := l.task.GetSpec()
-		if spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY && spec.GetTarget() != "" && overlap(at, address(spec.GetTarget(), l.need.node, s.conf())) {
-			return id
+		if drafts(l.task.GetSpec()) && overlap(at, s.target(l)) {
+			return id, false
 		}
 	}
-	return ""
+	return "", s.lingering(at)
+}
+
+// drafts says whether a task has anything to do at its target but to read.
+func drafts(spec *pb.TaskSpec) bool {
+	return spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY && spec.GetTarget() != ""
+}
+
+// target is where a lead writes.
+func (s *Service) target(l *lead) string {
+	return address(l.task.GetSpec().GetTarget(), l.need.node, s.conf())
 }
 
 // piecesMost bounds the pieces that a lead is given, which are one message with all else;

@@ -152,6 +152,7 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 			s.leaves(l)
 		}
 	}
+	s.linger(l)
 	for _, b := range l.batches {
 		s.stopBatch(b)
 	}

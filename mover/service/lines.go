@@ -21,6 +21,7 @@ type flow struct {
 	need    need
 	account *pb.Account
 	pass    float64 // how much of its share it has had: the least is next
+	blocked int     // tasks that could not begin since all were looked at; of dispatch alone
 }
 
 // weights are those of the configuration, by which agents give turns: what a class and a

@@ -99,6 +99,7 @@ func (s *Service) arrive(ctx context.Context, name string, st *agentv1.Status, o
 		n.end()
 	}
 	n.hello, n.orders, n.end, n.room = h, orders, end, map[string]*agentv1.Room{}
+	n.letGoBut(st.GetSessions())
 	has := map[string]uint64{}
 	for _, ses := range st.GetSessions() {
 		has[ses.GetTask()+"/"+ses.GetBatch()] = ses.GetEpoch()

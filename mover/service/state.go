@@ -31,6 +31,7 @@ type node struct {
 	drain   bool
 	room    map[string]*agentv1.Room
 	rate    float64
+	lingers map[claim]linger // of leads that are over
 }
 
 // ready says whether the node may be given work.
