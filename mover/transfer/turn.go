@@ -103,11 +103,15 @@ func (r *run) inLine(width int) int {
 	return width + 2*beside(width)
 }
 
-// abreast is how many units workers may have now.
+// abreast is how many units workers may have now. With a service some are moved and wait
+// for its answer to be published: while they do, as many as the gate finds good move.
 func (r *run) abreast() int {
 	width := r.gate.Width()
-	if !r.crowded.Load() {
-		return width
+	switch {
+	case r.crowded.Load():
+		return width + r.inLine(width)
+	case r.o.Mine != nil:
+		return width + beside(width)
 	}
-	return width + r.inLine(width)
+	return width
 }

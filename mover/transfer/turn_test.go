@@ -128,3 +128,35 @@ func TestUnitsStandInLine(t *testing.T) {
 		})
 	}
 }
+
+// While a worker waits for the answer that it may publish, the next one moves: the
+// time that answers take is not added to the time that moving takes.
+func TestMovesWhileItAsks(t *testing.T) {
+	contents := map[string]string{}
+	for i := range 1000 {
+		contents[fmt.Sprintf("d%02d/f%03d", i/20, i)] = "0123456789"
+	}
+	const moving, answer = 1050 * time.Millisecond, 10 * time.Millisecond // files and directories, as slow has them; each answer
+	for _, jobs := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			source, target := mem.NewTree().Files(contents), mem.NewTree()
+			var asked atomic.Int64
+			o := transfer.Options{
+				Jobs: jobs,
+				Turn: func(context.Context, transfer.Ask) (transfer.Granted, error) {
+					return transfer.Granted{Alone: true, Done: func(int64) {}}, nil
+				},
+				Mine: func(context.Context) error { asked.Add(1); time.Sleep(answer); return nil },
+			}
+			begun := time.Now()
+			res, err := syncTo(t.Context(), slow{mem.New(source, mem.Options{}), func() {}}, mem.New(target, mem.Options{}), o)
+			if f := res.failed(); err != nil || f != nil {
+				t.Fatal(err, f)
+			}
+			same(t, source, target, mem.Options{})
+			if took := time.Since(begun); asked.Load() < 10 || took > moving/time.Duration(jobs)+5*answer {
+				t.Errorf("%d at a time: %v with %d answers of %v; moving takes %v", jobs, took, asked.Load(), answer, moving/time.Duration(jobs))
+			}
+		})
+	}
+}
