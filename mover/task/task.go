@@ -34,6 +34,9 @@ var next = map[pb.TaskState][]pb.TaskState{
 	Paused:  {Queued, Failed, Cancelled},
 }
 
+// steps are what brings a task into a state, in a word for errors.
+var steps = map[pb.TaskState]string{Queued: "queue", Running: "begin", Paused: "pause", Done: "finish", Failed: "fail", Cancelled: "cancel"}
+
 // May reports whether a task may go from one state to another.
 func May(from, to pb.TaskState) bool { return slices.Contains(next[from], to) }
 
@@ -43,7 +46,7 @@ func Ended(s pb.TaskState) bool { return s == Done || s == Failed || s == Cancel
 // Move puts a task into another state.
 func Move(t *pb.Task, to pb.TaskState) error {
 	if !May(t.GetState(), to) {
-		return &mover.Error{Op: Word(to), Place: "task " + t.GetId(), Err: fmt.Errorf("%w: it is %s", mover.ErrConflict, Word(t.GetState()))}
+		return &mover.Error{Op: steps[to], Place: "task " + t.GetId(), Err: fmt.Errorf("%w: it is %s", mover.ErrConflict, Word(t.GetState()))}
 	}
 	t.State = to
 	t.Revision++

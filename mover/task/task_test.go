@@ -43,6 +43,9 @@ func TestMove(t *testing.T) {
 		for _, to := range states {
 			m := &pb.Task{Id: "x", State: from, Revision: 7}
 			err := task.Move(m, to)
+			if said := (*mover.Error)(nil); errors.As(err, &said) && said.Op == "" {
+				t.Errorf("%v -> %v: %v does not say what can not be done", from, to, err)
+			}
 			switch {
 			case task.May(from, to) && (err != nil || m.State != to || m.Revision != 8):
 				t.Errorf("%v -> %v: %v, now %v", from, to, err, m)
