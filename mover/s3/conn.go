@@ -37,12 +37,14 @@ func (c *wideConn) ReadFrom(r io.Reader) (sent int64, err error) {
 	if !ok || body.data == nil {
 		return c.TCPConn.ReadFrom(r)
 	}
+	body.passes()
 	for len(body.data) > 0 && limited.N > 0 && err == nil {
 		var n int
 		n, err = c.Write(body.data[:min(wideBytes, int64(len(body.data)), limited.N)])
 		body.data = body.data[n:]
 		limited.N -= int64(n)
 		sent += int64(n)
+		body.passes()
 		body.watch.timer.Reset(body.watch.limit)
 	}
 	return sent, err

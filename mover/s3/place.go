@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -159,6 +160,13 @@ func (p *Place) Traits() mover.Traits {
 		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes,
 		Parallel: p.first(), MaxParallel: maxParallel,
 	}
+}
+
+var _ mover.Sender = (*Place)(nil)
+
+// Sending implements mover.Sender.
+func (p *Place) Sending() (onTheWay, all time.Duration) {
+	return time.Duration(p.transport.onTheWay.Load()), time.Duration(p.transport.answered.Load())
 }
 
 // Close implements mover.Place.

@@ -6,14 +6,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +73,8 @@ type transport struct {
 	sign  func(*http.Request) error // nil when the client has signed
 
 	first atomic.Pointer[greeting] // nil until the server has answered
+
+	onTheWay, answered atomic.Int64 // nanoseconds, as mover.Sender has them; of bodies in memory
 }
 
 // greeting is what the first answer tells of a server.
@@ -159,18 +159,25 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	r, _ := ctx.Value(replyKey{}).(*reply)
-	sent := t.prepareBody(req, r, watch)
+	body := t.prepareBody(req, r, watch)
+	begun := time.Now()
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
 		err = watch.explain(ctx, err)
 		watch.stop()
-		if sent != nil {
-			<-sent
+		if body != nil {
+			<-body.closed
 		}
 		return nil, err
 	}
-	if sent != nil {
-		letGo(ctx, cancel, resp, sent)
+	if body != nil {
+		letGo(ctx, cancel, resp, body.closed)
+	}
+	if r != nil && r.data != nil {
+		t.answered.Add(int64(time.Since(begun)))
+		if body != nil {
+			t.onTheWay.Add(int64(body.last.Sub(body.first)))
+		}
 	}
 	if t.first.Load() == nil {
 		t.first.Store(greet(resp.Header))
@@ -209,9 +216,9 @@ func (t *transport) prepare(req *http.Request) (*http.Request, error) {
 }
 
 // prepareBody replaces the body of a request by one that is watched, or, if it is
-// small and in memory, by one that net/http sends together with its header. The
-// channel is closed when nobody reads it any more; nil means that nobody minds.
-func (t *transport) prepareBody(req *http.Request, r *reply, watch *watchdog) <-chan struct{} {
+// small and in memory, by one that net/http sends together with its header, which is nil
+// here: nobody minds who reads it when.
+func (t *transport) prepareBody(req *http.Request, r *reply, watch *watchdog) *sentBody {
 	switch {
 	case req.Body == nil || req.Body == http.NoBody:
 		return nil
@@ -227,7 +234,7 @@ func (t *transport) prepareBody(req *http.Request, r *reply, watch *watchdog) <-
 		body.data = r.data
 	}
 	req.Body = body
-	return body.closed
+	return body
 }
 
 // patience is how long there may be silence while a request is answered.
@@ -280,103 +287,4 @@ func (r *reply) after() time.Duration {
 		return max(0, min(time.Until(at), time.Hour))
 	}
 	return 0
-}
-
-// watchdog cancels a request that is silent.
-type watchdog struct {
-	timer  *time.Timer
-	limit  time.Duration
-	cancel context.CancelCauseFunc
-}
-
-func (w *watchdog) stop() {
-	w.timer.Stop()
-	w.cancel(nil)
-}
-
-// explain says that the request was given up, where that is why it failed.
-func (w *watchdog) explain(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
-		return cause
-	}
-	return err
-}
-
-// sentBody is the body of a request. Each byte is a sign of life.
-type sentBody struct {
-	from   io.ReadCloser // what the client gave us
-	data   []byte        // what is left of the same bytes in memory; nil is from
-	watch  *watchdog
-	after  time.Duration // how long the server may work once it has all
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (b *sentBody) Read(p []byte) (n int, err error) {
-	switch {
-	case b.data == nil:
-		n, err = b.from.Read(p)
-	case len(b.data) == 0:
-		err = io.EOF
-	default:
-		n = copy(p, b.data)
-		b.data = b.data[n:]
-	}
-	if err == nil {
-		b.watch.timer.Reset(b.watch.limit)
-	} else {
-		b.watch.timer.Reset(b.after)
-	}
-	return n, err
-}
-
-func (b *sentBody) Close() error {
-	defer b.once.Do(func() { close(b.closed) })
-	return b.from.Close()
-}
-
-// letGo returns when nobody reads the request's body any more: net/http may go on
-// reading it in the background when the answer comes early, but its memory is
-// about to be used for something else.
-func letGo(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, sent <-chan struct{}) {
-	patience := time.Hour // the watchdog is faster
-	if resp.StatusCode >= 300 {
-		patience = time.Second // the server has refused it: what is still on its way is of no use
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-sent:
-		return
-	case <-ctx.Done():
-	case <-timer.C:
-		cancel(fmt.Errorf("the server answered before it had all: %w", mover.ErrTransient))
-	}
-	<-sent
-}
-
-// watchedBody is the body of an answer. Each byte is a sign of life.
-type watchedBody struct {
-	io.ReadCloser
-	watch *watchdog
-	ctx   context.Context
-}
-
-func (b *watchedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == nil {
-		b.watch.timer.Reset(b.watch.limit)
-		return n, nil
-	}
-	b.watch.timer.Stop()
-	if err != io.EOF {
-		err = b.watch.explain(b.ctx, err)
-	}
-	return n, err
-}
-
-func (b *watchedBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.watch.stop()
-	return err
 }

@@ -38,7 +38,7 @@ func explain(t *pb.Task) *pb.Explanation {
 		advice string
 	}{
 		{pb.Bottleneck_BOTTLENECK_SOURCE, p.GetSourceWait().AsDuration(), "it waits for the source to be read", "look at the load of the source; datamove doctor SOURCE measures it"},
-		{pb.Bottleneck_BOTTLENECK_TARGET, p.GetTargetWait().AsDuration(), "it waits for the target to take what is written", "look at the load of the target, and at the link to it if it is a store; datamove doctor TARGET measures it"},
+		{pb.Bottleneck_BOTTLENECK_TARGET, p.GetTargetWait().AsDuration(), "it waits for the target to take what is written", "look at the load of the target, and, of objects up to 1 MiB, at the link to it; datamove doctor TARGET measures it"},
 		{pb.Bottleneck_BOTTLENECK_LINK, p.GetLinkWait().AsDuration(), "it waits for bytes on their way between its agents and a store", "compare what its agents move (datamove agent list) with what their links can; a store that sends or takes slowly looks the same"},
 		{pb.Bottleneck_BOTTLENECK_LIMIT, p.GetLimitWait().AsDuration(), "it waits for a bandwidth limit", "the limits are in the configuration of the service"},
 		{pb.Bottleneck_BOTTLENECK_QUEUE, p.GetQueueWait().AsDuration(), "it waits for its turn among the tasks on its agent", "a task of a more urgent class has a greater share"},

@@ -226,7 +226,7 @@ func (r *run) publish(ctx context.Context, done []drafted) []mover.Outcome {
 		batch, index = batch[:left], index[:left]
 		return full
 	})
-	r.n.TargetWait.Add(int64(time.Since(start)))
+	r.targetTook(time.Since(start))
 	return outcomes
 }
 

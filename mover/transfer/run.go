@@ -35,7 +35,8 @@ type run struct {
 	touches    bool        // making a name changes the times of its directory
 	queue      *queue
 	gate       *limit.Gate
-	crowded    atomic.Bool // others want turns too
+	crowded    atomic.Bool  // others want turns too
+	sender     mover.Sender // the target, if it is one
 	commit     *committer
 	room       room
 	hand       bool // does works for another run: publishes each at once, leaves large files to the lead
@@ -92,6 +93,7 @@ func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
 	if r.gate = o.Gate; r.gate == nil {
 		r.gate = NewGate(r.from, r.to, o.Jobs)
 	}
+	r.sender, _ = mover.As[mover.Sender](target)
 	r.level = max(cmp.Or(o.Level, r.to.Least), r.to.Level)
 	r.small, r.batchBytes = small(r.from, r.to), r.to.BatchBytes
 	if r.from.Remote {

@@ -54,8 +54,21 @@ func (t *timing) opened() {
 // has not answered yet.
 func (t *timing) written() {
 	if t.weight > 0 {
-		t.w.r.n.TargetWait.Add(t.weight * int64(time.Since(t.w.feed.last)))
+		t.w.r.targetTook(time.Duration(t.weight) * time.Since(t.w.feed.last))
 	}
+}
+
+// targetTook adds a wait for the target. Of one that takes a part whole and sends it then,
+// as much of that as it has been sending so far is a wait for bytes on their way.
+func (r *run) targetTook(took time.Duration) {
+	var onTheWay time.Duration
+	if r.sender != nil {
+		if sending, all := r.sender.Sending(); all > 0 {
+			onTheWay = time.Duration(float64(took) * min(float64(sending)/float64(all), 1))
+		}
+	}
+	r.n.LinkWait.Add(int64(onTheWay))
+	r.n.TargetWait.Add(int64(took - onTheWay))
 }
 
 // timed is fill that tells what is waited for. Until now that was who pulls, or the link to

@@ -16,11 +16,14 @@ import (
 )
 
 // late takes its time: as a source for each range until it is answered and for each read,
-// as a target between reads and before it answers.
+// as a target between reads and before it answers; for some of that it is sending.
 type late struct {
 	mover.Place
-	answer, read, between, take time.Duration
+	answer, read, between, take, sending time.Duration
 }
+
+// Sending implements mover.Sender.
+func (l late) Sending() (onTheWay, all time.Duration) { return l.sending, l.take }
 
 func (l late) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	c, err := l.Place.Open(ctx, e)
@@ -104,6 +107,8 @@ func TestWaitsAreApart(t *testing.T) {
 		"a remote source behind a limit":            {objects: true, over: limited},
 		"bytes that go slowly":                      {objects: true, to: late{between: time.Second}, link: true},
 		"a remote target that answers late":         {objects: true, to: late{take: time.Second}, target: true},
+		"a remote target that sends what it has":    {objects: true, to: late{take: time.Second, sending: time.Second}, link: true},
+		"a remote target that sends and is late":    {objects: true, to: late{take: 2 * time.Second, sending: time.Second}, target: true, link: true},
 		"all of it, between two places that are so": {objects: true, from: late{answer: 1, read: 1}, to: late{between: 1, take: 1}, source: true, target: true, link: true},
 	} {
 		for size, files := range map[string]map[string]string{"large": large, "small": small} {

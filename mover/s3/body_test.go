@@ -1,0 +1,83 @@
+package s3
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// narrow is a listener whose connections take little before it is read.
+type narrow struct{ net.Listener }
+
+func (n narrow) Accept() (net.Conn, error) {
+	c, err := n.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetReadBuffer(64 << 10)
+	}
+	return c, err
+}
+
+func dialNarrow(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := dialWide(ctx, network, addr)
+	if err == nil {
+		err = c.(*wideConn).SetWriteBuffer(1 << 20)
+	}
+	return c, err
+}
+
+// Who waits for a part to be stored knows how much of that the bytes were on their way:
+// at least until the server has read all but what both ends of the connection hold, and
+// not when it has them all and does not answer.
+func TestSending(t *testing.T) {
+	const size, held = 32 << 20, 8 << 20 // of the part; more than the connection holds
+	for name, row := range map[string]struct{ each, then time.Duration }{
+		"bytes go slowly":         {each: 5 * time.Millisecond},
+		"the server answers late": {then: time.Second},
+		"both":                    {each: 2 * time.Millisecond, then: 200 * time.Millisecond},
+	} {
+		for secure, start := range map[bool]func(*httptest.Server){false: (*httptest.Server).Start, true: (*httptest.Server).StartTLS} {
+			var read, quiet time.Duration // until all but held was read; from the last byte to the answer
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				begun := time.Now()
+				for got, n := int64(0), int64(1); n > 0; got += n {
+					if n, _ = io.CopyN(io.Discard, r.Body, 512<<10); got+n == size-held {
+						read = time.Since(begun)
+					}
+					time.Sleep(row.each)
+				}
+				begun = time.Now()
+				time.Sleep(row.then)
+				quiet = time.Since(begun)
+			}))
+			server.Listener = narrow{server.Listener}
+			start(server)
+			tr := newTransport(1, time.Minute, nil)
+			tr.base.DialContext = dialNarrow
+			if secure {
+				tr.base.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
+			}
+			ctx, r := withReply(t.Context())
+			r.data = make([]byte, size)
+			req, err := http.NewRequestWithContext(ctx, http.MethodPut, server.URL, (&put{data: r.data}).reader())
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.ContentLength = size
+			resp, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			tr.base.CloseIdleConnections()
+			server.Close()
+			sending, all := (&Place{transport: tr}).Sending()
+			if read == 0 || sending < read || sending+quiet/2 > all { // it hears a little late that the last byte was taken
+				t.Errorf("%s, TLS %v: it was sending for %v of %v; the server had nearly all after %v, and did not answer for %v", name, secure, sending, all, read, quiet)
+			}
+		}
+	}
+}
