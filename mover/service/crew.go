@@ -82,7 +82,7 @@ func (s *Service) heldBatch(ctx context.Context, id, batchID string, epoch uint6
 func (s *Service) Reply(ctx context.Context, r *agentv1.ReplyRequest) (*agentv1.ReplyResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := s.agents[access.From(ctx).Agent]; n != nil {
+	if n := s.agents[access.From(ctx).Agent]; n != nil { // it works on it no more, whoever has it now
 		delete(n.lingers, claim{r.GetTask(), r.GetBatch(), r.GetEpoch()})
 	}
 	l, b, err := s.heldBatch(ctx, r.GetTask(), r.GetBatch(), r.GetEpoch())
