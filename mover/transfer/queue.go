@@ -37,19 +37,19 @@ type queue struct {
 	work    sync.Cond // workers wait for it
 	away    sync.Cond // takers wait for it
 	limit   int
-	width   func() int      // how many workers may be busy now
-	units   []unit          // guarded by mu, as all below; at most limit
-	open    []*large        // open files with parts that nobody has taken
-	offered map[*large]bool // open files with parts that are not done
-	busy    int             // workers that may still add parts
-	takers  int             // that wait for a unit
-	given   int             // units that are given away
-	others  int             // processes that take units, as we heard last
-	closed  bool            // nothing more will be put
-	stopped error           // everybody goes home
+	width   func(alone bool) int // how many workers may be busy now; alone is nobody takes units but we
+	units   []unit               // guarded by mu, as all below; at most limit
+	open    []*large             // open files with parts that nobody has taken
+	offered map[*large]bool      // open files with parts that are not done
+	busy    int                  // workers that may still add parts
+	takers  int                  // that wait for a unit
+	given   int                  // units that are given away
+	others  int                  // processes that take units, as we heard last
+	closed  bool                 // nothing more will be put
+	stopped error                // everybody goes home
 }
 
-func newQueue(limit int, width func() int) *queue {
+func newQueue(limit int, width func(alone bool) int) *queue {
 	q := &queue{limit: limit, width: width, offered: map[*large]bool{}}
 	q.room.L, q.work.L, q.away.L = &q.mu, &q.mu, &q.mu
 	return q
@@ -171,7 +171,8 @@ func (q *queue) next() (unit, bool) {
 
 // free says whether one more worker may be busy.
 func (q *queue) free() bool {
-	return q.busy < q.width() && (q.given+q.takers == 0 || q.busy < min(q.even(), q.most()))
+	alone := q.given+q.takers == 0
+	return q.busy < q.width(alone) && (alone || q.busy < min(q.even(), q.most()))
 }
 
 // even is how many units this process may have beside others: no more than each of them

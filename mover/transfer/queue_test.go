@@ -19,7 +19,7 @@ func TestQueueHandsOutEverything(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			var width, busy atomic.Int64
 			width.Store(1)
-			q := newQueue(4, func() int { return int(width.Load()) })
+			q := newQueue(4, func(bool) int { return int(width.Load()) })
 			var mu sync.Mutex
 			batches, moved, most := 0, 0, int64(0)
 			var wg sync.WaitGroup
@@ -70,7 +70,7 @@ func TestQueueHandsOutEverything(t *testing.T) {
 
 func TestStopWakesEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(1, func() int { return 1 })
+		q := newQueue(1, func(bool) int { return 1 })
 		q.put(unit{part: -1})
 		q.next()
 		q.put(unit{part: -1})
@@ -94,4 +94,29 @@ func TestStopWakesEverybody(t *testing.T) {
 			t.Error(q.why())
 		}
 	})
+}
+
+// TestNothingAheadOfOthers: workers take more units than can be in work as long as nobody
+// else takes any.
+func TestNothingAheadOfOthers(t *testing.T) {
+	q := newQueue(8, func(alone bool) int {
+		if alone {
+			return 3
+		}
+		return 2
+	})
+	for range 8 {
+		q.put(unit{part: -1})
+	}
+	q.next()
+	q.next()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.free() {
+		t.Error("alone, a third one may not be taken")
+	}
+	q.given = 1
+	if q.free() {
+		t.Error("beside others, a third one may be taken")
+	}
 }

@@ -18,7 +18,7 @@ func TestQueueShares(t *testing.T) {
 			const workers, units = 64, 64
 			rng := rand.New(rand.NewPCG(seed, 0))
 			others := 1 + rng.IntN(7)
-			q := newQueue(2*workers, func() int { return workers })
+			q := newQueue(2*workers, func(bool) int { return workers })
 			var mu sync.Mutex
 			own, away, busy, most := 0, 0, 0, 0
 			fed := make(chan struct{})
@@ -81,7 +81,7 @@ func TestQueueShares(t *testing.T) {
 // As long as units come, too, a lead has no more of them at a time than each of the others.
 func TestQueueIsEven(t *testing.T) {
 	const workers, others = 64, 3
-	q := newQueue(2*workers, func() int { return workers })
+	q := newQueue(2*workers, func(bool) int { return workers })
 	for range 2 * workers {
 		q.put(unit{part: -1})
 	}

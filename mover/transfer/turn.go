@@ -104,13 +104,14 @@ func (r *run) inLine(width int) int {
 }
 
 // abreast is how many units workers may have now. With a service some are moved and wait
-// for its answer to be published: while they do, as many as the gate finds good move.
-func (r *run) abreast() int {
+// for its answer to be published: while they do, as many as the gate finds good move. Beside
+// other processes we take nothing ahead that one of them could begin now.
+func (r *run) abreast(alone bool) int {
 	width := r.gate.Width()
 	switch {
 	case r.crowded.Load():
 		return width + r.inLine(width)
-	case r.o.Mine != nil:
+	case r.o.Mine != nil && alone:
 		return width + beside(width)
 	}
 	return width
