@@ -5,6 +5,8 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/ledger"
 )
 
 // A lead that is over may have helpers that do not know it yet. They publish nothing, but
@@ -20,7 +22,7 @@ type claim struct {
 
 // linger is a claim that its agent has not let go of, though its lead is over.
 type linger struct {
-	lead  *lead
+	at    string // where it drafts, as address has it
 	since time.Time
 }
 
@@ -30,15 +32,35 @@ const lingerPause = 20 * time.Millisecond
 // linger notes what helpers of a lead that is over still have. Service.mu is held.
 func (s *Service) linger(l *lead) {
 	for id, b := range l.batches {
-		n := s.agents[b.meta.GetAgent()]
-		if n == nil || b.meta.GetState() != ledgerv1.BatchState_BATCH_STATE_TAKEN {
-			continue
+		if n := s.agents[b.meta.GetAgent()]; n != nil && b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
+			n.linger(claim{l.task.GetId(), id, b.meta.GetEpoch()}, linger{s.target(l), s.now()})
 		}
-		if n.lingers == nil {
-			n.lingers = map[claim]linger{}
-		}
-		n.lingers[claim{l.task.GetId(), id, b.meta.GetEpoch()}] = linger{l, s.now()}
 	}
+}
+
+func (n *node) linger(c claim, l linger) {
+	if n.lingers == nil {
+		n.lingers = map[claim]linger{}
+	}
+	n.lingers[c] = l
+}
+
+// lingers notes a batch that an agent says it has, of a lead that was over before we began:
+// who was there then has forgotten it. Service.mu is held.
+func (s *Service) lingers(n *node, ses *agentv1.Session) {
+	if ses.GetBatch() == "" {
+		return
+	}
+	var t *pb.Task
+	err := s.ledger.View(func(tx *ledger.Tx) (err error) {
+		t, err = ledger.Tasks.Get(tx, ses.GetTask())
+		return err
+	})
+	if err != nil || !drafts(t.GetSpec()) {
+		return // of a task that nobody knows any more
+	}
+	at := address(t.GetSpec().GetTarget(), "", s.conf()) // who has helpers is bound to no node
+	n.linger(claim{ses.GetTask(), ses.GetBatch(), ses.GetEpoch()}, linger{at, s.now()})
 }
 
 // letGoBut forgets what an agent that has begun anew does not have any more. Service.mu is held.
@@ -62,7 +84,7 @@ func (s *Service) lingering(at string) bool {
 			switch {
 			case now.Sub(n.seen) > s.lease || now.Sub(was.since) > s.lease:
 				delete(n.lingers, c)
-			case overlap(at, s.target(was.lead)):
+			case overlap(at, was.at):
 				return true
 			}
 		}

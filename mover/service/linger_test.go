@@ -40,6 +40,11 @@ func TestLinger(t *testing.T) {
 			if d.taken[other.GetId()] == nil {
 				t.Error("a task that writes elsewhere is not given out")
 			}
+			if how == "it replies" { // and the coordinator has forgotten that it waits for that
+				d.close()
+				d.open()
+				d.give()
+			}
 			if d.taken[id] != nil {
 				t.Fatal("the task is given out while its helper may still make drafts")
 			}

@@ -139,6 +139,7 @@ func (s *Service) doubt(n *node, ses *agentv1.Session) {
 	case l != nil && ses.GetBatch() != "" && l.batches[ses.GetBatch()] != nil && l.batches[ses.GetBatch()].meta.GetEpoch() == ses.GetEpoch():
 		return
 	}
+	s.lingers(n, ses)
 	s.send(n.name, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: ses.GetTask(), Batch: ses.GetBatch(), Epoch: ses.GetEpoch(), How: agentv1.How_HOW_LOST}}})
 }
 
