@@ -357,9 +357,6 @@ func (m *model) work(id, how string) {
 	case pb.TaskKind_TASK_KIND_STAGE:
 		if m.disk[to] = m.disk[from]; how != "done" {
 			m.disk[to] = noise
-		} else {
-			delete(m.changed, to)
-			delete(m.purged, to)
 		}
 		from = to
 	case pb.TaskKind_TASK_KIND_SYNC:
@@ -386,8 +383,12 @@ func (m *model) work(id, how string) {
 	if t.GetState() != task.Done {
 		return
 	}
-	if spec.GetKind() == pb.TaskKind_TASK_KIND_DESCRIBE {
+	switch spec.GetKind() {
+	case pb.TaskKind_TASK_KIND_DESCRIBE:
 		delete(m.changed, from)
+	case pb.TaskKind_TASK_KIND_STAGE: // one that was refused mends nothing
+		delete(m.changed, to)
+		delete(m.purged, to)
 	}
 	for _, w := range wanted {
 		m.holds[w.holder] = hold{to, m.clock.now().Add(w.ttl)}
