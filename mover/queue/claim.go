@@ -14,7 +14,6 @@ type Claim struct {
 	f      *flow
 	t      ticket
 	number uint64
-	until  time.Time // guarded by f.turn
 }
 
 // ID is what was taken.
@@ -41,22 +40,6 @@ func (c *Claim) Back(delay time.Duration) error {
 		p.claim = 0
 		c.f.here[c.ID()] = p
 		c.f.waiting.Add(1)
-		return nil
-	})
-}
-
-// Extend makes the claim last for another AckWait from now on. One that has ended
-// is not begun anew.
-func (c *Claim) Extend() error {
-	return c.use("extend", func() error {
-		if time.Now().After(c.until) {
-			return errLost
-		}
-		until := time.Now().Add(c.f.q.o.AckWait)
-		if err := c.t.extend(); err != nil {
-			return err
-		}
-		c.until = until
 		return nil
 	})
 }

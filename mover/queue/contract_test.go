@@ -140,7 +140,7 @@ func (b bench) check(err error) {
 // lost checks that a claim is none any more.
 func (b bench) lost(c *Claim) {
 	b.t.Helper()
-	for name, err := range map[string]error{"Done": c.Done(), "Back": c.Back(0), "Extend": c.Extend()} {
+	for name, err := range map[string]error{"Done": c.Done(), "Back": c.Back(0)} {
 		if !errors.Is(err, mover.ErrHeld) {
 			b.t.Errorf("%s of a lost claim = %v", name, err)
 		}
@@ -201,21 +201,6 @@ var contract = map[string]struct {
 		time.Sleep(2 * time.Minute)
 		b.check(c.Done())
 		b.nothing("f")
-	}},
-	"extended as long as it takes": {Options{AckWait: time.Minute}, func(b bench, _ *ledger) {
-		b.offer("f", "1")
-		c := b.take("f", "1")
-		for range 5 {
-			time.Sleep(40 * time.Second)
-			b.nothing("f")
-			b.check(c.Extend())
-		}
-		time.Sleep(61 * time.Second)
-		if err := c.Extend(); !errors.Is(err, mover.ErrHeld) {
-			b.t.Errorf("Extend after the end = %v", err)
-		}
-		b.take("f", "1")
-		b.lost(c)
 	}},
 	"given back, at once or later": {Options{AckWait: time.Minute}, func(b bench, _ *ledger) {
 		b.offer("f", "1", "2")
@@ -399,7 +384,7 @@ var contract = map[string]struct {
 		b.check(b.Close())
 		b.length("f", 0)
 		_, _, err := b.Take(b.t.Context(), "f")
-		for _, err := range []error{err, c.Done(), c.Extend(), b.Offer(b.t.Context(), "f", "3"), b.Drop("f")} {
+		for _, err := range []error{err, c.Done(), b.Offer(b.t.Context(), "f", "3"), b.Drop("f")} {
 			if !errors.Is(err, mover.ErrUsage) {
 				b.t.Errorf("after Close: %v", err)
 			}

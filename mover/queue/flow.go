@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"datamove.dev/mover"
 )
@@ -199,7 +198,6 @@ func (f *flow) take(ctx context.Context) (*Claim, error) {
 // next takes ids off the lane until one is meant.
 func (f *flow) next(ctx context.Context) (*Claim, error) {
 	for f.lane != nil {
-		until := time.Now().Add(f.q.o.AckWait)
 		t, ok, err := f.lane.pull(ctx)
 		if err != nil || !ok {
 			return nil, err
@@ -216,7 +214,7 @@ func (f *flow) next(ctx context.Context) (*Claim, error) {
 		}
 		p.claim = f.q.claims.Add(1)
 		f.here[t.id()] = p
-		return &Claim{f: f, t: t, number: p.claim, until: until}, nil
+		return &Claim{f: f, t: t, number: p.claim}, nil
 	}
 	return nil, nil
 }

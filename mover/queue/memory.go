@@ -75,7 +75,6 @@ func (it *item) at(t time.Time) {
 func (it *item) id() string       { return it.name }
 func (it *item) sequence() uint64 { return it.seq }
 func (it *item) ack() error       { heap.Remove(&it.in.out, it.pos); return nil }
-func (it *item) extend() error    { it.at(time.Now().Add(it.in.wait)); return nil }
 
 func (it *item) back(delay time.Duration) error {
 	it.at(time.Now().Add(delay))

@@ -154,7 +154,6 @@ type message struct {
 func (m *message) id() string       { return string(m.m.Data) }
 func (m *message) sequence() uint64 { return m.seq }
 func (m *message) ack() error       { return m.say("+ACK") }
-func (m *message) extend() error    { return m.say("+WPI") }
 
 func (m *message) back(delay time.Duration) error {
 	if delay == 0 {

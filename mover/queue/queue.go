@@ -57,7 +57,7 @@ type Queue interface {
 type Options struct {
 	Window int // ids of a flow that wait here; 0 means 1,024
 	Flows  int // flows that are here at a time; 0 means 256
-	// AckWait is how long a claim lasts without Extend; 0 means 30 s.
+	// AckWait is how long a claim lasts; 0 means 30 s.
 	AckWait time.Duration
 	// Refill returns up to n ids of a flow that wait for somebody, in bytewise order,
 	// beginning after one; fewer than n are the last ones. nil means that
@@ -98,7 +98,6 @@ type ticket interface {
 	sequence() uint64
 	ack() error
 	back(time.Duration) error
-	extend() error
 }
 
 // queue is what both kinds have in common: flows, windows and claims.
