@@ -86,8 +86,17 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-// open begins the service, or begins it again.
+// open begins the service, or begins it again, and its agents come.
 func (d *desk) open() {
+	d.t.Helper()
+	d.start()
+	for _, name := range []string{"n1", "n2"} {
+		d.attend(name)
+	}
+}
+
+// start begins the service with nobody there.
+func (d *desk) start() {
 	d.t.Helper()
 	var err error
 	if d.ledger, err = ledger.Open(d.dir+"/ledger", ledger.Options{}); err != nil {
@@ -102,9 +111,6 @@ func (d *desk) open() {
 		d.t.Fatalf("%v", err)
 	}
 	d.orders = map[string]chan *agentv1.Order{}
-	for _, name := range []string{"n1", "n2"} {
-		d.attend(name)
-	}
 }
 
 // attend has an agent begin a conversation, with the leads that it has.

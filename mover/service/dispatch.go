@@ -257,7 +257,7 @@ func (s *Service) writer(t *pb.Task, n need) (id string, linger bool) {
 			return id, false
 		}
 	}
-	return "", s.lingering(at)
+	return "", s.lingering(at, t)
 }
 
 // drafts says whether a task has anything to do at its target but to read.

@@ -76,10 +76,14 @@ func (n *node) letGoBut(has []*agentv1.Session) {
 }
 
 // lingering says whether a helper of a lead that is over may still make drafts at an
-// address. Service.mu is held.
-func (s *Service) lingering(at string) bool {
+// address, where a task is to begin. Service.mu is held.
+func (s *Service) lingering(at string, t *pb.Task) bool {
 	now := s.now()
+	unknown := t.GetEpoch() != 0 && t.GetRevision() < s.ledger.Term()<<termShift // who helped: its lead was over before we began
 	for _, n := range s.agents {
+		if unknown && n.hello == nil && now.Sub(n.seen) <= s.lease {
+			return true // it may still come, and say that it has a batch
+		}
 		for c, was := range n.lingers {
 			switch {
 			case now.Sub(n.seen) > s.lease || now.Sub(was.since) > s.lease:
