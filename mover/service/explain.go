@@ -23,6 +23,8 @@ func (s *Service) ExplainTask(ctx context.Context, r *pb.ExplainTaskRequest) (*p
 		s.explainNode(t, e)
 	case task.Paused:
 		s.explainNode(t, e)
+	case task.Running:
+		s.explainLead(t, e)
 	}
 	return e, nil
 }
@@ -107,6 +109,34 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 	default:
 		e.Text = "it is about to be given out"
 	}
+}
+
+// silentTime is how long an agent that works says nothing before that is worth a word: it
+// tells how far it is every second.
+const silentTime = 5 * time.Second
+
+// explainLead says of a running task that its agent is silent, if so: what it has told of
+// itself is from before.
+func (s *Service) explainLead(t *pb.Task, e *pb.Explanation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.leads[t.GetId()]
+	if l == nil {
+		return
+	}
+	last := l.since
+	a := s.agents[l.agent]
+	if a != nil && a.seen.After(last) {
+		last = a.seen
+	}
+	silent := s.now().Sub(last)
+	if a != nil && a.orders != nil && silent <= silentTime {
+		return
+	}
+	name := mover.Printable(l.agent)
+	e.Bottleneck, e.Evidence = pb.Bottleneck_BOTTLENECK_QUEUE, nil
+	e.Text = fmt.Sprintf("agent %s, which leads it, has said nothing for %v; after %v the task is given out again", name, silent.Round(time.Second), s.lease)
+	e.Advice = fmt.Sprintf("see whether datamoved runs on %s and reaches this service", name)
 }
 
 // explainNode says of a task that waits, or is paused, that the one node that can do it is

@@ -32,3 +32,37 @@ func TestExplain(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainSilent: of a task whose agent says nothing that is what it waits for, whatever
+// was told before, also by a coordinator that has begun anew.
+func TestExplainSilent(t *testing.T) {
+	d, l := crewed(t)
+	id := l.GetTask().GetId()
+	lead := d.led[id]
+	why := func() *pb.Explanation {
+		t.Helper()
+		e, err := d.ExplainTask(root, &pb.ExplainTaskRequest{Id: id})
+		wants(t, "why", err, nil)
+		return e
+	}
+	silent := func() bool {
+		e := why()
+		return e.GetBottleneck() == pb.Bottleneck_BOTTLENECK_QUEUE && strings.Contains(e.GetText(), "agent "+lead+", which leads it, has said nothing for")
+	}
+	if silent() {
+		t.Errorf("at first: %v", why())
+	}
+	d.pass(silentTime + time.Second)
+	if !silent() {
+		t.Errorf("after %v: %v", silentTime, why())
+	}
+	d.attend(lead)
+	if silent() {
+		t.Errorf("when it is back: %v", why())
+	}
+	d.close()
+	d.start()
+	if !silent() {
+		t.Errorf("before it has come back: %v", why())
+	}
+}
