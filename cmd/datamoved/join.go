@@ -81,7 +81,7 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keep
 	token, noToken := a.tokenFor(h.at.node, target)
 	keeper, err := trust.OpenKeeper(dir, id, trust.KeeperOptions{Logger: h.log, Replace: noToken == nil})
 	if err != nil {
-		return nil, &advised{err, newToken(h.at.node)}
+		return nil, &advised{err, newToken(h.at.node) + "; it replaces what is here"}
 	}
 	good := time.Now().Before(keeper.Expires())
 	joinedWith := filepath.Join(dir, "joined-with")
@@ -101,13 +101,15 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keep
 	case good:
 		h.log.Warn("this token does not let the node join again; it goes on with the certificate that it has", "err", err)
 		err = nil
+	case errors.Is(err, mover.ErrPermission):
+		err = &advised{err, newToken(h.at.node)}
 	}
 	return keeper, err
 }
 
-// newToken is what lets a node join again.
+// newToken is what lets a node join.
 func newToken(node string) string {
-	return "datamove agent token " + node + ", on the coordinator, and here --token-file; it replaces what is here"
+	return "datamove agent token " + node + ", on the coordinator, and here --token-file"
 }
 
 // tokenFor is the token with which a node is to join.
@@ -118,7 +120,7 @@ func (a *app) tokenFor(node, target string) (trust.Token, error) {
 	}
 	if text == "" {
 		return trust.Token{}, &advised{usage("node %s has no certificate that is good, and needs a token to join %s", node, target),
-			"datamove agent token " + node + ", on the coordinator, and here --token-file"}
+			newToken(node)}
 	}
 	token, err := trust.ParseToken(text)
 	if err == nil && token.Name != node {

@@ -85,7 +85,7 @@ func TestJoin(t *testing.T) {
 	again.started()
 	again.eventually("it is back", ready)
 	used := agentOf(t, shortDir(t), coordinator.addressOf(), token)
-	if code := used.code(); code != 4 {
+	if code := used.code(); code != 4 || !strings.Contains(used.log.String(), "datamove agent token n1") {
 		t.Errorf("the same token once more: exit %d: %s", code, used.log)
 	}
 }

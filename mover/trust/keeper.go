@@ -166,18 +166,18 @@ func (k *Keeper) Expires() time.Time {
 func (k *Keeper) Obtain(ctx context.Context, renew Renew) error {
 	key, request, err := newRequest(k.id.Name)
 	if err != nil {
-		return k.fail("renew the certificate", err)
+		return k.fail("obtain the certificate", err)
 	}
 	certificate, authority, err := renew(ctx, request)
 	if err != nil {
-		return k.fail("renew the certificate", err)
+		return k.fail("obtain the certificate", err)
 	}
 	f, err := accept(key, k.id, certificate, authority)
 	if err == nil {
 		err = writeFile(k.path, f, true)
 	}
 	if err != nil {
-		return k.fail("renew the certificate", err)
+		return k.fail("obtain the certificate", err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
