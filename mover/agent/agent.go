@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/telemetry"
@@ -101,8 +103,8 @@ const stopGrace = 20 * time.Second
 // process has ended.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.o.Metrics.Sample(a.sample)()
-	actx, stop := context.WithCancel(context.WithoutCancel(ctx)) // goes on while processes end
-	defer stop()
+	actx, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // goes on while processes end
+	defer stop(errLeaving)
 	attended := make(chan struct{})
 	go func() {
 		defer close(attended)
@@ -117,10 +119,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.leave(agentv1.How_HOW_PAUSE)
 	a.running.Wait()
 	<-tended
-	stop()
+	stop(errLeaving)
 	<-attended
 	return nil
 }
+
+// errLeaving is why nothing begins any more.
+var errLeaving = fmt.Errorf("%w: this agent is leaving", mover.ErrTransient)
 
 // leave tells every process to stop, and starts no more.
 func (a *Agent) leave(how agentv1.How) {

@@ -50,11 +50,12 @@ func (a *Agent) attend(ctx context.Context) {
 	}
 }
 
-// converse is one conversation.
+// converse is one conversation. What it has the agent begin goes on when it ends: the next
+// one tells of it.
 func (a *Agent) converse(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	talking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := a.link.Attend(ctx)
+	stream, err := a.link.Attend(talking)
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (a *Agent) room() (rooms []*agentv1.Room) {
 	return rooms
 }
 
-// order does what the coordinator says. It must not wait.
+// order does what the coordinator says. It must not wait. What it begins ends with ctx.
 func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 	switch w := o.GetWhat().(type) {
 	case *agentv1.Order_Lead:

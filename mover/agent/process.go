@@ -105,7 +105,7 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.leaving {
-		return fmt.Errorf("%w: this agent is leaving", mover.ErrTransient)
+		return errLeaving
 	}
 	p.as = acting.Options{
 		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups},

@@ -89,6 +89,26 @@ func TestLeadSleeps(t *testing.T) {
 	c.same(source, target)
 }
 
+// TestConversationBreaks ends the conversation of each agent just when it has been given
+// something to do: that begins all the same, and its agent has it when it is back.
+func TestConversationBreaks(t *testing.T) {
+	c := newCluster(t, "n1", "n2")
+	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
+	for _, m := range c.agents {
+		m.breaks.Store(true)
+	}
+	id := c.slow("shared:source", "shared:target", 60<<20).GetId()
+	if got := c.done(id); got.GetTries() != 1 {
+		t.Errorf("it was led %d times", got.GetTries())
+	}
+	for name, m := range c.agents {
+		if m.breaks.Load() {
+			t.Errorf("agent %s was given nothing to do", name)
+		}
+	}
+	c.same(source, target)
+}
+
 // TestCoordinatorDies stops the coordinator in the middle: the agents work on, and
 // tell the new one.
 func TestCoordinatorDies(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"datamove.dev/api"
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/acting"
@@ -76,11 +77,12 @@ type cluster struct {
 }
 
 type member struct {
-	stop  context.CancelFunc
-	ended chan struct{}
-	conn  *grpc.ClientConn
-	agent *agent.Agent
-	shut  atomic.Bool // nothing of it gets through
+	stop   context.CancelFunc
+	ended  chan struct{}
+	conn   *grpc.ClientConn
+	agent  *agent.Agent
+	shut   atomic.Bool // nothing of it gets through
+	breaks atomic.Bool // its conversation ends with the next work that it is given
 }
 
 // newCluster starts a coordinator with the shared tier "shared" and a node-local one,
@@ -222,7 +224,7 @@ func (c *cluster) join(name string) {
 				return nil, status.Error(codes.Unavailable, "cut off")
 			}
 			st, err := open(metadata.AppendToOutgoingContext(ctx, callerKey, name), d, cc, method, o...)
-			return &shutStream{st, m}, err
+			return &shutStream{ClientStream: st, m: m}, err
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20), grpc.MaxCallSendMsgSize(16<<20)))
 	if err != nil {
@@ -263,7 +265,8 @@ func (c *cluster) join(name string) {
 // shutStream is a stream on which nothing passes while its member is cut off.
 type shutStream struct {
 	grpc.ClientStream
-	m *member
+	m    *member
+	over bool // it has broken for good
 }
 
 func (s *shutStream) SendMsg(v any) error {
@@ -274,9 +277,15 @@ func (s *shutStream) SendMsg(v any) error {
 }
 
 func (s *shutStream) RecvMsg(v any) error {
+	if s.over {
+		return status.Error(codes.Unavailable, "broken")
+	}
 	err := s.ClientStream.RecvMsg(v)
 	if s.m.shut.Load() {
 		return status.Error(codes.Unavailable, "cut off")
+	}
+	if o, is := v.(*agentv1.Order); is && (o.GetLead() != nil || o.GetBatch() != nil) {
+		s.over = s.m.breaks.CompareAndSwap(true, false)
 	}
 	return err
 }
