@@ -7,8 +7,8 @@ type step int
 const (
 	words    step = iota // what everything is written in
 	parts                // places, wrappers around places, and pure packages
-	rules                // pure packages that decide by means of others
-	memory               // what survives a process: journal, ledger, queue, audit
+	rules                // what is made of parts: pure packages that decide, and who asks a mounted Lustre
+	memory               // what survives a process (journal, ledger, queue, audit), and who asks file systems of every kind
 	motion               // what moves bytes: transfer
 	task                 // one task from its beginning to its end
 	person               // what does a task as the person who asked
@@ -27,6 +27,7 @@ var packages = map[string]struct {
 }{
 	"mover":                 {words, nil},
 	"mover/buffer":          {words, []string{"mover"}},
+	"lustre":                {words, nil},
 	"api/datamove/v1":       {words, nil},
 	"api/datamove/agent/v1": {words, []string{"api/datamove/v1"}},
 
@@ -43,6 +44,10 @@ var packages = map[string]struct {
 	"mover/fault":    {parts, []string{"mover"}},
 	"mover/meter":    {parts, []string{"mover"}},
 	"bench":          {parts, nil},
+	"lustre/abi":     {parts, []string{"lustre"}},
+	"lustre/gpfs":    {parts, []string{"lustre"}},
+	"lustre/ceph":    {parts, []string{"lustre"}},
+	"lustre/plain":   {parts, []string{"lustre"}},
 
 	"api/datamove/ledger/v1": {parts, []string{"api/datamove/v1"}},
 	"api":                    {parts, []string{"mover", "api/datamove/v1"}},
@@ -56,6 +61,10 @@ var packages = map[string]struct {
 
 	"mover/access": {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"tiering":      {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
+
+	"lustre/client":   {rules, []string{"lustre", "lustre/abi"}},
+	"lustre/system":   {memory, []string{"lustre", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain"}},
+	"lustre/copytool": {memory, []string{"lustre", "lustre/abi", "lustre/client"}},
 
 	"mover/journal": {memory, []string{"mover"}},
 	"mover/audit":   {memory, []string{"mover"}},
@@ -110,7 +119,7 @@ var homes = map[string][]string{
 	"github.com/minio/minio-go/v7":     {"mover/s3"},
 	"github.com/aws/aws-sdk-go-v2":     {"mover/s3"},
 	"github.com/aws/smithy-go":         {"mover/s3"},
-	"github.com/pkg/xattr":             {"mover/posix"},
+	"github.com/pkg/xattr":             {"mover/posix", "lustre/client", "lustre/ceph"},
 	"github.com/minio/crc64nvme":       {"mover/crc", "mover/mem"},
 	"github.com/klauspost/compress":    {"mover/manifest"},
 	"github.com/bmatcuk/doublestar/v4": {"mover/plan"},
@@ -121,7 +130,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                {"cmd/datamove"},
 	"golang.org/x/time":                {"mover/door"},
 	"golang.org/x/sync":                {"mover/buffer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove"},
-	"golang.org/x/sys":                 {"mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
+	"golang.org/x/sys":                 {"lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

@@ -1,0 +1,293 @@
+package lustre
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// EOF is the end of a component that has no end.
+const EOF = int64(math.MaxInt64)
+
+// AllTargets is the stripe count that means every target of the pool, or of the file
+// system.
+const AllTargets = -1
+
+// StripeUnit is what stripe sizes and the ends of components are a multiple of (64 KiB:
+// LOV_MIN_STRIPE_SIZE in lustre_user.h).
+const StripeUnit = 64 << 10
+
+// Layout is how the bytes of a file lie on targets. The zero Layout says nothing: the
+// file system's own default. A plain layout has one component, from 0 to EOF; a
+// progressive one (PFL) several, one after the other; a mirrored one (FLR) has for each
+// mirror components that cover the file.
+type Layout struct {
+	Components []Component
+	// Mirrored says in which state mirrors are; NotMirrored of a file with one mirror.
+	Mirrored Mirrored
+	// Generation counts the changes of a layout. It is 0 where it is not known: an
+	// attribute does not tell it.
+	Generation uint32
+	// Foreign is a layout that something else than the file system interprets; then
+	// there are no components.
+	Foreign *Foreign
+	// Opaque is a layout whose format is not known here: its bytes, to be kept and copied.
+	Opaque []byte
+}
+
+// Mirrored is the state of a mirrored file (lcm_flags & LCM_FL_FLR_MASK).
+type Mirrored uint8
+
+// The states of mirrors.
+const (
+	NotMirrored  Mirrored = iota
+	ReadOnly              // all mirrors that are not stale have the same content
+	WritePending          // a writer has chosen one mirror, and marks the others
+	SyncPending           // mirrors are being made the same
+)
+
+var mirroredNames = [...]string{"none", "ro", "wp", "sp"}
+
+// String is the word of lfs: ro, wp, sp.
+func (m Mirrored) String() string { return mirroredNames[min(int(m), len(mirroredNames)-1)] }
+
+// Component is one range of a file and the way in which it is striped.
+type Component struct {
+	ID         uint32 // of a stored one: the mirror in bits 16 to 30, a number in the lower ones
+	Start, End int64  // bytes; End is EOF where there is none. Start == End of a self-extending one that has nothing yet
+	Pattern    Pattern
+	Flags      Flags
+
+	StripeBytes int64 // bytes on one target before the next one's turn; of an Extension how much it grows by; 0 is the default
+	StripeCount int   // targets, or objects when Overstriped; AllTargets; 0 is the default
+	FirstTarget int   // the index to begin with; AnyTarget leaves it to the file system, which knows how full they are
+	Pool        string
+	// ObjectBytes is how large one object becomes before the next set of objects begins
+	// (CephFS); 0 where objects have no end.
+	ObjectBytes int64
+	// Objects are where the component lies, one for each stripe; none while nothing is
+	// stored. When a layout is set, their Targets choose the OSTs.
+	Objects []Object
+}
+
+// AnyTarget is the FirstTarget of a component whose targets the file system chooses.
+const AnyTarget = -1
+
+// Object is one stripe's place.
+type Object struct {
+	Target     int // index of the OST
+	FID        FID // of the object on it; of a released file zero
+	Generation uint32
+}
+
+// Pattern is how a component is spread (lmm_pattern, without its flags).
+type Pattern uint16
+
+// The patterns.
+const (
+	RAID0       Pattern = 1     // stripes go round the targets
+	OnMDT       Pattern = 0x100 // Data-on-MDT: the bytes are on the metadata server
+	Overstriped Pattern = 0x201 // RAID0 that may use a target more than once
+)
+
+var patternNames = map[Pattern]string{RAID0: "raid0", OnMDT: "mdt", Overstriped: "raid0,overstriped"}
+
+// String is the word of lfs: raid0, mdt, raid0,overstriped.
+func (p Pattern) String() string {
+	if name, ok := patternNames[p]; ok {
+		return name
+	}
+	return fmt.Sprintf("%#x", uint16(p))
+}
+
+// Flags say what a component is like. Their values are those of lcme_flags, but for the
+// two that a pattern carries.
+type Flags uint64
+
+// The flags.
+const (
+	Stale       Flags = 1 << 0 // a mirror that is behind
+	PreferRead  Flags = 1 << 1
+	PreferWrite Flags = 1 << 2
+	Offline     Flags = 1 << 3
+	Initialised Flags = 1 << 4 // its objects exist
+	NoSync      Flags = 1 << 5
+	Extension   Flags = 1 << 6 // room that the component before it grows into
+	Parity      Flags = 1 << 7
+	Compressed  Flags = 1 << 8
+
+	Holed    Flags = 1 << 32 // lmm_pattern F_HOLE: an object is missing
+	Released Flags = 1 << 33 // lmm_pattern F_RELEASED: the content is in the archive
+)
+
+// Has reports whether all flags of g are in f.
+func (f Flags) Has(g Flags) bool { return f&g == g }
+
+// Mirror is the number of the mirror that a stored component belongs to, from 1; 0 when
+// the file has one content only.
+func (c *Component) Mirror() int { return int(c.ID >> 16 & 0x7fff) }
+
+// Released reports whether the content of the file is in the archive only.
+func (l *Layout) Released() bool {
+	for i := range l.Components {
+		if l.Components[i].Flags.Has(Released) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsZero reports whether l says nothing.
+func (l *Layout) IsZero() bool {
+	return len(l.Components) == 0 && l.Foreign == nil && len(l.Opaque) == 0
+}
+
+// Foreign is a layout that something else than Lustre interprets: a link into an object
+// store, or a policy of DAOS.
+type Foreign struct {
+	Type  uint32 // LU_FOREIGN_TYPE_*
+	Flags uint32
+	Value []byte
+}
+
+// Wanted returns l as a request: without what only a stored layout has (identifiers,
+// generations, objects, states), so that the file system chooses targets anew.
+func (l *Layout) Wanted() Layout {
+	w := Layout{Foreign: l.Foreign, Mirrored: l.Mirrored, Components: make([]Component, 0, len(l.Components))}
+	for _, c := range l.Components {
+		c.Objects, c.FirstTarget = nil, AnyTarget
+		c.Flags &^= Stale | Offline | Initialised | Holed | Released
+		w.Components = append(w.Components, c)
+	}
+	return w
+}
+
+// Width is how many bytes of the file lie between the beginnings of two stripes of one
+// object at offset off: stripe size × stripe count. A part that is a multiple of it
+// takes the same from each object. 0 where the component has no stripes or is not known.
+func (l *Layout) Width(off int64) int64 {
+	for i := range l.Components {
+		c := &l.Components[i]
+		if c.Flags.Has(Extension) || off < c.Start || c.End != EOF && off >= c.End {
+			continue
+		}
+		return c.StripeBytes * int64(max(c.StripeCount, len(c.Objects), 0))
+	}
+	return 0
+}
+
+// What Lustre refuses, or what it takes and means otherwise.
+var (
+	errUnaligned = fmt.Errorf("is no multiple of %d KiB", StripeUnit>>10)
+	errBounds    = errors.New("does not begin where the one before it ends")
+)
+
+// The limits of a layout: LOV_MAX_STRIPE_COUNT and LOV_MAXPOOLNAME of lustre_user.h.
+const (
+	MaxStripes      = 2000
+	MaxPoolName     = 15
+	MaxStripeBytes  = 4<<30 - StripeUnit
+	MaxMirrors      = 16
+	maxComponents   = 1000
+	reservedPoolMsg = "is a word with a meaning of its own for Lustre"
+)
+
+// Validate reports what is wrong with a layout that is to be set. What Lustre would
+// take silently and not do is an error, too.
+func (l *Layout) Validate() error {
+	if l.Foreign != nil || len(l.Opaque) > 0 {
+		return nil
+	}
+	if len(l.Components) == 0 || len(l.Components) > maxComponents {
+		return fmt.Errorf("a layout of %d components: it has 1 to %d", len(l.Components), maxComponents)
+	}
+	end, mirrors := int64(0), 1
+	for i := range l.Components {
+		c := &l.Components[i]
+		if c.Start == 0 && i > 0 {
+			mirrors++
+		} else if c.Start != end {
+			return fmt.Errorf("component %d %w: %d, and not %d", i+1, errBounds, c.Start, end)
+		}
+		if err := c.validate(c.Start == 0); err != nil {
+			return fmt.Errorf("component %d: %w", i+1, err)
+		}
+		end = c.End
+	}
+	if mirrors > MaxMirrors {
+		return fmt.Errorf("%d mirrors: Lustre has up to %d", mirrors, MaxMirrors)
+	}
+	return nil
+}
+
+func (c *Component) validate(first bool) error {
+	switch {
+	case c.End != EOF && (c.End < c.Start || c.End%StripeUnit != 0):
+		return fmt.Errorf("its end %d %w", c.End, errUnaligned)
+	case c.StripeBytes < 0 || c.StripeBytes%StripeUnit != 0:
+		return fmt.Errorf("its stripe size %d %w", c.StripeBytes, errUnaligned)
+	case c.StripeBytes > MaxStripeBytes && !c.Flags.Has(Extension):
+		return fmt.Errorf("its stripe size %d is larger than Lustre's limit of %d", c.StripeBytes, int64(MaxStripeBytes))
+	case c.StripeCount < AllTargets || c.StripeCount > MaxStripes:
+		return fmt.Errorf("its stripe count %d is not within 1 and %d, or -1 for all", c.StripeCount, MaxStripes)
+	case c.Pattern == OnMDT && (!first || c.End == EOF):
+		return errors.New("what lies on the MDT is the beginning of a file, and has an end")
+	}
+	return ValidPool(c.Pool)
+}
+
+// ValidPool reports what is wrong with the name of a pool; "" is none. Whether there is
+// such a pool, Lustre does not ask when a layout is set: its client has to be asked.
+func ValidPool(name string) error {
+	switch {
+	case len(name) > MaxPoolName:
+		return fmt.Errorf("pool %q: a name has up to %d bytes", name, MaxPoolName)
+	case name == "ignore" || name == "inherit" || name == "none":
+		return fmt.Errorf("pool %q %s", name, reservedPoolMsg)
+	}
+	for _, b := range []byte(name) {
+		if (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && (b < '0' || b > '9') && b != '_' && b != '-' && b != '.' {
+			return fmt.Errorf("pool %q: a name has letters, digits, '_', '-' and '.'", name)
+		}
+	}
+	return nil
+}
+
+// Same reports whether what was set is what is there, as far as it was said: an answer of
+// "no error" is not believed. It returns the first difference, "" when there is none.
+// targets is how many OSTs may serve the file (of its pool, or of the file system; 0 when
+// it is not known): Lustre takes a larger count and uses what it has.
+func Same(wanted, got *Layout, targets int) string {
+	if (wanted.Foreign != nil) != (got.Foreign != nil) {
+		return "one is foreign"
+	}
+	if len(wanted.Components) != len(got.Components) {
+		return fmt.Sprintf("%d components instead of %d", len(got.Components), len(wanted.Components))
+	}
+	for i := range wanted.Components {
+		if d := wanted.Components[i].differs(&got.Components[i], targets); d != "" {
+			return fmt.Sprintf("component %d: %s", i+1, d)
+		}
+	}
+	return ""
+}
+
+func (c *Component) differs(got *Component, targets int) string {
+	count := c.StripeCount
+	if targets > 0 && c.Pattern != Overstriped && count > targets {
+		count = targets
+	}
+	switch {
+	case c.Start != got.Start || c.End != got.End && !c.Flags.Has(Extension) && !got.Flags.Has(Extension):
+		return fmt.Sprintf("it covers %d to %d instead of %d to %d", got.Start, got.End, c.Start, c.End)
+	case c.Pattern != 0 && c.Pattern != got.Pattern:
+		return fmt.Sprintf("pattern %v instead of %v", got.Pattern, c.Pattern)
+	case c.StripeBytes != 0 && c.StripeBytes != got.StripeBytes:
+		return fmt.Sprintf("stripe size %d instead of %d", got.StripeBytes, c.StripeBytes)
+	case count > 0 && got.StripeCount != AllTargets && count != got.StripeCount && c.Pattern != OnMDT:
+		return fmt.Sprintf("stripe count %d instead of %d", got.StripeCount, count)
+	case c.Pool != got.Pool:
+		return fmt.Sprintf("pool %q instead of %q", got.Pool, c.Pool)
+	}
+	return ""
+}

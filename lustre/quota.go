@@ -1,0 +1,52 @@
+package lustre
+
+import "time"
+
+// Project is what files are accounted under.
+type Project struct {
+	ID      uint32 // Lustre, ext4, xfs: the project ID; btrfs: the subvolume's
+	Name    string // GPFS: the fileset; CephFS: the directory
+	Inherit bool   // new entries of the directory get the same
+}
+
+// Limits are what a project may hold. 0 is no limit.
+type Limits struct {
+	SoftBytes, HardBytes int64
+	SoftFiles, HardFiles int64
+}
+
+// Quota is the limits of a project and what it holds.
+type Quota struct {
+	Project Project
+	Limits
+	UsedBytes, UsedFiles int64
+	// BytesUntil and FilesUntil are when a passed soft limit becomes a hard one; zero
+	// while none is passed.
+	BytesUntil, FilesUntil time.Time
+	// Kinds says what this file system counts: a limit of another kind can not be set.
+	CountsFiles, HasSoft bool
+	// Enforced says that the file system refuses what is over a hard limit, as far as that
+	// can be known; RootToo that it refuses root as well. Where root is not held, who copies
+	// as root has to look at LeftBytes by itself.
+	Enforced, RootToo bool
+	// Targets is what each OST holds and was granted, where that is told: a project can be
+	// over on one of them and under as a whole.
+	Targets []TargetQuota
+}
+
+// TargetQuota is one target's share.
+type TargetQuota struct {
+	Target       string
+	UsedBytes    int64
+	GrantedBytes int64
+}
+
+// LeftBytes is how many bytes can be written before the hard limit; ok is false without one.
+func (q *Quota) LeftBytes() (left int64, ok bool) {
+	return max(0, q.HardBytes-q.UsedBytes), q.HardBytes > 0
+}
+
+// LeftFiles is LeftBytes for files.
+func (q *Quota) LeftFiles() (left int64, ok bool) {
+	return max(0, q.HardFiles-q.UsedFiles), q.HardFiles > 0
+}

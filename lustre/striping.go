@@ -1,0 +1,44 @@
+package lustre
+
+// Striping is how the entries of a directory are spread over metadata servers (LMV), or
+// how those of new directories in it will be.
+type Striping struct {
+	Count      int    // MDTs; 1 is a plain directory, AllTargets all of them
+	FirstMDT   int    // index; AnyTarget leaves it to the file system
+	Hash       Hash   // which entry goes where
+	HashFlags  uint32 // LMV_HASH_FLAG_*: how a hash is used, and what is going on
+	MaxInherit int    // of a default: how many levels of new directories have it; 0 all of them, NoInherit none
+	MaxRoundRR int    // of a default: how many levels choose their MDT in turn
+	Pool       string
+	Shards     []Shard // of a striped directory: its stripes
+}
+
+// NoInherit is the MaxInherit of a default for direct children only.
+const NoInherit = 255
+
+// Shard is one stripe of a directory.
+type Shard struct {
+	FID FID
+	MDT int
+}
+
+// Hash is the function that maps a name to a shard (LMV_HASH_TYPE_*).
+type Hash uint16
+
+// The hashes, by their numbers on the wire.
+const (
+	AllChars Hash = 1
+	FNV1a64  Hash = 2
+	CRUSH    Hash = 3 // names that differ in a suffix stay together: the default since 2.14
+	CRUSH2   Hash = 4
+)
+
+var hashNames = [...]string{"none", "all_char", "fnv_1a_64", "crush", "crush2"}
+
+// String is the word of lfs.
+func (h Hash) String() string {
+	if int(h) < len(hashNames) {
+		return hashNames[h]
+	}
+	return "unknown"
+}
