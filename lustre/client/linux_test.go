@@ -1,0 +1,89 @@
+package client
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The real kernel, asked what every Linux answers: the wiring of buffers, not Lustre.
+func TestLinuxIoctl(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if _, err := w.WriteString("seven b"); err != nil {
+		t.Fatal(err)
+	}
+	count := make([]byte, 4)
+	if _, err := (linux{}).ioctl(int(r.Fd()), unix.TIOCINQ, count); err != nil || binary.NativeEndian.Uint32(count) != 7 {
+		t.Errorf("how much a pipe holds: %v, %v; want 7 bytes", count, err)
+	}
+	if _, err := (linux{}).ioctl(int(r.Fd()), 0x800866ad, make([]byte, 16)); !errors.Is(err, unix.ENOTTY) {
+		t.Errorf("a pipe has a FID: %v; want ENOTTY", err)
+	}
+	if _, err := (linux{}).ioctlAt(int(r.Fd()), 1, make([]byte, 8), pointer{1, make([]byte, 1)}); err == nil {
+		t.Error("an address beyond the struct was taken")
+	}
+}
+
+func TestLinuxXattr(t *testing.T) {
+	t.Parallel()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	k, fd := linux{}, int(f.Fd())
+	value := bytes.Repeat([]byte("layout"), 500)
+	if err := k.setxattr(fd, "user.lov", value); errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("needs a file system with user attributes")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := k.getxattr(fd, "user.lov"); err != nil || !bytes.Equal(got, value) {
+		t.Errorf("getxattr: %d bytes, %v; want %d", len(got), err, len(value))
+	}
+	if err := k.removexattr(fd, "user.lov"); err != nil {
+		t.Error(err)
+	}
+	if _, err := k.getxattr(fd, "user.lov"); !errors.Is(err, unix.ENODATA) {
+		t.Errorf("after removexattr: %v; want ENODATA", err)
+	}
+}
+
+func TestLinuxFiles(t *testing.T) {
+	t.Parallel()
+	d, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	k, dir := linux{}, int(d.Fd())
+	fd, err := k.openat(dir, "new", unix.O_CREAT|unix.O_EXCL|unix.O_RDWR, 0o640)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = k.close(fd) }()
+	if mode, err := k.stat(fd); err != nil || mode&unix.S_IFMT != unix.S_IFREG {
+		t.Errorf("stat: %o, %v; want a regular file", mode, err)
+	}
+	if err := k.unlinkat(dir, "new"); err != nil {
+		t.Error(err)
+	}
+	if _, err := k.openat(dir, "new", unix.O_RDONLY, 0); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("open after unlink: %v; want ENOENT", err)
+	}
+	if mounts, err := k.files().Open("proc/self/mountinfo"); err != nil {
+		t.Error(err)
+	} else {
+		mounts.Close()
+	}
+}
