@@ -1,6 +1,9 @@
 package lustre
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Project is what files are accounted under.
 type Project struct {
@@ -13,6 +16,22 @@ type Project struct {
 type Limits struct {
 	SoftBytes, HardBytes int64
 	SoftFiles, HardFiles int64
+}
+
+// Validate reports what no file system can be told.
+func (l Limits) Validate() error {
+	for _, p := range []struct {
+		what       string
+		soft, hard int64
+	}{{"bytes", l.SoftBytes, l.HardBytes}, {"files", l.SoftFiles, l.HardFiles}} {
+		if p.soft < 0 || p.hard < 0 {
+			return fmt.Errorf("a limit of less than 0 %s: 0 is no limit", p.what)
+		}
+		if p.hard > 0 && p.soft > p.hard {
+			return fmt.Errorf("a soft limit of %d %s is above the hard one of %d", p.soft, p.what, p.hard)
+		}
+	}
+	return nil
 }
 
 // Quota is the limits of a project and what it holds.
@@ -29,6 +48,9 @@ type Quota struct {
 	// can be known; RootToo that it refuses root as well. Where root is not held, who copies
 	// as root has to look at LeftBytes by itself.
 	Enforced, RootToo bool
+	// Doubt says why what it is told to hold may be wrong (it is being counted anew, or
+	// counts only what came after quotas were switched on); "" where it is right.
+	Doubt string
 	// Targets is what each OST holds and was granted, where that is told: a project can be
 	// over on one of them and under as a whole.
 	Targets []TargetQuota

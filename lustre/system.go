@@ -93,6 +93,18 @@ type Quotas interface {
 	SetQuota(ctx context.Context, fd int, p Project, l Limits) error
 }
 
+// ProjectMaker is a Quotas of a file system where a project is made together with its
+// directory, and a directory that exists can not be put under one (subvolumes of btrfs,
+// filesets of GPFS).
+type ProjectMaker interface {
+	// MakeProject makes the directory base in dir, which is a project of its own.
+	// An error leaves nothing.
+	MakeProject(ctx context.Context, dir int, base string, mode uint32) (Project, error)
+	// RemoveProject removes the directory base in dir with everything in it, if it is
+	// that project still.
+	RemoveProject(ctx context.Context, dir int, base string, p Project) error
+}
+
 // Usage says how full a file system is, target by target.
 type Usage interface {
 	// Targets returns them all: OSTs, MDTs, pools. Those that do not answer are Inactive.
