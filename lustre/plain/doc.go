@@ -1,3 +1,18 @@
-// Package plain asks file systems of one machine for quotas: qgroups of btrfs, project
-// quotas of ext4 and xfs.
+// Package plain answers for file systems of one machine, and for those that have no
+// answers: qgroups of btrfs, project quotas of ext4 and xfs, how full any of them is, and
+// in words why NFS, BeeGFS, JuiceFS and others are asked in vain.
+//
+// [Answer] gives a [lustre.System] what its kind can do. [Projects] asks ext4 and xfs: a
+// directory is put under a project ID, new entries inherit it, and quotactl(2) has the
+// limits. [Subvolumes] asks btrfs, where a project is a subvolume: its ID is the
+// subvolume's, it is made and removed together with its directory ([lustre.ProjectMaker]), and
+// its limit is that of the qgroup 0/ID. [Space] says how full a file system is.
+//
+// Who is refused at a limit differs, and was seen on Linux 6.1 and 6.18: ext4 does not
+// hold who has CAP_SYS_RESOURCE, xfs and btrfs hold root like everybody.
+//
+// No program is run and no library of these file systems is needed. All calls may be made
+// at the same time; a change is one call into the kernel, so a crash leaves it done or not
+// done. What the tests of this package say on btrfs they say of the running kernel;
+// those of project quotas need one that has them, and are run in a guest (test/vm).
 package plain

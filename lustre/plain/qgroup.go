@@ -1,0 +1,195 @@
+package plain
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// The requests that are made of btrfs, and its numbers (linux/btrfs.h, btrfs_tree.h).
+const (
+	treeSearch   = 0xc0709411 // BTRFS_IOC_TREE_SEARCH_V2
+	inodeLookup  = 0xd0009412 // BTRFS_IOC_INO_LOOKUP
+	systemInfo   = 0x8400941f // BTRFS_IOC_FS_INFO
+	quotaControl = 0xc0109428 // BTRFS_IOC_QUOTA_CTL
+	qgroupCreate = 0x4010942a // BTRFS_IOC_QGROUP_CREATE
+	qgroupLimit  = 0x8030942b // BTRFS_IOC_QGROUP_LIMIT
+	quotaRescan  = 0x4040942c // BTRFS_IOC_QUOTA_RESCAN
+	rescanStatus = 0x8040942d // BTRFS_IOC_QUOTA_RESCAN_STATUS
+	makeVolume   = 0x50009418 // BTRFS_IOC_SUBVOL_CREATE_V2
+	destroy      = 0x5000943f // BTRFS_IOC_SNAP_DESTROY_V2
+
+	rootTree   = 1
+	quotaTree  = 8
+	rootItem   = 132
+	statusItem = 240
+	usageItem  = 242
+	limitItem  = 244
+	firstInode = 256 // BTRFS_FIRST_FREE_OBJECTID: the root of every subvolume
+
+	statusOn           = 1 << 0
+	statusRescan       = 1 << 1
+	statusInconsistent = 1 << 2
+	statusSimple       = 1 << 3
+
+	limitReferenced = 1 << 0 // BTRFS_QGROUP_LIMIT_MAX_RFER
+)
+
+// qgroup is what btrfs knows of one group of level 0.
+type qgroup struct {
+	status     uint64 // statusOn...
+	referenced uint64 // bytes that the subvolume reaches, shared ones too
+	reserved   uint64 // bytes that are written and not accounted yet; they count at a limit
+	limits     uint64 // flags: which are set
+	maximum    uint64 // of referenced
+	exists     bool
+	override   bool // who has CAP_SYS_RESOURCE is not held
+}
+
+// searched reads the group of a subvolume out of the tree of quotas. That needs
+// CAP_SYS_ADMIN, and does not have what is reserved.
+func searched(fd int, id uint64) (qgroup, error) {
+	var g qgroup
+	status, err := search(fd, statusItem, 0)
+	if err != nil {
+		return g, err
+	}
+	usage, err := search(fd, usageItem, id)
+	if err != nil {
+		return g, err
+	}
+	limit, err := search(fd, limitItem, id)
+	if err != nil {
+		return g, err
+	}
+	return g, g.decode(status, usage, limit)
+}
+
+// decode takes the items of a group; nil is one that is not there. They are little-endian
+// on every machine.
+func (g *qgroup) decode(status, usage, limit []byte) error {
+	u := binary.LittleEndian.Uint64
+	for _, item := range []struct {
+		name string
+		b    []byte
+		size int
+	}{{"status", status, 32}, {"usage", usage, 40}, {"limits", limit, 40}} {
+		if item.b != nil && len(item.b) < item.size {
+			return fmt.Errorf("%s of a btrfs qgroup has %d bytes instead of %d", item.name, len(item.b), item.size)
+		}
+	}
+	if status != nil {
+		g.status = u(status[16:])
+	}
+	if g.exists = usage != nil; g.exists {
+		g.referenced = u(usage[8:])
+	}
+	if limit != nil {
+		g.limits, g.maximum = u(limit[0:]), u(limit[8:])
+	}
+	return nil
+}
+
+// searchRoom is for one item; those of quotas have up to 40 bytes, and that of a
+// subvolume 439.
+const searchRoom = 1024
+
+// search looks for the item (0, kind, offset) in the tree of quotas; nil is none.
+func search(fd int, kind uint32, offset uint64) ([]byte, error) {
+	return searchTree(fd, quotaTree, 0, kind, offset, offset)
+}
+
+// searchTree looks for the first item of a kind of an object, with an offset in a range.
+func searchTree(fd int, tree, object uint64, kind uint32, from, to uint64) ([]byte, error) {
+	// struct btrfs_ioctl_search_args_v2: a key of 104 bytes, the room, and the items.
+	b := make([]byte, 112+searchRoom)
+	for i, v := range []uint64{tree, object, object, from, to, 0, ^uint64(0)} { // the last two: transactions
+		binary.NativeEndian.PutUint64(b[8*i:], v)
+	}
+	for i, v := range []uint32{kind, kind, 1} { // 1: how many
+		binary.NativeEndian.PutUint32(b[56+4*i:], v)
+	}
+	binary.NativeEndian.PutUint64(b[104:], searchRoom)
+	if err := ioctl(fd, treeSearch, b); err != nil {
+		return nil, err
+	}
+	found := binary.NativeEndian.Uint32(b[64:])
+	return firstItem(b[112:], found, object, kind, from, to)
+}
+
+// isSubvolume reports whether there is one of that ID. That needs CAP_SYS_ADMIN.
+func isSubvolume(fd int, id uint64) (bool, error) {
+	item, err := searchTree(fd, rootTree, id, rootItem, 0, ^uint64(0))
+	return item != nil, err
+}
+
+var errItem = errors.New("btrfs answered a search with something that is no item")
+
+// firstItem cuts the item out of an answer: a header (transid, objectid, offset, type,
+// length) and as many bytes.
+func firstItem(b []byte, found uint32, object uint64, kind uint32, from, to uint64) ([]byte, error) {
+	if found == 0 {
+		return nil, nil
+	}
+	if len(b) < 32 {
+		return nil, errItem
+	}
+	u, u32 := binary.NativeEndian.Uint64, binary.NativeEndian.Uint32
+	offset, length := u(b[16:]), uint64(u32(b[28:]))
+	if u(b[8:]) != object || u32(b[24:]) != kind || offset < from || offset > to || length > uint64(len(b)-32) {
+		return nil, errItem
+	}
+	return b[32 : 32+length], nil
+}
+
+// subvolume is the ID of the one that fd is in. Everybody may ask.
+func subvolume(fd int) (uint64, error) {
+	b := make([]byte, 4096) // struct btrfs_ioctl_ino_lookup_args: treeid 0 asks for it
+	binary.NativeEndian.PutUint64(b[8:], firstInode)
+	err := ioctl(fd, inodeLookup, b)
+	return binary.NativeEndian.Uint64(b), err
+}
+
+// systemID is the UUID of a btrfs, as its folder in sysfs is named. Everybody may ask.
+func systemID(fd int) (string, error) {
+	b := make([]byte, 1024)
+	if err := ioctl(fd, systemInfo, b); err != nil {
+		return "", err
+	}
+	u := b[16:32]
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16]), nil
+}
+
+// limitGroup sets or takes away the limit of a group.
+func limitGroup(fd int, id uint64, bytes int64) error {
+	b := make([]byte, 48) // struct btrfs_ioctl_qgroup_limit_args
+	put := binary.NativeEndian.PutUint64
+	put(b[0:], id)
+	put(b[8:], limitReferenced)
+	put(b[16:], uint64(bytes))
+	if bytes == 0 {
+		put(b[16:], ^uint64(0)) // the value that takes it away
+	}
+	return ioctl(fd, qgroupLimit, b)
+}
+
+// createGroup makes or removes the group of a subvolume.
+func createGroup(fd int, id uint64, create bool) error {
+	b := make([]byte, 16)
+	if create {
+		binary.NativeEndian.PutUint64(b, 1)
+	}
+	binary.NativeEndian.PutUint64(b[8:], id)
+	return ioctl(fd, qgroupCreate, b)
+}
+
+// volumeArgs is the struct btrfs_ioctl_vol_args_v2: fd, transid, flags, 32 bytes, name.
+func volumeArgs(flags uint64, name string, id uint64) []byte {
+	b := make([]byte, 4096)
+	binary.NativeEndian.PutUint64(b[16:], flags)
+	copy(b[56:4095], name)
+	if name == "" {
+		binary.NativeEndian.PutUint64(b[56:], id)
+	}
+	return b
+}

@@ -1,0 +1,171 @@
+package plain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+)
+
+// Subvolumes are the quotas of a btrfs. What a project holds are the bytes that its
+// subvolume reaches, also those that it shares with others (snapshots, reflinks), and
+// those that are written and not on their way to the device yet: that is what btrfs
+// compares with the limit. Files are not counted, and there are no soft limits. A limit of
+// a group around it (level 1 and up) holds, too, and is not shown.
+type Subvolumes struct {
+	sysfs string // "" is where the kernel has it
+}
+
+// quotaHints are for the errors of quotas of btrfs.
+var quotaHints = map[error]string{
+	unix.EPERM:    "quotas of btrfs are set by who has CAP_SYS_ADMIN (root)",
+	unix.EROFS:    "it is mounted read-only",
+	unix.ENOTCONN: noGroups,
+	unix.ENOENT:   "there is no subvolume of that ID",
+	unix.ENOTTY:   "this is no btrfs",
+}
+
+const noGroups = "quotas are not switched on: btrfs quota enable DIR (or --simple, from Linux 6.7 on, which costs less)"
+
+// Project is the subvolume that the open file or directory is in.
+func (s *Subvolumes) Project(ctx context.Context, fd int) (lustre.Project, error) {
+	if err := ended(ctx); err != nil {
+		return lustre.Project{}, err
+	}
+	id, err := subvolume(fd)
+	if err != nil {
+		return lustre.Project{}, unsupported(failed("subvolume", fd, err, quotaHints))
+	}
+	if id > math.MaxUint32 {
+		return lustre.Project{}, fmt.Errorf("subvolume of %s: its ID %d is larger than a project ID", where(fd), id)
+	}
+	return lustre.Project{ID: uint32(id), Inherit: true}, nil
+}
+
+// SetProject is done when dir is in that subvolume, and not possible otherwise.
+func (s *Subvolumes) SetProject(ctx context.Context, dir int, p lustre.Project) error {
+	got, err := s.Project(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if got.ID != p.ID || p.Name != "" || !p.Inherit {
+		return fmt.Errorf("set project of %s: %w: it is in subvolume %d of a btrfs, and a directory can not be put into another one: make it as a subvolume",
+			where(dir), errors.ErrUnsupported, got.ID)
+	}
+	return nil
+}
+
+// Quota is that of a subvolume.
+func (s *Subvolumes) Quota(ctx context.Context, fd int, p lustre.Project) (lustre.Quota, error) {
+	if err := ended(ctx); err != nil {
+		return lustre.Quota{}, err
+	}
+	g, err := s.group(fd, uint64(p.ID))
+	if err != nil {
+		return lustre.Quota{}, fmt.Errorf("quota of subvolume %d: %w", p.ID, err)
+	}
+	on := g.status&statusOn != 0
+	q := lustre.Quota{Project: p, Doubt: g.doubt(), UsedBytes: times(min(g.referenced, math.MaxInt64)+min(g.reserved, math.MaxInt64), 1)}
+	if g.limits&limitReferenced != 0 {
+		q.HardBytes = times(g.maximum, 1)
+	}
+	q.Enforced = on && g.exists
+	q.RootToo = q.Enforced && !g.override
+	return q, nil
+}
+
+// doubt says what is wrong with the numbers of a group.
+func (g *qgroup) doubt() string {
+	switch {
+	case !g.exists:
+		return "it has no qgroup, so nothing is counted: to set its quota makes one, and then: btrfs quota rescan DIR"
+	case g.status&statusRescan != 0:
+		return "btrfs is counting anew"
+	case g.status&statusInconsistent != 0:
+		return "btrfs says that its counts are inconsistent: btrfs quota rescan DIR counts anew"
+	case g.status&statusSimple != 0:
+		return "simple quotas count only what was written after they were switched on"
+	}
+	return ""
+}
+
+// group asks sysfs, and the tree of quotas where that does not tell. Both say "off" by
+// having nothing.
+func (s *Subvolumes) group(fd int, id uint64) (qgroup, error) {
+	system, err := systemID(fd)
+	if err != nil {
+		return qgroup{}, unsupported(failed("quota", fd, err, quotaHints))
+	}
+	g, err := shown(cmp.Or(s.sysfs, sysfs), system, id)
+	if err == nil && g.status&statusOn != 0 {
+		return g, nil
+	}
+	told := err
+	if g, err = searched(fd, id); err == nil && g.status&statusOn != 0 {
+		return g, nil
+	}
+	switch {
+	case err == nil, errors.Is(err, unix.ENOENT), errors.Is(err, unix.EPERM) && (told == nil || errors.Is(told, fs.ErrNotExist)):
+		return g, fmt.Errorf("%s: %w: %s", where(fd), errors.ErrUnsupported, noGroups)
+	}
+	return g, failed("quota", fd, err, quotaHints)
+}
+
+// makeGroup makes the group of a subvolume. Kernels before 6.10 make it for nothing, too.
+func makeGroup(fd int, id uint64) error {
+	switch there, err := isSubvolume(fd, id); {
+	case err != nil:
+		return err
+	case !there:
+		return unix.ENOENT
+	}
+	if err := createGroup(fd, id, true); err != nil && err != unix.EEXIST {
+		return err
+	}
+	return nil
+}
+
+// SetQuota sets the limit of a subvolume, at once for everything that is written from
+// now on. What it has above a new limit stays, and can not grow.
+func (s *Subvolumes) SetQuota(ctx context.Context, fd int, p lustre.Project, l lustre.Limits) error {
+	if err := ended(ctx); err != nil {
+		return err
+	}
+	if err := l.Validate(); err != nil {
+		return fmt.Errorf("set quota of %s: %w", where(fd), err)
+	}
+	if l.SoftBytes != 0 || l.SoftFiles != 0 || l.HardFiles != 0 {
+		return fmt.Errorf("set quota of %s: %w: btrfs has hard limits of bytes only", where(fd), errors.ErrUnsupported)
+	}
+	if p.ID == 0 || p.Name != "" {
+		return fmt.Errorf("set quota of %s: a project of btrfs is the ID of a subvolume (5 is the top)", where(fd))
+	}
+	// Reading first says in words that quotas are off. Each subvolume has a group, unless
+	// somebody removed it.
+	g, err := s.group(fd, uint64(p.ID))
+	if err != nil {
+		return fmt.Errorf("set %w", err)
+	}
+	if !g.exists {
+		if err := makeGroup(fd, uint64(p.ID)); err != nil {
+			return failed("make a qgroup", fd, err, quotaHints)
+		}
+	}
+	if err := limitGroup(fd, uint64(p.ID), l.HardBytes); err != nil {
+		return failed("set quota", fd, err, quotaHints)
+	}
+	q, err := s.Quota(ctx, fd, p)
+	if err != nil {
+		return fmt.Errorf("read it again: %w", err)
+	}
+	if q.HardBytes != l.HardBytes {
+		return fmt.Errorf("set quota of subvolume %d of %s: %w, or changed by somebody else at the same time: it is %d", p.ID, where(fd), lustre.ErrNotApplied, q.HardBytes)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package plain
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// sysfs is where btrfs tells of mounted file systems: quotas since Linux 5.9, to everybody
+// and with what is not accounted yet.
+const sysfs = "/sys/fs/btrfs"
+
+// shown reads the group of a subvolume from sysfs. fs.ErrNotExist: it is not told here.
+func shown(root, system string, id uint64) (qgroup, error) {
+	var g qgroup
+	folder := filepath.Join(root, system)
+	all := filepath.Join(folder, "qgroups")
+	if _, err := os.Stat(all); err != nil {
+		return g, err
+	}
+	g.status = statusOn
+	for name, flag := range map[string]uint64{"enabled": statusOn, "inconsistent": statusInconsistent} {
+		switch n, err := number(all, name); {
+		case errors.Is(err, fs.ErrNotExist): // before Linux 6.1
+		case err != nil:
+			return g, err
+		case n == 0:
+			g.status &^= flag
+		default:
+			g.status |= flag
+		}
+	}
+	if mode, err := word(all, "mode"); err == nil && mode == "squota" {
+		g.status |= statusSimple
+	}
+	if n, err := number(folder, "quota_override"); err == nil {
+		g.override = n != 0
+	}
+	return g, g.numbers(filepath.Join(all, "0_"+strconv.FormatUint(id, 10)))
+}
+
+// numbers reads those of one group. Without a folder there is no such group.
+func (g *qgroup) numbers(folder string) error {
+	for _, n := range []struct {
+		name string
+		into *uint64
+	}{{"referenced", &g.referenced}, {"rsv_data", &g.reserved}, {"limit_flags", &g.limits}, {"max_referenced", &g.maximum}} {
+		v, err := number(folder, n.name)
+		if errors.Is(err, fs.ErrNotExist) && !g.exists {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		g.exists = true
+		*n.into = v
+	}
+	return nil
+}
+
+func number(folder, name string) (uint64, error) {
+	text, err := word(folder, name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(text, 0, 64)
+}
+
+func word(folder, name string) (string, error) {
+	f, err := os.Open(filepath.Join(folder, name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 64))
+	return strings.TrimSpace(string(b)), err
+}
