@@ -4,16 +4,18 @@ import "time"
 
 // Change is one record of a change log.
 type Change struct {
-	Index uint64 // of the record in its feed; they grow, and may have gaps
+	Index uint64 // of the record in its feed: they are counted, so that a missing one is seen
 	Time  time.Time
 	Type  ChangeType
 	Flags uint16 // CLF_*, of that type
 
 	File, Parent FID
 	Name         string // in Parent; "" where the record has none
-	// Of a rename: where it was, and which file. Other replaced file is File.
+	// Of a rename: which file it was, and where. File is then the one that it replaced,
+	// zero when there was none.
 	OldParent, OldFile FID
 	OldName            string
+	Marker             uint32 // of a ChangeMark: what happened to the log itself (CLM_*)
 
 	UID, GID uint32
 	Known    ChangeFacts // which of these a record told
@@ -77,6 +79,39 @@ func (t ChangeType) String() string {
 	}
 	return "unknown"
 }
+
+// LastName reports whether an unlink or a rename took the last name of a file away, so that
+// its content is gone (CLF_UNLINK_LAST, CLF_RENAME_LAST).
+func (c *Change) LastName() bool {
+	return (c.Type == ChangeUnlink || c.Type == ChangeRmdir || c.Type == ChangeRename) && c.Flags&0x1 != 0
+}
+
+// LeftInArchive reports whether the file that LastName speaks of still has a copy in the
+// archive (CLF_UNLINK_HSM_EXISTS, CLF_RENAME_LAST_EXISTS): somebody has to remove it there.
+func (c *Change) LeftInArchive() bool { return c.LastName() && c.Flags&0x2 != 0 }
+
+// HSMEvent is what a ChangeHSM tells (bits 7 to 9 of its flags).
+type HSMEvent uint8
+
+// The events (HE_*).
+const (
+	HSMArchived HSMEvent = iota
+	HSMRestored
+	HSMCancelled
+	HSMReleased
+	HSMRemoved
+	HSMStateChanged
+)
+
+// HSM returns what a ChangeHSM tells: what was done, the errno with which it failed (0 when
+// it did not), and whether the file changed since it was archived.
+func (c *Change) HSM() (event HSMEvent, errno int, dirty bool) {
+	return HSMEvent(c.Flags >> 7 & 0x7), int(c.Flags & 0x7f), c.Flags&0x400 != 0
+}
+
+// LogTurnedOff reports whether a ChangeMark says that nothing was recorded from here to the
+// next one (CLM_FINI).
+func (c *Change) LogTurnedOff() bool { return c.Type == ChangeMark && c.Marker&0x20000 != 0 }
 
 // Feed is one stream of changes: an MDT's.
 type Feed struct {
