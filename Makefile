@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 fabric dist clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 e2e-vm fabric dist clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -93,6 +93,11 @@ bench: build
 # The S3 tests against other servers than the embedded one.
 e2e-s3: build
 	test/e2e-s3
+
+# What needs another kernel: project quotas, NFS, power cuts, in emulated machines.
+# make e2e-vm RUN=TestQuotas
+e2e-vm:
+	test/e2e-vm $(RUN)
 
 # The scale model: 32 nodes in network namespaces, each behind its own shaped link.
 # make fabric FABRICFLAGS='-rounds 5'
