@@ -25,14 +25,20 @@ type Layout struct {
 	Components []Component
 	// Mirrored says in which state mirrors are; NotMirrored of a file with one mirror.
 	Mirrored Mirrored
-	// Generation counts the changes of a layout. It is 0 where it is not known: an
-	// attribute does not tell it.
+	// Mirrors is how many contents a file with a composite layout has; 0 of a plain one. A
+	// request need not say it.
+	Mirrors int
+	// Generation counts the changes of a layout. It is 0 where it is not known: the
+	// attribute of a plain one does not tell it.
 	Generation uint32
 	// Foreign is a layout that something else than the file system interprets; then
 	// there are no components.
 	Foreign *Foreign
 	// Opaque is a layout whose format is not known here: its bytes, to be kept and copied.
 	Opaque []byte
+	// Kept is bits and bytes of a composite layout's header that have no word here (see
+	// package abi), so that it can be written as it was read.
+	Kept [16]byte
 }
 
 // Mirrored is the state of a mirrored file (lcm_flags & LCM_FL_FLR_MASK).
@@ -68,6 +74,20 @@ type Component struct {
 	// Objects are where the component lies, one for each stripe; none while nothing is
 	// stored. When a layout is set, their Targets choose the OSTs.
 	Objects []Object
+	// Foreign is set for a component that something else than Lustre interprets.
+	Foreign *Foreign
+	// Stored is what a layout that was read told beside.
+	Stored Stored
+}
+
+// Stored is what the file system keeps with a component. It says nothing in a request.
+type Stored struct {
+	File FID // that the component is of; zero where an attribute does not tell it
+	// Generation of the component, when HasGeneration: an attribute does not tell it.
+	Generation    uint16
+	HasGeneration bool
+	HasPool       bool     // it has room for the name of a pool, though it names none
+	Kept          [16]byte // of its entry in a composite layout: generation, time, parity
 }
 
 // AnyTarget is the FirstTarget of a component whose targets the file system chooses.
@@ -88,9 +108,10 @@ const (
 	RAID0       Pattern = 1     // stripes go round the targets
 	OnMDT       Pattern = 0x100 // Data-on-MDT: the bytes are on the metadata server
 	Overstriped Pattern = 0x201 // RAID0 that may use a target more than once
+	IsForeign   Pattern = 0x400 // something else interprets it
 )
 
-var patternNames = map[Pattern]string{RAID0: "raid0", OnMDT: "mdt", Overstriped: "raid0,overstriped"}
+var patternNames = map[Pattern]string{RAID0: "raid0", OnMDT: "mdt", Overstriped: "raid0,overstriped", IsForeign: "foreign"}
 
 // String is the word of lfs: raid0, mdt, raid0,overstriped.
 func (p Pattern) String() string {
@@ -100,8 +121,8 @@ func (p Pattern) String() string {
 	return fmt.Sprintf("%#x", uint16(p))
 }
 
-// Flags say what a component is like. Their values are those of lcme_flags, but for the
-// two that a pattern carries.
+// Flags say what a component is like. Their values are those of lcme_flags; the bits 32 to
+// 47 are the upper half of lmm_pattern.
 type Flags uint64
 
 // The flags.
@@ -115,9 +136,11 @@ const (
 	Extension   Flags = 1 << 6 // room that the component before it grows into
 	Parity      Flags = 1 << 7
 	Compressed  Flags = 1 << 8
+	Partial     Flags = 1 << 9 // some of it is compressed
+	NoCompress  Flags = 1 << 10
 
-	Holed    Flags = 1 << 32 // lmm_pattern F_HOLE: an object is missing
-	Released Flags = 1 << 33 // lmm_pattern F_RELEASED: the content is in the archive
+	Holed    Flags = 1 << 46 // lmm_pattern F_HOLE: an object is missing
+	Released Flags = 1 << 47 // lmm_pattern F_RELEASED: the content is in the archive
 )
 
 // Has reports whether all flags of g are in f.
@@ -153,10 +176,13 @@ type Foreign struct {
 // Wanted returns l as a request: without what only a stored layout has (identifiers,
 // generations, objects, states), so that the file system chooses targets anew.
 func (l *Layout) Wanted() Layout {
-	w := Layout{Foreign: l.Foreign, Mirrored: l.Mirrored, Components: make([]Component, 0, len(l.Components))}
+	w := Layout{Foreign: l.Foreign, Mirrored: NotMirrored, Mirrors: l.Mirrors, Components: make([]Component, 0, len(l.Components))}
+	if l.Mirrored != NotMirrored {
+		w.Mirrored = ReadOnly
+	}
 	for _, c := range l.Components {
-		c.Objects, c.FirstTarget = nil, AnyTarget
-		c.Flags &^= Stale | Offline | Initialised | Holed | Released
+		c.ID, c.Objects, c.FirstTarget, c.Stored = 0, nil, AnyTarget, Stored{}
+		c.Flags &= PreferRead | PreferWrite | Extension
 		w.Components = append(w.Components, c)
 	}
 	return w
@@ -286,7 +312,7 @@ func (c *Component) differs(got *Component, targets int) string {
 		return fmt.Sprintf("stripe size %d instead of %d", got.StripeBytes, c.StripeBytes)
 	case count > 0 && got.StripeCount != AllTargets && count != got.StripeCount && c.Pattern != OnMDT:
 		return fmt.Sprintf("stripe count %d instead of %d", got.StripeCount, count)
-	case c.Pool != got.Pool:
+	case c.Pool != "" && c.Pool != got.Pool: // one that is not named comes from the directory
 		return fmt.Sprintf("pool %q instead of %q", got.Pool, c.Pool)
 	}
 	return ""

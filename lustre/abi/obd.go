@@ -1,0 +1,141 @@
+package abi
+
+import (
+	"math"
+	"math/bits"
+
+	"datamove.dev/lustre"
+)
+
+// obd_ioctl_data is how some requests carry several buffers: inline ones follow the
+// struct, each rounded up to 8 bytes, and two are given by address (lustre_ioctl.h).
+const (
+	sizeOBD    = 576
+	maxOBD     = 8192 // OBD_MAX_IOCTL_BUFFER
+	versionOBD = 0x00010004
+	flagsOBD   = 24 + 96 // obdo1.o_flags
+	typeOBD    = 476
+	// Where the addresses are that the kernel fills the buffers of.
+	OffsetBuffer1 = 488
+	OffsetBuffer2 = 504
+)
+
+var inlineOBD = [4]int{512, 528, 544, 560} // ioc_inllen1 to 4
+
+// ForCreate is obdo1.o_flags of a request to make a directory: fail when it is there
+// (OBD_FL_OBDMDEXISTS).
+const ForCreate = 2
+
+// OBDRequest is what an obd_ioctl_data says.
+type OBDRequest struct {
+	Flags  uint32   // obdo1.o_flags
+	Type   uint32   // ioc_type
+	Inline [][]byte // up to four
+	// Lengths of the buffers whose addresses will be at OffsetBuffer1 and 2.
+	Length1, Length2 uint32
+}
+
+// Encode writes the struct with its inline buffers.
+func (r *OBDRequest) Encode() ([]byte, error) {
+	b := make([]byte, sizeOBD)
+	if len(r.Inline) > len(inlineOBD) {
+		return nil, errRange("a number of buffers", int64(len(r.Inline)))
+	}
+	for i, data := range r.Inline {
+		le.PutUint32(b[inlineOBD[i]:], uint32(len(data)))
+		b = append(b, data...)
+		b = append(b, make([]byte, -len(b)&7)...)
+		if len(b) > maxOBD {
+			return nil, errRange("a request", int64(len(b)))
+		}
+	}
+	le.PutUint32(b, uint32(len(b)))
+	le.PutUint32(b[4:], versionOBD)
+	le.PutUint32(b[flagsOBD:], r.Flags)
+	le.PutUint32(b[typeOBD:], r.Type)
+	le.PutUint32(b[OffsetBuffer1-8:], r.Length1)
+	le.PutUint32(b[OffsetBuffer2-8:], r.Length2)
+	return b, nil
+}
+
+// DecodeOBD is the inverse of Encode: what a Lustre reads.
+func DecodeOBD(b []byte) (OBDRequest, error) {
+	if len(b) < sizeOBD || le.Uint32(b[4:]) != versionOBD {
+		return OBDRequest{}, malformed("an obd_ioctl_data of %d bytes: it has %d at least, and version %#x", len(b), sizeOBD, versionOBD)
+	}
+	size := uint64(le.Uint32(b))
+	if size < sizeOBD || size > maxOBD || size > uint64(len(b)) {
+		return OBDRequest{}, malformed("an obd_ioctl_data of %d bytes says that it has %d", len(b), size)
+	}
+	r := OBDRequest{Flags: le.Uint32(b[flagsOBD:]), Type: le.Uint32(b[typeOBD:]), Length1: le.Uint32(b[OffsetBuffer1-8:]), Length2: le.Uint32(b[OffsetBuffer2-8:])}
+	at := uint64(sizeOBD)
+	for _, o := range inlineOBD {
+		length := uint64(le.Uint32(b[o:]))
+		if at+length > size {
+			return OBDRequest{}, malformed("a buffer of %d bytes at %d of %d", length, at, size)
+		}
+		if length > 0 {
+			r.Inline = append(r.Inline, b[at:at+length])
+		}
+		at += (length + 7) &^ 7
+	}
+	return r, nil
+}
+
+// IOC_OBD_STATFS: the type of target that is asked for, and the size of what is answered.
+const (
+	StatfsMDT  = 1 // LL_STATFS_LMV
+	StatfsOST  = 2 // LL_STATFS_LOV
+	StatfsSoon = 4 // LL_STATFS_NODELAY: do not wait for a server that does not answer
+	SizeStatfs = 144
+	SizeUUID   = 40
+)
+
+// StatfsRequest asks how full one target is. The answer and its name go to the two buffers.
+func StatfsRequest(kind, index uint32) *OBDRequest {
+	k, i := make([]byte, 4), make([]byte, 4)
+	le.PutUint32(k, kind)
+	le.PutUint32(i, index)
+	return &OBDRequest{Inline: [][]byte{k, i}, Length1: SizeStatfs, Length2: SizeUUID}
+}
+
+// DecodeStatfs reads an obd_statfs and the obd_uuid beside it.
+func DecodeStatfs(b, uuid []byte) (lustre.Target, error) {
+	if len(b) < SizeStatfs {
+		return lustre.Target{}, malformed("an obd_statfs of %d bytes: it has %d", len(b), SizeStatfs)
+	}
+	block := uint64(le.Uint32(b[88:]))
+	return lustre.Target{
+		Name:       text(uuid),
+		TotalBytes: product(le.Uint64(b[8:]), block),
+		FreeBytes:  product(le.Uint64(b[24:]), block),
+		TotalFiles: product(le.Uint64(b[32:]), 1),
+		FreeFiles:  product(le.Uint64(b[40:]), 1),
+		State:      lustre.TargetState(le.Uint32(b[104:])),
+	}, nil
+}
+
+// EncodeStatfs writes an obd_statfs in blocks of 4 KiB.
+func EncodeStatfs(t *lustre.Target) []byte {
+	const block = 4096
+	b := make([]byte, SizeStatfs)
+	le.PutUint64(b, 0xEF53) // os_type: ldiskfs
+	le.PutUint64(b[8:], uint64(t.TotalBytes)/block)
+	le.PutUint64(b[16:], uint64(t.FreeBytes)/block)
+	le.PutUint64(b[24:], uint64(t.FreeBytes)/block)
+	le.PutUint64(b[32:], uint64(t.TotalFiles))
+	le.PutUint64(b[40:], uint64(t.FreeFiles))
+	le.PutUint32(b[88:], block)
+	le.PutUint32(b[92:], 255)
+	le.PutUint32(b[104:], uint32(t.State))
+	return b
+}
+
+// product is a × b, or the largest there is.
+func product(a, b uint64) int64 {
+	high, low := bits.Mul64(a, b)
+	if high != 0 || low > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(low)
+}
