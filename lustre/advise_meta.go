@@ -32,13 +32,13 @@ func (a *advisor) onMDT() (end int64, why string) {
 	if a.r.Bytes > 0 && a.r.Bytes <= domLeast {
 		end = domLeast
 	}
-	free, mdts := a.metaRoom()
+	free, mdts, known := a.metaRoom()
 	switch {
 	case !a.c.Can.OnMDT || !a.c.Can.Progressive:
 		return 0, "this Lustre is not known to have it (2.11)"
 	case a.r.Bytes > domBytes:
 		return 0, fmt.Sprintf("files of %s do not fit into %s", sizeText(a.r.Bytes), sizeText(domBytes))
-	case len(a.c.MDTs) == 0:
+	case !known:
 		return 0, "nothing is known of the room of the MDTs"
 	case mdts < len(a.c.MDTs):
 		return 0, fmt.Sprintf("only %d of %d MDTs are no more than %s full, and their room is for names", mdts, len(a.c.MDTs), percent(mdtShare))
@@ -48,14 +48,17 @@ func (a *advisor) onMDT() (end int64, why string) {
 	return end, "the files are read with their names, from a server that is asked anyway; and the MDTs have room"
 }
 
-// metaRoom counts the MDTs that may hold more than names, and what is free there.
-func (a *advisor) metaRoom() (free int64, mdts int) {
+// metaRoom counts the MDTs that may hold more than names, and what is free there. known is
+// false when no MDT tells its size.
+func (a *advisor) metaRoom() (free int64, mdts int, known bool) {
 	for i := range a.c.MDTs {
-		if t := &a.c.MDTs[i]; willing(t) && t.TotalBytes > 0 && t.Used() <= mdtShare && filesUsed(t) <= mdtShare {
+		t := &a.c.MDTs[i]
+		known = known || t.TotalBytes > 0
+		if willing(t) && t.TotalBytes > 0 && t.Used() <= mdtShare && filesUsed(t) <= mdtShare {
 			free, mdts = saturated(free, t.FreeBytes), mdts+1
 		}
 	}
-	return free, mdts
+	return free, mdts, known
 }
 
 // filesUsed is how much of its inodes an MDT has used, from 0 to 1.
