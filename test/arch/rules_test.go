@@ -76,6 +76,8 @@ var packages = map[string]struct {
 	"mover/local": {task, []string{"mover", "mover/buffer", "mover/crc", "mover/location", "mover/manifest", "mover/plan",
 		"mover/posix", "mover/s3", "mover/retry", "mover/limit", "mover/journal", "mover/transfer"}},
 
+	"mover/vault": {task, []string{"mover", "mover/buffer", "mover/plan", "mover/retry", "mover/transfer"}},
+
 	"mover/site": {person, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/posix", "mover/s3"}},
 	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "api/datamove/v1"}},
 
@@ -130,7 +132,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                {"cmd/datamove"},
 	"golang.org/x/time":                {"mover/door"},
 	"golang.org/x/sync":                {"mover/buffer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove"},
-	"golang.org/x/sys":                 {"lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
+	"golang.org/x/sys":                 {"mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

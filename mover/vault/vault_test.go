@@ -1,0 +1,341 @@
+package vault_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/mem"
+	"datamove.dev/mover/posix"
+	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/vault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// shelf is a kind of place to keep copies in. What it opens twice is the same place, as
+// two processes see it.
+type shelf struct {
+	name string
+	open func(t *testing.T) func() mover.Place
+}
+
+var shelves = []shelf{
+	{"directory", func(t *testing.T) func() mover.Place {
+		dir := t.TempDir()
+		return func() mover.Place { return directory(t, dir) }
+	}},
+	{"memory", func(*testing.T) func() mover.Place {
+		tree := mem.NewTree()
+		return func() mover.Place { return mem.New(tree, mem.Options{}) }
+	}},
+	{"store", func(t *testing.T) func() mover.Place {
+		o := s3test.Start(t, false).Options(t)
+		return func() mover.Place { return s3test.Open(t, o) }
+	}},
+}
+
+func directory(t *testing.T, dir string) mover.Place {
+	t.Helper()
+	p, err := posix.Open(dir, posix.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// each runs a test over every kind of place.
+func each(t *testing.T, test func(t *testing.T, p mover.Place)) {
+	for _, s := range shelves {
+		t.Run(s.name, func(t *testing.T) { test(t, s.open(t)()) })
+	}
+}
+
+func open(t *testing.T, p mover.Place, state string, epoch uint64) *vault.Vault {
+	t.Helper()
+	v, err := vault.Open(t.Context(), p, vault.Options{By: mover.Owner{Task: "vault", Epoch: epoch}, StateDir: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func content(size int) []byte {
+	b := make([]byte, size)
+	r := rand.New(rand.NewPCG(1, uint64(size)))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// file is an open file with a content.
+func file(t *testing.T, data []byte) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if _, err := f.WriteAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+const key = "lab/0x200000402/02/0x200000402:0x2:0x0"
+
+func put(t *testing.T, v *vault.Vault, data []byte) error {
+	t.Helper()
+	return v.Put(t.Context(), item(file(t, data), len(data)))
+}
+
+func item(f *os.File, size int) vault.Item {
+	return vault.Item{Key: key, File: f, Size: int64(size), Origin: "project/a file", Facts: mover.Entry{
+		Known: mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime,
+		Mode:  0o4750, UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Mtime: mover.Time{Sec: 1_700_000_000, Nsec: 5}, Atime: mover.Time{Sec: 1_700_000_001},
+	}}
+}
+
+// holds compares what a vault gives for the key.
+func holds(t *testing.T, v *vault.Vault, data []byte) {
+	t.Helper()
+	f := file(t, nil)
+	if err := v.Get(t.Context(), vault.Item{Key: key, File: f, Size: int64(len(data))}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(f.Name())
+	if err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes came back of %d, %v", len(got), len(data), err)
+	}
+}
+
+// TestRoundTrip: what was put comes back, of every size, and takes the place of what was
+// there; beside it are the facts of the file, and where it was.
+func TestRoundTrip(t *testing.T) {
+	each(t, func(t *testing.T, p mover.Place) {
+		v := open(t, p, t.TempDir(), 1)
+		for _, size := range []int{0, 1, 1 << 20, 40<<20 + 3} {
+			var passed atomic.Int64
+			data := content(size)
+			it := item(file(t, data), size)
+			it.Moved = &passed
+			if err := v.Put(t.Context(), it); err != nil {
+				t.Fatal(err)
+			}
+			if passed.Load() < int64(size) {
+				t.Errorf("%d of %d bytes were counted", passed.Load(), size)
+			}
+			holds(t, v, data)
+		}
+		e, err := p.Stat(t.Context(), key)
+		if err != nil || e.Mode != 0o750 || e.Mtime != (mover.Time{Sec: 1_700_000_000, Nsec: 5}) || e.UID != uint32(os.Getuid()) {
+			t.Errorf("%+v, %v", e, err)
+		}
+		c, err := p.Open(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var path string
+		for _, x := range c.Entry().Xattrs {
+			if x.Name == mover.XattrPath {
+				path = string(x.Value)
+			}
+		}
+		if path != "project/a file" {
+			t.Errorf("it was at %q", path)
+		}
+		for range 2 {
+			if err := v.Delete(t.Context(), key); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := v.Get(t.Context(), vault.Item{Key: key, File: file(t, nil)}); !errors.Is(err, mover.ErrNotExist) {
+			t.Errorf("after the removal: %v", err)
+		}
+	})
+}
+
+// TestHoles: a hole is one again where the place keeps holes, and zeros in any case.
+func TestHoles(t *testing.T) {
+	each(t, func(t *testing.T, p mover.Place) {
+		v := open(t, p, t.TempDir(), 1)
+		data := make([]byte, 36<<20)
+		copy(data[20<<20:], content(4096))
+		f := file(t, nil)
+		if _, err := f.WriteAt(data[20<<20:20<<20+4096], 20<<20); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(int64(len(data))); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Put(t.Context(), item(f, len(data))); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, v, data)
+	})
+}
+
+// TestOldCopyStays: a new copy that can not be made leaves the old one, and nothing else.
+func TestOldCopyStays(t *testing.T) {
+	each(t, func(t *testing.T, p mover.Place) {
+		for _, size := range []int{100_000, 40 << 20} {
+			v := open(t, p, t.TempDir(), 1)
+			old, fresh := content(7), content(size)
+			if err := put(t, v, old); err != nil {
+				t.Fatal(err)
+			}
+			no := errors.New("somebody else has it now")
+			it := item(file(t, fresh), size)
+			it.Mine = func(context.Context) error { return no }
+			if err := v.Put(t.Context(), it); !errors.Is(err, no) {
+				t.Errorf("not ours: %v", err)
+			}
+			holds(t, v, old)
+
+			it = item(file(t, fresh), size)
+			it.Mine = func(context.Context) error { // the last moment
+				_, err := it.File.WriteAt([]byte{1}, int64(size))
+				return err
+			}
+			if err := v.Put(t.Context(), it); !errors.Is(err, mover.ErrChanged) {
+				t.Errorf("written while it is read: %v", err)
+			}
+			holds(t, v, old)
+			if left := strays(t, p); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		}
+	})
+}
+
+func strays(t *testing.T, p mover.Place) (left []mover.Stray) {
+	t.Helper()
+	for _, err := range p.Walk(t.Context(), mover.WalkOptions{Stray: func(s mover.Stray) { left = append(left, s) }}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return left
+}
+
+// TestCorrupt: a copy whose bytes or length differ, or that nobody sealed, does not come back.
+func TestCorrupt(t *testing.T) {
+	dir := t.TempDir()
+	v := open(t, directory(t, dir), t.TempDir(), 1)
+	get := func(size int64) error {
+		return v.Get(t.Context(), vault.Item{Key: key, File: file(t, nil), Size: size})
+	}
+	for _, size := range []int{5000, 40 << 20} {
+		if err := put(t, v, content(size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := get(int64(size) - 1); !errors.Is(err, mover.ErrCorrupt) {
+			t.Errorf("of another size: %v", err)
+		}
+		path := filepath.Join(dir, key)
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 1)
+		if _, err := f.ReadAt(b, int64(size)-7); err != nil {
+			t.Fatal(err)
+		}
+		b[0] ^= 4
+		if _, err := f.WriteAt(b, int64(size)-7); err != nil {
+			t.Fatal(err)
+		}
+		if err := get(int64(size)); !errors.Is(err, mover.ErrCorrupt) {
+			t.Errorf("one bit of %d bytes: %v", size, err)
+		}
+		if err := errors.Join(f.Close(), os.Remove(path), os.WriteFile(path, content(size), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if err := get(int64(size)); !errors.Is(err, mover.ErrCorrupt) || !strings.Contains(err.Error(), "no checksum") {
+			t.Errorf("nobody sealed it: %v", err)
+		}
+	}
+}
+
+// TestNextProcess: what a process had begun when it was killed is dropped by the next one
+// of the same owner; what others are writing is not touched.
+func TestNextProcess(t *testing.T) {
+	for _, s := range shelves {
+		t.Run(s.name, func(t *testing.T) {
+			process := s.open(t)
+			state := t.TempDir()
+			if err := put(t, open(t, process(), state, 1), content(9)); err != nil {
+				t.Fatal(err)
+			}
+			begin(t, process(), mover.Owner{Task: "vault", Epoch: 1}, state)
+			if n := len(strays(t, process())); n != 1 {
+				t.Fatalf("%d drafts", n)
+			}
+			holds(t, open(t, process(), state, 2), content(9))
+			if left := strays(t, process()); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+			if files, err := os.ReadDir(state); err != nil || len(files) > 0 {
+				t.Errorf("notes %v, %v", files, err)
+			}
+			if s.name == "store" {
+				return // uploads have no owners
+			}
+			begin(t, process(), mover.Owner{Task: "another", Epoch: 1}, state)
+			open(t, process(), state, 3)
+			if n := len(strays(t, process())); n != 1 {
+				t.Errorf("%d drafts of somebody else are left", n)
+			}
+		})
+	}
+}
+
+// begin leaves a draft with a part in it, and the note of it, as a process that is killed does.
+func begin(t *testing.T, p mover.Place, by mover.Owner, state string) {
+	t.Helper()
+	e := mover.Entry{Name: key, Kind: mover.File, Size: 1 << 30}
+	d, err := p.Draft(t.Context(), e, mover.Hints{By: by})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Suspend(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(state, "0000.writing"), []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHostileKeys: no key and no note leads out of the place.
+func TestHostileKeys(t *testing.T) {
+	state := t.TempDir()
+	if err := os.WriteFile(filepath.Join(state, "1.writing"), []byte("../../etc"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := open(t, directory(t, t.TempDir()), state, 1)
+	for _, bad := range []string{"", "../x", "/x", "a//b", "a/\x00"} {
+		it := item(file(t, nil), 0)
+		it.Key = bad
+		if err := v.Put(t.Context(), it); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("put %q: %v", bad, err)
+		}
+		if err := v.Get(t.Context(), it); err == nil {
+			t.Errorf("get %q", bad)
+		}
+		if err := v.Delete(t.Context(), bad); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("delete %q: %v", bad, err)
+		}
+	}
+}
