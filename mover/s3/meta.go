@@ -2,6 +2,7 @@ package s3
 
 import (
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,17 @@ const (
 	// metaRclone is how rclone keeps the modification time: seconds since 1970,
 	// with a fraction. Read when metaMtime is missing.
 	metaRclone = "mtime"
+	// Attributes of ours, which no convention has a word for; percent-encoded.
+	metaPath = "datamove-path"
+	metaCRC  = "datamove-crc64nvme"
 )
+
+// ownMeta has the attributes that travel as metadata, sorted.
+var ownMeta = [...]struct{ xattr, meta string }{{mover.XattrCRC, metaCRC}, {mover.XattrPath, metaPath}}
+
+// ownMost is how long the value of one of them may be, encoded: all metadata together have
+// 2 KB (docs.aws.amazon.com, "Working with object metadata"). A longer path is left out.
+const ownMost = 1024
 
 // The type bits of st_mode, as in inode(7).
 const (
@@ -61,7 +72,31 @@ func encodeMeta(e *mover.Entry) map[string]string {
 	if e.Known.Has(mover.FactAtime) {
 		m[metaAtime] = encodeTime(e.Atime)
 	}
+	encodeOwn(m, e)
 	return m
+}
+
+// encodeOwn adds the attributes of ours.
+func encodeOwn(m map[string]string, e *mover.Entry) {
+	if !e.Known.Has(mover.FactXattrs) {
+		return
+	}
+	for _, own := range ownMeta {
+		for _, x := range e.Xattrs {
+			if text := url.PathEscape(string(x.Value)); x.Name == own.xattr && len(text) <= ownMost {
+				m[own.meta] = text
+			}
+		}
+	}
+}
+
+// decodeOwn reads them back. That the entry has no other attributes is not said by it.
+func decodeOwn(e *mover.Entry, get func(name string) string) {
+	for _, own := range ownMeta {
+		if value, err := url.PathUnescape(get(own.meta)); err == nil && value != "" && len(value) <= ownMost {
+			e.Xattrs = append(e.Xattrs, mover.Xattr{Name: own.xattr, Value: []byte(value)})
+		}
+	}
 }
 
 func typeBits(k mover.Kind) uint32 {
@@ -102,6 +137,7 @@ func decodeMeta(e *mover.Entry, get func(name string) string) (symlink bool) {
 		e.Atime = t
 		e.Known |= mover.FactAtime
 	}
+	decodeOwn(e, get)
 	return symlink
 }
 

@@ -1,7 +1,9 @@
 package s3
 
 import (
+	"bytes"
 	"math"
+	"reflect"
 	"testing"
 
 	"datamove.dev/mover"
@@ -23,6 +25,31 @@ func TestMetaRoundTrip(t *testing.T) {
 		if symlink != (e.Kind == mover.Symlink) {
 			t.Errorf("%v: symlink = %v", meta, symlink)
 		}
+	}
+}
+
+// TestOwnMeta: attributes of ours travel as metadata, whatever bytes a path has; no other
+// attribute does, and a path that is too long for a store is left out.
+func TestOwnMeta(t *testing.T) {
+	e := mover.Entry{Kind: mover.File, Known: mover.FactXattrs, Xattrs: []mover.Xattr{
+		{Name: mover.XattrCRC, Value: []byte("00000000000000ff")}, {Name: mover.XattrPath, Value: []byte("a b/\n\xff%41/ü")}, {Name: "user.secret", Value: []byte("x")},
+	}}
+	meta := encodeMeta(&e)
+	if len(meta) != 2 {
+		t.Errorf("metadata %q", meta)
+	}
+	var got mover.Entry
+	decodeMeta(&got, func(name string) string { return meta[name] })
+	if !reflect.DeepEqual(got.Xattrs, e.Xattrs[:2]) || got.Known != 0 {
+		t.Errorf("became %+v", got)
+	}
+	e.Xattrs[1].Value = bytes.Repeat([]byte("/"), ownMost/2)
+	if meta = encodeMeta(&e); len(meta) != 1 {
+		t.Errorf("metadata %q", meta)
+	}
+	e.Known = 0
+	if meta = encodeMeta(&e); len(meta) != 0 {
+		t.Errorf("metadata of what is not known: %q", meta)
 	}
 }
 
