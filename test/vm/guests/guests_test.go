@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 // patience is how long a guest may take, on a host that does other things beside.
 const patience = 280 * time.Second
 
+// guestEnv tells tests that they are in a guest, where nothing may be missing.
+var guestEnv = []string{"DATAMOVE_GUEST=1", "DATAMOVE_BIN=/bin", "TMPDIR=/tmp"}
+
 // built is where the binaries for guests are, which all tests share.
 func built(t *testing.T, build func(dir, pkg string) (string, error), pkg string) string {
 	t.Helper()
