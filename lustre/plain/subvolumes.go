@@ -29,6 +29,7 @@ var quotaHints = map[error]string{
 	unix.ENOTCONN: noGroups,
 	unix.ENOENT:   "there is no subvolume of that ID",
 	unix.ENOTTY:   "this is no btrfs",
+	unix.EDQUOT:   "btrfs takes the room for the change from the subvolume that is full: name a directory of another one",
 }
 
 const noGroups = "quotas are not switched on: btrfs quota enable DIR (or --simple, from Linux 6.7 on, which costs less)"
@@ -157,7 +158,11 @@ func (s *Subvolumes) SetQuota(ctx context.Context, fd int, p lustre.Project, l l
 			return failed("make a qgroup", fd, err, quotaHints)
 		}
 	}
-	if err := limitGroup(fd, uint64(p.ID), l.HardBytes); err != nil {
+	err = limitGroup(fd, uint64(p.ID), l.HardBytes)
+	if err == unix.EDQUOT {
+		err = fromOutside(fd, func(fd int) error { return limitGroup(fd, uint64(p.ID), l.HardBytes) })
+	}
+	if err != nil {
 		return failed("set quota", fd, err, quotaHints)
 	}
 	q, err := s.Quota(ctx, fd, p)

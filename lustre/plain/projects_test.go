@@ -1,0 +1,272 @@
+package plain
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/test/image"
+)
+
+// withProjects are the file systems with project quotas, and how they are made and mounted.
+var withProjects = []struct {
+	kind            lustre.Kind
+	enforced, count image.Spec
+	rootToo         bool
+}{
+	{lustre.IsExt4,
+		image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}, Options: "prjquota"},
+		image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}},
+		false},
+	{lustre.IsXFS,
+		image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "prjquota"},
+		image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "pqnoenforce"},
+		true},
+}
+
+// onEach runs a test on each file system with project quotas, asked in both ways.
+func onEach(t *testing.T, run func(t *testing.T, dir string, q *Projects, rootToo bool)) {
+	for _, f := range withProjects {
+		for _, byDevice := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/by device %v", f.kind, byDevice), func(t *testing.T) {
+				dir := mountedWithQuotas(t, f.enforced)
+				run(t, dir, asked(f.kind, byDevice), f.rootToo)
+			})
+		}
+	}
+}
+
+// mountedWithQuotas skips where a mount takes the option and does nothing, too.
+func mountedWithQuotas(t *testing.T, spec image.Spec) string {
+	t.Helper()
+	dir := image.Mount(t, spec)
+	if _, _, err := asked(lustre.Kind(spec.Type), false).state(opened(t, dir)); err != nil {
+		image.Skip(t, "this kernel has no quotas for "+spec.Type+": "+err.Error())
+	}
+	return dir
+}
+
+func asked(kind lustre.Kind, byDevice bool) *Projects {
+	s := &lustre.System{Kind: kind}
+	Answer(s, "/dev/null") // which is not the device
+	p := s.Quota.(*Projects)
+	p.byDevice = byDevice
+	return p
+}
+
+// under makes a directory of a project.
+func under(t *testing.T, q lustre.Quotas, path string, id uint32) lustre.Project {
+	t.Helper()
+	p := lustre.Project{ID: id, Inherit: true}
+	must(t, os.Mkdir(path, 0o755))
+	must(t, q.SetProject(t.Context(), opened(t, path), p))
+	return p
+}
+
+func TestProjectsHoldLimits(t *testing.T) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, rootToo bool) {
+		p := under(t, q, dir+"/p", 77)
+		fd := opened(t, dir)
+		if got := quotaOf(t, q, fd, p); got.HardBytes != 0 || !got.Enforced || !got.CountsFiles || !got.HasSoft || got.UsedFiles != 1 || got.Doubt != "" {
+			t.Errorf("an empty project: %+v", got)
+		}
+		holdLimit(t, q, dir+"/p", p, rootToo)
+	})
+}
+
+// TestProjectsFiles: the number of files is held, too.
+func TestProjectsFiles(t *testing.T) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, rootToo bool) {
+		p := under(t, q, dir+"/p", 78)
+		fd := opened(t, dir)
+		must(t, os.Chmod(dir+"/p", 0o777))
+		must(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardFiles: 5}))
+		asNobody(t, func() {
+			for i := range 4 { // the directory is one
+				must(t, os.WriteFile(fmt.Sprint(dir, "/p/", i), nil, 0o644))
+			}
+			if err := os.WriteFile(dir+"/p/5", nil, 0o644); !errors.Is(err, unix.EDQUOT) {
+				t.Errorf("the sixth file: %v", err)
+			}
+		})
+		if got := quotaOf(t, q, fd, p); got.UsedFiles != 5 || got.HardFiles != 5 {
+			t.Errorf("it is %+v", got)
+		}
+		if err := os.WriteFile(dir+"/p/root", nil, 0o644); errors.Is(err, unix.EDQUOT) != rootToo {
+			t.Errorf("root makes a file: %v", err)
+		}
+	})
+}
+
+// TestProjectsSoft: a soft limit holds after its grace, and the time is told.
+func TestProjectsSoft(t *testing.T) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, _ bool) {
+		p := under(t, q, dir+"/p", 79)
+		fd := opened(t, dir)
+		want := lustre.Limits{SoftBytes: 2 * mib, HardBytes: 20 * mib, SoftFiles: 2, HardFiles: 100}
+		must(t, q.SetQuota(t.Context(), fd, p, want))
+		if got := quotaOf(t, q, fd, p); got.Limits != want || !got.BytesUntil.IsZero() || !got.FilesUntil.IsZero() {
+			t.Errorf("before it is passed: %+v", got)
+		}
+		must(t, os.Chmod(dir+"/p", 0o777))
+		asNobody(t, func() { must(t, write(dir+"/p/f", 3*mib)); must(t, write(dir+"/p/g", 1)) })
+		got := quotaOf(t, q, fd, p)
+		for what, when := range map[string]time.Time{"bytes": got.BytesUntil, "files": got.FilesUntil} {
+			if left := time.Until(when); left < time.Hour || left > 30*24*time.Hour {
+				t.Errorf("the grace of %s ends in %v", what, left)
+			}
+		}
+	})
+}
+
+// TestProjectsCounted: without enforcement it is said that nothing is held.
+func TestProjectsCounted(t *testing.T) {
+	for _, f := range withProjects {
+		t.Run(string(f.kind), func(t *testing.T) {
+			dir := mountedWithQuotas(t, f.count)
+			q := asked(f.kind, false)
+			p := under(t, q, dir+"/p", 80)
+			fd := opened(t, dir)
+			must(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: mib}))
+			must(t, os.Chmod(dir+"/p", 0o777))
+			asNobody(t, func() { must(t, write(dir+"/p/f", 3*mib)) })
+			if got := quotaOf(t, q, fd, p); got.Enforced || got.RootToo || got.UsedBytes < 3*mib || got.HardBytes != mib {
+				t.Errorf("it is %+v", got)
+			}
+		})
+	}
+}
+
+// TestProjectsAndUsers: who may not is told what is missing, and numbers have ends.
+func TestProjectsAndUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, _ bool) {
+		p := under(t, q, dir+"/p", 81)
+		fd := opened(t, dir)
+		asNobody(t, func() {
+			_, err := q.Quota(t.Context(), fd, p)
+			refused(t, err, fs.ErrPermission, "CAP_SYS_ADMIN")
+			refused(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{}), fs.ErrPermission, "CAP_SYS_ADMIN")
+		})
+		for _, id := range []uint32{0, math.MaxUint32} {
+			if err := q.SetQuota(t.Context(), fd, lustre.Project{ID: id}, lustre.Limits{HardBytes: mib}); err == nil {
+				t.Errorf("project %d has a limit", id)
+			}
+		}
+		for _, id := range []uint32{1, 1 << 31, MaxProject} {
+			p := lustre.Project{ID: id}
+			if got := quotaOf(t, q, fd, p); got.UsedBytes != 0 || got.HardBytes != 0 {
+				t.Errorf("nobody's project %d is %+v", id, got)
+			}
+			must(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: mib + 1, HardFiles: 3}))
+			if got := quotaOf(t, q, fd, p); got.HardBytes < mib+1 || got.HardBytes > mib+64<<10 || got.HardFiles != 3 {
+				t.Errorf("project %d is %+v", id, got)
+			}
+		}
+	})
+}
+
+// TestProjectsTogether: changes of different projects do not disturb each other.
+func TestProjectsTogether(t *testing.T) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, _ bool) {
+		fd := opened(t, dir)
+		var all sync.WaitGroup
+		for i := range 8 {
+			p := under(t, q, fmt.Sprint(dir, "/", i), uint32(100+i))
+			all.Go(func() {
+				for n := range 20 {
+					if err := q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: int64(i*100+n+1) * mib}); err != nil {
+						t.Error(err)
+					}
+				}
+				if got, err := q.Quota(t.Context(), fd, p); err != nil || got.HardBytes != int64(i*100+20)*mib {
+					t.Errorf("%d has %+v, %v", i, got, err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// TestProjectIDs needs no quotas: IDs are set, inherited, read by descriptors old and new.
+func TestProjectIDs(t *testing.T) {
+	for _, f := range withProjects {
+		t.Run(string(f.kind), func(t *testing.T) {
+			spec := f.count
+			if f.kind == lustre.IsXFS {
+				spec.Options = "" // xfs has IDs without quotas
+			}
+			dir := image.Mount(t, spec)
+			projectIDs(t, dir, asked(f.kind, false))
+		})
+	}
+}
+
+func projectIDs(t *testing.T, dir string, q *Projects) {
+	must(t, os.Mkdir(dir+"/p", 0o755))
+	must(t, os.WriteFile(dir+"/p/old", nil, 0o644))
+	before, file := opened(t, dir+"/p"), opened(t, dir+"/p/old")
+	p := lustre.Project{ID: 4242, Inherit: true}
+	must(t, q.SetProject(t.Context(), before, p))
+	must(t, os.MkdirAll(dir+"/p/a/b", 0o755))
+	must(t, os.WriteFile(dir+"/p/a/b/f", nil, 0o644))
+	for name, want := range map[string]lustre.Project{"": {}, "/p": p, "/p/a": p, "/p/a/b": p, "/p/a/b/f": {ID: 4242}, "/p/old": {}} {
+		if got := projectOf(t, q, dir+name); got != want {
+			t.Errorf("%s is under %+v instead of %+v", name, got, want)
+		}
+	}
+	if got, err := q.Project(t.Context(), before); err != nil || got != p {
+		t.Errorf("the descriptor from before says %+v, %v", got, err)
+	}
+	for _, id := range []uint32{0, 1, 1 << 31, MaxProject} {
+		want := lustre.Project{ID: id, Inherit: id%2 == 0}
+		must(t, q.SetProject(t.Context(), before, want))
+		if got := projectOf(t, q, dir+"/p"); got != want {
+			t.Errorf("it is %+v instead of %+v", got, want)
+		}
+	}
+	if err := q.SetProject(t.Context(), before, lustre.Project{ID: math.MaxUint32}); err == nil {
+		t.Error("the ID that means none was taken")
+	}
+	if err := q.SetProject(t.Context(), before, lustre.Project{Name: "fileset"}); err == nil {
+		t.Error("a name was taken")
+	}
+	if err := ioctl(before, setAttribute, func() []byte { a, _ := readAttribute(before); a.put(lustre.Project{ID: math.MaxUint32}); return a[:] }()); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("the kernel is asked for the ID that means none: %v", err)
+	}
+	asNobody(t, func() {
+		refused(t, q.SetProject(t.Context(), before, p), fs.ErrPermission, "owner")
+	})
+	// What is its own, an ordinary user may take out of its project: these quotas are no fence.
+	must(t, os.Chown(dir+"/p", nobody, nobody))
+	asNobody(t, func() { must(t, q.SetProject(t.Context(), before, lustre.Project{ID: 7})) })
+	if got, err := q.Project(t.Context(), file); err != nil || got.ID != 0 {
+		t.Errorf("a file that was there is under %+v, %v", got, err)
+	}
+	must(t, os.Chown(dir+"/p", 0, 0))
+}
+
+// TestProjectsSwitchedOff: IDs are there, and quotas are told to be off.
+func TestProjectsSwitchedOff(t *testing.T) {
+	dir := image.Mount(t, image.Spec{Type: "xfs", Make: []string{"-q"}})
+	for _, byDevice := range []bool{false, true} {
+		q := asked(lustre.IsXFS, byDevice)
+		_, err := q.Quota(t.Context(), opened(t, dir), lustre.Project{ID: 1})
+		refused(t, err, errors.ErrUnsupported, "prjquota", dir)
+		refused(t, q.SetQuota(t.Context(), opened(t, dir), lustre.Project{ID: 1}, lustre.Limits{HardBytes: 1}), errors.ErrUnsupported, "prjquota")
+	}
+	memory := opened(t, t.TempDir())
+	if _, err := asked(lustre.IsExt4, false).Project(t.Context(), memory); err != nil {
+		refused(t, err, errors.ErrUnsupported)
+	}
+	if _, err := asked(lustre.IsExt4, false).Project(t.Context(), -1); !errors.Is(err, unix.EBADF) {
+		t.Errorf("no descriptor: %v", err)
+	}
+}
