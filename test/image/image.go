@@ -78,7 +78,7 @@ func scratch(t testing.TB) string {
 	if err != nil {
 		return t.TempDir()
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // an ordinary user looks into it
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
