@@ -156,6 +156,8 @@ func (a *advisor) findRoom() {
 	}
 	value := fmt.Sprintf("%d of %d", a.room, len(a.targets))
 	switch {
+	case a.room == len(a.targets) && a.least == 0:
+		a.because("targets", fmt.Sprint(a.room), fromUs, "how full they are is not known")
 	case a.room == 0:
 		a.room = 1
 		a.doubt("targets", value, fromUs, "none takes new objects: nothing can be written until one does")

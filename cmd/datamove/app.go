@@ -22,6 +22,8 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
+	// openSystem opens a path and finds out which file system it is on; nil does it for real.
+	openSystem func(path string) (*mounted, error)
 
 	configFile     string
 	serviceFlag    address

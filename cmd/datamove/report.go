@@ -36,6 +36,9 @@ const (
 	schemaMoved       = "datamove.moved/v1"
 	schemaService     = "datamove.service/v1"
 	schemaReload      = "datamove.reload/v1"
+	schemaLayout      = "datamove.layout/v1"
+	schemaAdvice      = "datamove.advice/v1"
+	schemaQuota       = "datamove.quota/v1"
 )
 
 // reportView is a task's end as JSON.

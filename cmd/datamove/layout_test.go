@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"datamove.dev/lustre"
+)
+
+// said is what a command printed, and how it ended.
+type said struct {
+	out, err string
+	code     int
+}
+
+// onLustre runs commands on a Lustre.
+func onLustre(f *fakeLustre) func(args ...string) said {
+	return func(args ...string) said {
+		var out, err bytes.Buffer
+		env := map[string]string{"HOME": f.root, "NO_COLOR": "1"}
+		a := app{in: strings.NewReader(""), out: &out, err: &err, env: func(key string) string { return env[key] }, openSystem: f.open}
+		code := exitCode(a.run(context.Background(), args))
+		return said{out.String(), err.String(), code}
+	}
+}
+
+// wants checks what was said: the exit code, and expressions that some line matches.
+func (s said) wants(t *testing.T, code int, lines ...string) {
+	t.Helper()
+	if s.code != code {
+		t.Errorf("exit %d, want %d", s.code, code)
+	}
+	for _, line := range lines {
+		if !regexp.MustCompile("(?m)" + line).MatchString(s.out + s.err) {
+			t.Errorf("no line is %s", line)
+		}
+	}
+	if t.Failed() {
+		t.Fatalf("stdout:\n%s\nstderr:\n%s", s.out, s.err)
+	}
+}
+
+// TestLayoutCommands is a session on a Lustre of four OSTs.
+func TestLayoutCommands(t *testing.T) {
+	root := t.TempDir()
+	f := newFakeLustre(root)
+	run := onLustre(f)
+	dir, file := filepath.Join(root, "set"), filepath.Join(root, "set", "file")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+
+	// A directory without a layout of its own has that of the file system.
+	run("layout", "show", dir).wants(t, 0, `^PATH +FROM +BYTES +COUNT +STRIPE +POOL +OSTS +NOTE$`, `set +file system +all +1  1.00 MiB  - +- +-$`)
+	// It gets one, which is printed.
+	run("layout", "set", "--stripe-count", "2", "--stripe-size", "4MiB", "--pool", "flash", dir).wants(t, 0, `set +itself +all +2  4.00 MiB  flash`)
+	run("layout", "set", "--component", "256KiB,mdt", "--component", "4GiB,1,4MiB", "--component", "end,over8,4MiB,flash", dir).wants(t, 0,
+		`set +itself +up to 256 KiB +mdt`, `^ +256 KiB - 4.00 GiB +1  4.00 MiB`, `^ +from 4.00 GiB +over8  4.00 MiB  flash`)
+	// And loses it.
+	run("layout", "set", "--remove", dir).wants(t, 0, `set +file system`)
+
+	// A file is made with a layout; one that is there keeps the one it has.
+	run("layout", "set", "--stripe-count", "99", file).wants(t, 0, `note: component 1: 99 stripes were asked for, and there are 4 OSTs`, `file +itself +all +4 +- +- +0,1,2,3`)
+	run("layout", "set", "--stripe-count", "2", file).wants(t, 5, `it has its layout since it was made`, `try: a copy into a directory`)
+	// Another gets the same, on OSTs of its own.
+	run("layout", "set", "--like", file, file+"2").wants(t, 0, `file2 +itself +all +4`)
+	if l := f.layouts[file+"2"]; l.Components[0].FirstTarget != lustre.AnyTarget {
+		t.Errorf("its OSTs were taken over, too: %+v", l)
+	}
+
+	// What is wrong is said before anything is done.
+	run("layout", "set", "--stripe-count", "2", "--pool", "flesh", dir).wants(t, 2, `has no pool "flesh"`, `try: one of: flash`)
+	run("layout", "set", "--stripe-size", "100000", dir).wants(t, 2, `want a multiple of 64.0 KiB`)
+	run("layout", "set", "--component", "end,mdt", dir).wants(t, 2, `what lies on the MDT is the beginning`)
+	run("layout", "set", "--component", "1GiB", dir).wants(t, 2, `want END,COUNT`)
+	run("layout", "set", "--stripe-count", "2", "--remove", dir).wants(t, 2, `say one$`)
+	run("layout", "set", "--remove", file+"3").wants(t, 3)
+	if len(f.layouts) != 2 {
+		t.Errorf("something was set: %v", f.layouts)
+	}
+
+	// A file system that says yes and does not do it is found out.
+	f.ignores = true
+	run("layout", "set", "--stripe-count", "2", dir).wants(t, 1, `it was taken and not done`, `try: datamove layout show`)
+	run("layout", "set", "--stripe-count", "2", file+"4").wants(t, 1, `it was taken and not done`)
+	if _, err := os.Stat(file + "4"); err == nil {
+		t.Error("a file without its layout is there")
+	}
+}
+
+// TestLayoutAdviseCommand: advice is for the OSTs that have room, and can be followed.
+func TestLayoutAdviseCommand(t *testing.T) {
+	root := t.TempDir()
+	f := newFakeLustre(root)
+	f.cluster.OSTs[3].FreeBytes = 1 << 40
+	run := onLustre(f)
+	s := run("layout", "advise", "--size", "100GiB", root)
+	s.wants(t, 0, `^! targets +3 of 4 +no more than 90 % full`, `^stripe count +3 `, `^  datamove layout set --stripe-count 3 --stripe-size 4MiB /`, `^  lfs setstripe -c 3 -S 4M /`)
+	run("layout", "set", "--advise", "--size", "100GiB", root).wants(t, 0, `itself +all +3  4.00 MiB`, `note: targets: 3 of 4`)
+
+	// The command that is printed says what is advised.
+	for _, use := range lustre.Uses {
+		args := []string{"layout", "advise", "--use", string(use), "--writers", "200", "--pool", "flash", "-o", "json", root}
+		var v adviceView
+		if err := json.Unmarshal([]byte(run(args...).out), &v); err != nil {
+			t.Fatal(err)
+		}
+		words := strings.Fields(v.Commands[0])
+		run(words[1:]...).wants(t, 0)
+		if got := f.layouts[root]; lustre.Same(&v.Layout, &got, 0) != "" || len(v.Lfs) == 0 {
+			t.Errorf("%s\nsets %+v\ninstead of %+v", v.Commands[0], got, v.Layout)
+		}
+	}
+
+	// A file that is there tells its size.
+	file := filepath.Join(root, "it's a file")
+	if err := os.Truncate(must(os.Create(file)).Name(), 40<<30); err != nil {
+		t.Fatal(err)
+	}
+	run("layout", "advise", "-o", "yaml", file).wants(t, 0, `^  bytes: 42949672960$`)
+	run("layout", "advise", "--osts", "4", root).wants(t, 2, `two file systems`)
+	run("layout", "advise", "--lustre", "two", "--osts", "4").wants(t, 2, `no version of Lustre`)
+	run("layout", "advise", "--osts", "100000000").wants(t, 2, `no Lustre has more`)
+	run("layout", "advise", "--use", "backup").wants(t, 2, `must be one of general, checkpoint`)
+	f.lacks = true
+	run("layout", "advise", root).wants(t, 1, `unsupported`, `try: --osts NUMBER`)
+	run("layout", "show", root).wants(t, 1, `unsupported`)
+}
+
+func must(f *os.File, err error) *os.File {
+	if err != nil {
+		panic(err)
+	}
+	_ = f.Close()
+	return f
+}
+
+func TestShellWord(t *testing.T) {
+	for text, want := range map[string]string{"/a/b-1.tar": "/a/b-1.tar", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(rm)": "'$(rm)'", "*": "'*'"} {
+		if got := shellWord(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

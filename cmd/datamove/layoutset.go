@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/mover"
+)
+
+func (a *app) layoutSet() *cobra.Command {
+	var (
+		f format
+		w layoutWords
+		q requestWords
+	)
+	cmd := &cobra.Command{
+		Use:   "set [flags] DIR|FILE",
+		Short: "Say how new files of a directory are striped, or make a file with a layout",
+		Long: `Set says how the files are striped that will be made in a directory. Those that are
+there keep their layout. A FILE that is not there is made, empty, with the layout.
+
+What was set is read again: Lustre takes some layouts and does something else.`,
+		Example: `  datamove layout set --stripe-count 8 --stripe-size 4MiB /lustre/vision
+  datamove layout set --component 64MiB,1 --component 4GiB,4,4MiB --component end,8,4MiB /lustre/vision
+  datamove layout set --like /lustre/other/train.tar /lustre/vision/train.tar
+  datamove layout set --advise --use dataset /lustre/vision`,
+		Args: exactly(1, "a directory, or a file to make"),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if err := w.check(cmd.Flags()); err != nil {
+			return err
+		}
+		if err := a.setLayout(ctx, args[0], &w, &q); err != nil {
+			return err
+		}
+		return a.showLayouts(ctx, f, args)
+	})
+	formatVar(cmd.Flags(), &f, listFormats...)
+	w.flagsOf(cmd.Flags())
+	q.flagsOf(cmd.Flags())
+	return cmd
+}
+
+// setLayout gives a directory a default, or makes a file.
+func (a *app) setLayout(ctx context.Context, arg string, w *layoutWords, q *requestWords) error {
+	path, err := a.path(arg)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.IsDir():
+		err := fmt.Errorf("%s: %w: it has its layout since it was made, and keeps it", mover.Printable(path), mover.ErrConflict)
+		return advise(err, "a copy into a directory that has the layout, and a rename over the old name; or lfs migrate, which restripes a file in place")
+	case err == nil && info.IsDir():
+		return a.setDefault(ctx, path, w, q)
+	case !errors.Is(err, mover.ErrNotExist):
+		return err
+	case w.remove:
+		return fmt.Errorf("%s: %w", mover.Printable(path), mover.ErrNotExist)
+	}
+	return a.makeFile(ctx, path, w, q)
+}
+
+func (a *app) setDefault(ctx context.Context, path string, w *layoutWords, q *requestWords) error {
+	m, err := a.striped(path)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	l, err := a.wanted(ctx, m, w, q)
+	if err != nil {
+		return err
+	}
+	if err := m.Layout.SetDefault(ctx, m.fd, l); err != nil {
+		return a.notSet(path, err)
+	}
+	return nil
+}
+
+func (a *app) makeFile(ctx context.Context, path string, w *layoutWords, q *requestWords) error {
+	m, err := a.striped(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	l, err := a.wanted(ctx, m, w, q)
+	if err != nil {
+		return err
+	}
+	fd, err := m.Layout.Create(ctx, m.fd, filepath.Base(path), unix.O_RDWR|unix.O_EXCL, 0o666, l)
+	if err != nil {
+		return a.notSet(path, err)
+	}
+	if err := unix.Close(fd); err != nil {
+		return &os.PathError{Op: "close", Path: path, Err: err}
+	}
+	return nil
+}
+
+// notSet is why a layout was not set.
+func (a *app) notSet(path string, err error) error {
+	err = fmt.Errorf("layout of %s: %w", mover.Printable(path), kindly(err))
+	if errors.Is(err, lustre.ErrNotApplied) {
+		return advise(err, "datamove layout show "+shellWord(path)+", for what is there; and whether the pool exists and the OSTs take new objects: datamove doctor "+shellWord(path))
+	}
+	return err
+}
+
+// striped opens a path of a file system that has layouts.
+func (a *app) striped(path string) (*mounted, error) {
+	m, err := a.mounted(path)
+	if err != nil {
+		return nil, err
+	}
+	if m.Layout == nil {
+		defer m.Close()
+		return nil, m.Lack(lustre.AskLayout)
+	}
+	return m, nil
+}
+
+// wanted is the layout that flags say, for a file system.
+func (a *app) wanted(ctx context.Context, m *mounted, w *layoutWords, q *requestWords) (lustre.Layout, error) {
+	var l lustre.Layout
+	switch {
+	case w.remove:
+		return l, nil
+	case w.like != "":
+		v, err := a.layoutOf(ctx, w.like)
+		if err != nil {
+			return l, err
+		}
+		if v.Layout.IsZero() {
+			return l, usage("%s has no layout of its own to take over", mover.Printable(w.like))
+		}
+		l = v.Layout.Wanted()
+	case w.advise:
+		q.r.Pool = w.pool
+		c, err := a.measured(ctx, m, &q.r)
+		if err != nil {
+			return l, err
+		}
+		advice := lustre.Advise(q.r, c)
+		a.tellDoubts(advice.Reasons)
+		return advice.Layout, nil
+	default:
+		var err error
+		if l, err = w.layout(); err != nil {
+			return l, err
+		}
+	}
+	return l, a.checkTargets(ctx, m, &l)
+}
+
+// checkTargets refuses pools that are not there, which Lustre takes and leaves out, and
+// says so where it has fewer targets than were asked for.
+func (a *app) checkTargets(ctx context.Context, m *mounted, l *lustre.Layout) error {
+	c, err := m.Layout.Cluster(ctx, m.fd)
+	if err != nil || len(c.OSTs) == 0 {
+		return nil // whoever sets the layout finds out
+	}
+	for i := range l.Components {
+		one := &l.Components[i]
+		members, there := c.Pools[one.Pool]
+		if one.Pool != "" && !there {
+			return advise(usage("%s has no pool %q", mover.Printable(m.Mount), one.Pool), "one of: "+known(strings.Join(slices.Sorted(maps.Keys(c.Pools)), ", ")))
+		}
+		targets := len(c.OSTs)
+		if one.Pool != "" {
+			targets = len(members)
+		}
+		if one.Pattern == lustre.RAID0 && one.StripeCount > targets {
+			a.note("component %d: %d stripes were asked for, and there are %d OSTs for it: Lustre makes %d", i+1, one.StripeCount, targets, targets)
+		}
+	}
+	return nil
+}

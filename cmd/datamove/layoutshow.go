@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/lustre"
+	"datamove.dev/mover"
+)
+
+func (a *app) layoutShow() *cobra.Command {
+	var f format
+	cmd := &cobra.Command{
+		Use:   "show [flags] [PATH...]",
+		Short: "Print how files are striped",
+		Long: `Show prints the layout of files, and of directories the one that new files in them
+get, and where that comes from. It restores nothing from an archive.`,
+		Example: `  datamove layout show /lustre/vision/train.tar
+  datamove layout show -o json /lustre/vision`,
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if len(args) == 0 {
+			args = []string{"."}
+		}
+		return a.showLayouts(ctx, f, args)
+	})
+	formatVar(cmd.Flags(), &f, listFormats...)
+	return cmd
+}
+
+// showLayouts prints the layouts of paths; those that have none are told in the end.
+func (a *app) showLayouts(ctx context.Context, f format, paths []string) error {
+	var failed []error
+	var views []*layoutView
+	for _, path := range paths {
+		v, err := a.layoutOf(ctx, path)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		views = append(views, v)
+	}
+	var err error
+	switch {
+	case f != formatTable:
+		err = list(a, f, layoutsListing, every(views))
+	case len(views) > 0:
+		err = list(a, f, stripesListing, every(rowsOf(views)))
+	}
+	return errors.Join(append(failed, err)...)
+}
+
+// layoutView is the layout of one path, as JSON.
+type layoutView struct {
+	Schema     string        `json:"schema"`
+	Path       string        `json:"path"`
+	FileSystem string        `json:"file_system"`
+	Kind       lustre.Kind   `json:"kind"`
+	Directory  bool          `json:"directory"`       // then it is that of new files
+	From       string        `json:"from"`            // "itself", "file system", or the directory that has it
+	Layout     lustre.Layout `json:"layout"`          // empty: the file system does not tell
+	Width      int64         `json:"width,omitempty"` // of the first component: stripe size × stripe count
+	Lfs        string        `json:"lfs,omitempty"`   // the command that gives a new file the same
+}
+
+// layoutOf asks for the layout of a path.
+func (a *app) layoutOf(ctx context.Context, arg string) (*layoutView, error) {
+	m, err := a.mounted(arg)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	if m.Layout == nil {
+		return nil, m.Lack(lustre.AskLayout)
+	}
+	l, from, err := a.layoutFrom(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("layout of %s: %w", mover.Printable(m.path), kindly(err))
+	}
+	v := &layoutView{Schema: schemaLayout, Path: m.path, FileSystem: m.Mount, Kind: m.Kind, Directory: m.dir, From: from, Layout: l, Width: l.Width(0)}
+	wanted := l.Wanted()
+	if args, ok := wanted.Setstripe(); ok && m.Kind == lustre.IsLustre {
+		v.Lfs = shellLine(args...)
+	}
+	return v, nil
+}
+
+// layoutFrom is the layout of a path, and which directory it comes from. Lustre gives
+// new files that of the file system when their directory has none; CephFS that of the
+// nearest directory above.
+func (a *app) layoutFrom(ctx context.Context, m *mounted) (lustre.Layout, string, error) {
+	l, err := m.Layout.Layout(ctx, m.fd)
+	if !errors.Is(err, lustre.ErrInherited) {
+		return l, "itself", err
+	}
+	if m.Kind == lustre.IsCephFS {
+		for path := filepath.Clean(m.path); path != m.Mount && path != filepath.Dir(path); {
+			path = filepath.Dir(path)
+			above, err := a.mounted(path)
+			if err != nil {
+				break // what is above can not be looked at
+			}
+			l, err := above.Layout.Layout(ctx, above.fd)
+			above.Close()
+			if !errors.Is(err, lustre.ErrInherited) {
+				return l, path, err
+			}
+		}
+	}
+	c, err := m.Layout.Cluster(ctx, m.fd)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return c.Default, "file system", err
+}
+
+// stripesRow is one component of one path in a table.
+type stripesRow struct {
+	*layoutView
+	c     *lustre.Component // nil when there is none
+	first bool
+}
+
+// rowsOf is a row for each component.
+func rowsOf(views []*layoutView) (rows []stripesRow) {
+	for _, v := range views {
+		if len(v.Layout.Components) == 0 {
+			rows = append(rows, stripesRow{v, nil, true})
+		}
+		for i := range v.Layout.Components {
+			rows = append(rows, stripesRow{v, &v.Layout.Components[i], i == 0})
+		}
+	}
+	return rows
+}
+
+// layoutsListing is how layouts are listed for machines, stripesListing for people.
+var layoutsListing = listing[*layoutView]{
+	what: "layouts",
+	view: func(v *layoutView) any { return v },
+	name: func(v *layoutView) string { return v.Path },
+}
+
+var stripesListing = listing[stripesRow]{
+	what: "layouts",
+	columns: []column[stripesRow]{
+		{"PATH", 24, func(r stripesRow) string { return onFirst(r.first, mover.Printable(r.Path)) }},
+		{"FROM", 11, func(r stripesRow) string { return onFirst(r.first, mover.Printable(r.From)) }},
+		{"BYTES", 20, ofComponent(rangeText)},
+		{"COUNT", -5, ofComponent(countText)},
+		{"STRIPE", -8, ofComponent(func(c *lustre.Component) string { return bytesKnown(c.StripeBytes) })},
+		{"POOL", 10, ofComponent(func(c *lustre.Component) string { return known(c.Pool) })},
+		{"OSTS", 12, ofComponent(targetsText)},
+		{"NOTE", 0, layoutNote},
+	},
+}
+
+func onFirst(first bool, text string) string {
+	if !first {
+		return ""
+	}
+	return text
+}
+
+// ofComponent is a cell that says something of a component.
+func ofComponent(text func(*lustre.Component) string) func(stripesRow) string {
+	return func(r stripesRow) string {
+		if r.c == nil {
+			return "-"
+		}
+		return text(r.c)
+	}
+}
+
+// rangeText is which bytes of a file a component has.
+func rangeText(c *lustre.Component) string {
+	switch {
+	case c.Start == 0 && c.End == lustre.EOF:
+		return "all"
+	case c.End == lustre.EOF:
+		return "from " + units.Bytes(c.Start)
+	case c.Start == 0:
+		return "up to " + units.Bytes(c.End)
+	}
+	return units.Bytes(c.Start) + " - " + units.Bytes(c.End)
+}
+
+// countText is a stripe count as layout set reads it.
+func countText(c *lustre.Component) string {
+	switch {
+	case c.Pattern == lustre.OnMDT:
+		return "mdt"
+	case c.StripeCount == lustre.AllTargets:
+		return "all"
+	case c.Pattern == lustre.Overstriped:
+		return overWord + strconv.Itoa(c.StripeCount)
+	case c.StripeCount == 0:
+		return "-"
+	}
+	return strconv.Itoa(c.StripeCount)
+}
+
+// mostShown is how many OSTs of a component a table has.
+const mostShown = 8
+
+// targetsText is where a component lies.
+func targetsText(c *lustre.Component) string {
+	var b strings.Builder
+	for i, o := range c.Objects[:min(len(c.Objects), mostShown)] {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(o.Target))
+	}
+	if rest := len(c.Objects) - mostShown; rest > 0 {
+		fmt.Fprintf(&b, " and %d more", rest)
+	}
+	return known(b.String())
+}
+
+// layoutNote says what else there is to a component, or a layout without any.
+func layoutNote(r stripesRow) string {
+	switch {
+	case r.Layout.Foreign != nil:
+		return fmt.Sprintf("foreign, of type %d", r.Layout.Foreign.Type)
+	case len(r.Layout.Opaque) > 0:
+		return "a format that is not known here"
+	case r.c == nil:
+		return "the default of the file system, which it does not tell"
+	}
+	var notes []string
+	if mirror := r.c.Mirror(); mirror > 0 {
+		notes = append(notes, fmt.Sprintf("mirror %d", mirror))
+	}
+	if r.c.ObjectBytes > 0 {
+		notes = append(notes, "objects of "+units.Bytes(r.c.ObjectBytes))
+	}
+	flags := slices.DeleteFunc(r.c.Flags.Names(), func(name string) bool { return name == "init" })
+	return known(strings.Join(append(notes, flags...), ", "))
+}
