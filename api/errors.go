@@ -47,6 +47,7 @@ var meanings = map[error]meaning{
 	mover.ErrUnreachable: {codes.Unavailable, http.StatusBadGateway},
 	mover.ErrTimeout:     {codes.DeadlineExceeded, http.StatusGatewayTimeout},
 	mover.ErrTransient:   {codes.Unavailable, http.StatusServiceUnavailable},
+	mover.ErrReleased:    {codes.FailedPrecondition, http.StatusConflict},
 	mover.ErrUnsupported: {codes.Unimplemented, http.StatusNotImplemented},
 
 	context.Canceled: {codes.Canceled, 499}, // as other gateways have it

@@ -58,6 +58,13 @@ const (
 	FactCRC // CRC-64/NVME of the whole content
 )
 
+// FactLayout is how a file is spread over the targets of its file system. It is kept only
+// where it is asked for by name: it is no part of what a file is.
+const FactLayout Facts = 1 << 15
+
+// AllFacts are all that a set of none stands for.
+const AllFacts = FactMode | FactOwner | FactGroup | FactMtime | FactAtime | FactCtime | FactXattrs | FactLinks | FactHoles | FactCRC
+
 // Has reports whether all facts of g are in f.
 func (f Facts) Has(g Facts) bool { return f&g == g }
 
@@ -115,6 +122,10 @@ type Entry struct {
 	Nlink    uint32 // how many names the inode has
 	ETag     string // S3
 	Version  string // S3, of versioned buckets
+
+	// Layout is how a File is spread over the targets of its file system, as
+	// FileSystem.Layout gives it, where that is to be kept. It is never compared.
+	Layout []byte
 
 	// Stored is how many bytes of a File are allocated; less than Size hints at
 	// holes. Data lists the segments outside holes when Known has FactHoles.

@@ -23,6 +23,7 @@ var (
 	ErrUnreachable = errors.New("can not be reached")    // the endpoint
 	ErrTimeout     = errors.New("timed out")
 	ErrTransient   = errors.New("temporary failure") // the same call may succeed later
+	ErrReleased    = errors.New("released")          // its content is in an archive only, and has to be recalled first
 	ErrUnsupported = errors.ErrUnsupported           // this place can not do or keep that
 )
 
@@ -34,7 +35,7 @@ var kinds = []struct {
 }{
 	{"CORRUPT", ErrCorrupt}, {"REFUSED", ErrRefused}, {"FULL", ErrFull}, {"HELD", ErrHeld}, {"CHANGED", ErrChanged},
 	{"CONFLICT", ErrConflict}, {"USAGE", ErrUsage}, {"PERMISSION", ErrPermission}, {"NOT_EXIST", ErrNotExist},
-	{"TIMEOUT", ErrTimeout}, {"UNREACHABLE", ErrUnreachable}, {"TRANSIENT", ErrTransient}, {"UNSUPPORTED", ErrUnsupported},
+	{"TIMEOUT", ErrTimeout}, {"UNREACHABLE", ErrUnreachable}, {"TRANSIENT", ErrTransient}, {"RELEASED", ErrReleased}, {"UNSUPPORTED", ErrUnsupported},
 }
 
 // Kinds returns every kind of error, so that a test can walk a table of them.

@@ -54,6 +54,10 @@ type WalkOptions struct {
 	// is called from many goroutines and before the entry is examined; nil skips none.
 	Skip func(name string, kind Kind) bool
 
+	// Lazy says that nobody compares sizes and times: where a client of a file system has
+	// old ones, and would have to ask its servers for new ones, the old ones will do.
+	Lazy bool
+
 	// Stray is told of drafts that were left behind. Only a target that is held by
 	// Lock asks for them. Nil ignores them. It is called from many goroutines.
 	Stray func(Stray)

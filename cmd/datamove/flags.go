@@ -73,6 +73,7 @@ func (c *chosen[T]) words() []string {
 
 var (
 	reflinkChoices = []choice[local.Reflink]{{"auto", local.ReflinkAuto}, {"never", local.ReflinkNever}}
+	releaseChoices = []choice[local.Released]{{"restore", local.ReleasedRestore}, {"skip", local.ReleasedSkip}, {"fail", local.ReleasedFail}}
 	onFullChoices  = []choice[local.OnFull]{{"wait", local.FullWait}, {"fail", local.FullFail}}
 	levelChoices   = []choice[mover.Level]{{"written", mover.Written}, {"server", mover.Server}, {"read", mover.Read}}
 )
@@ -107,20 +108,27 @@ var facts = map[string]mover.Facts{
 	"acls":   mover.FactXattrs, // POSIX ACLs are extended attributes
 	"links":  mover.FactLinks,
 	"holes":  mover.FactHoles,
+	"layout": mover.FactLayout, // with all others, unless some of them are named
 }
 
 // parsePreserve reads a list of facts. 0 is all of them.
 func parsePreserve(s string) (mover.Facts, error) {
 	var set mover.Facts
+	all := false
 	for name := range strings.SplitSeq(s, ",") {
 		f, ok := facts[strings.TrimSpace(name)]
 		if !ok {
-			return 0, fmt.Errorf("%q is not one of mode, owner, group, mtime, atime, times, xattrs, acls, links, holes, all, none", name)
+			return 0, fmt.Errorf("%q is not one of mode, owner, group, mtime, atime, times, xattrs, acls, links, holes, layout, all, none", name)
 		}
-		if f == 0 {
-			return 0, nil
-		}
+		all = all || f == 0
 		set |= f
+	}
+	layout := set & mover.FactLayout
+	switch {
+	case all && layout == 0:
+		return 0, nil
+	case all, set == layout:
+		return mover.AllFacts | layout, nil
 	}
 	return set, nil
 }

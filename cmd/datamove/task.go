@@ -44,7 +44,7 @@ func (t *task) flags(flags *pflag.FlagSet) {
 	parsedVar(flags, &r.Bandwidth, "bwlimit", units.ParseRate, "move at most `RATE`, like 100MiB/s, 1GB or 10Gbit; 0 is no limit; with a service, on all nodes that work on it together")
 	parsedVar(flags, &r.Memory, "memory", parseMemory, "use at most `SIZE` for buffers (default 128MiB)")
 	parsedVar(flags, &r.Preserve, "preserve", parsePreserve,
-		"compare and keep only these `FACTS`: mode,owner,group,mtime,atime,times,xattrs,acls,links,holes, or none but the content (default all)")
+		"compare and keep only these `FACTS`: mode,owner,group,mtime,atime,times,xattrs,acls,links,holes, or none but the content (default all); layout, on file systems with stripes, is kept beside all others")
 	t.order.flags(flags)
 }
 
@@ -64,6 +64,7 @@ func (t *task) writeFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.Full, "again", false, "copy everything again, also what is equal")
 	flags.Var(&chosen[mover.Level]{dst: &r.Verify, choices: levelChoices}, "verify", "check at `LEVEL` at least: written, server, or read (read the target again)")
 	flags.Var(&chosen[local.Reflink]{dst: &r.Reflink, choices: reflinkChoices}, "reflink", "`WHEN` to share blocks with the source: auto, where the file system can (default), or never")
+	flags.Var(&chosen[local.Released]{dst: &r.Released, choices: releaseChoices}, "released", "`WHAT` to do with files whose content is in the archive of their file system only: restore them first (default), skip, or fail")
 	flags.Var(&chosen[local.OnFull]{dst: &r.OnFull, choices: onFullChoices}, "full", "`WHAT` to do when the target is full: wait for room (default) or fail")
 }
 

@@ -59,6 +59,7 @@ type optionsView struct {
 	BytesPerSecond int64    `json:"bytes_per_second,omitempty"`
 	MemoryBytes    int64    `json:"memory_bytes,omitempty"`
 	FailWhenFull   bool     `json:"fail_when_full,omitempty"`
+	Released       string   `json:"released,omitempty"`
 	NoReflink      bool     `json:"no_reflink,omitempty"`
 }
 
@@ -115,7 +116,7 @@ func viewOptions(o *pb.Options) *optionsView {
 	v := &optionsView{
 		Again: o.GetAgain(), Checksum: o.GetChecksum(), Verify: levelWord(o.GetVerify()), Preserve: o.GetPreserve(), Names: len(o.GetNames()),
 		Delete: o.GetRemoveExtra(), BackupDir: o.GetBackupDir(), Jobs: o.GetJobs(), BytesPerSecond: o.GetBytesPerSecond(), MemoryBytes: o.GetMemoryBytes(),
-		FailWhenFull: o.GetFailWhenFull(), NoReflink: o.GetNoReflink(),
+		FailWhenFull: o.GetFailWhenFull(), NoReflink: o.GetNoReflink(), Released: releasedWord(o.GetReleased()),
 	}
 	for _, r := range o.GetRules() {
 		v.Rules = append(v.Rules, map[bool]string{true: "exclude ", false: "include "}[r.GetExclude()]+r.GetPattern())
@@ -127,6 +128,11 @@ func viewOptions(o *pb.Options) *optionsView {
 		v.MaxDelete = &m.Entries
 	}
 	return v
+}
+
+// releasedWord is the way to treat released files; "" is the usual one.
+func releasedWord(r pb.Released) string {
+	return map[pb.Released]string{pb.Released_RELEASED_SKIP: "skip", pb.Released_RELEASED_FAIL: "fail"}[r]
 }
 
 func viewProgress(p *pb.Progress) *progressView {

@@ -31,6 +31,7 @@ var exits = []exit{
 	{mover.ErrUnreachable, 8, ""},
 	{mover.ErrTransient, 8, "again in a moment"},
 	{mover.ErrNotExist, 3, ""},
+	{mover.ErrReleased, 1, ""},
 	{mover.ErrUnsupported, 1, ""},
 }
 

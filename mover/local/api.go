@@ -52,6 +52,7 @@ type Request struct {
 	Bandwidth int64        // bytes per second; 0 is unlimited
 	Memory    int64        // bytes of buffers; 0 is 128 MiB
 	OnFull    OnFull       // what to do when the target is full
+	Released  Released     // what to do with files whose content is in an archive only
 	StateDir  string       // journals and locks; "" is $XDG_STATE_HOME/datamove
 	Logger    *slog.Logger // nil means no log
 	Observer  Observer     // nil is told nothing
@@ -80,6 +81,17 @@ type OnFull uint8
 const (
 	FullWait OnFull = iota // pause, say why, go on when there is room
 	FullFail               // end with mover.ErrFull
+)
+
+// Released says what happens to files whose content is in the archive of their file
+// system only.
+type Released uint8
+
+// The ways to treat them.
+const (
+	ReleasedRestore Released = iota // ask for them, many at once, and move each when it is back
+	ReleasedSkip                    // leave them out
+	ReleasedFail                    // they fail, with mover.ErrReleased
 )
 
 // MaxDelete bounds removals: at most Entries of them, and at most Percent of
@@ -195,6 +207,7 @@ type OpenOptions struct {
 	Write    bool   // create the root when it is missing
 	Backup   string // where replaced and removed entries go
 	Reflink  Reflink
+	Layouts  bool // keep how files are spread over targets: mover.FactLayout
 	StateDir string
 	Buffers  *buffer.Pool // memory for bytes on their way; nil is the pool of the process
 	Logger   *slog.Logger

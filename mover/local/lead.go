@@ -84,7 +84,7 @@ func (h *Helper) Do(ctx context.Context, pair int, epoch uint64, mine func(conte
 	r := h.request
 	return transfer.NewHand(p.source, p.target, transfer.Options{
 		Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Counters: &h.counters,
-		FailFull: r.OnFull == FullFail, SpoolDir: p.spoolDir, Logger: r.Logger, Turn: p.lead().Turn,
+		FailFull: r.OnFull == FullFail, Released: released[r.Released], SpoolDir: p.spoolDir, Logger: r.Logger, Turn: p.lead().Turn,
 		Observer: helperObserver{h},
 	}).Do(ctx, epoch, mine, yield, w)
 }

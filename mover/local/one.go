@@ -148,6 +148,30 @@ func (o *one) BreakLock(ctx context.Context, _ string, over mover.Owner) error {
 	return nil
 }
 
+// Recall implements mover.Recaller.
+func (o *one) Recall(ctx context.Context, entries []mover.Entry) error {
+	r, ok := mover.As[mover.Recaller](o.Place)
+	if !ok {
+		return mover.ErrUnsupported
+	}
+	own := make([]mover.Entry, len(entries))
+	for i, e := range entries {
+		e.Name = o.name
+		own[i] = e
+	}
+	return r.Recall(ctx, own)
+}
+
+// Away implements mover.Recaller.
+func (o *one) Away(ctx context.Context, e mover.Entry) (bool, error) {
+	r, ok := mover.As[mover.Recaller](o.Place)
+	if !ok {
+		return false, nil
+	}
+	e.Name = o.name
+	return r.Away(ctx, e)
+}
+
 // Unwrap lets optional interfaces of the tree be found.
 func (o *one) Unwrap() any { return o.Place }
 

@@ -89,7 +89,7 @@ func (p *pair) makeSpool() (stateDir string, err error) {
 func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open Opener) error {
 	r := p.request
 	open = patiently(open)
-	look := OpenOptions{StateDir: r.StateDir, Logger: r.Logger, Reflink: r.Reflink, Buffers: buffer.New(r.Memory)}
+	look := OpenOptions{StateDir: r.StateDir, Logger: r.Logger, Reflink: r.Reflink, Layouts: r.Preserve.Has(mover.FactLayout), Buffers: buffer.New(r.Memory)}
 	write := look
 	write.Write, write.Backup = !r.DryRun && r.Work != Verify, r.Backup
 	if r.Manifest != "" {
@@ -248,11 +248,15 @@ func (p *pair) planOptions() plan.Options {
 	return o
 }
 
+var released = map[Released]transfer.Released{
+	ReleasedRestore: transfer.ReleasedRestore, ReleasedSkip: transfer.ReleasedSkip, ReleasedFail: transfer.ReleasedFail,
+}
+
 func (p *pair) transferOptions(t *run, w *watch) transfer.Options {
 	r, lead := p.request, p.lead()
 	o := transfer.Options{
 		By: p.owner, Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Journal: p.keeping(),
-		Observer: w, Counters: &t.counters, FailFull: r.OnFull == FullFail, SpoolDir: p.spoolDir, Logger: r.Logger,
+		Observer: w, Counters: &t.counters, FailFull: r.OnFull == FullFail, Released: released[r.Released], SpoolDir: p.spoolDir, Logger: r.Logger,
 		Allow: func(n int64) error { return p.allow(r.MaxDelete, n) }, Mine: lead.Mine, Turn: lead.Turn,
 	}
 	if lead.Crew != nil {
@@ -351,7 +355,7 @@ func (p *pair) dropLate(ctx context.Context) error {
 	if len(p.lead().Before) == 0 || p.target.Traits().Scheme == "s3" {
 		return nil
 	}
-	opts := mover.WalkOptions{Skip: func(_ string, k mover.Kind) bool { return k != mover.Dir }, Stray: func(s mover.Stray) { p.stray(ctx, s) }}
+	opts := mover.WalkOptions{Lazy: true, Skip: func(_ string, k mover.Kind) bool { return k != mover.Dir }, Stray: func(s mover.Stray) { p.stray(ctx, s) }}
 	for _, err := range p.target.Walk(ctx, opts) {
 		if err != nil {
 			return err

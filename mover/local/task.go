@@ -38,6 +38,8 @@ type run struct {
 	gravest  error
 	err      error
 	stopped  bool // from outside; then err says more than what failed before
+
+	skipped, skippedBytes int64 // released files that were left out
 }
 
 func start(ctx context.Context, r Request, open Opener) (*Task, error) {
@@ -139,8 +141,11 @@ func (t *run) closePairs() {
 // all does the pairs one after the other.
 func (t *run) all(ctx context.Context) error {
 	t.state(Moving, "")
+	defer t.leftOut()
 	for i, p := range t.pairs {
-		if err := t.one(ctx, p, i == len(t.pairs)-1); err != nil {
+		err := t.one(ctx, p, i == len(t.pairs)-1)
+		t.noted(p.source, p.target)
+		if err != nil {
 			return err
 		}
 	}
@@ -226,6 +231,25 @@ func (t *run) notes(texts ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.report.Notes = append(t.report.Notes, texts...)
+}
+
+// noted takes over what places have to tell.
+func (t *run) noted(places ...mover.Source) {
+	for _, p := range places {
+		if n, ok := mover.As[mover.Noted](p); ok {
+			t.notes(n.Notes()...)
+		}
+	}
+}
+
+// leftOut notes what was left out, as it was asked for.
+func (t *run) leftOut() {
+	t.mu.Lock()
+	n, bytes := t.skipped, t.skippedBytes
+	t.mu.Unlock()
+	if n > 0 {
+		t.notes(fmt.Sprintf("%d released files of %d bytes were left out: their content is in the archive only", n, bytes))
+	}
 }
 
 func (t *run) state(p Phase, why string) {

@@ -20,7 +20,7 @@ type watch struct {
 // Result implements transfer.Observer.
 func (w *watch) Result(res transfer.Result) {
 	w.count(&res)
-	if w.recorder != nil {
+	if w.recorder != nil && !res.Skipped {
 		w.recorder.add(&res)
 	}
 	if o := w.task.request.Observer; o != nil && (res.Op != plan.Keep && res.Entry.Name != "" || res.Err != nil) {
@@ -46,6 +46,9 @@ func (w *watch) count(res *transfer.Result) {
 	defer t.mu.Unlock()
 	r := &t.report
 	switch {
+	case res.Skipped:
+		t.skipped++
+		t.skippedBytes += res.Entry.Size
 	case res.Err != nil:
 		r.Failed++
 		t.gravest = Gravest(t.gravest, res.Err)

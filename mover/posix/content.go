@@ -21,6 +21,7 @@ type content struct {
 	fd     int
 	users  atomic.Int32
 	closed atomic.Bool
+	here   atomic.Bool // its content is known not to be in an archive only
 	asked  asked
 	washes bool // its pages are let go of behind the reader
 }
@@ -99,6 +100,9 @@ func (c *content) load(e *mover.Entry, at spot) error {
 	} else if err := c.compare(e); err != nil {
 		return err
 	}
+	if err := c.laidOut(); err != nil {
+		return err
+	}
 	var of attributes = openAttributes(c.fd)
 	switch e.Kind {
 	case mover.File, mover.Dir:
@@ -158,6 +162,9 @@ func (c *content) Segment(off int64) (mover.Segment, error) {
 		return mover.Segment{}, c.place.fail("segment", c.entry.Name, fs.ErrClosed)
 	}
 	defer c.leave()
+	if err := c.present(); err != nil { // of which a file system says that it is one hole
+		return mover.Segment{}, c.place.fail("segment", c.entry.Name, err)
+	}
 	size := c.entry.Size
 	if c.entry.Stored >= size || off >= size {
 		return mover.Segment{Start: min(off, size), End: size}, nil
@@ -226,6 +233,10 @@ func (c *content) Range(_ context.Context, off, n int64) (io.ReadCloser, error) 
 	}
 	if !c.enter() {
 		return nil, c.place.fail("read", c.entry.Name, fs.ErrClosed)
+	}
+	if err := c.present(); err != nil {
+		c.leave()
+		return nil, c.place.fail("read", c.entry.Name, err)
 	}
 	c.count(1, 0, 0)
 	return &reader{c: c, from: off, off: off, told: off, end: off + n}, nil

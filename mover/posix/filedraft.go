@@ -43,7 +43,7 @@ func (p *Place) beginFile(d *draft, e *mover.Entry, h mover.Hints, at *handle) (
 	f := &fileDraft{draft: d, fd: -1, fresh: true, washes: p.washes(e.Size)}
 	mode := p.birthMode(at.born.Load(), e)
 	err := p.create(d, h.By, at, func(name string) (err error) {
-		f.fd, err = openSegment(at.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, mode)
+		f.fd, err = p.newFile(at.fd, name, mode, e)
 		return err
 	})
 	if err != nil {
@@ -149,7 +149,11 @@ func (f *fileDraft) WritePart(ctx context.Context, part mover.Part, feed mover.F
 		return mover.Receipt{}, f.fail("write", fmt.Errorf("%w: part of %d bytes at %d, draft is %v", mover.ErrUsage, part.Length, part.Off, f.state))
 	}
 	if part.Length > 0 {
-		if err := f.write(ctx, part, feed); err != nil {
+		err := f.place.allowance.bytes(f.place.root, part.Length)
+		if err == nil {
+			err = f.write(ctx, part, feed)
+		}
+		if err != nil {
 			return mover.Receipt{}, f.fail("write", err)
 		}
 	}

@@ -35,6 +35,7 @@ type record struct {
 type listing struct {
 	arena   []byte // names, each with a terminating zero for the kernel
 	records []record
+	lazy    int // flag of statx(2) for what servers need not be asked
 }
 
 func (l *listing) name(r record) []byte { return l.arena[r.off : r.off+uint32(r.len)] }
@@ -147,7 +148,7 @@ func (l *listing) tell(fd int) error {
 	kept := l.records[:0]
 	for _, r := range l.records {
 		if r.kind == 0 {
-			err := statxAt(fd, l.pointer(r), 0, &st)
+			err := statxAt(fd, l.pointer(r), unix.AT_STATX_DONT_SYNC, &st) // kinds do not change
 			if err == unix.ENOENT {
 				continue
 			}
@@ -218,7 +219,7 @@ func (l *listing) examine(fd int, dir string, lo int, entries []mover.Entry) err
 		e := &entries[i]
 		*e = mover.Entry{Name: names[:n]}
 		names = names[n:]
-		err := statxAt(fd, l.pointer(r), 0, &st)
+		err := statxAt(fd, l.pointer(r), l.lazy, &st)
 		if err == unix.ENOENT {
 			continue
 		}

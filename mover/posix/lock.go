@@ -77,15 +77,6 @@ func (p *Place) Lock(ctx context.Context, name string, owner mover.Owner) (conte
 	return ctx, func() error { return p.fail("unlock", "", p.unlock(file, fd)) }, nil
 }
 
-// LockNote says what a holder of the lock should be told, or nothing: that it
-// holds on this host only.
-func (p *Place) LockNote() string {
-	if note := p.note.Load(); note != nil {
-		return *note
-	}
-	return ""
-}
-
 // lockTries bounds the races with runs that end just now.
 const lockTries = 100
 
@@ -239,8 +230,7 @@ func (p *Place) lockHere(file string, owner mover.Owner) (func() error, error) {
 		closeFD(at)
 		return nil, p.fail("lock", "", err)
 	}
-	note := "the file system has no locks: runs on other hosts are not noticed"
-	p.note.Store(&note)
+	p.notes.add("the file system has no locks: runs on other hosts are not noticed")
 	_ = ignoreMissing(unlink(p.root, file, 0)) // made in vain
 	return func() error {
 		defer closeFD(at)

@@ -119,7 +119,7 @@ func TestLockHere(t *testing.T) {
 	p, q := opened(t, dir, Options{StateDir: state}), opened(t, dir, Options{StateDir: state})
 	unlock, err := p.lockHere(lockName, testOwner)
 	must(t, err)
-	if p.LockNote() == "" {
+	if len(p.Notes()) == 0 {
 		t.Error("nothing says that it holds on this host only")
 	}
 	if _, err := q.lockHere(lockName, testOwner); !errors.Is(err, mover.ErrHeld) {

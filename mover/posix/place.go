@@ -36,6 +36,11 @@ type Options struct {
 	Reflink  Reflink
 	Handles  int    // directories kept open between calls; 0 means 256
 	StateDir string // where locks go when the file system has none; "" is $XDG_STATE_HOME/datamove
+
+	// FileSystem finds who knows more of the file system of an open directory, which stays
+	// open as long as the place is; nil, and a nil answer, is nobody.
+	FileSystem func(dir int) (mover.FileSystem, error)
+	Layouts    bool // entries of open files have their layout, and drafts get that of their entry
 }
 
 // Place is a directory. It implements mover.Place.
@@ -54,6 +59,9 @@ type Place struct {
 	readers   int  // of one walk
 	plain     bool // openat2 is missing: directories are opened segment by segment
 
+	fs        mover.FileSystem // nil: nothing is known of it but its type
+	allowance allowance
+
 	hidden string // the backup directory relative to the root, when it lies below it: walks leave it out
 	backup *backup
 
@@ -63,7 +71,7 @@ type Place struct {
 	cloning sync.Map      // [2]uint64{source, target device} -> struct{}: these two can not share blocks
 	loss    loss
 	changed changedDirs
-	note    atomic.Pointer[string]
+	notes   notes
 	tally   mover.Tally // nil counts nothing
 }
 
@@ -107,6 +115,7 @@ func (p *Place) open() error {
 	p.traits = traits(p.system, p.asRoot, err == nil)
 	p.plain = !hasOpenat2(p.root)
 	p.handles.open(p, p.opts.Handles)
+	p.ask()
 	return p.openBackup()
 }
 

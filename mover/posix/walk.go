@@ -206,6 +206,9 @@ func (w *walk) openDir(name string) (int, error) {
 // read lists the names that are wanted, in order.
 func (w *walk) read(n *node, fd int) error {
 	l := &n.listing
+	if w.opts.Lazy {
+		l.lazy = unix.AT_STATX_DONT_SYNC
+	}
 	err := list(fd, func(name []byte, kind mover.Kind) error {
 		if w.hides(n, fd, name) {
 			return nil

@@ -39,6 +39,8 @@ type Site struct {
 	// Roots are directories that paths have to lie below, and no symbolic link may lead
 	// out of: those of a project. None opens every path.
 	Roots []string
+	// FileSystem finds who knows more of the file system of an open directory; nil is nobody.
+	FileSystem func(dir int) (mover.FileSystem, error)
 }
 
 // Resolve makes of a location in a tier the path or the bucket that it is, so that
@@ -71,7 +73,8 @@ func (s Site) Open(ctx context.Context, l location.Location, o local.OpenOptions
 		if err != nil {
 			return nil, err
 		}
-		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Beneath: beneath, Inside: s.Roots, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers})
+		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Beneath: beneath, Inside: s.Roots, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers,
+			FileSystem: s.FileSystem, Layouts: o.Layouts})
 		if err != nil {
 			return nil, err
 		}

@@ -110,9 +110,7 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 	case errors.Is(err, errManifestOnly):
 		err = b.w.r.unkept(ctx, it)
 	case errors.Is(err, errGrown):
-		if h.In != nil {
-			b.done[b.open[len(b.open)-1].index].redone = true
-		}
+		b.moreComes(it)
 		return b.w.r.later(ctx, it, err)
 	}
 	if err == nil {
@@ -166,6 +164,10 @@ func (b *batch) fail(ctx context.Context, it *item, err error) error {
 	if b.w.r.fatal(ctx, err) {
 		return err
 	}
+	if dealt, err := b.w.r.released(ctx, it, err); dealt {
+		b.moreComes(it)
+		return err
+	}
 	b.w.r.failed(it, err)
 	return nil
 }
@@ -174,6 +176,15 @@ func (b *batch) fail(ctx context.Context, it *item, err error) error {
 func (b *batch) abandon() {
 	for i := len(b.done) - 1; i >= 0; i-- {
 		_ = b.done[i].draft.Close()
+	}
+}
+
+// moreComes notes that an item is moved later into the directory draft that it is in, if
+// it is in one.
+func (b *batch) moreComes(it *item) {
+	n := len(b.open)
+	if n > 0 && b.open[n-1].fail == nil && mover.Within(it.name(), b.open[n-1].name) {
+		b.done[b.open[n-1].index].redone = true
 	}
 }
 

@@ -123,11 +123,11 @@ func (w *worker) open(ctx context.Context, l *large) (offered bool, err error) {
 	if err := w.r.holes(l.content, &l.entry); err != nil {
 		return false, err
 	}
-	if l.bytes, err = partBytes(l.entry.Size, w.r.from, w.r.to); err != nil {
+	bytes, err := partBytes(l.entry.Size, w.r.width(l), w.r.from, w.r.to)
+	if err != nil {
 		return false, err
 	}
-	n := count(l.entry.Size, l.bytes)
-	l.receipts, l.have, l.left, l.synced = make([]mover.Receipt, n), make([]bool, n), n, time.Now()
+	l.cut(bytes)
 	if err := w.r.resume(ctx, l); err != nil {
 		return false, err
 	}
@@ -141,6 +141,25 @@ func (w *worker) open(ctx context.Context, l *large) (offered bool, err error) {
 	}
 	l.next = l.unclaimed(0)
 	return l.left > 0, nil
+}
+
+// cut plans the parts.
+func (l *large) cut(bytes int64) {
+	n := count(l.entry.Size, bytes)
+	l.bytes, l.synced = bytes, time.Now()
+	l.receipts, l.have, l.left = make([]mover.Receipt, n), make([]bool, n), n
+}
+
+// width is what the parts of an open file should be a multiple of.
+func (r *run) width(l *large) int64 {
+	var to, from int64
+	if a, ok := mover.As[mover.Aligner](r.target); ok {
+		to = a.PartMultiple(l.entry)
+	}
+	if s, ok := mover.As[mover.Striped](l.content); ok {
+		from = s.StripeWidth()
+	}
+	return width(l.entry.Size, to, from)
 }
 
 // fresh begins the draft of a large file and notes it before and after, so that
@@ -332,6 +351,9 @@ func (w *worker) over(ctx context.Context, l *large, err error) error {
 		return err
 	}
 	w.r.n.Bytes.Add(-l.counted())
+	if dealt, err := w.r.released(ctx, &l.it, err); dealt {
+		return err
+	}
 	if !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
 		w.r.failed(&l.it, err)
 		return nil

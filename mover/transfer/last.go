@@ -87,6 +87,9 @@ func (r *run) link(ctx context.Context, items []item) error {
 				}
 				return r.redo.add(*it)
 			default:
+				if dealt, err := r.released(gctx, it, err); dealt {
+					return err
+				}
 				r.failed(it, err)
 			}
 			return nil
@@ -124,17 +127,20 @@ func (r *run) linked(ctx context.Context, it *item) (bool, error) {
 // draftLink drafts one more name of a leader, if the leader is what the source has
 // still: the facts that the link brings along are those of all its names.
 func (r *run) draftLink(ctx context.Context, it *item) (drafted, error) {
+	if r.recalls.left.has(it.Link) {
+		return drafted{}, fmt.Errorf("%w: %s, of which it is another name, is in the archive only", mover.ErrReleased, mover.Printable(it.Link))
+	}
 	if r.unlike.has(it.Link) {
 		return drafted{}, fmt.Errorf("%w: %s, of which it is another name, could not be brought over as it was", mover.ErrChanged, mover.Printable(it.Link))
 	}
-	c, err := r.source.Open(ctx, it.Source)
+	c, err := r.openAsSeen(ctx, it.Source)
+	if errors.Is(err, mover.ErrChanged) && r.recalls.from != nil && r.isBack(ctx, &it.Source) {
+		c, err = r.openAsSeen(ctx, it.Source) // it was restored under another name
+	}
 	if err != nil {
 		return drafted{}, err
 	}
 	defer c.Close()
-	if err := c.Check(ctx); err != nil {
-		return drafted{}, err
-	}
 	d := drafted{it: it, entry: r.carry(c.Entry()), level: mover.Cloned}
 	if d.draft, err = r.target.Draft(ctx, d.entry, mover.Hints{By: r.o.By, Link: it.Link}); err != nil {
 		return drafted{}, err
@@ -144,6 +150,19 @@ func (r *run) draftLink(ctx context.Context, it *item) (drafted, error) {
 		return drafted{}, err
 	}
 	return d, nil
+}
+
+// openAsSeen opens an entry that is what the walk saw.
+func (r *run) openAsSeen(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	c, err := r.source.Open(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Check(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // remove removes what the plan says, deepest first, when nothing is in doubt. When

@@ -27,6 +27,7 @@ type Options struct {
 	Mine     func(context.Context) error // asked before anything is published or removed; an error, as mover.ErrHeld, ends the run. nil is always ours
 	Turn     Turn                        // asked before each unit; nil lets every one begin
 	Crew     Crew                        // other processes that take works of this run; nil are none
+	Released Released                    // what to do with files whose content is in an archive only
 	FailFull bool                        // end when the target is full, instead of waiting for room
 	SpoolDir string                      // where what comes last waits; "" is os.TempDir
 	Logger   *slog.Logger                // nil means no log
@@ -84,7 +85,9 @@ type Result struct {
 	Entry mover.Entry // as it is at the target now; ETag and CRC where they are known
 	Level mover.Level // of files whose content was moved
 	Why   string
-	Err   error
+	// Skipped says that the entry was left out, as it was asked for: the target does not have it.
+	Skipped bool
+	Err     error
 }
 
 // Counters is the live state of a run. All fields may be read at any time.

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"fmt"
 
 	"datamove.dev/mover"
@@ -12,8 +13,9 @@ const maxParts = 10_000
 
 // partBytes plans the size of the parts of a file of size bytes: the larger of
 // what both places like, grown until their number is allowed, a multiple of the
-// target's alignment.
-func partBytes(size int64, source, target mover.Traits) (int64, error) {
+// target's alignment, and of width, so that each part takes as much from every target of
+// a striped file; 0 has no stripes.
+func partBytes(size, width int64, source, target mover.Traits) (int64, error) {
 	if target.MaxBytes > 0 && size > target.MaxBytes {
 		return 0, fmt.Errorf("%w: %d bytes, and the target takes at most %d in one entry", mover.ErrUnsupported, size, target.MaxBytes)
 	}
@@ -25,10 +27,54 @@ func partBytes(size int64, source, target mover.Traits) (int64, error) {
 	if n*limit < size {
 		n = (size + limit - 1) / limit
 	}
-	if a := target.PartAlign; a > 1 {
-		n = (n + a - 1) / a * a
+	for _, a := range []int64{width, target.PartAlign} {
+		if a > 1 {
+			n = (n + a - 1) / a * a
+		}
 	}
 	return n, nil
+}
+
+// planned says whether a file of size bytes may have parts of n: an earlier run may have
+// planned with another layout in sight, and what it has done is worth more than that.
+func planned(size, n int64, target mover.Traits) bool {
+	fits := n > 0 && n >= target.PartMin && n%max(target.PartAlign, 1) == 0
+	return fits && count(size, n) <= min(maxParts, cmp.Or(target.MaxParts, maxParts))
+}
+
+const (
+	wideParts = 8         // parts of a file's width that it has to have: fewer would leave workers idle
+	wideMost  = 512 << 20 // of a part, for the sake of a width
+)
+
+// width is what the parts of a file of size bytes should be a multiple of: what target
+// asks for, and where it fits together the width of the source's stripes.
+func width(size, target, source int64) int64 {
+	fits := func(n int64) bool { return n > 0 && n <= wideMost && size/n >= wideParts }
+	switch both := multiple(target, source); {
+	case fits(both):
+		return both
+	case fits(target):
+		return target
+	case fits(source) && target <= 0:
+		return source
+	}
+	return 0
+}
+
+// multiple is the least common one; 0 when one of them is not known, or it is too large.
+func multiple(a, b int64) int64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	gcd, rest := a, b
+	for rest > 0 {
+		gcd, rest = rest, gcd%rest
+	}
+	if a/gcd > wideMost/b {
+		return 0
+	}
+	return a / gcd * b
 }
 
 // cut returns part i of a file: all but the last have bytes bytes. A file of no

@@ -98,7 +98,7 @@ func (r *run) recovered(ctx context.Context, done []drafted, ids []uint64) error
 }
 
 // resume takes over the draft of a large file with the parts that it has, when
-// the source and the part plan are the same as then.
+// the source is the same as then. The parts are as large as they were.
 func (r *run) resume(ctx context.Context, l *large) error {
 	if r.o.Journal == nil || l.it.tries > 0 {
 		return nil
@@ -110,9 +110,10 @@ func (r *run) resume(ctx context.Context, l *large) error {
 	// Without a part there is nothing to go on with, and it may hold a clone. The record
 	// of a draft that is dropped, or gone, stays until the end of the task, when it is dropped
 	// once more: a part that was on its way to a store may have brought it back.
-	if rec.Source != l.it.Source.Identity() || rec.PartBytes != l.bytes || len(rec.Receipts) == 0 {
+	if rec.Source != l.it.Source.Identity() || !planned(l.entry.Size, rec.PartBytes, r.to) || len(rec.Receipts) == 0 {
 		return r.target.Drop(ctx, rec.Token)
 	}
+	l.cut(rec.PartBytes)
 	d, err := r.target.Adopt(ctx, rec.Token)
 	if errors.Is(err, mover.ErrNotExist) {
 		return r.appears(ctx, l, &rec)

@@ -36,6 +36,18 @@ func (r *run) later(ctx context.Context, it *item, err error) error {
 
 // moveLater moves what waits for another try, until nothing does.
 func (r *run) moveLater(ctx context.Context) error {
+	for r.redo.len() > 0 || r.recalls.some() {
+		if err := r.moveAgain(ctx); err != nil {
+			return err
+		}
+		if err := r.moveRecalled(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) moveAgain(ctx context.Context) error {
 	for r.redo.len() > 0 {
 		round := r.redo
 		r.redo = &spool{dir: round.dir}

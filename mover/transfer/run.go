@@ -39,6 +39,7 @@ type run struct {
 	sender     mover.Sender // the target, if it is one
 	commit     *committer
 	room       room
+	recalls    recalls
 	hand       bool // does works for another run: publishes each at once, leaves large files to the lead
 
 	// What comes last: entries that have to be moved once more, hard links, removals,
@@ -94,6 +95,7 @@ func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
 		r.gate = NewGate(r.from, r.to, o.Jobs)
 	}
 	r.sender, _ = mover.As[mover.Sender](target)
+	r.recalls.from, _ = mover.As[mover.Recaller](source)
 	r.level = max(cmp.Or(o.Level, r.to.Least), r.to.Level)
 	r.small, r.batchBytes = small(r.from, r.to), r.to.BatchBytes
 	if r.from.Remote {
@@ -101,14 +103,14 @@ func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
 	}
 	r.touches = r.to.Keeps.Has(mover.FactMtime) && !r.to.NeedsManifest
 	r.room = room{fail: o.FailFull, tell: r.paused}
-	for _, s := range []**spool{&r.redo, &r.links, &r.removes, &r.blocked, &r.lateLinks, &r.dirs} {
+	for _, s := range []**spool{&r.redo, &r.links, &r.removes, &r.blocked, &r.lateLinks, &r.dirs, &r.recalls.later} {
 		*s = &spool{dir: r.o.SpoolDir}
 	}
 	return r, nil
 }
 
 func (r *run) close() {
-	for _, s := range []*spool{r.redo, r.links, r.removes, r.blocked, r.lateLinks, r.dirs} {
+	for _, s := range []*spool{r.redo, r.links, r.removes, r.blocked, r.lateLinks, r.dirs, r.recalls.later} {
 		_ = s.Close()
 	}
 }

@@ -8,7 +8,7 @@ var exits = map[string]struct {
 }{
 	"CORRUPT": {9, true}, "FULL": {7, true}, "REFUSED": {7, true}, "HELD": {5, true}, "CHANGED": {5, true}, "CONFLICT": {5, true},
 	"PERMISSION": {4, true}, "USAGE": {2, false}, "NOT_EXIST": {3, false}, "TIMEOUT": {10, false}, "UNREACHABLE": {8, false},
-	"TRANSIENT": {8, false}, "UNSUPPORTED": {1, false},
+	"TRANSIENT": {8, false}, "RELEASED": {1, false}, "UNSUPPORTED": {1, false},
 }
 
 const (

@@ -23,6 +23,11 @@ var levels = map[pb.Level]mover.Level{
 	pb.Level_LEVEL_SERVER: mover.Server, pb.Level_LEVEL_READ: mover.Read,
 }
 
+// Ways to treat released files by their names on the wire.
+var releases = map[pb.Released]local.Released{
+	pb.Released_RELEASED_UNSPECIFIED: local.ReleasedRestore, pb.Released_RELEASED_SKIP: local.ReleasedSkip, pb.Released_RELEASED_FAIL: local.ReleasedFail,
+}
+
 // LevelOf is a level on the wire.
 func LevelOf(l mover.Level) pb.Level {
 	for on, level := range levels {
@@ -41,6 +46,7 @@ var facts = []struct {
 	{"mode", mover.FactMode}, {"owner", mover.FactOwner}, {"group", mover.FactGroup}, {"mtime", mover.FactMtime},
 	{"atime", mover.FactAtime}, {"xattrs", mover.FactXattrs}, {"links", mover.FactLinks}, {"holes", mover.FactHoles},
 	{"content", mover.FactCRC}, // none but the content
+	{"layout", mover.FactLayout},
 }
 
 // The most of anything in a request.
@@ -113,13 +119,16 @@ func options(o *pb.Options) (r local.Request, err error) {
 	r.Full, r.Checksum, r.Delete = o.GetAgain(), o.GetChecksum(), o.GetRemoveExtra()
 	r.Jobs, r.Bandwidth, r.Memory = int(o.GetJobs()), o.GetBytesPerSecond(), o.GetMemoryBytes()
 	r.Backup = o.GetBackupDir()
+	var ok bool
 	if o.GetFailWhenFull() {
 		r.OnFull = local.FullFail
+	}
+	if r.Released, ok = releases[o.GetReleased()]; !ok {
+		return r, fmt.Errorf("%w: there is no way %v to treat released files", mover.ErrUsage, o.GetReleased())
 	}
 	if o.GetNoReflink() {
 		r.Reflink = local.ReflinkNever
 	}
-	var ok bool
 	if r.Verify, ok = levels[o.GetVerify()]; !ok {
 		return r, fmt.Errorf("%w: there is no level %v", mover.ErrUsage, o.GetVerify())
 	}
@@ -185,6 +194,11 @@ func Spec(r *local.Request, rules []plan.Rule, names []string) (*pb.TaskSpec, er
 		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnFull == local.FullFail, NoReflink: r.Reflink == local.ReflinkNever,
 		Verify: LevelOf(r.Verify), Names: names,
 	}}
+	for on, way := range releases {
+		if way == r.Released {
+			s.Options.Released = on
+		}
+	}
 	if len(names) > maxNames {
 		return nil, fmt.Errorf("%w: %d names in a list; a service takes %d", mover.ErrUsage, len(names), maxNames)
 	}

@@ -145,7 +145,7 @@ func TestExitCodes(t *testing.T) {
 	want := map[error][2]int{ // of the task itself, and of one of its items
 		mover.ErrCorrupt: {9, 9}, mover.ErrFull: {7, 7}, mover.ErrRefused: {7, 7}, mover.ErrHeld: {5, 5}, mover.ErrChanged: {5, 5}, mover.ErrConflict: {5, 5},
 		mover.ErrPermission: {4, 4}, mover.ErrUsage: {2, 6}, mover.ErrNotExist: {3, 6}, mover.ErrTimeout: {10, 6}, mover.ErrUnreachable: {8, 6},
-		mover.ErrTransient: {8, 6}, mover.ErrUnsupported: {1, 6},
+		mover.ErrTransient: {8, 6}, mover.ErrReleased: {1, 6}, mover.ErrUnsupported: {1, 6},
 	}
 	for _, kind := range mover.Kinds() {
 		got := [2]int{wire.ExitCode(mover.KindName(kind), 0), wire.ExitCode(mover.KindName(kind), 3)}

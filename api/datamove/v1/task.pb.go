@@ -271,6 +271,57 @@ func (Level) EnumDescriptor() ([]byte, []int) {
 	return file_datamove_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
+// Released is what happens to files whose content is in the archive of their file system
+// (HSM) only.
+type Released int32
+
+const (
+	Released_RELEASED_UNSPECIFIED Released = 0 // they are restored first, many at once
+	Released_RELEASED_SKIP        Released = 1 // they are left out
+	Released_RELEASED_FAIL        Released = 2 // they fail
+)
+
+// Enum value maps for Released.
+var (
+	Released_name = map[int32]string{
+		0: "RELEASED_UNSPECIFIED",
+		1: "RELEASED_SKIP",
+		2: "RELEASED_FAIL",
+	}
+	Released_value = map[string]int32{
+		"RELEASED_UNSPECIFIED": 0,
+		"RELEASED_SKIP":        1,
+		"RELEASED_FAIL":        2,
+	}
+)
+
+func (x Released) Enum() *Released {
+	p := new(Released)
+	*p = x
+	return p
+}
+
+func (x Released) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Released) Descriptor() protoreflect.EnumDescriptor {
+	return file_datamove_v1_task_proto_enumTypes[4].Descriptor()
+}
+
+func (Released) Type() protoreflect.EnumType {
+	return &file_datamove_v1_task_proto_enumTypes[4]
+}
+
+func (x Released) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Released.Descriptor instead.
+func (Released) EnumDescriptor() ([]byte, []int) {
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
+}
+
 // Bottleneck is what a task waits for most.
 type Bottleneck int32
 
@@ -323,11 +374,11 @@ func (x Bottleneck) String() string {
 }
 
 func (Bottleneck) Descriptor() protoreflect.EnumDescriptor {
-	return file_datamove_v1_task_proto_enumTypes[4].Descriptor()
+	return file_datamove_v1_task_proto_enumTypes[5].Descriptor()
 }
 
 func (Bottleneck) Type() protoreflect.EnumType {
-	return &file_datamove_v1_task_proto_enumTypes[4]
+	return &file_datamove_v1_task_proto_enumTypes[5]
 }
 
 func (x Bottleneck) Number() protoreflect.EnumNumber {
@@ -336,7 +387,7 @@ func (x Bottleneck) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Bottleneck.Descriptor instead.
 func (Bottleneck) EnumDescriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 // TaskSpec is what a task is asked to do. Locations are written as on the command
@@ -463,7 +514,7 @@ type Options struct {
 	Again          bool                   `protobuf:"varint,1,opt,name=again,proto3" json:"again,omitempty"`                                // copy everything again, also what is equal
 	Checksum       bool                   `protobuf:"varint,2,opt,name=checksum,proto3" json:"checksum,omitempty"`                          // compare contents instead of size and mtime
 	Verify         Level                  `protobuf:"varint,3,opt,name=verify,proto3,enum=datamove.v1.Level" json:"verify,omitempty"`       // at least this level for every file
-	Preserve       []string               `protobuf:"bytes,4,rep,name=preserve,proto3" json:"preserve,omitempty"`                           // facts to compare and keep: mode, owner, group, mtime, ...; none is all
+	Preserve       []string               `protobuf:"bytes,4,rep,name=preserve,proto3" json:"preserve,omitempty"`                           // facts to compare and keep: mode, owner, group, mtime, ..., layout; none is all but layout
 	Rules          []*Rule                `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`                                 // which names take part, in order
 	Names          []string               `protobuf:"bytes,6,rep,name=names,proto3" json:"names,omitempty"`                                 // only these names below source; empty is all
 	RemoveExtra    bool                   `protobuf:"varint,7,opt,name=remove_extra,json=removeExtra,proto3" json:"remove_extra,omitempty"` // SYNC: remove what the source has not
@@ -474,6 +525,7 @@ type Options struct {
 	MemoryBytes    int64                  `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`            // of buffers on one agent; 0 is 128 MiB
 	FailWhenFull   bool                   `protobuf:"varint,13,opt,name=fail_when_full,json=failWhenFull,proto3" json:"fail_when_full,omitempty"`       // instead of waiting for room
 	NoReflink      bool                   `protobuf:"varint,14,opt,name=no_reflink,json=noReflink,proto3" json:"no_reflink,omitempty"`
+	Released       Released               `protobuf:"varint,15,opt,name=released,proto3,enum=datamove.v1.Released" json:"released,omitempty"` // what to do with files whose content is in the archive of their file system only
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -604,6 +656,13 @@ func (x *Options) GetNoReflink() bool {
 		return x.NoReflink
 	}
 	return false
+}
+
+func (x *Options) GetReleased() Released {
+	if x != nil {
+		return x.Released
+	}
+	return Released_RELEASED_UNSPECIFIED
 }
 
 // Rule takes names in or leaves them out, as --include and --exclude do.
@@ -2279,7 +2338,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	" \x01(\v2\x14.datamove.v1.StagingR\astaging\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x94\x04\n" +
 	"\aOptions\x12\x14\n" +
 	"\x05again\x18\x01 \x01(\bR\x05again\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\bR\bchecksum\x12*\n" +
@@ -2298,7 +2357,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\fmemory_bytes\x18\f \x01(\x03R\vmemoryBytes\x12$\n" +
 	"\x0efail_when_full\x18\r \x01(\bR\ffailWhenFull\x12\x1d\n" +
 	"\n" +
-	"no_reflink\x18\x0e \x01(\bR\tnoReflink\":\n" +
+	"no_reflink\x18\x0e \x01(\bR\tnoReflink\x121\n" +
+	"\breleased\x18\x0f \x01(\x0e2\x15.datamove.v1.ReleasedR\breleased\":\n" +
 	"\x04Rule\x12\x18\n" +
 	"\aexclude\x18\x01 \x01(\bR\aexclude\x12\x18\n" +
 	"\apattern\x18\x02 \x01(\tR\apattern\"L\n" +
@@ -2481,7 +2541,11 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\rLEVEL_WRITTEN\x10\x02\x12\x10\n" +
 	"\fLEVEL_SERVER\x10\x03\x12\x0e\n" +
 	"\n" +
-	"LEVEL_READ\x10\x04*\xd8\x01\n" +
+	"LEVEL_READ\x10\x04*J\n" +
+	"\bReleased\x12\x18\n" +
+	"\x14RELEASED_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rRELEASED_SKIP\x10\x01\x12\x11\n" +
+	"\rRELEASED_FAIL\x10\x02*\xd8\x01\n" +
 	"\n" +
 	"Bottleneck\x12\x1a\n" +
 	"\x16BOTTLENECK_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -2518,102 +2582,104 @@ func file_datamove_v1_task_proto_rawDescGZIP() []byte {
 	return file_datamove_v1_task_proto_rawDescData
 }
 
-var file_datamove_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_datamove_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_datamove_v1_task_proto_goTypes = []any{
 	(TaskKind)(0),                 // 0: datamove.v1.TaskKind
 	(TaskClass)(0),                // 1: datamove.v1.TaskClass
 	(TaskState)(0),                // 2: datamove.v1.TaskState
 	(Level)(0),                    // 3: datamove.v1.Level
-	(Bottleneck)(0),               // 4: datamove.v1.Bottleneck
-	(*TaskSpec)(nil),              // 5: datamove.v1.TaskSpec
-	(*Options)(nil),               // 6: datamove.v1.Options
-	(*Rule)(nil),                  // 7: datamove.v1.Rule
-	(*MaxDelete)(nil),             // 8: datamove.v1.MaxDelete
-	(*Staging)(nil),               // 9: datamove.v1.Staging
-	(*Account)(nil),               // 10: datamove.v1.Account
-	(*Task)(nil),                  // 11: datamove.v1.Task
-	(*Totals)(nil),                // 12: datamove.v1.Totals
-	(*Progress)(nil),              // 13: datamove.v1.Progress
-	(*SlowItem)(nil),              // 14: datamove.v1.SlowItem
-	(*Report)(nil),                // 15: datamove.v1.Report
-	(*LevelCount)(nil),            // 16: datamove.v1.LevelCount
-	(*Failure)(nil),               // 17: datamove.v1.Failure
-	(*SubmitTaskRequest)(nil),     // 18: datamove.v1.SubmitTaskRequest
-	(*GetTaskRequest)(nil),        // 19: datamove.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 20: datamove.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),     // 21: datamove.v1.ListTasksResponse
-	(*WatchTaskRequest)(nil),      // 22: datamove.v1.WatchTaskRequest
-	(*PauseTaskRequest)(nil),      // 23: datamove.v1.PauseTaskRequest
-	(*ResumeTaskRequest)(nil),     // 24: datamove.v1.ResumeTaskRequest
-	(*CancelTaskRequest)(nil),     // 25: datamove.v1.CancelTaskRequest
-	(*ExplainTaskRequest)(nil),    // 26: datamove.v1.ExplainTaskRequest
-	(*Explanation)(nil),           // 27: datamove.v1.Explanation
-	nil,                           // 28: datamove.v1.TaskSpec.LabelsEntry
-	nil,                           // 29: datamove.v1.ListTasksRequest.LabelsEntry
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(Released)(0),                 // 4: datamove.v1.Released
+	(Bottleneck)(0),               // 5: datamove.v1.Bottleneck
+	(*TaskSpec)(nil),              // 6: datamove.v1.TaskSpec
+	(*Options)(nil),               // 7: datamove.v1.Options
+	(*Rule)(nil),                  // 8: datamove.v1.Rule
+	(*MaxDelete)(nil),             // 9: datamove.v1.MaxDelete
+	(*Staging)(nil),               // 10: datamove.v1.Staging
+	(*Account)(nil),               // 11: datamove.v1.Account
+	(*Task)(nil),                  // 12: datamove.v1.Task
+	(*Totals)(nil),                // 13: datamove.v1.Totals
+	(*Progress)(nil),              // 14: datamove.v1.Progress
+	(*SlowItem)(nil),              // 15: datamove.v1.SlowItem
+	(*Report)(nil),                // 16: datamove.v1.Report
+	(*LevelCount)(nil),            // 17: datamove.v1.LevelCount
+	(*Failure)(nil),               // 18: datamove.v1.Failure
+	(*SubmitTaskRequest)(nil),     // 19: datamove.v1.SubmitTaskRequest
+	(*GetTaskRequest)(nil),        // 20: datamove.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 21: datamove.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),     // 22: datamove.v1.ListTasksResponse
+	(*WatchTaskRequest)(nil),      // 23: datamove.v1.WatchTaskRequest
+	(*PauseTaskRequest)(nil),      // 24: datamove.v1.PauseTaskRequest
+	(*ResumeTaskRequest)(nil),     // 25: datamove.v1.ResumeTaskRequest
+	(*CancelTaskRequest)(nil),     // 26: datamove.v1.CancelTaskRequest
+	(*ExplainTaskRequest)(nil),    // 27: datamove.v1.ExplainTaskRequest
+	(*Explanation)(nil),           // 28: datamove.v1.Explanation
+	nil,                           // 29: datamove.v1.TaskSpec.LabelsEntry
+	nil,                           // 30: datamove.v1.ListTasksRequest.LabelsEntry
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
 }
 var file_datamove_v1_task_proto_depIdxs = []int32{
 	0,  // 0: datamove.v1.TaskSpec.kind:type_name -> datamove.v1.TaskKind
-	6,  // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
+	7,  // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
 	1,  // 2: datamove.v1.TaskSpec.class:type_name -> datamove.v1.TaskClass
-	28, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
-	9,  // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
+	29, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
+	10, // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
 	3,  // 5: datamove.v1.Options.verify:type_name -> datamove.v1.Level
-	7,  // 6: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
-	8,  // 7: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
-	30, // 8: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
-	31, // 9: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
-	5,  // 10: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
-	10, // 11: datamove.v1.Task.owner:type_name -> datamove.v1.Account
-	2,  // 12: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
-	13, // 13: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
-	15, // 14: datamove.v1.Task.report:type_name -> datamove.v1.Report
-	31, // 15: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
-	31, // 16: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	31, // 17: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	31, // 18: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
-	12, // 19: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
-	14, // 20: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
-	31, // 21: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
-	30, // 22: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
-	30, // 23: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
-	30, // 24: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
-	30, // 25: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
-	30, // 26: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
-	30, // 27: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
-	12, // 28: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
-	16, // 29: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
-	17, // 30: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
-	30, // 31: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
-	3,  // 32: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
-	5,  // 33: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
-	2,  // 34: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
-	29, // 35: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
-	11, // 36: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
-	4,  // 37: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
-	18, // 38: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
-	19, // 39: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
-	20, // 40: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
-	22, // 41: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
-	23, // 42: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
-	24, // 43: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
-	25, // 44: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
-	26, // 45: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
-	11, // 46: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
-	11, // 47: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
-	21, // 48: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
-	11, // 49: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
-	11, // 50: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
-	11, // 51: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
-	11, // 52: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
-	27, // 53: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
-	46, // [46:54] is the sub-list for method output_type
-	38, // [38:46] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	8,  // 6: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
+	9,  // 7: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
+	4,  // 8: datamove.v1.Options.released:type_name -> datamove.v1.Released
+	31, // 9: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
+	32, // 10: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
+	6,  // 11: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
+	11, // 12: datamove.v1.Task.owner:type_name -> datamove.v1.Account
+	2,  // 13: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
+	14, // 14: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
+	16, // 15: datamove.v1.Task.report:type_name -> datamove.v1.Report
+	32, // 16: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
+	32, // 17: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	32, // 18: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	32, // 19: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
+	13, // 20: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
+	15, // 21: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
+	32, // 22: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
+	31, // 23: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
+	31, // 24: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
+	31, // 25: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
+	31, // 26: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
+	31, // 27: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
+	31, // 28: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
+	13, // 29: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
+	17, // 30: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
+	18, // 31: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
+	31, // 32: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
+	3,  // 33: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
+	6,  // 34: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
+	2,  // 35: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
+	30, // 36: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
+	12, // 37: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
+	5,  // 38: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
+	19, // 39: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
+	20, // 40: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
+	21, // 41: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
+	23, // 42: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
+	24, // 43: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
+	25, // 44: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
+	26, // 45: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
+	27, // 46: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
+	12, // 47: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
+	12, // 48: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
+	22, // 49: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
+	12, // 50: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
+	12, // 51: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
+	12, // 52: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
+	12, // 53: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
+	28, // 54: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
+	47, // [47:55] is the sub-list for method output_type
+	39, // [39:47] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_task_proto_init() }
@@ -2630,7 +2696,7 @@ func file_datamove_v1_task_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_task_proto_rawDesc), len(file_datamove_v1_task_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -1,0 +1,71 @@
+package mover
+
+import "context"
+
+// FileSystem is what a place of files asks of the file system that it is on, beyond
+// what every file system answers. A place without one does what fits all of them.
+// Descriptors are open files of the caller, and stay the caller's. Calls may be made at
+// the same time.
+type FileSystem interface {
+	// Create makes the file base in dir, laid out for what is going to be in it, and
+	// opens it. An error that is ErrUnsupported says that there is nothing special to do:
+	// the caller makes the file in the usual way. Every error leaves no file.
+	Create(dir int, base string, flags int, mode uint32, f NewFile) (fd int, err error)
+	// Multiple is what a part of a file that is going to be made should be a multiple of,
+	// in bytes, so that each part takes the same from every target of it; 0 is anything.
+	Multiple(f NewFile) int64
+	// Layout is how the open file is laid out: the bytes that Create takes, and the
+	// width of all its stripes together; ErrUnsupported where there is no such thing.
+	Layout(fd int) (layout []byte, width int64, err error)
+	// Away reports whether the content of the open file is in an archive only. Who reads it
+	// then waits for the archive, and can not be stopped; asking brings nothing back.
+	Away(fd int) (bool, error)
+	// Recall asks for the contents of files, open for Away, to be brought back from the
+	// archive, and does not wait for that.
+	Recall(ctx context.Context, fds []int) error
+	// Left is the room of the project that dir belongs to, where the file system
+	// would let this process go beyond it; ok is false where it sees to that by itself.
+	Left(dir int) (room Room, ok bool, err error)
+}
+
+// NewFile is what is known of a file before it is made.
+type NewFile struct {
+	Size   int64
+	Layout []byte // of its source, if that is to be kept; nil is whatever suits it
+}
+
+// Room is how much may still be written under a project.
+type Room struct {
+	Bytes, Files int64  // -1 has no limit
+	Why          string // for people, when it is used up: which project, what limit
+}
+
+// Striped is a Content that knows the width of all its stripes together, in bytes:
+// parts that are a multiple of it read the same from every server. 0 is not known.
+type Striped interface {
+	Content
+	StripeWidth() int64
+}
+
+// Aligner is a Target that knows what the parts of an entry should be a multiple of,
+// in bytes; 0 is what its traits say.
+type Aligner interface {
+	PartMultiple(e Entry) int64
+}
+
+// Recaller is a Source of which some contents are in an archive: released by the HSM of
+// a file system. To read one of them, or to ask for its holes, is ErrReleased; what else is
+// known of it is there.
+type Recaller interface {
+	// Recall asks for the contents of entries to be brought back, many at once. It does not
+	// wait; entries that are back, or gone, are no error.
+	Recall(ctx context.Context, entries []Entry) error
+	// Away reports whether the content of an entry is in the archive still.
+	Away(ctx context.Context, e Entry) (bool, error)
+}
+
+// Noted is a Place, or a FileSystem, that has something to tell whoever used it: what is
+// not as it could be, and no error.
+type Noted interface {
+	Notes() []string
+}

@@ -1,0 +1,237 @@
+package posix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+var (
+	_ mover.Aligner  = (*Place)(nil)
+	_ mover.Recaller = (*Place)(nil)
+	_ mover.Striped  = (*content)(nil)
+)
+
+// ask finds out whether somebody knows more of the file system. What is not known is
+// done in the usual way.
+func (p *Place) ask() {
+	if p.opts.FileSystem == nil {
+		return
+	}
+	fs, err := p.opts.FileSystem(p.root)
+	if err != nil {
+		p.notes.add(fmt.Sprintf("%s is treated as any file system: %v", p.address, err))
+		return
+	}
+	p.fs = fs
+	p.allowance.fs = fs
+}
+
+// newFile makes the file of a draft, laid out for what it will be.
+func (p *Place) newFile(dir int, name string, mode uint32, e *mover.Entry) (int, error) {
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW
+	if p.fs != nil {
+		fd, err := p.fs.Create(dir, name, flags|unix.O_CLOEXEC, mode, mover.NewFile{Size: e.Size, Layout: e.Layout})
+		switch {
+		case errors.Is(err, unix.EEXIST):
+			return -1, unix.EEXIST // another name is tried
+		case !errors.Is(err, mover.ErrUnsupported):
+			return fd, err
+		}
+	}
+	return openSegment(dir, name, flags, mode)
+}
+
+// PartMultiple implements mover.Aligner.
+func (p *Place) PartMultiple(e mover.Entry) int64 {
+	if p.fs == nil || e.Kind != mover.File {
+		return 0
+	}
+	return p.fs.Multiple(mover.NewFile{Size: e.Size, Layout: e.Layout})
+}
+
+// StripeWidth implements mover.Striped.
+func (c *content) StripeWidth() int64 {
+	if c.place.fs == nil || c.entry.Kind != mover.File || !c.enter() {
+		return 0
+	}
+	defer c.leave()
+	_, width, err := c.place.fs.Layout(c.fd)
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// present refuses a file whose content is in an archive only: its reader would wait for
+// it, perhaps for ever, and could not be stopped. Once it is there it stays there: nobody
+// releases a file that is open.
+func (c *content) present() error {
+	fs := c.place.fs
+	if fs == nil || c.entry.Kind != mover.File || c.entry.Size == 0 || c.here.Load() {
+		return nil
+	}
+	away, err := fs.Away(c.fd)
+	switch {
+	case err != nil && !errors.Is(err, mover.ErrUnsupported):
+		return fmt.Errorf("is its content in an archive: %w", err)
+	case away:
+		return fmt.Errorf("%w: its content is in the archive only", mover.ErrReleased)
+	}
+	c.here.Store(true)
+	return nil
+}
+
+// laidOut notes how the file is laid out, where that is to be kept.
+func (c *content) laidOut() error {
+	if c.place.fs == nil || !c.place.opts.Layouts || c.entry.Kind != mover.File {
+		return nil
+	}
+	layout, _, err := c.place.fs.Layout(c.fd)
+	if err != nil && !errors.Is(err, mover.ErrUnsupported) {
+		return fmt.Errorf("layout: %w", err)
+	}
+	c.entry.Layout = layout
+	return nil
+}
+
+// recallMost is how many files are held open for one request.
+const recallMost = 64
+
+// Recall implements mover.Recaller.
+func (p *Place) Recall(ctx context.Context, entries []mover.Entry) error {
+	if p.fs == nil {
+		return p.fail("recall", "", mover.ErrUnsupported)
+	}
+	for len(entries) > 0 {
+		n := min(len(entries), recallMost)
+		if err := p.recall(ctx, entries[:n]); err != nil {
+			return p.fail("recall", entries[0].Name, err)
+		}
+		entries = entries[n:]
+	}
+	return nil
+}
+
+func (p *Place) recall(ctx context.Context, entries []mover.Entry) error {
+	fds := make([]int, 0, len(entries))
+	defer func() {
+		for _, fd := range fds {
+			closeFD(fd)
+		}
+	}()
+	for i := range entries {
+		fd, err := p.openAway(&entries[i])
+		if errors.Is(err, mover.ErrNotExist) || errors.Is(err, mover.ErrChanged) {
+			continue // who opens it will see
+		}
+		if err != nil {
+			return err
+		}
+		fds = append(fds, fd)
+	}
+	if len(fds) == 0 {
+		return nil
+	}
+	return p.fs.Recall(ctx, fds)
+}
+
+// openAway opens a file to ask about it; its content is not touched.
+func (p *Place) openAway(e *mover.Entry) (int, error) {
+	if err := p.checkName("open", e.Name, false); err != nil {
+		return -1, err
+	}
+	at, err := p.find(e.Name)
+	if err != nil {
+		return -1, err
+	}
+	defer at.release()
+	fd, err := p.openEntry(at, e)
+	if err != nil {
+		return -1, changedKind(err)
+	}
+	var st unix.Statx_t
+	if err := statxFD(fd, &st); err != nil || e.Ino != 0 && st.Ino != e.Ino {
+		closeFD(fd)
+		return -1, errors.Join(mover.ErrChanged, err)
+	}
+	return fd, nil
+}
+
+// Away implements mover.Recaller.
+func (p *Place) Away(_ context.Context, e mover.Entry) (bool, error) {
+	if p.fs == nil {
+		return false, nil
+	}
+	fd, err := p.openAway(&e)
+	if err != nil {
+		return false, p.fail("open", e.Name, err)
+	}
+	defer closeFD(fd)
+	away, err := p.fs.Away(fd)
+	return away, p.fail("ask", e.Name, err)
+}
+
+// allowance holds this process to the quota of the project that it writes into, where the
+// file system does not: Lustre and ext4 let root go beyond it. What other processes write,
+// and what is in caches, is seen when it is asked again.
+type allowance struct {
+	fs mover.FileSystem // nil holds to nothing
+
+	mu    sync.Mutex
+	asked time.Time // guarded by mu, as all below
+	free  bool      // nothing to hold to
+	room  mover.Room
+}
+
+// allowanceAge is how old an answer may be.
+const allowanceAge = 5 * time.Second
+
+// entry is called before something is made that will have so many bytes, which are
+// taken as they are written. It is ErrFull when they, or one more entry, would be too much.
+func (a *allowance) entry(dir int, bytes int64) error { return a.take(dir, bytes, 0, 1) }
+
+// bytes is called before so many are written.
+func (a *allowance) bytes(dir int, n int64) error { return a.take(dir, n, n, 0) }
+
+func (a *allowance) take(dir int, need, bytes, files int64) error {
+	if a.fs == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if time.Since(a.asked) > allowanceAge {
+		if err := a.ask(dir); err != nil {
+			return err
+		}
+	}
+	switch {
+	case a.free:
+		return nil
+	case a.room.Bytes >= 0 && need > a.room.Bytes, a.room.Files >= 0 && files > a.room.Files:
+		a.asked = time.Time{} // there may be more by the next try
+		return fmt.Errorf("%w: %s", mover.ErrFull, a.room.Why)
+	}
+	if a.room.Bytes >= 0 {
+		a.room.Bytes -= bytes
+	}
+	if a.room.Files >= 0 {
+		a.room.Files -= files
+	}
+	return nil
+}
+
+func (a *allowance) ask(dir int) error {
+	room, limited, err := a.fs.Left(dir)
+	if err != nil && !errors.Is(err, mover.ErrUnsupported) {
+		return fmt.Errorf("quota of the project: %w", err)
+	}
+	a.room, a.free, a.asked = room, !limited || err != nil, time.Now()
+	return nil
+}
