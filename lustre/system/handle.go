@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,7 @@ type Handle struct {
 	path   string
 	fd     int
 	mode   uint32
+	closed []func() error // what is let go of with it
 }
 
 // Open opens a file or a directory for questions. Only permission to read it is needed;
@@ -27,14 +29,32 @@ func Open(path string, o Options) (*Handle, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	s, m, err := at(fd, o)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("file system of %s: %w", path, err), unix.Close(fd))
+	h := &Handle{path: path, fd: fd, mode: mode, closed: []func() error{func() error { return unix.Close(fd) }}}
+	if err := h.find(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("file system of %s: %w", path, err), h.Close())
 	}
-	return &Handle{System: s, Mount: m, path: path, fd: fd, mode: mode}, nil
+	return h, nil
 }
 
-// FD is the descriptor for questions. It ends with the Handle.
+// At finds out which file system a file or directory of the caller is on. The descriptor
+// stays the caller's, and open until the Handle is closed.
+func At(fd int, o Options) (*Handle, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, os.NewSyscallError("fstat", err)
+	}
+	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		path = "descriptor " + strconv.Itoa(fd)
+	}
+	h := &Handle{path: path, fd: fd, mode: st.Mode}
+	if err := h.find(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("file system of %s: %w", path, err), h.Close())
+	}
+	return h, nil
+}
+
+// FD is the descriptor for questions. That of Open ends with the Handle.
 func (h *Handle) FD() int { return h.fd }
 
 // Path is what was opened.
@@ -43,8 +63,15 @@ func (h *Handle) Path() string { return h.path }
 // IsDir reports whether it is a directory.
 func (h *Handle) IsDir() bool { return h.mode&unix.S_IFMT == unix.S_IFDIR }
 
-// Close lets go of the descriptor.
-func (h *Handle) Close() error { return unix.Close(h.fd) }
+// Close lets go of what was opened; answers are not to be asked for after it.
+func (h *Handle) Close() error {
+	var errs []error
+	for _, close := range slices.Backward(h.closed) {
+		errs = append(errs, close())
+	}
+	h.closed = nil
+	return errors.Join(errs...)
+}
 
 // quietly opens without waiting, without becoming a terminal's process, and, with the
 // flag that Lustre takes as "no layout and no restore" (O_LOV_DELAY_CREATE: O_NOCTTY and

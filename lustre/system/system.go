@@ -9,26 +9,17 @@ import (
 // the kernel.
 type Options struct{}
 
-// At finds out which file system an open file or directory is on. fd stays the caller's.
-func At(fd int, o Options) (*lustre.System, error) {
-	s, _, err := at(fd, o)
-	return s, err
-}
-
-func at(fd int, o Options) (*lustre.System, Mount, error) {
-	magic, err := magicOf(fd)
+// find fills in the file system of h.fd.
+func (h *Handle) find(o Options) error {
+	magic, err := magicOf(h.fd)
 	if err != nil {
-		return nil, Mount{}, err
+		return err
 	}
-	m, _, err := mountOf(fd)
-	if err != nil {
-		return nil, Mount{}, err
+	if h.Mount, _, err = mountOf(h.fd); err != nil {
+		return err
 	}
-	s := describe(magic, m)
-	if err := answer(s, m, fd, o); err != nil {
-		return nil, Mount{}, err
-	}
-	return s, m, nil
+	h.System = describe(magic, h.Mount)
+	return h.answer(o)
 }
 
 // describe says what a file system is, and nothing of what it can.
@@ -45,7 +36,7 @@ func describe(magic uint32, m Mount) *lustre.System {
 }
 
 // answer wires a file system to who answers for it.
-func answer(s *lustre.System, m Mount, fd int, o Options) error {
-	plain.Answer(s, m.Source)
+func (h *Handle) answer(Options) error {
+	plain.Answer(h.System, h.Mount.Source)
 	return nil
 }
