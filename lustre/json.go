@@ -102,6 +102,7 @@ type componentJSON struct {
 	FirstTarget *int         `json:"first_target,omitempty"`
 	Pool        string       `json:"pool,omitempty"`
 	ObjectBytes int64        `json:"object_bytes,omitempty"`
+	Namespace   string       `json:"pool_namespace,omitempty"`
 	Objects     []objectJSON `json:"objects,omitempty"`
 }
 
@@ -138,7 +139,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 	}
 	for _, c := range l.Components {
 		one := componentJSON{ID: c.ID, Start: c.Start, Pattern: c.Pattern, Flags: c.Flags.Names(),
-			StripeBytes: c.StripeBytes, StripeCount: c.StripeCount, Pool: c.Pool, ObjectBytes: c.ObjectBytes}
+			StripeBytes: c.StripeBytes, StripeCount: c.StripeCount, Pool: c.Pool, Namespace: c.PoolNamespace, ObjectBytes: c.ObjectBytes}
 		if c.End != EOF {
 			one.End = &c.End
 		}
@@ -182,7 +183,7 @@ func (l *Layout) UnmarshalJSON(text []byte) error {
 func (v *componentJSON) component() (Component, error) {
 	flags, err := flagsOf(v.Flags)
 	c := Component{ID: v.ID, Start: v.Start, End: EOF, Pattern: v.Pattern, Flags: flags, StripeBytes: v.StripeBytes,
-		StripeCount: v.StripeCount, FirstTarget: AnyTarget, Pool: v.Pool, ObjectBytes: v.ObjectBytes}
+		StripeCount: v.StripeCount, FirstTarget: AnyTarget, Pool: v.Pool, PoolNamespace: v.Namespace, ObjectBytes: v.ObjectBytes}
 	if v.End != nil {
 		c.End = *v.End
 	}

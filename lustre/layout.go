@@ -68,6 +68,9 @@ type Component struct {
 	StripeCount int   // targets, or objects when Overstriped; AllTargets; 0 is the default
 	FirstTarget int   // the index to begin with; AnyTarget leaves it to the file system, which knows how full they are
 	Pool        string
+	// PoolNamespace is the part of Pool that objects are named in (CephFS); "" is none of
+	// a Pool that is named, and that of the directory where no Pool is.
+	PoolNamespace string
 	// ObjectBytes is how large one object becomes before the next set of objects begins
 	// (CephFS); 0 where objects have no end.
 	ObjectBytes int64
@@ -314,6 +317,10 @@ func (c *Component) differs(got *Component, targets int) string {
 		return fmt.Sprintf("stripe count %d instead of %d", got.StripeCount, count)
 	case c.Pool != "" && c.Pool != got.Pool: // one that is not named comes from the directory
 		return fmt.Sprintf("pool %q instead of %q", got.Pool, c.Pool)
+	case (c.Pool != "" || c.PoolNamespace != "") && c.PoolNamespace != got.PoolNamespace:
+		return fmt.Sprintf("namespace %q of pool %q instead of %q", got.PoolNamespace, got.Pool, c.PoolNamespace)
+	case c.ObjectBytes != 0 && c.ObjectBytes != got.ObjectBytes:
+		return fmt.Sprintf("objects of %d bytes instead of %d", got.ObjectBytes, c.ObjectBytes)
 	}
 	return ""
 }

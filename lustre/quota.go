@@ -54,6 +54,9 @@ type Quota struct {
 	// Targets is what each OST holds and was granted, where that is told: a project can be
 	// over on one of them and under as a whole.
 	Targets []TargetQuota
+	// Around are the quotas of what the project is a part of, the narrowest first: they
+	// hold for it as well (CephFS: of the directories above).
+	Around []Quota
 }
 
 // TargetQuota is one target's share.
@@ -63,12 +66,30 @@ type TargetQuota struct {
 	GrantedBytes int64
 }
 
-// LeftBytes is how many bytes can be written before the hard limit; ok is false without one.
+// LeftBytes is how many bytes can be written before the nearest hard limit; ok is false
+// without one.
 func (q *Quota) LeftBytes() (left int64, ok bool) {
-	return max(0, q.HardBytes-q.UsedBytes), q.HardBytes > 0
+	left, ok = max(0, q.HardBytes-q.UsedBytes), q.HardBytes > 0
+	for i := range q.Around {
+		left, ok = nearer(left, ok, &q.Around[i], (*Quota).LeftBytes)
+	}
+	return left, ok
 }
 
 // LeftFiles is LeftBytes for files.
 func (q *Quota) LeftFiles() (left int64, ok bool) {
-	return max(0, q.HardFiles-q.UsedFiles), q.HardFiles > 0
+	left, ok = max(0, q.HardFiles-q.UsedFiles), q.HardFiles > 0
+	for i := range q.Around {
+		left, ok = nearer(left, ok, &q.Around[i], (*Quota).LeftFiles)
+	}
+	return left, ok
+}
+
+// nearer is the smaller of what is left, and of what an outer quota leaves.
+func nearer(left int64, ok bool, outer *Quota, of func(*Quota) (int64, bool)) (int64, bool) {
+	theirs, limited := of(outer)
+	if limited && (!ok || theirs < left) {
+		return theirs, true
+	}
+	return left, ok
 }
