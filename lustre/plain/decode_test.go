@@ -66,18 +66,17 @@ func TestItems(t *testing.T) {
 	binary.NativeEndian.PutUint64(item[16:], 256)
 	binary.NativeEndian.PutUint32(item[24:], usageItem)
 	binary.NativeEndian.PutUint32(item[28:], 40)
-	if got, err := firstItem(item, 1, 0, usageItem, 256, 256); err != nil || len(got) != 40 {
+	if got, err := firstItem(item, 1, usageItem, 256); err != nil || len(got) != 40 {
 		t.Errorf("it is %d bytes, %v", len(got), err)
 	}
-	if got, err := firstItem(item, 0, 0, usageItem, 256, 256); err != nil || got != nil {
+	if got, err := firstItem(item, 0, usageItem, 256); err != nil || got != nil {
 		t.Errorf("none is %d bytes, %v", len(got), err)
 	}
 	for what, cut := range map[string]func() ([]byte, error){
-		"too short":    func() ([]byte, error) { return firstItem(item[:20], 1, 0, usageItem, 256, 256) },
-		"cut":          func() ([]byte, error) { return firstItem(item[:71], 1, 0, usageItem, 256, 256) },
-		"another":      func() ([]byte, error) { return firstItem(item, 1, 0, limitItem, 256, 256) },
-		"another's":    func() ([]byte, error) { return firstItem(item, 1, 0, usageItem, 257, 257) },
-		"of an object": func() ([]byte, error) { return firstItem(item, 1, 1, usageItem, 256, 256) },
+		"too short": func() ([]byte, error) { return firstItem(item[:20], 1, usageItem, 256) },
+		"cut":       func() ([]byte, error) { return firstItem(item[:71], 1, usageItem, 256) },
+		"another":   func() ([]byte, error) { return firstItem(item, 1, limitItem, 256) },
+		"another's": func() ([]byte, error) { return firstItem(item, 1, usageItem, 257) },
 	} {
 		if got, err := cut(); err == nil {
 			t.Errorf("%s: %d bytes", what, len(got))
@@ -92,7 +91,7 @@ func TestItems(t *testing.T) {
 func FuzzItems(f *testing.F) {
 	f.Add(make([]byte, 80), uint32(1), make([]byte, 40), make([]byte, 32))
 	f.Fuzz(func(t *testing.T, b []byte, found uint32, usage, status []byte) {
-		if item, err := firstItem(b, found, 0, usageItem, 0, math.MaxUint64); err == nil && len(item) > len(b) {
+		if item, err := firstItem(b, found, usageItem, 256); err == nil && len(item) > len(b) {
 			t.Errorf("an item of %d bytes in %d", len(item), len(b))
 		}
 		var g qgroup

@@ -16,29 +16,32 @@ import (
 	"datamove.dev/test/image"
 )
 
-// withProjects are the file systems with project quotas, and how they are made and mounted.
-var withProjects = []struct {
+// projectSystem is a file system with project quotas, and how it is made and mounted.
+type projectSystem struct {
 	kind            lustre.Kind
 	enforced, count image.Spec
 	rootToo         bool
-}{
+	full            error // of a write beyond a hard limit
+}
+
+var withProjects = []projectSystem{
 	{lustre.IsExt4,
 		image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}, Options: "prjquota"},
 		image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}},
-		false},
+		false, unix.EDQUOT},
 	{lustre.IsXFS,
 		image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "prjquota"},
 		image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "pqnoenforce"},
-		true},
+		true, unix.ENOSPC},
 }
 
 // onEach runs a test on each file system with project quotas, asked in both ways.
-func onEach(t *testing.T, run func(t *testing.T, dir string, q *Projects, rootToo bool)) {
+func onEach(t *testing.T, run func(t *testing.T, dir string, q *Projects, f projectSystem)) {
 	for _, f := range withProjects {
 		for _, byDevice := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/by device %v", f.kind, byDevice), func(t *testing.T) {
 				dir := mountedWithQuotas(t, f.enforced)
-				run(t, dir, asked(f.kind, byDevice), f.rootToo)
+				run(t, dir, asked(t, f.kind, dir, byDevice), f)
 			})
 		}
 	}
@@ -48,15 +51,19 @@ func onEach(t *testing.T, run func(t *testing.T, dir string, q *Projects, rootTo
 func mountedWithQuotas(t *testing.T, spec image.Spec) string {
 	t.Helper()
 	dir := image.Mount(t, spec)
-	if _, _, err := asked(lustre.Kind(spec.Type), false).state(opened(t, dir)); err != nil {
+	if _, _, err := asked(t, lustre.Kind(spec.Type), dir, false).state(opened(t, dir)); err != nil {
 		image.Skip(t, "this kernel has no quotas for "+spec.Type+": "+err.Error())
 	}
 	return dir
 }
 
-func asked(kind lustre.Kind, byDevice bool) *Projects {
+// asked answers for what is mounted on dir. A name that is not its device is passed over.
+func asked(t *testing.T, kind lustre.Kind, dir string, byDevice bool) *Projects {
+	t.Helper()
+	var st unix.Stat_t
+	must(t, unix.Stat(dir, &st))
 	s := &lustre.System{Kind: kind}
-	Answer(s, "/dev/null") // which is not the device
+	Answer(s, fmt.Sprintf("/dev/loop%d", unix.Minor(st.Dev)))
 	p := s.Quota.(*Projects)
 	p.byDevice = byDevice
 	return p
@@ -72,19 +79,19 @@ func under(t *testing.T, q lustre.Quotas, path string, id uint32) lustre.Project
 }
 
 func TestProjectsHoldLimits(t *testing.T) {
-	onEach(t, func(t *testing.T, dir string, q *Projects, rootToo bool) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, f projectSystem) {
 		p := under(t, q, dir+"/p", 77)
 		fd := opened(t, dir)
 		if got := quotaOf(t, q, fd, p); got.HardBytes != 0 || !got.Enforced || !got.CountsFiles || !got.HasSoft || got.UsedFiles != 1 || got.Doubt != "" {
 			t.Errorf("an empty project: %+v", got)
 		}
-		holdLimit(t, q, dir+"/p", p, rootToo)
+		holdLimit(t, q, dir+"/p", p, f.rootToo, f.full)
 	})
 }
 
 // TestProjectsFiles: the number of files is held, too.
 func TestProjectsFiles(t *testing.T) {
-	onEach(t, func(t *testing.T, dir string, q *Projects, rootToo bool) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, f projectSystem) {
 		p := under(t, q, dir+"/p", 78)
 		fd := opened(t, dir)
 		must(t, os.Chmod(dir+"/p", 0o777))
@@ -93,14 +100,14 @@ func TestProjectsFiles(t *testing.T) {
 			for i := range 4 { // the directory is one
 				must(t, os.WriteFile(fmt.Sprint(dir, "/p/", i), nil, 0o644))
 			}
-			if err := os.WriteFile(dir+"/p/5", nil, 0o644); !errors.Is(err, unix.EDQUOT) {
+			if err := os.WriteFile(dir+"/p/5", nil, 0o644); !errors.Is(err, f.full) {
 				t.Errorf("the sixth file: %v", err)
 			}
 		})
 		if got := quotaOf(t, q, fd, p); got.UsedFiles != 5 || got.HardFiles != 5 {
 			t.Errorf("it is %+v", got)
 		}
-		if err := os.WriteFile(dir+"/p/root", nil, 0o644); errors.Is(err, unix.EDQUOT) != rootToo {
+		if err := os.WriteFile(dir+"/p/root", nil, 0o644); errors.Is(err, f.full) != f.rootToo {
 			t.Errorf("root makes a file: %v", err)
 		}
 	})
@@ -108,7 +115,7 @@ func TestProjectsFiles(t *testing.T) {
 
 // TestProjectsSoft: a soft limit holds after its grace, and the time is told.
 func TestProjectsSoft(t *testing.T) {
-	onEach(t, func(t *testing.T, dir string, q *Projects, _ bool) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, _ projectSystem) {
 		p := under(t, q, dir+"/p", 79)
 		fd := opened(t, dir)
 		want := lustre.Limits{SoftBytes: 2 * mib, HardBytes: 20 * mib, SoftFiles: 2, HardFiles: 100}
@@ -132,7 +139,7 @@ func TestProjectsCounted(t *testing.T) {
 	for _, f := range withProjects {
 		t.Run(string(f.kind), func(t *testing.T) {
 			dir := mountedWithQuotas(t, f.count)
-			q := asked(f.kind, false)
+			q := asked(t, f.kind, dir, false)
 			p := under(t, q, dir+"/p", 80)
 			fd := opened(t, dir)
 			must(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: mib}))
@@ -147,7 +154,7 @@ func TestProjectsCounted(t *testing.T) {
 
 // TestProjectsAndUsers: who may not is told what is missing, and numbers have ends.
 func TestProjectsAndUsers(t *testing.T) {
-	onEach(t, func(t *testing.T, dir string, q *Projects, _ bool) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, _ projectSystem) {
 		p := under(t, q, dir+"/p", 81)
 		fd := opened(t, dir)
 		asNobody(t, func() {
@@ -175,7 +182,7 @@ func TestProjectsAndUsers(t *testing.T) {
 
 // TestProjectsTogether: changes of different projects do not disturb each other.
 func TestProjectsTogether(t *testing.T) {
-	onEach(t, func(t *testing.T, dir string, q *Projects, _ bool) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, _ projectSystem) {
 		fd := opened(t, dir)
 		var all sync.WaitGroup
 		for i := range 8 {
@@ -204,7 +211,7 @@ func TestProjectIDs(t *testing.T) {
 				spec.Options = "" // xfs has IDs without quotas
 			}
 			dir := image.Mount(t, spec)
-			projectIDs(t, dir, asked(f.kind, false))
+			projectIDs(t, dir, asked(t, f.kind, dir, false))
 		})
 	}
 }
@@ -253,20 +260,38 @@ func projectIDs(t *testing.T, dir string, q *Projects) {
 	must(t, os.Chown(dir+"/p", 0, 0))
 }
 
+// TestProjectsOfAnotherDevice: a name that the table of mounts has for a device, and that
+// is another one, is not asked.
+func TestProjectsOfAnotherDevice(t *testing.T) {
+	dir, other := image.Mount(t, image.Spec{Type: "xfs", Make: []string{"-q"}}), image.Mount(t, image.Spec{Type: "xfs", Make: []string{"-q"}})
+	q := asked(t, lustre.IsXFS, other, true)
+	if name, err := q.special(opened(t, dir)); name == q.device {
+		t.Errorf("%s is said to be on %s, %v", dir, name, err)
+	}
+	q.device = "/dev/null"
+	if name, err := q.special(opened(t, dir)); name == q.device {
+		t.Errorf("%s is said to be on %s, %v", dir, name, err)
+	}
+	q = asked(t, lustre.IsXFS, dir, true)
+	if name, err := q.special(opened(t, dir)); name != q.device || err != nil {
+		t.Errorf("it is on %s: %v", name, err)
+	}
+}
+
 // TestProjectsSwitchedOff: IDs are there, and quotas are told to be off.
 func TestProjectsSwitchedOff(t *testing.T) {
 	dir := image.Mount(t, image.Spec{Type: "xfs", Make: []string{"-q"}})
 	for _, byDevice := range []bool{false, true} {
-		q := asked(lustre.IsXFS, byDevice)
+		q := asked(t, lustre.IsXFS, dir, byDevice)
 		_, err := q.Quota(t.Context(), opened(t, dir), lustre.Project{ID: 1})
 		refused(t, err, errors.ErrUnsupported, "prjquota", dir)
 		refused(t, q.SetQuota(t.Context(), opened(t, dir), lustre.Project{ID: 1}, lustre.Limits{HardBytes: 1}), errors.ErrUnsupported, "prjquota")
 	}
 	memory := opened(t, t.TempDir())
-	if _, err := asked(lustre.IsExt4, false).Project(t.Context(), memory); err != nil {
+	if _, err := asked(t, lustre.IsExt4, dir, false).Project(t.Context(), memory); err != nil {
 		refused(t, err, errors.ErrUnsupported)
 	}
-	if _, err := asked(lustre.IsExt4, false).Project(t.Context(), -1); !errors.Is(err, unix.EBADF) {
+	if _, err := asked(t, lustre.IsExt4, dir, false).Project(t.Context(), -1); !errors.Is(err, unix.EBADF) {
 		t.Errorf("no descriptor: %v", err)
 	}
 }

@@ -19,9 +19,7 @@ const (
 	makeVolume   = 0x50009418 // BTRFS_IOC_SUBVOL_CREATE_V2
 	destroy      = 0x5000943f // BTRFS_IOC_SNAP_DESTROY_V2
 
-	rootTree   = 1
 	quotaTree  = 8
-	rootItem   = 132
 	statusItem = 240
 	usageItem  = 242
 	limitItem  = 244
@@ -90,44 +88,32 @@ func (g *qgroup) decode(status, usage, limit []byte) error {
 	return nil
 }
 
-// searchRoom is for one item; those of quotas have up to 40 bytes, and that of a
-// subvolume 439.
-const searchRoom = 1024
+// searchRoom is for one item; those of quotas have up to 40 bytes.
+const searchRoom = 512
 
 // search looks for the item (0, kind, offset) in the tree of quotas; nil is none.
 func search(fd int, kind uint32, offset uint64) ([]byte, error) {
-	return searchTree(fd, quotaTree, 0, kind, offset, offset)
-}
-
-// searchTree looks for the first item of a kind of an object, with an offset in a range.
-func searchTree(fd int, tree, object uint64, kind uint32, from, to uint64) ([]byte, error) {
-	// struct btrfs_ioctl_search_args_v2: a key of 104 bytes, the room, and the items.
+	// struct btrfs_ioctl_search_args_v2: a key of 104 bytes, the room, and the items. The
+	// key: tree, objects, offsets, transactions; kinds, and how many.
 	b := make([]byte, 112+searchRoom)
-	for i, v := range []uint64{tree, object, object, from, to, 0, ^uint64(0)} { // the last two: transactions
+	for i, v := range []uint64{quotaTree, 0, 0, offset, offset, 0, ^uint64(0)} {
 		binary.NativeEndian.PutUint64(b[8*i:], v)
 	}
-	for i, v := range []uint32{kind, kind, 1} { // 1: how many
+	for i, v := range []uint32{kind, kind, 1} {
 		binary.NativeEndian.PutUint32(b[56+4*i:], v)
 	}
 	binary.NativeEndian.PutUint64(b[104:], searchRoom)
 	if err := ioctl(fd, treeSearch, b); err != nil {
 		return nil, err
 	}
-	found := binary.NativeEndian.Uint32(b[64:])
-	return firstItem(b[112:], found, object, kind, from, to)
-}
-
-// isSubvolume reports whether there is one of that ID. That needs CAP_SYS_ADMIN.
-func isSubvolume(fd int, id uint64) (bool, error) {
-	item, err := searchTree(fd, rootTree, id, rootItem, 0, ^uint64(0))
-	return item != nil, err
+	return firstItem(b[112:], binary.NativeEndian.Uint32(b[64:]), kind, offset)
 }
 
 var errItem = errors.New("btrfs answered a search with something that is no item")
 
 // firstItem cuts the item out of an answer: a header (transid, objectid, offset, type,
 // length) and as many bytes.
-func firstItem(b []byte, found uint32, object uint64, kind uint32, from, to uint64) ([]byte, error) {
+func firstItem(b []byte, found, kind uint32, offset uint64) ([]byte, error) {
 	if found == 0 {
 		return nil, nil
 	}
@@ -135,8 +121,8 @@ func firstItem(b []byte, found uint32, object uint64, kind uint32, from, to uint
 		return nil, errItem
 	}
 	u, u32 := binary.NativeEndian.Uint64, binary.NativeEndian.Uint32
-	offset, length := u(b[16:]), uint64(u32(b[28:]))
-	if u(b[8:]) != object || u32(b[24:]) != kind || offset < from || offset > to || length > uint64(len(b)-32) {
+	length := uint64(u32(b[28:]))
+	if u(b[8:]) != 0 || u(b[16:]) != offset || u32(b[24:]) != kind || length > uint64(len(b)-32) {
 		return nil, errItem
 	}
 	return b[32 : 32+length], nil
@@ -173,12 +159,9 @@ func limitGroup(fd int, id uint64, bytes int64) error {
 	return ioctl(fd, qgroupLimit, b)
 }
 
-// createGroup makes or removes the group of a subvolume.
-func createGroup(fd int, id uint64, create bool) error {
-	b := make([]byte, 16)
-	if create {
-		binary.NativeEndian.PutUint64(b, 1)
-	}
+// removeGroup removes the group of a subvolume that is gone.
+func removeGroup(fd int, id uint64) error {
+	b := make([]byte, 16) // create, which is 0; ID
 	binary.NativeEndian.PutUint64(b[8:], id)
 	return ioctl(fd, qgroupCreate, b)
 }

@@ -75,7 +75,7 @@ func (s *Subvolumes) RemoveProject(ctx context.Context, dir int, base string, p 
 	}
 	// Newer kernels do that when the space is free; older ones leave the group, which
 	// can not be removed before that: EBUSY is no failure.
-	_ = createGroup(dir, uint64(p.ID), false)
+	_ = removeGroup(dir, uint64(p.ID))
 	return nil
 }
 

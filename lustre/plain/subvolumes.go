@@ -27,7 +27,7 @@ var quotaHints = map[error]string{
 	unix.EPERM:    "quotas of btrfs are set by who has CAP_SYS_ADMIN (root)",
 	unix.EROFS:    "it is mounted read-only",
 	unix.ENOTCONN: noGroups,
-	unix.ENOENT:   "there is no subvolume of that ID",
+	unix.ENOENT:   "there is no subvolume of that ID, or its qgroup was removed: btrfs qgroup create 0/ID DIR",
 	unix.ENOTTY:   "this is no btrfs",
 	unix.EDQUOT:   "btrfs takes the room for the change from the subvolume that is full: name a directory of another one",
 }
@@ -85,7 +85,7 @@ func (s *Subvolumes) Quota(ctx context.Context, fd int, p lustre.Project) (lustr
 func (g *qgroup) doubt() string {
 	switch {
 	case !g.exists:
-		return "it has no qgroup, so nothing is counted: to set its quota makes one, and then: btrfs quota rescan DIR"
+		return "it has no qgroup, so nothing is counted; if there is such a subvolume: btrfs qgroup create 0/ID DIR, and btrfs quota rescan DIR"
 	case g.status&statusRescan != 0:
 		return "btrfs is counting anew"
 	case g.status&statusInconsistent != 0:
@@ -118,20 +118,6 @@ func (s *Subvolumes) group(fd int, id uint64) (qgroup, error) {
 	return g, failed("quota", fd, err, quotaHints)
 }
 
-// makeGroup makes the group of a subvolume. Kernels before 6.10 make it for nothing, too.
-func makeGroup(fd int, id uint64) error {
-	switch there, err := isSubvolume(fd, id); {
-	case err != nil:
-		return err
-	case !there:
-		return unix.ENOENT
-	}
-	if err := createGroup(fd, id, true); err != nil && err != unix.EEXIST {
-		return err
-	}
-	return nil
-}
-
 // SetQuota sets the limit of a subvolume, at once for everything that is written from
 // now on. What it has above a new limit stays, and can not grow.
 func (s *Subvolumes) SetQuota(ctx context.Context, fd int, p lustre.Project, l lustre.Limits) error {
@@ -147,18 +133,11 @@ func (s *Subvolumes) SetQuota(ctx context.Context, fd int, p lustre.Project, l l
 	if p.ID == 0 || p.Name != "" {
 		return fmt.Errorf("set quota of %s: a project of btrfs is the ID of a subvolume (5 is the top)", where(fd))
 	}
-	// Reading first says in words that quotas are off. Each subvolume has a group, unless
-	// somebody removed it.
-	g, err := s.group(fd, uint64(p.ID))
-	if err != nil {
+	// Reading first says in words that quotas are off.
+	if _, err := s.group(fd, uint64(p.ID)); err != nil {
 		return fmt.Errorf("set %w", err)
 	}
-	if !g.exists {
-		if err := makeGroup(fd, uint64(p.ID)); err != nil {
-			return failed("make a qgroup", fd, err, quotaHints)
-		}
-	}
-	err = limitGroup(fd, uint64(p.ID), l.HardBytes)
+	err := limitGroup(fd, uint64(p.ID), l.HardBytes)
 	if err == unix.EDQUOT {
 		err = fromOutside(fd, func(fd int) error { return limitGroup(fd, uint64(p.ID), l.HardBytes) })
 	}

@@ -68,7 +68,7 @@ func TestSubvolumesHoldLimits(t *testing.T) {
 			t.Errorf("an empty subvolume: %+v", q)
 		}
 	}
-	holdLimit(t, s, dir+"/project", p, true)
+	holdLimit(t, s, dir+"/project", p, true, unix.EDQUOT)
 }
 
 // TestSubvolumesAreProjects: what is made in one is in it.
@@ -143,7 +143,7 @@ func TestSubvolumesRemoved(t *testing.T) {
 	// The kernel cleans up at its next commit, and then its group can go.
 	eventually(t, "the end of its group", func() bool {
 		must(t, ioctl(fd, wakeCleaner, nil))
-		_ = createGroup(fd, uint64(gone.ID), false)
+		_ = removeGroup(fd, uint64(gone.ID))
 		return !quotaOf(t, s, fd, gone).Enforced
 	})
 	refused(t, s.SetQuota(t.Context(), fd, gone, lustre.Limits{HardBytes: mib}), fs.ErrNotExist, "no subvolume")
@@ -174,27 +174,6 @@ func TestSubvolumesTellTheSame(t *testing.T) {
 	refused(t, err, errors.ErrUnsupported, "btrfs quota enable")
 }
 
-// TestSubvolumesWithoutGroup: a group that somebody removed comes back with its limit.
-func TestSubvolumesWithoutGroup(t *testing.T) {
-	_, fd, s := volumes(t)
-	counted(t, s, fd)
-	bare := made(t, s, fd, "bare")
-	if err := createGroup(fd, uint64(bare.ID), false); err != nil {
-		t.Skip("this kernel keeps the group of a subvolume that is there: ", err)
-	}
-	for _, s := range []*Subvolumes{s, {sysfs: t.TempDir()}} {
-		if q := quotaOf(t, s, fd, bare); q.Enforced || q.Doubt == "" {
-			t.Errorf("without a group: %+v", q)
-		}
-	}
-	must(t, s.SetQuota(t.Context(), fd, bare, lustre.Limits{HardBytes: mib}))
-	must(t, s.Rescan(t.Context(), fd))
-	rescanned(t, s, fd)
-	if q := quotaOf(t, s, fd, bare); !q.Enforced || q.HardBytes != mib {
-		t.Errorf("after its group came back: %+v", q)
-	}
-}
-
 // TestSubvolumesSimple: simple quotas hold, and say what they do not count.
 func TestSubvolumesSimple(t *testing.T) {
 	dir, fd, s := volumes(t)
@@ -208,7 +187,7 @@ func TestSubvolumesSimple(t *testing.T) {
 		t.Errorf("what was there before is told as %+v", q)
 	}
 	p := made(t, s, fd, "p")
-	holdLimit(t, s, dir+"/p", p, true)
+	holdLimit(t, s, dir+"/p", p, true, unix.EDQUOT)
 }
 
 // TestSubvolumesSharedBytes: what is shared counts in each, and a limit holds clones, too.
