@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -81,6 +82,8 @@ func kindly(err error) error {
 		kind = mover.ErrFull
 	case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EBUSY):
 		kind = mover.ErrConflict
+	case errors.Is(err, fs.ErrInvalid): // ours: the kernel says EINVAL
+		kind = mover.ErrUsage
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.ETIMEDOUT):
 		kind = mover.ErrTimeout
 	case errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ESHUTDOWN):

@@ -25,6 +25,7 @@ const (
 	formatJSONL format = "jsonl"
 	formatYAML  format = "yaml"
 	formatName  format = "name"
+	formatWide  format = "wide" // a table of more
 )
 
 // formatVar adds -o with the given formats, the first of which is the default.

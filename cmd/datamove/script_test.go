@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/image"
 )
 
 // TestMain makes this test binary answer as datamove, too, when a script calls it.
@@ -50,6 +51,12 @@ func TestServiceScripts(t *testing.T) {
 		env.Setenv("DATAMOVE_SERVICE", env.Getenv("SERVICE"))
 		env.Setenv("USER", "ada")
 	})
+}
+
+// TestBtrfsScripts runs test/script/btrfs/*.txt with a btrfs of their own at $BTRFS.
+func TestBtrfsScripts(t *testing.T) {
+	btrfs := image.Mount(t, image.Spec{Type: "btrfs", Make: []string{"-q"}})
+	scripts(t, "btrfs", func(env *testscript.Env) { env.Setenv("BTRFS", btrfs) })
 }
 
 func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
