@@ -19,6 +19,7 @@ type kernel interface {
 	removexattr(fd int, name string) error
 	openat(dir int, name string, flags int, mode uint32) (int, error)
 	unlinkat(dir int, name string) error
+	rmdirat(dir int, name string) error
 	close(fd int) error
 	// stat returns the type and permissions of an open file (S_IFMT and below).
 	stat(fd int) (mode uint32, err error)

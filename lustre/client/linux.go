@@ -101,6 +101,11 @@ func (linux) unlinkat(dir int, name string) error {
 	return err
 }
 
+func (linux) rmdirat(dir int, name string) error {
+	_, err := again(func() (int, error) { return 0, unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+	return err
+}
+
 func (linux) close(fd int) error { return unix.Close(fd) }
 
 func (linux) stat(fd int) (uint32, error) {

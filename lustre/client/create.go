@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// Create is lustre.Layouts. The file is made without objects, gets its layout, and what it
+// got is read and compared; when that is not what was asked for it is taken away again: a
+// file that was opened so and has no layout fails every write.
+func (c *Client) Create(ctx context.Context, dir int, base string, flags int, mode uint32, l lustre.Layout) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return -1, err
+	}
+	flags |= unix.O_CREAT | unix.O_EXCL
+	if l.IsZero() {
+		return c.k.openat(dir, base, flags, mode)
+	}
+	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return -1, fmt.Errorf("create %q on %s: a layout is set by who may write: %w", base, c.Mount, unix.EINVAL)
+	}
+	request, err := c.request(ctx, &l)
+	if err != nil {
+		return -1, fmt.Errorf("create %q on %s with a layout: %w", base, c.Mount, err)
+	}
+	fd, err := c.k.openat(dir, base, flags|abi.DelayCreate, mode)
+	if err != nil {
+		return -1, err
+	}
+	if err := c.apply(ctx, fd, request, &l); err != nil {
+		gone := errors.Join(c.k.close(fd), c.k.unlinkat(dir, base))
+		return -1, errors.Join(fmt.Errorf("create %q on %s with a layout: %w", base, c.Mount, err), gone)
+	}
+	return fd, nil
+}
+
+// apply gives the new file fd a layout.
+func (c *Client) apply(ctx context.Context, fd int, request []byte, l *lustre.Layout) error {
+	err := c.k.setxattr(fd, xattrLayout, request)
+	if errors.Is(err, unix.EOPNOTSUPP) && binary.LittleEndian.Uint32(request) != abi.MagicForeign {
+		_, err = c.k.ioctl(fd, abi.IocSetStripe, request)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w%s", lustre.ErrNotApplied, unsupported(err), advice(err))
+	}
+	got, err := c.readLayout(fd)
+	if errors.Is(err, unix.ENODATA) {
+		// enable_setstripe_gid answers so whom it does not let.
+		return fmt.Errorf("%w: it has no layout after it was set; does llite.*.enable_setstripe_gid forbid it?", lustre.ErrNotApplied)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: it can not be read again: %w", lustre.ErrNotApplied, err)
+	}
+	return differs(l, &got, c.targetsOf(ctx, l))
+}
+
+// advice is what may help against what a layout was refused with.
+func advice(err error) string {
+	switch {
+	case errors.Is(err, unix.EINVAL):
+		return " (Lustre does not take such a layout: a stripe size, an end, a target or a version)"
+	case errors.Is(err, unix.ENOSPC):
+		return " (the OSTs that it may use have no room)"
+	case errors.Is(err, unix.EACCES):
+		return " (llite.*.enable_setstripe_gid says who may)"
+	}
+	return ""
+}
+
+// targetsOf is how many OSTs may serve a file with layout l; 0 when that is not known, or
+// when its components have different pools.
+func (c *Client) targetsOf(ctx context.Context, l *lustre.Layout) int {
+	if len(l.Components) == 0 {
+		return 0
+	}
+	pool := l.Components[0].Pool
+	for i := range l.Components {
+		if l.Components[i].Pool != pool {
+			return 0
+		}
+	}
+	if pool == "" {
+		n, err := c.countOSTs()
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	pools, err := c.Pools(ctx)
+	if err != nil {
+		return 0
+	}
+	return len(pools[pool])
+}

@@ -1,0 +1,113 @@
+package client
+
+import (
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre/abi"
+)
+
+func (f *fake) ioctlGetFSXattr(h *handle, arg []byte, _ []pointer) (int, error) {
+	// The flags are of now, the project of when it was opened.
+	copy(arg, abi.FSXattr{XFlags: h.inode.xflags, Project: h.project}.Encode())
+	return 0, nil
+}
+
+func (f *fake) ioctlSetFSXattr(h *handle, arg []byte, _ []pointer) (int, error) {
+	x, err := abi.DecodeFSXattr(arg)
+	switch {
+	case err != nil:
+		return 0, unix.EINVAL
+	case f.user:
+		return 0, unix.EPERM
+	}
+	h.inode.project, h.inode.xflags = x.Project, x.XFlags
+	return 0, nil
+}
+
+func (f *fake) ioctlNamedProject(h *handle, arg []byte, _ []pointer) (int, error) {
+	p, err := abi.DecodeNamedProject(arg)
+	if err != nil {
+		return 0, unix.EINVAL
+	}
+	n := h.inode.children[p.Name]
+	switch {
+	case n == nil:
+		return 0, unix.ENOENT
+	case p.Set && f.user:
+		return 0, unix.EPERM
+	case p.Set:
+		n.project, n.xflags = p.ID, p.XFlags
+	}
+	p.ID, p.XFlags = n.project, n.xflags
+	b, err := p.Encode()
+	copy(arg, b)
+	return 0, err
+}
+
+func (f *fake) ioctlQuota(h *handle, arg []byte, _ []pointer) (int, error) {
+	q, err := abi.DecodeQuotactl(arg)
+	switch {
+	case err != nil:
+		return 0, unix.EINVAL
+	case !h.inode.isDir():
+		return 0, unix.ENOTTY
+	case q.Type != abi.QuotaProject && f.user:
+		return 0, unix.EPERM
+	case q.Type != abi.QuotaProject:
+		return 0, unix.ESRCH
+	}
+	held := f.quotas[q.ID]
+	if held == nil {
+		held = &abi.Quotactl{}
+	}
+	switch {
+	case q.Command == abi.GetQuota && q.Target == abi.QuotaGeneral: // of an unknown project all is 0, and no error
+		answer := *held
+		answer.Command, answer.Type, answer.ID, answer.Valid = q.Command, q.Type, q.ID, 0x3f
+		return 0, put(arg, &answer)
+	case q.Command == abi.GetQuota:
+		return 0, f.targetQuota(arg, &q, held)
+	case q.Command == abi.SetQuota && f.user:
+		return 0, unix.EPERM
+	case q.Command == abi.SetQuota:
+		changed := *held
+		if q.Valid&abi.ValidBlockLimits != 0 {
+			changed.HardKiB, changed.SoftKiB = q.HardKiB, q.SoftKiB
+		}
+		if q.Valid&abi.ValidInodeLimits != 0 {
+			changed.HardInodes, changed.SoftInodes = q.HardInodes, q.SoftInodes
+		}
+		f.quotas[q.ID] = &changed
+		return 0, nil
+	}
+	return 0, unix.EOPNOTSUPP
+}
+
+// targetQuota tells of one OST, as of a site that enforces: everything is held by the
+// first, which was granted a MiB more.
+func (f *fake) targetQuota(arg []byte, q, held *abi.Quotactl) error {
+	of := f.osts
+	if q.Target == abi.QuotaMDT {
+		of = f.mdts
+	}
+	if int(q.Index) >= len(of) {
+		return unix.EINVAL
+	}
+	if f.inactive[of[q.Index].Name] {
+		return unix.ENODATA
+	}
+	answer := abi.Quotactl{Command: q.Command, Type: q.Type, ID: q.ID, Target: q.Target, Index: q.Index, UUID: of[q.Index].Name, Valid: 0x3f}
+	if q.Target == abi.QuotaOST && q.Index == 0 {
+		answer.UsedBytes = held.UsedBytes
+		if held.HardKiB > 0 {
+			answer.HardKiB = held.UsedBytes/1024 + 1024
+		}
+	}
+	return put(arg, &answer)
+}
+
+func put(arg []byte, q *abi.Quotactl) error {
+	b, err := q.Encode()
+	copy(arg, b)
+	return err
+}

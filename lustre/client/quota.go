@@ -1,0 +1,148 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// Quota is lustre.Quotas. Lustre does not hold root to the quota of a project, and a project
+// that it has never heard of has no limits and holds nothing.
+func (c *Client) Quota(ctx context.Context, _ int, p lustre.Project) (lustre.Quota, error) {
+	if err := ctx.Err(); err != nil {
+		return lustre.Quota{}, err
+	}
+	q, err := c.quotactl(&abi.Quotactl{Command: abi.GetQuota, Type: abi.QuotaProject, ID: p.ID})
+	if errors.Is(err, errors.ErrUnsupported) {
+		if held, ferr := c.program.quota(ctx, c.Mount, p); !errors.Is(ferr, errors.ErrUnsupported) {
+			return held, ferr
+		}
+	}
+	if err != nil {
+		return lustre.Quota{}, fmt.Errorf("ask %s for the quota of project %d: %w", c.Mount, p.ID, err)
+	}
+	held := lustre.Quota{Project: p, Limits: q.Limits(), CountsFiles: true, HasSoft: true}
+	held.UsedBytes, held.UsedFiles = q.Used()
+	held.BytesUntil, held.FilesUntil = q.Until()
+	if held.HardBytes == 0 && held.SoftBytes == 0 {
+		return held, nil
+	}
+	if held.Targets, err = c.shares(ctx, p.ID); err != nil {
+		return lustre.Quota{}, err
+	}
+	held.Enforced = enforced(&held)
+	return held, nil
+}
+
+// enforced is what a client can know of that: an OST that enforces writes only into what it
+// was granted, and so a project that holds something there has a grant. Of one that holds
+// nothing, nothing says that it would not be held to its limits.
+func enforced(q *lustre.Quota) bool {
+	used := false
+	for _, t := range q.Targets {
+		if t.GrantedBytes > 0 {
+			return true
+		}
+		used = used || t.UsedBytes > 0
+	}
+	return !used
+}
+
+// shares asks each OST. One that does not answer is left out: what it holds is not known.
+func (c *Client) shares(ctx context.Context, id uint32) ([]lustre.TargetQuota, error) {
+	count, err := c.countOSTs()
+	if err != nil {
+		return nil, err
+	}
+	var shares []lustre.TargetQuota
+	for index := range count {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		q, err := c.quotactl(&abi.Quotactl{Command: abi.GetQuota, Type: abi.QuotaProject, ID: id, Target: abi.QuotaOST, Index: uint32(index)})
+		if err != nil {
+			continue
+		}
+		share := lustre.TargetQuota{Target: q.UUID, GrantedBytes: q.Limits().HardBytes}
+		share.UsedBytes, _ = q.Used()
+		if share.Target == "" {
+			share.Target = fmt.Sprintf("%s-OST%04x_UUID", c.Name, index)
+		}
+		shares = append(shares, share)
+	}
+	return shares, nil
+}
+
+// SetQuota is lustre.Quotas.
+func (c *Client) SetQuota(ctx context.Context, _ int, p lustre.Project, l lustre.Limits) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := c.setQuota(p.ID, l); err != nil {
+		return fmt.Errorf("set the quota of project %d on %s: %w", p.ID, c.Mount, err)
+	}
+	return nil
+}
+
+func (c *Client) setQuota(id uint32, l lustre.Limits) error {
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	if id == 0 {
+		return errors.New("project 0 is what is in no project, and has no limits")
+	}
+	get := abi.Quotactl{Command: abi.GetQuota, Type: abi.QuotaProject, ID: id}
+	before, err := c.quotactl(&get)
+	if err != nil {
+		return err
+	}
+	set := before
+	set.Command, set.Type, set.ID = abi.SetQuota, abi.QuotaProject, id
+	set.Target, set.Index, set.UUID, set.OBDType = abi.QuotaGeneral, 0, "", ""
+	set.SetLimits(l)
+	set.Valid = 0 // what is not said to be valid stays as it is
+	if set.HardKiB != before.HardKiB || set.SoftKiB != before.SoftKiB {
+		set.Valid |= abi.ValidBlockLimits
+	}
+	if set.HardInodes != before.HardInodes || set.SoftInodes != before.SoftInodes {
+		set.Valid |= abi.ValidInodeLimits
+	}
+	if set.Valid == 0 {
+		return nil
+	}
+	if _, err := c.quotactl(&set); err != nil {
+		return fmt.Errorf("%w%s", err, quotaAdvice(err))
+	}
+	after, err := c.quotactl(&get)
+	if err != nil {
+		return fmt.Errorf("%w: it can not be read again: %w", lustre.ErrNotApplied, err)
+	}
+	if after.HardKiB != set.HardKiB || after.SoftKiB != set.SoftKiB || after.HardInodes != set.HardInodes || after.SoftInodes != set.SoftInodes {
+		return fmt.Errorf("%w: the limits are %+v", lustre.ErrNotApplied, after.Limits())
+	}
+	return nil
+}
+
+func quotaAdvice(err error) string {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return " (only root may set quotas, and on Lustre only where its nodemap says so)"
+	}
+	return ""
+}
+
+// quotactl asks one question at the root: any open directory will do.
+func (c *Client) quotactl(q *abi.Quotactl) (abi.Quotactl, error) {
+	arg, err := q.Encode()
+	if err != nil {
+		return abi.Quotactl{}, err
+	}
+	if _, err := c.k.ioctl(c.root, abi.IocQuotactl, arg); err != nil {
+		return abi.Quotactl{}, unsupported(err)
+	}
+	return abi.DecodeQuotactl(arg)
+}

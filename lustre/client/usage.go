@@ -1,0 +1,158 @@
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// maxTargets is how many indices are asked for, and maxHoles how many in a row that are
+// nobody's: a client's table is longer than its targets are many, and answers EAGAIN for
+// those that there are not, as it does for holes between others.
+const (
+	maxTargets = 1 << 16
+	maxHoles   = 128
+)
+
+// Targets is lustre.Usage: OSTs, MDTs, then pools.
+func (c *Client) Targets(ctx context.Context, _ int) ([]lustre.Target, error) {
+	osts, err := c.targets(ctx, lustre.OST)
+	if errors.Is(err, errors.ErrUnsupported) {
+		if all, ferr := c.program.targets(ctx, c.Mount, c.Name); !errors.Is(ferr, errors.ErrUnsupported) {
+			return all, ferr
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	mdts, err := c.targets(ctx, lustre.MDT)
+	if err != nil {
+		return nil, err
+	}
+	pools, err := c.Pools(ctx)
+	if err != nil {
+		pools = nil // it is not known: what there is still counts
+	}
+	return append(append(osts, mdts...), inPools(osts, pools)...), nil
+}
+
+// targets asks one after the other how full it is.
+func (c *Client) targets(ctx context.Context, kind lustre.TargetKind) ([]lustre.Target, error) {
+	var found []lustre.Target
+	holes := 0
+	for index := 0; index < maxTargets && holes < maxHoles; index++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		t, err := c.statfs(kind, index)
+		switch {
+		case err == nil:
+			found, holes = append(found, t), 0
+		case errors.Is(err, unix.ENODEV): // beyond the table
+			return found, nil
+		case errors.Is(err, unix.EAGAIN) && t.Name == "":
+			holes++
+		case errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EBADF) || errors.Is(err, unix.EINVAL):
+			return nil, fmt.Errorf("ask how full %v %d of %s is: %w", kind, index, c.Mount, unsupported(err))
+		default:
+			t.Inactive = inactive(err)
+			found, holes = append(found, t), 0
+		}
+	}
+	return found, nil
+}
+
+func inactive(err error) string {
+	if errors.Is(err, unix.ENODATA) {
+		return "it is not active"
+	}
+	return "it does not answer: " + err.Error()
+}
+
+// statfs asks one target. Beside an error the name is there when a target has this index:
+// a client fills it in before it asks the server.
+func (c *Client) statfs(kind lustre.TargetKind, index int) (lustre.Target, error) {
+	which := uint32(abi.StatfsOST)
+	if kind == lustre.MDT {
+		which = abi.StatfsMDT
+	}
+	arg, err := abi.StatfsRequest(which|abi.StatfsSoon, uint32(index)).Encode()
+	if err != nil {
+		return lustre.Target{}, err
+	}
+	answer, uuid := make([]byte, abi.SizeStatfs+slack), make([]byte, abi.SizeUUID+slack)
+	_, err = c.k.ioctlAt(c.root, abi.IocTargetStatfs, arg, pointer{abi.OffsetBuffer1, answer}, pointer{abi.OffsetBuffer2, uuid})
+	t, bad := abi.DecodeStatfs(answer, uuid[:abi.SizeUUID])
+	if err != nil {
+		t = lustre.Target{Name: t.Name}
+	} else {
+		err = bad
+	}
+	t.Kind, t.Index = kind, index
+	if errors.Is(err, unix.ENODATA) && t.Name == "" {
+		t.Name = fmt.Sprintf("%s-%v%04x_UUID", c.Name, kind, index)
+	}
+	return t, err
+}
+
+// inPools notes at each OST which pools it is in, and sums the pools up.
+func inPools(osts []lustre.Target, pools map[string][]int) []lustre.Target {
+	var sums []lustre.Target
+	for _, name := range sortedKeys(pools) {
+		sum := lustre.Target{Kind: lustre.InPool, Name: name}
+		for i := range osts {
+			if o := &osts[i]; slices.Contains(pools[name], o.Index) {
+				o.Pools = append(o.Pools, name)
+				sum.TotalBytes += o.TotalBytes
+				sum.FreeBytes += o.FreeBytes
+				sum.TotalFiles += o.TotalFiles
+				sum.FreeFiles += o.FreeFiles
+			}
+		}
+		sums = append(sums, sum)
+	}
+	return sums
+}
+
+// countOSTs is how many OSTs the client knows.
+func (c *Client) countOSTs() (int, error) {
+	arg := make([]byte, 4) // 0: OSTs. The number of MDTs is wrong: that of its table
+	if _, err := c.k.ioctl(c.root, abi.IocTargetCount, arg); err != nil {
+		return 0, unsupported(err)
+	}
+	return int(min(binary.LittleEndian.Uint32(arg), maxTargets)), nil
+}
+
+// Cluster is lustre.Layouts.
+func (c *Client) Cluster(ctx context.Context, fd int) (lustre.Cluster, error) {
+	all, err := c.Targets(ctx, fd)
+	if err != nil {
+		return lustre.Cluster{}, err
+	}
+	cluster := lustre.Cluster{Name: c.Name, Pools: map[string][]int{}}
+	for _, t := range all {
+		switch t.Kind {
+		case lustre.OST:
+			cluster.OSTs = append(cluster.OSTs, t)
+			for _, pool := range t.Pools {
+				cluster.Pools[pool] = append(cluster.Pools[pool], t.Index)
+			}
+		case lustre.MDT:
+			cluster.MDTs = append(cluster.MDTs, t)
+		}
+	}
+	if cluster.Version, err = c.Version(); err == nil {
+		if cluster.Can, err = lustre.CapabilitiesOf(cluster.Version); err != nil {
+			return cluster, err
+		}
+	}
+	cluster.Default, err = c.fileSystemDefault(ctx)
+	return cluster, err
+}
