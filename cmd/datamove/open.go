@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"datamove.dev/lustre/hints"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/local"
@@ -64,7 +65,7 @@ func (a *app) open(ctx context.Context, l location.Location, o local.OpenOptions
 		}
 		return site.Site{Tiers: conf.Tiers}.Open(ctx, l, o)
 	}
-	return site.Site{}.Open(ctx, l, o)
+	return site.Site{FileSystem: hints.Of}.Open(ctx, l, o)
 }
 
 // bucket says how to reach the bucket of l.

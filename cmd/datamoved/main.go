@@ -26,6 +26,7 @@ import (
 	"syscall"
 	_ "time/tzdata" // zones of windows are the same on every machine
 
+	"datamove.dev/lustre/hints"
 	"datamove.dev/mover/acting"
 	"datamove.dev/mover/worker"
 )
@@ -62,7 +63,7 @@ func work() int {
 		debug.SetMemoryLimit(heapSoft)
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		err = worker.Run(ctx, conn, os.Stderr)
+		err = worker.Run(ctx, conn, os.Stderr, hints.Of)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "datamoved worker:", err)

@@ -130,6 +130,7 @@ var (
 		"/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates",
 		"/dev/zero", "/dev/random", "/dev/urandom",
 		"/proc/self", "/proc/sys/kernel",
+		"/proc/fs/lustre", "/sys/fs/lustre", // what a Lustre client tells of itself: its version, its pools
 	}
 	writable = []string{"/dev/null"}
 )

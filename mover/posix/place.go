@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -147,6 +148,9 @@ func (p *Place) Traits() mover.Traits { return p.traits }
 // what they have open.
 func (p *Place) Close() error {
 	p.handles.close()
+	if c, ok := p.fs.(io.Closer); ok {
+		_ = c.Close()
+	}
 	if p.backup != nil {
 		closeFD(p.backup.root)
 		p.backup = nil

@@ -180,7 +180,20 @@ func renameNew(from int, old string, to int, name string) error {
 	if err != unix.EINVAL && err != unix.ENOSYS {
 		return err
 	}
-	var st unix.Statx_t // a file system without the flag: look first
+	return renameByLink(from, old, to, name)
+}
+
+// renameByLink is renameNew on a file system without the flag (Lustre, NFS, FUSE): a
+// link never replaces. What can not be linked, as a directory, is looked for first.
+func renameByLink(from int, old string, to int, name string) error {
+	err := again(func() error { return unix.Linkat(from, old, to, name, 0) })
+	if err == nil {
+		return unlink(from, old, 0)
+	}
+	if err == unix.EEXIST {
+		return err
+	}
+	var st unix.Statx_t
 	switch err := statxSegment(to, name, &st); err {
 	case unix.ENOENT:
 		return renameat2(from, old, to, name, 0)

@@ -346,3 +346,35 @@ func TestPublishAgain(t *testing.T) {
 	}
 	holds(t, p, "f", "once")
 }
+
+// TestRenameByLink: on file systems without RENAME_NOREPLACE nothing is replaced either.
+func TestRenameByLink(t *testing.T) {
+	dir := t.TempDir()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must(t, os.WriteFile(in("a"), []byte("a"), 0o644))
+	must(t, os.WriteFile(in("b"), []byte("b"), 0o644))
+	must(t, os.MkdirAll(in("d/e"), 0o755))
+	must(t, os.Mkdir(in("f"), 0o755))
+	for _, c := range []struct {
+		old, name string
+		want      error
+	}{{"a", "b", unix.EEXIST}, {"d", "f", unix.EEXIST}, {"d", "b", unix.EEXIST}, {"a", "d", unix.EEXIST}, {"missing", "x", unix.ENOENT}, {"a", "c", nil}, {"d", "g", nil}} {
+		if err := renameByLink(fd, c.old, fd, c.name); err != c.want {
+			t.Errorf("%s to %s: %v, want %v", c.old, c.name, err, c.want)
+		}
+	}
+	for name, want := range map[string]string{"c": "a", "b": "b"} {
+		if got, err := os.ReadFile(in(name)); string(got) != want {
+			t.Errorf("%s has %q (%v)", name, got, err)
+		}
+	}
+	if _, err := os.Stat(in("g/e")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(in("a")); !os.IsNotExist(err) {
+		t.Errorf("the old name: %v", err)
+	}
+}

@@ -20,8 +20,9 @@ import (
 )
 
 // Run serves the agent at the other end of conn until its job is done, or until conn
-// or ctx ends. Logs go to stderr, as text.
-func Run(ctx context.Context, conn net.Conn, stderr io.Writer) error {
+// or ctx ends. Logs go to stderr, as text. fileSystem finds who knows more of the file
+// system of an open directory; nil is nobody.
+func Run(ctx context.Context, conn net.Conn, stderr io.Writer, fileSystem func(dir int) (mover.FileSystem, error)) error {
 	client, err := dial(conn)
 	if err != nil {
 		return err
@@ -29,7 +30,7 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer) error {
 	defer client.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &worker{agent: newAgent(agentv1.NewWorkerServiceClient(client)), stop: cancel}
+	w := &worker{agent: newAgent(agentv1.NewWorkerServiceClient(client)), stop: cancel, fileSystem: fileSystem}
 	stream, err := w.agent.Serve(ctx)
 	if err != nil {
 		return fromAgent(ctx, err)
@@ -67,6 +68,8 @@ type worker struct {
 	state  *state
 	stop   context.CancelCauseFunc
 	trace  tracer
+
+	fileSystem func(dir int) (mover.FileSystem, error) // of places
 
 	bandwidth *limit.Bandwidth // of this process, of that of the task; nil is unlimited
 

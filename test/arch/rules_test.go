@@ -71,6 +71,8 @@ var packages = map[string]struct {
 	"mover/ledger":  {memory, []string{"mover", "api/datamove/v1", "api/datamove/ledger/v1"}},
 	"mover/queue":   {memory, []string{"mover"}},
 
+	"lustre/hints": {motion, []string{"mover", "lustre", "lustre/system"}},
+
 	"mover/transfer": {motion, []string{"mover", "mover/buffer", "mover/crc", "mover/plan", "mover/manifest", "mover/limit", "mover/retry", "mover/journal"}},
 
 	"mover/local": {task, []string{"mover", "mover/buffer", "mover/crc", "mover/location", "mover/manifest", "mover/plan",
@@ -90,10 +92,10 @@ var packages = map[string]struct {
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
-	"cmd/datamoved": {commands, []string{"mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
+	"cmd/datamoved": {commands, []string{"lustre/hints", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
 		"mover/ledger", "mover/queue", "mover/service", "mover/telemetry", "mover/trust", "mover/web", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
-		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "cmd/datamove/units"}},
+		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "cmd/datamove/units"}},
 	"cmd/datamove/demo":     {commands, []string{"mover", "cmd/datamove/units"}},
 	"cmd/datamove/doctor":   {commands, []string{"lustre", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "cmd/datamove/units"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "cmd/datamove/units"}},
@@ -132,7 +134,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                {"cmd/datamove"},
 	"golang.org/x/time":                {"mover/door"},
 	"golang.org/x/sync":                {"mover/buffer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove"},
-	"golang.org/x/sys":                 {"mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
+	"golang.org/x/sys":                 {"mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

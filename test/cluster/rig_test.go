@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		conn, err := acting.Enter()
 		if err == nil {
-			err = worker.Run(context.Background(), conn, os.Stderr)
+			err = worker.Run(context.Background(), conn, os.Stderr, nil)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "worker:", err)

@@ -1,0 +1,201 @@
+package hints
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/system"
+	"datamove.dev/mover"
+)
+
+// Of finds out which file system the open directory dir is on, and returns who answers
+// for it; nil where nothing is to be said of it. dir stays open as long as the answer is used.
+func Of(dir int) (mover.FileSystem, error) {
+	h, err := system.At(dir, system.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s := h.System
+	held := os.Geteuid() != 0 || s.Quota == nil
+	if s.Layout == nil && s.HSM == nil && held {
+		return nil, h.Close()
+	}
+	return &answers{s: s, root: dir, held: held, close: h.Close}, nil
+}
+
+// answers is one place's file system.
+type answers struct {
+	s     *lustre.System
+	root  int
+	held  bool // the file system sees to quotas
+	close func() error
+
+	mu    sync.Mutex
+	notes []string // guarded by mu
+	cluster
+	defaults
+}
+
+var (
+	_ mover.FileSystem = (*answers)(nil)
+	_ mover.Noted      = (*answers)(nil)
+)
+
+// Close lets go of the file system.
+func (a *answers) Close() error { return a.close() }
+
+// Notes implements mover.Noted.
+func (a *answers) Notes() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]string(nil), a.notes...)
+}
+
+// note keeps one text of a kind.
+func (a *answers) note(format string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.notes) == 0 {
+		a.notes = append(a.notes, fmt.Sprintf(format, args...))
+	}
+}
+
+// Create implements mover.FileSystem.
+func (a *answers) Create(dir int, base string, flags int, mode uint32, f mover.NewFile) (int, error) {
+	l, ok := a.layoutFor(dir, f)
+	if !ok {
+		return -1, mover.ErrUnsupported
+	}
+	fd, err := a.s.Layout.Create(context.Background(), dir, base, flags, mode, l)
+	if err == nil || errors.Is(err, unix.EEXIST) {
+		return fd, err
+	}
+	// The usual way has the last word: what is wrong with the directory it will find, too.
+	a.note("%s: files have the layout of their directory, and not the one that suits them: %v", a.s.Mount, err)
+	return -1, mover.ErrUnsupported
+}
+
+// layoutFor decides which layout a new file in dir gets; false is that of the directory.
+func (a *answers) layoutFor(dir int, f mover.NewFile) (lustre.Layout, bool) {
+	if a.s.Layout == nil {
+		return lustre.Layout{}, false
+	}
+	if f.Layout != nil {
+		var l lustre.Layout
+		if err := json.Unmarshal(f.Layout, &l); err != nil || l.Validate() != nil {
+			a.note("%s: the layout of the source can not be had here", a.s.Mount)
+			return l, false
+		}
+		return l, true
+	}
+	if a.s.Kind != lustre.IsLustre || f.Size < worthBytes && !a.wideDefault() {
+		return lustre.Layout{}, false
+	}
+	own, known := a.defaultOf(dir)
+	if !known || own {
+		return lustre.Layout{}, false
+	}
+	advice := a.advice(f.Size)
+	return advice.Layout, worth(f.Size, &advice.Layout, a.usual())
+}
+
+// worthBytes is the size up to which the first stripe is all that a file needs.
+const worthBytes = 64 << 20
+
+// worth says whether an advice is worth another call to the servers: where the file would
+// have another number of stripes, where its bytes are.
+func worth(size int64, advised *lustre.Layout, usual *lustre.Layout) bool {
+	return stripesOf(advised, size) != stripesOf(usual, size)
+}
+
+// stripesOf is how many stripes the component at the end of a file has. Where no default
+// is known it is one: what Lustre has without any.
+func stripesOf(l *lustre.Layout, size int64) int {
+	count := 1
+	for i := range l.Components {
+		c := &l.Components[i]
+		if c.Start == 0 || c.Start < size && !c.Flags.Has(lustre.Extension) {
+			count = c.StripeCount
+		}
+	}
+	if count == 0 {
+		return 1
+	}
+	return count
+}
+
+// Multiple implements mover.FileSystem.
+func (a *answers) Multiple(f mover.NewFile) int64 {
+	if a.s.Layout == nil {
+		return 0
+	}
+	if f.Layout != nil {
+		var l lustre.Layout
+		if json.Unmarshal(f.Layout, &l) != nil {
+			return 0
+		}
+		return l.Width(max(f.Size-1, 0))
+	}
+	if a.s.Kind != lustre.IsLustre {
+		return 0
+	}
+	return a.advice(f.Size).PartBytes
+}
+
+// Layout implements mover.FileSystem.
+func (a *answers) Layout(fd int) ([]byte, int64, error) {
+	l, err := a.layout(fd)
+	if err != nil {
+		return nil, 0, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, 0, err
+	}
+	wanted := l.Wanted()
+	text, err := json.Marshal(wanted)
+	return text, l.Width(max(st.Size-1, 0)), err
+}
+
+func (a *answers) layout(fd int) (lustre.Layout, error) {
+	if a.s.Layout == nil {
+		return lustre.Layout{}, mover.ErrUnsupported
+	}
+	l, err := a.s.Layout.Layout(context.Background(), fd)
+	if errors.Is(err, lustre.ErrInherited) || err == nil && len(l.Components) == 0 {
+		return l, mover.ErrUnsupported
+	}
+	return l, err
+}
+
+// Away implements mover.FileSystem. The layout says it, and that is at the client since
+// the file was opened; the state of HSM would be a call to a server for each file.
+func (a *answers) Away(fd int) (bool, error) {
+	if a.s.HSM == nil {
+		return false, nil
+	}
+	l, err := a.layout(fd)
+	return l.Released(), err
+}
+
+// Recall implements mover.FileSystem.
+func (a *answers) Recall(ctx context.Context, fds []int) error {
+	if a.s.HSM == nil {
+		return mover.ErrUnsupported
+	}
+	ids := make([]lustre.FID, len(fds))
+	for i, fd := range fds {
+		var err error
+		if ids[i], err = a.s.HSM.ID(ctx, fd); err != nil {
+			return err
+		}
+	}
+	return a.s.HSM.Request(ctx, a.root, lustre.Restore, 0, ids)
+}

@@ -1,0 +1,285 @@
+package hints
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/mover"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// site is a Lustre of 16 OSTs, as whoever answers for it says.
+type site struct {
+	defaults  lustre.Layout // of the file system
+	own       bool          // the directory has a default
+	broken    error         // of Create
+	made      []lustre.Layout
+	asked     int // for the cluster
+	directory int // for the default of a directory
+	layout    lustre.Layout
+	requests  [][]lustre.FID
+	quota     lustre.Quota
+}
+
+func (s *site) Layout(_ context.Context, fd int) (lustre.Layout, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return lustre.Layout{}, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return s.layout, nil
+	}
+	if s.directory++; s.own {
+		return s.defaults, nil
+	}
+	return lustre.Layout{}, lustre.ErrInherited
+}
+
+func (*site) SetDefault(context.Context, int, lustre.Layout) error { return errors.ErrUnsupported }
+
+func (s *site) Create(_ context.Context, dir int, base string, flags int, mode uint32, l lustre.Layout) (int, error) {
+	if s.broken != nil {
+		return -1, s.broken
+	}
+	s.made = append(s.made, l)
+	return unix.Openat(dir, base, flags, mode)
+}
+
+func (s *site) Cluster(context.Context, int) (lustre.Cluster, error) {
+	s.asked++
+	c := lustre.Cluster{Name: "lab", Version: "2.17.0", Default: s.defaults, Can: lustre.Capabilities{Progressive: true, OnMDT: true, Overstripes: true}}
+	for i := range 16 {
+		c.OSTs = append(c.OSTs, lustre.Target{Kind: lustre.OST, Index: i, TotalBytes: 100 << 40, FreeBytes: 60 << 40})
+	}
+	return c, nil
+}
+
+func (s *site) State(context.Context, int) (lustre.HSMState, error) { return lustre.HSMState{}, nil }
+func (*site) ID(_ context.Context, fd int) (lustre.FID, error) {
+	return lustre.FID{Seq: 0x200000402, OID: uint32(fd)}, nil
+}
+func (s *site) Request(_ context.Context, _ int, a lustre.Action, _ uint32, files []lustre.FID) error {
+	if a != lustre.Restore {
+		return errors.New("not asked for")
+	}
+	s.requests = append(s.requests, files)
+	return nil
+}
+
+func (s *site) Project(context.Context, int) (lustre.Project, error) { return s.quota.Project, nil }
+func (*site) SetProject(context.Context, int, lustre.Project) error  { return errors.ErrUnsupported }
+func (s *site) Quota(context.Context, int, lustre.Project) (lustre.Quota, error) {
+	return s.quota, nil
+}
+func (*site) SetQuota(context.Context, int, lustre.Project, lustre.Limits) error {
+	return errors.ErrUnsupported
+}
+
+// plain is a layout of one component.
+func plain(count int) lustre.Layout {
+	return lustre.Layout{Components: []lustre.Component{{End: lustre.EOF, Pattern: lustre.RAID0, StripeBytes: mib, StripeCount: count, FirstTarget: lustre.AnyTarget}}}
+}
+
+// of is who answers for a place on that site, in a directory of the machine.
+func of(t *testing.T, s *site) (*answers, int) {
+	t.Helper()
+	dir, err := unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(dir) })
+	return &answers{s: &lustre.System{Kind: lustre.IsLustre, Mount: "/lustre", Layout: s, HSM: s, Quota: s}, root: dir, close: func() error { return nil }}, dir
+}
+
+// TestCreate: which files get a layout of their own, and how many stripes it has.
+func TestCreate(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		site    site
+		file    mover.NewFile
+		stripes int // 0 is made in the usual way
+	}{
+		{"a small file", site{defaults: plain(1)}, mover.NewFile{Size: mib}, 0},
+		{"a small file where the default is wide", site{defaults: plain(lustre.AllTargets)}, mover.NewFile{Size: mib}, 1},
+		{"a large file", site{defaults: plain(1)}, mover.NewFile{Size: 20 * gib}, 8},
+		{"a large file that would get what is advised", site{defaults: plain(8)}, mover.NewFile{Size: 20 * gib}, 0},
+		{"a large file, and a directory that has a default of its own", site{defaults: plain(1), own: true}, mover.NewFile{Size: 20 * gib}, 0},
+		{"the layout of the source", site{defaults: plain(1), own: true}, mover.NewFile{Size: mib, Layout: text(t, plain(3))}, 3},
+		{"a layout that is none", site{defaults: plain(1)}, mover.NewFile{Size: 20 * gib, Layout: []byte("{")}, 0},
+		{"a layout that Lustre would refuse", site{defaults: plain(1)}, mover.NewFile{Layout: text(t, plain(5000))}, 0},
+		{"a file system that does not do it", site{defaults: plain(1), broken: lustre.ErrNotApplied}, mover.NewFile{Size: 20 * gib}, 0},
+		{"a call that is forbidden", site{defaults: plain(1), broken: unix.EACCES}, mover.NewFile{Size: 20 * gib}, 0},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			a, dir := of(t, &c.site)
+			fd, err := a.Create(dir, "file", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600, c.file)
+			if c.stripes == 0 {
+				if !errors.Is(err, mover.ErrUnsupported) || len(c.site.made) > 0 {
+					t.Errorf("%v; made %v", err, c.site.made)
+				}
+				if (c.site.broken != nil) != (len(a.Notes()) > 0) && c.file.Layout == nil {
+					t.Errorf("notes: %q", a.Notes())
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(fd)
+			if got := c.site.made[0].Components; got[len(got)-1].StripeCount != c.stripes {
+				t.Errorf("made with %+v, want %d stripes", got, c.stripes)
+			}
+			if _, err := a.Create(dir, "file", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600, c.file); !errors.Is(err, unix.EEXIST) {
+				t.Errorf("the same name once more: %v", err)
+			}
+		})
+	}
+}
+
+func text(t *testing.T, l lustre.Layout) []byte {
+	t.Helper()
+	b, err := json.Marshal(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestAskedSeldom: what costs calls to servers is not asked for each file.
+func TestAskedSeldom(t *testing.T) {
+	s := &site{defaults: plain(1)}
+	a, dir := of(t, s)
+	for range 100 {
+		if _, ok := a.layoutFor(dir, mover.NewFile{Size: 20 * gib}); !ok {
+			t.Fatal("no layout")
+		}
+	}
+	if s.asked != 1 || s.directory != 1 {
+		t.Errorf("the cluster was asked for %d times, the directory %d times", s.asked, s.directory)
+	}
+}
+
+// TestLayoutTravels: what Layout says of a source, Create takes; where it lies does not travel.
+func TestLayoutTravels(t *testing.T) {
+	s := &site{layout: lustre.Layout{Generation: 7, Components: []lustre.Component{
+		{ID: 1, End: 64 * mib, Pattern: lustre.RAID0, StripeBytes: mib, StripeCount: 1, Pool: "flash", Flags: lustre.Initialised, Objects: []lustre.Object{{Target: 3}}},
+		{ID: 2, Start: 64 * mib, End: lustre.EOF, Pattern: lustre.RAID0, StripeBytes: 4 * mib, StripeCount: 4, Flags: lustre.Initialised, Objects: make([]lustre.Object, 4)},
+	}}}
+	a, dir := of(t, s)
+	f := file(t, 100*mib)
+	layout, width, err := a.Layout(int(f.Fd()))
+	if err != nil || width != 16*mib {
+		t.Fatalf("width %d, %v", width, err)
+	}
+	fd, err := a.Create(dir, "copy", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600, mover.NewFile{Size: 100 * mib, Layout: layout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	made := s.made[0]
+	if d := lustre.Same(&s.layout, &made, 16); d != "" {
+		t.Error(d)
+	}
+	for _, c := range made.Components {
+		if len(c.Objects) > 0 || c.FirstTarget != lustre.AnyTarget || c.Flags != 0 {
+			t.Errorf("it would lie where the source lies: %+v", c)
+		}
+	}
+	if got := a.Multiple(mover.NewFile{Size: 100 * mib, Layout: layout}); got != 16*mib {
+		t.Errorf("a part is a multiple of %d", got)
+	}
+}
+
+func file(t *testing.T, size int64) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if err := f.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestAway: the layout of a released file says so, and all of them are asked for together.
+func TestAway(t *testing.T) {
+	s := &site{layout: plain(4)}
+	a, _ := of(t, s)
+	f, g := file(t, mib), file(t, mib)
+	if away, err := a.Away(int(f.Fd())); away || err != nil {
+		t.Errorf("away %v, %v", away, err)
+	}
+	s.layout.Components[0].Flags |= lustre.Released
+	if away, err := a.Away(int(f.Fd())); !away || err != nil {
+		t.Errorf("away %v, %v", away, err)
+	}
+	if err := a.Recall(t.Context(), []int{int(f.Fd()), int(g.Fd())}); err != nil || len(s.requests) != 1 || len(s.requests[0]) != 2 {
+		t.Errorf("%v; requests %v", err, s.requests)
+	}
+	a.s.HSM = nil
+	if away, err := a.Away(int(f.Fd())); away || err != nil {
+		t.Errorf("without HSM: away %v, %v", away, err)
+	}
+	if err := a.Recall(t.Context(), nil); !errors.Is(err, mover.ErrUnsupported) {
+		t.Errorf("without HSM: %v", err)
+	}
+}
+
+// TestLeft: what root may write where the file system would let it.
+func TestLeft(t *testing.T) {
+	project := lustre.Project{ID: 4242, Inherit: true}
+	limits := lustre.Limits{HardBytes: 64 * mib}
+	for _, c := range []struct {
+		what  string
+		quota lustre.Quota
+		held  bool
+		want  mover.Room
+		ok    bool
+	}{
+		{"root is not held", lustre.Quota{Project: project, Limits: limits, UsedBytes: 60 * mib, Enforced: true}, false, mover.Room{Bytes: 4 * mib, Files: -1}, true},
+		{"more than there may be", lustre.Quota{Project: project, Limits: limits, UsedBytes: 70 * mib, Enforced: true}, false, mover.Room{Bytes: 0, Files: -1}, true},
+		{"files only", lustre.Quota{Project: project, Limits: lustre.Limits{HardFiles: 10}, UsedFiles: 3, Enforced: true}, false, mover.Room{Bytes: -1, Files: 7}, true},
+		{"root is held, too", lustre.Quota{Project: project, Limits: limits, Enforced: true, RootToo: true}, false, mover.Room{}, false},
+		{"nobody is held", lustre.Quota{Project: project, Limits: limits}, false, mover.Room{}, false},
+		{"no limit", lustre.Quota{Project: project, Enforced: true}, false, mover.Room{}, false},
+		{"no project", lustre.Quota{Limits: limits, Enforced: true}, false, mover.Room{}, false},
+		{"a user", lustre.Quota{Project: project, Limits: limits, UsedBytes: 60 * mib, Enforced: true}, true, mover.Room{}, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			a, dir := of(t, &site{quota: c.quota})
+			a.held = c.held
+			got, ok, err := a.Left(dir)
+			if err != nil || ok != c.ok || got.Bytes != c.want.Bytes || got.Files != c.want.Files {
+				t.Errorf("%+v, %v, %v", got, ok, err)
+			}
+			if ok && !strings.Contains(got.Why, "project 4242 on /lustre") {
+				t.Errorf("why: %s", got.Why)
+			}
+		})
+	}
+}
+
+// TestOf: a file system of which nothing is to be said has nobody.
+func TestOf(t *testing.T) {
+	dir, err := unix.Open("/dev/shm", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skip("needs /dev/shm: ", err)
+	}
+	defer unix.Close(dir)
+	if fs, err := Of(dir); fs != nil || err != nil {
+		t.Errorf("%v, %v", fs, err)
+	}
+}
