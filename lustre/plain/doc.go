@@ -8,11 +8,16 @@
 // subvolume's, it is made and removed together with its directory ([lustre.ProjectMaker]), and
 // its limit is that of the qgroup 0/ID. [Space] says how full a file system is.
 //
-// Who is refused at a limit differs, and was seen on Linux 6.1 and 6.18: ext4 does not
-// hold who has CAP_SYS_RESOURCE, xfs and btrfs hold root like everybody.
+// Who is refused at a limit differs, and was seen on Linux 6.1 (ext4, xfs, btrfs) and 6.18
+// (btrfs): ext4 does not hold who has CAP_SYS_RESOURCE, xfs and btrfs hold root like
+// everybody. What is refused is EDQUOT on ext4 and btrfs, and ENOSPC on xfs.
+//
+// Against somebody who means harm none of them is a fence: on ext4 and xfs the owner of a
+// file or directory may put it under another project (outside of user namespaces), and on
+// btrfs everybody may make a subvolume in a directory of his own, which has no limit.
 //
 // No program is run and no library of these file systems is needed. All calls may be made
 // at the same time; a change is one call into the kernel, so a crash leaves it done or not
-// done. What the tests of this package say on btrfs they say of the running kernel;
-// those of project quotas need one that has them, and are run in a guest (test/vm).
+// done. The tests run on loop devices, on whatever kernel there is; those of project quotas
+// need one that has them, and are run in a guest (test/vm).
 package plain

@@ -38,8 +38,8 @@ var withProjects = []projectSystem{
 // onEach runs a test on each file system with project quotas, asked in both ways.
 func onEach(t *testing.T, run func(t *testing.T, dir string, q *Projects, f projectSystem)) {
 	for _, f := range withProjects {
-		for _, byDevice := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/by device %v", f.kind, byDevice), func(t *testing.T) {
+		for way, byDevice := range map[string]bool{"by descriptor": false, "by device": true} {
+			t.Run(string(f.kind)+" "+way, func(t *testing.T) {
 				dir := mountedWithQuotas(t, f.enforced)
 				run(t, dir, asked(t, f.kind, dir, byDevice), f)
 			})

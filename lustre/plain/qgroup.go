@@ -42,12 +42,13 @@ type qgroup struct {
 	maximum    uint64 // of referenced
 	exists     bool
 	override   bool // who has CAP_SYS_RESOURCE is not held
+	lags       bool // reserved is not known
 }
 
 // searched reads the group of a subvolume out of the tree of quotas. That needs
 // CAP_SYS_ADMIN, and does not have what is reserved.
 func searched(fd int, id uint64) (qgroup, error) {
-	var g qgroup
+	g := qgroup{lags: true}
 	status, err := search(fd, statusItem, 0)
 	if err != nil {
 		return g, err

@@ -31,6 +31,13 @@ func (s *Subvolumes) MakeProject(ctx context.Context, dir int, base string, mode
 	}
 	defer func() { _ = unix.Close(fd) }()
 	p, err := s.Project(ctx, fd)
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Fstat(fd, &st)
+	}
+	if err == nil && (st.Ino != firstInode || int(st.Uid) != unix.Geteuid()) {
+		return none, fmt.Errorf("make subvolume %s in %s: somebody replaced it at once", base, where(dir))
+	}
 	if err == nil {
 		if err = unix.Fchmod(fd, mode); err != nil {
 			err = failed("set the mode", fd, err, nil)
