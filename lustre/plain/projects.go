@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 
@@ -48,7 +49,7 @@ func (p *Projects) SetProject(ctx context.Context, dir int, project lustre.Proje
 		return err
 	}
 	if project.ID > MaxProject || project.Name != "" {
-		return fmt.Errorf("set project of %s: a project is a number from 0 to %d", where(dir), uint32(MaxProject))
+		return fmt.Errorf("set project of %s: %w: a project is a number from 0 to %d", where(dir), fs.ErrInvalid, uint32(MaxProject))
 	}
 	a, err := readAttribute(dir)
 	if err != nil {
@@ -89,11 +90,11 @@ func (p *Projects) SetQuota(ctx context.Context, fd int, project lustre.Project,
 		return err
 	}
 	if err := l.Validate(); err != nil {
-		return fmt.Errorf("set quota of %s: %w", where(fd), err)
+		return fmt.Errorf("set quota of %s: %w: %w", where(fd), fs.ErrInvalid, err)
 	}
 	// xfs takes a limit of project 0 as the default of all, and ext4 as one of everything else.
 	if project.ID == 0 || project.ID > MaxProject || project.Name != "" {
-		return fmt.Errorf("set quota of %s: a project with limits is a number from 1 to %d: 0 is everything that is in no project", where(fd), uint32(MaxProject))
+		return fmt.Errorf("set quota of %s: %w: a project with limits is a number from 1 to %d; 0 is everything that is in no project", where(fd), fs.ErrInvalid, uint32(MaxProject))
 	}
 	if err := p.quotactl(fd, p.form.set, project.ID, p.form.encode(project.ID, l)); err != nil {
 		return p.failed("set quota", fd, err)

@@ -128,13 +128,13 @@ func (s *Subvolumes) SetQuota(ctx context.Context, fd int, p lustre.Project, l l
 		return err
 	}
 	if err := l.Validate(); err != nil {
-		return fmt.Errorf("set quota of %s: %w", where(fd), err)
+		return fmt.Errorf("set quota of %s: %w: %w", where(fd), fs.ErrInvalid, err)
 	}
 	if l.SoftBytes != 0 || l.SoftFiles != 0 || l.HardFiles != 0 {
 		return fmt.Errorf("set quota of %s: %w: btrfs has hard limits of bytes only", where(fd), errors.ErrUnsupported)
 	}
 	if p.ID == 0 || p.Name != "" {
-		return fmt.Errorf("set quota of %s: a project of btrfs is the ID of a subvolume (5 is the top)", where(fd))
+		return fmt.Errorf("set quota of %s: %w: a project of btrfs is the ID of a subvolume (5 is the top)", where(fd), fs.ErrInvalid)
 	}
 	// Reading first says in words that quotas are off.
 	if _, err := s.group(fd, uint64(p.ID)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/client"
 )
 
 // The numbers of statfs(2) that linux/magic.h does not have. That of Lustre is
@@ -75,22 +76,8 @@ func kindOf(magic uint32, m Mount) (kind lustre.Kind, why string) {
 	return lustre.IsOther, ""
 }
 
-// lustreName is the name of the file system of a client's mount: its source is
-// NID[,NID][:NID]:/fsname[/directory], and that of a server's target a device.
+// lustreName is the name of the file system of a client's mount.
 func lustreName(m Mount) (name string, ok bool) {
-	if m.Type != "lustre" || strings.HasPrefix(m.Source, "/") || hasOption(m.Super, "svname") || hasOption(m.Super, "osd") {
-		return "", false
-	}
-	nids, path, found := strings.Cut(m.Source, ":/")
-	name, _, _ = strings.Cut(path, "/")
-	return name, found && nids != "" && name != ""
-}
-
-func hasOption(options, name string) bool {
-	for option := range strings.SplitSeq(options, ",") {
-		if key, _, _ := strings.Cut(option, "="); key == name {
-			return true
-		}
-	}
-	return false
+	client, ok := client.ParseMount(m.Source, m.Type, strings.Split(m.Super, ","))
+	return client.Name, ok
 }

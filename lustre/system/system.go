@@ -1,7 +1,13 @@
 package system
 
 import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/client"
 	"datamove.dev/lustre/plain"
 )
 
@@ -37,6 +43,42 @@ func describe(magic uint32, m Mount) *lustre.System {
 
 // answer wires a file system to who answers for it.
 func (h *Handle) answer(Options) error {
-	plain.Answer(h.System, h.Mount.Source)
+	switch h.System.Kind {
+	case lustre.IsLustre:
+		return h.answerLustre()
+	default:
+		plain.Answer(h.System, h.Mount.Source)
+	}
+	return nil
+}
+
+// answerLustre asks the client's module who it is. What only looks like a client has the
+// answers of any file system.
+func (h *Handle) answerLustre() error {
+	s := h.System
+	if s.Mount == "" {
+		return errors.New("this is a Lustre whose mount can not be seen from here: it is mounted in another namespace")
+	}
+	var here, there unix.Stat_t
+	if err := unix.Fstat(h.fd, &here); err != nil {
+		return err
+	}
+	if err := unix.Stat(s.Mount, &there); err != nil {
+		return fmt.Errorf("its mount %s: %w", s.Mount, err)
+	}
+	if here.Dev != there.Dev {
+		return fmt.Errorf("its mount %s can not be reached: something else is mounted on it", s.Mount)
+	}
+	c, err := client.Open(s.Mount)
+	if errors.Is(err, errors.ErrUnsupported) {
+		s.Kind, s.Lacks[lustre.AskQuota] = lustre.IsOther, err.Error()
+		plain.Answer(s, h.Mount.Source)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	h.closed = append(h.closed, c.Close)
+	s.Name, s.Layout, s.Quota, s.Usage = c.Name, c, c, c
 	return nil
 }
