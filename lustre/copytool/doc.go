@@ -1,3 +1,55 @@
 // Package copytool serves Lustre's HSM: it takes the actions that an MDT hands out, and
-// moves the content of files to and from an archive.
+// moves the content of files to and from an [Archive].
+//
+// # How
+//
+// [Tool.Run] registers a pipe with the kernel and reads lists of actions from it. They wait
+// in a queue of bounded length; what does not fit waits in the pipe, and behind it at the
+// MDT. A few are in work at a time, restores first, because a process waits for each of
+// them; one worker is never given to anything else.
+//
+//	ARCHIVE  open the file by FID; COPY_START; Put; COPY_END
+//	RESTORE  make a volatile file with the owner, mode, project and layout of the file;
+//	         COPY_START; Get; times; COPY_END, by which the MDT swaps the layouts
+//	REMOVE   Delete; COPY_END
+//	CANCEL   the action of that cookie ends with ECANCELED
+//
+// # Which content a restore sees
+//
+// There is one copy of a file, under the key that its FID makes ([Key]), and a new one takes
+// its place in one step. A file can be archived again while its old copy is there, and
+// nobody restores it meanwhile: an MDT releases a file only when its data version is the
+// one that the last accepted COPY_END of an archive had told. So a copy that was replaced
+// when its COPY_END was not accepted (the file was written in the last moment, this process
+// was killed) is that of a file which is not released, and which is archived once more
+// before it can be. What has to be prevented is the other order: that a copytool which the
+// MDT has given up replaces a later copy by an older content. Therefore the archive asks
+// right before it replaces a copy ([Copy.Mine]): the MDT then has to know the action still
+// (HSM_PROGRESS), and the data version has to be the one of the beginning. A store with
+// conditional writes also replaces only the object that was there at the beginning.
+//
+// # Promises
+//
+//   - A file that changes while it is archived ends with EBUSY, and its old copy stays. The
+//     MDT is asked to try again, at most three times for one request: a file that is always
+//     written would be read for ever.
+//   - A copy that is not what was archived is never a file's content: the restore ends with
+//     EIO before the MDT hears of the volatile file.
+//   - Memory is bounded by the queue and the number of workers.
+//   - When the context ends the registration is taken back; what waits is handed back to the
+//     MDT at once (EAGAIN, with the flag that it may be given to another one), what is in work
+//     has [Options.Grace] to come to its end.
+//   - After kill -9 an action is handed out again when the MDT's timeout is over
+//     (hsm.active_request_timeout), and begins from the start. Nothing of it is visible.
+//
+// # When a file system is lost
+//
+// Each copy has with it what the file was called (see [Info]), its owner, mode and times. In a
+// bucket these are the metadata of the object, those of FSx for Lustre and datamove-path; in
+// a directory the facts of the file and the attribute user.datamove.path. Whoever lists the
+// copies of a file system can bring each to its path; a file that was renamed since it was
+// archived has its old one.
+//
+// Registering needs CAP_SYS_ADMIN. The tests run over a fake MDT with a real pipe and real
+// files (package copytest); with LUSTRE_MOUNT on a real Lustre.
 package copytool

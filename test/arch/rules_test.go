@@ -102,7 +102,9 @@ var packages = map[string]struct {
 	"cmd/datamove/units":    {commands, nil},
 	"cmd/datamove-bench":    {commands, []string{"bench"}},
 
-	"mover/placetest": {tests, []string{"mover", "mover/crc", "mover/buffer"}},
+	"mover/placetest":          {tests, []string{"mover", "mover/crc", "mover/buffer"}},
+	"lustre/copytool/copytest": {tests, []string{"lustre", "lustre/abi"}},
+
 	"mover/s3/s3test": {tests, []string{"mover", "mover/s3"}},
 }
 

@@ -1,0 +1,298 @@
+package copytest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// Ioctl is the kernel, as copytool.Options wants it.
+func (l *Lustre) Ioctl(fd int, request uint, arg []byte) (int, error) {
+	if l.Before != nil {
+		l.Before(request)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.changed.Broadcast()
+	if errno := l.refuse[request]; errno != 0 {
+		return 0, errno
+	}
+	errno := unix.ENOTTY
+	switch request {
+	case abi.IocCopytool:
+		errno = l.register(arg)
+	case abi.IocCopyStart:
+		errno = l.start(arg)
+	case abi.IocCopyEnd:
+		errno = l.end(arg)
+	case abi.IocCopyProgress:
+		errno = l.progress(arg)
+	case abi.IocDataVersion:
+		version, err := l.version(fd)
+		if err != nil {
+			return 0, err
+		}
+		copy(arg, abi.AppendFID(nil, lustre.FID{Seq: version})[:8])
+		errno = 0
+	case abi.IocPathToFID:
+		errno = l.self(fd, arg)
+	case abi.IocFIDToPath:
+		errno = l.path(arg)
+	case abi.IocSetTimes:
+		errno = l.setTimes(fd, arg)
+	}
+	if errno != 0 {
+		return 0, errno
+	}
+	return 0, nil
+}
+
+func (l *Lustre) register(arg []byte) unix.Errno {
+	r, err := abi.DecodeRegistration(arg)
+	if err != nil {
+		return l.wrong("registers with %x: %v", arg, err)
+	}
+	if r.Stop {
+		if l.pipe == nil {
+			return unix.ENOENT
+		}
+		_ = l.pipe.Close()
+		l.pipe = nil
+		return 0
+	}
+	own, err := unix.FcntlInt(uintptr(r.WriteFD), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return l.wrong("registers descriptor %d: %v", r.WriteFD, err)
+	}
+	flags, err := unix.FcntlInt(uintptr(own), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_NONBLOCK != 0 {
+		return l.wrong("what the kernel writes to is not to block (%#x): it would drop actions", flags)
+	}
+	if int(r.PID) != os.Getpid() {
+		return l.wrong("registers process %d", r.PID)
+	}
+	l.pipe, l.served = os.NewFile(uintptr(own), "actions"), r.Archives
+	return 0
+}
+
+// Serves are the archives of the copytool that is registered.
+func (l *Lustre) Serves() []uint32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.served
+}
+
+// find finds the request of a copy.
+func (l *Lustre) find(what string, arg []byte) (*request, abi.Copy, unix.Errno) {
+	c, err := abi.DecodeCopy(arg)
+	if err != nil {
+		return nil, c, l.wrong("%s with %x: %v", what, arg, err)
+	}
+	r := l.requests[c.Item.Cookie]
+	switch {
+	case r == nil:
+		return nil, c, unix.ENOENT
+	case r.end != nil:
+		return nil, c, l.wrong("%s of %#x, which has ended", what, c.Item.Cookie)
+	case r.Action != c.Item.Action:
+		return nil, c, l.wrong("%s of a %v as %v", what, r.Action, c.Item.Action)
+	}
+	return r, c, 0
+}
+
+func (l *Lustre) start(arg []byte) unix.Errno {
+	r, c, errno := l.find("begins", arg)
+	switch {
+	case errno != 0:
+		return errno
+	case r.started:
+		return l.wrong("begins %#x twice", r.Cookie)
+	case r.cancelled:
+		return unix.ECANCELED
+	case r.Action == abi.CopyRestore && l.volatile(c.Item.Data) == nil:
+		return l.wrong("restores into %v, which it has not made", c.Item.Data)
+	}
+	r.started = true
+	if r.Action == abi.CopyArchive {
+		version, err := l.versionOf(r.FID)
+		if err != nil {
+			return unix.ENOENT
+		}
+		r.version, c.DataVersion = version, version
+	}
+	copy(arg, c.Encode())
+	return 0
+}
+
+func (l *Lustre) progress(arg []byte) unix.Errno {
+	p, err := abi.DecodeProgress(arg)
+	if err != nil {
+		return l.wrong("progress %x: %v", arg, err)
+	}
+	r := l.requests[p.Cookie]
+	switch {
+	case r == nil:
+		return unix.ENOENT
+	case !r.started || r.end != nil:
+		return l.wrong("progress of %#x, which is not in work", p.Cookie)
+	case r.cancelled:
+		return unix.ECANCELED
+	case p.Flags&abi.CopyCompleted != 0:
+		return l.wrong("progress that completes %#x", p.Cookie)
+	case p.Extent.Length > 0 && p.Extent.Off != r.told:
+		return l.wrong("progress of %#x at %d, after %d", p.Cookie, p.Extent.Off, r.told)
+	}
+	r.told += p.Extent.Length
+	r.progressed++
+	return 0
+}
+
+func (l *Lustre) end(arg []byte) unix.Errno {
+	r, c, errno := l.find("ends", arg)
+	if errno != 0 {
+		return errno
+	}
+	r.end = &c
+	switch {
+	case c.Errno != 0 || r.Action == abi.CopyRemove:
+		return 0
+	case !r.started:
+		return l.wrong("ends %#x, which it has not begun", r.Cookie)
+	case r.Action == abi.CopyArchive:
+		return l.archived(r, &c)
+	}
+	return l.restored(r, &c)
+}
+
+// archived believes a copy only when the file is what it was at the beginning.
+func (l *Lustre) archived(r *request, c *abi.Copy) unix.Errno {
+	version, err := l.versionOf(r.FID)
+	switch {
+	case err != nil:
+		r.end.Errno = uint16(unix.ENOENT)
+		return unix.ENOENT
+	case version != r.version || c.DataVersion != r.version:
+		r.end.Errno = uint16(unix.EBUSY)
+		return unix.EBUSY
+	case c.Item.FID != r.Data:
+		return l.wrong("ends the archive of %v as one of %v", r.Data, c.Item.FID)
+	}
+	l.files[r.FID].archived, l.ends[r.FID] = true, version
+	return 0
+}
+
+// restored swaps the contents.
+func (l *Lustre) restored(r *request, c *abi.Copy) unix.Errno {
+	v := l.volatile(c.Item.FID)
+	if v == nil || v.times == nil {
+		return l.wrong("ends a restore with %v, which is none, or has no times", c.Item.FID)
+	}
+	f, err := os.OpenFile(l.at(r.FID), os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return unix.ENOENT
+	}
+	defer f.Close()
+	info, err := v.file.Stat()
+	if err == nil {
+		_, err = io.Copy(f, io.NewSectionReader(v.file, 0, info.Size()))
+	}
+	mtime := v.times.Mtime
+	if err == nil {
+		err = os.Chtimes(f.Name(), time.Unix(mtime.Sec, mtime.Nsec), time.Unix(mtime.Sec, mtime.Nsec))
+	}
+	if err != nil {
+		return l.wrong("restore of %v: %v", r.FID, err)
+	}
+	l.files[r.FID].released = false
+	l.ends[r.FID], _ = l.versionOf(r.FID)
+	return 0
+}
+
+func (l *Lustre) versionOf(f lustre.FID) (uint64, error) {
+	file, err := os.Open(l.at(f))
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	return l.version(int(file.Fd()))
+}
+
+// version is another one after each write.
+func (l *Lustre) version(fd int) (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, err
+	}
+	v := uint64(st.Size)*1_000_003 + uint64(st.Mtim.Nano())
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if f, perr := lustre.ParseFID(filepath.Base(name)); err == nil && perr == nil && l.files[f] != nil {
+		v += l.files[f].writes << 32
+	}
+	return v, nil
+}
+
+func (l *Lustre) volatile(f lustre.FID) *volatile {
+	for _, v := range l.swaps {
+		if v.fid == f {
+			return v
+		}
+	}
+	return nil
+}
+
+// self gives a file that a copytool has made a FID, and takes its name away.
+func (l *Lustre) self(fd int, arg []byte) unix.Errno {
+	var st unix.Stat_t
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err == nil {
+		err = unix.Fstat(fd, &st)
+	}
+	if err != nil || filepath.Dir(name) != l.Mount || len(filepath.Base(name)) < 5 || filepath.Base(name)[:5] != ".\x0c\x13\x14\x12" {
+		return l.wrong("asks for the FID of %q, %v", name, err)
+	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err == nil {
+		err = os.Remove(name)
+	}
+	if err != nil {
+		return l.wrong("volatile %q: %v", name, err)
+	}
+	l.next++
+	v := &volatile{fid: lustre.FID{Seq: 0x200000bd1, OID: l.next}, file: os.NewFile(uintptr(own), "volatile")}
+	l.swaps[st.Ino] = v
+	copy(arg, abi.AppendFID(nil, v.fid))
+	return 0
+}
+
+func (l *Lustre) path(arg []byte) unix.Errno {
+	f, err := abi.DecodeFID(arg)
+	if err != nil {
+		return l.wrong("asks for a path: %v", err)
+	}
+	path := l.paths[f]
+	if path == "" {
+		return unix.ENOENT
+	}
+	copy(arg[32:], path+"\x00") // behind struct getinfo_fid2path
+	return 0
+}
+
+func (l *Lustre) setTimes(fd int, arg []byte) unix.Errno {
+	var st unix.Stat_t
+	times, err := abi.DecodeTimes(arg)
+	if err == nil {
+		err = unix.Fstat(fd, &st)
+	}
+	if v := l.swaps[st.Ino]; err == nil && v != nil {
+		v.times = &times
+		return 0
+	}
+	return l.wrong("sets times of what it has not made: %v", err)
+}

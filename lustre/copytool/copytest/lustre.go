@@ -1,0 +1,292 @@
+// Package copytest is a Lustre with HSM as a copytool sees it, for tests: real files below
+// .lustre/fid of a folder, a real pipe, and an MDT that hands out actions and compares what
+// it is told with what a Lustre 2.17 was seen to accept. What a copytool does wrong is an
+// error of the test.
+package copytest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// Name is that of the file system.
+const Name = "lab"
+
+// Archive is the number under which actions are handed out.
+const Archive = 2
+
+// Lustre is a folder that behaves like a mounted Lustre with one MDT.
+type Lustre struct {
+	Mount string
+	t     testing.TB
+
+	mu       sync.Mutex
+	changed  *sync.Cond            // all below has changed
+	files    map[lustre.FID]*state // guarded by mu, as all below
+	swaps    map[uint64]*volatile  // files without a name, by inode
+	requests map[uint64]*request   // by cookie
+	pipe     *os.File              // what actions are written into; nil while nobody is registered
+	served   []uint32              // archives
+	next     uint32                // FID and cookie
+	paths    map[lustre.FID]string // what FIDToPath says
+	ends     map[lustre.FID]uint64 // data version at the last accepted end of an archive
+	Before   func(request uint)    // called before each request; nil is not. Set before Run
+	refuse   map[uint]unix.Errno   // what requests are answered with
+}
+
+// state is what HSM knows of a file.
+type state struct {
+	writes   uint64
+	archived bool
+	released bool
+}
+
+// volatile is a file that ends with its descriptor.
+type volatile struct {
+	fid   lustre.FID
+	file  *os.File
+	times *abi.Times
+}
+
+// request is an action that was handed out.
+type request struct {
+	abi.ActionItem
+	started, cancelled bool
+	version            uint64
+	told               uint64
+	end                *abi.Copy
+	progressed         int
+}
+
+// New makes a Lustre in a folder, which may have files of an earlier one.
+func New(t testing.TB, dir string) *Lustre {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, ".lustre/fid"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := &Lustre{
+		Mount: dir, t: t, files: map[lustre.FID]*state{}, swaps: map[uint64]*volatile{}, requests: map[uint64]*request{},
+		paths: map[lustre.FID]string{}, ends: map[lustre.FID]uint64{}, refuse: map[uint]unix.Errno{},
+	}
+	l.changed = sync.NewCond(&l.mu)
+	t.Cleanup(l.close)
+	return l
+}
+
+func (l *Lustre) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, v := range l.swaps {
+		_ = v.file.Close()
+	}
+	if l.pipe != nil {
+		_ = l.pipe.Close()
+	}
+}
+
+// wrong is a mistake of the copytool.
+func (l *Lustre) wrong(format string, args ...any) unix.Errno {
+	l.t.Errorf("the copytool: "+format, args...)
+	return unix.EINVAL
+}
+
+// FID is the n-th file.
+func FID(n uint32) lustre.FID { return lustre.FID{Seq: 0x200000402, OID: n} }
+
+func (l *Lustre) at(f lustre.FID) string { return filepath.Join(l.Mount, ".lustre/fid", f.Name()) }
+
+// Write makes a file with a content, or gives it another one.
+func (l *Lustre) Write(n uint32, content []byte) lustre.FID {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := FID(n)
+	if err := os.WriteFile(l.at(f), content, 0o640); err != nil {
+		l.t.Fatal(err)
+	}
+	if l.files[f] == nil {
+		l.files[f] = &state{}
+	}
+	l.files[f].writes++
+	l.paths[f] = fmt.Sprintf("project/file %d", n)
+	return f
+}
+
+// Read is the content of a file, released or not.
+func (l *Lustre) Read(f lustre.FID) []byte {
+	l.t.Helper()
+	b, err := os.ReadFile(l.at(f))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return b
+}
+
+// Unlink removes a file.
+func (l *Lustre) Unlink(f lustre.FID) {
+	l.t.Helper()
+	if err := os.Remove(l.at(f)); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// Release takes the content of a file that is archived as it is now: an MDT allows no other.
+func (l *Lustre) Release(f lustre.FID) {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.files[f]
+	file, err := os.OpenFile(l.at(f), os.O_RDWR, 0)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer file.Close()
+	now, err := l.version(int(file.Fd()))
+	if err != nil || !s.archived || now != l.ends[f] {
+		l.t.Fatalf("%v can not be released: archived %v, version %d and not %d, %v", f, s.archived, l.ends[f], now, err)
+	}
+	info, err := file.Stat()
+	if err == nil {
+		err = file.Truncate(0)
+	}
+	if err == nil {
+		err = file.Truncate(info.Size())
+	}
+	if err == nil {
+		err = os.Chtimes(file.Name(), info.ModTime(), info.ModTime())
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	s.released = true
+}
+
+// Released reports whether the content of a file is in the archive only.
+func (l *Lustre) Released(f lustre.FID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.files[f].released
+}
+
+// Refuse has requests of a kind answered with an error; 0 ends it.
+func (l *Lustre) Refuse(request uint, errno unix.Errno) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refuse[request] = errno
+}
+
+// waitFor waits for a condition; mu is held by it.
+func (l *Lustre) waitFor(what string, ok func() bool) {
+	l.t.Helper()
+	late := time.AfterFunc(time.Minute, func() { l.mu.Lock(); l.changed.Broadcast(); l.mu.Unlock() })
+	defer late.Stop()
+	begun := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !ok() {
+		if time.Since(begun) > time.Minute {
+			l.t.Fatalf("waited a minute for %s", what)
+		}
+		l.changed.Wait()
+	}
+}
+
+// Registered waits until a copytool is.
+func (l *Lustre) Registered() {
+	l.t.Helper()
+	l.waitFor("a copytool", func() bool { return l.pipe != nil })
+}
+
+// Do hands an action on each of some files out, all in one list, and returns their cookies.
+func (l *Lustre) Do(a abi.CopyAction, files ...lustre.FID) (cookies []uint64) {
+	l.t.Helper()
+	list := abi.ActionList{ArchiveID: Archive, Name: Name}
+	l.mu.Lock()
+	for _, f := range files {
+		l.next++
+		item := abi.ActionItem{Action: a, FID: f, Data: f, Extent: abi.Extent{Length: abi.WholeFile}, Cookie: 0x6b000000 + uint64(l.next), Blob: []byte("tag")[:l.next%4]}
+		l.requests[item.Cookie] = &request{ActionItem: item}
+		list.Items, cookies = append(list.Items, item), append(cookies, item.Cookie)
+	}
+	l.mu.Unlock()
+	l.Send(list)
+	return cookies
+}
+
+// Again hands out once more what ended with the flag that it may be, or not at all.
+func (l *Lustre) Again(cookie uint64) {
+	l.t.Helper()
+	l.mu.Lock()
+	r := l.requests[cookie]
+	*r = request{ActionItem: r.ActionItem}
+	list := abi.ActionList{ArchiveID: Archive, Name: Name, Items: []abi.ActionItem{r.ActionItem}}
+	l.mu.Unlock()
+	l.Send(list)
+}
+
+// Cancel asks for the end of an action. Without a message, only the next word about its
+// progress is answered with it.
+func (l *Lustre) Cancel(cookie uint64, message bool) {
+	l.t.Helper()
+	l.mu.Lock()
+	r := l.requests[cookie]
+	r.cancelled = true
+	l.mu.Unlock()
+	if message {
+		l.Send(abi.ActionList{ArchiveID: Archive, Name: Name, Items: []abi.ActionItem{{Action: abi.CopyCancel, FID: r.FID, Data: r.FID, Cookie: cookie}}})
+	}
+}
+
+// Forget gives an action up, as after a timeout: its copytool is told that there is no such.
+func (l *Lustre) Forget(cookie uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.requests, cookie)
+}
+
+// Send writes a list of actions.
+func (l *Lustre) Send(list abi.ActionList) {
+	l.t.Helper()
+	body := list.Encode()
+	h := abi.MessageHeader{Transport: 2, Type: abi.Actions, Length: len(body)}
+	l.Raw(append(h.Encode(), body...))
+}
+
+// Raw writes bytes as a message; they may be none.
+func (l *Lustre) Raw(b []byte) {
+	l.t.Helper()
+	l.mu.Lock()
+	pipe := l.pipe
+	l.mu.Unlock()
+	if pipe == nil {
+		l.t.Fatal("nobody is registered")
+	}
+	if _, err := io.Writer(pipe).Write(b); err != nil {
+		l.t.Errorf("write to the copytool: %v", err)
+	}
+}
+
+// End waits for the end of an action: 0, or why it failed, and whether it may be handed out
+// again.
+func (l *Lustre) End(cookie uint64) (errno unix.Errno, retry bool) {
+	l.t.Helper()
+	var r *request
+	l.waitFor(fmt.Sprintf("the end of %#x", cookie), func() bool { r = l.requests[cookie]; return r.end != nil })
+	return unix.Errno(r.end.Errno), r.end.Flags&abi.CopyRetry != 0
+}
+
+// Progressed waits until an action was told to be under way so many times.
+func (l *Lustre) Progressed(cookie uint64, times int) {
+	l.t.Helper()
+	l.waitFor("progress", func() bool { return l.requests[cookie].progressed >= times })
+}

@@ -1,0 +1,64 @@
+package copytool
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Why an action ends before its end.
+var (
+	errCancelled = &Failure{unix.ECANCELED, false, errors.New("it was cancelled")}
+	errLost      = &Failure{unix.ECANCELED, false, errors.New("the MDT has given it up, or to somebody else")}
+	errStopping  = &Failure{unix.EAGAIN, true, errors.New("this copytool stops")}
+	errChanged   = &Failure{unix.EBUSY, true, errors.New("the file is written while it is archived")}
+)
+
+// failure is what the MDT is told of an error.
+func failure(ctx context.Context, err error) *Failure {
+	var f *Failure
+	var errno unix.Errno
+	switch cause := context.Cause(ctx); {
+	case cause != nil && errors.As(cause, &f): // whatever it has led to
+		return &Failure{f.Errno, f.Retry, f.Err}
+	case errors.As(err, &f):
+		return &Failure{f.Errno, f.Retry, err}
+	case errors.As(err, &errno) && errno > 0 && errno < 4096:
+		return &Failure{errno, passes[errno], err}
+	}
+	return &Failure{unix.EIO, false, err}
+}
+
+// passes are the errors of the kernel after which the same action may go well later.
+var passes = map[unix.Errno]bool{
+	unix.EAGAIN: true, unix.ENOSPC: true, unix.EDQUOT: true, unix.ENOMEM: true, unix.ETIMEDOUT: true, unix.ENOTCONN: true, unix.ESHUTDOWN: true, unix.EHOSTUNREACH: true,
+}
+
+// patience is how often the actions of this time were begun for nothing because their file
+// was written meanwhile.
+type patience struct {
+	mu    sync.Mutex
+	tries map[uint64]int // by cookie; guarded by mu, at most patienceMost
+}
+
+const (
+	patienceMost = 4096
+	triesMost    = 3
+)
+
+// left counts a try and reports whether there may be another one.
+func (p *patience) left(cookie uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tries == nil || len(p.tries) >= patienceMost {
+		p.tries = map[uint64]int{}
+	}
+	p.tries[cookie]++
+	if p.tries[cookie] < triesMost {
+		return true
+	}
+	delete(p.tries, cookie)
+	return false
+}

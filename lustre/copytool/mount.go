@@ -1,0 +1,257 @@
+package copytool
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// mount is a mounted Lustre.
+type mount struct {
+	root  *os.File
+	ioctl func(fd int, request uint, arg []byte) (int, error)
+}
+
+func openMount(o *Options) (*mount, error) {
+	fd, err := again(func() (int, error) {
+		return unix.Open(o.Mount, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the mount %s: %w", o.Mount, err)
+	}
+	return &mount{os.NewFile(uintptr(fd), o.Mount), o.Ioctl}, nil
+}
+
+func again(call func() (int, error)) (n int, err error) {
+	for {
+		if n, err = call(); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
+
+// ask is an ioctl on an open file, or on the mount when f is nil.
+func (m *mount) ask(f *os.File, request uint, arg []byte) (int, error) {
+	if f == nil {
+		f = m.root
+	}
+	defer runtime.KeepAlive(f)
+	return m.ioctl(int(f.Fd()), request, arg)
+}
+
+// delayed has a file of Lustre opened without its layout (O_LOV_DELAY_CREATE, which is
+// O_NOCTTY and FASYNC): a new one gets none yet, and a released one is not restored.
+const delayed = unix.O_NOCTTY | unix.O_ASYNC
+
+// open opens a file by its FID. Nothing of it changes by that, not even its atime.
+func (m *mount) open(f lustre.FID, flags int) (*os.File, unix.Stat_t, error) {
+	name := ".lustre/fid/" + f.Name()
+	open := func(flags int) (int, error) {
+		return again(func() (int, error) {
+			return unix.Openat(int(m.root.Fd()), name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC|flags, 0)
+		})
+	}
+	var st unix.Stat_t
+	fd, err := open(flags | unix.O_NOATIME)
+	if errors.Is(err, unix.EPERM) { // not ours
+		fd, err = open(flags)
+	}
+	if err != nil {
+		return nil, st, fmt.Errorf("open %v: %w", f, err)
+	}
+	file := os.NewFile(uintptr(fd), f.String())
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = unix.EINVAL
+	}
+	if err != nil {
+		return nil, st, errors.Join(fmt.Errorf("%v is not a regular file: %w", f, err), file.Close())
+	}
+	return file, st, nil
+}
+
+// begin tells that a copy begins. The kernel gives c the data version.
+func (m *mount) begin(c *abi.Copy) error {
+	arg := c.Encode()
+	if _, err := m.ask(nil, abi.IocCopyStart, arg); err != nil {
+		return fmt.Errorf("begin: %w", gone(err))
+	}
+	now, err := abi.DecodeCopy(arg)
+	c.DataVersion = now.DataVersion
+	return err
+}
+
+// end tells that it has ended.
+func (m *mount) end(c *abi.Copy) error {
+	if _, err := m.ask(nil, abi.IocCopyEnd, c.Encode()); err != nil {
+		return fmt.Errorf("the end was not accepted: %w", gone(err))
+	}
+	return nil
+}
+
+// progress tells how far it is; an error says that it is not wanted any more.
+func (m *mount) progress(p *abi.Progress) error {
+	_, err := m.ask(nil, abi.IocCopyProgress, p.Encode())
+	return gone(err)
+}
+
+// gone finds in the answer of an MDT that an action is no longer ours.
+func gone(err error) error {
+	switch {
+	case errors.Is(err, unix.ECANCELED):
+		return errCancelled
+	case errors.Is(err, unix.ENOENT):
+		return errLost
+	}
+	return err
+}
+
+// version is the data version of an open file, with what all clients have written.
+func (m *mount) version(f *os.File) (uint64, error) {
+	arg := abi.EncodeDataVersion(abi.FlushWrites)
+	if _, err := m.ask(f, abi.IocDataVersion, arg); err != nil {
+		return 0, fmt.Errorf("data version: %w", err)
+	}
+	content, _, err := abi.DecodeDataVersion(arg)
+	return content, err
+}
+
+// path is where a file is below the mount; "" when it can not be told.
+func (m *mount) path(f lustre.FID) string {
+	arg := abi.EncodeFIDToPath(f, 0)
+	if _, err := m.ask(nil, abi.IocFIDToPath, arg); err != nil {
+		return ""
+	}
+	path, _, err := abi.DecodeFIDToPath(arg)
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// volatileName names a file that has no name: Lustre makes one that ends with its
+// descriptor. The MDT to make it on comes first, because contents are swapped on one MDT;
+// none is any.
+func (m *mount) volatileName(f lustre.FID) string {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	mdt := ""
+	if index, err := m.ask(nil, abi.IocFIDToMDT, abi.AppendFID(nil, f)); err == nil && index >= 0 && index <= 0xffff {
+		mdt = fmt.Sprintf("%04X", index)
+	}
+	return fmt.Sprintf(".\x0c\x13\x14\x12:VOLATILE:%s:%X", mdt, binary.LittleEndian.Uint64(random[:]))
+}
+
+// volatile makes the file that a restore fills: it belongs to whom the file belongs to, is
+// laid out as it, and is of its project. It has a FID of its own.
+func (m *mount) volatile(of *os.File, f lustre.FID, st *unix.Stat_t) (*os.File, lustre.FID, error) {
+	v, err := m.likeLayout(of, f)
+	if err != nil {
+		return nil, lustre.FID{}, fmt.Errorf("make the file to restore into: %w", err)
+	}
+	var self lustre.FID
+	err = unix.Fchown(int(v.Fd()), int(st.Uid), int(st.Gid))
+	if err == nil {
+		arg := make([]byte, abi.FIDSize)
+		if _, err = m.ask(v, abi.IocPathToFID, arg); err == nil {
+			self, err = abi.DecodeFID(arg)
+		}
+	}
+	if err != nil {
+		return nil, self, errors.Join(fmt.Errorf("make the file to restore into: %w", err), v.Close())
+	}
+	m.likeProject(v, of)
+	return v, self, nil
+}
+
+// likeLayout makes a volatile file with the layout of another one, or where that can not
+// be had, with the default.
+func (m *mount) likeLayout(of *os.File, f lustre.FID) (*os.File, error) {
+	if blob := wantedLayout(of); blob != nil {
+		v, err := m.create(m.volatileName(f), delayed)
+		if err != nil {
+			return nil, err
+		}
+		if unix.Fsetxattr(int(v.Fd()), layoutXattr, blob, 0) == nil {
+			return v, nil
+		}
+		if err := v.Close(); err != nil { // without a layout it can not be written
+			return nil, err
+		}
+	}
+	return m.create(m.volatileName(f), 0)
+}
+
+func (m *mount) create(name string, flags int) (*os.File, error) {
+	fd, err := again(func() (int, error) {
+		return unix.Openat(int(m.root.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|flags, 0o600)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "volatile"), nil
+}
+
+// layoutXattr has the layout of a file as users may read and set it.
+const layoutXattr = "lustre.lov"
+
+// wantedLayout is the layout of a file as a request; nil when there is none to ask for.
+func wantedLayout(of *os.File) []byte {
+	b := make([]byte, 64<<10) // XATTR_SIZE_MAX
+	n, err := again(func() (int, error) { return unix.Fgetxattr(int(of.Fd()), layoutXattr, b) })
+	if err != nil {
+		return nil
+	}
+	l, err := abi.DecodeLayout(b[:n])
+	if err != nil || l.IsZero() || l.Foreign != nil || len(l.Opaque) > 0 {
+		return nil
+	}
+	wanted := l.Wanted()
+	blob, err := abi.EncodeRequest(&wanted)
+	if err != nil {
+		return nil
+	}
+	return blob
+}
+
+// The project of an open file (struct fsxattr of linux/fs.h).
+const (
+	iocGetProject = 0x801c581f // FS_IOC_FSGETXATTR
+	iocSetProject = 0x401c5820 // FS_IOC_FSSETXATTR
+	projectOffset = 12
+	projectSize   = 28
+)
+
+// likeProject accounts a file to the project of another one, as far as that can be done: a
+// restore must not fail because of it.
+func (m *mount) likeProject(f, of *os.File) {
+	theirs, ours := make([]byte, projectSize), make([]byte, projectSize)
+	if _, err := m.ask(of, iocGetProject, theirs); err != nil {
+		return
+	}
+	project := binary.LittleEndian.Uint32(theirs[projectOffset:])
+	if _, err := m.ask(f, iocGetProject, ours); err != nil || binary.LittleEndian.Uint32(ours[projectOffset:]) == project {
+		return
+	}
+	binary.LittleEndian.PutUint32(ours[projectOffset:], project)
+	_, _ = m.ask(f, iocSetProject, ours)
+}
+
+// likeTimes gives a restored file the mode and times of the file that it is the content of.
+func (m *mount) likeTimes(f *os.File, st *unix.Stat_t) error {
+	if err := unix.Fchmod(int(f.Fd()), st.Mode&0o7777); err != nil {
+		return err
+	}
+	times := abi.Times{Atime: timeOf(st.Atim), Mtime: timeOf(st.Mtim), Ctime: timeOf(st.Ctim)}
+	_, err := m.ask(f, abi.IocSetTimes, times.Encode())
+	return err
+}
+
+func timeOf(t unix.Timespec) abi.Time { return abi.Time{Sec: t.Sec, Nsec: t.Nsec} }

@@ -1,0 +1,161 @@
+package copytool
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"datamove.dev/lustre/abi"
+)
+
+// action is one that was handed out.
+type action struct {
+	item   abi.ActionItem
+	system string // name of the file system
+	since  time.Time
+	size   int64        // of the file, in bytes; of its worker
+	moved  atomic.Int64 // bytes
+
+	telling sync.Mutex // guards told
+	told    int64      // bytes that the MDT knows of
+
+	ctx    context.Context // of the work; nil while it waits. Guarded by queue.mu, as stop
+	stop   context.CancelCauseFunc
+	copied abi.Copy // what its end is told with; of its worker
+}
+
+// queue holds what waits and what is in work. Restores go first, and one worker takes
+// nothing else, unless there is only one.
+type queue struct {
+	jobs, most int
+
+	mu       sync.Mutex
+	changed  *sync.Cond         // all below has changed
+	restores []*action          // guarded by mu, as all below
+	others   []*action          //
+	all      map[uint64]*action // by cookie, those in work too
+	working  int                //
+	busy     int                // working on others
+	closed   bool
+}
+
+func newQueue(jobs, most int) *queue {
+	q := &queue{jobs: jobs, most: most, all: map[uint64]*action{}}
+	q.changed = sync.NewCond(&q.mu)
+	return q
+}
+
+// add waits until there is room. It reports false for an action that is there already, or
+// when the queue is closed.
+func (q *queue) add(a *action) (added, known bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.restores)+len(q.others) >= q.most && !q.closed {
+		q.changed.Wait()
+	}
+	if q.closed {
+		return false, false
+	}
+	if q.all[a.item.Cookie] != nil {
+		return false, true
+	}
+	q.all[a.item.Cookie] = a
+	if a.item.Action == abi.CopyRestore {
+		q.restores = append(q.restores, a)
+	} else {
+		q.others = append(q.others, a)
+	}
+	q.changed.Broadcast()
+	return true, false
+}
+
+// next waits for an action to work on, and gives it a context; false when the queue is closed.
+func (q *queue) next(ctx context.Context) (*action, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		if q.closed {
+			return nil, false
+		}
+		if a := q.take(); a != nil {
+			a.ctx, a.stop = context.WithCancelCause(ctx)
+			q.changed.Broadcast()
+			return a, true
+		}
+		q.changed.Wait()
+	}
+}
+
+// take takes what may begin now; mu is held.
+func (q *queue) take() (a *action) {
+	switch {
+	case len(q.restores) > 0:
+		a, q.restores = q.restores[0], q.restores[1:]
+	case len(q.others) > 0 && q.busy < max(q.jobs-1, 1):
+		a, q.others = q.others[0], q.others[1:]
+		q.busy++
+	default:
+		return nil
+	}
+	q.working++
+	return a
+}
+
+// done forgets an action that was in work.
+func (q *queue) done(a *action) {
+	a.stop(nil)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.all, a.item.Cookie)
+	q.working--
+	if a.item.Action != abi.CopyRestore {
+		q.busy--
+	}
+	q.changed.Broadcast()
+}
+
+// cancel ends the action of a cookie: one in work by its context; one that waits is
+// returned, and its end is the caller's to tell. It reports whether there is one.
+func (q *queue) cancel(cookie uint64) (waited *action, found bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := q.all[cookie]
+	if a == nil {
+		return nil, false
+	}
+	if a.stop != nil {
+		a.stop(errCancelled)
+		return nil, true
+	}
+	delete(q.all, cookie)
+	q.restores, q.others = without(q.restores, a), without(q.others, a)
+	q.changed.Broadcast()
+	return a, true
+}
+
+func without(list []*action, a *action) []*action {
+	for i := range list {
+		if list[i] == a {
+			return append(list[:i:i], list[i+1:]...)
+		}
+	}
+	return list
+}
+
+// close lets nothing more begin, and returns what waits.
+func (q *queue) close() (left []*action) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	left = append(q.restores, q.others...)
+	q.restores, q.others = nil, nil
+	q.changed.Broadcast()
+	return left
+}
+
+func (q *queue) counts() (waiting, working int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.restores) + len(q.others), q.working
+}

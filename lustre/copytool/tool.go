@@ -1,0 +1,157 @@
+package copytool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"datamove.dev/lustre/abi"
+)
+
+// Tool is a copytool. Run may be called again when it has returned.
+type Tool struct {
+	o        Options
+	now      atomic.Pointer[serving] // nil while nothing is served
+	patience patience
+}
+
+// New makes a copytool.
+func New(o Options) *Tool { return &Tool{o: o.withDefaults()} }
+
+// Counts is how many actions wait in memory, and how many are in work.
+func (t *Tool) Counts() (waiting, working int) {
+	if s := t.now.Load(); s != nil {
+		return s.queue.counts()
+	}
+	return 0, 0
+}
+
+// serving is one registration and what came by it.
+type serving struct {
+	*Tool
+	mount *mount
+	reg   *registration
+	queue *queue
+	log   *slog.Logger
+}
+
+// Run serves until ctx ends, and returns nil then; an error before that says that nothing is
+// served any more. All that was handed out has come to an end when it returns.
+func (t *Tool) Run(ctx context.Context) error {
+	m, err := openMount(&t.o)
+	if err != nil {
+		return err
+	}
+	defer m.root.Close()
+	reg, err := m.register(t.o.Archives)
+	if err != nil {
+		return err
+	}
+	defer reg.pipe.Close()
+	s := &serving{t, m, reg, newQueue(t.o.Jobs, t.o.Waiting), t.o.Logger}
+	t.now.Store(s)
+	defer t.now.Store(nil)
+	s.log.InfoContext(ctx, "serves HSM", "mount", t.o.Mount, "archives", fmt.Sprint(t.o.Archives), "jobs", t.o.Jobs)
+	return s.serve(ctx)
+}
+
+func (s *serving) serve(ctx context.Context) error {
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	var workers sync.WaitGroup
+	for range s.o.Jobs {
+		workers.Go(func() { s.worker(work) })
+	}
+	over := make(chan error, 1)
+	go func() { over <- s.read(work) }()
+	var err error
+	select {
+	case err = <-over:
+		over <- err
+	case <-ctx.Done():
+	}
+	if back := s.reg.takeBack(); back != nil {
+		s.log.WarnContext(ctx, "the kernel did not take the registration back", "err", back)
+	}
+	for _, a := range s.queue.close() {
+		s.handBack(a)
+	}
+	if last := <-over; err == nil && ctx.Err() == nil {
+		err = last
+	}
+	grace := time.AfterFunc(s.o.Grace, func() { stop(errStopping) })
+	defer grace.Stop()
+	workers.Wait()
+	return err
+}
+
+var errEnded = errors.New("the kernel has ended the registration")
+
+// read takes messages until there are none. Its error says why; it is nil after the
+// registration was taken back.
+func (s *serving) read(ctx context.Context) error {
+	var buffer []byte
+	for {
+		m, err := s.reg.next(&buffer)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
+			return errEnded
+		case err != nil:
+			return fmt.Errorf("what the kernel writes is no message: %w", err)
+		case m.Type == abi.Shutdown:
+			return errEnded
+		case m.Type != abi.Actions:
+			s.log.WarnContext(ctx, "a message of a kind that is not known", "type", m.Type, "bytes", m.Length)
+			continue
+		}
+		s.take(ctx, m.body)
+	}
+}
+
+// take sorts the actions of a list.
+func (s *serving) take(ctx context.Context, body []byte) {
+	list, err := abi.DecodeActionList(body)
+	if err != nil {
+		s.log.ErrorContext(ctx, "a list of actions can not be read: what is missing comes again after the timeout of the MDT", "read", len(list.Items), "err", err)
+	}
+	for _, item := range list.Items {
+		item.Blob = nil // what a request brings along is for other copytools
+		a := &action{item: item, system: list.Name, since: time.Now(), copied: abi.Copy{Item: item}}
+		switch {
+		case item.Action == abi.CopyCancel:
+			s.cancel(ctx, item.Cookie)
+		case len(s.o.Archives) > 0 && !slices.Contains(s.o.Archives, list.ArchiveID):
+			s.ended(ctx, a, errOther)
+		default:
+			s.enqueue(ctx, a)
+		}
+	}
+}
+
+func (s *serving) enqueue(ctx context.Context, a *action) {
+	switch added, known := s.queue.add(a); {
+	case known:
+		s.log.WarnContext(ctx, "an action that is in work was handed out again", "cookie", a.item.Cookie, "fid", a.item.FID)
+	case !added:
+		s.handBack(a)
+	}
+}
+
+// cancel ends an action. One that is not known has ended.
+func (s *serving) cancel(ctx context.Context, cookie uint64) {
+	waited, found := s.queue.cancel(cookie)
+	s.log.InfoContext(ctx, "asked to cancel", "cookie", cookie, "found", found)
+	if waited != nil {
+		s.ended(ctx, waited, errCancelled)
+	}
+}
+
+// handBack lets the MDT give an action to somebody else.
+func (s *serving) handBack(a *action) { s.ended(context.Background(), a, errStopping) }

@@ -1,0 +1,198 @@
+package copytool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre/abi"
+)
+
+// Mistakes of whoever hands actions out.
+var (
+	errOther   = &Failure{unix.ENXIO, true, errors.New("it is for an archive that is not served here")}
+	errUnknown = &Failure{unix.EOPNOTSUPP, false, errors.New("an action of a kind that is not known")}
+)
+
+func (s *serving) worker(ctx context.Context) {
+	for {
+		a, ok := s.queue.next(ctx)
+		if !ok {
+			return
+		}
+		err := s.do(a)
+		s.ended(a.ctx, a, err)
+		s.queue.done(a)
+	}
+}
+
+// do does an action, but for the end of one that failed.
+func (s *serving) do(a *action) error {
+	switch a.item.Action {
+	case abi.CopyArchive:
+		return s.archive(a)
+	case abi.CopyRestore:
+		return s.restore(a)
+	case abi.CopyRemove:
+		return s.remove(a)
+	}
+	return errUnknown
+}
+
+// accepted marks an error of the last word itself: the MDT has had it, or can not be reached.
+type accepted struct{ error }
+
+func (e *accepted) Unwrap() error { return e.error }
+
+// finish tells the MDT that an action is done.
+func (s *serving) finish(a *action, size int64) error {
+	a.copied.Item.Extent = abi.Extent{Off: 0, Length: uint64(size)}
+	a.copied.Flags, a.copied.Errno = abi.CopyCompleted, 0
+	if err := s.mount.end(&a.copied); err != nil {
+		return &accepted{err}
+	}
+	return nil
+}
+
+// ended tells whoever has to know how an action has ended: the MDT of a failure, too.
+func (s *serving) ended(ctx context.Context, a *action, err error) {
+	e := Ended{Action: a.item.Action, Bytes: a.moved.Load(), Took: time.Since(a.since), Err: err}
+	log := s.log.With("action", a.item.Action, "fid", a.item.FID, "cookie", a.item.Cookie, "bytes", e.Bytes, "took", e.Took)
+	var last *accepted
+	switch {
+	case err == nil:
+		log.InfoContext(ctx, "done")
+	case errors.As(err, &last):
+		log.WarnContext(ctx, "done, and not taken", "err", err)
+	default:
+		s.fail(a, failure(ctx, err))
+		log.WarnContext(ctx, "failed", "errno", unix.Errno(a.copied.Errno), "retry", a.copied.Flags&abi.CopyRetry != 0, "err", err)
+	}
+	s.o.Told(e)
+}
+
+// fail tells the MDT of a failure.
+func (s *serving) fail(a *action, f *Failure) {
+	if f.Errno == unix.EBUSY && f.Retry {
+		f.Retry = s.patience.left(a.item.Cookie)
+	}
+	a.copied.Errno, a.copied.Flags = uint16(f.Errno), abi.CopyCompleted
+	if f.Retry {
+		a.copied.Flags |= abi.CopyRetry
+	}
+	if err := s.mount.end(&a.copied); err != nil && !errors.Is(err, errLost) && !errors.Is(err, errCancelled) {
+		s.log.Warn("the MDT did not hear of a failure: it waits for its timeout", "cookie", a.item.Cookie, "err", err)
+	}
+}
+
+func (s *serving) archive(a *action) error {
+	f, st, err := s.mount.open(a.item.Data, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	a.size = st.Size
+	if err := s.mount.begin(&a.copied); err != nil {
+		return err
+	}
+	mine := func(ctx context.Context) error {
+		if err := s.report(a); err != nil {
+			return err
+		}
+		now, err := s.mount.version(f)
+		if err == nil && now != a.copied.DataVersion {
+			err = errChanged
+		}
+		return err
+	}
+	quiet := s.watched(a)
+	err = s.o.Archive.Put(a.ctx, Copy{
+		Key: Key(a.system, a.item.FID), File: f, Size: st.Size, Moved: &a.moved, Mine: mine,
+		Info: Info{st.Uid, st.Gid, st.Mode & 0o7777, st.Mtim, st.Atim, s.mount.path(a.item.FID)},
+	})
+	quiet()
+	if err != nil {
+		return err
+	}
+	a.copied.Item.FID = a.copied.Item.Data
+	return s.finish(a, st.Size)
+}
+
+func (s *serving) restore(a *action) error {
+	of, st, err := s.mount.open(a.item.FID, delayed)
+	if err != nil {
+		return err
+	}
+	defer of.Close()
+	f, self, err := s.mount.volatile(of, a.item.FID, &st)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	a.copied.Item.Data, a.size = self, st.Size
+	if err := s.mount.begin(&a.copied); err != nil {
+		return err
+	}
+	quiet := s.watched(a)
+	err = s.o.Archive.Get(a.ctx, Copy{Key: Key(a.system, a.item.FID), File: f, Size: st.Size, Moved: &a.moved})
+	quiet()
+	if err != nil {
+		return err
+	}
+	if err := s.mount.likeTimes(f, &st); err != nil {
+		return fmt.Errorf("mode and times: %w", err)
+	}
+	if err := context.Cause(a.ctx); err != nil { // its content is not wanted any more
+		return err
+	}
+	a.copied.Item.FID = self
+	return s.finish(a, st.Size)
+}
+
+func (s *serving) remove(a *action) error {
+	if err := s.o.Archive.Delete(a.ctx, Key(a.system, a.item.FID)); err != nil {
+		return err
+	}
+	return s.finish(a, 0)
+}
+
+// watched tells the MDT from time to time how far an action is, until quiet is called, which
+// has to be before its end is told. The MDT's answer may be that it is not wanted any more.
+func (s *serving) watched(a *action) (quiet func()) {
+	quit, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		ticker := time.NewTicker(s.o.Progress)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-a.ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if err := s.report(a); errors.Is(err, errCancelled) || errors.Is(err, errLost) {
+				a.stop(err)
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-over }
+}
+
+// report tells how far an action is. Each range is told once.
+func (s *serving) report(a *action) error {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	now := max(min(a.moved.Load(), a.size), a.told) // what was sent again is not told
+	p := abi.Progress{FID: a.item.FID, Cookie: a.item.Cookie, Extent: abi.Extent{Off: uint64(a.told), Length: uint64(now - a.told)}}
+	if err := s.mount.progress(&p); err != nil {
+		return err
+	}
+	a.told = now
+	return nil
+}
