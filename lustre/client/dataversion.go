@@ -1,0 +1,33 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"datamove.dev/lustre/abi"
+)
+
+// DataVersion returns a number that is another one as soon as the content of an open file
+// is another one. All clients write first what they keep to themselves: without that, a
+// write that is still in the memory of one leaves the number as it was.
+//
+// Two equal numbers, one from before a copy and one from after it, say that the copy is of
+// one moment. They do not say that nobody writes between the second one and what is done
+// then.
+//
+// It waits for a group lock ([Client.LockGroup]) on the file to be let go, also for the
+// caller's own: ask before.
+func (c *Client) DataVersion(ctx context.Context, fd int) (uint64, error) {
+	return dataVersion(ctx, c.k, fd, abi.FlushWrites)
+}
+
+func dataVersion(ctx context.Context, k kernel, fd int, flush uint32) (uint64, error) {
+	v, err := ask(ctx, k, fd, abi.IocDataVersion, abi.EncodeDataVersion(flush), func(b []byte) (uint64, error) {
+		v, _, err := abi.DecodeDataVersion(b)
+		return v, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("data version: %w", err)
+	}
+	return v, nil
+}

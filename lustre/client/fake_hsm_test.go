@@ -1,0 +1,271 @@
+package client
+
+import (
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+func (f *fakeFiles) ioctlFID(h *handle, arg []byte, _ []pointer) (int, error) {
+	copy(arg, abi.AppendFID(nil, h.inode.fid))
+	return 0, nil
+}
+
+// paths are all names of all files, below the mount.
+func (f *fakeFiles) paths() map[*inode][]string {
+	all := map[*inode][]string{f.root: {""}}
+	var walk func(dir *inode, below string)
+	walk = func(dir *inode, below string) {
+		for name, n := range dir.children {
+			all[n] = append(all[n], below+name)
+			slices.Sort(all[n])
+			if n.isDir() {
+				walk(n, below+name+"/")
+			}
+		}
+	}
+	walk(f.root, "")
+	return all
+}
+
+// ioctlPath counts the link up when there is another one.
+func (f *fakeFiles) ioctlPath(_ *handle, arg []byte, _ []pointer) (int, error) {
+	if f.user {
+		return 0, unix.EPERM
+	}
+	fid, _ := abi.DecodeFID(arg)
+	for n, paths := range f.paths() {
+		if n.fid != fid {
+			continue
+		}
+		link := int(arg[24])
+		copy(arg[32:], paths[min(link, len(paths)-1)]+"\x00")
+		if link < len(paths)-1 {
+			arg[24]++
+		}
+		return 0, nil
+	}
+	return 0, unix.ENOENT
+}
+
+func (f *fakeFiles) ioctlParent(h *handle, arg []byte, _ []pointer) (int, error) {
+	paths := f.paths()[h.inode]
+	link := int(arg[16])
+	if link >= len(paths) || h.inode == f.root {
+		return 0, unix.ENODATA
+	}
+	parent, base, err := f.find(f.root, paths[link])
+	copy(arg, abi.AppendFID(nil, parent.fid))
+	copy(arg[24:], base+"\x00")
+	return 0, err
+}
+
+// ioctlVersion waits for a group lock, and so for ever when its holder is who asks.
+func (f *fakeFiles) ioctlVersion(h *handle, arg []byte, _ []pointer) (int, error) {
+	s := f.state(h.inode)
+	if len(s.locked) > 0 {
+		f.hung = errors.New("a data version of a file under a group lock")
+		return 0, unix.EDEADLK
+	}
+	if arg[12]&(abi.FlushWrites|abi.FlushAll) != 0 {
+		s.content.flush()
+	}
+	for i := range 8 {
+		arg[i] = byte(s.content.version >> (8 * i))
+	}
+	return 0, nil
+}
+
+func (f *fakeFiles) ioctlAdvise(_ *handle, arg []byte, _ []pointer) (int, error) {
+	_, advices, err := abi.DecodeAdvice(arg)
+	if err != nil {
+		return 0, unix.EINVAL
+	}
+	f.advices = append(f.advices, advices...)
+	return 0, nil
+}
+
+// ioctlSwap compares the version that servers know of: what clients keep is in none, and
+// stays with the content that was swapped away.
+func (f *fakeFiles) ioctlSwap(h *handle, arg []byte, _ []pointer) (int, error) {
+	r, err := abi.DecodeSwap(arg)
+	other, ok := f.open[r.Other]
+	if err != nil || !ok || h.inode.isDir() || other.inode.isDir() {
+		return 0, unix.EINVAL
+	}
+	a, b := f.state(h.inode), f.state(other.inode)
+	switch {
+	case h.flags&unix.O_ACCMODE == unix.O_RDONLY || other.flags&unix.O_ACCMODE == unix.O_RDONLY:
+		return 0, unix.EPERM
+	case h.inode.mdt != other.inode.mdt:
+		return 0, unix.EXDEV
+	case r.Flags&abi.SwapCheckFirst != 0 && r.First != a.content.version, r.Flags&abi.SwapCheckSecond != 0 && r.Second != b.content.version:
+		return 0, unix.EAGAIN
+	case r.Flags&abi.SwapClose != 0 && a.lease != h:
+		return 0, unix.ESTALE
+	case r.Group != 0 && (r.Group != a.group || !a.locked[h]):
+		return 0, unix.EINVAL
+	}
+	a.content, b.content = b.content, a.content
+	h.inode.layout, other.inode.layout = other.inode.layout, h.inode.layout
+	if r.Flags&abi.SwapKeepMtime == 0 {
+		a.mtime, b.mtime = b.mtime, a.mtime // what objects say is what a file has
+	}
+	if r.Flags&abi.SwapClose != 0 {
+		a.lease = nil
+	}
+	f.swapped++
+	return 0, nil
+}
+
+// groupLock flushes what others have.
+func (f *fakeFiles) groupLock(h *handle, number uintptr) (int, error) {
+	s := f.state(h.inode)
+	for len(s.locked) > 0 && s.group != uint32(number) {
+		f.changed.Wait()
+	}
+	s.content.flush()
+	s.group, s.locked[h] = uint32(number), true
+	return 0, nil
+}
+
+func (f *fakeFiles) groupUnlock(h *handle, number uintptr) (int, error) {
+	s := f.state(h.inode)
+	if s.group != uint32(number) || !s.locked[h] {
+		return 0, unix.EINVAL
+	}
+	delete(s.locked, h)
+	f.changed.Broadcast()
+	return 0, nil
+}
+
+func (f *fakeFiles) setLease(h *handle, mode uintptr) (int, error) {
+	s := f.state(h.inode)
+	if mode == abi.LeaseNone {
+		if s.lease != h {
+			return 0, unix.ENOLCK
+		}
+		s.lease = nil
+		return abi.LeaseWrite, nil
+	}
+	for _, other := range f.open {
+		if other != h && other.inode == h.inode {
+			return 0, unix.EBUSY
+		}
+	}
+	s.content.flush()
+	s.lease = h
+	return 0, nil
+}
+
+func (f *fakeFiles) getLease(h *handle, _ uintptr) (int, error) {
+	if f.state(h.inode).lease == h {
+		return abi.LeaseWrite, nil
+	}
+	return 0, nil
+}
+
+// ioctlState leaves what is done empty, though there is room for it.
+func (f *fakeFiles) ioctlState(h *handle, arg []byte, _ []pointer) (int, error) {
+	s := f.state(h.inode).hsm
+	s.Doing, s.Running = lustre.NoAction, false
+	copy(arg, abi.EncodeHSMState(s))
+	return 0, nil
+}
+
+func (f *fakeFiles) ioctlAction(h *handle, arg []byte, _ []pointer) (int, error) {
+	s := f.state(h.inode).hsm
+	copy(arg, abi.EncodeHSMAction(abi.HSMAction{Action: s.Doing, Running: s.Running, Extent: abi.Extent{Length: abi.WholeFile}}))
+	return 0, nil
+}
+
+func (f *fakeFiles) ioctlSetState(h *handle, arg []byte, _ []pointer) (int, error) {
+	set, clear, archive, err := abi.DecodeHSMSet(arg)
+	switch s := f.state(h.inode); {
+	case err != nil:
+		return 0, unix.EINVAL
+	case f.user && (set|clear)&^Settable != 0:
+		return 0, unix.EPERM
+	default:
+		s.hsm.Archived = s.hsm.Archived&^clear | set
+		if archive != 0 {
+			s.hsm.ArchiveID = archive
+		}
+	}
+	return 0, nil
+}
+
+// ioctlRequest looks at all files before it does anything with one.
+func (f *fakeFiles) ioctlRequest(_ *handle, arg []byte, _ []pointer) (int, error) {
+	r, err := abi.DecodeHSMRequest(arg)
+	if err != nil || len(r.Items) > abi.MaxRequest {
+		return 0, unix.EINVAL
+	}
+	if f.user && r.Action != lustre.Release {
+		return 0, unix.EPERM
+	}
+	var files []*inode
+	for _, item := range r.Items {
+		n := f.byFID(item.File)
+		if n == nil {
+			return 0, unix.ENOENT
+		}
+		files = append(files, n)
+	}
+	for _, n := range files {
+		if err := f.request(n, r.Action, r.Archive); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+func (f *fakeFiles) byFID(fid lustre.FID) *inode {
+	for n := range f.paths() {
+		if n.fid == fid {
+			return n
+		}
+	}
+	return nil
+}
+
+func (f *fakeFiles) request(n *inode, a lustre.Action, archive uint32) error {
+	s := f.state(n)
+	if a != lustre.Release {
+		s.hsm.Doing, s.hsm.ArchiveID = a, max(archive, 1)
+		if f.agent {
+			f.serve(s)
+		}
+		return nil
+	}
+	for _, h := range f.open {
+		if h.inode == n && h.flags&unix.O_ACCMODE != unix.O_RDONLY {
+			return unix.EBUSY
+		}
+	}
+	s.content.flush()
+	if !s.hsm.Archived.Has(lustre.WholeCopy) || s.hsm.Archived&(lustre.Dirty|lustre.NoRelease) != 0 || s.copied != s.content.version {
+		return unix.EPERM
+	}
+	s.hsm.Archived |= lustre.ReleasedState
+	return nil
+}
+
+// serve is a copytool.
+func (f *fakeFiles) serve(s *fileState) {
+	switch s.hsm.Doing {
+	case lustre.Archive:
+		s.content.flush()
+		s.hsm.Archived = s.hsm.Archived&^lustre.Dirty | lustre.HasCopy | lustre.WholeCopy
+		s.copied = s.content.version
+	case lustre.Restore:
+		s.hsm.Archived &^= lustre.ReleasedState
+	case lustre.Remove:
+		s.hsm.Archived &^= lustre.HasCopy | lustre.WholeCopy
+	}
+	s.hsm.Doing = lustre.NoAction
+}

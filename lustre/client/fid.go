@@ -1,0 +1,107 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// FID returns the FID of an open file or directory.
+func (c *Client) FID(ctx context.Context, fd int) (lustre.FID, error) { return fileID(ctx, c.k, fd) }
+
+func fileID(ctx context.Context, k kernel, fd int) (lustre.FID, error) {
+	f, err := ask(ctx, k, fd, abi.IocPathToFID, make([]byte, abi.FIDSize), abi.DecodeFID)
+	if err == nil && f.IsZero() {
+		err = errors.New("it has none")
+	}
+	if err != nil {
+		return lustre.FID{}, fmt.Errorf("FID: %w", err)
+	}
+	return f, nil
+}
+
+// maxLinks is where the asking for names of one file ends: more than ldiskfs allows.
+const maxLinks = 70000
+
+// Paths returns all paths of a file below the mount, one for each hard link that its MDT
+// keeps track of. A FID that names nothing any more is fs.ErrNotExist. Only root may
+// ask, or anybody where it is mounted with user_fid2path.
+func (c *Client) Paths(ctx context.Context, f lustre.FID) ([]string, error) {
+	var paths []string
+	for link := uint32(0); link < maxLinks; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		b := abi.EncodeFIDToPath(f, link)
+		if _, err := c.k.ioctl(c.root, abi.IocFIDToPath, b); err != nil {
+			return nil, pathError(f, err)
+		}
+		path, next, err := abi.DecodeFIDToPath(b)
+		if err != nil {
+			return nil, fmt.Errorf("path of %v: %w", f, err)
+		}
+		path = strings.TrimPrefix(path, "/")
+		if path != "" && !filepath.IsLocal(path) {
+			return nil, fmt.Errorf("path of %v: %q is not below the mount", f, path)
+		}
+		paths = append(paths, path)
+		if next <= link { // as it was asked for: there are no more
+			break
+		}
+		link = next
+	}
+	return paths, nil
+}
+
+func pathError(f lustre.FID, err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("path of %v: only root may ask, or anybody where Lustre is mounted with user_fid2path: %w", f, err)
+	}
+	return fmt.Errorf("path of %v: %w", f, unsupported(err))
+}
+
+// Link is one name of a file, in one directory.
+type Link struct {
+	Parent lustre.FID
+	Name   string
+}
+
+// Links returns the directories that an open file is in, and its names there. Anybody may
+// ask. A file of which somebody takes a name away meanwhile can be short of another one.
+func (c *Client) Links(ctx context.Context, fd int) ([]Link, error) {
+	var links []Link
+	for n := uint32(0); n < maxLinks; n++ {
+		link, err := ask(ctx, c.k, fd, abi.IocGetParent, abi.EncodeGetParent(n), abi.DecodeGetParent)
+		if errors.Is(err, unix.ENODATA) {
+			break
+		}
+		if err == nil && link.Name != "" && (strings.Contains(link.Name, "/") || !filepath.IsLocal(link.Name)) {
+			err = fmt.Errorf("%q is no name", link.Name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("links: %w", err)
+		}
+		links = append(links, Link(link))
+	}
+	return links, nil
+}
+
+// OpenFID opens a file by its FID, wherever it is now. Only root can. With [OpenToAsk] as
+// flags, a released file is not restored. The caller closes it.
+func (c *Client) OpenFID(ctx context.Context, f lustre.FID, flags int) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return -1, err
+	}
+	fd, err := c.k.openat(c.root, ".lustre/fid/"+f.Name(), flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open %v: %w", f, err)
+	}
+	return fd, nil
+}

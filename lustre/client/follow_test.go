@@ -1,0 +1,175 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"datamove.dev/lustre"
+)
+
+// now is a record that is written at this moment.
+func now(index uint64) lustre.Change {
+	c := change(index)
+	c.Time = time.Now().UTC()
+	return c
+}
+
+// keeper is who keeps what changed, and where the reader stands: one transaction.
+type keeper struct {
+	kept    []uint64
+	batches int
+	refuse  error // after a batch was kept
+}
+
+func (k *keeper) take(_ context.Context, batch []lustre.Change) error {
+	if k.refuse != nil {
+		return k.refuse
+	}
+	k.batches++
+	for _, c := range batch {
+		k.kept = append(k.kept, c.Index)
+	}
+	return nil
+}
+
+func (k *keeper) stands() uint64 {
+	if len(k.kept) == 0 {
+		return 0
+	}
+	return k.kept[len(k.kept)-1]
+}
+
+// follow runs until everything that is there was handed over and everybody waits.
+func follow(t *testing.T, f *Follower, k *keeper, after uint64, d time.Duration) error {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), d)
+	defer stop()
+	err := f.Run(ctx, after, k.take)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog()
+		l.readers[2] = 0 // another, who reads nothing
+		for i := range 10 {
+			l.write(now(uint64(i + 1)))
+		}
+		k := &keeper{}
+		var seen []Progress
+		f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: "cl1", BatchRecords: 4, Seen: func(p Progress) { seen = append(seen, p) }}
+		if err := follow(t, f, k, 0, 14*time.Second); err != nil || len(k.kept) > 0 {
+			t.Fatalf("what may still change was handed over: %v, %v", k.kept, err)
+		}
+		if err := follow(t, f, k, 0, 30*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if want := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; !reflect.DeepEqual(k.kept, want) || k.batches != 3 || l.readers[1] != 10 {
+			t.Errorf("kept %v in %d batches, cleared to %d; want %v in 3", k.kept, k.batches, l.readers[1], want)
+		}
+		if last := seen[len(seen)-1]; last != (Progress{After: 10, AtEnd: true}) || seen[0].After != 4 || seen[0].AtEnd {
+			t.Errorf("progress %+v", seen)
+		}
+	})
+}
+
+// Who keeps the changes fails, or dies: nothing is cleared that was not kept, and it goes
+// on from there.
+func TestFollowClearsWhatWasKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(span(1, 5)...)
+		k := &keeper{refuse: errors.New("disk full")}
+		f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: "cl1", BatchRecords: 2}
+		if err := follow(t, f, k, 0, time.Minute); !errors.Is(err, k.refuse) || l.readers[1] != 0 || len(l.log) != 5 {
+			t.Fatalf("%v, cleared to %d", err, l.readers[1])
+		}
+		k.refuse = nil
+		if err := follow(t, f, k, k.stands(), time.Minute); err != nil || l.readers[1] != 5 || k.stands() != 5 {
+			t.Errorf("%v, kept %v, cleared to %d", err, k.kept, l.readers[1])
+		}
+		// It was kept, and the clearing did not come through: the next begins behind it.
+		l.readers[1] = 3
+		l.write(change(6))
+		if err := follow(t, f, k, 5, time.Minute); err != nil || !reflect.DeepEqual(k.kept, []uint64{1, 2, 3, 4, 5, 6}) || l.readers[1] != 6 {
+			t.Errorf("%v, kept %v, cleared to %d", err, k.kept, l.readers[1])
+		}
+	})
+}
+
+// A reader from which nothing is heard is deregistered, and what it had not read is gone.
+func TestFollowIsHeardWhenIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLog(span(1, 5)...)
+		k := &keeper{}
+		f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: "cl1"}
+		if err := follow(t, f, k, 5, 5*time.Minute+time.Second); err != nil || l.heard[1] < 5 || l.heard[1] > 7 {
+			t.Errorf("%v, heard %d times in five minutes", err, l.heard[1])
+		}
+	})
+}
+
+func TestFollowNoticesGaps(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		log    []lustre.Change
+		after  uint64
+		reader string
+		spoil  func(l *fakeLog)
+		kept   []uint64
+	}{
+		"another cleared as the same reader":  {span(1, 9), 3, "cl1", func(l *fakeLog) { _ = l.clear(1, 5) }, nil},
+		"all was cleared, and nothing is new": {span(1, 9), 3, "cl1", func(l *fakeLog) { _ = l.clear(1, 0) }, nil},
+		"the reader is gone":                  {span(1, 9), 3, "cl1", func(l *fakeLog) { delete(l.readers, 1) }, nil},
+		"another one's name":                  {span(1, 9), 3, "cl2", func(*fakeLog) {}, nil},
+		"the log was begun anew":              {span(1, 2), 300, "cl1", func(*fakeLog) {}, nil},
+		"records are gone in the middle":      {append(span(1, 4), span(7, 9)...), 2, "cl1", func(*fakeLog) {}, []uint64{3, 4}},
+		"the log was turned off": {
+			[]lustre.Change{change(1), {Index: 2, Type: lustre.ChangeMark, Marker: 0x20000, Time: change(2).Time}, change(3)}, 0, "cl1", func(*fakeLog) {}, []uint64{1, 2},
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, k := newFakeLog(c.log...), &keeper{}
+			c.spoil(l)
+			f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: c.reader}
+			err := follow(t, f, k, c.after, 10*time.Minute)
+			if !errors.Is(err, lustre.ErrGap) || !reflect.DeepEqual(k.kept, c.kept) {
+				t.Errorf("%s: %v, kept %v; want a gap, and kept %v", name, err, k.kept, c.kept)
+			}
+			if len(c.kept) > 0 && l.readers[1] != k.stands() {
+				t.Errorf("%s: cleared to %d; kept to %d", name, l.readers[1], k.stands())
+			}
+		})
+	}
+}
+
+// The server's clock is an hour ahead of ours.
+func TestFollowAServerFromTheFuture(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ahead := func(index uint64) lustre.Change { c := now(index); c.Time = c.Time.Add(time.Hour); return c }
+		l := newFakeLog(ahead(1), ahead(2))
+		k := &keeper{}
+		f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: "cl1"}
+		if err := follow(t, f, k, 0, 14*time.Second); err != nil || len(k.kept) > 0 {
+			t.Errorf("%v, kept %v before they were settled", err, k.kept)
+		}
+		if err := follow(t, f, k, 0, 30*time.Second); err != nil || k.stands() != 2 {
+			t.Errorf("%v, kept %v", err, k.kept)
+		}
+		f.Settle = -1
+		l.write(ahead(3))
+		if err := follow(t, f, k, 2, time.Second); err != nil || k.stands() != 3 {
+			t.Errorf("with no time to settle: %v, kept %v", err, k.kept)
+		}
+	})
+}

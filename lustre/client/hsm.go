@@ -1,0 +1,205 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// OpenToAsk are the flags with which a file is opened to ask what there is to know of it:
+// a released file is not restored by that. Its bytes can not be read so, nor should they
+// be: without a copytool that serves the archive, who reads waits for ever and can not be
+// killed.
+const OpenToAsk = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_ASYNC | unix.O_CLOEXEC | unix.O_NOFOLLOW
+
+// HSM asks Lustre's HSM, and sends it requests. It can be used by several goroutines.
+type HSM struct{ k kernel }
+
+var _ lustre.HSM = HSM{}
+
+// HSM returns what answers for the archive of files.
+func (c *Client) HSM() HSM { return HSM{c.k} }
+
+// State returns what is known of an open file and its copy, and what is done with it. A
+// file that HSM has never heard of has the zero state.
+func (h HSM) State(ctx context.Context, fd int) (lustre.HSMState, error) {
+	s, err := ask(ctx, h.k, fd, abi.IocHSMState, make([]byte, 32), abi.DecodeHSMState)
+	if err != nil {
+		return s, fmt.Errorf("state of HSM: %w", err)
+	}
+	// What is done is not in the state, though there is room for it: a server leaves it
+	// empty. It is a second question, whose answer changes nothing of the first one's.
+	if a, err := h.Doing(ctx, fd); err == nil {
+		s.Doing, s.Running = a.Action, a.Running
+	}
+	return s, ctx.Err()
+}
+
+// Doing is what is done with a file at the moment.
+type Doing struct {
+	Action      lustre.Action // NoAction
+	Running     bool          // a copytool has it; else it waits for one
+	Off, Length uint64        // bytes
+}
+
+// Doing returns what is done with an open file.
+func (h HSM) Doing(ctx context.Context, fd int) (Doing, error) {
+	a, err := ask(ctx, h.k, fd, abi.IocHSMAction, make([]byte, 24), abi.DecodeHSMAction)
+	if err != nil {
+		return Doing{}, fmt.Errorf("action of HSM: %w", err)
+	}
+	return Doing{a.Action, a.Running, a.Extent.Off, a.Extent.Length}, nil
+}
+
+// ID returns the FID of an open file.
+func (h HSM) ID(ctx context.Context, fd int) (lustre.FID, error) { return fileID(ctx, h.k, fd) }
+
+// Settable are the states that the owner of a file can set and clear. The others follow
+// from what HSM does, and only root can set them by hand.
+const Settable = lustre.Dirty | lustre.NoRelease | lustre.NoArchive
+
+// SetState sets and clears states of an open file.
+func (h HSM) SetState(ctx context.Context, fd int, set, clear lustre.Archived) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := h.k.ioctl(fd, abi.IocHSMSetState, abi.EncodeHSMSet(set, clear, 0))
+	if errors.Is(err, unix.EPERM) && (set|clear)&^Settable != 0 {
+		return fmt.Errorf("set states of HSM: others than dirty, norelease and noarchive are for root: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("set states of HSM: %w", unsupported(err))
+	}
+	return nil
+}
+
+// Request asks for an action on files. It is begun, not done, when Request returns: look
+// at State. Files of which a server says that they are not there do not keep others from
+// being asked for; their errors are joined, and name them.
+//
+// Files are released one by one. The server releases what has a whole copy in the archive,
+// did not change since, and is not open elsewhere; it compares the data version with that
+// of the copy. Who has a copy of their own, in another place, asks with [HSM.Release].
+func (h HSM) Request(ctx context.Context, root int, a lustre.Action, archive uint32, files []lustre.FID) error {
+	batch := abi.MaxRequest
+	if a == lustre.Release {
+		batch = 1 // the client does that by itself, and ends with the first that it can not
+	}
+	var errs []error
+	for len(files) > 0 {
+		n := min(batch, len(files))
+		if err := h.batch(ctx, root, a, archive, files[:n]); err != nil {
+			errs = append(errs, err)
+			if ctx.Err() != nil || !ofOneFile(err) {
+				break // the others would hear the same
+			}
+		}
+		files = files[n:]
+	}
+	return errors.Join(errs...)
+}
+
+// batch sends one request. When it was refused for what one of its files is, each is asked
+// for by itself.
+func (h HSM) batch(ctx context.Context, root int, a lustre.Action, archive uint32, files []lustre.FID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := h.k.ioctl(root, abi.IocHSMRequest, abi.EncodeHSMRequest(abi.WholeFiles(a, archive, files)))
+	switch {
+	case err == nil:
+		return nil
+	case len(files) == 1 || !ofOneFile(err):
+		return requestError(a, files, err)
+	}
+	var errs []error
+	for i := range files {
+		if err := h.batch(ctx, root, a, archive, files[i:i+1]); err != nil {
+			errs = append(errs, err)
+			if ctx.Err() != nil || !ofOneFile(err) {
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ofOneFile reports whether an error can be that of one file among others.
+func ofOneFile(err error) bool {
+	for _, one := range []error{unix.ENOENT, unix.ESTALE, unix.EINVAL, unix.EBUSY, errNotReleasable} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
+}
+
+// errNotReleasable is of a file, other than the EPERM of a caller who may not ask at all.
+var errNotReleasable = errors.New("it is not archived as it is now, or has norelease set")
+
+// requestError says what a refusal means.
+func requestError(a lustre.Action, files []lustre.FID, err error) error {
+	what := fmt.Sprintf("%v %v", a, files[0])
+	if len(files) > 1 {
+		what += fmt.Sprintf(" and %d more", len(files)-1)
+	}
+	switch {
+	case errors.Is(err, unix.EPERM) && a == lustre.Release:
+		return fmt.Errorf("%s: %w (or it is another's): %w", what, errNotReleasable, err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%s: only root may, until the MDS allows others: lctl set_param mdt.*.hsm.user_request_mask=%v: %w", what, a, err)
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("%s: it is open somewhere: %w", what, err)
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENXIO):
+		return fmt.Errorf("%s: HSM is not enabled on the MDS: lctl set_param mdt.*.hsm_control=enabled: %w", what, err)
+	}
+	return fmt.Errorf("%s: %w", what, unsupported(err))
+}
+
+// ErrChanged says that a file is not what it was when its version was asked for.
+var ErrChanged = errors.New("it was changed meanwhile")
+
+// Release gives the space of an open file back when its content still is of a version: that
+// of [Client.DataVersion] when a copy of it was made and verified. It is ErrChanged when
+// it is not. A write between the look and the request is noticed by the server, which
+// releases only what is archived as it is.
+func (h HSM) Release(ctx context.Context, root, fd int, version uint64) error {
+	s, err := h.State(ctx, fd)
+	switch {
+	case err != nil:
+		return err
+	case s.NeedsRestore():
+		return nil // it is released already
+	case !s.Archived.Has(lustre.WholeCopy) || s.Archived&(lustre.Dirty|lustre.NoRelease|lustre.Lost) != 0:
+		return fmt.Errorf("release: its states are %#x: %w", uint32(s.Archived), errNotReleasable)
+	}
+	now, err := dataVersion(ctx, h.k, fd, abi.FlushAll)
+	if err != nil {
+		return err
+	}
+	if now != version {
+		return fmt.Errorf("release: content of version %d, and not %d: %w", now, version, ErrChanged)
+	}
+	id, err := h.ID(ctx, fd)
+	if err != nil {
+		return err
+	}
+	return h.Request(ctx, root, lustre.Release, s.ArchiveID, []lustre.FID{id})
+}
+
+// ask is a request whose answer has a struct.
+func ask[T any](ctx context.Context, k kernel, fd int, request uint, arg []byte, decode func([]byte) (T, error)) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	if _, err := k.ioctl(fd, request, arg); err != nil {
+		return none, unsupported(err)
+	}
+	return decode(arg)
+}

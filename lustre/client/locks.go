@@ -1,0 +1,92 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre/abi"
+)
+
+// GroupLock is a lock on the content of an open file that those share who know its number.
+// Everybody else who reads or writes it waits.
+type GroupLock struct {
+	k      kernel
+	fd     int
+	Number uint32
+}
+
+// LockGroup locks an open file for a group of which nobody else knows the number, and
+// waits until all others have let go of it.
+func (c *Client) LockGroup(ctx context.Context, fd int) (*GroupLock, error) {
+	return lockGroup(ctx, c.k, fd, rand.Uint32N(1<<31-1)+1) // a positive int to the kernel
+}
+
+func lockGroup(ctx context.Context, k kernel, fd int, number uint32) (*GroupLock, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if _, err := k.ioctlValue(fd, abi.IocGroupLock, uintptr(number)); err != nil {
+		return nil, fmt.Errorf("group lock: %w", unsupported(err))
+	}
+	return &GroupLock{k, fd, number}, nil
+}
+
+// Unlock lets go. Closing the file does, too.
+func (g *GroupLock) Unlock() error {
+	if _, err := g.k.ioctlValue(g.fd, abi.IocGroupUnlock, uintptr(g.Number)); err != nil {
+		return fmt.Errorf("group unlock: %w", err)
+	}
+	return nil
+}
+
+// Lease is a file that is open here and nowhere else. Others are not kept out: whoever
+// opens the file breaks the lease, and who holds it can find out.
+type Lease struct {
+	k    kernel
+	fd   int
+	mode int // abi.LeaseRead, abi.LeaseWrite
+}
+
+// ErrBusy says that a file is open somewhere else.
+var ErrBusy = errors.New("it is open somewhere else")
+
+// LeaseToWrite takes a lease on a file that is open for writing. ErrBusy when somebody
+// else has it open.
+func (c *Client) LeaseToWrite(ctx context.Context, fd int) (*Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	_, err := c.k.ioctlValue(fd, abi.IocSetLease, abi.LeaseWrite)
+	if errors.Is(err, unix.EBUSY) {
+		return nil, fmt.Errorf("lease: %w: %w", ErrBusy, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lease: %w", unsupported(err))
+	}
+	return &Lease{c.k, fd, abi.LeaseWrite}, nil
+}
+
+// Held reports whether the lease is not broken. It may be in the next moment.
+func (l *Lease) Held() (bool, error) {
+	mode, err := l.k.ioctlValue(l.fd, abi.IocGetLease, 0)
+	if err != nil {
+		return false, fmt.Errorf("lease: %w", err)
+	}
+	return mode == l.mode, nil
+}
+
+// Release gives the lease up, and reports whether it was held until now.
+func (l *Lease) Release() (held bool, err error) {
+	mode, err := l.k.ioctlValue(l.fd, abi.IocSetLease, abi.LeaseNone)
+	if errors.Is(err, unix.ENOLCK) {
+		return false, nil // it was broken, and is gone
+	}
+	if err != nil {
+		return false, fmt.Errorf("give a lease up: %w", err)
+	}
+	return mode == l.mode, nil
+}

@@ -1,0 +1,250 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// Guard is how the content of a file is kept as it is while it is moved.
+type Guard uint8
+
+// The guards.
+const (
+	// Yielding gives way: nothing is done to a file that is open somewhere else, and it
+	// ends with ErrBusy or ErrChanged as soon as somebody opens it. For what runs in the
+	// background.
+	Yielding Guard = iota
+	// Blocking lets everybody who reads or writes the file wait until it is done. For
+	// what must come to an end. Nobody else is harmed when it does not: the lock goes
+	// with the process.
+	Blocking
+)
+
+// ErrReleased says that the content of a file is in the archive only.
+var ErrReleased = errors.New("its content is in the archive only: restore it first")
+
+// Restripe moves the content of the file base in an open directory to another layout. The
+// file stays the same: its FID, owner, times and links, and a reader that has it open
+// reads on. Its data version is another one, so what is archived of it counts as old.
+//
+// The content is copied to a file that has no name, which then changes places with what
+// the file has. Comparing data versions is not enough to do that: what a client has
+// written and keeps to itself is in none, and would be lost. So a [Guard] stands from
+// before the first byte is read until after the exchange.
+func (c *Client) Restripe(ctx context.Context, dir int, base string, to lustre.Layout, guard Guard) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := restripe{c: c, dir: dir, base: base, file: -1, volatile: -1}
+	var ok bool
+	if r.k, ok = c.k.(contents); !ok {
+		return fmt.Errorf("restripe %q: %w", base, errors.ErrUnsupported)
+	}
+	defer func() {
+		if closed := r.close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			err = fmt.Errorf("restripe %q: %w", base, err)
+		}
+	}()
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	if guard == Blocking {
+		return r.blocking(ctx, to)
+	}
+	return r.yielding(ctx, to)
+}
+
+// restripe is one of them.
+type restripe struct {
+	c    *Client
+	k    contents
+	dir  int
+	base string
+
+	file, volatile int // descriptors; -1 is none
+	stat           unix.Stat_t
+	project        *uint32 // nil where there are none
+}
+
+// open opens the file. One that is released is not restored by that.
+func (r *restripe) open(ctx context.Context) (err error) {
+	r.file, err = r.k.openat(r.dir, r.base, OpenToAsk, 0)
+	if err != nil {
+		return err
+	}
+	if r.stat, err = r.k.fstat(r.file); err != nil {
+		return err
+	}
+	if r.stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return errors.New("it is no file")
+	}
+	if err := r.released(ctx); err != nil {
+		return err
+	}
+	// It has to be asked before a lease is taken: it is answered by opening the file anew,
+	// and any open breaks a lease.
+	project, err := r.c.Project(ctx, r.file)
+	switch {
+	case err == nil:
+		r.project = &project.ID
+	case !errors.Is(err, errors.ErrUnsupported):
+		return err
+	}
+	if err := r.reopen(); err != nil {
+		return err
+	}
+	return r.released(ctx) // from now on it can not be: it is open to write
+}
+
+// released is ErrReleased when a read would wait for the archive.
+func (r *restripe) released(ctx context.Context) error {
+	state, err := r.c.HSM().State(ctx, r.file)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return nil
+	case err == nil && state.NeedsRestore():
+		return ErrReleased
+	}
+	return err
+}
+
+// reopen opens the same file to write it.
+func (r *restripe) reopen() error {
+	asked := r.file
+	r.file = -1
+	fd, err := r.k.openat(r.dir, r.base, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return errors.Join(err, r.k.close(asked))
+	}
+	r.file = fd
+	if err := r.k.close(asked); err != nil {
+		return err
+	}
+	now, err := r.k.fstat(fd)
+	if err == nil && (now.Ino != r.stat.Ino || now.Dev != r.stat.Dev) {
+		return fmt.Errorf("another file has its name now: %w", ErrChanged)
+	}
+	return err
+}
+
+func (r *restripe) close() error {
+	var errs []error
+	for _, fd := range []int{r.volatile, r.file} {
+		if fd >= 0 {
+			errs = append(errs, r.k.close(fd))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// yielding holds a lease, and gives it up in the same step in which the contents change
+// places: the server refuses that when it was broken.
+func (r *restripe) yielding(ctx context.Context, to lustre.Layout) error {
+	lease, err := r.c.LeaseToWrite(ctx, r.file)
+	if err != nil {
+		return err
+	}
+	err = r.fill(ctx, to, func() error {
+		held, err := lease.Held()
+		if err == nil && !held {
+			err = fmt.Errorf("somebody opened it: %w", ErrChanged)
+		}
+		return err
+	})
+	if err != nil {
+		_, released := lease.Release()
+		return errors.Join(err, released)
+	}
+	err = r.swap(abi.Swap{Flags: abi.SwapClose, Other: r.volatile})
+	if errors.Is(err, unix.ESTALE) {
+		return fmt.Errorf("somebody opened it: %w: %w", ErrChanged, err)
+	}
+	return err
+}
+
+// blocking holds a group lock on both files. No data version is asked for while it does:
+// the answer would wait for the lock.
+func (r *restripe) blocking(ctx context.Context, to lustre.Layout) (err error) {
+	source, err := r.c.LockGroup(ctx, r.file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Unlock()) }()
+	// The size and times that count are those from after the last writer.
+	if r.stat, err = r.k.fstat(r.file); err != nil {
+		return err
+	}
+	if err := r.fill(ctx, to, func() error { return nil }); err != nil {
+		return err
+	}
+	return r.swap(abi.Swap{Flags: abi.SwapKeepMtime | abi.SwapKeepAtime, Other: r.volatile, Group: source.Number})
+}
+
+func (r *restripe) swap(s abi.Swap) error {
+	if _, err := r.k.ioctl(r.file, abi.IocSwapLayouts, abi.EncodeSwap(s)); err != nil {
+		return fmt.Errorf("exchange contents: %w", unsupported(err))
+	}
+	return nil
+}
+
+// fill makes a file that has no name, with the layout, and everything that is in the file.
+// still is asked again and again whether it is worth to go on.
+func (r *restripe) fill(ctx context.Context, to lustre.Layout, still func() error) (err error) {
+	if r.volatile, err = r.c.Create(ctx, r.dir, r.volatileName(), unix.O_RDWR|unix.O_CLOEXEC, 0o600, to); err != nil {
+		return err
+	}
+	if err := r.k.chown(r.volatile, int(r.stat.Uid), int(r.stat.Gid)); err != nil {
+		return fmt.Errorf("give the copy to its owner, who pays for it: %w", err)
+	}
+	if err := r.account(ctx); err != nil {
+		return err
+	}
+	if err := copyContent(ctx, r.k, r.file, r.volatile, r.stat.Size, still); err != nil {
+		return err
+	}
+	// What the objects say of times is what the file has afterwards.
+	if err := r.k.setTimes(r.volatile, r.stat.Atim, r.stat.Mtim); err != nil {
+		return fmt.Errorf("set times: %w", err)
+	}
+	return still()
+}
+
+// account puts the copy under the project of the file, as far as the directory did not.
+func (r *restripe) account(ctx context.Context) error {
+	if r.project == nil {
+		return nil
+	}
+	got, err := r.c.Project(ctx, r.volatile)
+	if err != nil || got.ID == *r.project {
+		return err
+	}
+	_, err = r.k.ioctl(r.volatile, abi.IocSetFSXattr, abi.FSXattr{Project: *r.project}.Encode())
+	if err != nil {
+		return fmt.Errorf("put the copy under project %d: %w", *r.project, err)
+	}
+	return nil
+}
+
+// volatileName is a name that makes a file without one, on the MDT of the file when that
+// is known: only files of one MDT can change contents. LUSTRE_VOLATILE_HDR of
+// lustre_user.h, the index of the MDT, and something of its own.
+func (r *restripe) volatileName() string {
+	index := ""
+	b := make([]byte, 4)
+	if _, err := r.k.ioctl(r.file, abi.IocMDTIndex, b); err == nil {
+		index = fmt.Sprintf("%04X", uint32(b[0])|uint32(b[1])<<8|uint32(b[2])<<16|uint32(b[3])<<24)
+	}
+	return fmt.Sprintf("%s:%s:%08X", volatilePrefix, index, rand.Uint32())
+}
+
+const volatilePrefix = ".\x0c\x13\x14\x12:VOLATILE"

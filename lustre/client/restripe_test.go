@@ -1,0 +1,256 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+func wide(count int) lustre.Layout {
+	return lustre.Layout{Components: []lustre.Component{{End: lustre.EOF, Pattern: lustre.RAID0, StripeBytes: 1 << 20, StripeCount: count, FirstTarget: lustre.AnyTarget}}}
+}
+
+var guards = map[string]Guard{"yielding": Yielding, "blocking": Blocking}
+
+// names are what is in a directory.
+func names(n *inode) (all []string) {
+	for name := range n.children {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestRestripe(t *testing.T) {
+	t.Parallel()
+	for name, guard := range guards {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeFiles()
+			c := newFilesClient(t, f)
+			data := strings.Repeat("content ", 3<<17) + strings.Repeat("\x00", 4<<20)
+			dir := f.mkdir(t, "d")
+			n := f.file(t, "d/data", data)
+			s := f.state(n)
+			s.uid, s.mtime, n.project, n.mdt = 1001, 1795184235, 4242, 1
+			f.cache(n, 0, "CONTENT") // by a client that has closed it since
+			var made *inode
+			f.before["sync"] = func() {
+				for other := range f.of {
+					if other != n {
+						made = other
+					}
+				}
+			}
+			id := n.fid
+			if err := c.Restripe(t.Context(), f.openDir(t, "d"), "data", wide(4), guard); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.content(n); got != "CONTENT"+data[7:] {
+				t.Errorf("%d bytes, %.20q; want %d", len(got), got, len(data))
+			}
+			if got := n.layout.Components[0]; got.StripeCount != 4 || len(got.Objects) != 4 {
+				t.Errorf("its layout is %+v", got)
+			}
+			if s := f.state(n); s.uid != 1001 || s.mtime != 1795184235 || n.fid != id || n.project != 4242 {
+				t.Errorf("owner %d, time %d, FID %v, project %d", s.uid, s.mtime, n.fid, n.project)
+			}
+			if o := f.state(made); o.uid != 1001 || made.project != 4242 || made.mdt != 1 {
+				t.Errorf("the copy belonged to %d, project %d, MDT %d", o.uid, made.project, made.mdt)
+			}
+			if all := names(dir); !reflect.DeepEqual(all, []string{"data"}) {
+				t.Errorf("left behind: %q", all)
+			}
+		})
+	}
+}
+
+// The trap: the versions of both files are as they were, and yet a write that another
+// client keeps to itself is lost. It is what a restripe must not rely on.
+func TestVersionsDoNotGuardASwap(t *testing.T) {
+	t.Parallel()
+	f := newFakeFiles()
+	c := newFilesClient(t, f)
+	ctx := t.Context()
+	n, copied := f.file(t, "data", "old content"), f.file(t, "copy", "old content")
+	from, to := f.openFile(t, "data", unix.O_RDWR), f.openFile(t, "copy", unix.O_RDWR)
+	defer func() { _, _ = f.close(from), f.close(to) }()
+	v1, err1 := c.DataVersion(ctx, from)
+	v2, err2 := c.DataVersion(ctx, to)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	f.cache(n, 0, "NEW")
+	checked := abi.Swap{Flags: abi.SwapCheckFirst | abi.SwapCheckSecond, Other: to, First: v1, Second: v2}
+	if _, err := f.ioctl(from, abi.IocSwapLayouts, abi.EncodeSwap(checked)); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.content(n); got != "old content" || f.content(copied) != "NEW content" {
+		t.Fatalf("the fake is kinder than a Lustre: %q", got)
+	}
+}
+
+// Somebody writes at the worst moment: nothing of it is lost, with either guard.
+func TestRestripeBesideAWriter(t *testing.T) {
+	t.Parallel()
+	moments := map[string]string{
+		"before anything is read": "pread", "when all was copied": "sync", "just before the exchange": fmt.Sprintf("ioctl %#x", abi.IocSwapLayouts),
+	}
+	for moment, call := range moments {
+		t.Run("yielding, "+moment, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeFiles()
+			c := newFilesClient(t, f)
+			n := f.file(t, "data", "old content")
+			old := n.layout
+			f.before[call] = func() {
+				fd := f.openFile(t, "data", unix.O_RDWR)
+				f.cache(n, 0, "NEW")
+				if err := f.close(fd); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := c.Restripe(t.Context(), c.root, "data", wide(4), Yielding); !errors.Is(err, ErrChanged) {
+				t.Errorf("%v; want %v", err, ErrChanged)
+			}
+			if got := f.content(n); got != "NEW content" || n.layout != old || f.swapped != 0 {
+				t.Errorf("%q, swapped %d times; want the write, and nothing done", got, f.swapped)
+			}
+		})
+		t.Run("blocking, "+moment, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeFiles()
+			c := newFilesClient(t, f)
+			n := f.file(t, "data", "old content")
+			wrote := make(chan error)
+			f.before[call] = func() {
+				fd := f.openFile(t, "data", unix.O_RDWR)
+				go func() {
+					_, err := f.pwrite(fd, []byte("NEW"), 0)
+					wrote <- errors.Join(err, f.close(fd))
+				}()
+			}
+			if err := c.Restripe(t.Context(), c.root, "data", wide(4), Blocking); err != nil {
+				t.Error(err)
+			}
+			if err := <-wrote; err != nil {
+				t.Error(err)
+			}
+			if got := f.content(n); got != "NEW content" || n.layout.Components[0].StripeCount != 4 {
+				t.Errorf("%q on %d stripes; want the write, on 4", got, n.layout.Components[0].StripeCount)
+			}
+		})
+	}
+}
+
+func TestRestripeOfWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	f := newFakeFiles()
+	c := newFilesClient(t, f)
+	n := f.file(t, "data", "content")
+	fd := f.openFile(t, "data", unix.O_RDWR)
+	defer func() { _ = f.close(fd) }()
+	if err := c.Restripe(t.Context(), c.root, "data", wide(4), Yielding); !errors.Is(err, ErrBusy) || f.swapped != 0 {
+		t.Errorf("yielding: %v; want %v", err, ErrBusy)
+	}
+	if err := c.Restripe(t.Context(), c.root, "data", wide(3), Blocking); err != nil || n.layout.Components[0].StripeCount != 3 {
+		t.Errorf("blocking: %v", err)
+	}
+}
+
+// Whatever does not work: the file is as it was, nothing is open or locked, nothing is left.
+func TestRestripeFails(t *testing.T) {
+	t.Parallel()
+	pool := wide(2)
+	pool.Components[0].Pool = "none-such"
+	for name, c := range map[string]struct {
+		to   lustre.Layout
+		do   func(f *fakeFiles, n *inode, stop func())
+		want error
+	}{
+		"released":           {wide(4), func(f *fakeFiles, n *inode, _ func()) { f.state(n).hsm.Archived = lustre.ReleasedState }, ErrReleased},
+		"no such pool":       {pool, func(*fakeFiles, *inode, func()) {}, lustre.ErrNotApplied},
+		"a layout that lies": {wide(4), func(f *fakeFiles, _ *inode, _ func()) { f.lies["setxattr"] = true }, lustre.ErrNotApplied},
+		"no room":            {wide(4), func(f *fakeFiles, _ *inode, _ func()) { f.fails["pwrite"] = unix.ENOSPC }, unix.ENOSPC},
+		"over its quota":     {wide(4), func(f *fakeFiles, _ *inode, _ func()) { f.fails["sync"] = unix.EDQUOT }, unix.EDQUOT},
+		"stopped":            {wide(4), func(f *fakeFiles, _ *inode, stop func()) { f.before["pread"] = stop }, context.Canceled},
+		"no swap": {wide(4), func(f *fakeFiles, _ *inode, _ func()) {
+			f.fails[fmt.Sprintf("ioctl %#x", abi.IocSwapLayouts)] = unix.EOPNOTSUPP
+		}, errors.ErrUnsupported},
+		"a directory": {wide(4), func(f *fakeFiles, n *inode, _ func()) {
+			f.root.children["data"] = f.newInode(f.root, unix.S_IFDIR|0o755)
+		}, nil},
+		"gone": {wide(4), func(f *fakeFiles, n *inode, _ func()) { delete(f.root.children, "data") }, unix.ENOENT},
+		"another file meanwhile": {wide(4), func(f *fakeFiles, n *inode, _ func()) {
+			f.before[fmt.Sprintf("ioctl %#x", abi.IocHSMState)] = func() {
+				f.root.children["data"] = f.newInode(f.root, unix.S_IFREG|0o644)
+			}
+		}, ErrChanged},
+	} {
+		for guardName, guard := range guards {
+			t.Run(name+", "+guardName, func(t *testing.T) {
+				t.Parallel()
+				f := newFakeFiles()
+				client := newFilesClient(t, f)
+				n := f.file(t, "data", strings.Repeat("x", 3*copyBytes))
+				old := n.layout
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				c.do(f, n, stop)
+				err := client.Restripe(ctx, client.root, "data", c.to, guard)
+				if err == nil || c.want != nil && !errors.Is(err, c.want) {
+					t.Errorf("%v; want %v", err, c.want)
+				}
+				if s := f.state(n); len(s.content.data) != 3*copyBytes || n.layout != old || s.lease != nil || len(s.locked) > 0 || f.swapped != 0 {
+					t.Errorf("%d bytes, lease %v, locked %d, swapped %d", len(s.content.data), s.lease, len(s.locked), f.swapped)
+				}
+				for _, left := range names(f.root) {
+					if left != "data" {
+						t.Errorf("left behind: %q", left)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestLease(t *testing.T) {
+	t.Parallel()
+	f := newFakeFiles()
+	c := newFilesClient(t, f)
+	ctx := t.Context()
+	f.file(t, "data", "x")
+	fd := f.openFile(t, "data", unix.O_RDWR)
+	defer func() { _ = f.close(fd) }()
+	lease, err := c.LeaseToWrite(ctx, fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := lease.Held(); !held || err != nil {
+		t.Errorf("held %v, %v", held, err)
+	}
+	if held, err := lease.Release(); !held || err != nil {
+		t.Errorf("given up while held %v, %v", held, err)
+	}
+	if lease, err = c.LeaseToWrite(ctx, fd); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.close(f.openFile(t, "data", unix.O_RDONLY)); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := lease.Held(); held || err != nil {
+		t.Errorf("after somebody opened it: held %v, %v", held, err)
+	}
+	if held, err := lease.Release(); held || err != nil {
+		t.Errorf("broken, and given up: held %v, %v", held, err)
+	}
+}
