@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,21 +27,29 @@ const maxPrinted = 1 << 20
 // errPrintsTooMuch stops a program.
 var errPrintsTooMuch = errors.New("it prints more than 1 MiB")
 
-// bounded is a buffer with an end.
-type bounded struct{ bytes.Buffer }
+// bounded is a buffer with an end, where it stops who writes into it: a program whose
+// output nobody reads any more would wait for ever.
+type bounded struct {
+	text []byte
+	stop context.CancelCauseFunc
+}
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxPrinted {
+	if len(b.text)+len(p) > maxPrinted {
+		b.stop(errPrintsTooMuch)
 		return 0, errPrintsTooMuch
 	}
-	return b.Buffer.Write(p)
+	b.text = append(b.text, p...)
+	return len(p), nil
 }
 
 func (l lfs) output(ctx context.Context, args ...string) (string, error) {
 	if l.run != nil {
 		return l.run(ctx, args...)
 	}
-	var stdout, stderr bounded
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	stdout, stderr := bounded{stop: stop}, bounded{stop: stop}
 	cmd := exec.CommandContext(ctx, "lfs", args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -51,10 +58,12 @@ func (l lfs) output(ctx context.Context, args ...string) (string, error) {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", errNoProgram
+	case context.Cause(ctx) != nil:
+		return "", fmt.Errorf("lfs %s: %w", strings.Join(args, " "), context.Cause(ctx))
 	case err != nil:
-		return "", fmt.Errorf("lfs %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return "", fmt.Errorf("lfs %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(stderr.text)))
 	}
-	return stdout.String(), nil
+	return string(stdout.text), nil
 }
 
 func (l lfs) path(fd int) (string, error) {

@@ -40,7 +40,8 @@ func (c *Client) Targets(ctx context.Context, _ int) ([]lustre.Target, error) {
 	if err != nil {
 		pools = nil // it is not known: what there is still counts
 	}
-	return append(append(osts, mdts...), inPools(osts, pools)...), nil
+	sums := inPools(osts, pools) // before osts are copied: it notes their pools
+	return slices.Concat(osts, mdts, sums), nil
 }
 
 // targets asks one after the other how full it is.

@@ -1,0 +1,186 @@
+package client
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+func TestProject(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.mkdir(t, "d")
+	c := newClient(t, f)
+	dir := f.openDir(t, "d")
+	if p, err := c.Project(t.Context(), dir); err != nil || p != (lustre.Project{}) {
+		t.Errorf("%+v, %v; want none", p, err)
+	}
+	if err := c.SetProject(t.Context(), dir, lustre.Project{ID: 4242}); err != nil {
+		t.Fatal(err)
+	}
+	// By the descriptor that was open before: it tells the old project and the new flags.
+	if p, err := c.Project(t.Context(), dir); err != nil || p != (lustre.Project{ID: 4242, Inherit: true}) {
+		t.Errorf("%+v, %v; want 4242, for what is made in it, too", p, err)
+	}
+	fd, err := f.openat(dir, "file", unix.O_CREAT|unix.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.close(fd) }()
+	if p, err := c.Project(t.Context(), fd); err != nil || p != (lustre.Project{ID: 4242}) {
+		t.Errorf("a file in it: %+v, %v", p, err)
+	}
+	f.root.children["d"].children["file"].project = 7
+	if p, err := c.Project(t.Context(), fd); err != nil || p.ID != 7 {
+		t.Errorf("a file that was put elsewhere: %+v, %v", p, err)
+	}
+	if err := c.SetProject(t.Context(), fd, lustre.Project{ID: 1}); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("of a file: %v; want ENOTDIR", err)
+	}
+	f.lies["ioctl 0x401c5820"] = true
+	if err := c.SetProject(t.Context(), dir, lustre.Project{ID: 5}); !errors.Is(err, lustre.ErrNotApplied) {
+		t.Errorf("done, and not: %v; want not applied", err)
+	}
+	delete(f.lies, "ioctl 0x401c5820")
+	f.user = true
+	if err := c.SetProject(t.Context(), dir, lustre.Project{ID: 5}); !errors.Is(err, unix.EPERM) {
+		t.Errorf("by a user: %v; want EPERM", err)
+	}
+	f.fails["ioctl 0x801c581f"] = unix.ENOTTY
+	if _, err := c.Project(t.Context(), dir); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v; want unsupported", err)
+	}
+}
+
+func TestProjectOfWhatCanNotBeOpened(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	c := newClient(t, f)
+	dir := f.openDir(t, ".")
+	f.fails["openat"] = unix.EACCES
+	f.root.project = 9
+	if p, err := c.Project(t.Context(), dir); err != nil || p.ID != 0 {
+		t.Errorf("%+v, %v; want what the old descriptor knows", p, err)
+	}
+}
+
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	c := newClient(t, f)
+	project := lustre.Project{ID: 4242}
+	unknown, err := c.Quota(t.Context(), c.root, project)
+	if err != nil || unknown.Limits != (lustre.Limits{}) || unknown.UsedBytes != 0 {
+		t.Errorf("a project that it has never heard of: %+v, %v; want nothing", unknown, err)
+	}
+	want := lustre.Limits{SoftBytes: 48 << 20, HardBytes: 64 << 20, SoftFiles: 90, HardFiles: 100}
+	if err := c.SetQuota(t.Context(), c.root, project, want); err != nil {
+		t.Fatal(err)
+	}
+	f.quotas[4242].UsedBytes, f.quotas[4242].UsedInodes = 59400<<10, 5
+	f.quotas[4242].BlockTime = 1_800_000_000
+	q, err := c.Quota(t.Context(), c.root, project)
+	if err != nil || q.Limits != want || q.UsedBytes != 59400<<10 || q.UsedFiles != 5 || !q.BytesUntil.Equal(time.Unix(1_800_000_000, 0)) || !q.FilesUntil.IsZero() {
+		t.Errorf("%+v, %v", q, err)
+	}
+	if !q.Enforced || q.RootToo || !q.CountsFiles || !q.HasSoft {
+		t.Errorf("%+v; want enforced, but for root", q)
+	}
+	if len(q.Targets) != 4 || q.Targets[0] != (lustre.TargetQuota{Target: "lab-OST0000_UUID", UsedBytes: 59400 << 10, GrantedBytes: 59400<<10 + 1<<20}) {
+		t.Errorf("what each OST holds: %+v", q.Targets)
+	}
+	if left, ok := q.LeftBytes(); !ok || left != 64<<20-59400<<10 {
+		t.Errorf("left %d, %v", left, ok)
+	}
+	f.inactive["lab-OST0001_UUID"] = true
+	if q, err := c.Quota(t.Context(), c.root, project); err != nil || len(q.Targets) != 3 {
+		t.Errorf("with an OST that does not answer: %+v, %v", q.Targets, err)
+	}
+}
+
+// Accounting without enforcement: OSTs hold something, and were granted nothing.
+func TestQuotaThatIsNotEnforced(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		targets []lustre.TargetQuota
+		want    bool
+	}{
+		{[]lustre.TargetQuota{{UsedBytes: 1 << 30}, {}}, false},
+		{[]lustre.TargetQuota{{UsedBytes: 1 << 30, GrantedBytes: 1 << 31}, {}}, true},
+		{[]lustre.TargetQuota{{}, {}}, true},
+		{nil, true},
+	} {
+		if got := enforced(&lustre.Quota{Targets: tt.targets}); got != tt.want {
+			t.Errorf("%+v: enforced %v; want %v", tt.targets, got, tt.want)
+		}
+	}
+}
+
+func TestSetQuotaKeepsTheOtherHalf(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.quotas[7] = &abi.Quotactl{HardKiB: 1024, SoftKiB: 512, HardInodes: 10, SoftInodes: 5}
+	c := newClient(t, f)
+	real := f.ioctls[abi.IocQuotactl]
+	var valid []uint32
+	f.ioctls[abi.IocQuotactl] = func(h *handle, arg []byte, at []pointer) (int, error) {
+		if q, err := abi.DecodeQuotactl(arg); err == nil && q.Command == abi.SetQuota {
+			valid = append(valid, q.Valid)
+		}
+		return real(h, arg, at)
+	}
+	project, limits := lustre.Project{ID: 7}, lustre.Limits{SoftBytes: 512 << 10, HardBytes: 1 << 20, SoftFiles: 5, HardFiles: 20}
+	for range 2 { // the second time there is nothing to set
+		if err := c.SetQuota(t.Context(), c.root, project, limits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limits.HardBytes = 2<<20 + 1
+	if err := c.SetQuota(t.Context(), c.root, project, limits); err != nil {
+		t.Fatal(err)
+	}
+	if len(valid) != 2 || valid[0] != abi.ValidInodeLimits || valid[1] != abi.ValidBlockLimits {
+		t.Errorf("what was said to be valid: %v; want the half that changes", valid)
+	}
+	if q := f.quotas[7]; q.HardKiB != 2049 || q.SoftKiB != 512 || q.HardInodes != 20 {
+		t.Errorf("%+v", q)
+	}
+}
+
+func TestSetQuotaRefused(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	c := newClient(t, f)
+	for name, tt := range map[string]struct {
+		id     uint32
+		limits lustre.Limits
+		harm   func()
+		want   error
+	}{
+		"soft above hard":         {1, lustre.Limits{SoftBytes: 2, HardBytes: 1}, func() {}, nil},
+		"less than nothing":       {1, lustre.Limits{HardFiles: -1}, func() {}, nil},
+		"the project of the rest": {0, lustre.Limits{HardFiles: 1}, func() {}, nil},
+		"done, and not": {1, lustre.Limits{HardFiles: 1}, func() {
+			real := f.ioctls[abi.IocQuotactl]
+			f.ioctls[abi.IocQuotactl] = func(h *handle, arg []byte, at []pointer) (int, error) {
+				if q, err := abi.DecodeQuotactl(arg); err == nil && q.Command == abi.SetQuota {
+					return 0, nil
+				}
+				return real(h, arg, at)
+			}
+		}, lustre.ErrNotApplied},
+		"by a user":           {2, lustre.Limits{HardFiles: 1}, func() { f.user = true }, unix.EPERM},
+		"where there is none": {3, lustre.Limits{HardFiles: 1}, func() { f.fails["ioctl 0xc0b066a2"] = unix.ENOTTY }, errors.ErrUnsupported},
+	} {
+		f.fails, f.user, f.ioctls[abi.IocQuotactl] = map[string]error{}, false, f.ioctlQuota
+		tt.harm()
+		if err := c.SetQuota(t.Context(), c.root, lustre.Project{ID: tt.id}, tt.limits); err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v; want %v", name, err, tt.want)
+		}
+	}
+}
