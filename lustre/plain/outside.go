@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,38 +32,16 @@ func fromOutside(fd int, ask func(fd int) error) error {
 	return ask(outside)
 }
 
-// maxDepth bounds the way up; paths are at most 4096 bytes long.
-const maxDepth = 2048
-
-// above goes up from fd to the directory that its subvolume is in, as far as it is mounted.
+// above finds the directory that the subvolume of fd is in, as far as that is mounted.
 func above(fd int, system string, id uint64) (int, error) {
-	at, err := unix.Openat(fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == unix.ENOTDIR {
-		var name string
-		if name, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err == nil {
-			at, err = unix.Open(filepath.Dir(name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		}
-	}
-	for range maxDepth {
-		if err != nil {
-			return -1, err
-		}
+	return upwards(fd, func(at int) (bool, error) {
 		there, err := systemID(at)
 		if err != nil || there != system {
-			break // of another file system: the way up ends here
+			return false, unix.EDQUOT // of another file system: the way up ends here
 		}
-		if other, err := subvolume(at); err == nil && other != id {
-			return at, nil
-		}
-		next, err := unix.Openat(at, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		_ = unix.Close(at)
-		if err != nil {
-			return -1, err
-		}
-		at = next
-	}
-	_ = unix.Close(at)
-	return -1, unix.EDQUOT
+		other, err := subvolume(at)
+		return err == nil && other != id, nil
+	})
 }
 
 // topOf mounts the top of a btrfs where nobody sees it: the mount has no name, and ends

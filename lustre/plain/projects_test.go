@@ -161,6 +161,8 @@ func TestProjectsAndUsers(t *testing.T) {
 			_, err := q.Quota(t.Context(), fd, p)
 			refused(t, err, fs.ErrPermission, "CAP_SYS_ADMIN")
 			refused(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{}), fs.ErrPermission, "CAP_SYS_ADMIN")
+			_, err = q.Quota(t.Context(), opened(t, dir+"/p"), lustre.Project{ID: 82})
+			refused(t, err, fs.ErrPermission, "CAP_SYS_ADMIN")
 		})
 		for _, id := range []uint32{0, math.MaxUint32} {
 			refused(t, q.SetQuota(t.Context(), fd, lustre.Project{ID: id}, lustre.Limits{HardBytes: mib}), fs.ErrInvalid, "from 1 to")
@@ -175,6 +177,39 @@ func TestProjectsAndUsers(t *testing.T) {
 				t.Errorf("project %d is %+v", id, got)
 			}
 		}
+	})
+}
+
+// TestProjectsSeen: a user is told of the project of a directory what statfs has.
+func TestProjectsSeen(t *testing.T) {
+	onEach(t, func(t *testing.T, dir string, q *Projects, f projectSystem) {
+		p := under(t, q, dir+"/p", 83)
+		must(t, os.MkdirAll(dir+"/p/a/b", 0o755))
+		must(t, os.WriteFile(dir+"/p/f", make([]byte, 3*mib), 0o644))
+		told := func(path string) (got lustre.Quota) {
+			asNobody(t, func() {
+				var err error
+				got, err = q.Quota(t.Context(), opened(t, path), p)
+				if err != nil || got.Doubt == "" {
+					t.Errorf("%+v, %v", got, err)
+				}
+			})
+			return got
+		}
+		if got := told(dir + "/p"); got.Limits != (lustre.Limits{}) || got.Enforced {
+			t.Errorf("without limits it is %+v", got)
+		}
+		must(t, q.SetQuota(t.Context(), opened(t, dir), p, lustre.Limits{HardBytes: 8 * mib, HardFiles: 50}))
+		for _, path := range []string{dir + "/p", dir + "/p/a/b"} {
+			got := told(path)
+			if got.HardBytes != 8*mib || got.HardFiles != 50 || got.UsedBytes < 3*mib || got.UsedBytes > 4*mib || got.UsedFiles != 4 || !got.Enforced || got.RootToo != f.rootToo {
+				t.Errorf("%s is told as %+v", path, got)
+			}
+		}
+		asNobody(t, func() { // of a file, statfs has the whole file system
+			_, err := q.Quota(t.Context(), opened(t, dir+"/p/f"), p)
+			refused(t, err, fs.ErrPermission)
+		})
 	})
 }
 

@@ -20,26 +20,33 @@ func (s Space) Targets(ctx context.Context, fd int) ([]lustre.Target, error) {
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
+	t, err := spaceOf(fd)
+	if err != nil {
+		return nil, failed("space", fd, err, nil)
+	}
+	t.Name = s.Pool
+	return []lustre.Target{t}, nil
+}
+
+func spaceOf(fd int) (lustre.Target, error) {
 	var f unix.Statfs_t
 	for {
 		err := unix.Fstatfs(fd, &f)
-		if err == unix.EINTR {
-			continue
+		if err == nil {
+			break
 		}
-		if err != nil {
-			return nil, failed("space", fd, err, nil)
+		if err != unix.EINTR {
+			return lustre.Target{}, err
 		}
-		break
 	}
 	unit := uint64(max(f.Frsize, 0))
 	if unit == 0 {
 		unit = uint64(max(f.Bsize, 1))
 	}
-	t := lustre.Target{Kind: lustre.InPool, Name: s.Pool,
-		TotalBytes: times(f.Blocks, unit), FreeBytes: times(f.Bavail, unit),
+	t := lustre.Target{Kind: lustre.InPool, TotalBytes: times(f.Blocks, unit), FreeBytes: times(f.Bavail, unit),
 		TotalFiles: int64(min(f.Files, math.MaxInt64)), FreeFiles: int64(min(f.Ffree, math.MaxInt64))}
 	if f.Flags&unix.ST_RDONLY != 0 {
 		t.State |= lustre.ReadOnlyState
 	}
-	return []lustre.Target{t}, nil
+	return t, nil
 }

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"errors"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -12,11 +13,14 @@ func As(uid int, do func()) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread dies with the goroutine
-		err := become(uid)
-		if err == nil {
-			do()
+		err := errors.New("what was done as an ordinary user did not come to its end")
+		defer func() { done <- err }()
+		if no := become(uid); no != nil {
+			err = no
+			return
 		}
-		done <- err
+		do()
+		err = nil
 	}()
 	return <-done
 }
