@@ -80,5 +80,6 @@ func (h *Handle) answerLustre() error {
 	}
 	h.closed = append(h.closed, c.Close)
 	s.Name, s.Layout, s.Quota, s.Usage = c.Name, c, c, c
+	s.HSM, s.Change = c.HSM(), client.ChangesOf(c.Name)
 	return nil
 }
