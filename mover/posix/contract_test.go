@@ -2,6 +2,7 @@ package posix
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -21,13 +22,15 @@ func TestMain(m *testing.M) {
 }
 
 // TestContract runs the contract of a place on a file system in memory, on the one
-// that holds temporary files, and in the ways that other systems need.
+// that holds temporary files, and in the ways that other systems need, and on those that
+// the environment names.
 func TestContract(t *testing.T) {
-	for _, medium := range []struct {
+	type medium struct {
 		name   string
 		dir    func(t testing.TB) string
 		adjust func(p *Place)
-	}{
+	}
+	media := []medium{
 		{"memory", memoryDir, func(*Place) {}},
 		{"disk", testing.TB.TempDir, func(*Place) {}},
 		{"syncing each file", memoryDir, func(p *Place) { p.system.durable = eachFile }},
@@ -38,7 +41,11 @@ func TestContract(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-	} {
+	}
+	for _, dir := range filepath.SplitList(os.Getenv(testDirs)) {
+		media = append(media, medium{dir, func(t testing.TB) string { return below(t, dir) }, func(*Place) {}})
+	}
+	for _, medium := range media {
 		t.Run(medium.name, func(t *testing.T) {
 			placetest.Run(t, func(t *testing.T) func() mover.Place {
 				dir := medium.dir(t)
@@ -52,14 +59,27 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// memoryDir is a directory on a file system in memory.
-func memoryDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "posix-")
+// testDirs names a variable of the environment: directories, with a colon between them,
+// of file systems that the contract is to be tried on as well. test/e2e-ceph sets it.
+const testDirs = "DATAMOVE_TEST_DIRS"
+
+// below is a new directory in dir.
+func below(t testing.TB, dir string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(dir, "posix-")
 	if err != nil {
-		t.Skip("no file system in memory: ", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
+}
+
+// memoryDir is a directory on a file system in memory.
+func memoryDir(t testing.TB) string {
+	if _, err := os.Stat("/dev/shm"); err != nil {
+		t.Skip("no file system in memory: ", err)
+	}
+	return below(t, "/dev/shm")
 }
 
 // open opens dir. Whoever calls it closes it.

@@ -45,6 +45,9 @@ func (p *Place) newFile(dir int, name string, mode uint32, e *mover.Entry) (int,
 			return fd, err
 		}
 	}
+	if e.Layout != nil {
+		p.notes.add(fmt.Sprintf("%s: layouts are not kept: files have that of their directory, or none", p.address))
+	}
 	return openSegment(dir, name, flags, mode)
 }
 
@@ -90,11 +93,18 @@ func (c *content) present() error {
 
 // laidOut notes how the file is laid out, where that is to be kept.
 func (c *content) laidOut() error {
-	if c.place.fs == nil || !c.place.opts.Layouts || c.entry.Kind != mover.File {
+	if !c.place.opts.Layouts || c.entry.Kind != mover.File {
 		return nil
 	}
-	layout, _, err := c.place.fs.Layout(c.fd)
-	if err != nil && !errors.Is(err, mover.ErrUnsupported) {
+	var layout []byte
+	err := mover.ErrUnsupported
+	if fs := c.place.fs; fs != nil {
+		layout, _, err = fs.Layout(c.fd)
+	}
+	switch {
+	case errors.Is(err, mover.ErrUnsupported):
+		c.place.notes.add(fmt.Sprintf("%s: there are no layouts to keep (%s)", c.place.address, c.place.system.name))
+	case err != nil:
 		return fmt.Errorf("layout: %w", err)
 	}
 	c.entry.Layout = layout

@@ -107,6 +107,9 @@ func TestFilesAreMadeByTheFileSystem(t *testing.T) {
 			t.Errorf("%s has %q (%v)", name, got, err)
 		}
 	}
+	if notes := p.Notes(); len(notes) != 1 {
+		t.Errorf("the layout is lost, and the notes are %q", notes)
+	}
 	s.other = unix.EIO
 	e.Name = "c"
 	if err := bring(t, p, e, content); !errors.Is(err, unix.EIO) {
