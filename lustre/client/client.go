@@ -18,8 +18,9 @@ type Client struct {
 	// Mount is where the file system is mounted, Name its name (fsname).
 	Mount, Name string
 
-	k    kernel
-	root int // the open directory Mount
+	k     kernel
+	root  int // the open directory Mount, or, when inner, another one of the file system
+	inner bool
 	// instance is this mount among those of the same file system: "ffff888122441800".
 	instance string
 	program  lfs
@@ -44,6 +45,23 @@ func Open(mount string) (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, k.close(root))
 	}
+	return c, nil
+}
+
+// At is Open by any open directory of the file system, for a process that may not open
+// the one that it is mounted on. The default layout of the file system is then what the
+// servers' parameters say, and not what an administrator gave its root.
+func At(dir int, mount string) (*Client, error) {
+	k := linux{}
+	root, err := k.openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: mount, Err: err}
+	}
+	c, err := open(k, root, mount)
+	if err != nil {
+		return nil, errors.Join(err, k.close(root))
+	}
+	c.inner = true
 	return c, nil
 }
 

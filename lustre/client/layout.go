@@ -122,9 +122,11 @@ func differs(wanted, got *lustre.Layout, targets int) error {
 // fileSystemDefault is the layout of files in directories that have no other: that of the
 // root, or else what the servers' parameters say. It is zero where neither is known.
 func (c *Client) fileSystemDefault(ctx context.Context) (lustre.Layout, error) {
-	l, err := c.Layout(ctx, c.root)
-	if !errors.Is(err, lustre.ErrInherited) {
-		return l, err
+	if !c.inner {
+		l, err := c.Layout(ctx, c.root)
+		if !errors.Is(err, lustre.ErrInherited) {
+			return l, err
+		}
 	}
 	count, size := c.number("stripecount"), c.number("stripesize")
 	if count == 0 || size <= 0 || size%lustre.StripeUnit != 0 {
