@@ -38,10 +38,11 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short:   "Check what copies depend on, and say how to mend it",
 		GroupID: groupRest,
 		Long: `Doctor checks the configuration, the limits of this process, whether the service
-answers where there is one, and every tier, or the locations that are named: file systems (type, space, inodes, rights, extended
-attributes, O_DIRECT, reflinks, what interrupted runs left) and S3 endpoints
-(reach, certificate, clock, rights, speed, checksums, conditional writes, uploads
-that nobody finished).
+answers where there is one, and every tier, or the locations that are named: file
+systems (type, space, inodes, rights, extended attributes, O_DIRECT, reflinks, what
+interrupted runs left; quotas of projects, servers that are full by themselves, how new
+files are striped) and S3 endpoints (reach, certificate, clock, rights, speed,
+checksums, conditional writes, uploads that nobody finished).
 
 To try a place it writes a little there and removes it again. The exit code is 1
 when a check fails.`,
@@ -128,7 +129,7 @@ func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg stri
 		return []doctor.Finding{{Subject: arg, Check: "location", Status: doctor.Fail, Detail: err.Error(), Mend: "mend the location, or the configuration"}}
 	}
 	if l.Scheme == location.POSIX {
-		return doctor.Folder(l.Path)
+		return a.examineFolder(ctx, l.Path)
 	}
 	o, err := a.bucket(l)
 	if err != nil {
@@ -148,6 +149,20 @@ func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg stri
 	return append(found, doctor.Bucket(ctx, arg, func(ctx context.Context, stateDir string) (mover.Place, error) {
 		return a.open(ctx, l, local.OpenOptions{Write: true, StateDir: stateDir})
 	})...)
+}
+
+// examineFolder looks at a folder, and asks its file system what only that knows.
+func (a *app) examineFolder(ctx context.Context, dir string) []doctor.Finding {
+	found := doctor.Folder(dir)
+	m, err := a.mounted(dir)
+	if err != nil {
+		return found // which has said so
+	}
+	defer m.Close()
+	if !m.dir {
+		return found
+	}
+	return append(found, doctor.FileSystem(ctx, dir, m.System, m.fd)...)
 }
 
 // print writes the findings, one line each, and what to do below those that are

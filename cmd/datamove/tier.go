@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/location"
@@ -24,16 +26,25 @@ func (a *app) tierCommand() *cobra.Command {
 		GroupID: groupLook,
 		Long: `With a service, its tiers are shown, a line for each node of a node-local one.
 Without one, the tiers of the configuration are shown as this machine sees them: of
-a bucket nobody knows how full it is.`,
+a bucket nobody knows how full it is. QUOTA LEFT is what the project of the folder may
+still write; FULLEST is the server of a parallel file system that is the fullest: files
+that have a stripe there can not grow when it is full, however much is free elsewhere.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
-	cmd.AddCommand(a.tierLook("list", "List tiers", tiersListing), a.tierLook("df", "Print how full tiers are", fullnessListing))
+	cmd.AddCommand(a.tierLook("list", "List tiers", tiersListing, tiersListing, nil), a.tierLook("df", "Print how full tiers are", fullnessListing, roomListing, a.measure))
 	return cmd
 }
 
-// tierLook makes a command that lists tiers in one way.
-func (a *app) tierLook(verb, short string, l listing[*pb.Tier]) *cobra.Command {
+// tierRow is a tier, and what its file system says beside.
+type tierRow struct {
+	*pb.Tier
+	room *room // nil when it is not known
+}
+
+// tierLook makes a command that lists tiers in one way, those of a service and those of
+// this machine. look asks the file system of a tier that is a folder here; nil does not.
+func (a *app) tierLook(verb, short string, there, here listing[tierRow], look func(context.Context, string) *room) *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:               verb + " [flags] [TIER]",
@@ -51,14 +62,28 @@ func (a *app) tierLook(verb, short string, l listing[*pb.Tier]) *cobra.Command {
 			return err
 		}
 		if address == "" {
-			return list(a, f, l, a.tiersHere(name))
+			return list(a, f, here, func(yield func(tierRow, error) bool) {
+				for t, err := range a.tiersHere(name) {
+					row := tierRow{Tier: t}
+					if err == nil && look != nil && filepath.IsAbs(t.GetLocation()) {
+						row.room = look(ctx, t.GetLocation())
+					}
+					if !yield(row, err) {
+						return
+					}
+				}
+			})
 		}
 		return a.ask(ctx, listTiers, func(c *api.Client) error {
 			answer, err := c.ListTiers(ctx, &pb.ListTiersRequest{Name: name})
 			if err != nil {
 				return err
 			}
-			return list(a, f, l, every(answer.GetTiers()))
+			rows := make([]tierRow, len(answer.GetTiers()))
+			for i, t := range answer.GetTiers() {
+				rows[i].Tier = t
+			}
+			return list(a, f, there, every(rows))
 		})
 	})
 	formatVar(cmd.Flags(), &f, listFormats...)
@@ -100,42 +125,36 @@ func tierHere(name string, t config.Tier) *pb.Tier {
 }
 
 // tiersListing is what tiers there are.
-var tiersListing = listing[*pb.Tier]{
+var tiersListing = listing[tierRow]{
 	what: "tiers",
-	columns: []column[*pb.Tier]{
-		{"NAME", 12, (*pb.Tier).GetName},
-		{"LEVEL", 5, (*pb.Tier).GetLevel},
-		{"NODE", 8, func(t *pb.Tier) string { return known(t.GetNode()) }},
-		{"EPHEMERAL", 9, func(t *pb.Tier) string { return map[bool]string{true: "yes", false: "no"}[t.GetEphemeral()] }},
-		{"AGENTS", -6, func(t *pb.Tier) string { return fmt.Sprint(len(t.GetAgents())) }},
-		{"LOCATION", 0, func(t *pb.Tier) string { return mover.Printable(t.GetLocation()) }},
+	columns: []column[tierRow]{
+		{"NAME", 12, tierRow.GetName},
+		{"LEVEL", 5, tierRow.GetLevel},
+		{"NODE", 8, func(t tierRow) string { return known(t.GetNode()) }},
+		{"EPHEMERAL", 9, func(t tierRow) string { return map[bool]string{true: "yes", false: "no"}[t.GetEphemeral()] }},
+		{"AGENTS", -6, func(t tierRow) string { return fmt.Sprint(len(t.GetAgents())) }},
+		{"LOCATION", 0, func(t tierRow) string { return mover.Printable(t.GetLocation()) }},
 	},
-	view: func(t *pb.Tier) any { return viewTier(t) },
-	name: (*pb.Tier).GetName,
+	view: func(t tierRow) any { return viewTier(t) },
+	name: tierRow.GetName,
 }
 
 // fullnessListing is how full tiers are.
-var fullnessListing = listing[*pb.Tier]{
+var fullnessListing = listing[tierRow]{
 	what: "tiers",
-	columns: []column[*pb.Tier]{
-		{"NAME", 12, (*pb.Tier).GetName},
-		{"NODE", 8, func(t *pb.Tier) string { return known(t.GetNode()) }},
-		{"SIZE", -9, func(t *pb.Tier) string { return bytesKnown(t.GetTotalBytes()) }},
-		{"FREE", -9, func(t *pb.Tier) string {
-			if t.GetTotalBytes() == 0 {
-				return "-"
-			}
-			return bytesKnown(t.GetFreeBytes())
-		}},
+	columns: []column[tierRow]{
+		{"NAME", 12, tierRow.GetName},
+		{"NODE", 8, func(t tierRow) string { return known(t.GetNode()) }},
+		{"SIZE", -9, totalText}, {"FREE", -9, freeText},
 		{"USED", -5, usedPercent},
-		{"REPLICAS", -9, func(t *pb.Tier) string { return bytesKnown(t.GetReplicaBytes()) }},
-		{"LEASED", -9, func(t *pb.Tier) string { return bytesKnown(t.GetLeasedBytes()) }},
-		{"LOCATION", 0, func(t *pb.Tier) string { return mover.Printable(t.GetLocation()) }},
+		{"REPLICAS", -9, func(t tierRow) string { return bytesKnown(t.GetReplicaBytes()) }},
+		{"LEASED", -9, func(t tierRow) string { return bytesKnown(t.GetLeasedBytes()) }},
+		{"LOCATION", 0, func(t tierRow) string { return mover.Printable(t.GetLocation()) }},
 	},
 	view: tiersListing.view,
 	name: tiersListing.name,
-	colour: func(t *pb.Tier) string {
-		switch used := used(t); {
+	colour: func(t tierRow) string {
+		switch used := max(used(t), t.room.worst()); {
 		case used >= 0.95:
 			return red
 		case used >= 0.85:
@@ -145,15 +164,39 @@ var fullnessListing = listing[*pb.Tier]{
 	},
 }
 
+// roomListing is how full tiers are as this machine sees them.
+var roomListing = listing[tierRow]{
+	what: "tiers",
+	columns: []column[tierRow]{
+		{"NAME", 12, tierRow.GetName},
+		{"SIZE", -9, totalText}, {"FREE", -9, freeText}, {"USED", -5, usedPercent},
+		{"QUOTA LEFT", -10, func(t tierRow) string { return t.room.left() }},
+		{"FULLEST", -7, func(t tierRow) string { return t.room.fullest() }},
+		{"LOCATION", 0, func(t tierRow) string { return mover.Printable(t.GetLocation()) }},
+	},
+	view:   tiersListing.view,
+	name:   tiersListing.name,
+	colour: fullnessListing.colour,
+}
+
 // used is how full a tier is, from 0 to 1.
-func used(t *pb.Tier) float64 {
+func used(t tierRow) float64 {
 	if t.GetTotalBytes() <= 0 {
 		return 0
 	}
 	return 1 - float64(min(max(t.GetFreeBytes(), 0), t.GetTotalBytes()))/float64(t.GetTotalBytes())
 }
 
-func usedPercent(t *pb.Tier) string {
+func totalText(t tierRow) string { return bytesKnown(t.GetTotalBytes()) }
+
+func freeText(t tierRow) string {
+	if t.GetTotalBytes() == 0 {
+		return "-"
+	}
+	return units.Bytes(t.GetFreeBytes())
+}
+
+func usedPercent(t tierRow) string {
 	if t.GetTotalBytes() <= 0 {
 		return "-"
 	}
@@ -173,10 +216,11 @@ type tierView struct {
 	ReplicaBytes int64    `json:"replica_bytes"`
 	LeasedBytes  int64    `json:"leased_bytes"`
 	Agents       []string `json:"agents,omitempty"`
+	Room         *room    `json:"file_system,omitempty"` // what the file system says; absent: not known
 }
 
-func viewTier(t *pb.Tier) tierView {
-	v := tierView{Schema: schemaTier, Name: t.GetName(), Level: t.GetLevel(), Location: t.GetLocation(), Node: t.GetNode(), Ephemeral: t.GetEphemeral(),
+func viewTier(t tierRow) tierView {
+	v := tierView{Room: t.room, Schema: schemaTier, Name: t.GetName(), Level: t.GetLevel(), Location: t.GetLocation(), Node: t.GetNode(), Ephemeral: t.GetEphemeral(),
 		ReplicaBytes: t.GetReplicaBytes(), LeasedBytes: t.GetLeasedBytes(), Agents: t.GetAgents()}
 	if t.GetTotalBytes() > 0 {
 		v.TotalBytes, v.FreeBytes = &t.TotalBytes, &t.FreeBytes

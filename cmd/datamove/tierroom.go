@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"datamove.dev/cmd/datamove/doctor"
+	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/lustre"
+	"datamove.dev/mover"
+)
+
+// room is what a file system says of how full it is, beyond what everybody sees.
+type room struct {
+	Kind     lustre.Kind  `json:"kind"`
+	Mount    string       `json:"mount"`
+	Quota    *quotaView   `json:"quota,omitempty"`
+	Fullest  *targetRoom  `json:"fullest,omitempty"`  // of the OSTs and MDTs
+	Full     []targetRoom `json:"full,omitempty"`     // over 85 %
+	Inactive []targetRoom `json:"inactive,omitempty"` // that do not answer
+}
+
+// targetRoom is how full one server's part is.
+type targetRoom struct {
+	Name       string `json:"name"`
+	Kind       string `json:"kind"` // OST, MDT, pool
+	TotalBytes int64  `json:"total_bytes"`
+	FreeBytes  int64  `json:"free_bytes"`
+	TotalFiles int64  `json:"total_files,omitempty"`
+	FreeFiles  int64  `json:"free_files,omitempty"`
+	Why        string `json:"why,omitempty"` // it does not answer
+
+	used float64 // of bytes or files, whichever is more
+}
+
+// measure asks the file system of a folder. What it can not say is left out; what keeps it
+// from saying is told.
+func (a *app) measure(ctx context.Context, dir string) *room {
+	m, err := a.mounted(dir)
+	if err != nil {
+		return nil // the tier has no size, either
+	}
+	defer m.Close()
+	r := &room{Kind: m.Kind, Mount: m.Mount}
+	if m.Quota != nil {
+		r.Quota = a.measureQuota(ctx, m)
+	}
+	if m.Usage == nil {
+		return r
+	}
+	targets, err := m.Usage.Targets(ctx, m.fd)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		a.note("%s: %v", mover.Printable(dir), err)
+	}
+	for i := range targets {
+		r.add(&targets[i])
+	}
+	return r
+}
+
+// measureQuota is the quota of the project of a folder; nil when there is none.
+func (a *app) measureQuota(ctx context.Context, m *mounted) *quotaView {
+	p, err := m.Quota.Project(ctx, m.fd)
+	if err != nil || p.ID == 0 && p.Name == "" {
+		return nil
+	}
+	q, err := m.Quota.Quota(ctx, m.fd, p)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return nil
+	case err != nil:
+		a.note("%s: %v", mover.Printable(m.path), err)
+		return nil
+	}
+	return viewQuota(m, &q)
+}
+
+// add counts a target.
+func (r *room) add(t *lustre.Target) {
+	files := lustre.Target{TotalBytes: t.TotalFiles, FreeBytes: t.FreeFiles}
+	one := targetRoom{t.Name, t.Kind.String(), t.TotalBytes, t.FreeBytes, t.TotalFiles, t.FreeFiles, t.Inactive, max(t.Used(), files.Used())}
+	switch {
+	case t.Inactive != "":
+		r.Inactive = append(r.Inactive, one)
+		return
+	case t.Kind == lustre.InPool:
+		return // no server by itself
+	case one.used > doctor.HighShare:
+		r.Full = append(r.Full, one)
+	}
+	if r.Fullest == nil || one.used > r.Fullest.used {
+		r.Fullest = &one
+	}
+}
+
+// left is what a project may still write.
+func (r *room) left() string {
+	if r == nil || r.Quota == nil {
+		return "-"
+	}
+	return leftText(r.Quota.LeftBytes, units.Bytes)
+}
+
+// fullest is how full the fullest target is.
+func (r *room) fullest() string {
+	if r == nil || r.Fullest == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", 100*r.Fullest.used)
+}
+
+// worst is how full the fullest of all is, from 0 to 1.
+func (r *room) worst() (used float64) {
+	if r == nil {
+		return 0
+	}
+	if r.Fullest != nil {
+		used = r.Fullest.used
+	}
+	if q := r.Quota; q != nil && q.LeftBytes != nil && q.HardBytes > 0 {
+		used = max(used, 1-float64(*q.LeftBytes)/float64(q.HardBytes))
+	}
+	return used
+}
