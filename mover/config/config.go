@@ -56,6 +56,7 @@ type Config struct {
 	Leases   Leases             `koanf:"leases"`
 	Agent    Agent              `koanf:"agent"`
 	Trace    Trace              `koanf:"trace"`
+	HSM      []HSM              `koanf:"hsm"`
 
 	settings []Setting
 }

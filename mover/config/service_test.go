@@ -37,6 +37,9 @@ audit: {dir: /var/lib/datamove/audit, sync: true}
 leases: {lead: 45s}
 agent: {spares: 0}
 trace: {endpoint: "http://127.0.0.1:4317"}
+hsm:
+  - {mount: /lustre, archive: 1, to: "archive:hsm/one", jobs: 8}
+  - {mount: /lustre, archive: 2, to: archive}
 users:
   alice: {certificate: "alice"}
   bob.smith: {certificate: "bob"}
@@ -58,6 +61,7 @@ func TestTheFileOfAService(t *testing.T) {
 		{"metrics", c.Metrics, "127.0.0.1:7644"},
 		{"data", c.Data, "/var/lib/datamove"},
 		{"node", c.Node, "n17"},
+		{"hsm", c.HSM, []HSM{{"/lustre", 1, "archive:hsm/one", 8}, {"/lustre", 2, "archive", 0}}},
 		{"scratch", c.Tiers["scratch"], Tier{Level: "hot", Path: "/local_nvme", Ephemeral: true, NodeLocal: true, Cache: &Cache{High: 85, Low: 70}}},
 		{"projects", c.Projects, map[string]Project{"vision": {
 			Roots: []string{"project:vision", "archive:vision", "/lustre/vision", "s3://team/vision"}, Reads: []string{"archive:"},
@@ -135,6 +139,12 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"roles:\n  r: {members: [aa]}", "roles.r: has no may"},
 		{"roles:\n  r: {members: [aa], may: ['task*']}", "roles.r.may[0]: is \"task*\"; must be an action"},
 		{"roles:\n  r: {members: [aa], may: ['*.read']}", "roles.r.may[0]: is \"*.read\""},
+		{"hsm:\n  - {mount: lustre, archive: 0, to: s3://b/x}", "c.yaml:2: hsm[0].mount: is \"lustre\"; must be an absolute path"},
+		{"hsm:\n  - {mount: /l, archive: 0, to: tape}", "c.yaml:2: hsm[0].archive: must be a whole number from 1 to"},
+		{"hsm:\n  - {mount: /l, archive: 1, to: tape}", "c.yaml:2: hsm[0].to: there is no tier \"tape\""},
+		{"hsm:\n  - {mount: /l, archive: 1, to: \"/tape\"}", "c.yaml:2: hsm[0].to: must be TIER or TIER:path"},
+		{"hsm:\n  - {mount: /l, archive: 1, to: \"tape:../x\"}", "c.yaml:2: hsm[0].to: must be TIER or TIER:path"},
+		{"hsm:\n  - {mount: /l, to: tape}", "c.yaml:2: hsm[0]: has no archive"},
 		{"limits:\n  - {endpoint: sc, rate: 1GB/s}", "c.yaml:2: limits[0].endpoint: there is no tier \"sc\""},
 		{"limits:\n  - {endpoint: 's3://x', rate: 1GB/s}", "limits[0].endpoint: must be a tier, or s3://bucket"},
 		{"limits:\n  - {endpoint: 's3://abc'}", "limits[0]: limits nothing"},

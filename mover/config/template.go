@@ -88,6 +88,15 @@ tiers:
 #leases: {lead: 30s}           # how long an agent may be silent
 #agent: {spares: 4}            # processes that wait for the next task, one for each of the
                               # accounts that had one last, for a minute; 0 is none
+
+# Archives of a Lustre with HSM that this node serves: what lfs hsm_archive, a policy
+# engine or a reader of a released file asks for. It needs root.
+#hsm:
+#  - mount: /lustre
+#    archive: 1                 # as in lfs hsm_archive --archive 1
+#    to: "archive:hsm"          # a tier, and a path or prefix in it
+#    jobs: 4                    # files at a time; 4 if left out
+
 #trace: {endpoint: "http://127.0.0.1:4317"}    # where OpenTelemetry listens
 `
 
