@@ -94,6 +94,16 @@ func (m *Metrics) MovedFor(c datamovev1.TaskClass, project string, bytes int64) 
 	m.add(rowProjectBytes, float64(bytes), class(c), project)
 }
 
+// HSMEnded counts an action of HSM that came to its end, and the bytes that it moved.
+func (m *Metrics) HSMEnded(a HSMAction, bytes int64, err error) {
+	result := hsmDone
+	if err != nil {
+		result = hsmFailed
+	}
+	m.add(rowHSMActions, 1, string(a), result)
+	m.add(rowHSMBytes, float64(bytes), string(a))
+}
+
 // Evicted counts the bytes of a replica that was removed to make room.
 func (m *Metrics) Evicted(tier string, bytes int64) { m.add(rowEvictedBytes, float64(bytes), tier) }
 

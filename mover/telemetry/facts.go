@@ -53,6 +53,12 @@ func (s *Sample) Held(tier string, bytes, heldBytes int64, leases int) {
 	s.sum(rowLeases.Row, float64(leases), tier)
 }
 
+// HSM says how many actions of HSM wait, and how many are in work.
+func (s *Sample) HSM(waiting, working int) {
+	s.sum(rowHSMWaiting.Row, float64(waiting))
+	s.sum(rowHSMWorking.Row, float64(working))
+}
+
 // Pins says how many pins last.
 func (s *Sample) Pins(n int) { s.sum(rowPins.Row, float64(n)) }
 

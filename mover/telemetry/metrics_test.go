@@ -56,6 +56,8 @@ func everything(m *Metrics) {
 	m.PausedForRoom("warm")
 	m.LimitWaited("s3://archive", Read, 1500*time.Millisecond)
 	m.MovedFor(stage, "vision", 4096)
+	m.HSMEnded(HSMArchive, 1<<20, nil)
+	m.HSMEnded(HSMRestore, 7, io.ErrShortWrite)
 	m.Evicted("hot", 1<<20)
 	m.EvictionBlocked("hot")
 	m.LedgerCommitted(time.Millisecond, nil)
@@ -79,6 +81,7 @@ func facts(s *Sample) {
 	s.Replicas("hot", datamovev1.ReplicaState_REPLICA_STATE_WHOLE, 6)
 	s.Held("hot", 600, 500, 3)
 	s.Pins(1)
+	s.HSM(5, 2)
 	s.Agents([]Agent{
 		{Name: "node-1", State: datamovev1.AgentState_AGENT_STATE_READY, Leads: 1, Batches: 2, FreeLeads: 3, FreeBatches: 4},
 		{Name: "node-2", State: datamovev1.AgentState_AGENT_STATE_LOST},

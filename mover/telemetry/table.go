@@ -103,6 +103,14 @@ var (
 	rowClientFetched = newReading("datamove_client_fetched_bytes_total", "bytes", agent, "Bytes that this node has fetched from the server of the tier (NFS).", "tier")
 )
 
+// The copytool of a Lustre.
+var (
+	rowHSMActions = newCounter("datamove_hsm_actions_total", "actions", agent, "Actions of HSM that were handed to this node and came to their end (Lustre).", "action", "result")
+	rowHSMBytes   = newCounter("datamove_hsm_bytes_total", "bytes", agent, "Bytes that were archived and restored for HSM (Lustre).", "action")
+	rowHSMWaiting = newGauge("datamove_hsm_waiting_actions", "actions", agent, "Actions of HSM that this node holds and has not begun; more may wait in the kernel and on the MDT (Lustre).")
+	rowHSMWorking = newGauge("datamove_hsm_working_actions", "actions", agent, "Actions of HSM that this node works on (Lustre).")
+)
+
 // Tiers and what is on them.
 var (
 	rowTierTotal        = newGauge("datamove_tier_total_bytes", "bytes", coordinator, "Size of a tier; of a node-local one on each agent.", "tier", "agent")

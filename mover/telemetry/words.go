@@ -82,6 +82,22 @@ const (
 	DeniedRoute       Denial = "route"       // nobody may
 )
 
+// HSMAction is what a copytool was asked to do.
+type HSMAction string
+
+// The actions of HSM.
+const (
+	HSMArchive HSMAction = "archive"
+	HSMRestore HSMAction = "restore"
+	HSMRemove  HSMAction = "remove"
+)
+
+// The results of an action of HSM.
+const (
+	hsmDone   = "done"
+	hsmFailed = "failed"
+)
+
 // CertificateUse is what a certificate is for.
 type CertificateUse string
 
@@ -105,6 +121,8 @@ var closed = map[string]words{
 		OpSetattr, OpRemove, OpSync}),
 	"event":  set([]BatchEvent{BatchGiven, BatchLeased, BatchDone, BatchRequeued, BatchStolen, BatchTakenOver}),
 	"reason": set([]Denial{DeniedIdentity, DeniedCertificate, DeniedRole, DeniedOwner, DeniedRoot, DeniedRate, DeniedRoute}),
+	"action": set([]HSMAction{HSMArchive, HSMRestore, HSMRemove}),
+	"result": set([]string{hsmDone, hsmFailed}),
 	"use":    set([]CertificateUse{CertServer, CertAgent, CertAuthority}),
 	"work":   set([]string{"lead", "batch"}),
 	"code":   set(grpcCodes()),

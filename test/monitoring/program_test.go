@@ -239,6 +239,7 @@ func TestTheProgramTells(t *testing.T) {
 var absent = words{
 	"datamove_client_cache_hits_total": true, "datamove_client_cache_misses_total": true, // of Lustre
 	"datamove_client_read_bytes_total": true, "datamove_client_fetched_bytes_total": true, // of Lustre and NFS
+	"datamove_hsm_actions_total": true, "datamove_hsm_waiting_actions": true, "datamove_hsm_working_actions": true, // of Lustre
 }
 
 // everythingIsThere looks for every metric of ours that somebody looks at.

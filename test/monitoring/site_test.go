@@ -69,6 +69,8 @@ func movement(m *telemetry.Metrics) {
 		m.Mismatched(tier, 1)
 		m.Removed(tier, 1)
 		m.PausedForRoom(tier)
+		m.HSMEnded(telemetry.HSMArchive, 1<<30, nil)
+		m.HSMEnded(telemetry.HSMRestore, 1<<20, mover.ErrCorrupt)
 		m.Evicted(tier, 1000)
 		m.EvictionBlocked(tier)
 	}
@@ -106,6 +108,7 @@ func facts(s *telemetry.Sample) {
 		s.Reached(tier, 1)
 		s.Held(tier, 1000, 500, 1)
 	}
+	s.HSM(7, 4)
 	s.Pins(1)
 	s.Agents([]telemetry.Agent{{Name: "node-1", State: datamovev1.AgentState_AGENT_STATE_READY, Leads: 1, Batches: 1, FreeLeads: 1, FreeBatches: 1}})
 	s.Workers(1, 1000)
