@@ -146,7 +146,25 @@ func (a *answers) Multiple(f mover.NewFile) int64 {
 	if a.s.Kind != lustre.IsLustre {
 		return 0
 	}
-	return a.advice(f.Size).PartBytes
+	advice := a.advice(f.Size)
+	return part(f.Size, advice.PartBytes, advice.Layout.Width(max(f.Size-1, 0)))
+}
+
+// manyParts is how many parts a file should have, so that all workers of a node have some.
+const manyParts = 8
+
+// part is the largest multiple of a width, up to what is advised, of which a file of that
+// size has many. The larger a part, the longer a client keeps the extent locks that it was
+// given, before another one wants the bytes behind.
+func part(size, advised, width int64) int64 {
+	if width <= 0 {
+		return 0
+	}
+	n := advised / width
+	for n > 1 && size/(n*width) < manyParts {
+		n /= 2
+	}
+	return max(n, 1) * width
 }
 
 // Layout implements mover.FileSystem.

@@ -283,3 +283,19 @@ func TestOf(t *testing.T) {
 		t.Errorf("%v, %v", fs, err)
 	}
 }
+
+// TestPart: parts are whole widths, as large as is advised where a file has many of them.
+func TestPart(t *testing.T) {
+	for _, c := range []struct{ size, advised, width, want int64 }{
+		{20 * gib, 256 * mib, 32 * mib, 256 * mib},
+		{gib, 256 * mib, 32 * mib, 128 * mib},
+		{200 * mib, 64 * mib, 4 * mib, 16 * mib},
+		{100 * mib, 64 * mib, 4 * mib, 8 * mib},
+		{mib, 64 * mib, 4 * mib, 4 * mib},
+		{gib, 256 * mib, 0, 0},
+	} {
+		if got := part(c.size, c.advised, c.width); got != c.want {
+			t.Errorf("of %d bytes, %d advised, width %d: %d, want %d", c.size, c.advised, c.width, got, c.want)
+		}
+	}
+}
