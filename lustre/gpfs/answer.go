@@ -1,0 +1,145 @@
+package gpfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+)
+
+// asked is one of the two ways to ask. [Client] and [Commands] are both.
+type asked interface {
+	FileSystem(ctx context.Context, name string) (FileSystem, error)
+	Filesets(ctx context.Context, fileSystem string) ([]Fileset, error)
+	Fileset(ctx context.Context, fileSystem, name string) (Fileset, error)
+	FilesetQuota(ctx context.Context, fileSystem, name string) (found bool, quota lustre.Quota, err error)
+	SetFilesetQuota(ctx context.Context, fileSystem, name string, l lustre.Limits) error
+	CreateFileset(ctx context.Context, fileSystem string, n NewFileset) error
+	LinkFileset(ctx context.Context, fileSystem, name, junction string) error
+	UnlinkFileset(ctx context.Context, fileSystem, name string, force bool) error
+	DeleteFileset(ctx context.Context, fileSystem, name string) error
+	Pools(ctx context.Context, fileSystem string) ([]Pool, error)
+}
+
+// Answer gives s, of which mount and name (that of the device) are known, its answers, and
+// the reasons for those that it has not. A way that is not there or not usable is such a
+// reason; nothing is asked yet.
+func Answer(s *lustre.System, o Options) {
+	if s.Lacks == nil {
+		s.Lacks = map[lustre.Question]string{}
+	}
+	s.Lacks[lustre.AskHSM] = "content on tape is moved by the tools of its archive (eeadm, dsmmigrate), which are not spoken here; a file that is there has the flag released in its layout"
+	s.Lacks[lustre.AskChange] = "watch folders of Storage Scale write to a message queue, which is not read here; changes are found by a scan with mmapplypolicy"
+	at := mounted{name: strings.TrimPrefix(s.Name, "/dev/"), mount: s.Mount}
+	s.Usage = usage{mounted: at}
+	commands, err := NewCommands(o)
+	if err == nil {
+		at.asked, at.commands = commands, commands
+		s.Layout = layouts{at}
+	} else {
+		s.Lacks[lustre.AskLayout] = "the pool of a file is told by mmlsattr: " + err.Error()
+		s.Lacks[lustre.AskQuota] = "no GUI is configured, and " + err.Error()
+	}
+	if o.URL != "" {
+		client, err := NewClient(o)
+		if err != nil { // the commands do not stand in: the site said whom to ask
+			s.Lacks[lustre.AskQuota] = err.Error()
+			return
+		}
+		at.asked = client
+	}
+	if at.asked != nil {
+		s.Quota, s.Usage = quotas{at}, usage{at}
+		delete(s.Lacks, lustre.AskQuota)
+	}
+}
+
+// mounted is a mounted file system and the ways to ask about it.
+type mounted struct {
+	name, mount string
+	asked       asked     // nil where there is no way
+	commands    *Commands // nil where there are none
+}
+
+// pathOf is the path by which a command can be asked about an open file. That it is still
+// the same one is checked here and, by whoever changes something, once more behind it.
+func pathOf(fd int) (string, error) {
+	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		return "", err
+	}
+	return name, sameAs(fd, name)
+}
+
+func sameAs(fd int, name string) error {
+	var open, named unix.Stat_t
+	if err := unix.Fstat(fd, &open); err != nil {
+		return err
+	}
+	if err := unix.Lstat(name, &named); err != nil {
+		return fmt.Errorf("%q, which is open: %w", name, err)
+	}
+	if open.Dev != named.Dev || open.Ino != named.Ino {
+		return fmt.Errorf("%q is not what is open: it was moved or replaced meanwhile: %w", name, ErrConflict)
+	}
+	return nil
+}
+
+// filesetOf finds the fileset of an open file by the longest junction that its path is
+// below. The cluster says junctions as it mounts the file system itself; that here they
+// are where we think is checked by the inode of the root of the fileset.
+func (m mounted) filesetOf(ctx context.Context, fd int) (Fileset, error) {
+	name, err := pathOf(fd)
+	if err != nil {
+		return Fileset{}, err
+	}
+	system, err := m.asked.FileSystem(ctx, m.name)
+	if err != nil {
+		return Fileset{}, err
+	}
+	all, err := m.asked.Filesets(ctx, m.name)
+	if err != nil {
+		return Fileset{}, err
+	}
+	var found Fileset
+	at := ""
+	for _, f := range all {
+		here, ok := rebase(f.Junction, system.Mount, m.mount)
+		if ok && below(name, here) && len(here) >= len(at) {
+			found, at = f, here
+		}
+	}
+	if at == "" {
+		return Fileset{}, fmt.Errorf("%q is below no fileset of %s: %w", name, m.name, fs.ErrNotExist)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(at, &st); err != nil {
+		return Fileset{}, fmt.Errorf("junction %q: %w", at, err)
+	}
+	if st.Ino != found.RootInode {
+		return Fileset{}, fmt.Errorf("fileset of %q: %w: %q is not the root of fileset %s; a part of the file system is mounted there, and which one is not known",
+			name, errors.ErrUnsupported, at, found.Name)
+	}
+	return found, nil
+}
+
+// rebase turns a path as the cluster says it into one below our mount.
+func rebase(junction, theirs, ours string) (string, bool) {
+	if junction == "" || !below(junction, theirs) {
+		return "", false
+	}
+	return path.Join(ours, strings.TrimPrefix(junction, theirs)), true
+}
+
+// below reports whether a path is a directory or something in it.
+func below(name, directory string) bool {
+	return name == directory || strings.HasPrefix(name, strings.TrimSuffix(directory, "/")+"/")
+}
