@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -43,43 +44,76 @@ func describe(magic uint32, m Mount) *lustre.System {
 
 // answer wires a file system to who answers for it.
 func (h *Handle) answer(Options) error {
+	var err error
 	switch h.System.Kind {
 	case lustre.IsLustre:
-		return h.answerLustre()
+		err = h.answerLustre()
 	default:
 		plain.Answer(h.System, h.Mount.Source)
 	}
-	return nil
-}
-
-// answerLustre asks the client's module who it is. What only looks like a client has the
-// answers of any file system.
-func (h *Handle) answerLustre() error {
-	s := h.System
-	if s.Mount == "" {
-		return errors.New("this is a Lustre whose mount can not be seen from here: it is mounted in another namespace")
-	}
-	var here, there unix.Stat_t
-	if err := unix.Fstat(h.fd, &here); err != nil {
-		return err
-	}
-	if err := unix.Stat(s.Mount, &there); err != nil {
-		return fmt.Errorf("its mount %s: %w", s.Mount, err)
-	}
-	if here.Dev != there.Dev {
-		return fmt.Errorf("its mount %s can not be reached: something else is mounted on it", s.Mount)
-	}
-	c, err := client.Open(s.Mount)
 	if errors.Is(err, errors.ErrUnsupported) {
-		s.Kind, s.Lacks[lustre.AskQuota] = lustre.IsOther, err.Error()
-		plain.Answer(s, h.Mount.Source)
+		h.pretends(err)
 		return nil
 	}
-	if err != nil {
+	return err
+}
+
+// pretends has what only looks like something else answer as any file system does.
+func (h *Handle) pretends(why error) {
+	s := h.System
+	*s = lustre.System{Kind: lustre.IsOther, Type: s.Type, Name: s.Name, Mount: s.Mount,
+		Lacks: map[lustre.Question]string{lustre.AskQuota: why.Error()}}
+	plain.Answer(s, h.Mount.Source)
+}
+
+// answerLustre asks the client's module who it is: at the root of its mount, or, where that
+// can not be opened, by the directory that is open. Where neither is possible, it is a
+// Lustre without answers.
+func (h *Handle) answerLustre() error {
+	c, err := h.client()
+	if errors.Is(err, errors.ErrUnsupported) {
 		return err
+	}
+	s := h.System
+	if err != nil {
+		for _, question := range []lustre.Question{lustre.AskLayout, lustre.AskQuota, lustre.AskUsage, lustre.AskHSM, lustre.AskChange} {
+			s.Lacks[question] = err.Error()
+		}
+		return nil
 	}
 	h.closed = append(h.closed, c.Close)
 	s.Name, s.Layout, s.Quota, s.Usage = c.Name, c, c, c
 	s.HSM, s.Change = c.HSM(), client.ChangesOf(c.Name)
+	return nil
+}
+
+func (h *Handle) client() (*client.Client, error) {
+	why := h.unreachable()
+	if why == nil {
+		c, err := client.Open(h.Mount.Point)
+		if err == nil || errors.Is(err, errors.ErrUnsupported) {
+			return c, err
+		}
+		why = err
+	}
+	if !h.IsDir() {
+		return nil, why
+	}
+	return client.At(h.fd, cmp.Or(h.Mount.Point, h.path))
+}
+
+// unreachable says why the root of the mount of h is not what its name is.
+func (h *Handle) unreachable() error {
+	point := h.Mount.Point
+	if point == "" {
+		return errors.New("its mount can not be seen from here: it belongs to another namespace, or there is no /proc")
+	}
+	var here, there unix.Stat_t
+	if err := errors.Join(unix.Fstat(h.fd, &here), unix.Stat(point, &there)); err != nil {
+		return fmt.Errorf("its mount %s: %w", point, err)
+	}
+	if here.Dev != there.Dev {
+		return fmt.Errorf("its mount %s can not be reached: something else is mounted on it", point)
+	}
 	return nil
 }

@@ -217,3 +217,34 @@ func TestNothingStaysOpen(t *testing.T) {
 		t.Errorf("%d descriptors became %d", before, after)
 	}
 }
+
+// TestUnreachable: a mount that another one hides, or that is not seen from here, is not
+// opened by its name: that is something else.
+func TestUnreachable(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	mounted(t, "below", dir, "tmpfs", 0, "")
+	h := opened(t, dir)
+	must(t, os.WriteFile(dir+"/f", nil, 0o600))
+	file := opened(t, dir+"/f")
+	must(t, h.unreachable())
+	mounted(t, "above", dir, "tmpfs", 0, "")
+	for words, m := range map[string]Mount{"something else is mounted": h.Mount, "another namespace": {}, "no such file": {Point: dir + "/none"}} {
+		if err := (&Handle{fd: h.fd, mode: h.mode, Mount: m, System: describe(lustreMagic, m)}).answerLustre(); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("a directory of something else: %v", err)
+		}
+		h := &Handle{fd: file.fd, mode: file.mode, Mount: m, System: describe(lustreMagic, m)}
+		must(t, h.answerLustre())
+		for _, question := range []lustre.Question{lustre.AskLayout, lustre.AskQuota, lustre.AskUsage, lustre.AskHSM, lustre.AskChange} {
+			if err := h.System.Lack(question); !strings.Contains(err.Error(), words) {
+				t.Errorf("%s: %v", question, err)
+			}
+		}
+	}
+	// What has the type of a Lustre only is asked, and found out.
+	other := opened(t, t.TempDir())
+	other.System = &lustre.System{Kind: lustre.IsLustre, Mount: other.Mount.Point}
+	if err := other.answerLustre(); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a client on something else: %v", err)
+	}
+}
