@@ -1,0 +1,337 @@
+package client
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+)
+
+// realLustre is a new directory on a real Lustre, and who asks it.
+func realLustre(t *testing.T) (c *Client, dir string) {
+	t.Helper()
+	s := onLustre(t)
+	return s.Client, s.path
+}
+
+// realFile makes a file with some bytes in the directory of a test.
+func realFile(t *testing.T, dir, name string, size int) (path string, data []byte) {
+	t.Helper()
+	data = make([]byte, size)
+	_, _ = rand.Read(data)
+	path = filepath.Join(dir, name)
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path, data
+}
+
+// realFD opens a file until the end of the test.
+func realFD(t *testing.T, path string, flags int) int {
+	t.Helper()
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatalf("open %s: %v", path, err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+func TestRealFIDs(t *testing.T) {
+	c, dir := realLustre(t)
+	ctx := t.Context()
+	path, _ := realFile(t, dir, "one", 10)
+	if err := os.Link(path, filepath.Join(dir, "two")); err != nil {
+		t.Fatal(err)
+	}
+	fd, at := realFD(t, path, OpenToAsk), realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	id, err1 := c.FID(ctx, fd)
+	parent, err2 := c.FID(ctx, at)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	links, err := c.Links(ctx, fd)
+	slices.SortFunc(links, func(a, b Link) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
+	if want := []Link{{Parent: parent, Name: "one"}, {Parent: parent, Name: "two"}}; err != nil || !reflect.DeepEqual(links, want) {
+		t.Errorf("links %v, %v; want %v", links, err, want)
+	}
+	paths, err := c.Paths(ctx, id)
+	if os.Geteuid() != 0 {
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("paths for a user: %v", err)
+		}
+		return
+	}
+	below, _ := filepath.Rel(c.Mount, dir)
+	slices.Sort(paths)
+	if want := []string{filepath.Join(below, "one"), filepath.Join(below, "two")}; err != nil || !reflect.DeepEqual(paths, want) {
+		t.Errorf("paths %q, %v; want %q", paths, err, want)
+	}
+	again, err := c.OpenFID(ctx, id, OpenToAsk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.FID(ctx, again); err != nil || got != id {
+		t.Errorf("opened by its FID it is %v, %v; want %v", got, err, id)
+	}
+	if err := errors.Join(unix.Close(again), os.Remove(path), os.Remove(filepath.Join(dir, "two")), unix.Close(fd)); err != nil {
+		t.Fatal(err)
+	}
+	if paths, err := c.Paths(ctx, id); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("paths of a file that is gone: %q, %v", paths, err)
+	}
+}
+
+func TestRealDataVersion(t *testing.T) {
+	c, dir := realLustre(t)
+	path, _ := realFile(t, dir, "data", 1<<20)
+	fd, writer := realFD(t, path, unix.O_RDONLY), realFD(t, path, unix.O_WRONLY)
+	before, err := c.DataVersion(t.Context(), fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := c.DataVersion(t.Context(), fd); err != nil || again != before {
+		t.Errorf("nothing was written: %d, %v; want %d", again, err, before)
+	}
+	if _, err := unix.Pwrite(writer, []byte("new"), 0); err != nil { // and no fsync
+		t.Fatal(err)
+	}
+	if after, err := c.DataVersion(t.Context(), fd); err != nil || after == before {
+		t.Errorf("after a write that is in a cache: %d, %v; want another one", after, err)
+	}
+}
+
+func TestRealLazySizeAndAdvice(t *testing.T) {
+	c, dir := realLustre(t)
+	path, data := realFile(t, dir, "data", 3<<20)
+	fd := realFD(t, path, unix.O_RDONLY)
+	if err := errors.Join(c.WillRead(t.Context(), fd, 0, 0), c.WillRead(t.Context(), fd, 1<<20, 1<<20), c.DontNeed(t.Context(), fd, 0, 0)); err != nil {
+		t.Error(err)
+	}
+	needsRoot(t)
+	size, err := c.LazySize(t.Context(), fd)
+	if err != nil || size.Bytes != int64(len(data)) {
+		t.Errorf("lazy size %+v, %v; want %d bytes", size, err, len(data))
+	}
+}
+
+// Others wait for a group lock, and for nothing after it.
+func TestRealGroupLock(t *testing.T) {
+	c, dir := realLustre(t)
+	path, _ := realFile(t, dir, "data", 1<<20)
+	fd, other := realFD(t, path, unix.O_RDWR), realFD(t, path, unix.O_RDWR)
+	lock, err := c.LockGroup(t.Context(), fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := unix.Pwrite(other, []byte("from outside"), 0)
+		wrote <- err
+	}()
+	if _, err := unix.Pwrite(fd, []byte("from inside"), 4096); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-wrote:
+		t.Errorf("another wrote while the lock was held: %v", err)
+	case <-time.After(2 * time.Second): // long enough to see it where it does not wait
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-wrote:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("another still waits after the lock was let go")
+	}
+}
+
+func TestRealLease(t *testing.T) {
+	c, dir := realLustre(t)
+	path, _ := realFile(t, dir, "data", 10)
+	fd := realFD(t, path, unix.O_RDWR)
+	lease, err := c.LeaseToWrite(t.Context(), fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := lease.Held(); err != nil || !held {
+		t.Errorf("held %v, %v", held, err)
+	}
+	other := realFD(t, path, unix.O_RDWR)
+	if held, err := lease.Held(); err != nil || held {
+		t.Errorf("after another opened it: held %v, %v", held, err)
+	}
+	if held, err := lease.Release(); err != nil || held {
+		t.Errorf("given up after it was broken: held %v, %v", held, err)
+	}
+	if _, err := c.LeaseToWrite(t.Context(), fd); !errors.Is(err, ErrBusy) {
+		t.Errorf("while another has it open: %v; want %v", err, ErrBusy)
+	}
+	if err := unix.Close(other); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// twoStripes is another layout than what most directories give.
+func twoStripes(size int64) lustre.Layout {
+	return lustre.Layout{Components: []lustre.Component{{End: lustre.EOF, Pattern: lustre.RAID0, StripeBytes: size, StripeCount: 2, FirstTarget: lustre.AnyTarget}}}
+}
+
+func TestRealRestripe(t *testing.T) {
+	c, dir := realLustre(t)
+	ctx := t.Context()
+	at := realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	for name, guard := range guards {
+		path, data := realFile(t, dir, name, 5<<20+17)
+		if err := os.Truncate(path, 20<<20); err != nil { // with a hole
+			t.Fatal(err)
+		}
+		data = append(data, make([]byte, 20<<20-len(data))...)
+		then := time.Unix(1700000000, 0)
+		if err := os.Chtimes(path, then, then); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted := twoStripes(2 << 20)
+		if err := c.Restripe(ctx, at, name, wanted, guard); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := c.Layout(ctx, realFD(t, path, OpenToAsk))
+		if err != nil || lustre.Same(&wanted, &got, 0) != "" {
+			t.Errorf("%s: layout %+v, %v", name, got, err)
+		}
+		after, err := os.Stat(path)
+		if err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(then) || after.Mode() != before.Mode() {
+			t.Errorf("%s: %v, %v; it was %v", name, after, err, before)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s: %d bytes, %v; want its %d", name, len(got), err, len(data))
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != len(guards) {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A writer comes at the worst moment, when all was copied. Nothing of it is lost.
+func TestRealRestripeBesideAWriter(t *testing.T) {
+	c, dir := realLustre(t)
+	ctx := t.Context()
+	at := realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	write := func(path string) error {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteAt([]byte("NEW"), 0)
+		return errors.Join(err, f.Close()) // and no fsync
+	}
+	check := func(path string, data []byte) {
+		t.Helper()
+		copy(data, "NEW")
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s: the write was lost (%v)", path, err)
+		}
+	}
+	path, data := realFile(t, dir, "yielding", 1<<20)
+	once := &meddler{contents: linux{}, do: func() {
+		if err := write(path); err != nil {
+			t.Error(err)
+		}
+	}}
+	mine := *c
+	mine.k = once
+	if err := mine.Restripe(ctx, at, "yielding", twoStripes(1<<20), Yielding); !errors.Is(err, ErrChanged) {
+		t.Errorf("yielding: %v; want %v", err, ErrChanged)
+	}
+	check(path, data)
+
+	blocked, other := realFile(t, dir, "blocking", 1<<20)
+	wrote := make(chan error, 1)
+	once.do = func() { go func() { wrote <- write(blocked) }() }
+	if err := mine.Restripe(ctx, at, "blocking", twoStripes(1<<20), Blocking); err != nil {
+		t.Errorf("blocking: %v", err)
+	}
+	select {
+	case err := <-wrote:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the writer still waits")
+	}
+	check(blocked, other)
+	if err := c.Restripe(ctx, at, "yielding", twoStripes(1<<20), Yielding); err != nil {
+		t.Errorf("when the writer was gone: %v", err)
+	}
+	check(path, data)
+}
+
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// meddler is the kernel, and lets somebody do something when a copy was put on disk.
+type meddler struct {
+	contents
+	do func()
+}
+
+func (m *meddler) sync(fd int) error {
+	err := m.contents.sync(fd)
+	if do := m.do; do != nil {
+		m.do = nil
+		do()
+	}
+	return err
+}
+
+func TestRealRestripeRefusals(t *testing.T) {
+	c, dir := realLustre(t)
+	ctx := t.Context()
+	at := realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	path, data := realFile(t, dir, "data", 1<<20)
+	none := twoStripes(1 << 20)
+	none.Components[0].Pool = fmt.Sprintf("no%d", os.Getpid()%1000000)
+	if err := c.Restripe(ctx, at, "data", none, Yielding); err == nil {
+		t.Error("a pool that there is not was taken")
+	}
+	realFD(t, path, unix.O_RDWR)
+	if err := c.Restripe(ctx, at, "data", twoStripes(1<<20), Yielding); !errors.Is(err, ErrBusy) {
+		t.Errorf("what is open: %v; want %v", err, ErrBusy)
+	}
+	if got := mustRead(t, path); !bytes.Equal(got, data) {
+		t.Error("the file is another one")
+	}
+}

@@ -1,0 +1,99 @@
+package client
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+)
+
+// States can be set and cleared by the owner of a file, and are told to anybody.
+func TestRealHSMStates(t *testing.T) {
+	c, dir := realLustre(t)
+	h, ctx := c.HSM(), t.Context()
+	path, _ := realFile(t, dir, "data", 10)
+	fd := realFD(t, path, OpenToAsk)
+	for _, step := range []struct{ set, clear, want lustre.Archived }{
+		{0, 0, 0}, {lustre.NoRelease, 0, lustre.NoRelease}, {lustre.NoArchive, lustre.NoRelease, lustre.NoArchive}, {0, lustre.NoArchive, 0},
+	} {
+		if step.set|step.clear != 0 {
+			if err := h.SetState(ctx, fd, step.set, step.clear); err != nil {
+				t.Errorf("set %#x, clear %#x: %v", step.set, step.clear, err)
+			}
+		}
+		if s, err := h.State(ctx, fd); err != nil || s.Archived != step.want || s.Doing != lustre.NoAction {
+			t.Errorf("set %#x, clear %#x: %+v, %v; want %#x", step.set, step.clear, s, err, step.want)
+		}
+	}
+	id, err1 := h.ID(ctx, fd)
+	if fid, err2 := c.FID(ctx, fd); errors.Join(err1, err2) != nil || id != fid {
+		t.Errorf("%v, %v; its FID is %v, %v", id, err1, fid, err2)
+	}
+}
+
+func TestRealHSMRefusals(t *testing.T) {
+	c, dir := realLustre(t)
+	h, ctx := c.HSM(), t.Context()
+	path, _ := realFile(t, dir, "data", 10)
+	fd, at := realFD(t, path, OpenToAsk), realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	id, err := h.ID(ctx, fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Release(ctx, at, fd, 0); !errors.Is(err, errNotReleasable) {
+		t.Errorf("release of what has no copy: %v", err)
+	}
+	if err := h.Request(ctx, at, lustre.Release, 0, []lustre.FID{id}); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a request to release what has no copy: %v", err)
+	}
+	if os.Geteuid() != 0 {
+		if err := h.Request(ctx, at, lustre.Archive, 0, []lustre.FID{id}); err != nil && !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("a user asks to archive: %v", err)
+		}
+	}
+}
+
+// What is asked for is told as what is done, until a copytool has done it.
+func TestRealHSMArchive(t *testing.T) {
+	c, dir := realLustre(t)
+	needsRoot(t)
+	h, ctx := c.HSM(), t.Context()
+	at := realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	path, data := realFile(t, dir, "data", 100_000)
+	fd := realFD(t, path, OpenToAsk)
+	id, err := h.ID(ctx, fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := lustre.FID{Seq: id.Seq, OID: 0xfffffffe}
+	err = h.Request(ctx, at, lustre.Archive, 1, []lustre.FID{id, gone})
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENXIO) {
+		t.Skip("needs HSM on the MDS: lctl set_param mdt.*.hsm_control=enabled: ", err)
+	}
+	t.Log("a request for a file, and for one that is gone: ", err)
+	var s lustre.HSMState
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if s, err = h.State(ctx, fd); err != nil {
+			t.Fatal(err)
+		}
+		if s.Doing == lustre.Archive || s.Archived.Has(lustre.WholeCopy) {
+			break
+		}
+	}
+	if s.Doing != lustre.Archive && !s.Archived.Has(lustre.WholeCopy) {
+		t.Errorf("after an archive was asked for: %+v", s)
+	}
+	if s.Doing == lustre.Archive {
+		if err := h.Request(ctx, at, lustre.Cancel, 1, []lustre.FID{id}); err != nil {
+			t.Errorf("cancel: %v", err)
+		}
+	}
+	if got := mustRead(t, path); len(got) != len(data) {
+		t.Errorf("%d bytes; want %d", len(got), len(data))
+	}
+}
