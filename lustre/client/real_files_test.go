@@ -18,13 +18,6 @@ import (
 	"datamove.dev/lustre"
 )
 
-// realLustre is a new directory on a real Lustre, and who asks it.
-func realLustre(t *testing.T) (c *Client, dir string) {
-	t.Helper()
-	s := onLustre(t)
-	return s.Client, s.path
-}
-
 // realFile makes a file with some bytes in the directory of a test.
 func realFile(t *testing.T, dir, name string, size int) (path string, data []byte) {
 	t.Helper()
