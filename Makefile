@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 e2e-vm fabric dist clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 e2e-vm lustre-test fabric dist clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -98,6 +98,11 @@ e2e-s3: build
 # make e2e-vm RUN=TestQuotas
 e2e-vm:
 	test/e2e-vm $(RUN)
+
+# What runs on a real Lustre, as one static binary that needs nothing there:
+# LUSTRE_MOUNT=/mnt/lustre bin/lustre.test -test.v, as root and as a user.
+lustre-test:
+	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/lustre.test ./lustre/client
 
 # The scale model: 32 nodes in network namespaces, each behind its own shaped link.
 # make fabric FABRICFLAGS='-rounds 5'

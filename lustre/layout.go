@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // EOF is the end of a component that has no end.
@@ -301,6 +302,8 @@ func Same(wanted, got *Layout, targets int) string {
 	return ""
 }
 
+func sameTarget(a, b Object) bool { return a.Target == b.Target }
+
 func (c *Component) differs(got *Component, targets int) string {
 	count := c.StripeCount
 	if targets > 0 && c.Pattern != Overstriped && count > targets {
@@ -313,8 +316,12 @@ func (c *Component) differs(got *Component, targets int) string {
 		return fmt.Sprintf("pattern %v instead of %v", got.Pattern, c.Pattern)
 	case c.StripeBytes != 0 && c.StripeBytes != got.StripeBytes:
 		return fmt.Sprintf("stripe size %d instead of %d", got.StripeBytes, c.StripeBytes)
-	case count > 0 && got.StripeCount != AllTargets && count != got.StripeCount && c.Pattern != OnMDT:
+	case count > 0 && got.StripeCount != AllTargets && got.StripeCount != count && got.StripeCount != c.StripeCount && c.Pattern != OnMDT:
 		return fmt.Sprintf("stripe count %d instead of %d", got.StripeCount, count)
+	case len(c.Objects) > 0 && len(got.Objects) > 0 && !slices.EqualFunc(c.Objects, got.Objects, sameTarget):
+		return fmt.Sprintf("it is on the targets of %v instead of %v", got.Objects, c.Objects)
+	case len(c.Objects) == 0 && c.FirstTarget >= 0 && len(got.Objects) > 0 && c.FirstTarget != got.Objects[0].Target:
+		return fmt.Sprintf("it begins on target %d instead of %d", got.Objects[0].Target, c.FirstTarget)
 	case c.Pool != "" && c.Pool != got.Pool: // one that is not named comes from the directory
 		return fmt.Sprintf("pool %q instead of %q", got.Pool, c.Pool)
 	case (c.Pool != "" || c.PoolNamespace != "") && c.PoolNamespace != got.PoolNamespace:

@@ -15,12 +15,8 @@ import (
 // The lines of a machine that is client and server at once: only one is a client's mount.
 func TestParseMount(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("testdata/mount-line.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
 	clients := map[string]Mount{}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(record(t, "mount-line")) {
 		if w := strings.Fields(line); len(w) == 6 {
 			if m, ok := ParseMount(w[0], w[2], strings.Split(w[3], ",")); ok {
 				clients[w[1]] = m

@@ -17,11 +17,7 @@ import (
 // printed is what a program printed for a command, without the command and its result.
 func printed(t testing.TB, name string) string {
 	t.Helper()
-	b, err := os.ReadFile("testdata/" + name + ".txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(b), "\n")
+	_, text, _ := strings.Cut(record(t, name), "\n")
 	if i := strings.LastIndex(text, "rc="); i >= 0 {
 		text = text[:i]
 	}

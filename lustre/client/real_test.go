@@ -1,0 +1,238 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// What is called TestReal… runs on a real Lustre: LUSTRE_MOUNT=/mnt/lustre ./lustre.test
+// -test.v -test.run Real (make lustre-test builds it), as root and as a user. Files are made
+// in a new directory, and taken away. Who may not make one in the mount gives another by
+// LUSTRE_DIR. Some of it needs root, several MDTs, a pool, or enforced quotas, and says so.
+
+// site is a directory on a real Lustre, and who asks it.
+type site struct {
+	*Client
+	t    *testing.T
+	path string
+	dir  int
+}
+
+// onLustre opens the Lustre of the environment, and makes a directory there.
+func onLustre(t *testing.T) *site {
+	t.Helper()
+	mount := os.Getenv("LUSTRE_MOUNT")
+	if mount == "" {
+		t.Skip("needs a mounted Lustre: LUSTRE_MOUNT=/mnt/lustre")
+	}
+	c, err := Open(mount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	below := mount
+	if dir := os.Getenv("LUSTRE_DIR"); dir != "" {
+		below = dir
+	}
+	path, err := os.MkdirTemp(below, "datamove-")
+	if err != nil {
+		t.Fatalf("%v (LUSTRE_DIR names a directory of that Lustre which you may write)", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(path); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &site{Client: c, t: t, path: path}
+	s.dir = s.open("", unix.O_RDONLY|unix.O_DIRECTORY)
+	return s
+}
+
+// realLustre is onLustre, for who asks by paths.
+func realLustre(t *testing.T) (c *Client, dir string) {
+	t.Helper()
+	s := onLustre(t)
+	return s.Client, s.path
+}
+
+func (s *site) needsRoot() {
+	s.t.Helper()
+	if os.Geteuid() != 0 {
+		s.t.Skip("needs root")
+	}
+}
+
+// open opens what is in the directory until the test ends.
+func (s *site) open(name string, flags int) int {
+	s.t.Helper()
+	fd, err := unix.Open(filepath.Join(s.path, name), flags|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		s.t.Fatalf("open %s: %v", name, err)
+	}
+	s.t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+func (s *site) mkdir(name string) int {
+	s.t.Helper()
+	if err := os.Mkdir(filepath.Join(s.path, name), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
+}
+
+func (s *site) cluster() lustre.Cluster {
+	s.t.Helper()
+	c, err := s.Cluster(s.t.Context(), s.dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// layout reads the layout of an open file, and checks that its bytes can be written again
+// as they are, and that the program lfs, where there is one, says the same.
+func (s *site) layout(fd int) lustre.Layout {
+	s.t.Helper()
+	raw, err := s.k.getxattr(fd, xattrLayout)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	l, err := abi.DecodeLayout(raw)
+	if err != nil {
+		s.t.Fatalf("%x: %v", raw, err)
+	}
+	if again, err := abi.EncodeLayout(&l); err != nil || !bytes.Equal(again, raw) {
+		s.t.Errorf("written again, %v:\n got %x\nwant %x", err, again, raw)
+	}
+	if got, err := s.Layout(s.t.Context(), fd); err != nil || lustre.Same(&l, &got, 0) != "" {
+		s.t.Errorf("read again: %+v, %v", got, err)
+	}
+	s.askProgram(fd, &l)
+	return l
+}
+
+// askProgram compares what the program lfs prints with what the kernel says. It fails for
+// self-extending files of some versions (it can not be asked then).
+func (s *site) askProgram(fd int, l *lustre.Layout) {
+	s.t.Helper()
+	if _, err := exec.LookPath("lfs"); err != nil {
+		return
+	}
+	printed, err := lfs{}.layout(s.t.Context(), fd, s.isDir(fd))
+	if err != nil {
+		s.t.Logf("note: lfs getstripe: %v", err)
+		return
+	}
+	if d := lustre.Same(l, &printed, 0); d != "" && l.Foreign == nil {
+		s.t.Errorf("lfs getstripe says: %s\nkernel %+v\nlfs    %+v", d, l, printed)
+	}
+}
+
+// note tells of a trap that a version does not have: the client's way round it does no harm.
+func (s *site) note(seen bool, trap string) {
+	s.t.Helper()
+	if !seen {
+		s.t.Logf("note: this Lustre does not have the trap: %s", trap)
+	}
+}
+
+// TestRealSite says on what everything else ran.
+func TestRealSite(t *testing.T) {
+	s := onLustre(t)
+	c := s.cluster()
+	t.Logf("%s, Lustre %s on %s, uid %d: %d OSTs, %d MDTs, pools %v, default %+v", c.Name, c.Version, s.Mount, os.Geteuid(), len(c.OSTs), len(c.MDTs), c.Pools, c.Default)
+	if len(c.OSTs) == 0 || len(c.MDTs) == 0 || c.Version == "" || !c.Can.Progressive {
+		t.Errorf("%+v", c)
+	}
+	table, err := os.ReadFile("/proc/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for line := range strings.Lines(string(table)) {
+		if w := strings.Fields(line); len(w) > 3 && w[1] == filepath.Clean(s.Mount) {
+			m, ok := ParseMount(w[0], w[2], strings.Split(w[3], ","))
+			if found = ok && m.Name == s.Name; !found {
+				t.Errorf("%q: %+v, %v; want %s", line, m, ok, s.Name)
+			}
+		}
+	}
+	if !found {
+		t.Errorf("the mount table does not have %s (LUSTRE_MOUNT has to be the place of the mount)", s.Mount)
+	}
+}
+
+func TestRealTargets(t *testing.T) {
+	s := onLustre(t)
+	all, err := s.Targets(t.Context(), s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	osts := 0
+	for _, target := range all {
+		if target.Kind == lustre.OST {
+			osts++
+		}
+		if kind, index, ok := parseTarget(target.Name, s.Name); target.Kind != lustre.InPool && (!ok || kind != target.Kind || index != target.Index) {
+			t.Errorf("%+v has no name of a target", target)
+		}
+		if target.Inactive == "" && (target.TotalBytes <= 0 || target.FreeBytes > target.TotalBytes || target.FreeFiles > target.TotalFiles) {
+			t.Errorf("%+v", target)
+		}
+	}
+	if n, err := s.countOSTs(); err != nil || n < osts {
+		t.Errorf("%d OSTs, and a count of %d (%v)", osts, n, err)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.Mount, &st); err != nil || st.Type != abi.SuperMagic {
+		t.Errorf("statfs: type %#x, %v", st.Type, err)
+	}
+	count := []byte{1, 0, 0, 0}
+	_, err = s.k.ioctl(s.root, abi.IocTargetCount, count)
+	s.note(err == nil && int(count[0]) != len(s.cluster().MDTs), "the count of MDTs is that of a table")
+	if _, err := exec.LookPath("lfs"); err != nil {
+		return
+	}
+	printed, err := lfs{}.targets(t.Context(), s.Mount, s.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range printed {
+		for _, target := range all {
+			if target.Name == p.Name && target.Kind == p.Kind && (target.TotalBytes>>10 != p.TotalBytes>>10 || target.Index != p.Index) {
+				t.Errorf("kernel %+v\nlfs    %+v", target, p)
+			}
+		}
+	}
+	if pools, err := (lfs{}).pools(t.Context(), s.Name); err == nil && len(pools) != len(s.cluster().Pools) {
+		t.Errorf("lfs pool_list: %v; want %v", pools, s.cluster().Pools)
+	}
+}
+
+func TestRealGivenUp(t *testing.T) {
+	s := onLustre(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := s.Cluster(ctx, s.dir); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := s.Create(ctx, s.dir, "late", unix.O_RDWR, 0o600, striped(mib, 1)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

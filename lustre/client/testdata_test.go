@@ -1,0 +1,21 @@
+package client
+
+import (
+	"embed"
+	"testing"
+)
+
+// recorded is what programs of a real Lustre printed. It is part of the test binary, which
+// runs where there is no source.
+//
+//go:embed testdata/*.txt
+var recorded embed.FS
+
+func record(t testing.TB, name string) string {
+	t.Helper()
+	b, err := recorded.ReadFile("testdata/" + name + ".txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
