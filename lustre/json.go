@@ -104,6 +104,7 @@ type componentJSON struct {
 	ObjectBytes int64        `json:"object_bytes,omitempty"`
 	Namespace   string       `json:"pool_namespace,omitempty"`
 	Objects     []objectJSON `json:"objects,omitempty"`
+	Foreign     *foreignJSON `json:"foreign,omitempty"`
 }
 
 type objectJSON struct {
@@ -115,6 +116,7 @@ type objectJSON struct {
 type layoutJSON struct {
 	Components []componentJSON `json:"components,omitempty"`
 	Mirrored   string          `json:"mirrored,omitempty"`
+	Mirrors    int             `json:"mirrors,omitempty"`
 	Generation uint32          `json:"generation,omitempty"`
 	Foreign    *foreignJSON    `json:"foreign,omitempty"`
 	Opaque     []byte          `json:"opaque,omitempty"`
@@ -127,19 +129,15 @@ type foreignJSON struct {
 }
 
 // MarshalJSON writes a layout in words: patterns and flags as lfs has them, and no end
-// where there is none.
+// where there is none. What only the bytes of a stored layout have (Kept, Stored) is not in it.
 func (l Layout) MarshalJSON() ([]byte, error) {
-	v := layoutJSON{Generation: l.Generation, Opaque: l.Opaque}
+	v := layoutJSON{Generation: l.Generation, Mirrors: l.Mirrors, Opaque: l.Opaque, Foreign: (*foreignJSON)(l.Foreign)}
 	if l.Mirrored != NotMirrored {
 		v.Mirrored = l.Mirrored.String()
 	}
-	if l.Foreign != nil {
-		f := foreignJSON(*l.Foreign)
-		v.Foreign = &f
-	}
 	for _, c := range l.Components {
 		one := componentJSON{ID: c.ID, Start: c.Start, Pattern: c.Pattern, Flags: c.Flags.Names(),
-			StripeBytes: c.StripeBytes, StripeCount: c.StripeCount, Pool: c.Pool, Namespace: c.PoolNamespace, ObjectBytes: c.ObjectBytes}
+			StripeBytes: c.StripeBytes, StripeCount: c.StripeCount, Pool: c.Pool, Namespace: c.PoolNamespace, ObjectBytes: c.ObjectBytes, Foreign: (*foreignJSON)(c.Foreign)}
 		if c.End != EOF {
 			one.End = &c.End
 		}
@@ -160,15 +158,11 @@ func (l *Layout) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &v); err != nil {
 		return err
 	}
-	*l = Layout{Generation: v.Generation, Opaque: v.Opaque}
+	*l = Layout{Generation: v.Generation, Mirrors: v.Mirrors, Opaque: v.Opaque, Foreign: (*Foreign)(v.Foreign)}
 	for i, name := range mirroredNames {
 		if name == v.Mirrored {
 			l.Mirrored = Mirrored(i)
 		}
-	}
-	if v.Foreign != nil {
-		f := Foreign(*v.Foreign)
-		l.Foreign = &f
 	}
 	for _, one := range v.Components {
 		c, err := one.component()
@@ -183,7 +177,7 @@ func (l *Layout) UnmarshalJSON(text []byte) error {
 func (v *componentJSON) component() (Component, error) {
 	flags, err := flagsOf(v.Flags)
 	c := Component{ID: v.ID, Start: v.Start, End: EOF, Pattern: v.Pattern, Flags: flags, StripeBytes: v.StripeBytes,
-		StripeCount: v.StripeCount, FirstTarget: AnyTarget, Pool: v.Pool, PoolNamespace: v.Namespace, ObjectBytes: v.ObjectBytes}
+		StripeCount: v.StripeCount, FirstTarget: AnyTarget, Pool: v.Pool, PoolNamespace: v.Namespace, ObjectBytes: v.ObjectBytes, Foreign: (*Foreign)(v.Foreign)}
 	if v.End != nil {
 		c.End = *v.End
 	}

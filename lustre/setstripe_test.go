@@ -46,10 +46,11 @@ func TestSetstripe(t *testing.T) {
 
 // TestLayoutJSON: what is written in words is read back the same.
 func TestLayoutJSON(t *testing.T) {
-	l := Layout{Mirrored: ReadOnly, Generation: 7, Components: []Component{
+	l := Layout{Mirrored: ReadOnly, Mirrors: 2, Generation: 7, Components: []Component{
 		{ID: 0x10001, End: gib, Pattern: RAID0, Flags: Initialised | PreferRead | 1<<20, StripeBytes: mib, StripeCount: 2, FirstTarget: 0, Pool: "flash",
 			Objects: []Object{{Target: 3, FID: FID{0x200000402, 2, 0}, Generation: 1}, {Target: 1}}},
-		{ID: 0x10002, Start: gib, End: EOF, Pattern: 0x777, StripeCount: AllTargets, FirstTarget: AnyTarget, ObjectBytes: 4 * mib},
+		{ID: 0x10002, Start: gib, End: EOF, Pattern: 0x777, StripeCount: AllTargets, FirstTarget: AnyTarget, ObjectBytes: 4 * mib, PoolNamespace: "a"},
+		{ID: 0x20003, End: EOF, Pattern: IsForeign, FirstTarget: AnyTarget, Foreign: &Foreign{Type: 1, Value: []byte("x")}},
 	}}
 	for _, l := range []Layout{l, {}, {Opaque: []byte{1, 2}}, {Foreign: &Foreign{Type: 4, Flags: 1, Value: []byte("s3://b/k")}}} {
 		text, err := json.Marshal(l)

@@ -27,6 +27,7 @@ type fakeLustre struct {
 	projects map[string]lustre.Project
 	quotas   map[lustre.Project]lustre.Quota
 	targets  []lustre.Target
+	dirs     map[string]lustre.Striping
 }
 
 // newFakeLustre is a file system of four OSTs, two of them in the pool flash.
@@ -38,7 +39,7 @@ func newFakeLustre(root string) *fakeLustre {
 		c.OSTs = append(c.OSTs, lustre.Target{Kind: lustre.OST, Index: i, Name: fmt.Sprintf("lab-OST%04x_UUID", i), TotalBytes: 100 << 40, FreeBytes: 60 << 40})
 	}
 	c.MDTs = []lustre.Target{{Kind: lustre.MDT, Name: "lab-MDT0000_UUID", TotalBytes: 4 << 40, FreeBytes: 3 << 40, TotalFiles: 1e9, FreeFiles: 9e8}}
-	return &fakeLustre{root: root, cluster: c, targets: append(append([]lustre.Target(nil), c.OSTs...), c.MDTs...), layouts: map[string]lustre.Layout{},
+	return &fakeLustre{root: root, cluster: c, targets: append(append([]lustre.Target(nil), c.OSTs...), c.MDTs...), layouts: map[string]lustre.Layout{}, dirs: map[string]lustre.Striping{},
 		projects: map[string]lustre.Project{}, quotas: map[lustre.Project]lustre.Quota{}}
 }
 
@@ -118,6 +119,22 @@ func (f *fakeLustre) Create(_ context.Context, dir int, base string, flags int, 
 	defer f.mu.Unlock()
 	f.layouts[filepath.Join(f.name(dir), base)] = l
 	return fd, nil
+}
+
+func (f *fakeLustre) Striping(_ context.Context, dir int) (lustre.Striping, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dirs[f.name(dir)], nil
+}
+
+func (f *fakeLustre) MakeDir(_ context.Context, dir int, base string, mode uint32, s lustre.Striping) error {
+	if err := unix.Mkdirat(dir, base, mode); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dirs[filepath.Join(f.name(dir), base)] = s
+	return nil
 }
 
 func (f *fakeLustre) Cluster(context.Context, int) (lustre.Cluster, error) { return f.cluster, nil }

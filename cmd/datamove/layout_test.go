@@ -74,6 +74,16 @@ func TestLayoutCommands(t *testing.T) {
 		t.Errorf("its OSTs were taken over, too: %+v", l)
 	}
 
+	// A directory is made with its entries spread, and its files striped.
+	spread := filepath.Join(root, "spread")
+	run("layout", "set", "--mdt-count", "2", "--stripe-count", "3", spread).wants(t, 0, `spread +itself +all +3 .* entries on 2 MDTs by crush$`)
+	run("layout", "set", "--mdt-count", "all", spread).wants(t, 5)
+	run("layout", "set", "--mdt-count", "2", "--pool", "gone", spread+"2").wants(t, 2)
+	if _, err := os.Stat(spread + "2"); err == nil {
+		t.Error("a directory without its layout is there")
+	}
+	delete(f.layouts, spread)
+
 	// What is wrong is said before anything is done.
 	run("layout", "set", "--stripe-count", "2", "--pool", "flesh", dir).wants(t, 2, `has no pool "flesh"`, `try: one of: flash`)
 	run("layout", "set", "--stripe-size", "100000", dir).wants(t, 2, `want a multiple of 64.0 KiB`)

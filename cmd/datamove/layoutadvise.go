@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -171,9 +172,17 @@ func (a *app) measured(ctx context.Context, m *mounted, r *lustre.Request) (lust
 	return c, nil
 }
 
-// commands are what sets the layout for new files of a directory.
+// commands are what sets the layout for new files of a directory. One whose entries are
+// spread has to be made.
 func (v *adviceView) commands(dir string) {
 	set := []string{"datamove", "layout", "set"}
+	if mkdir, ok := v.Striping.Mkdir(); ok {
+		if dir == v.Path {
+			dir = filepath.Join(dir, "NEWDIR")
+		}
+		v.Lfs = append(v.Lfs, shellLine(append(mkdir, dir)...))
+		set = append(set, "--mdt-count", strconv.Itoa(v.Striping.Count))
+	}
 	if l := v.Layout.Components; len(l) == 1 {
 		set = append(set, "--stripe-count", countText(&l[0]), "--stripe-size", exactSize(l[0].StripeBytes))
 		if l[0].Pool != "" {
@@ -185,9 +194,6 @@ func (v *adviceView) commands(dir string) {
 		}
 	}
 	v.Commands = append(v.Commands, shellLine(append(set, dir)...))
-	if mkdir, ok := v.Striping.Mkdir(); ok {
-		v.Lfs = append(v.Lfs, shellLine(append(mkdir, "NEWDIR")...))
-	}
 	if lfs, ok := v.Layout.Setstripe(); ok {
 		v.Lfs = append(v.Lfs, shellLine(append(lfs, dir)...))
 	}

@@ -50,6 +50,18 @@ func parseStripeSize(s string) (int64, error) {
 	return n, nil
 }
 
+// parseMDTs reads how many metadata servers a directory is spread over.
+func parseMDTs(s string) (int, error) {
+	if s == "all" {
+		return lustre.AllTargets, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > lustre.MaxStripes {
+		return 0, fmt.Errorf("%q: want a number from 1 on, or all", s)
+	}
+	return n, nil
+}
+
 // parseComponent reads END,COUNT[,SIZE[,POOL]]. Where it begins is the end of the one
 // before it.
 func parseComponent(s string) (lustre.Component, error) {
@@ -123,6 +135,7 @@ type layoutWords struct {
 	like       string
 	advise     bool
 	remove     bool
+	mdts       int // that a new directory is spread over; 0 makes none
 }
 
 // flagsOf adds them to a command.
@@ -133,6 +146,7 @@ func (w *layoutWords) flagsOf(flags *pflag.FlagSet) {
 	flags.Var(&componentsValue{w}, "component", "one component of a progressive layout, `END,COUNT[,SIZE[,POOL]]`, where the one before it ends; the last is end,…; again for each")
 	flags.StringVar(&w.like, "like", "", "the layout of this `FILE`, or of new files in this directory")
 	flags.BoolVar(&w.advise, "advise", false, "the layout that datamove layout advise would give for --size, --use and so on")
+	parsedVar(flags, &w.mdts, "mdt-count", parseMDTs, "make DIR, with its entries spread over this `NUMBER` of MDTs, or all")
 	flags.BoolVar(&w.remove, "remove", false, "take the directory's own layout away, so that the file system's holds")
 }
 
@@ -166,16 +180,27 @@ func (v *componentsValue) Set(s string) error {
 	return nil
 }
 
-// check refuses words that can not be said together.
-func (w *layoutWords) check(flags *pflag.FlagSet) error {
+// ways is how many layouts were said.
+func (w *layoutWords) ways() (n int) {
 	plain := w.size > 0 || w.count.pattern != 0 || w.pool != "" && !w.advise
-	ways := 0
 	for _, way := range []bool{plain, len(w.components) > 0, w.like != "", w.advise, w.remove} {
 		if way {
-			ways++
+			n++
 		}
 	}
+	return n
+}
+
+// only reports whether nothing was said of files.
+func (w *layoutWords) only() bool { return w.ways() == 0 }
+
+// check refuses words that can not be said together.
+func (w *layoutWords) check(flags *pflag.FlagSet) error {
+	ways := w.ways()
 	switch {
+	case w.remove && w.mdts != 0:
+		return usage("--mdt-count makes a directory, which has nothing to --remove")
+	case ways == 0 && w.mdts != 0:
 	case ways == 0:
 		return advise(usage("want a layout: --stripe-count, --stripe-size or --pool, or --component, --like, --advise, --remove"), "datamove layout advise, which says what suits")
 	case ways > 1:

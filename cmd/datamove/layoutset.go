@@ -27,7 +27,8 @@ func (a *app) layoutSet() *cobra.Command {
 		Use:   "set [flags] DIR|FILE",
 		Short: "Say how new files of a directory are striped, or make a file with a layout",
 		Long: `Set says how the files are striped that will be made in a directory. Those that are
-there keep their layout. A FILE that is not there is made, empty, with the layout.
+there keep their layout. A FILE that is not there is made, empty, with the layout; or,
+with --mdt-count, a directory whose entries are spread over several metadata servers.
 
 What was set is read again: Lustre takes some layouts and does something else.`,
 		Example: `  datamove layout set --stripe-count 8 --stripe-size 4MiB /lustre/vision
@@ -59,6 +60,8 @@ func (a *app) setLayout(ctx context.Context, arg string, w *layoutWords, q *requ
 	}
 	info, err := os.Stat(path)
 	switch {
+	case w.mdts != 0:
+		return a.makeDir(ctx, path, w, q)
 	case err == nil && !info.IsDir():
 		err := fmt.Errorf("%s: %w: it has its layout since it was made, and keeps it", mover.Printable(path), mover.ErrConflict)
 		return advise(err, "a copy into a directory that has the layout, and a rename over the old name; or lfs migrate, which restripes a file in place")
@@ -84,6 +87,30 @@ func (a *app) setDefault(ctx context.Context, path string, w *layoutWords, q *re
 	}
 	if err := m.Layout.SetDefault(ctx, m.fd, l); err != nil {
 		return a.notSet(path, err)
+	}
+	return nil
+}
+
+// makeDir makes a directory whose entries are spread, and says how its files are striped.
+func (a *app) makeDir(ctx context.Context, path string, w *layoutWords, q *requestWords) error {
+	m, err := a.striped(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	striper, ok := m.Layout.(lustre.DirStriper)
+	if !ok {
+		return fmt.Errorf("--mdt-count on %s (%s): %w: directories are not spread over servers there", mover.Printable(m.Mount), m.Kind, errors.ErrUnsupported)
+	}
+	s := lustre.Striping{Count: w.mdts, FirstMDT: lustre.AnyTarget, Hash: lustre.CRUSH}
+	if err := striper.MakeDir(ctx, m.fd, filepath.Base(path), 0o755, s); err != nil {
+		return a.notSet(path, err)
+	}
+	if w.only() {
+		return nil
+	}
+	if err := a.setDefault(ctx, path, w, q); err != nil {
+		return errors.Join(err, os.Remove(path))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -69,6 +70,8 @@ type layoutView struct {
 	Layout     lustre.Layout `json:"layout"`          // empty: the file system does not tell
 	Width      int64         `json:"width,omitempty"` // of the first component: stripe size × stripe count
 	Lfs        string        `json:"lfs,omitempty"`   // the command that gives a new file the same
+	// Striping is how the entries of a directory are spread; absent when they are not.
+	Striping lustre.Striping `json:"striping,omitzero"`
 }
 
 // layoutOf asks for the layout of a path.
@@ -86,6 +89,11 @@ func (a *app) layoutOf(ctx context.Context, arg string) (*layoutView, error) {
 		return nil, fmt.Errorf("layout of %s: %w", mover.Printable(m.path), kindly(err))
 	}
 	v := &layoutView{Schema: schemaLayout, Path: m.path, FileSystem: m.Mount, Kind: m.Kind, Directory: m.dir, From: from, Layout: l, Width: l.Width(0)}
+	if striper, ok := m.Layout.(lustre.DirStriper); ok && m.dir {
+		if s, err := striper.Striping(ctx, m.fd); err == nil && s.Count > 1 {
+			v.Striping = s
+		}
+	}
 	wanted := l.Wanted()
 	if args, ok := wanted.Setstripe(); ok && m.Kind == lustre.IsLustre {
 		v.Lfs = shellLine(args...)
@@ -102,17 +110,8 @@ func (a *app) layoutFrom(ctx context.Context, m *mounted) (lustre.Layout, string
 		return l, "itself", err
 	}
 	if m.Kind == lustre.IsCephFS {
-		for path := filepath.Clean(m.path); path != m.Mount && path != filepath.Dir(path); {
-			path = filepath.Dir(path)
-			above, err := a.mounted(path)
-			if err != nil {
-				break // what is above can not be looked at
-			}
-			l, err := above.Layout.Layout(ctx, above.fd)
-			above.Close()
-			if !errors.Is(err, lustre.ErrInherited) {
-				return l, path, err
-			}
+		if l, from, err := a.layoutAbove(ctx, m); from != "" {
+			return l, from, err
 		}
 	}
 	c, err := m.Layout.Cluster(ctx, m.fd)
@@ -120,6 +119,25 @@ func (a *app) layoutFrom(ctx context.Context, m *mounted) (lustre.Layout, string
 		err = nil
 	}
 	return c.Default, "file system", err
+}
+
+// layoutAbove is the layout of the nearest directory above that has one; from is "" when
+// none has that can be looked at.
+func (a *app) layoutAbove(ctx context.Context, m *mounted) (l lustre.Layout, from string, err error) {
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", m.fd)) // the name without symbolic links
+	for err == nil && path != m.Mount && path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+		above, opened := a.mounted(path)
+		if opened != nil {
+			break
+		}
+		l, err := above.Layout.Layout(ctx, above.fd)
+		above.Close()
+		if !errors.Is(err, lustre.ErrInherited) {
+			return l, path, err
+		}
+	}
+	return lustre.Layout{}, "", nil
 }
 
 // stripesRow is one component of one path in a table.
@@ -226,8 +244,21 @@ func targetsText(c *lustre.Component) string {
 	return known(b.String())
 }
 
-// layoutNote says what else there is to a component, or a layout without any.
+// layoutNote says what else there is to a component, or a layout without any; and on the
+// first line of a directory, how its entries are spread.
 func layoutNote(r stripesRow) string {
+	note := componentNote(r)
+	if !r.first || r.Striping.Count < 2 {
+		return note
+	}
+	spread := fmt.Sprintf("entries on %d MDTs by %v", r.Striping.Count, r.Striping.Hash)
+	if note == "-" {
+		return spread
+	}
+	return spread + ", " + note
+}
+
+func componentNote(r stripesRow) string {
 	switch {
 	case r.Layout.Foreign != nil:
 		return fmt.Sprintf("foreign, of type %d", r.Layout.Foreign.Type)
@@ -239,6 +270,9 @@ func layoutNote(r stripesRow) string {
 	var notes []string
 	if mirror := r.c.Mirror(); mirror > 0 {
 		notes = append(notes, fmt.Sprintf("mirror %d", mirror))
+	}
+	if r.c.PoolNamespace != "" {
+		notes = append(notes, "namespace "+r.c.PoolNamespace)
 	}
 	if r.c.ObjectBytes > 0 {
 		notes = append(notes, "objects of "+units.Bytes(r.c.ObjectBytes))

@@ -141,6 +141,7 @@ type quotaView struct {
 	RootToo    bool          `json:"root_too"` // it refuses root as well
 	Doubt      string        `json:"doubt,omitempty"`
 	Targets    []targetQuota `json:"targets,omitempty"`
+	Around     []*quotaView  `json:"around,omitempty"` // quotas that hold for it as well, the narrowest first
 }
 
 type projectView struct {
@@ -172,6 +173,9 @@ func viewQuota(m *mounted, q *lustre.Quota) *quotaView {
 	for _, t := range q.Targets {
 		v.Targets = append(v.Targets, targetQuota{t.Target, t.UsedBytes, t.GrantedBytes, t.GrantedBytes > 0 && t.UsedBytes > t.GrantedBytes})
 	}
+	for i := range q.Around {
+		v.Around = append(v.Around, viewQuota(m, &q.Around[i]))
+	}
 	return v
 }
 
@@ -200,6 +204,7 @@ func limitRows(views []*quotaView, wide bool) (rows []limitRow) {
 				rows = append(rows, limitRow{v, t})
 			}
 		}
+		rows = append(rows, limitRows(v.Around, wide)...)
 	}
 	return rows
 }

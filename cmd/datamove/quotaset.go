@@ -45,7 +45,7 @@ func (a *app) quotaSet() *cobra.Command {
 		Short: "Set what a project may hold",
 		Long: `Set changes limits of the project that DIR is in; those that are not named stay. With
 --project it is that project, and DIR is put into it: what is made in DIR from then on
-belongs to it, and what is there already does not.
+belongs to it, and what is there already does not. On CephFS the limits are those of DIR.
 
 With --make DIR is made. On btrfs and GPFS that is the only way for a directory to
 become a project of its own.
@@ -155,7 +155,7 @@ func (a *app) makeProject(ctx context.Context, path string, w *quotaWords) (undo
 	}
 	maker, ok := m.Quota.(lustre.ProjectMaker)
 	if !ok {
-		if !w.project.said {
+		if !w.project.said && m.Kind != lustre.IsCephFS {
 			return nil, usage("on this file system (%s) a project has a number: want --project, too", m.Kind)
 		}
 		return func() error { return os.Remove(path) }, os.Mkdir(path, 0o755)
@@ -201,11 +201,15 @@ func (a *app) limit(ctx context.Context, path string, w *quotaWords) error {
 	if err != nil {
 		return fmt.Errorf("project of %s: %w", mover.Printable(path), kindly(err))
 	}
+	own := m.Kind == lustre.IsCephFS // where each directory can have limits: those of DIR are meant, and not of one above it
+	if own {
+		p = lustre.Project{}
+	}
 	moved := w.project.said && (p.ID != w.project.id || !p.Inherit)
 	switch {
 	case moved:
 		p = lustre.Project{ID: w.project.id, Inherit: true}
-	case p.ID == 0 && p.Name == "":
+	case p.ID == 0 && p.Name == "" && !own:
 		return advise(usage("%s is in no project", mover.Printable(path)), "--project ID, which puts it into one")
 	}
 	if w.limits() {
