@@ -26,7 +26,7 @@ func (c *Client) Create(ctx context.Context, dir int, base string, flags int, mo
 	if flags&unix.O_ACCMODE == unix.O_RDONLY {
 		return -1, fmt.Errorf("create %q on %s: a layout is set by who may write: %w", base, c.Mount, unix.EINVAL)
 	}
-	request, err := c.request(ctx, &l)
+	request, targets, err := c.request(ctx, &l)
 	if err != nil {
 		return -1, fmt.Errorf("create %q on %s with a layout: %w", base, c.Mount, err)
 	}
@@ -34,15 +34,18 @@ func (c *Client) Create(ctx context.Context, dir int, base string, flags int, mo
 	if err != nil {
 		return -1, err
 	}
-	if err := c.apply(ctx, fd, request, &l); err != nil {
+	if err := c.apply(fd, request, &l, targets); err != nil {
 		gone := errors.Join(c.k.close(fd), c.k.unlinkat(dir, base))
+		if errors.Is(gone, unix.ENOENT) { // a volatile file, which had no name
+			gone = nil
+		}
 		return -1, errors.Join(fmt.Errorf("create %q on %s with a layout: %w", base, c.Mount, err), gone)
 	}
 	return fd, nil
 }
 
 // apply gives the new file fd a layout.
-func (c *Client) apply(ctx context.Context, fd int, request []byte, l *lustre.Layout) error {
+func (c *Client) apply(fd int, request []byte, l *lustre.Layout, targets int) error {
 	err := c.k.setxattr(fd, xattrLayout, request)
 	if errors.Is(err, unix.EOPNOTSUPP) && binary.LittleEndian.Uint32(request) != abi.MagicForeign {
 		_, err = c.k.ioctl(fd, abi.IocSetStripe, request)
@@ -58,7 +61,7 @@ func (c *Client) apply(ctx context.Context, fd int, request []byte, l *lustre.La
 	if err != nil {
 		return fmt.Errorf("%w: it can not be read again: %w", lustre.ErrNotApplied, err)
 	}
-	return differs(l, &got, c.targetsOf(ctx, l))
+	return differs(l, &got, targets)
 }
 
 // advice is what may help against what a layout was refused with.
@@ -72,30 +75,4 @@ func advice(err error) string {
 		return " (llite.*.enable_setstripe_gid says who may)"
 	}
 	return ""
-}
-
-// targetsOf is how many OSTs may serve a file with layout l; 0 when that is not known, or
-// when its components have different pools.
-func (c *Client) targetsOf(ctx context.Context, l *lustre.Layout) int {
-	if len(l.Components) == 0 {
-		return 0
-	}
-	pool := l.Components[0].Pool
-	for i := range l.Components {
-		if l.Components[i].Pool != pool {
-			return 0
-		}
-	}
-	if pool == "" {
-		n, err := c.countOSTs()
-		if err != nil {
-			return 0
-		}
-		return n
-	}
-	pools, err := c.Pools(ctx)
-	if err != nil {
-		return 0
-	}
-	return len(pools[pool])
 }

@@ -55,7 +55,7 @@ func (c *Client) SetDefault(ctx context.Context, dir int, l lustre.Layout) error
 	if l.IsZero() {
 		return c.removeDefault(dir)
 	}
-	request, err := c.request(ctx, &l)
+	request, _, err := c.request(ctx, &l)
 	if err != nil {
 		return fmt.Errorf("set the default layout of a directory on %s: %w", c.Mount, err)
 	}
@@ -99,16 +99,17 @@ func (c *Client) anew(fd int, ask func(fd int) error) (err error) {
 }
 
 // request is the bytes that ask for a layout, when there is what it names: Lustre takes the
-// name of a pool that there is not, and chooses among all OSTs.
-func (c *Client) request(ctx context.Context, l *lustre.Layout) ([]byte, error) {
+// name of a pool that there is not, and chooses among all OSTs. targets is how many may
+// serve the file, 0 when that is not known.
+func (c *Client) request(ctx context.Context, l *lustre.Layout) (b []byte, targets int, err error) {
 	if len(l.Opaque) > 0 {
-		return nil, fmt.Errorf("%w: its format is not known here, and it names the objects of another file", lustre.ErrNotApplied)
+		return nil, 0, fmt.Errorf("%w: its format is not known here, and it names the objects of another file", lustre.ErrNotApplied)
 	}
-	b, err := abi.EncodeRequest(l)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", lustre.ErrNotApplied, err)
+	if b, err = abi.EncodeRequest(l); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", lustre.ErrNotApplied, err)
 	}
-	return b, c.checkPools(ctx, l)
+	targets, err = c.checkPools(ctx, l)
+	return b, targets, err
 }
 
 // differs is ErrNotApplied with the first difference between what was asked for and what is there.

@@ -68,32 +68,55 @@ func parseTarget(name, fsname string) (kind lustre.TargetKind, index int, ok boo
 	return kind, int(n), mine && err == nil && len(digits) == 4
 }
 
-// checkPools reports the first pool of l that there is not, or that has no OSTs.
-func (c *Client) checkPools(ctx context.Context, l *lustre.Layout) error {
-	var pools map[string][]int
-	for i := range l.Components {
-		name := l.Components[i].Pool
-		if name == "" {
-			continue
-		}
-		if pools == nil {
-			var err error
-			if pools, err = c.Pools(ctx); err != nil {
-				return fmt.Errorf("%w: whether there is a pool %s is not known, and Lustre does not ask: %w", lustre.ErrNotApplied, name, err)
-			}
-		}
-		if members, ok := pools[name]; !ok || len(members) == 0 {
-			return fmt.Errorf("%w: %s has no pool %s with OSTs (it has %s)", lustre.ErrNotApplied, c.Name, name, named(pools))
+// pool returns the OSTs of one pool; none when there is no such pool.
+func (c *Client) pool(ctx context.Context, name string) ([]int, error) {
+	for _, place := range c.places("lov", "clilov-", "pools/"+name) {
+		if text, err := readParameter(c.k.files(), place); err == nil {
+			return poolMembers(text, c.Name), nil
 		}
 	}
-	return nil
+	pools, err := c.Pools(ctx)
+	return pools[name], err
 }
 
-func named(pools map[string][]int) string {
-	if len(pools) == 0 {
-		return "none"
+// checkPools reports the first pool of l that there is not, or that has no OSTs. It
+// returns how many OSTs may serve a file with that layout: 0 when that is not known, or
+// differs from component to component.
+func (c *Client) checkPools(ctx context.Context, l *lustre.Layout) (targets int, err error) {
+	sizes := map[string]int{}
+	for i := range l.Components {
+		name := l.Components[i].Pool
+		if _, seen := sizes[name]; seen {
+			continue
+		}
+		if name == "" {
+			if sizes[name], err = c.countOSTs(); err != nil {
+				sizes[name] = 0
+			}
+			continue
+		}
+		members, err := c.pool(ctx, name)
+		if err != nil {
+			return 0, fmt.Errorf("%w: whether there is a pool %s is not known, and Lustre does not ask: %w", lustre.ErrNotApplied, name, err)
+		}
+		if sizes[name] = len(members); len(members) == 0 {
+			return 0, c.noPool(ctx, name)
+		}
 	}
-	return strings.Join(sortedKeys(pools), ", ")
+	if len(sizes) != 1 {
+		return 0, nil
+	}
+	for _, targets = range sizes {
+	}
+	return targets, nil
+}
+
+func (c *Client) noPool(ctx context.Context, name string) error {
+	has := "none"
+	if pools, err := c.Pools(ctx); err == nil && len(pools) > 0 {
+		has = strings.Join(sortedKeys(pools), ", ")
+	}
+	return fmt.Errorf("%w: %s has no pool %s with OSTs (it has %s)", lustre.ErrNotApplied, c.Name, name, has)
 }
 
 // errNoProgram is for what only the program lfs could answer, where there is none.
