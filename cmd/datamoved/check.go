@@ -37,6 +37,9 @@ func (a *app) check(ctx context.Context, _ []string) error {
 		fmt.Fprintf(a.err, "warning: %s\n", p)
 	}
 	rules, err := rulesOf(conf)
+	if err == nil {
+		err = twice(conf.HSM)
+	}
 	if err != nil {
 		return err
 	}
@@ -55,6 +58,9 @@ func (a *app) check(ctx context.Context, _ []string) error {
 			shows = "metrics, and the page to read, for everybody on this machine"
 		}
 		fmt.Fprintf(a.out, "page           http://%s, %s\n", at.page, shows)
+	}
+	for _, c := range conf.HSM {
+		fmt.Fprintf(a.out, "hsm            archive %d of %s in %s\n", c.Archive, mover.Printable(c.Mount), c.To)
 	}
 	_, err = fmt.Fprintf(a.out, "service        %s\n", answerAt(ctx, at.listen))
 	return err

@@ -64,7 +64,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger) err
 		if err != nil {
 			return errors.Join(err, attend(over(), func() {}, parts...))
 		}
-		parts, what = append([]*part{helper}, parts...), "coordinator and agent"
+		parts, what = append(append(h.hsmParts(), helper), parts...), "coordinator and agent"
 	}
 	return h.run(ctx, what, d.Alive, d, parts...)
 }

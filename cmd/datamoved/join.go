@@ -54,7 +54,8 @@ func (a *app) serveAgent(ctx context.Context, h *host) error {
 	if err != nil {
 		return err
 	}
-	return h.run(ctx, "agent of "+target, func(context.Context) error { return nil }, d, helper, serving(d), keeping, standing)
+	parts := append(h.hsmParts(), helper, serving(d), keeping, standing)
+	return h.run(ctx, "agent of "+target, func(context.Context) error { return nil }, d, parts...)
 }
 
 // joinTarget is host:port of a coordinator.

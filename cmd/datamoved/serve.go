@@ -95,6 +95,9 @@ func (a *app) host() (*host, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := twice(conf.HSM); err != nil {
+		return nil, err
+	}
 	for _, p := range conf.Warnings() {
 		log.Warn(p.String())
 	}
