@@ -35,11 +35,11 @@ func (c *Client) Create(ctx context.Context, dir int, base string, flags int, mo
 		return -1, err
 	}
 	if err := c.apply(fd, request, &l, targets); err != nil {
-		gone := errors.Join(c.k.close(fd), c.k.unlinkat(dir, base))
+		closed, gone := c.k.close(fd), c.k.unlinkat(dir, base)
 		if errors.Is(gone, unix.ENOENT) { // a volatile file, which had no name
 			gone = nil
 		}
-		return -1, errors.Join(fmt.Errorf("create %q on %s with a layout: %w", base, c.Mount, err), gone)
+		return -1, errors.Join(fmt.Errorf("create %q on %s with a layout: %w", base, c.Mount, err), closed, gone)
 	}
 	return fd, nil
 }
