@@ -74,17 +74,30 @@ func (q quotas) SetQuota(ctx context.Context, fd int, p lustre.Project, l lustre
 	if err := q.asked.SetFilesetQuota(ctx, q.name, p.Name, l); err != nil {
 		return err
 	}
-	now, err := q.Quota(ctx, fd, p)
-	if err != nil {
-		return fmt.Errorf("limits of fileset %s were set, and can not be read: %w", p.Name, err)
+	for wait := firstPause; ; wait *= 2 {
+		now, err := q.Quota(ctx, fd, p)
+		if err != nil {
+			return fmt.Errorf("limits of fileset %s were set, and can not be read: %w", p.Name, err)
+		}
+		if fits(l, now.Limits) {
+			return nil
+		}
+		// The GUI answers out of what it has collected, which can be behind for a while.
+		client, collects := q.asked.(*Client)
+		if !collects || wait > maxPause {
+			return fmt.Errorf("limits of fileset %s: %w: they are %+v", p.Name, lustre.ErrNotApplied, now.Limits)
+		}
+		if err := client.pause(ctx, wait); err != nil {
+			return fmt.Errorf("limits of fileset %s were set, and are not seen yet: %w", p.Name, err)
+		}
 	}
-	wanted := lustre.Limits{SoftBytes: whole(l.SoftBytes), HardBytes: whole(l.HardBytes), SoftFiles: l.SoftFiles, HardFiles: l.HardFiles}
-	// GPFS rounds limits up to whole blocks of the file system.
-	if now.SoftFiles != wanted.SoftFiles || now.HardFiles != wanted.HardFiles ||
-		!about(wanted.SoftBytes, now.SoftBytes) || !about(wanted.HardBytes, now.HardBytes) {
-		return fmt.Errorf("limits of fileset %s: %w: they are %+v", p.Name, lustre.ErrNotApplied, now.Limits)
-	}
-	return nil
+}
+
+// fits reports whether limits are those that were asked for: GPFS rounds bytes up to whole
+// blocks of the file system.
+func fits(wanted, got lustre.Limits) bool {
+	return wanted.SoftFiles == got.SoftFiles && wanted.HardFiles == got.HardFiles &&
+		about(whole(wanted.SoftBytes), got.SoftBytes) && about(whole(wanted.HardBytes), got.HardBytes)
 }
 
 func whole(bytes int64) int64 { return (bytes + min(1023, 1<<63-1-bytes)) &^ 1023 }
@@ -115,7 +128,7 @@ func (q quotas) MakeProject(ctx context.Context, dir int, base string, mode uint
 			return p, nil
 		}
 	}
-	return lustre.Project{}, errors.Join(fmt.Errorf("fileset %s at %s of %s: %w", name, junction, system.Name, err), q.undo(ctx, name))
+	return lustre.Project{}, errors.Join(fmt.Errorf("fileset %s at %s of %s: %w", name, junction, system.Name, err), q.undo(ctx, name, junction))
 }
 
 // made looks at the new directory through our own descriptor, and gives it its mode.
@@ -144,23 +157,28 @@ func (q quotas) made(ctx context.Context, dir int, base, name string, mode uint3
 	return f.project(), nil
 }
 
-// undo takes away a fileset that we have just named, whether it was made or not. The
-// caller's context may be over.
-func (q quotas) undo(ctx context.Context, name string) error {
+// undo takes away a fileset that we have just named, whether it was made or not, and whether
+// it is linked yet or not. The caller's context may be over.
+func (q quotas) undo(ctx context.Context, name, junction string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
 	defer cancel()
-	if there, err := exists(second(q.asked.Fileset(ctx, q.name, name))); err != nil || !there {
+	f, err := q.asked.Fileset(ctx, q.name, name)
+	if there, err := exists(err); err != nil || !there {
 		return err
 	}
-	// It may not be linked yet; then only deleting it counts.
-	unlinked := q.asked.UnlinkFileset(ctx, q.name, name, true)
+	var unlinked error
+	switch f.Junction {
+	case "":
+	case junction:
+		unlinked = q.asked.UnlinkFileset(ctx, q.name, name, true)
+	default:
+		return nil // it is somebody else's
+	}
 	if err := q.asked.DeleteFileset(ctx, q.name, name); err != nil {
 		return fmt.Errorf("fileset %s is left behind: %w", name, errors.Join(unlinked, err))
 	}
 	return nil
 }
-
-func second[A any](_ A, err error) error { return err }
 
 // RemoveProject unlinks and deletes the fileset of the directory base.
 func (q quotas) RemoveProject(ctx context.Context, dir int, base string, p lustre.Project) error {

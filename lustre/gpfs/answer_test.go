@@ -262,6 +262,28 @@ func TestQuota(t *testing.T) {
 	})
 }
 
+// TestQuotaSeenLate: the GUI tells old limits for a while.
+func TestQuotaSeenLate(t *testing.T) {
+	c := commands(t)
+	w := newWorld(t, c.dir)
+	g := newGUI(t, serve(c.dir))
+	w.Deaf = true
+	w.save(t, c.dir)
+	reads, collected := 0, g.pause
+	g.pause = func(ctx context.Context, d time.Duration) error {
+		if reads++; reads == 4 { // after the job's own one, and two of old limits
+			now := reload(t, c.dir)
+			now.Quotas["vision"] = lustre.Limits{HardBytes: 4 << 20}
+			now.save(t, c.dir)
+		}
+		return collected(ctx, d)
+	}
+	s := quotas{mounted{name: "fs1", mount: w.Mount, asked: g.Client}}
+	if err := s.SetQuota(t.Context(), open(t, w.Mount), lustre.Project{ID: 1, Name: "vision"}, lustre.Limits{HardBytes: 4 << 20}); err != nil || reads != 4 {
+		t.Errorf("%v after %d pauses", err, reads)
+	}
+}
+
 func reload(t *testing.T, dir string) *world {
 	t.Helper()
 	w, err := loadWorld(dir)
@@ -471,6 +493,12 @@ func TestLacks(t *testing.T) {
 	targets, err := s.Usage.Targets(t.Context(), open(t, t.TempDir()))
 	if err != nil || len(targets) != 1 || targets[0].TotalBytes <= 0 || targets[0].Name != "fs1" {
 		t.Errorf("%+v, %v", targets, err)
+	}
+	if _, err := (FileSystem{Name: "fs1"}).FilesetCapacity(open(t, t.TempDir())); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("without filesetdf: %v", err)
+	}
+	if c, err := (FileSystem{FilesetStatfs: true}).FilesetCapacity(open(t, t.TempDir())); err != nil || c.TotalBytes != targets[0].TotalBytes {
+		t.Errorf("with filesetdf: %+v, %v", c, err)
 	}
 	// Who was told of a GUI that can not be used does not ask somebody else.
 	c := commands(t)

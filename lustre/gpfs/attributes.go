@@ -16,12 +16,13 @@ type Attributes struct {
 	Offline bool
 }
 
-// Attributes asks mmlsattr -L, which has no -Y, about a path.
+// Attributes asks mmlsattr -L, which has no -Y, about a path. -l keeps it from following a
+// link that somebody has put there meanwhile.
 func (c *Commands) Attributes(ctx context.Context, path string) (Attributes, error) {
 	if err := checkPath("file", path); err != nil {
 		return Attributes{}, err
 	}
-	output, err := c.run(ctx, "mmlsattr", "-L", path)
+	output, err := c.run(ctx, "mmlsattr", "-L", "-l", path)
 	if err != nil {
 		return Attributes{}, err
 	}
@@ -80,7 +81,7 @@ func (c *Commands) place(ctx context.Context, path, pool string, copies int) err
 	if err := checkPath("file", path); err != nil {
 		return err
 	}
-	var arguments []string
+	arguments := []string{"-l"}
 	if pool != "" {
 		if err := checkName("pool", pool); err != nil {
 			return err

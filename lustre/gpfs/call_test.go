@@ -134,6 +134,13 @@ func TestLate(t *testing.T) {
 			t.Errorf("%s: a deletion was sent %d times", name, len(calls)-tries)
 		}
 	}
+	for _, c := range reads {
+		g := newGUI(t, never)
+		g.timeout = 20 * time.Millisecond
+		if got, err := c.ask(t, g); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
+		}
+	}
 	why := errors.New("the task was cancelled")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	g := newGUI(t, func(_ http.ResponseWriter, r *http.Request) {

@@ -54,7 +54,7 @@ func TestCommands(t *testing.T) {
 			[]Pool{{"system", 0, 0}, {"data", 3064453922 << 10, 529111449 << 10}}, `mmlspool ["fs1","all","-L"]`},
 		{func() (any, error) { return c.Attributes(t.Context(), "/gpfs/fs1/-x; rm -rf $HOME") },
 			Attributes{Pool: "data", Fileset: "vision", Copies: 2, MaxCopies: 2, Flags: []string{"illreplicated"}, Offline: true},
-			`mmlsattr ["-L","/gpfs/fs1/-x; rm -rf $HOME"]`},
+			`mmlsattr ["-L","-l","/gpfs/fs1/-x; rm -rf $HOME"]`},
 	} {
 		got, err := q.ask()
 		if err != nil || !reflect.DeepEqual(got, q.want) {

@@ -1,6 +1,7 @@
 package gpfs
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -31,6 +32,15 @@ func Capacity(fd int) (lustre.Target, error) {
 		TotalBytes: product(st.Blocks, unit), FreeBytes: product(st.Bavail, unit),
 		TotalFiles: product(st.Files, 1), FreeFiles: product(st.Ffree, 1),
 	}, nil
+}
+
+// FilesetCapacity is what the fileset of an open file or directory may hold, as anybody can
+// ask for it; errors.ErrUnsupported where statfs speaks for the whole file system.
+func (f FileSystem) FilesetCapacity(fd int) (lustre.Target, error) {
+	if !f.FilesetStatfs {
+		return lustre.Target{}, fmt.Errorf("capacity of a fileset of %s: %w: its option filesetdf is off, so statfs answers for the whole file system", f.Name, errors.ErrUnsupported)
+	}
+	return Capacity(fd)
 }
 
 // product is a*b, or the largest int64.

@@ -207,7 +207,7 @@ func (w *world) command(name string, a []string) (string, error) {
 	case "mmdelfileset":
 		return "", w.remove(a[1])
 	case "mmlsattr":
-		return w.listAttributes(a[1])
+		return w.listAttributes(a[2])
 	case "mmchattr":
 		return "", w.changeAttributes(a)
 	}
@@ -265,7 +265,7 @@ func (w *world) changeAttributes(a []string) error {
 		return err
 	}
 	now := Attributes{Pool: "system", Copies: 1}
-	for i := 0; i+1 < len(a)-1; i += 2 {
+	for i := 1; i+1 < len(a)-1; i += 2 { // behind -l
 		switch a[i] {
 		case "-P":
 			if now.Pool = a[i+1]; now.Pool != "system" && now.Pool != "data" {
