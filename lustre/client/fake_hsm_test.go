@@ -107,14 +107,14 @@ func (f *fakeFiles) ioctlSwap(h *handle, arg []byte, _ []pointer) (int, error) {
 		return 0, unix.EAGAIN
 	case r.Flags&abi.SwapClose != 0 && a.lease != h:
 		return 0, unix.ESTALE
-	case r.Group != 0 && (r.Group != a.group || !a.locked[h]):
+	case r.Flags&abi.SwapClose != 0 && r.Flags != abi.SwapClose:
+		return 0, unix.EINVAL
+	case r.Group != 0 && (a.locked[h] || b.locked[other]): // it wants to lock them itself
 		return 0, unix.EINVAL
 	}
 	a.content, b.content = b.content, a.content
 	h.inode.layout, other.inode.layout = other.inode.layout, h.inode.layout
-	if r.Flags&abi.SwapKeepMtime == 0 {
-		a.mtime, b.mtime = b.mtime, a.mtime // what objects say is what a file has
-	}
+	a.mtime, b.mtime = b.mtime, a.mtime // what objects say is what a file has
 	if r.Flags&abi.SwapClose != 0 {
 		a.lease = nil
 	}

@@ -166,7 +166,7 @@ func (r *restripe) yielding(ctx context.Context, to lustre.Layout) error {
 		return errors.Join(err, released)
 	}
 	err = r.swap(abi.Swap{Flags: abi.SwapClose, Other: r.volatile})
-	if errors.Is(err, unix.ESTALE) {
+	if errors.Is(err, unix.ESTALE) || errors.Is(err, unix.ENOLCK) {
 		return fmt.Errorf("somebody opened it: %w: %w", ErrChanged, err)
 	}
 	return err
@@ -187,7 +187,10 @@ func (r *restripe) blocking(ctx context.Context, to lustre.Layout) (err error) {
 	if err := r.fill(ctx, to, func() error { return nil }); err != nil {
 		return err
 	}
-	return r.swap(abi.Swap{Flags: abi.SwapKeepMtime | abi.SwapKeepAtime, Other: r.volatile, Group: source.Number})
+	// No group is named: with one, the exchange would lock both files itself, and be
+	// refused by the lock that is held here. Flags that keep times are not known to all
+	// versions: the times of the copy were set.
+	return r.swap(abi.Swap{Other: r.volatile})
 }
 
 func (r *restripe) swap(s abi.Swap) error {
