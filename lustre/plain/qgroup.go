@@ -31,6 +31,7 @@ const (
 	statusSimple       = 1 << 3
 
 	limitReferenced = 1 << 0 // BTRFS_QGROUP_LIMIT_MAX_RFER
+	limitExclusive  = 1 << 1 // BTRFS_QGROUP_LIMIT_MAX_EXCL
 )
 
 // qgroup is what btrfs knows of one group of level 0.

@@ -91,6 +91,8 @@ func (g *qgroup) doubt() string {
 		return "btrfs is counting anew"
 	case g.status&statusInconsistent != 0:
 		return "btrfs says that its counts are inconsistent: btrfs quota rescan DIR counts anew"
+	case g.limits&limitExclusive != 0:
+		return "it has a limit of bytes that it shares with nobody, too, which is held and not shown: btrfs qgroup show -re DIR"
 	case g.status&statusSimple != 0:
 		return "simple quotas count only what was written after they were switched on"
 	case g.lags:

@@ -1,0 +1,132 @@
+package plain
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+)
+
+// TestSubvolumesSimple: simple quotas hold, and say what they do not count.
+func TestSubvolumesSimple(t *testing.T) {
+	dir, fd, s := volumes(t)
+	before := made(t, s, fd, "before")
+	must(t, write(dir+"/before/f", 2*mib))
+	if err := s.Enable(t.Context(), fd, true); err != nil {
+		refused(t, err, unix.EINVAL, "Linux 6.7")
+		t.Skip("this kernel has no simple quotas")
+	}
+	if q := quotaOf(t, s, fd, before); q.UsedBytes >= 2*mib || q.Doubt == "" {
+		t.Errorf("what was there before is told as %+v", q)
+	}
+	p := made(t, s, fd, "p")
+	holdLimit(t, s, dir+"/p", p, true, unix.EDQUOT)
+}
+
+// TestSubvolumesSharedBytes: what is shared counts in each, and a limit holds clones, too.
+func TestSubvolumesSharedBytes(t *testing.T) {
+	dir, fd, s := volumes(t)
+	counted(t, s, fd)
+	made(t, s, fd, "from")
+	to := made(t, s, fd, "to")
+	must(t, s.SetQuota(t.Context(), fd, to, lustre.Limits{HardBytes: 6 * mib}))
+	must(t, write(dir+"/from/f", 5*mib))
+	source := opened(t, dir+"/from/f")
+	clone := func(name string) error {
+		f, err := os.Create(dir + "/to/" + name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return errors.Join(unix.IoctlFileClone(int(f.Fd()), source), f.Sync())
+	}
+	must(t, clone("one"))
+	eventually(t, "its accounting", func() bool {
+		must(t, unix.Syncfs(fd))
+		return quotaOf(t, s, fd, to).UsedBytes >= 5*mib
+	})
+	if err := write(dir+"/to/more", 3*mib); !errors.Is(err, unix.EDQUOT) {
+		t.Errorf("3 MiB beside 5 that are shared, where 6 may be: %v", err)
+	}
+	must(t, s.SetQuota(t.Context(), fd, to, lustre.Limits{HardBytes: mib}))
+	if err := clone("two"); !errors.Is(err, unix.EDQUOT) {
+		t.Errorf("a clone beyond the limit: %v", err)
+	}
+}
+
+// TestSubvolumesInDoubt: btrfs loses count when a group with shared bytes is put into
+// another one, and finds it again.
+func TestSubvolumesInDoubt(t *testing.T) {
+	dir, fd, s := volumes(t)
+	counted(t, s, fd)
+	p := made(t, s, fd, "p")
+	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 8 * mib}))
+	must(t, write(dir+"/p/f", mib))
+	clone, err := os.Create(dir + "/clone")
+	must(t, err)
+	must(t, unix.IoctlFileClone(int(clone.Fd()), opened(t, dir+"/p/f")))
+	must(t, clone.Close())
+	must(t, unix.Syncfs(fd))
+	const around = 1<<48 | 7 // 1/7
+	b := make([]byte, 24)
+	binary.NativeEndian.PutUint64(b, 1)
+	binary.NativeEndian.PutUint64(b[8:], around)
+	must(t, ioctl(fd, qgroupCreate, b[:16]))
+	binary.NativeEndian.PutUint64(b[8:], uint64(p.ID))
+	binary.NativeEndian.PutUint64(b[16:], around)
+	must(t, ioctl(fd, 0x40189429, b)) // BTRFS_IOC_QGROUP_ASSIGN
+	if q := quotaOf(t, s, fd, p); q.Doubt == "" || q.Enforced || q.HardBytes != 8*mib {
+		t.Errorf("inconsistent counts are %+v", q)
+	}
+	must(t, s.Rescan(t.Context(), fd))
+	rescanned(t, s, fd)
+	if q := quotaOf(t, s, fd, p); q.Doubt != "" || !q.Enforced || q.UsedBytes < mib {
+		t.Errorf("after a scan it is %+v", q)
+	}
+}
+
+// TestSubvolumesExclusive: a limit of another kind, which somebody else set, is not forgotten.
+func TestSubvolumesExclusive(t *testing.T) {
+	_, fd, s := volumes(t)
+	counted(t, s, fd)
+	p := made(t, s, fd, "p")
+	b := make([]byte, 48)
+	binary.NativeEndian.PutUint64(b, uint64(p.ID))
+	binary.NativeEndian.PutUint64(b[8:], limitExclusive)
+	binary.NativeEndian.PutUint64(b[24:], mib)
+	must(t, ioctl(fd, qgroupLimit, b))
+	for _, s := range []*Subvolumes{s, {sysfs: t.TempDir()}} {
+		if q := quotaOf(t, s, fd, p); q.HardBytes != 0 || !strings.Contains(q.Doubt, "shares with nobody") || !q.Enforced {
+			t.Errorf("it is %+v", q)
+		}
+	}
+	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 3 * mib}))
+	if q := quotaOf(t, s, fd, p); q.HardBytes != 3*mib || !strings.Contains(q.Doubt, "shares with nobody") {
+		t.Errorf("after a limit beside it, it is %+v", q)
+	}
+}
+
+// TestSubvolumesAreNoFence: a subvolume that its user makes in it has a group of its own,
+// without a limit. Who relies on limits has to know that.
+func TestSubvolumesAreNoFence(t *testing.T) {
+	dir, fd, s := volumes(t)
+	counted(t, s, fd)
+	p := made(t, s, fd, "p")
+	must(t, os.Chmod(dir+"/p", 0o777))
+	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 2 * mib}))
+	asNobody(t, func() {
+		inner := made(t, s, opened(t, dir+"/p"), "inner")
+		must(t, write(dir+"/p/inner/f", 4*mib))
+		if q := quotaOf(t, s, fd, inner); q.HardBytes != 0 || q.UsedBytes < 4*mib {
+			t.Errorf("the inner one has %+v", q)
+		}
+	})
+	if q := quotaOf(t, s, fd, p); q.UsedBytes > mib {
+		t.Errorf("the outer one has %+v", q)
+	}
+}
