@@ -9,12 +9,15 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/client"
+	"datamove.dev/lustre/gpfs"
 	"datamove.dev/lustre/plain"
 )
 
 // Options say what a path does not. The zero Options are right for what is asked through
 // the kernel.
-type Options struct{}
+type Options struct {
+	GPFS gpfs.Options // how a Storage Scale is asked
+}
 
 // find fills in the file system of h.fd.
 func (h *Handle) find(o Options) error {
@@ -43,11 +46,13 @@ func describe(magic uint32, m Mount) *lustre.System {
 }
 
 // answer wires a file system to who answers for it.
-func (h *Handle) answer(Options) error {
+func (h *Handle) answer(o Options) error {
 	var err error
 	switch h.System.Kind {
 	case lustre.IsLustre:
 		err = h.answerLustre()
+	case lustre.IsGPFS:
+		gpfs.Answer(h.System, o.GPFS)
 	default:
 		plain.Answer(h.System, h.Mount.Source)
 	}
