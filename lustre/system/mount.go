@@ -56,9 +56,15 @@ func mountID(fd int) (uint64, error) {
 	if err == nil && st.Mask&unix.STATX_MNT_ID != 0 {
 		return st.Mnt_id, nil
 	}
+	return oldMountID(fd)
+}
+
+// oldMountID is mountID before Linux 5.8, from /proc; 0, which no mount has, when there
+// is none.
+func oldMountID(fd int) (uint64, error) {
 	text, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
 	if err != nil {
-		return 0, nil // no mount has that number
+		return 0, nil
 	}
 	for line := range strings.Lines(string(text)) {
 		if value, found := strings.CutPrefix(line, "mnt_id:"); found {

@@ -118,6 +118,9 @@ func TestMountsAreToldApart(t *testing.T) {
 		{opened(t, odd+"/in"), `over\040`, odd, "/"},
 		{opened(t, bound), `over\040`, bound, "/in"},
 	} {
+		if id, err := oldMountID(want.h.FD()); id != want.h.Mount.ID || err != nil {
+			t.Errorf("/proc says mount %d instead of %d, %v", id, want.h.Mount.ID, err)
+		}
 		s := want.h.System
 		if s.Kind != lustre.IsOther || s.Type != "tmpfs" || s.Name != want.name || s.Mount != want.mount || want.h.Mount.Root != want.root {
 			t.Errorf("%s: %+v, %+v", want.h.Path(), s, want.h.Mount)
