@@ -99,10 +99,12 @@ e2e-s3: build
 e2e-vm:
 	test/e2e-vm $(RUN)
 
-# What runs on a real Lustre, as one static binary that needs nothing there:
-# LUSTRE_MOUNT=/mnt/lustre bin/lustre.test -test.v, as root and as a user.
+# What runs on a real Lustre, as static binaries that need nothing there:
+# LUSTRE_MOUNT=/mnt/lustre bin/lustre.test -test.v, as root and as a user, and
+# LUSTRE_MOUNT=/mnt/lustre bin/copytool.test -test.v -test.run Real, as root, with HSM.
 lustre-test:
 	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/lustre.test ./lustre/client
+	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/copytool.test ./lustre/copytool
 
 # The scale model: 32 nodes in network namespaces, each behind its own shaped link.
 # make fabric FABRICFLAGS='-rounds 5'

@@ -1,0 +1,299 @@
+package copytool_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/client"
+	"datamove.dev/lustre/copytool"
+)
+
+// What is called TestReal… runs on a real Lustre with HSM, as root: LUSTRE_MOUNT=/mnt/lustre
+// ./copytool.test -test.v -test.run Real (make lustre-test builds it). It serves the archive
+// LUSTRE_ARCHIVE, 7 if that is not said, which nobody else may serve; the copies are in a
+// temporary folder of this machine. The MDS has to have hsm_control=enabled.
+
+// real is a file on a Lustre whose archive is served here.
+type real struct {
+	t       *testing.T
+	client  *client.Client
+	tool    *copytool.Tool
+	folder  *folder
+	archive uint32
+	ended   chan copytool.Ended
+	dir     string
+	root    int
+	path    string
+	fd      int // for questions: nothing is restored by it
+	id      lustre.FID
+}
+
+func onLustre(t *testing.T, during func(context.Context, *copytool.Copy) error, content []byte) *real {
+	t.Helper()
+	mount := os.Getenv("LUSTRE_MOUNT")
+	if mount == "" {
+		t.Skip("needs a mounted Lustre: LUSTRE_MOUNT=/mnt/lustre")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	r := &real{t: t, folder: &folder{dir: t.TempDir(), during: during}, archive: 7, ended: make(chan copytool.Ended, 100)}
+	if n, err := strconv.ParseUint(os.Getenv("LUSTRE_ARCHIVE"), 10, 32); err == nil {
+		r.archive = uint32(n)
+	}
+	var err error
+	if r.client, err = client.Open(mount); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.client.Close() })
+	if r.dir, err = os.MkdirTemp(mount, "datamove-hsm-"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(r.dir) })
+	r.serve(mount)
+	r.path = filepath.Join(r.dir, "file")
+	r.write(content)
+	r.root, r.fd = r.open(r.dir, unix.O_RDONLY|unix.O_DIRECTORY), r.open(r.path, client.OpenToAsk)
+	if r.id, err = r.client.HSM().ID(t.Context(), r.fd); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *real) serve(mount string) {
+	r.tool = copytool.New(copytool.Options{
+		Mount: mount, Archives: []uint32{r.archive}, Archive: r.folder, Progress: 100 * time.Millisecond,
+		Told: func(e copytool.Ended) { r.ended <- e },
+	})
+	ctx, stop := context.WithCancel(r.t.Context())
+	over := make(chan error, 1)
+	go func() { over <- r.tool.Run(ctx) }()
+	r.t.Cleanup(func() {
+		stop()
+		if err := <-over; err != nil {
+			r.t.Error(err)
+		}
+	})
+	select {
+	case err := <-over:
+		over <- nil
+		if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EAGAIN) {
+			r.t.Skip("needs HSM on the MDS: ", err)
+		}
+		r.t.Fatal(err)
+	case <-time.After(time.Second): // it is registered, or will say why not
+	}
+}
+
+func (r *real) open(path string, flags int) int {
+	r.t.Helper()
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		r.t.Fatal(path, err)
+	}
+	r.t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+func (r *real) write(content []byte) {
+	r.t.Helper()
+	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+	if err == nil {
+		_, err = f.Write(content)
+	}
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// ask requests an action and waits for its end here.
+func (r *real) ask(a lustre.Action) copytool.Ended {
+	r.t.Helper()
+	r.request(a)
+	return r.wait()
+}
+
+func (r *real) request(a lustre.Action) {
+	r.t.Helper()
+	if err := r.client.HSM().Request(r.t.Context(), r.root, a, r.archive, []lustre.FID{r.id}); err != nil {
+		if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EAGAIN) {
+			r.t.Skip("needs HSM on the MDS: lctl set_param mdt.*.hsm_control=enabled: ", err)
+		}
+		r.t.Fatalf("%v: %v", a, err)
+	}
+}
+
+func (r *real) wait() copytool.Ended {
+	r.t.Helper()
+	select {
+	case e := <-r.ended:
+		return e
+	case <-time.After(2 * time.Minute):
+		r.t.Fatal("nothing was handed out in two minutes")
+		return copytool.Ended{}
+	}
+}
+
+// state waits until the file is in one.
+func (r *real) state(has, hasNot lustre.Archived) {
+	r.t.Helper()
+	var s lustre.HSMState
+	var err error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if s, err = r.client.HSM().State(r.t.Context(), r.fd); err == nil && s.Archived.Has(has) && s.Archived&hasNot == 0 {
+			return
+		}
+	}
+	r.t.Fatalf("it is %#x, %v; want %#x and not %#x", s.Archived, err, has, hasNot)
+}
+
+// reads reads the file, which may have to wait for its content.
+func (r *real) reads(want []byte) {
+	r.t.Helper()
+	got := make(chan []byte, 1)
+	go func() {
+		b, err := os.ReadFile(r.path)
+		if err != nil {
+			r.t.Error(err)
+		}
+		got <- b
+	}()
+	select {
+	case b := <-got:
+		if !bytes.Equal(b, want) {
+			r.t.Errorf("%d bytes came back of %d", len(b), len(want))
+		}
+	case <-time.After(2 * time.Minute):
+		r.t.Fatal("the reader waits for two minutes")
+	}
+}
+
+// TestRealLife: archive, write and archive again, release, restore by reading and by
+// request, remove; layout, owner and times of a restored file are what they were.
+func TestRealLife(t *testing.T) {
+	content := bytes.Repeat([]byte("datamove"), 400_000)
+	r := onLustre(t, nil, content[:1000])
+	if e := r.ask(lustre.Archive); e.Err != nil {
+		t.Fatal(e.Err)
+	}
+	r.state(lustre.HasCopy|lustre.WholeCopy, lustre.Dirty)
+	r.write(content)
+	r.state(lustre.Dirty, 0)
+	if e := r.ask(lustre.Archive); e.Err != nil || e.Bytes < int64(len(content)) {
+		t.Fatal(e)
+	}
+	r.state(lustre.WholeCopy, lustre.Dirty)
+	info, _ := r.folder.infos.Load(copytool.Key(r.client.Name, r.id))
+	if i, ok := info.(copytool.Info); !ok || filepath.Base(i.Path) != "file" {
+		t.Errorf("the copy knows %+v", info)
+	}
+	for _, byReading := range []bool{true, false} {
+		r.releaseAndRestore(byReading, content)
+	}
+	if e := r.ask(lustre.Remove); e.Err != nil {
+		t.Fatal(e.Err)
+	}
+	if left, err := os.ReadDir(r.folder.dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the archive: %v, %v", left, err)
+	}
+}
+
+func (r *real) releaseAndRestore(byReading bool, content []byte) {
+	r.t.Helper()
+	before, err := os.Stat(r.path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	layout, err := r.client.Layout(r.t.Context(), r.fd)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.client.HSM().Release(r.t.Context(), r.root, r.fd, 0); err != nil {
+		r.t.Fatal(err)
+	}
+	r.state(lustre.ReleasedState, 0)
+	if byReading {
+		r.reads(content)
+		if e := r.wait(); e.Err != nil {
+			r.t.Error(e.Err)
+		}
+	} else if e := r.ask(lustre.Restore); e.Err != nil {
+		r.t.Error(e.Err)
+	}
+	r.state(lustre.WholeCopy, lustre.ReleasedState|lustre.Dirty)
+	r.reads(content)
+	after, err := os.Stat(r.path)
+	if err != nil || !after.ModTime().Equal(before.ModTime()) || after.Mode() != before.Mode() || after.Size() != before.Size() {
+		r.t.Errorf("it was %v %v %v, and is %v, %v", before.ModTime(), before.Mode(), before.Size(), after, err)
+	}
+	fd := r.open(r.path, client.OpenToAsk)
+	now, err := r.client.Layout(r.t.Context(), fd)
+	if wanted := layout.Wanted(); err != nil || lustre.Same(&wanted, &now, 0) != "" {
+		r.t.Errorf("its layout: %v, %s", err, lustre.Same(&wanted, &now, 0))
+	}
+}
+
+// TestRealWrittenMeanwhile: a file that is written while it is archived has no whole copy.
+func TestRealWrittenMeanwhile(t *testing.T) {
+	var r *real
+	var writes atomic.Bool
+	r = onLustre(t, func(context.Context, *copytool.Copy) error {
+		if writes.Load() {
+			r.write([]byte("another content"))
+		}
+		return nil
+	}, []byte("content"))
+	writes.Store(true)
+	e := r.ask(lustre.Archive)
+	var f *copytool.Failure
+	if !errors.As(e.Err, &f) || f.Errno != unix.EBUSY {
+		t.Errorf("it ended with %v", e.Err)
+	}
+	if s, err := r.client.HSM().State(t.Context(), r.fd); err != nil || s.Archived.Has(lustre.WholeCopy) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	writes.Store(false) // the MDT may hand it out again
+	for end := time.Now().Add(2 * time.Minute); e.Err != nil && time.Now().Before(end); e = r.wait() {
+		t.Log("not yet: ", e.Err)
+	}
+	r.state(lustre.WholeCopy, lustre.Dirty)
+}
+
+// TestRealCancel: an action that is cancelled ends, and the file has no whole copy.
+func TestRealCancel(t *testing.T) {
+	begun := make(chan struct{})
+	var once sync.Once
+	r := onLustre(t, func(ctx context.Context, _ *copytool.Copy) error {
+		once.Do(func() { close(begun) })
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}, []byte("content"))
+	r.request(lustre.Archive)
+	select {
+	case <-begun:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("nothing was handed out in two minutes")
+	}
+	r.request(lustre.Cancel)
+	var f *copytool.Failure
+	if e := r.wait(); !errors.As(e.Err, &f) || f.Errno != unix.ECANCELED {
+		t.Errorf("it ended with %v", e.Err)
+	}
+	if s, err := r.client.HSM().State(t.Context(), r.fd); err != nil || s.Archived.Has(lustre.WholeCopy) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
