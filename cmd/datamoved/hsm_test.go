@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool"
@@ -455,6 +456,30 @@ func TestHSMKinds(t *testing.T) {
 	}
 	if told(nil) != nil {
 		t.Error("nothing became an error")
+	}
+}
+
+// TestHSMNoLustre: a mount that is no Lustre is told, with what it is; the service goes on
+// without it, and ends when it is asked to.
+func TestHSMNoLustre(t *testing.T) {
+	dir := shortDir(t)
+	conf := filepath.Join(dir, "c.yaml")
+	text := fmt.Sprintf("tiers:\n  cold: {level: cold, path: %[1]s/cold}\nhsm:\n  - {mount: %[1]s, archive: 3, to: cold}\n", dir)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, dir, "--config", conf)
+	c := p.started()
+	p.eventually("it says that HSM is not served", func() bool {
+		log := p.log.String()
+		return strings.Contains(log, "HSM is not served") && strings.Contains(log, "it is no Lustre")
+	})
+	if _, err := c.GetInfo(t.Context(), &datamovev1.GetInfoRequest{}); err != nil {
+		t.Error(err)
+	}
+	p.signal(unix.SIGTERM)
+	if code := p.code(); code != 0 {
+		t.Errorf("it ends with %d", code)
 	}
 }
 
