@@ -137,11 +137,21 @@ func (a *app) makeFile(ctx context.Context, path string, w *layoutWords, q *requ
 
 // notSet is why a layout was not set.
 func (a *app) notSet(path string, err error) error {
-	err = fmt.Errorf("layout of %s: %w", mover.Printable(path), kindly(err))
-	if errors.Is(err, lustre.ErrNotApplied) {
+	if errors.Is(err, unix.EINVAL) {
+		err = &kinded{err, mover.ErrUsage}
+	}
+	if err = naming(path, kindly(err)); errors.Is(err, lustre.ErrNotApplied) {
 		return advise(err, "datamove layout show "+shellWord(path)+", for what is there; and whether the pool exists and the OSTs take new objects: datamove doctor "+shellWord(path))
 	}
 	return err
+}
+
+// naming says of which path an error is, if it does not say so itself.
+func naming(path string, err error) error {
+	if strings.Contains(err.Error(), path) {
+		return err
+	}
+	return fmt.Errorf("layout of %s: %w", mover.Printable(path), err)
 }
 
 // striped opens a path of a file system that has layouts.

@@ -66,7 +66,7 @@ type layoutView struct {
 	FileSystem string        `json:"file_system"`
 	Kind       lustre.Kind   `json:"kind"`
 	Directory  bool          `json:"directory"`       // then it is that of new files
-	From       string        `json:"from"`            // "itself", "file system", or the directory that has it
+	From       string        `json:"from"`            // "itself", "the file system", or the directory that has it
 	Layout     lustre.Layout `json:"layout"`          // empty: the file system does not tell
 	Width      int64         `json:"width,omitempty"` // of the first component: stripe size × stripe count
 	Lfs        string        `json:"lfs,omitempty"`   // the command that gives a new file the same
@@ -86,7 +86,7 @@ func (a *app) layoutOf(ctx context.Context, arg string) (*layoutView, error) {
 	}
 	l, from, err := a.layoutFrom(ctx, m)
 	if err != nil {
-		return nil, fmt.Errorf("layout of %s: %w", mover.Printable(m.path), kindly(err))
+		return nil, naming(m.path, kindly(err))
 	}
 	v := &layoutView{Schema: schemaLayout, Path: m.path, FileSystem: m.Mount, Kind: m.Kind, Directory: m.dir, From: from, Layout: l, Width: l.Width(0)}
 	if striper, ok := m.Layout.(lustre.DirStriper); ok && m.dir {
@@ -101,13 +101,19 @@ func (a *app) layoutOf(ctx context.Context, arg string) (*layoutView, error) {
 	return v, nil
 }
 
+// Where a layout can come from, beside a directory above.
+const (
+	fromItself = "itself"
+	fromSystem = "the file system"
+)
+
 // layoutFrom is the layout of a path, and which directory it comes from. Lustre gives
 // new files that of the file system when their directory has none; CephFS that of the
 // nearest directory above.
 func (a *app) layoutFrom(ctx context.Context, m *mounted) (lustre.Layout, string, error) {
 	l, err := m.Layout.Layout(ctx, m.fd)
 	if !errors.Is(err, lustre.ErrInherited) {
-		return l, "itself", err
+		return l, fromItself, err
 	}
 	if m.Kind == lustre.IsCephFS {
 		if l, from, err := a.layoutAbove(ctx, m); from != "" {
@@ -118,7 +124,7 @@ func (a *app) layoutFrom(ctx context.Context, m *mounted) (lustre.Layout, string
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = nil
 	}
-	return c.Default, "file system", err
+	return c.Default, fromSystem, err
 }
 
 // layoutAbove is the layout of the nearest directory above that has one; from is "" when
@@ -170,22 +176,13 @@ var layoutsListing = listing[*layoutView]{
 var stripesListing = listing[stripesRow]{
 	what: "layouts",
 	columns: []column[stripesRow]{
-		{"PATH", 24, func(r stripesRow) string { return onFirst(r.first, mover.Printable(r.Path)) }},
-		{"FROM", 11, func(r stripesRow) string { return onFirst(r.first, mover.Printable(r.From)) }},
 		{"BYTES", 20, ofComponent(rangeText)},
-		{"COUNT", -5, ofComponent(countText)},
+		{"COUNT", -7, ofComponent(countText)},
 		{"STRIPE", -8, ofComponent(func(c *lustre.Component) string { return bytesKnown(c.StripeBytes) })},
 		{"POOL", 10, ofComponent(func(c *lustre.Component) string { return known(c.Pool) })},
 		{"OSTS", 12, ofComponent(targetsText)},
-		{"NOTE", 0, layoutNote},
+		{"PATH", 0, layoutNote},
 	},
-}
-
-func onFirst(first bool, text string) string {
-	if !first {
-		return ""
-	}
-	return text
 }
 
 // ofComponent is a cell that says something of a component.
@@ -244,30 +241,35 @@ func targetsText(c *lustre.Component) string {
 	return known(b.String())
 }
 
-// layoutNote says what else there is to a component, or a layout without any; and on the
-// first line of a directory, how its entries are spread.
+// layoutNote is the path, on its first line, and what else there is to say.
 func layoutNote(r stripesRow) string {
-	note := componentNote(r)
-	if !r.first || r.Striping.Count < 2 {
-		return note
+	var text string
+	notes := r.notes()
+	if r.first {
+		text = mover.Printable(r.Path) + " "
+		if n := r.Striping.Count; n > 1 {
+			notes = append([]string{fmt.Sprintf("entries on %d MDTs by %v", n, r.Striping.Hash)}, notes...)
+		}
+		if r.From != fromItself {
+			notes = append([]string{"from " + mover.Printable(r.From)}, notes...)
+		}
 	}
-	spread := fmt.Sprintf("entries on %d MDTs by %v", r.Striping.Count, r.Striping.Hash)
-	if note == "-" {
-		return spread
+	if len(notes) > 0 {
+		text += "(" + strings.Join(notes, ", ") + ")"
 	}
-	return spread + ", " + note
+	return strings.TrimSpace(text)
 }
 
-func componentNote(r stripesRow) string {
+// notes are what a component has beside its numbers, or a layout without any.
+func (r stripesRow) notes() (notes []string) {
 	switch {
 	case r.Layout.Foreign != nil:
-		return fmt.Sprintf("foreign, of type %d", r.Layout.Foreign.Type)
+		return []string{fmt.Sprintf("foreign, of type %d", r.Layout.Foreign.Type)}
 	case len(r.Layout.Opaque) > 0:
-		return "a format that is not known here"
+		return []string{"a format that is not known here"}
 	case r.c == nil:
-		return "the default of the file system, which it does not tell"
+		return []string{"which does not tell it"}
 	}
-	var notes []string
 	if mirror := r.c.Mirror(); mirror > 0 {
 		notes = append(notes, fmt.Sprintf("mirror %d", mirror))
 	}
@@ -277,6 +279,5 @@ func componentNote(r stripesRow) string {
 	if r.c.ObjectBytes > 0 {
 		notes = append(notes, "objects of "+units.Bytes(r.c.ObjectBytes))
 	}
-	flags := slices.DeleteFunc(r.c.Flags.Names(), func(name string) bool { return name == "init" })
-	return known(strings.Join(append(notes, flags...), ", "))
+	return append(notes, slices.DeleteFunc(r.c.Flags.Names(), func(name string) bool { return name == "init" })...)
 }

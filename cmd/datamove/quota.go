@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -258,6 +259,8 @@ func (r limitRow) project() string {
 		return "  " + r.target.Target
 	case !r.inProject():
 		return "-"
+	case filepath.IsAbs(r.Project.Name):
+		return "directory" // which is its name
 	}
 	return cmp.Or(r.Project.Name, fmt.Sprint(r.Project.ID))
 }
@@ -290,6 +293,9 @@ func (r limitRow) where() string {
 		notes = append(notes, "files")
 	}
 	path := mover.Printable(r.Path)
+	if filepath.IsAbs(r.Project.Name) {
+		path = mover.Printable(r.Project.Name)
+	}
 	if len(notes) == 0 {
 		return path
 	}

@@ -79,7 +79,7 @@ func (l *look) quota() []Finding {
 	case limited && !q.RootToo && os.Geteuid() == 0:
 		found = append(found, warn(l.dir, check, "root is not refused what is over the limit, and you are root", "copy as a user of the project, or through the service, which does"))
 	}
-	if q.Doubt != "" {
+	if q.Doubt != "" && l.s.Kind != lustre.IsCephFS { // which is never sure of the last seconds
 		found = append(found, warn(l.dir, check, q.Doubt, "take its numbers for a guess until then"))
 	}
 	for _, t := range q.Targets {
@@ -178,6 +178,9 @@ func (l *look) layout(c *lustre.Cluster) []Finding {
 	from := "the folder's own"
 	if errors.Is(err, lustre.ErrInherited) {
 		d, err, from = c.Default, nil, "that of the file system"
+		if l.s.Kind == lustre.IsCephFS {
+			return nil // it may come from a folder above
+		}
 	}
 	if err != nil {
 		return []Finding{warn(l.dir, check, why(err), "datamove layout show "+l.name())}
@@ -195,6 +198,30 @@ func (l *look) layout(c *lustre.Cluster) []Finding {
 		return []Finding{warn(l.dir, check, fmt.Sprintf("new files have one stripe however large they become (%s): each is as fast as one OST, and fills it", from),
 			"for large files: datamove layout advise "+l.name()+", and datamove layout set --advise "+l.name())}
 	}
-	lfs, _ := d.Setstripe()
-	return []Finding{pass(l.dir, check, fmt.Sprintf("new files are striped by %s: %s", from, strings.Join(lfs, " ")))}
+	return []Finding{pass(l.dir, check, fmt.Sprintf("new files are striped by %s: %s", from, stripesText(&d)))}
+}
+
+// stripesText is a layout in words.
+func stripesText(l *lustre.Layout) string {
+	var parts []string
+	for i := range l.Components {
+		c := &l.Components[i]
+		text := units.Plural(int64(c.StripeCount), "stripe", "stripes")
+		switch {
+		case c.Pattern == lustre.OnMDT:
+			text = "on the MDT"
+		case c.StripeCount == lustre.AllTargets:
+			text = "as many stripes as there are targets"
+		case c.StripeCount == 0:
+			text = "the usual stripes"
+		}
+		if c.End != lustre.EOF {
+			text += " up to " + units.Bytes(c.End)
+		}
+		if c.Pool != "" {
+			text += " in " + c.Pool
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
 }

@@ -75,7 +75,7 @@ func TestFileSystems(t *testing.T) {
 	}{
 		{"nothing", func(*asked) {}, Pass, "servers", "lab 2.15.8: 4 OSTs, 1 MDTs, pools flash", ""},
 		{"nothing", func(*asked) {}, Pass, "quota", "project 42 holds 1.00 TiB, and has 9.00 TiB and 999,000 files left", ""},
-		{"nothing", func(*asked) {}, Pass, "layout", "that of the file system: lfs setstripe -c 4", ""},
+		{"nothing", func(*asked) {}, Pass, "layout", "that of the file system: 4 stripes", ""},
 		{"no project", func(a *asked) { a.project = lustre.Project{} }, Pass, "quota", "in no project", ""},
 		{"no limit", func(a *asked) { a.quota.Limits = lustre.Limits{} }, Pass, "quota", "has no limit", ""},
 		{"no quotas", func(a *asked) { a.projectErr = fmt.Errorf("%w: off", errors.ErrUnsupported) }, Pass, "quota", "off", ""},
@@ -102,7 +102,7 @@ func TestFileSystems(t *testing.T) {
 		{"servers that do not answer", func(a *asked) { a.clusterErr = errors.New("no answer") }, Warn, "servers", "no answer", "lfs check"},
 		{"one stripe", func(a *asked) { a.cluster.Default = striped(1, "") }, Warn, "layout", "one stripe however large", "layout set --advise /lustre/vision"},
 		{"one stripe of its own", func(a *asked) { l := striped(1, ""); a.own = &l }, Warn, "layout", "(the folder's own)", "layout advise"},
-		{"one OST needs no stripes", func(a *asked) { a.cluster.OSTs, a.cluster.Default = a.cluster.OSTs[:1], striped(1, "") }, Pass, "layout", "lfs setstripe -c 1", ""},
+		{"one OST needs no stripes", func(a *asked) { a.cluster.OSTs, a.cluster.Default = a.cluster.OSTs[:1], striped(1, "") }, Pass, "layout", "1 stripe", ""},
 		{"a pool that is not there", func(a *asked) { l := striped(2, "gone"); a.own = &l }, Warn, "layout", "the pool gone", "layout set"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
