@@ -63,6 +63,9 @@ func DecodeChange(b []byte) (c lustre.Change, size int, err error) {
 		return c, 0, malformed("a change of type %d", kind)
 	}
 	stamp := le.Uint64(b[24:]) // seconds << 30 | nanoseconds
+	if nanoseconds := stamp & (1<<30 - 1); nanoseconds >= 1e9 {
+		return c, 0, malformed("a change at %d nanoseconds of a second", nanoseconds)
+	}
 	c = lustre.Change{
 		Index: le.Uint64(b[8:]), Time: time.Unix(int64(stamp>>30), int64(stamp&(1<<30-1))).UTC(),
 		Type: lustre.ChangeType(kind), Flags: flags & changeOwnBits,

@@ -111,6 +111,7 @@ func TestHostileChanges(t *testing.T) {
 		"three names":                      func(b []byte) { copy(b[len(b)-7:], "a\x00b\x00c\x00d") },
 		"an unknown extension":             func(b []byte) { b[extra] |= 0x20 },
 		"a user of 64 bits":                func(b []byte) { b[extra+extraSize+5] = 1 },
+		"a second of too many nanoseconds": func(b []byte) { b[27] |= 0x3f },
 		"a type of 32 bits":                func(b []byte) { b[5] = 1 },
 		"a longer name than there is":      func(b []byte) { b[0] = 8 },
 	} {

@@ -190,6 +190,10 @@ func (c *Changes) Last(ctx context.Context, f lustre.Feed) (uint64, error) {
 // readerName is a registered reader: cl1, or with the name that it was given, cl1-backup.
 var readerName = regexp.MustCompile(`^(cl[0-9]{1,9})(-[A-Za-z0-9_.-]{1,32})?$`)
 
+// ErrNoReader says that nobody of that name is registered for a change log. It comes with
+// lustre.ErrGap: what happened since it was, if ever it was, is not kept.
+var ErrNoReader = errors.New("no such reader is registered")
+
 // Clear lets the server forget the records up to an index, and tells it that the reader
 // is alive: one that is silent for long can be deregistered. Done with the index at which
 // a reader stands, it is also the proof that nothing after it is gone; the error is
@@ -209,7 +213,7 @@ func (c *Changes) Clear(ctx context.Context, f lustre.Feed, reader string, upTo 
 	err = errors.Join(d.write(fmt.Appendf(nil, "clear:%s:%d", m[1], upTo)), d.close())
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("clear %s: no reader %s is registered: lctl --device %s changelog_register on its server makes one: %w", f.Name, reader, f.Name, lustre.ErrGap)
+		return fmt.Errorf("clear %s as %s: %w: lctl --device %s changelog_register on its server makes one: %w", f.Name, reader, ErrNoReader, f.Name, lustre.ErrGap)
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("clear %s: the record %d is not where %s can stand: another has cleared more as %s, or the log was begun anew: %w", f.Name, upTo, reader, reader, lustre.ErrGap)
 	case err != nil:

@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -69,17 +70,20 @@ type following struct {
 	after   uint64
 	cleared time.Time
 	batch   []lustre.Change
+	empty   bool          // the last pass saw nothing, not even what was too young
 	ahead   time.Duration // how far the server's clock is before ours, as far as was seen
 }
 
 // pass reads to the end of the log.
 func (f *following) pass(ctx context.Context) (err error) {
 	var last lustre.Change
+	f.empty = true
 	for c, failed := range f.Changes.Read(ctx, f.Feed, f.after) {
 		if failed != nil {
 			err = failed // what came before it is whole
 			break
 		}
+		f.empty = false
 		if f.young(c) {
 			break
 		}
@@ -147,5 +151,24 @@ func (f *following) idle(ctx context.Context) error {
 		return nil
 	}
 	f.tell(Progress{AtEnd: true})
+	if f.after == 0 && f.empty {
+		return f.registered(ctx)
+	}
 	return f.clear(ctx)
+}
+
+// registered finds out whether the reader is, when nothing was ever read: without one,
+// nothing is recorded, and it would be waited for for ever. To clear the first record of a
+// log that has none left is refused to who stands behind it, and to who is not known for
+// another reason. When it is done, the log had its very first record in this moment.
+func (f *following) registered(ctx context.Context) error {
+	f.cleared = time.Now()
+	err := f.Changes.Clear(ctx, f.Feed, f.Reader, 1)
+	switch {
+	case err == nil:
+		return fmt.Errorf("changes of %s: the first record was cleared: %w", f.Feed.Name, lustre.ErrGap)
+	case errors.Is(err, lustre.ErrGap) && !errors.Is(err, ErrNoReader):
+		return nil
+	}
+	return err
 }

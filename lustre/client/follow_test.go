@@ -173,3 +173,35 @@ func TestFollowAServerFromTheFuture(t *testing.T) {
 		}
 	})
 }
+
+// Nobody is registered, so nothing is recorded: that is not waited for.
+func TestFollowAnEmptyLog(t *testing.T) {
+	t.Parallel()
+	young := change(1)
+	young.Time = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		counted, stands uint64
+		reader          string
+		noReader, gap   bool
+		log             []lustre.Change
+	}{
+		"its first record is too young":    {0, 0, "cl1", false, false, []lustre.Change{young}},
+		"a reader, and all was cleared":    {9, 9, "cl1", false, false, nil},
+		"no reader":                        {9, 9, "cl2", true, true, nil},
+		"a log that has just been made":    {0, 0, "cl1", false, false, nil},
+		"its first record comes just then": {1, 0, "cl1", false, true, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newFakeLog(c.log...)
+			l.counted, l.readers[1] = max(l.counted, c.counted), c.stands
+			f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: c.reader, Settle: time.Hour}
+			err := follow(t, f, &keeper{}, 0, 5*time.Minute)
+			if len(c.log) != len(l.log) {
+				t.Errorf("%s: %d records of %d are left", name, len(l.log), len(c.log))
+			}
+			if errors.Is(err, ErrNoReader) != c.noReader || errors.Is(err, lustre.ErrGap) != c.gap {
+				t.Errorf("%s: %v; want no reader %v, a gap %v", name, err, c.noReader, c.gap)
+			}
+		})
+	}
+}

@@ -20,7 +20,7 @@ type GroupLock struct {
 }
 
 // LockGroup locks an open file for a group of which nobody else knows the number, and
-// waits until all others have let go of it.
+// waits until all others have let go of it. That is in the kernel: ctx does not end it.
 func (c *Client) LockGroup(ctx context.Context, fd int) (*GroupLock, error) {
 	return lockGroup(ctx, c.k, fd, rand.Uint32N(1<<31-1)+1) // a positive int to the kernel
 }
