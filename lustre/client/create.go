@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -34,7 +35,7 @@ func (c *Client) Create(ctx context.Context, dir int, base string, flags int, mo
 	if err != nil {
 		return -1, err
 	}
-	if err := c.apply(fd, request, &l, targets); err != nil {
+	if err := c.apply(ctx, fd, request, &l, targets); err != nil {
 		closed, gone := c.k.close(fd), c.k.unlinkat(dir, base)
 		if errors.Is(gone, unix.ENOENT) { // a volatile file, which had no name
 			gone = nil
@@ -45,7 +46,7 @@ func (c *Client) Create(ctx context.Context, dir int, base string, flags int, mo
 }
 
 // apply gives the new file fd a layout.
-func (c *Client) apply(fd int, request []byte, l *lustre.Layout, targets int) error {
+func (c *Client) apply(ctx context.Context, fd int, request []byte, l *lustre.Layout, targets int) error {
 	err := c.k.setxattr(fd, xattrLayout, request)
 	if errors.Is(err, unix.EOPNOTSUPP) && binary.LittleEndian.Uint32(request) != abi.MagicForeign {
 		_, err = c.k.ioctl(fd, abi.IocSetStripe, request)
@@ -61,6 +62,10 @@ func (c *Client) apply(fd int, request []byte, l *lustre.Layout, targets int) er
 	if err != nil {
 		return fmt.Errorf("%w: it can not be read again: %w", lustre.ErrNotApplied, err)
 	}
+	if targets > 0 && differs(l, &got, targets) != nil {
+		// With an OST that is off or full, all of them are fewer than there are.
+		targets = c.usable(ctx, l.Components[0].Pool, targets)
+	}
 	return differs(l, &got, targets)
 }
 
@@ -75,4 +80,27 @@ func advice(err error) string {
 		return " (llite.*.enable_setstripe_gid says who may)"
 	}
 	return ""
+}
+
+// usable is how many OSTs, of a pool where one is named, new objects can be made on; known
+// when they can not be asked.
+func (c *Client) usable(ctx context.Context, pool string, known int) int {
+	const unusable = lustre.ReadOnlyState | lustre.NoCreate | lustre.NoSpace | lustre.NoInodes
+	osts, err := c.targets(ctx, lustre.OST)
+	if err != nil {
+		return known
+	}
+	var members []int
+	if pool != "" {
+		if members, err = c.pool(ctx, pool); err != nil {
+			return known
+		}
+	}
+	n := 0
+	for _, o := range osts {
+		if o.Inactive == "" && o.State&unusable == 0 && (pool == "" || slices.Contains(members, o.Index)) {
+			n++
+		}
+	}
+	return n
 }

@@ -186,15 +186,15 @@ func (f *fake) count(c *lustre.Component) {
 	}
 }
 
-func (f *fake) targets(pool string) []int {
-	if in, ok := f.pools[pool]; ok {
-		return in
+// targets are those that are active of a pool; of all where there is no such pool.
+func (f *fake) targets(pool string) (active []int) {
+	in, ok := f.pools[pool]
+	for i := range f.osts {
+		if (!ok || slices.Contains(in, i)) && !f.inactive[f.osts[i].Name] {
+			active = append(active, i)
+		}
 	}
-	all := make([]int, len(f.osts))
-	for i := range all {
-		all[i] = i
-	}
-	return all
+	return active
 }
 
 // place gives a component its objects.

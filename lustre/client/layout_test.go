@@ -147,6 +147,30 @@ func TestCreateLeavesNothing(t *testing.T) {
 	}
 }
 
+// With an OST that is off, four stripes are three; that is no reason to have one.
+func TestCreateOnFewerTargets(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.inactive["lab-OST0001_UUID"] = true
+	c := newClient(t, f)
+	dir := f.openDir(t, ".")
+	pooled := edit(striped(mib, 2), func(c *lustre.Component) { c.Pool = "p1" })
+	for name, tt := range map[string]struct {
+		l    lustre.Layout
+		want int
+	}{"four": {striped(mib, 4), 3}, "two of a pool": {pooled, 1}, "three": {striped(mib, 3), 3}} {
+		fd, err := c.Create(t.Context(), dir, name, unix.O_RDWR, 0o600, tt.l)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if l, err := c.Layout(t.Context(), fd); err != nil || len(l.Components[0].Objects) != tt.want {
+			t.Errorf("%s: %+v, %v; want %d stripes", name, l, err, tt.want)
+		}
+		_ = f.close(fd)
+	}
+}
+
 func TestCreateByIoctl(t *testing.T) {
 	t.Parallel()
 	f := newFake()

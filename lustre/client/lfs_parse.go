@@ -232,6 +232,7 @@ func grace(text string, now time.Time) time.Time {
 // parseDF reads lfs df and lfs df -i: name, total, used, free, per cent, where[KIND:index].
 func parseDF(sizes, inodes, fsname string) ([]lustre.Target, error) {
 	var targets []lustre.Target
+	at := map[string]int{}
 	for line := range strings.Lines(sizes) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 {
@@ -247,16 +248,17 @@ func parseDF(sizes, inodes, fsname string) ([]lustre.Target, error) {
 		} else {
 			t.TotalBytes, t.FreeBytes = total<<10, free<<10
 		}
+		at[t.Name] = len(targets)
 		targets = append(targets, t)
 	}
 	for line := range strings.Lines(inodes) {
 		fields := strings.Fields(line)
-		for i := range targets {
-			if len(fields) > 0 && targets[i].Name == fields[0] {
-				if total, free, err := dfNumbers(fields); err == nil {
-					targets[i].TotalFiles, targets[i].FreeFiles = total, free
-				}
-			}
+		if len(fields) == 0 {
+			continue
+		}
+		i, known := at[fields[0]]
+		if total, free, err := dfNumbers(fields); known && err == nil {
+			targets[i].TotalFiles, targets[i].FreeFiles = total, free
 		}
 	}
 	if len(targets) == 0 {

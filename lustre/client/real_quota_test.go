@@ -45,7 +45,11 @@ func TestRealWriter(t *testing.T) {
 // writeAs writes 16 MiB to a file as a user, and returns what that says.
 func (s *site) writeAs(uid uint32, path string) string {
 	s.t.Helper()
-	cmd := exec.CommandContext(s.t.Context(), os.Args[0], "-test.v", "-test.run=^TestRealWriter$")
+	program, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(s.t.Context(), program, "-test.v", "-test.run=^TestRealWriter$")
 	cmd.Env = append(os.Environ(), writeTo+"="+path)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	cmd.Dir = "/"

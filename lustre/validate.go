@@ -1,0 +1,90 @@
+package lustre
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What Lustre refuses, or what it takes and means otherwise.
+var (
+	errUnaligned = fmt.Errorf("is no multiple of %d KiB", StripeUnit>>10)
+	errBounds    = errors.New("does not begin where the one before it ends")
+)
+
+// The limits of a layout: LOV_MAX_STRIPE_COUNT and LOV_MAXPOOLNAME of lustre_user.h.
+const (
+	MaxStripes      = 2000
+	MaxPoolName     = 15
+	MaxStripeBytes  = 4<<30 - StripeUnit
+	MaxMirrors      = 16
+	maxComponents   = 1000
+	reservedPoolMsg = "is a word with a meaning of its own for Lustre"
+)
+
+// Validate reports what is wrong with a layout that is to be set. What Lustre would
+// take silently and not do is an error, too.
+func (l *Layout) Validate() error {
+	if l.Foreign != nil || len(l.Opaque) > 0 {
+		return nil
+	}
+	if len(l.Components) == 0 || len(l.Components) > maxComponents {
+		return fmt.Errorf("a layout of %d components: it has 1 to %d", len(l.Components), maxComponents)
+	}
+	end, mirrors := int64(0), 1
+	for i := range l.Components {
+		c := &l.Components[i]
+		if c.Start == 0 && i > 0 {
+			mirrors++
+		} else if c.Start != end {
+			return fmt.Errorf("component %d %w: %d, and not %d", i+1, errBounds, c.Start, end)
+		}
+		if err := c.validate(c.Start == 0); err != nil {
+			return fmt.Errorf("component %d: %w", i+1, err)
+		}
+		grows := i+1 < len(l.Components) && l.Components[i+1].Flags.Has(Extension)
+		if c.Flags.Has(Extension) && (i == 0 || c.Start == 0 || l.Components[i-1].Flags.Has(Extension)) {
+			return fmt.Errorf("component %d: there is none before it that could grow into it", i+1)
+		}
+		if c.End == c.Start && !grows {
+			return fmt.Errorf("component %d: it has no bytes, and does not grow", i+1)
+		}
+		end = c.End
+	}
+	if mirrors > MaxMirrors {
+		return fmt.Errorf("%d mirrors: Lustre has up to %d", mirrors, MaxMirrors)
+	}
+	return nil
+}
+
+func (c *Component) validate(first bool) error {
+	switch {
+	case c.End != EOF && (c.End < c.Start || c.End%StripeUnit != 0):
+		return fmt.Errorf("its end %d %w", c.End, errUnaligned)
+	case c.StripeBytes < 0 || c.StripeBytes%StripeUnit != 0:
+		return fmt.Errorf("its stripe size %d %w", c.StripeBytes, errUnaligned)
+	case c.StripeBytes > MaxStripeBytes && !c.Flags.Has(Extension):
+		return fmt.Errorf("its stripe size %d is larger than Lustre's limit of %d", c.StripeBytes, int64(MaxStripeBytes))
+	case c.StripeCount < AllTargets || c.StripeCount > MaxStripes:
+		return fmt.Errorf("its stripe count %d is not within 1 and %d, or -1 for all", c.StripeCount, MaxStripes)
+	case c.Pattern == OnMDT && (!first || c.End == EOF):
+		return errors.New("what lies on the MDT is the beginning of a file, and has an end")
+	}
+	return ValidPool(c.Pool)
+}
+
+// ValidPool reports what is wrong with the name of a pool; "" is none. Whether there is
+// such a pool, Lustre does not ask when a layout is set: its client has to be asked.
+func ValidPool(name string) error {
+	switch {
+	case len(name) > MaxPoolName:
+		return fmt.Errorf("pool %q: a name has up to %d bytes", name, MaxPoolName)
+	case name == "ignore" || name == "inherit" || name == "none":
+		return fmt.Errorf("pool %q %s", name, reservedPoolMsg)
+	}
+	for _, b := range []byte(name) {
+		if (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && (b < '0' || b > '9') && b != '_' && b != '-' && b != '.' {
+			return fmt.Errorf("pool %q: a name has letters, digits, '_', '-' and '.'", name)
+		}
+	}
+	return nil
+}
