@@ -114,6 +114,8 @@ func (h HSM) batch(ctx context.Context, root int, a lustre.Action, archive uint3
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, unix.ENODATA) && a == lustre.Restore:
+		return nil // it is begun, and readers are told so instead of waiting: hsm.policy=NonBlockingRestore
 	case len(files) == 1 || !ofOneFile(err):
 		return requestError(a, files, err)
 	}
@@ -152,7 +154,7 @@ func requestError(a lustre.Action, files []lustre.FID, err error) error {
 	case errors.Is(err, unix.EPERM) && a == lustre.Release:
 		return fmt.Errorf("%s: %w (or it is another's): %w", what, errNotReleasable, err)
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("%s: only root may, until the MDS allows others: lctl set_param mdt.*.hsm.user_request_mask=%v: %w", what, a, err)
+		return fmt.Errorf("%s: only root may, until the MDS allows owners: lctl set_param mdt.*.hsm.user_request_mask=%v (and group_ and other_ for others): %w", what, a, err)
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%s: it is open somewhere: %w", what, err)
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENXIO):

@@ -152,6 +152,13 @@ func TestHSMRefusals(t *testing.T) {
 			t.Errorf("%v: %v; want it to say %q", errno, err, want)
 		}
 	}
+	f.fails[request] = unix.ENODATA // what a site says that does not let readers wait
+	if err := h.Request(ctx, c.root, lustre.Restore, 0, ids); err != nil {
+		t.Errorf("a restore that nobody waits for: %v", err)
+	}
+	if err := h.Request(ctx, c.root, lustre.Archive, 0, ids); !errors.Is(err, unix.ENODATA) {
+		t.Errorf("no data for an archive: %v", err)
+	}
 	f.fails[request] = unix.ENOTTY
 	if err := h.Request(ctx, c.root, lustre.Archive, 0, ids); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("no Lustre: %v", err)
