@@ -105,6 +105,7 @@ e2e-vm:
 lustre-test:
 	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/lustre.test ./lustre/client
 	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/copytool.test ./lustre/copytool
+	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/commands.test ./cmd/datamove
 
 # The scale model: 32 nodes in network namespaces, each behind its own shaped link.
 # make fabric FABRICFLAGS='-rounds 5'
