@@ -3,10 +3,11 @@
 // pool, copies are the mirrors of a layout; GPFS stripes every file over all disks of its
 // pool, so there is nothing else to lay out.
 //
-// [Open] answers the questions of package lustre for a mounted file system. Below it stand
-// [Client], which speaks scalemgmt/v2 over TLS, and [Commands], which runs programs of
-// /usr/lpp/mmfs/bin and reads what they print with -Y. [Rule] and [WriteRules] say what
-// mmapplypolicy shall look for; [Commands.List] runs it and reads its lists.
+// [Answer] gives a mounted file system its answers to the questions of package lustre.
+// Below it stand [Client], which speaks scalemgmt/v2 over TLS, and [Commands], which runs
+// programs of /usr/lpp/mmfs/bin and reads what they print with -Y. [Rule] and [WriteRules]
+// say what mmapplypolicy shall look for; [Commands.Find] runs it and reads its lists,
+// [Commands.Move] has files moved.
 //
 // All types may be used by many goroutines. Nothing is cached: each answer was asked for.
 // What changes something is read again by whoever has to know that it holds; a call that is
