@@ -167,6 +167,9 @@ type Traits struct {
 	Twins bool
 	// DirDrafts says that a new directory may be built under a temporary name.
 	DirDrafts bool
+	// Times32 says that seconds are kept in 32 bits without a sign: a time before 1970 or
+	// after 2106 becomes another one, either the nearest or that modulo 2^32.
+	Times32 bool
 	// Guards says that a draft can replace only what Hints.Seen names.
 	Guards bool
 

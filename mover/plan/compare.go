@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"math"
 	"time"
 
 	"datamove.dev/mover"
@@ -117,7 +118,7 @@ func lacks(e *mover.Entry, facts mover.Facts) bool { return e.Brief && !e.Known.
 
 // sameTime reports whether two times are less than the grain apart, or equal.
 func (o *Options) sameTime(a, b mover.Time) bool {
-	if a == b {
+	if a == b || o.Times32 && (a.Nsec == b.Nsec && uint32(a.Sec) == uint32(b.Sec) || nearest32(a) == nearest32(b)) {
 		return true
 	}
 	if o.MtimeGrain <= 0 {
@@ -131,6 +132,18 @@ func (o *Options) sameTime(a, b mover.Time) bool {
 		return false
 	}
 	return time.Duration(sec)*time.Second+time.Duration(a.Nsec-b.Nsec) < o.MtimeGrain
+}
+
+// nearest32 is the nearest time whose seconds are 32 bits without a sign; what is cut to
+// that has no fraction.
+func nearest32(t mover.Time) mover.Time {
+	switch {
+	case t.Sec < 0:
+		return mover.Time{}
+	case t.Sec > math.MaxUint32:
+		return mover.Time{Sec: math.MaxUint32}
+	}
+	return t
 }
 
 // plainFacts are the facts that are compared one by one. Symbolic links have no

@@ -149,6 +149,7 @@ type Options struct {
 	SourceKnows, TargetKeeps mover.Facts
 
 	MtimeGrain time.Duration // times that differ by less are equal; 0 compares nanoseconds
+	Times32    bool          // times that are the same where mover.Traits has Times32 are equal
 	ModeBits   uint32        // the permission bits that count; 0 means 0o7777
 	MaxLinks   int           // open groups of hard links to remember; 0 means 1<<20
 }

@@ -34,6 +34,7 @@ func TestContract(t *testing.T) {
 		{"memory", memoryDir, func(*Place) {}},
 		{"disk", testing.TB.TempDir, func(*Place) {}},
 		{"syncing each file", memoryDir, func(p *Place) { p.system.durable = eachFile }},
+		{"elsewhere", elsewhere, func(*Place) {}},
 		{"without openat2", memoryDir, func(p *Place) { p.plain = true }},
 		{"with a backup", memoryDir, func(p *Place) {
 			p.opts.Backup = p.address + "/.backup"
@@ -71,6 +72,22 @@ func below(t testing.TB, dir string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// testDir names a directory on a file system of another kind, like NFS.
+const testDir = "DATAMOVE_TEST_DIR"
+
+func elsewhere(t testing.TB) string {
+	dir, err := os.MkdirTemp(os.Getenv(testDir), "posix-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	return dir
 }
 

@@ -29,34 +29,41 @@ type system struct {
 	name    string
 	durable durability
 	cow     bool // copy on write: preallocation only costs there
+	noHoles bool // ranges that were never written are stored, or nobody can tell
+	times32 bool // seconds are 32 bits without a sign
 }
 
 // systems are the types by the magic number of statfs(2): linux/magic.h, and the
 // sources of those that are not in the kernel (Lustre, GPFS, BeeGFS).
 var systems = map[uint32]system{
-	0xEF53:     {"ext4", wholeSystem, false},
-	0x58465342: {"xfs", wholeSystem, false},
-	0x9123683E: {"btrfs", wholeSystem, true},
-	0x01021994: {"tmpfs", volatile, false},
-	0x858458F6: {"ramfs", volatile, false},
-	0x0BD00BD0: {"lustre", eachFile, false},
-	0x47504653: {"gpfs", eachFile, false},
-	0x19830326: {"beegfs", eachFile, false},
-	0x00C36400: {"ceph", eachFile, false},
-	0x00006969: {"nfs", eachFile, false},
-	0x65735546: {"fuse", eachFile, false},
-	0x794C7630: {"overlay", eachFile, false},
-	0x2FC12FC1: {"zfs", eachFile, true},
-	0xF2F52010: {"f2fs", eachFile, false},
-	0xCA451A4E: {"bcachefs", eachFile, true},
-	0xFF534D42: {"cifs", eachFile, false},
-	0xFE534D42: {"smb2", eachFile, false},
-	0x01021997: {"9p", eachFile, false},
-	0x4D44:     {"vfat", eachFile, false},
-	0x2011BAB0: {"exfat", eachFile, false},
-	0x73717368: {"squashfs", eachFile, false},
-	0xE0F5E1E2: {"erofs", eachFile, false},
+	0xEF53:     {name: "ext4", durable: wholeSystem},
+	0x58465342: {name: "xfs", durable: wholeSystem},
+	0x9123683E: {name: "btrfs", durable: wholeSystem, cow: true},
+	0x01021994: {name: "tmpfs", durable: volatile},
+	0x858458F6: {name: "ramfs", durable: volatile},
+	0x0BD00BD0: {name: "lustre", durable: eachFile},
+	0x47504653: {name: "gpfs", durable: eachFile},
+	0x19830326: {name: "beegfs", durable: eachFile},
+	cephMagic:  {name: "ceph", durable: eachFile, noHoles: true, times32: true},
+	0x00006969: {name: "nfs", durable: eachFile},
+	fuseMagic:  {name: "fuse", durable: eachFile},
+	0x794C7630: {name: "overlay", durable: eachFile},
+	0x2FC12FC1: {name: "zfs", durable: eachFile, cow: true},
+	0xF2F52010: {name: "f2fs", durable: eachFile},
+	0xCA451A4E: {name: "bcachefs", durable: eachFile, cow: true},
+	0xFF534D42: {name: "cifs", durable: eachFile},
+	0xFE534D42: {name: "smb2", durable: eachFile},
+	0x01021997: {name: "9p", durable: eachFile},
+	0x4D44:     {name: "vfat", durable: eachFile},
+	0x2011BAB0: {name: "exfat", durable: eachFile},
+	0x73717368: {name: "squashfs", durable: eachFile},
+	0xE0F5E1E2: {name: "erofs", durable: eachFile},
 }
+
+const (
+	cephMagic = 0x00C36400
+	fuseMagic = 0x65735546
+)
 
 // systemOf asks which file system fd is on.
 func systemOf(fd int) (system, error) {
@@ -65,10 +72,21 @@ func systemOf(fd int) (system, error) {
 		return system{}, err
 	}
 	magic := uint32(st.Type)
+	if magic == fuseMagic && isCeph(fd) {
+		magic = cephMagic
+	}
 	if s, ok := systems[magic]; ok {
 		return s, nil
 	}
 	return system{name: fmt.Sprintf("unknown (0x%X)", magic)}, nil
+}
+
+// isCeph reports whether a directory that a process serves is of a CephFS (ceph-fuse):
+// nothing else answers to this attribute.
+func isCeph(fd int) bool {
+	var b [32]byte
+	_, err := unix.Fgetxattr(fd, "ceph.dir.entries", b[:])
+	return err == nil
 }
 
 // Figures of the traits, measured on a machine of 2 cores with tmpfs and ext4.
@@ -105,6 +123,10 @@ func traits(s system, root, xattrs bool) mover.Traits {
 	if xattrs {
 		t.Keeps |= mover.FactXattrs
 	}
+	if s.noHoles {
+		t.Keeps &^= mover.FactHoles
+	}
+	t.Times32 = s.times32
 	if s.durable != volatile {
 		t.CommitBytes, t.CommitEvery = commitBytes, commitEvery
 	} else {
