@@ -24,6 +24,7 @@ func TestServedByProcesses(t *testing.T) {
 		{"sshfs", "host:/", lustre.IsOther, "served by a process"},
 		{"", "10.0.0.1@tcp:/lab", lustre.IsOther, "served by a process"},
 		{"lustre", "10.0.0.1@tcp:/lab", lustre.IsOther, "served by a process"},
+		{"ceph-fuse", "ceph-fuse", lustre.IsOther, "ceph"},
 	} {
 		t.Run(want.name, func(t *testing.T) {
 			dir := served(t, want.name, want.source)

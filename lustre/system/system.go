@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/ceph"
 	"datamove.dev/lustre/client"
 	"datamove.dev/lustre/gpfs"
 	"datamove.dev/lustre/plain"
@@ -51,6 +52,8 @@ func (h *Handle) answer(o Options) error {
 	switch h.System.Kind {
 	case lustre.IsLustre:
 		err = h.answerLustre()
+	case lustre.IsCephFS:
+		err = ceph.Answer(h.System, h.fd)
 	case lustre.IsGPFS:
 		gpfs.Answer(h.System, o.GPFS)
 	default:
