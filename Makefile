@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 e2e-vm lustre-test fabric dist clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 e2e-ceph e2e-vm lustre-test fabric dist clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -94,6 +94,10 @@ bench: build
 e2e-s3: build
 	test/e2e-s3
 
+# The tests of CephFS, on a cluster of its own.
+e2e-ceph:
+	test/e2e-ceph
+
 # What needs another kernel: project quotas, NFS, power cuts, in emulated machines.
 # make e2e-vm RUN=TestQuotas
 e2e-vm:
@@ -101,7 +105,8 @@ e2e-vm:
 
 # What runs on a real Lustre, as static binaries that need nothing there:
 # LUSTRE_MOUNT=/mnt/lustre bin/lustre.test -test.v, as root and as a user, and
-# LUSTRE_MOUNT=/mnt/lustre bin/copytool.test -test.v -test.run Real, as root, with HSM.
+# LUSTRE_MOUNT=/mnt/lustre bin/copytool.test -test.v -test.run Real, as root, with HSM, and
+# LUSTRE_MOUNT=/mnt/lustre bin/commands.test -test.v -test.run OnLustre, as root and as a user.
 lustre-test:
 	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/lustre.test ./lustre/client
 	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/copytool.test ./lustre/copytool
