@@ -243,7 +243,7 @@ func (f *fakeFiles) request(n *inode, a lustre.Action, archive uint32) error {
 		return nil
 	}
 	for _, h := range f.open {
-		if h.inode == n && h.flags&unix.O_ACCMODE != unix.O_RDONLY {
+		if h.inode == n {
 			return unix.EBUSY
 		}
 	}

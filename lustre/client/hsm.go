@@ -83,7 +83,7 @@ func (h HSM) SetState(ctx context.Context, fd int, set, clear lustre.Archived) e
 // being asked for; their errors are joined, and name them.
 //
 // Files are released one by one. The server releases what has a whole copy in the archive,
-// did not change since, and is not open elsewhere; it compares the data version with that
+// did not change since, and is open nowhere, not even here; it compares the data version with that
 // of the copy. Who has a copy of their own, in another place, asks with [HSM.Release].
 func (h HSM) Request(ctx context.Context, root int, a lustre.Action, archive uint32, files []lustre.FID) error {
 	batch := abi.MaxRequest
@@ -166,32 +166,45 @@ func requestError(a lustre.Action, files []lustre.FID, err error) error {
 // ErrChanged says that a file is not what it was when its version was asked for.
 var ErrChanged = errors.New("it was changed meanwhile")
 
-// Release gives the space of an open file back when its content still is of a version: that
-// of [Client.DataVersion] when a copy of it was made and verified. It is ErrChanged when
-// it is not. A write between the look and the request is noticed by the server, which
-// releases only what is archived as it is.
-func (h HSM) Release(ctx context.Context, root, fd int, version uint64) error {
+// Release gives the space of the file base in an open directory back when its content still
+// is of a version: that of [Client.DataVersion] when a copy of it was made and verified. It
+// is ErrChanged when it is not. A write between the look and the request is noticed by the
+// server, which releases only what is archived as it is.
+func (h HSM) Release(ctx context.Context, dir int, base string, version uint64) error {
+	fd, err := h.k.openat(dir, base, OpenToAsk, 0)
+	if err != nil {
+		return fmt.Errorf("release %q: %w", base, err)
+	}
+	id, archive, err := h.releasable(ctx, fd, version)
+	// What is open, here or elsewhere, is not released.
+	if err = errors.Join(err, h.k.close(fd)); err != nil {
+		return fmt.Errorf("release %q: %w", base, err)
+	}
+	if id.IsZero() {
+		return nil // it is released already
+	}
+	return h.Request(ctx, dir, lustre.Release, archive, []lustre.FID{id})
+}
+
+// releasable is which file a descriptor is of, and of which archive, when it may be
+// released; no FID of a file that is.
+func (h HSM) releasable(ctx context.Context, fd int, version uint64) (id lustre.FID, archive uint32, err error) {
 	s, err := h.State(ctx, fd)
 	switch {
-	case err != nil:
-		return err
-	case s.NeedsRestore():
-		return nil // it is released already
+	case err != nil || s.NeedsRestore():
+		return id, 0, err
 	case !s.Archived.Has(lustre.WholeCopy) || s.Archived&(lustre.Dirty|lustre.NoRelease|lustre.Lost) != 0:
-		return fmt.Errorf("release: its states are %#x: %w", uint32(s.Archived), errNotReleasable)
+		return id, 0, fmt.Errorf("its states are %#x: %w", uint32(s.Archived), errNotReleasable)
 	}
 	now, err := dataVersion(ctx, h.k, fd, abi.FlushAll)
+	if err == nil && now != version {
+		err = fmt.Errorf("content of version %d, and not %d: %w", now, version, ErrChanged)
+	}
 	if err != nil {
-		return err
+		return id, 0, err
 	}
-	if now != version {
-		return fmt.Errorf("release: content of version %d, and not %d: %w", now, version, ErrChanged)
-	}
-	id, err := h.ID(ctx, fd)
-	if err != nil {
-		return err
-	}
-	return h.Request(ctx, root, lustre.Release, s.ArchiveID, []lustre.FID{id})
+	id, err = h.ID(ctx, fd)
+	return id, s.ArchiveID, err
 }
 
 // ask is a request whose answer has a struct.

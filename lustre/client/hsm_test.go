@@ -30,13 +30,24 @@ func TestHSMLifeOfAFile(t *testing.T) {
 	c := newFilesClient(t, f)
 	h, ctx := c.HSM(), t.Context()
 	f.file(t, "data", "the content")
-	fd := asked(t, f, "data")
-	id, err := h.ID(ctx, fd)
-	if err != nil {
-		t.Fatal(err)
+	quietly := func(ask func(fd int)) { // nothing that is open is released
+		fd := f.openFile(t, "data", OpenToAsk)
+		ask(fd)
+		if err := f.close(fd); err != nil {
+			t.Error(err)
+		}
 	}
+	var id lustre.FID
+	quietly(func(fd int) {
+		var err error
+		if id, err = h.ID(ctx, fd); err != nil {
+			t.Fatal(err)
+		}
+	})
 	state := func(want lustre.HSMState) {
 		t.Helper()
+		fd := f.openFile(t, "data", OpenToAsk)
+		defer func() { _ = f.close(fd) }()
 		if s, err := h.State(ctx, fd); err != nil || s != want {
 			t.Errorf("state %+v, %v; want %+v", s, err, want)
 		}
@@ -54,15 +65,23 @@ func TestHSMLifeOfAFile(t *testing.T) {
 	request(lustre.Archive)
 	whole := lustre.HasCopy | lustre.WholeCopy
 	state(lustre.HSMState{Archived: whole, ArchiveID: 1})
-	if err := h.SetState(ctx, fd, lustre.NoRelease, 0); err != nil {
-		t.Error(err)
+	set := func(set, clear lustre.Archived) {
+		quietly(func(fd int) {
+			if err := h.SetState(ctx, fd, set, clear); err != nil {
+				t.Error(err)
+			}
+		})
 	}
+	set(lustre.NoRelease, 0)
 	if err := h.Request(ctx, c.root, lustre.Release, 0, []lustre.FID{id}); !errors.Is(err, errNotReleasable) || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("release with norelease: %v", err)
 	}
-	if err := h.SetState(ctx, fd, 0, lustre.NoRelease); err != nil {
-		t.Error(err)
-	}
+	set(0, lustre.NoRelease)
+	quietly(func(int) {
+		if err := h.Request(ctx, c.root, lustre.Release, 0, []lustre.FID{id}); !errors.Is(err, unix.EBUSY) {
+			t.Errorf("release of what is open: %v", err)
+		}
+	})
 	request(lustre.Release)
 	state(lustre.HSMState{Archived: whole | lustre.ReleasedState, ArchiveID: 1})
 	request(lustre.Restore)
@@ -184,35 +203,43 @@ func TestReleaseOfAVersion(t *testing.T) {
 	h, ctx := c.HSM(), t.Context()
 	f.agent = true
 	n := f.file(t, "data", "the content")
-	fd := asked(t, f, "data")
-	if err := h.Release(ctx, c.root, fd, 0); !errors.Is(err, errNotReleasable) {
+	version := func() uint64 {
+		t.Helper()
+		fd := f.openFile(t, "data", OpenToAsk)
+		v, err := c.DataVersion(ctx, fd)
+		if err := errors.Join(err, f.close(fd)); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	archive := func() {
+		t.Helper()
+		if err := h.Request(ctx, c.root, lustre.Archive, 0, []lustre.FID{n.fid}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Release(ctx, c.root, "data", version()); !errors.Is(err, errNotReleasable) {
 		t.Errorf("release of what has no copy: %v", err)
 	}
-	if err := h.Request(ctx, c.root, lustre.Archive, 0, []lustre.FID{n.fid}); err != nil {
-		t.Fatal(err)
-	}
-	version, err := c.DataVersion(ctx, fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive()
+	copied := version()
 	f.cache(n, 4, "CONTENT")
-	if err := h.Release(ctx, c.root, fd, version); !errors.Is(err, ErrChanged) || f.state(n).hsm.NeedsRestore() {
+	if err := h.Release(ctx, c.root, "data", copied); !errors.Is(err, ErrChanged) || f.state(n).hsm.NeedsRestore() {
 		t.Errorf("release after a write: %v; want %v", err, ErrChanged)
 	}
 	// The caller's copy is of the new content, that of the archive is not.
-	if version, err = c.DataVersion(ctx, fd); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Release(ctx, c.root, fd, version); !errors.Is(err, errNotReleasable) {
+	if err := h.Release(ctx, c.root, "data", version()); !errors.Is(err, errNotReleasable) {
 		t.Errorf("release of what the archive has not: %v", err)
 	}
-	if err := h.Request(ctx, c.root, lustre.Archive, 0, []lustre.FID{n.fid}); err != nil {
-		t.Fatal(err)
-	}
+	archive()
+	copied = version()
 	for range 2 { // the second time it is released already
-		if err := h.Release(ctx, c.root, fd, version); err != nil || !f.state(n).hsm.NeedsRestore() {
+		if err := h.Release(ctx, c.root, "data", copied); err != nil || !f.state(n).hsm.NeedsRestore() {
 			t.Errorf("release: %v, %+v", err, f.state(n).hsm)
 		}
+	}
+	if err := h.Release(ctx, c.root, "nothing", copied); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("release of nothing: %v", err)
 	}
 }
 

@@ -33,11 +33,18 @@ func realFile(t *testing.T, dir, name string, size int) (path string, data []byt
 // realFD opens a file until the end of the test.
 func realFD(t *testing.T, path string, flags int) int {
 	t.Helper()
+	fd := realFDToClose(t, path, flags)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+// realFDToClose opens a file that the test closes.
+func realFDToClose(t *testing.T, path string, flags int) int {
+	t.Helper()
 	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatalf("open %s: %v", path, err)
 	}
-	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
 
@@ -55,7 +62,7 @@ func TestRealFIDs(t *testing.T) {
 	if err := os.Link(path, filepath.Join(dir, "two")); err != nil {
 		t.Fatal(err)
 	}
-	fd, at := realFD(t, path, OpenToAsk), realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, at := realFDToClose(t, path, OpenToAsk), realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	id, err1 := c.FID(ctx, fd)
 	parent, err2 := c.FID(ctx, at)
 	if err := errors.Join(err1, err2); err != nil {
@@ -65,6 +72,9 @@ func TestRealFIDs(t *testing.T) {
 	slices.SortFunc(links, func(a, b Link) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
 	if want := []Link{{Parent: parent, Name: "one"}, {Parent: parent, Name: "two"}}; err != nil || !reflect.DeepEqual(links, want) {
 		t.Errorf("links %v, %v; want %v", links, err, want)
+	}
+	if err := unix.Close(fd); err != nil {
+		t.Error(err)
 	}
 	paths, err := c.Paths(ctx, id)
 	if os.Geteuid() != 0 {
@@ -85,7 +95,7 @@ func TestRealFIDs(t *testing.T) {
 	if got, err := c.FID(ctx, again); err != nil || got != id {
 		t.Errorf("opened by its FID it is %v, %v; want %v", got, err, id)
 	}
-	if err := errors.Join(unix.Close(again), os.Remove(path), os.Remove(filepath.Join(dir, "two")), unix.Close(fd)); err != nil {
+	if err := errors.Join(unix.Close(again), os.Remove(path), os.Remove(filepath.Join(dir, "two"))); err != nil {
 		t.Fatal(err)
 	}
 	if paths, err := c.Paths(ctx, id); !errors.Is(err, fs.ErrNotExist) {
@@ -172,7 +182,7 @@ func TestRealLease(t *testing.T) {
 	if held, err := lease.Held(); err != nil || !held {
 		t.Errorf("held %v, %v", held, err)
 	}
-	other := realFD(t, path, unix.O_RDWR)
+	other := realFDToClose(t, path, unix.O_RDWR)
 	if held, err := lease.Held(); err != nil || held {
 		t.Errorf("after another opened it: held %v, %v", held, err)
 	}

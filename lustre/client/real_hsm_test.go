@@ -40,12 +40,12 @@ func TestRealHSMRefusals(t *testing.T) {
 	c, dir := realLustre(t)
 	h, ctx := c.HSM(), t.Context()
 	path, _ := realFile(t, dir, "data", 10)
-	fd, at := realFD(t, path, OpenToAsk), realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, at := realFDToClose(t, path, OpenToAsk), realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	id, err := h.ID(ctx, fd)
-	if err != nil {
+	if err := errors.Join(err, unix.Close(fd)); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Release(ctx, at, fd, 0); !errors.Is(err, errNotReleasable) {
+	if err := h.Release(ctx, at, "data", 0); !errors.Is(err, errNotReleasable) {
 		t.Errorf("release of what has no copy: %v", err)
 	}
 	if err := h.Request(ctx, at, lustre.Release, 0, []lustre.FID{id}); !errors.Is(err, fs.ErrPermission) {
