@@ -124,7 +124,7 @@ func (a *advisor) fitWhy() string {
 func (a *advisor) stripeBytes() int64 {
 	switch {
 	case a.r.Use == SharedFile && a.r.IOBytes > 0:
-		return min(max(ceilDiv(a.r.IOBytes, StripeUnit)*StripeUnit, mib), 16*mib)
+		return max(ceilDiv(min(a.r.IOBytes, 16*mib), StripeUnit)*StripeUnit, mib)
 	case a.r.Use == Checkpoint && a.r.Writers == 1 && (a.r.Bytes == 0 || a.r.Bytes > 50*gib):
 		return 16 * mib
 	}

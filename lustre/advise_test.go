@@ -90,6 +90,8 @@ func TestAdvise(t *testing.T) {
 		{"an old Lustre does not overstripe", Request{Use: SharedFile, Bytes: 500 * gib, Writers: 2048}, old, "-c 64 -S 4M; parts of 256 MiB", ""},
 		{"ranks share the OSTs", Request{Use: Checkpoint, Bytes: 40 * gib, Writers: 64}, site(64, 1), "-c 2 -S 4M; parts of 64 MiB", ""},
 		{"a few writers do not need all OSTs", Request{Use: SharedFile, Bytes: 500 * gib, Writers: 4}, site(64, 1), "-c 16 -S 4M; parts of 64 MiB", ""},
+		{"stripes are as large as writes", Request{Use: SharedFile, Bytes: 500 * gib, IOBytes: 5e6, Writers: 4}, site(64, 1), "-c 16 -S 4928K; parts of 77 MiB", ""},
+		{"up to 16 MiB", Request{Use: SharedFile, Bytes: 500 * gib, IOBytes: EOF, Writers: 4}, site(64, 1), "-c 16 -S 16M; parts of 256 MiB", ""},
 		{"small files that are not", Request{Use: SmallFiles, Bytes: 2 * mib}, site(64, 1), "-c 1 -S 4M; parts of 64 MiB", ""},
 		{"too many for the MDTs", Request{Use: SmallFiles, Files: 100e6}, site(64, 1), "-c 1 -S 4M; parts of 64 MiB", ""},
 		{"a directory of many files", Request{Bytes: gib, Files: 120_000}, site(64, 8), "-c 1 -S 4M; mkdir -c 3 -H crush; parts of 64 MiB", ""},

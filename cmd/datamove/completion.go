@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ func (a *app) complete(cmd *cobra.Command) {
 			words = a.completeTiers
 		case "node":
 			words = a.completeAgents
+		case "pool":
+			words = a.completePools
 		case "dataset":
 			words = a.completeDatasets("")
 		case "state":
@@ -125,4 +128,28 @@ func (a *app) completeTiers(cmd *cobra.Command, args []string, begun string) ([]
 	}, func(t *pb.Tier) (string, string) { return t.GetName(), t.GetLevel() })(cmd, args, begun)
 	slices.Sort(words)
 	return slices.Compact(words), directive // a node-local tier has a line for each node
+}
+
+// completePools completes names of pools of the file system that is named, or that we are on.
+func (a *app) completePools(cmd *cobra.Command, args []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+	defer cancel()
+	path := "."
+	if len(args) > 0 {
+		path = args[0]
+	}
+	m, err := a.mounted(path)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer m.Close()
+	if m.Layout != nil {
+		c, err := m.Layout.Cluster(ctx, m.fd)
+		for _, pool := range slices.Sorted(maps.Keys(c.Pools)) {
+			if err == nil && strings.HasPrefix(pool, begun) && len(words) < mostWords {
+				words = append(words, shown(pool))
+			}
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
 }

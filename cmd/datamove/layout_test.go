@@ -128,6 +128,9 @@ func TestLayoutAdviseCommand(t *testing.T) {
 		}
 	}
 
+	run("__complete", "layout", "set", root, "--pool", "f").wants(t, 0, `^flash$`)
+	run("__complete", "layout", "advise", "--use", "").wants(t, 0, `^checkpoint$`)
+
 	// A file that is there tells its size.
 	file := filepath.Join(root, "it's a file")
 	if err := os.Truncate(must(os.Create(file)).Name(), 40<<30); err != nil {
