@@ -34,6 +34,32 @@ func TestLinuxIoctl(t *testing.T) {
 	}
 }
 
+// The kernel fills a buffer whose address is in a struct: here the list of addresses of
+// this machine (struct ifconf: a length, and where the list goes).
+func TestLinuxIoctlAt(t *testing.T) {
+	t.Parallel()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Skip("needs a network: ", err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	arg, list := make([]byte, 16), make([]byte, 4096)
+	binary.NativeEndian.PutUint32(arg, uint32(len(list)))
+	if _, err := (linux{}).ioctlAt(fd, unix.SIOCGIFCONF, arg, pointer{8, list}); err != nil {
+		t.Fatal(err)
+	}
+	n := binary.NativeEndian.Uint32(arg)
+	if n == 0 {
+		t.Skip("needs an interface with an address")
+	}
+	if name, _, ok := bytes.Cut(list[:n], []byte{0}); !ok || len(name) == 0 {
+		t.Errorf("the first interface of %d bytes is %q", n, name)
+	}
+	if !bytes.Equal(arg[8:], make([]byte, 8)) {
+		t.Errorf("an address was left in the struct: %x", arg[8:])
+	}
+}
+
 func TestLinuxXattr(t *testing.T) {
 	t.Parallel()
 	f, err := os.CreateTemp(t.TempDir(), "")

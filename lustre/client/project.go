@@ -36,6 +36,13 @@ func (c *Client) readProject(fd int) (x abi.FSXattr, err error) {
 		x, err = abi.DecodeFSXattr(b)
 		return err
 	}
+	mode, err := c.k.stat(fd)
+	if err != nil {
+		return x, err
+	}
+	if kind := mode & unix.S_IFMT; kind != unix.S_IFDIR && kind != unix.S_IFREG {
+		return x, ask(fd) // a device may do anything when it is opened
+	}
 	err = c.anew(fd, ask)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EPERM) {
 		err = ask(fd)

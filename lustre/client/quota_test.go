@@ -69,6 +69,20 @@ func TestProjectOfWhatCanNotBeOpened(t *testing.T) {
 	}
 }
 
+// A device is not opened to be asked something.
+func TestProjectOfDevices(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	c := newClient(t, f)
+	fd := f.openDir(t, ".")
+	f.root.mode = unix.S_IFCHR | 0o600
+	f.fails["openat"] = errors.New("it was opened")
+	if _, err := c.Project(t.Context(), fd); err != nil {
+		t.Error(err)
+	}
+	f.root.mode = unix.S_IFDIR | 0o755
+}
+
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	f := newFake()
