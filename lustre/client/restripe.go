@@ -227,8 +227,9 @@ func (r *restripe) account(ctx context.Context) error {
 	if r.project == nil {
 		return nil
 	}
-	got, err := r.c.Project(ctx, r.volatile)
-	if err != nil || got.ID == *r.project {
+	// Its own descriptor is as old as the file, and does not have to be opened anew.
+	got, err := ask(ctx, r.k, r.volatile, abi.IocGetFSXattr, make([]byte, abi.SizeFSXattr), abi.DecodeFSXattr)
+	if err != nil || got.Project == *r.project {
 		return err
 	}
 	_, err = r.k.ioctl(r.volatile, abi.IocSetFSXattr, abi.FSXattr{Project: *r.project}.Encode())
