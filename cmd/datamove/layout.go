@@ -12,8 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/gpfs"
 	"datamove.dev/lustre/system"
 	"datamove.dev/mover"
+	"datamove.dev/mover/config"
 	"datamove.dev/mover/location"
 )
 
@@ -55,11 +57,24 @@ func (a *app) mounted(arg string) (*mounted, error) {
 	if a.openSystem != nil {
 		return a.openSystem(path)
 	}
-	h, err := system.Open(path, system.Options{})
+	conf, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	h, err := system.Open(path, system.Options{GPFS: scales(conf)})
 	if err != nil {
 		return nil, kindly(err)
 	}
 	return &mounted{System: h.System, path: path, fd: h.FD(), dir: h.IsDir(), close: h.Close}, nil
+}
+
+// scales says how file systems of Storage Scale are asked.
+func scales(conf *config.Config) map[string]gpfs.Options {
+	options := map[string]gpfs.Options{}
+	for name, c := range conf.GPFS {
+		options[name] = gpfs.Options{URL: c.URL, CredentialsFile: c.Credentials, CABundle: c.CA, FileSystem: c.As, CommandsDir: c.Commands}
+	}
+	return options
 }
 
 // path is the name of a location on this machine.

@@ -1,6 +1,7 @@
 package gpfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func Answer(s *lustre.System, o Options) {
 	}
 	s.Lacks[lustre.AskHSM] = "content on tape is moved by the tools of its archive (eeadm, dsmmigrate), which are not spoken here; a file that is there has the flag released in its layout"
 	s.Lacks[lustre.AskChange] = "watch folders of Storage Scale write to a message queue, which is not read here; changes are found by a scan with mmapplypolicy"
-	at := mounted{name: strings.TrimPrefix(s.Name, "/dev/"), mount: s.Mount}
+	at := mounted{name: cmp.Or(o.FileSystem, strings.TrimPrefix(s.Name, "/dev/")), mount: s.Mount}
 	s.Usage = usage{mounted: at}
 	commands, err := NewCommands(o)
 	if err == nil {

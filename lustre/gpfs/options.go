@@ -6,6 +6,9 @@ import "time"
 type Options struct {
 	// URL is that of the GUI, "https://gui.site:443"; "" asks the mm commands instead.
 	URL string
+	// FileSystem is what the cluster that owns the file system calls it; "" is the name of
+	// its device here.
+	FileSystem string
 	// CredentialsFile has lines SCALE_USER=... and SCALE_PASSWORD=...; only its owner may
 	// read it. It is read again for each call, so that a password can be changed.
 	CredentialsFile string

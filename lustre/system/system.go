@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -17,7 +18,9 @@ import (
 // Options say what a path does not. The zero Options are right for what is asked through
 // the kernel.
 type Options struct {
-	GPFS gpfs.Options // how a Storage Scale is asked
+	// GPFS says how file systems of Storage Scale are asked, by the names of their devices
+	// without /dev/; those that are not there are asked by the mm commands.
+	GPFS map[string]gpfs.Options
 }
 
 // find fills in the file system of h.fd.
@@ -55,7 +58,7 @@ func (h *Handle) answer(o Options) error {
 	case lustre.IsCephFS:
 		err = ceph.Answer(h.System, h.fd)
 	case lustre.IsGPFS:
-		gpfs.Answer(h.System, o.GPFS)
+		gpfs.Answer(h.System, o.GPFS[strings.TrimPrefix(h.System.Name, "/dev/")])
 	default:
 		plain.Answer(h.System, h.Mount.Source)
 	}

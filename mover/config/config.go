@@ -41,6 +41,7 @@ type Config struct {
 	File    string          `koanf:"-"` // where it was read; "" when there is no file
 	Tiers   map[string]Tier `koanf:"tiers"`
 	Service string          `koanf:"service"` // address of a service, unix:///path or tcp://host:port; "" is this process
+	GPFS    map[string]GPFS `koanf:"gpfs"`    // by the name of the file system, as it is mounted here
 
 	// What follows is for the service itself.
 

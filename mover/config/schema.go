@@ -44,6 +44,7 @@ var schema = rule{keys: map[string]rule{
 	"audit":    {keys: map[string]rule{"dir": {check: absolute}, "sync": {truth: true}}},
 	"leases":   {keys: map[string]rule{"lead": {check: lead}}},
 	"agent":    {keys: map[string]rule{"spares": {number: 64, zero: true}}},
+	"gpfs":     {named: name, each: &gpfsRule, most: 100},
 	"hsm":      {items: &hsmRule, most: 32},
 	"trace":    {need: []string{"endpoint"}, keys: map[string]rule{"endpoint": {check: endpoint}}},
 	"users":    {named: account, whole: ownCertificates, most: 10_000, each: &rule{need: []string{"certificate"}, keys: map[string]rule{"certificate": {check: commonName}}}},

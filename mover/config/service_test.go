@@ -37,6 +37,9 @@ audit: {dir: /var/lib/datamove/audit, sync: true}
 leases: {lead: 45s}
 agent: {spares: 0}
 trace: {endpoint: "http://127.0.0.1:4317"}
+gpfs:
+  fs1: {url: "https://gui.site:443", credentials: /etc/datamove/scale.env, ca: /etc/datamove/ca.pem, as: gpfs0}
+  fs2: {commands: /opt/wrappers}
 hsm:
   - {mount: /lustre, archive: 1, to: "archive:hsm/one", jobs: 8}
   - {mount: /lustre, archive: 2, to: archive}
@@ -61,6 +64,9 @@ func TestTheFileOfAService(t *testing.T) {
 		{"metrics", c.Metrics, "127.0.0.1:7644"},
 		{"data", c.Data, "/var/lib/datamove"},
 		{"node", c.Node, "n17"},
+		{"gpfs", c.GPFS, map[string]GPFS{
+			"fs1": {URL: "https://gui.site:443", Credentials: "/etc/datamove/scale.env", CA: "/etc/datamove/ca.pem", As: "gpfs0"},
+			"fs2": {Commands: "/opt/wrappers"}}},
 		{"hsm", c.HSM, []HSM{{"/lustre", 1, "archive:hsm/one", 8}, {"/lustre", 2, "archive", 0}}},
 		{"scratch", c.Tiers["scratch"], Tier{Level: "hot", Path: "/local_nvme", Ephemeral: true, NodeLocal: true, Cache: &Cache{High: 85, Low: 70}}},
 		{"projects", c.Projects, map[string]Project{"vision": {
@@ -139,6 +145,10 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"roles:\n  r: {members: [aa]}", "roles.r: has no may"},
 		{"roles:\n  r: {members: [aa], may: ['task*']}", "roles.r.may[0]: is \"task*\"; must be an action"},
 		{"roles:\n  r: {members: [aa], may: ['*.read']}", "roles.r.may[0]: is \"*.read\""},
+		{"gpfs:\n  fs1: {url: 'http://gui.site'}", "gpfs.fs1.url: must be a URL like https://gui.site:443"},
+		{"gpfs:\n  fs1: {url: 'https://me:secret@gui.site'}", "gpfs.fs1.url: must not hold a user or password"},
+		{"gpfs:\n  fs1: {credentials: scale.env}", "gpfs.fs1.credentials: is \"scale.env\"; must be an absolute path"},
+		{"gpfs:\n  fs1: {password: x}", "gpfs.fs1.password"},
 		{"hsm:\n  - {mount: lustre, archive: 0, to: s3://b/x}", "c.yaml:2: hsm[0].mount: is \"lustre\"; must be an absolute path"},
 		{"hsm:\n  - {mount: /l, archive: 0, to: tape}", "c.yaml:2: hsm[0].archive: must be a whole number from 1 to"},
 		{"hsm:\n  - {mount: /l, archive: 1, to: tape}", "c.yaml:2: hsm[0].to: there is no tier \"tape\""},

@@ -42,6 +42,15 @@ tiers:
 # AWS_ACCESS_KEY_ID=...
 # AWS_SECRET_ACCESS_KEY=...
 
+# How a file system of Storage Scale (GPFS) is asked about filesets, quotas and pools:
+# by the REST API of its GUI. Without this, by the mm commands.
+#gpfs:
+#  fs1:                         # the name of its device
+#    url: https://gui.site:443
+#    credentials: /etc/datamove/scale.env   # mode 0600: SCALE_USER=... and SCALE_PASSWORD=...
+#    ca: /etc/datamove/ca.pem   # who signed the GUI's certificate
+#    as: gpfs0                  # what the GUI calls it; leave it out where that is the same
+
 # With a service, copies run there. Without one they run in the command itself.
 #service: unix:///run/datamove/datamoved.sock
 
