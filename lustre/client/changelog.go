@@ -31,6 +31,9 @@ var _ lustre.Changes = (*Changes)(nil)
 // record that is on its way: older servers count before they write, so that two
 // writers can change places. Such a hole is waited for, up to Settle, before it is a gap.
 //
+// The logs of different MDTs have no order among each other: what is moved from one to the
+// other is told by both.
+//
 // What is not told by any record is found out with [Changes.Clear], which the server
 // refuses to who is not registered, or whose place in the log is not there: a log that was
 // begun anew counts from 1, and would be read as one without news until it has caught up.
