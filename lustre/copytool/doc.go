@@ -25,8 +25,9 @@
 // before it can be. What has to be prevented is the other order: that a copytool which the
 // MDT has given up replaces a later copy by an older content. Therefore the archive asks
 // right before it replaces a copy ([Copy.Mine]): the MDT then has to know the action still
-// (HSM_PROGRESS), and the data version has to be the one of the beginning. A store with
-// conditional writes also replaces only the object that was there at the beginning.
+// (HSM_PROGRESS), and the data version has to be the one of the beginning. An archive that
+// can do so replaces nothing but the copy that it saw at the beginning: a store with
+// conditional writes, of contents that are one part.
 //
 // # Promises
 //
@@ -48,7 +49,15 @@
 // bucket these are the metadata of the object, those of FSx for Lustre and datamove-path; in
 // a directory the facts of the file and the attribute user.datamove.path. Whoever lists the
 // copies of a file system can bring each to its path; a file that was renamed since it was
-// archived has its old one.
+// archived has its old one. Extended attributes, ACLs, set-id bits and hard links are kept
+// by the MDT alone.
+//
+// # How many at a time
+//
+// An MDT hands out mdt.*.hsm.max_requests actions, to all copytools together, and takes those
+// back of which it has heard nothing for active_request_timeout (an hour). What waits here
+// for so long is lost to this copytool, which finds that out when it begins it. So
+// max_requests should not be much more than the jobs of all nodes.
 //
 // Registering needs CAP_SYS_ADMIN. The tests run over a fake MDT with a real pipe and real
 // files (package copytest); with LUSTRE_MOUNT on a real Lustre.

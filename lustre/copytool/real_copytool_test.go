@@ -222,7 +222,11 @@ func (r *real) releaseAndRestore(byReading bool, content []byte) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if err := r.client.HSM().Release(r.t.Context(), r.root, r.fd, 0); err != nil {
+	version, err := r.client.DataVersion(r.t.Context(), r.fd)
+	if err == nil {
+		err = r.client.HSM().Release(r.t.Context(), r.root, "file", version)
+	}
+	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.state(lustre.ReleasedState, 0)

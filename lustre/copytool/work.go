@@ -64,7 +64,7 @@ func (s *serving) ended(ctx context.Context, a *action, err error) {
 	var last *accepted
 	switch {
 	case err == nil:
-		log.InfoContext(ctx, "done")
+		log.DebugContext(ctx, "done")
 	case errors.As(err, &last):
 		log.WarnContext(ctx, "done, and not taken", "err", err)
 	default:

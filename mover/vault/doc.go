@@ -11,14 +11,17 @@
 //
 //   - A copy is replaced in one step: whoever reads a key gets the old content or the new
 //     one, whole. The old one stays when the new one can not be made, when the file changed
-//     while it was read, and when [Item.Mine] says no right before the step.
+//     while it was read, and when [Item.Mine] says no right before the step. A store with
+//     conditional writes replaces a content of one part only while the old copy is the one
+//     that was there at the beginning.
 //   - A copy that Put has reported is on stable storage, and was compared: by the store, or
 //     by being read again past the cache.
 //   - Get compares every byte with the checksum that was taken when the copy was made. A
 //     copy that differs, has another size, or has no checksum, is [mover.ErrCorrupt].
 //   - All methods may be called from many goroutines, for different keys.
 //   - After a crash nothing half is visible. What was being written is found by the notes
-//     in [Options.StateDir] and removed by the next [Open] with the same owner.
+//     in [Options.StateDir] and removed by the next [Open] with the same owner. A power cut
+//     may take a note along; a store should end uploads that are days old by itself.
 //
 // Where the place keeps no checksum for the whole of an object, that of an object of many
 // parts is written by a copy that the store makes of it; see package s3. Who asks for

@@ -230,6 +230,32 @@ func strays(t *testing.T, p mover.Place) (left []mover.Stray) {
 	return left
 }
 
+// TestFaster: where a store has conditions, a copy of somebody who was faster stays, even
+// when it comes between our last question and the step.
+func TestFaster(t *testing.T) {
+	o := s3test.Start(t, false).Options(t)
+	ours, theirs := s3test.Open(t, o), s3test.Open(t, o)
+	if f := ours.Profile(); !f.CreatesOnce || !f.MatchesPut {
+		t.Skip("this server has no conditional writes")
+	}
+	v, w := open(t, ours, t.TempDir(), 1), open(t, theirs, t.TempDir(), 2)
+	for i, later := range [][]byte{content(200), content(300)} {
+		it := item(file(t, content(100)), 100)
+		first := true
+		it.Mine = func(context.Context) error {
+			if !first {
+				return nil
+			}
+			first = false
+			return put(t, w, later)
+		}
+		if err := v.Put(t.Context(), it); !errors.Is(err, mover.ErrChanged) {
+			t.Errorf("with %d copies before: %v", i, err)
+		}
+		holds(t, v, later)
+	}
+}
+
 // TestCorrupt: a copy whose bytes or length differ, or that nobody sealed, does not come back.
 func TestCorrupt(t *testing.T) {
 	dir := t.TempDir()
