@@ -1,7 +1,6 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -38,19 +37,6 @@ type fileState struct {
 	locked  map[*handle]bool
 	lease   *handle
 	mtime   int64
-}
-
-// content is what a layout leads to. It is what changes places, and with it what clients
-// have not written yet.
-type content struct {
-	data    []byte
-	version uint64
-	cached  []cachedWrite
-}
-
-type cachedWrite struct {
-	off  int
-	data []byte
 }
 
 var _ contents = (*fakeFiles)(nil)
@@ -212,153 +198,4 @@ func (f *fakeFiles) happens(call string) {
 	if do != nil {
 		do()
 	}
-}
-
-// cache is a write by another client that it keeps to itself.
-func (f *fakeFiles) cache(n *inode, off int, data string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := f.state(n).content
-	c.cached = append(c.cached, cachedWrite{off, []byte(data)})
-}
-
-// flush lets clients write what they have.
-func (c *content) flush() {
-	for _, w := range c.cached {
-		c.write(w.off, w.data)
-	}
-	c.cached = nil
-}
-
-func (c *content) write(off int, data []byte) {
-	if grow := off + len(data) - len(c.data); grow > 0 {
-		c.data = append(c.data, make([]byte, grow)...)
-	}
-	copy(c.data[off:], data)
-	c.version++
-}
-
-// content is what a reader anywhere would see: the caches of clients are coherent.
-func (f *fakeFiles) content(n *inode) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := f.state(n).content
-	c.flush()
-	return string(c.data)
-}
-
-// at finds an open file for input and output: it waits for a group lock of others.
-func (f *fakeFiles) at(fd int) (*handle, *fileState, error) {
-	h, ok := f.open[fd]
-	if !ok {
-		return nil, nil, unix.EBADF
-	}
-	s := f.state(h.inode)
-	for len(s.locked) > 0 && !s.locked[h] {
-		f.changed.Wait()
-	}
-	if s.hsm.NeedsRestore() {
-		f.hung = errors.New("input or output of a released file")
-		return nil, nil, unix.EIO
-	}
-	return h, s, nil
-}
-
-func (f *fakeFiles) fstat(fd int) (st unix.Stat_t, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h, ok := f.open[fd]
-	if !ok {
-		return st, unix.EBADF
-	}
-	s := f.state(h.inode)
-	size := len(s.content.data)
-	for _, w := range s.content.cached {
-		size = max(size, w.off+len(w.data))
-	}
-	st.Ino, st.Mode, st.Uid, st.Size, st.Mtim.Sec = uint64(h.inode.fid.OID), h.inode.mode, s.uid, int64(size), s.mtime
-	return st, nil
-}
-
-func (f *fakeFiles) pread(fd int, p []byte, off int64) (int, error) {
-	f.happens("pread")
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, s, err := f.at(fd)
-	if err != nil {
-		return 0, err
-	}
-	s.content.flush() // to read takes a lock, for which others write what they have
-	if off >= int64(len(s.content.data)) {
-		return 0, nil
-	}
-	return copy(p, s.content.data[off:]), nil
-}
-
-func (f *fakeFiles) pwrite(fd int, p []byte, off int64) (int, error) {
-	f.happens("pwrite")
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h, s, err := f.at(fd)
-	switch {
-	case err != nil:
-		return 0, err
-	case f.fails["pwrite"] != nil:
-		return 0, f.fails["pwrite"]
-	case h.inode.layout == nil || h.flags&unix.O_ACCMODE == unix.O_RDONLY:
-		return 0, unix.EBADF
-	}
-	s.content.write(int(off), p)
-	if s.hsm.Archived.Has(lustre.HasCopy) {
-		s.hsm.Archived |= lustre.Dirty
-	}
-	return len(p), nil
-}
-
-// seek tells of no holes but one: what is after the last byte that is not zero.
-func (f *fakeFiles) seek(fd int, off int64, whence int) (int64, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, s, err := f.at(fd)
-	if err != nil {
-		return 0, err
-	}
-	end := int64(len(strings.TrimRight(string(s.content.data), "\x00")))
-	switch {
-	case whence == unix.SEEK_DATA && off >= end:
-		return 0, unix.ENXIO
-	case whence == unix.SEEK_HOLE:
-		return max(off, end), nil
-	}
-	return off, nil
-}
-
-func (f *fakeFiles) truncate(fd int, size int64) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, s, err := f.at(fd)
-	if err != nil {
-		return err
-	}
-	s.content.data = append(s.content.data, make([]byte, max(0, size-int64(len(s.content.data))))...)[:size]
-	return nil
-}
-
-func (f *fakeFiles) sync(fd int) error {
-	f.happens("sync")
-	return f.fails["sync"]
-}
-
-func (f *fakeFiles) chown(fd, uid, _ int) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state(f.open[fd].inode).uid = uint32(uid)
-	return nil
-}
-
-func (f *fakeFiles) setTimes(fd int, _, mtime unix.Timespec) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.state(f.open[fd].inode).mtime = mtime.Sec
-	return nil
 }

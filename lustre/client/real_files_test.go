@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"datamove.dev/lustre"
 )
 
 // realFile makes a file with some bytes in the directory of a test.
@@ -194,147 +191,5 @@ func TestRealLease(t *testing.T) {
 	}
 	if err := unix.Close(other); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// twoStripes is another layout than what most directories give.
-func twoStripes(size int64) lustre.Layout {
-	return lustre.Layout{Components: []lustre.Component{{End: lustre.EOF, Pattern: lustre.RAID0, StripeBytes: size, StripeCount: 2, FirstTarget: lustre.AnyTarget}}}
-}
-
-func TestRealRestripe(t *testing.T) {
-	c, dir := realLustre(t)
-	ctx := t.Context()
-	at := realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
-	for name, guard := range guards {
-		path, data := realFile(t, dir, name, 5<<20+17)
-		if err := os.Truncate(path, 20<<20); err != nil { // with a hole
-			t.Fatal(err)
-		}
-		data = append(data, make([]byte, 20<<20-len(data))...)
-		then := time.Unix(1700000000, 0)
-		if err := os.Chtimes(path, then, then); err != nil {
-			t.Fatal(err)
-		}
-		before, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wanted := twoStripes(2 << 20)
-		if err := c.Restripe(ctx, at, name, wanted, guard); err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		got, err := c.Layout(ctx, realFD(t, path, OpenToAsk))
-		if err != nil || lustre.Same(&wanted, &got, 0) != "" {
-			t.Errorf("%s: layout %+v, %v", name, got, err)
-		}
-		after, err := os.Stat(path)
-		if err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(then) || after.Mode() != before.Mode() {
-			t.Errorf("%s: %v, %v; it was %v", name, after, err, before)
-		}
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("%s: %d bytes, %v; want its %d", name, len(got), err, len(data))
-		}
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != len(guards) {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
-// A writer comes at the worst moment, when all was copied. Nothing of it is lost.
-func TestRealRestripeBesideAWriter(t *testing.T) {
-	c, dir := realLustre(t)
-	ctx := t.Context()
-	at := realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
-	write := func(path string) error {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		_, err = f.WriteAt([]byte("NEW"), 0)
-		return errors.Join(err, f.Close()) // and no fsync
-	}
-	check := func(path string, data []byte) {
-		t.Helper()
-		copy(data, "NEW")
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("%s: the write was lost (%v)", path, err)
-		}
-	}
-	path, data := realFile(t, dir, "yielding", 1<<20)
-	once := &meddler{contents: linux{}, do: func() {
-		if err := write(path); err != nil {
-			t.Error(err)
-		}
-	}}
-	mine := *c
-	mine.k = once
-	if err := mine.Restripe(ctx, at, "yielding", twoStripes(1<<20), Yielding); !errors.Is(err, ErrChanged) {
-		t.Errorf("yielding: %v; want %v", err, ErrChanged)
-	}
-	check(path, data)
-
-	blocked, other := realFile(t, dir, "blocking", 1<<20)
-	wrote := make(chan error, 1)
-	once.do = func() { go func() { wrote <- write(blocked) }() }
-	if err := mine.Restripe(ctx, at, "blocking", twoStripes(1<<20), Blocking); err != nil {
-		t.Errorf("blocking: %v", err)
-	}
-	select {
-	case err := <-wrote:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(2 * time.Minute):
-		t.Fatal("the writer still waits")
-	}
-	check(blocked, other)
-	if err := c.Restripe(ctx, at, "yielding", twoStripes(1<<20), Yielding); err != nil {
-		t.Errorf("when the writer was gone: %v", err)
-	}
-	check(path, data)
-}
-
-func mustRead(t *testing.T, path string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// meddler is the kernel, and lets somebody do something when a copy was put on disk.
-type meddler struct {
-	contents
-	do func()
-}
-
-func (m *meddler) sync(fd int) error {
-	err := m.contents.sync(fd)
-	if do := m.do; do != nil {
-		m.do = nil
-		do()
-	}
-	return err
-}
-
-func TestRealRestripeRefusals(t *testing.T) {
-	c, dir := realLustre(t)
-	ctx := t.Context()
-	at := realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
-	path, data := realFile(t, dir, "data", 1<<20)
-	none := twoStripes(1 << 20)
-	none.Components[0].Pool = fmt.Sprintf("no%d", os.Getpid()%1000000)
-	if err := c.Restripe(ctx, at, "data", none, Yielding); err == nil {
-		t.Error("a pool that there is not was taken")
-	}
-	realFD(t, path, unix.O_RDWR)
-	if err := c.Restripe(ctx, at, "data", twoStripes(1<<20), Yielding); !errors.Is(err, ErrBusy) {
-		t.Errorf("what is open: %v; want %v", err, ErrBusy)
-	}
-	if got := mustRead(t, path); !bytes.Equal(got, data) {
-		t.Error("the file is another one")
 	}
 }
