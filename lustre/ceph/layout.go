@@ -60,6 +60,11 @@ func (Client) SetDefault(ctx context.Context, fd int, l lustre.Layout) error {
 	}
 	if l.IsZero() {
 		err := unset(fd, dir)
+		if err == nil {
+			if _, err := get(fd, dir); !absent(err) {
+				return fmt.Errorf("take away the layout of %s: %w", where(fd), errors.Join(lustre.ErrNotApplied, err))
+			}
+		}
 		return failed("take away the layout", fd, err, map[error]string{
 			unix.EINVAL: "the root of a CephFS always has one: set the one that is wanted",
 			unix.EACCES: noRight, unix.EPERM: noRight,
@@ -143,7 +148,8 @@ func stripingOf(fd int) (striping, error) {
 
 // readStriping reads a layout. The name of the namespace is read by itself, since a pool
 // can have any name; when the two change in between, it is read again.
-func readStriping(fd int, name string) (s striping, err error) {
+func readStriping(fd int, name string) (striping, error) {
+	var wrong error
 	for range 3 {
 		text, err := get(fd, name)
 		if err != nil {
@@ -153,11 +159,13 @@ func readStriping(fd int, name string) (s striping, err error) {
 		if err != nil && !absent(err) { // the kernel's client has no attribute without one
 			return striping{}, err
 		}
-		if s, err = parseStriping(text, namespace); err == nil {
+		s, err := parseStriping(text, namespace)
+		if err == nil {
 			return s, nil
 		}
+		wrong = err
 	}
-	return striping{}, err
+	return striping{}, wrong
 }
 
 // layout is s in the words of parallel file systems; the zero one of the zero striping.

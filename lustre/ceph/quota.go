@@ -80,11 +80,14 @@ func (Client) Quota(ctx context.Context, fd int, p lustre.Project) (lustre.Quota
 // quotaOf is the quota of a directory with these limits.
 func quotaOf(at int, l lustre.Limits) (lustre.Quota, error) {
 	t, err := RecursiveUsage(at)
-	return lustre.Quota{
+	q := lustre.Quota{
 		Project: project(at), Limits: l, UsedBytes: t.Bytes, UsedFiles: t.Files + t.Dirs + 1,
 		CountsFiles: true, Enforced: true, RootToo: true,
-		Doubt: "a CephFS counts late: what was written in the last seconds may be missing, and can be more than the limit",
-	}, err
+	}
+	if l != (lustre.Limits{}) {
+		q.Doubt = "CephFS counts some seconds late, and holds a limit as late"
+	}
+	return q, err
 }
 
 // SetQuota sets the limits of a directory; the zero Project is the directory of fd. 0 is
