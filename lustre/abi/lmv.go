@@ -92,12 +92,19 @@ func EncodeStriping(s *lustre.Striping, magic uint32) ([]byte, error) {
 	return b, nil
 }
 
+// rawType is lum_type of a question for the directory's own default: else the answer of one
+// that has none is what it would inherit (LMV_TYPE_RAW, of 2.14).
+const rawType = 1
+
 // AskStriping is the argument of LL_IOC_LMV_GETSTRIPE: with room for so many shards of a
-// striped directory, or, with the other magic number, for a default.
+// striped directory, or, with the other magic number, for its own default.
 func AskStriping(magic uint32, room int) []byte {
 	b := make([]byte, SizeStriping+room*SizeShard)
 	le.PutUint32(b, magic)
 	le.PutUint32(b[4:], uint32(room))
+	if magic == MagicDefaultStripes {
+		le.PutUint32(b[16:], rawType)
+	}
 	return b
 }
 

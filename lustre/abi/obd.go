@@ -20,7 +20,12 @@ const (
 	OffsetBuffer2 = 504
 )
 
-var inlineOBD = [4]int{512, 528, 544, 560} // ioc_inllen1 to 4
+// inlineOBD is where the lengths of the inline buffers are (ioc_inllen1 to 4). Eight bytes
+// on is room for an address: the kernel puts its own there, but says of none that the
+// buffer is missing, so that something has to be there.
+var inlineOBD = [4]int{512, 528, 544, 560}
+
+const someAddress = 1
 
 // ForCreate is obdo1.o_flags of a request to make a directory: fail when it is there
 // (OBD_FL_OBDMDEXISTS).
@@ -42,7 +47,11 @@ func (r *OBDRequest) Encode() ([]byte, error) {
 		return nil, errRange("a number of buffers", int64(len(r.Inline)))
 	}
 	for i, data := range r.Inline {
+		if len(data) == 0 {
+			continue
+		}
 		le.PutUint32(b[inlineOBD[i]:], uint32(len(data)))
+		le.PutUint64(b[inlineOBD[i]+8:], someAddress)
 		b = append(b, data...)
 		b = append(b, make([]byte, -len(b)&7)...)
 		if len(b) > maxOBD {
@@ -71,6 +80,9 @@ func DecodeOBD(b []byte) (OBDRequest, error) {
 	at := uint64(sizeOBD)
 	for _, o := range inlineOBD {
 		length := uint64(le.Uint32(b[o:]))
+		if there := le.Uint64(b[o+8:]) != 0; there != (length > 0) {
+			return OBDRequest{}, malformed("a buffer of %d bytes, with an address: %v", length, there)
+		}
 		if at+length > size {
 			return OBDRequest{}, malformed("a buffer of %d bytes at %d of %d", length, at, size)
 		}

@@ -42,10 +42,10 @@ func (f *fake) ioctlStatfs(_ *handle, arg []byte, at []pointer) (int, error) {
 	case index >= len(of) || of[index].Name == "":
 		return 0, unix.EAGAIN // nothing has this number: a hole, or the end
 	}
-	copy(at[1].buffer, of[index].Name)
 	if f.inactive[of[index].Name] {
-		return 0, unix.ENODATA
+		return 0, unix.ENODATA // before its name is known
 	}
+	copy(at[1].buffer, of[index].Name)
 	copy(at[0].buffer, abi.EncodeStatfs(&of[index]))
 	return 0, nil
 }
@@ -97,6 +97,9 @@ func (f *fake) ioctlGetDirStripe(h *handle, arg []byte, _ []pointer) (int, error
 	s := h.inode.striping
 	if magic == abi.MagicDefaultStripes {
 		s = h.preset // of when it was opened
+		if own := binary.LittleEndian.Uint32(arg[16:]) == 1; s == nil && !own {
+			s = f.root.preset // what it would inherit
+		}
 	}
 	if s == nil {
 		return 0, unix.ENODATA

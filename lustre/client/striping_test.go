@@ -69,6 +69,7 @@ func TestDefaultStriping(t *testing.T) {
 	f := newFake()
 	f.mkdir(t, "d")
 	c := newClient(t, f)
+	f.root.preset = &lustre.Striping{Count: 1, FirstMDT: lustre.AnyTarget, MaxRoundRR: 3}
 	dir := f.openDir(t, "d")
 	if _, err := c.DefaultStriping(t.Context(), dir); !errors.Is(err, lustre.ErrInherited) {
 		t.Errorf("%v; want inherited", err)

@@ -47,6 +47,7 @@ func (c *Client) Targets(ctx context.Context, _ int) ([]lustre.Target, error) {
 // targets asks one after the other how full it is.
 func (c *Client) targets(ctx context.Context, kind lustre.TargetKind) ([]lustre.Target, error) {
 	var found []lustre.Target
+	var why error
 	holes := 0
 	for index := 0; index < maxTargets && holes < maxHoles; index++ {
 		if err := ctx.Err(); err != nil {
@@ -58,14 +59,20 @@ func (c *Client) targets(ctx context.Context, kind lustre.TargetKind) ([]lustre.
 			found, holes = append(found, t), 0
 		case errors.Is(err, unix.ENODEV): // beyond the table
 			return found, nil
-		case errors.Is(err, unix.EAGAIN) && t.Name == "":
-			holes++
-		case errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EBADF) || errors.Is(err, unix.EINVAL):
+		case errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EBADF):
 			return nil, fmt.Errorf("ask how full %v %d of %s is: %w", kind, index, c.Mount, unsupported(err))
-		default:
+		case t.Name != "":
 			t.Inactive = inactive(err)
 			found, holes = append(found, t), 0
+		default: // EAGAIN, of nobody; anything else of a client that is not connected yet
+			holes++
+			if !errors.Is(err, unix.EAGAIN) {
+				why = err
+			}
 		}
+	}
+	if len(found) == 0 && why != nil {
+		return nil, fmt.Errorf("ask how full the %vs of %s are: %w", kind, c.Mount, why)
 	}
 	return found, nil
 }

@@ -82,6 +82,10 @@ func TestTargetsWithoutEnd(t *testing.T) {
 	if all, err := c.targets(t.Context(), lustre.OST); err != nil || len(all) > 0 || asked != maxHoles {
 		t.Errorf("%v after %d questions, %v; want none after %d", all, asked, err, maxHoles)
 	}
+	f.ioctls[abi.IocTargetStatfs] = func(*handle, []byte, []pointer) (int, error) { return 0, unix.EINVAL }
+	if all, err := c.Targets(t.Context(), c.root); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("a client that is connected to nothing: %v, %v; want EINVAL", all, err)
+	}
 	f.ioctls[abi.IocTargetStatfs] = nil
 	if _, err := c.Targets(t.Context(), c.root); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("%v; want unsupported", err)
