@@ -102,7 +102,12 @@ func (c *Changes) Feeds(ctx context.Context) ([]lustre.Feed, error) {
 // record that is there, whatever it is.
 func (c *Changes) Read(ctx context.Context, f lustre.Feed, after uint64) iter.Seq2[lustre.Change, error] {
 	return func(yield func(lustre.Change, error) bool) {
-		if err := c.read(ctx, f, after, func(r lustre.Change) bool { return yield(r, nil) }); err != nil {
+		wanted := true
+		err := c.read(ctx, f, after, func(r lustre.Change) bool {
+			wanted = yield(r, nil)
+			return wanted
+		})
+		if err != nil && wanted {
 			yield(lustre.Change{}, fmt.Errorf("changes of %s after %d: %w", f.Name, after, err))
 		}
 	}

@@ -26,6 +26,7 @@ type fakeLog struct {
 	opened  int               // devices that are open
 	perRead int               // records in one read; 0 is as many as fit
 	onRead  func()            // what happens on the server before a read
+	onClose error             // what closing a device answers
 }
 
 func newFakeLog(records ...lustre.Change) *fakeLog {
@@ -169,5 +170,5 @@ func (d *fakeDevice) close() error {
 	d.l.mu.Lock()
 	defer d.l.mu.Unlock()
 	d.l.opened--
-	return nil
+	return d.l.onClose
 }

@@ -226,3 +226,27 @@ func TestLastChange(t *testing.T) {
 		t.Errorf("stopped: %v", err)
 	}
 }
+
+// Who has enough is left alone, whatever comes afterwards.
+func TestReadingIsLeft(t *testing.T) {
+	t.Parallel()
+	l := newFakeLog(span(1, 3)...)
+	l.onClose = unix.EIO
+	for r, err := range changesOf(l).Read(t.Context(), labFeed, 1) {
+		if r.Index != 2 || err != nil {
+			t.Errorf("%d, %v", r.Index, err)
+		}
+		break
+	}
+	if got, err := indices(t, l, changesOf(l), 1); !reflect.DeepEqual(got, []uint64{2, 3}) || !errors.Is(err, unix.EIO) {
+		t.Errorf("%v, %v; want the error of closing, too", got, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	l.perRead, l.onRead = 1, stop // in the first read; the second notices
+	var last error
+	for _, last = range changesOf(l).Read(ctx, labFeed, 1) {
+	}
+	if !errors.Is(last, context.Canceled) {
+		t.Errorf("stopped: %v", last)
+	}
+}

@@ -46,8 +46,9 @@ type Progress struct {
 	AtEnd  bool          // nothing was left, but for what was too young
 }
 
-// Run calls take for batches of changes until ctx is done, take fails, or changes were
-// lost (lustre.ErrGap). after is where it stands.
+// Run calls take for batches of changes until ctx is done, take fails, changes were lost
+// (lustre.ErrGap), or the server does not answer: then it can be run again from where it
+// stands. after is where that is.
 func (f *Follower) Run(ctx context.Context, after uint64, take func(ctx context.Context, batch []lustre.Change) error) error {
 	if err := f.Changes.Clear(ctx, f.Feed, f.Reader, after); err != nil {
 		return err
