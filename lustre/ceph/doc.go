@@ -13,8 +13,8 @@
 //
 // # What a CephFS does
 //
-// Seen on version 16.2 through ceph-fuse (test/e2e-ceph repeats it), where no other source
-// is named:
+// Seen on version 16.2 through ceph-fuse (test/e2e-ceph repeats most of it). What is said
+// of the kernel's client comes from its source: it was not tried.
 //
 //   - Layouts are for files that were never written: afterwards, also when the file was
 //     made empty again, ENOTEMPTY is the answer (EINVAL from others), before anything else
@@ -23,9 +23,9 @@
 //     else is EINVAL, as is a pool that is not there or not one of this file system. A
 //     stripe count may be anything from 1 to 2^32-1. A pool "3" is the one with that number.
 //   - Objects may be larger than the OSDs take (osd_max_object_size, 128 MiB): it is said
-//     yes to, and a write behind that size fails where nobody is told, is repeated for ever,
-//     and holds the memory of the client until nobody else can write through it. Such
-//     layouts are refused here.
+//     yes to. A write behind that size is taken, too; fsync alone tells of it (EFBIG), and the
+//     client tries again for ever and keeps the bytes, until it has no memory for others and
+//     every writer waits, not to be killed. Such layouts are refused here.
 //   - A pool that the client's key has no rights in is taken, and the first write is EPERM.
 //   - The first write into a file whose own layout was set waits until the metadata server
 //     writes its journal, up to 5 seconds, unless an fsync asks for that before: Create does.

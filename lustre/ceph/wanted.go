@@ -11,7 +11,8 @@ import (
 )
 
 // MaxObjectBytes is the largest object that OSDs take (osd_max_object_size, if the site
-// did not change it). A larger one is accepted in a layout, and loses what is written.
+// did not change it). A larger one is accepted in a layout, and what is written behind
+// that can not be stored.
 const MaxObjectBytes = 128 << 20
 
 // objectBytes is the size of objects where nothing else is said (file_layout_t's default).
@@ -68,7 +69,7 @@ func (s *striping) possible() error {
 	case s.unit < 0 || s.unit%lustre.StripeUnit != 0 || s.object < 0 || s.object%lustre.StripeUnit != 0:
 		return fmt.Errorf("stripes of %d and objects of %d bytes: both are multiples of %d KiB", s.unit, s.object, lustre.StripeUnit>>10)
 	case s.object > MaxObjectBytes:
-		return fmt.Errorf("objects of %d bytes: OSDs take up to %d (osd_max_object_size), and what is written behind that would be lost", s.object, MaxObjectBytes)
+		return fmt.Errorf("objects of %d bytes: OSDs take up to %d (osd_max_object_size), and what is written behind that can not be stored", s.object, MaxObjectBytes)
 	case s.unit > 0 && s.object%s.unit != 0:
 		return fmt.Errorf("objects of %d bytes are no multiple of the stripe size of %d", s.object, s.unit)
 	case s.count < 0 || s.count > lustre.MaxStripes:
