@@ -37,6 +37,7 @@ type hsm struct {
 
 	retry    retry.Options // of calls to the archive
 	progress time.Duration // between two words about a long action; 0 is the copytool's own
+	grace    time.Duration // for what is in work at the end; 0 is the copytool's own
 	ioctl    func(fd int, request uint, arg []byte) (int, error)
 }
 
@@ -108,7 +109,7 @@ func (s *hsm) serve(ctx context.Context) error {
 	}
 	tool := copytool.New(copytool.Options{
 		Mount: s.Mount, Archives: []uint32{s.Archive}, Archive: shelf{v}, Jobs: cmp.Or(s.Jobs, config.DefaultHSMJobs),
-		Progress: s.progress, Logger: s.log, Told: s.told, Ioctl: s.ioctl,
+		Progress: s.progress, Grace: s.grace, Logger: s.log, Told: s.told, Ioctl: s.ioctl,
 	})
 	defer s.metrics.Sample(func(sample *telemetry.Sample) { sample.HSM(tool.Counts()) })()
 	return tool.Run(ctx)

@@ -57,10 +57,13 @@ type archiving struct {
 }
 
 // serveHSM serves the Lustre in a folder into a tier, with what it remembers in state.
-func serveHSM(t *testing.T, tier config.Tier, mount, state string) *archiving {
+func serveHSM(t *testing.T, tier config.Tier, mount, state string, change ...func(*archiving)) *archiving {
 	t.Helper()
 	a := &archiving{Lustre: copytest.New(t, mount), t: t}
 	a.hsm = hsmOf(a.Lustre, tier, state)
+	for _, c := range change {
+		c(a)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() { over <- a.hsm.run(ctx) }()
@@ -155,6 +158,48 @@ func TestHSM(t *testing.T) {
 				t.Errorf("copies %q, and %d half written", files, strays)
 			}
 		})
+	}
+}
+
+// TestHSMWritten: a file that is written until the last moment keeps its old copy, and is
+// archived when it is handed out again.
+func TestHSMWritten(t *testing.T) {
+	for _, b := range backends {
+		for _, size := range []int{5000, large} {
+			t.Run(fmt.Sprint(b.name, " ", size), func(t *testing.T) {
+				var writes atomic.Bool
+				a := serveHSM(t, b.tier(t), t.TempDir(), t.TempDir(), func(a *archiving) {
+					a.hsm.ioctl = func(fd int, request uint, arg []byte) (int, error) {
+						if request == abi.IocDataVersion && writes.CompareAndSwap(true, false) {
+							a.Write(1, noise(size))
+						}
+						return a.Ioctl(fd, request, arg)
+					}
+				})
+				f := a.Write(1, noise(10))
+				a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+				old, _ := a.files()
+				before, err := a.place().Stat(t.Context(), old[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.Write(1, noise(size-1))
+				writes.Store(true)
+				cookie := a.Do(abi.CopyArchive, f)[0]
+				a.is(cookie, unix.EBUSY, true)
+				after, err := a.place().Stat(t.Context(), old[0])
+				if _, strays := a.files(); err != nil || after.Identity() != before.Identity() || strays > 0 {
+					t.Errorf("the copy was %+v and is %+v, %v; %d half written", before, after, err, strays)
+				}
+				a.Again(cookie)
+				a.is(cookie, 0, false)
+				a.Release(f)
+				a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
+				if !bytes.Equal(a.Read(f), noise(size)) {
+					t.Error("another content came back")
+				}
+			})
+		}
 	}
 }
 
@@ -364,6 +409,48 @@ func TestHSMUnreachable(t *testing.T) {
 	}
 	if !bytes.Equal(a.Read(f), noise(5000)) {
 		t.Error("another content came back")
+	}
+}
+
+// TestHSMStopped: what is in work when the service ends comes to its end, or is handed
+// back; nothing half is left in the archive, and the next process takes it up.
+func TestHSMStopped(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			tier, mount, state := b.tier(t), t.TempDir(), t.TempDir()
+			begun, stopping := make(chan struct{}), make(chan struct{})
+			var once, ending sync.Once
+			a := serveHSM(t, tier, mount, state, func(a *archiving) {
+				a.hsm.grace = 10 * time.Millisecond
+				a.hsm.ioctl = func(fd int, request uint, arg []byte) (int, error) {
+					if p, err := abi.DecodeProgress(arg); request == abi.IocCopyProgress && err == nil && p.Extent.Length > 1<<20 {
+						once.Do(func() { close(begun) })
+						<-stopping
+					}
+					if r, err := abi.DecodeRegistration(arg); request == abi.IocCopytool && err == nil && r.Stop {
+						defer ending.Do(func() { close(stopping) })
+					}
+					return a.Ioctl(fd, request, arg)
+				}
+			})
+			f := a.Write(1, noise(large))
+			cookie := a.Do(abi.CopyArchive, f)[0]
+			<-begun
+			a.stop()
+			errno, again := a.End(cookie)
+			files, strays := a.files()
+			switch {
+			case strays > 0:
+				t.Errorf("%d half written", strays)
+			case errno == 0 && len(files) == 1:
+				return
+			case errno != unix.EAGAIN || !again || len(files) > 0:
+				t.Errorf("it ended with %v, retry %v, and %q are in the archive", errno, again, files)
+			}
+			next := serveHSM(t, tier, mount, state)
+			f = next.Write(1, noise(large))
+			next.is(next.Do(abi.CopyArchive, f)[0], 0, false)
+		})
 	}
 }
 

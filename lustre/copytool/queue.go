@@ -102,12 +102,22 @@ func (q *queue) take() (a *action) {
 	return a
 }
 
-// done forgets an action that was in work.
-func (q *queue) done(a *action) {
-	a.stop(nil)
+// ending forgets the cookie of an action. It comes before the MDT hears of the end: after
+// that it may hand the same action out again, and that one is another.
+func (q *queue) ending(a *action) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.all, a.item.Cookie)
+	if q.all[a.item.Cookie] == a {
+		delete(q.all, a.item.Cookie)
+	}
+}
+
+// done makes room for another action.
+func (q *queue) done(a *action) {
+	a.stop(nil)
+	q.ending(a)
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.working--
 	if a.item.Action != abi.CopyRestore {
 		q.busy--

@@ -257,8 +257,7 @@ func TestChangesWhileArchived(t *testing.T) {
 	cookie := b.Do(abi.CopyArchive, file)[0]
 	for range 2 {
 		b.is(cookie, unix.EBUSY, true)
-		waitUntil(t, func() bool { _, working := b.tool.Counts(); return working == 0 })
-		b.Again(cookie)
+		b.Again(cookie) // at once: the MDT does not wait until we are done
 	}
 	b.is(cookie, unix.EBUSY, false)
 	if got, err := os.ReadFile(b.folder.at(copytool.Key(copytest.Name, file))); string(got) != "old" {
@@ -414,6 +413,33 @@ func TestHandedOutTwice(t *testing.T) {
 	b.Send(abi.ActionList{ArchiveID: copytest.Archive, Name: copytest.Name, Items: []abi.ActionItem{{Action: abi.CopyArchive, FID: f, Data: f, Cookie: cookie}}})
 	b.is(b.Do(abi.CopyRemove, copytest.FID(2))[0], 0, false) // it has been read behind that one
 	close(hold)
+	b.is(cookie, 0, false)
+}
+
+// TestHandedOutAtOnce: an MDT that hands an action out again as soon as it has heard that it
+// failed, while its worker is still at it, is not taken to hand it out twice.
+func TestHandedOutAtOnce(t *testing.T) {
+	var b *bed
+	var again sync.Once
+	fails := errors.New("once")
+	var tries atomic.Int64
+	b = serve(t, func(context.Context, *copytool.Copy) error {
+		if tries.Add(1) == 1 {
+			return &copytool.Failure{Errno: unix.EDQUOT, Retry: true, Err: fails}
+		}
+		return nil
+	}, func(o *copytool.Options) {
+		o.Told = func(e copytool.Ended) {
+			if errors.Is(e.Err, fails) {
+				again.Do(func() {
+					b.Again(0x6b000001)
+					b.is(b.Do(abi.CopyRemove, copytest.FID(2))[0], 0, false) // it has been read behind that one
+				})
+			}
+		}
+	})
+	cookie := b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0]
+	waitUntil(t, func() bool { return tries.Load() == 2 })
 	b.is(cookie, 0, false)
 }
 

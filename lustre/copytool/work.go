@@ -51,6 +51,7 @@ func (e *accepted) Unwrap() error { return e.error }
 func (s *serving) finish(a *action, size int64) error {
 	a.copied.Item.Extent = abi.Extent{Off: 0, Length: uint64(size)}
 	a.copied.Flags, a.copied.Errno = abi.CopyCompleted, 0
+	s.queue.ending(a)
 	if err := s.mount.end(&a.copied); err != nil {
 		return &accepted{err}
 	}
@@ -83,6 +84,7 @@ func (s *serving) fail(a *action, f *Failure) {
 	if f.Retry {
 		a.copied.Flags |= abi.CopyRetry
 	}
+	s.queue.ending(a)
 	if err := s.mount.end(&a.copied); err != nil && !errors.Is(err, errLost) && !errors.Is(err, errCancelled) {
 		s.log.Warn("the MDT did not hear of a failure: it waits for its timeout", "cookie", a.item.Cookie, "err", err)
 	}
