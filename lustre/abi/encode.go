@@ -32,7 +32,10 @@ func EncodeRequest(l *lustre.Layout) ([]byte, error) {
 		return nil, err
 	}
 	switch first := l.Components; {
-	case len(l.Opaque) > 0 || l.Foreign != nil:
+	case l.Foreign != nil: // an attribute that is shorter than a plain layout is ERANGE
+		b, err := encodeForeign(l.Foreign)
+		return append(b, make([]byte, max(0, sizeV1-len(b)))...), err
+	case len(l.Opaque) > 0:
 		return EncodeLayout(l)
 	case len(first) == 1 && first[0].End == lustre.EOF && requested(first[0].Flags) == 0:
 		return encodeRequested(&first[0])

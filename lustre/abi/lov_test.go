@@ -225,6 +225,19 @@ func TestRequestOfTargets(t *testing.T) {
 	}
 }
 
+// A client looks at the first 32 bytes of an attribute before it knows what it is.
+func TestRequestOfForeign(t *testing.T) {
+	t.Parallel()
+	want := lustre.Layout{Foreign: &lustre.Foreign{Type: ForeignSymlink, Flags: 1, Value: []byte("a")}}
+	b, err := EncodeRequest(&want)
+	if err != nil || len(b) < sizeV1 {
+		t.Fatalf("%x, %v", b, err)
+	}
+	if got, err := DecodeLayout(b); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
 func TestOldObjects(t *testing.T) {
 	t.Parallel()
 	// Object 0x5_00000022 of OST 3, of the sequence 0: MDT0's of Lustre 2.15 and before.

@@ -47,11 +47,7 @@ func (c *Client) Create(ctx context.Context, dir int, base string, flags int, mo
 
 // apply gives the new file fd a layout.
 func (c *Client) apply(ctx context.Context, fd int, request []byte, l *lustre.Layout, targets int) error {
-	err := c.k.setxattr(fd, xattrLayout, request)
-	if errors.Is(err, unix.EOPNOTSUPP) && binary.LittleEndian.Uint32(request) != abi.MagicForeign {
-		_, err = c.k.ioctl(fd, abi.IocSetStripe, request)
-	}
-	if err != nil {
+	if err := c.set(fd, request, l); err != nil {
 		return fmt.Errorf("%w: %w%s", lustre.ErrNotApplied, unsupported(err), advice(err))
 	}
 	got, err := c.readLayout(fd)
@@ -67,6 +63,30 @@ func (c *Client) apply(ctx context.Context, fd int, request []byte, l *lustre.La
 		targets = c.usable(ctx, l.Components[0].Pool, targets)
 	}
 	return differs(l, &got, targets)
+}
+
+// set asks for a layout: by attribute, which takes all of them, but makes of a plain one that
+// begins on OST 0 one that begins anywhere. That is asked for by ioctl.
+func (c *Client) set(fd int, request []byte, l *lustre.Layout) error {
+	byAttribute := func() error { return c.k.setxattr(fd, xattrLayout, request) }
+	byIoctl := func() error {
+		_, err := c.k.ioctl(fd, abi.IocSetStripe, request)
+		return err
+	}
+	ways := []func() error{byAttribute, byIoctl}
+	switch magic := binary.LittleEndian.Uint32(request); {
+	case (magic == abi.MagicV1 || magic == abi.MagicV3) && l.Components[0].FirstTarget == 0:
+		ways = []func() error{byIoctl, byAttribute}
+	case magic == abi.MagicForeign:
+		ways = ways[:1]
+	}
+	var err error
+	for _, way := range ways {
+		if err = way(); !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOTTY) {
+			return err
+		}
+	}
+	return err
 }
 
 // advice is what may help against what a layout was refused with.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"encoding/binary"
 	"slices"
 	"strconv"
 
@@ -53,6 +54,12 @@ func (f *fake) setxattr(fd int, name string, value []byte) error {
 		return nil
 	case !h.inode.isDir() && h.inode.layout != nil:
 		return nil // so that cp and rsync work: it says yes, and does nothing
+	case len(value) < 32:
+		return unix.ERANGE
+	}
+	if magic := binary.LittleEndian.Uint32(value); magic != abi.MagicComposite && magic != abi.MagicForeign && value[30] == 0 && value[31] == 0 {
+		value = slices.Clone(value)
+		value[30], value[31] = 0xff, 0xff // of a plain layout OST 0 means any: getxattr used to say 0
 	}
 	return f.setLayout(h.inode, value)
 }
@@ -206,7 +213,7 @@ func (f *fake) place(c *lustre.Component) {
 	c.Objects = nil
 	in := f.targets(c.Pool)
 	for i := range c.StripeCount {
-		target := in[i%len(in)]
+		target := in[(i+1)%len(in)] // who says nothing does not get OST 0 first
 		switch {
 		case len(chosen) > 0:
 			target = chosen[i].Target

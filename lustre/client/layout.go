@@ -59,8 +59,7 @@ func (c *Client) SetDefault(ctx context.Context, dir int, l lustre.Layout) error
 	if err != nil {
 		return fmt.Errorf("set the default layout of a directory on %s: %w", c.Mount, err)
 	}
-	// By attribute: a composite layout of a directory is EOPNOTSUPP by ioctl.
-	if err := c.k.setxattr(dir, xattrLayout, request); err != nil {
+	if err := c.set(dir, request, &l); err != nil {
 		return fmt.Errorf("set the default layout of a directory on %s: %w", c.Mount, unsupported(err))
 	}
 	err = c.anew(dir, func(fd int) error {

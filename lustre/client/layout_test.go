@@ -61,6 +61,7 @@ func TestCreateWithLayout(t *testing.T) {
 		{"more than a pool has", edit(striped(mib, 3), func(c *lustre.Component) { c.Pool = "p1" }), "", func(l *lustre.Layout) bool { return l.Components[0].StripeCount == 2 }},
 		{"overstriped", edit(striped(mib, 8), func(c *lustre.Component) { c.Pattern = lustre.Overstriped }), "", func(l *lustre.Layout) bool { return len(l.Components[0].Objects) == 8 }},
 		{"a first target", edit(striped(mib, 1), func(c *lustre.Component) { c.FirstTarget = 1 }), "", func(l *lustre.Layout) bool { return l.Components[0].Objects[0].Target == 1 }},
+		{"OST 0 first", edit(striped(mib, 2), func(c *lustre.Component) { c.FirstTarget = 0; c.Pool = "p1" }), "", func(l *lustre.Layout) bool { return reflect.DeepEqual(targetsOf(l.Components[0]), []int{0, 1}) }},
 		{"given targets", edit(striped(mib, 2), func(c *lustre.Component) { c.Objects = []lustre.Object{{Target: 2}, {Target: 0}} }), "",
 			func(l *lustre.Layout) bool { return reflect.DeepEqual(targetsOf(l.Components[0]), []int{2, 0}) }},
 		{"progressive", progressive(), "", func(l *lustre.Layout) bool { return len(l.Components) == 3 && len(l.Components[1].Objects) == 0 }},

@@ -31,6 +31,8 @@ func TestRealCreate(t *testing.T) {
 		"overstriped": {edit(striped(mib, 2*osts), func(c *lustre.Component) { c.Pattern = lustre.Overstriped }),
 			func(l *lustre.Layout) bool { return len(l.Components[0].Objects) == 2*osts }},
 		"a first target": {edit(striped(mib, 1), func(c *lustre.Component) { c.FirstTarget = last }), func(l *lustre.Layout) bool { return l.Components[0].Objects[0].Target == last }},
+		"the lowest target first": {edit(striped(mib, 1), func(c *lustre.Component) { c.FirstTarget = cluster.OSTs[0].Index }),
+			func(l *lustre.Layout) bool { return l.Components[0].Objects[0].Target == cluster.OSTs[0].Index }},
 		"given targets": {edit(striped(mib, 2), func(c *lustre.Component) {
 			c.Objects = []lustre.Object{{Target: last}, {Target: cluster.OSTs[0].Index}}
 		}),
