@@ -118,6 +118,10 @@ func TestLayoutAdviseCommand(t *testing.T) {
 	s.wants(t, 0, `^! targets +3 of 4 +no more than 90 % full`, `^stripe count +3 `, `^  datamove layout set --stripe-count 3 --stripe-size 4MiB /`, `^  lfs setstripe -c 3 -S 4M /`)
 	run("layout", "set", "--advise", "--size", "100GiB", root).wants(t, 0, `^all +3  4.00 MiB`, `note: targets: 3 of 4`)
 
+	f.cluster.MDTs = append(f.cluster.MDTs, f.cluster.MDTs[0])
+	run("layout", "set", "--advise", "--use", "small", "--files", "1000000", root).wants(t, 0, `^up to 256 KiB +mdt`, `note: .*--mdt-count 2, with a new DIR`)
+	run("layout", "set", "--advise", "--use", "small", "--files", "1000000", "--mdt-count", "2", filepath.Join(root, "images")).wants(t, 0, `entries on 2 MDTs by crush`)
+
 	// The command that is printed says what is advised.
 	for _, use := range lustre.Uses {
 		args := []string{"layout", "advise", "--use", string(use), "--writers", "200", "--pool", "flash", "-o", "json", root}

@@ -190,6 +190,9 @@ func (a *app) wanted(ctx context.Context, m *mounted, w *layoutWords, q *request
 		}
 		advice := lustre.Advise(q.r, c)
 		a.tellDoubts(advice.Reasons)
+		if n := advice.Striping.Count; n > 1 && w.mdts == 0 {
+			a.note("a directory of so many files should be made over several MDTs: datamove layout set --mdt-count %d, with a new DIR", n)
+		}
 		return advice.Layout, nil
 	default:
 		var err error
