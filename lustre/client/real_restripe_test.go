@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
 )
 
 // twoStripes is another layout than what most directories give.
@@ -91,6 +92,17 @@ func TestRealRestripeBesideAWriter(t *testing.T) {
 	}
 	check(path, data)
 
+	path2, data2 := realFile(t, dir, "late", 1<<20)
+	once.late = func() {
+		if err := write(path2); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := mine.Restripe(ctx, at, "late", twoStripes(1<<20), Yielding); !errors.Is(err, ErrChanged) {
+		t.Errorf("yielding, at the last moment: %v; want %v", err, ErrChanged)
+	}
+	check(path2, data2)
+
 	blocked, other := realFile(t, dir, "blocking", 1<<20)
 	wrote := make(chan error, 1)
 	once.do = func() { go func() { wrote <- write(blocked) }() }
@@ -121,10 +133,19 @@ func mustRead(t *testing.T, path string) []byte {
 	return b
 }
 
-// meddler is the kernel, and lets somebody do something when a copy was put on disk.
+// meddler is the kernel, and lets somebody do something when a copy was put on disk, or at
+// the last moment before the exchange.
 type meddler struct {
 	contents
-	do func()
+	do, late func()
+}
+
+func (m *meddler) ioctl(fd int, request uint, arg []byte) (int, error) {
+	if late := m.late; late != nil && request == abi.IocSwapLayouts {
+		m.late = nil
+		late()
+	}
+	return m.contents.ioctl(fd, request, arg)
 }
 
 func (m *meddler) sync(fd int) error {
