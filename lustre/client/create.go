@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -69,8 +70,8 @@ func (c *Client) apply(ctx context.Context, fd int, request []byte, l *lustre.La
 // begins on OST 0 one that begins anywhere. That is asked for by ioctl.
 func (c *Client) set(fd int, request []byte, l *lustre.Layout) error {
 	byAttribute := func() error { return c.k.setxattr(fd, xattrLayout, request) }
-	byIoctl := func() error {
-		_, err := c.k.ioctl(fd, abi.IocSetStripe, request)
+	byIoctl := func() error { // which answers in place
+		_, err := c.k.ioctl(fd, abi.IocSetStripe, bytes.Clone(request))
 		return err
 	}
 	ways := []func() error{byAttribute, byIoctl}
