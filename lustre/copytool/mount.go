@@ -209,11 +209,23 @@ func wantedLayout(of *os.File) []byte {
 	if err != nil {
 		return nil
 	}
-	l, err := abi.DecodeLayout(b[:n])
-	if err != nil || l.IsZero() || l.Foreign != nil || len(l.Opaque) > 0 {
+	return requestOf(b[:n])
+}
+
+// requestOf makes a request of a stored layout. Of a mirrored file it is that of its first
+// mirror: a second one would be behind from the first byte on.
+func requestOf(stored []byte) []byte {
+	l, err := abi.DecodeLayout(stored)
+	if err != nil || len(l.Components) == 0 {
 		return nil
 	}
-	wanted := l.Wanted()
+	all := l.Wanted().Components
+	var wanted lustre.Layout
+	for i := range all {
+		if l.Components[i].Mirror() == l.Components[0].Mirror() {
+			wanted.Components = append(wanted.Components, all[i])
+		}
+	}
 	blob, err := abi.EncodeRequest(&wanted)
 	if err != nil {
 		return nil
