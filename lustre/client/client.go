@@ -124,8 +124,10 @@ func unsupported(err error) error {
 	return err
 }
 
-// fresh opens what is open as fd anew: a descriptor of Lustre answers with the project and
-// the default stripes that it had when it was opened. Nothing is restored by it.
+// fresh opens what is open as fd anew: a descriptor of Lustre was seen to answer with the
+// project and the default stripes that it had when it was opened. What a client knows of a
+// file it renews when it is asked for its attributes, and not when a file that is open
+// already is opened again: that stat comes first is half of it. Nothing is restored.
 func (c *Client) fresh(fd int) (int, error) {
 	mode, err := c.k.stat(fd)
 	if err != nil {
