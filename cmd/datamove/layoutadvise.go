@@ -200,21 +200,27 @@ func (v *adviceView) commands(dir string) {
 }
 
 // reasonsListing is how an advice explains itself.
-var reasonsListing = listing[lustre.Reason]{
-	what: "reasons",
-	columns: []column[lustre.Reason]{
-		{"NUMBER", 14, func(r lustre.Reason) string { return map[bool]string{true: "! "}[r.Doubt] + r.What }},
-		{"VALUE", 14, func(r lustre.Reason) string { return r.Value }},
-		{"WHY, AND WHO SAYS SO", 0, func(r lustre.Reason) string { return r.Why + " (" + r.Source + ")" }},
-	},
-	colour: func(r lustre.Reason) string { return map[bool]string{true: yellow}[r.Doubt] },
+func reasonsListing(reasons []lustre.Reason) listing[lustre.Reason] {
+	values := 14
+	for _, r := range reasons {
+		values = max(values, utf8.RuneCountInString(r.Value))
+	}
+	return listing[lustre.Reason]{
+		what: "reasons",
+		columns: []column[lustre.Reason]{
+			{"NUMBER", 14, func(r lustre.Reason) string { return map[bool]string{true: "! "}[r.Doubt] + r.What }},
+			{"VALUE", values, func(r lustre.Reason) string { return r.Value }},
+			{"WHY, AND WHO SAYS SO", 0, func(r lustre.Reason) string { return r.Why + " (" + r.Source + ")" }},
+		},
+		colour: func(r lustre.Reason) string { return map[bool]string{true: yellow}[r.Doubt] },
+	}
 }
 
 func (v *adviceView) print(a *app, f format) error {
 	if f != formatTable {
 		return writeObject(a.out, f, v)
 	}
-	if err := list(a, f, reasonsListing, every(v.Reasons)); err != nil {
+	if err := list(a, f, reasonsListing(v.Reasons), every(v.Reasons)); err != nil {
 		return err
 	}
 	out := newLines(a.out)
