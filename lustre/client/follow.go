@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +24,10 @@ type Follower struct {
 	Changes lustre.Changes
 	Feed    lustre.Feed
 	Reader  string // the registered reader: cl1
+	// AfterTime is the Time of the record at which a Run begins, as it was stored with its
+	// number; zero is not known. A log that was taken away and made again counts from 1,
+	// its readers too. Once it has more records than the old one, only the time tells.
+	AfterTime time.Time
 
 	BatchRecords int // in one batch, at most; 0 means 1024
 	// Settle is how old a record is when it is handed over; 0 means 15 s, less than none
@@ -50,10 +53,10 @@ type Progress struct {
 // (lustre.ErrGap), or the server does not answer: then it can be run again from where it
 // stands. after is where that is.
 func (f *Follower) Run(ctx context.Context, after uint64, take func(ctx context.Context, batch []lustre.Change) error) error {
-	if err := f.Changes.Clear(ctx, f.Feed, f.Reader, after); err != nil {
+	run := &following{Follower: *f, after: after, take: take, cleared: time.Now()}
+	if err := run.resume(ctx); err != nil {
 		return err
 	}
-	run := &following{Follower: *f, after: after, take: take, cleared: time.Now()}
 	for {
 		if err := run.pass(ctx); err != nil {
 			return err
@@ -156,20 +159,4 @@ func (f *following) idle(ctx context.Context) error {
 		return f.registered(ctx)
 	}
 	return f.clear(ctx)
-}
-
-// registered finds out whether the reader is, when nothing was ever read: without one,
-// nothing is recorded, and it would be waited for for ever. To clear the first record of a
-// log that has none left is refused to who stands behind it, and to who is not known for
-// another reason. When it is done, the log had its very first record in this moment.
-func (f *following) registered(ctx context.Context) error {
-	f.cleared = time.Now()
-	err := f.Changes.Clear(ctx, f.Feed, f.Reader, 1)
-	switch {
-	case err == nil:
-		return fmt.Errorf("changes of %s: the first record was cleared: %w", f.Feed.Name, lustre.ErrGap)
-	case errors.Is(err, lustre.ErrGap) && !errors.Is(err, ErrNoReader):
-		return nil
-	}
-	return err
 }

@@ -97,12 +97,22 @@ func TestFollowClearsWhatWasKept(t *testing.T) {
 			t.Errorf("%v, kept %v, cleared to %d", err, k.kept, l.readers[1])
 		}
 		// It was kept, and the clearing did not come through: the next begins behind it.
+		l = newFakeLog(span(1, 6)...)
 		l.readers[1] = 3
-		l.write(change(6))
+		f.Changes, f.AfterTime = changesOf(l), change(5).Time
 		if err := follow(t, f, k, 5, time.Minute); err != nil || !reflect.DeepEqual(k.kept, []uint64{1, 2, 3, 4, 5, 6}) || l.readers[1] != 6 {
 			t.Errorf("%v, kept %v, cleared to %d", err, k.kept, l.readers[1])
 		}
 	})
+}
+
+// later are the records of another log, of the same numbers.
+func later(first, last uint64) []lustre.Change {
+	records := span(first, last)
+	for i := range records {
+		records[i].Time = records[i].Time.Add(time.Hour)
+	}
+	return records
 }
 
 // A reader from which nothing is heard is deregistered, and what it had not read is gone.
@@ -136,11 +146,16 @@ func TestFollowNoticesGaps(t *testing.T) {
 		"the log was turned off": {
 			[]lustre.Change{change(1), {Index: 2, Type: lustre.ChangeMark, Marker: 0x20000, Time: change(2).Time}, change(3)}, 0, "cl1", func(*fakeLog) {}, []uint64{1, 2},
 		},
+		"another log, that has caught up":            {later(1, 9), 5, "cl1", func(*fakeLog) {}, nil},
+		"another log, that has its place as its end": {later(1, 5), 5, "cl1", func(*fakeLog) {}, nil},
+		"it stands before, and the record is gone": {
+			append(span(1, 3), span(6, 9)...), 5, "cl1", func(l *fakeLog) { l.readers[1] = 2 }, nil,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, k := newFakeLog(c.log...), &keeper{}
 			c.spoil(l)
-			f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: c.reader}
+			f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: c.reader, AfterTime: change(c.after).Time}
 			err := follow(t, f, k, c.after, 10*time.Minute)
 			if !errors.Is(err, lustre.ErrGap) || !reflect.DeepEqual(k.kept, c.kept) {
 				t.Errorf("%s: %v, kept %v; want a gap, and kept %v", name, err, k.kept, c.kept)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -161,5 +162,55 @@ func TestRealDevice(t *testing.T) {
 	}
 	if n, err := d.read(t.Context(), buffer); n != 0 || err != nil {
 		t.Errorf("after the end: %d, %v", n, err)
+	}
+}
+
+// A reader comes back to its place, and to no other.
+func TestRealFollow(t *testing.T) {
+	c, dir := realLustre(t)
+	needsRoot(t)
+	feed, reader := realFeed(t)
+	changes := c.Changes()
+	last, err := changes.Last(t.Context(), feed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var place lustre.Change
+	follow := func(after uint64, at time.Time) error {
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		f := &Follower{Changes: changes, Feed: feed, Reader: reader, AfterTime: at, Settle: -1, Pause: 100 * time.Millisecond}
+		err := f.Run(ctx, after, func(_ context.Context, batch []lustre.Change) error {
+			for _, r := range batch {
+				if place.Index != 0 && r.Index != place.Index+1 {
+					t.Errorf("%d follows %d", r.Index, place.Index)
+				}
+				place = r
+			}
+			return nil
+		})
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil
+		}
+		return err
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		realFile(t, filepath.Join(dir, name), "file", 10)
+	}
+	if err := follow(last, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if place.Index == 0 {
+		t.Skipf("needs a change in %s: the directory of this test is on another MDT", feed.Name)
+	}
+	was := place
+	if err := follow(was.Index, was.Time); err != nil {
+		t.Errorf("back at %d: %v", was.Index, err)
+	}
+	if err := follow(was.Index-1, was.Time); !errors.Is(err, lustre.ErrGap) {
+		t.Errorf("back before what was cleared: %v; want a gap", err)
 	}
 }

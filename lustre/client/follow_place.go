@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"datamove.dev/lustre"
+)
+
+// resume proves that the place at which a reader stands is where it left, and that nothing
+// behind it is gone.
+//
+// Clearing less than was cleared before is refused: so the record before the place is
+// cleared first. When that is refused, and the place itself is not, the reader stands
+// exactly there. When it is done, the last clearing did not come through, or this is
+// another log, of which the reader has cleared less; then the record at the place has to
+// be there, and to be the one that was read.
+func (f *following) resume(ctx context.Context) error {
+	if f.after > 1 {
+		err := f.Changes.Clear(ctx, f.Feed, f.Reader, f.after-1)
+		switch {
+		case err == nil:
+			if err := f.sameRecord(ctx); err != nil {
+				return err
+			}
+		case !errors.Is(err, lustre.ErrGap) || errors.Is(err, ErrNoReader):
+			return err
+		}
+	}
+	return f.clear(ctx)
+}
+
+// sameRecord looks at the record at the place.
+func (f *following) sameRecord(ctx context.Context) error {
+	for c, err := range f.Changes.Read(ctx, f.Feed, f.after-1) {
+		if err != nil {
+			return err
+		}
+		if c.Index != f.after || !f.AfterTime.IsZero() && !c.Time.Equal(f.AfterTime) {
+			return fmt.Errorf("changes of %s: the record %d of %v is not the one of %v: the log was made anew: %w",
+				f.Feed.Name, c.Index, c.Time, f.AfterTime, lustre.ErrGap)
+		}
+		return nil
+	}
+	return fmt.Errorf("changes of %s: the record %d is gone, and was not cleared as %s: %w", f.Feed.Name, f.after, f.Reader, lustre.ErrGap)
+}
+
+// registered finds out whether the reader is, when nothing was ever read: without one,
+// nothing is recorded, and it would be waited for for ever. To clear the first record of a
+// log that has none left is refused to who stands behind it, and to who is not known for
+// another reason. When it is done, the log had its very first record in this moment.
+func (f *following) registered(ctx context.Context) error {
+	f.cleared = time.Now()
+	err := f.Changes.Clear(ctx, f.Feed, f.Reader, 1)
+	switch {
+	case err == nil:
+		return fmt.Errorf("changes of %s: the first record was cleared: %w", f.Feed.Name, lustre.ErrGap)
+	case errors.Is(err, lustre.ErrGap) && !errors.Is(err, ErrNoReader):
+		return nil
+	}
+	return err
+}
