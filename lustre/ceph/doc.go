@@ -17,8 +17,8 @@
 // of the kernel's client comes from its source: it was not tried.
 //
 //   - Layouts are for files that were never written: afterwards, also when the file was
-//     made empty again, ENOTEMPTY is the answer (EINVAL from others), before anything else
-//     is looked at. New files take that of the nearest directory above that has one.
+//     made empty again, ENOTEMPTY is the answer (EINVAL from others). New files take that of
+//     the nearest directory above that has one.
 //   - A stripe unit is a multiple of 64 KiB, an object of the stripe unit, and everything
 //     else is EINVAL, as is a pool that is not there or not one of this file system. A
 //     stripe count may be anything from 1 to 2^32-1. A pool "3" is the one with that number.
