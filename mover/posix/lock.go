@@ -167,28 +167,40 @@ func (p *Place) BreakLock(_ context.Context, name string, over mover.Owner) erro
 	if err != nil {
 		return p.fail("unlock", "", ignoreMissing(err))
 	}
-	defer closeFD(fd)
 	if held := read(fd); held.By != over || !leadsTo(p.root, file, fd) {
+		closeFD(fd)
 		return nil
 	}
 	var was unix.Statx_t
 	if err := statxFD(p.root, &was); err != nil {
+		closeFD(fd)
 		return p.fail("unlock", "", err)
 	}
 	err = ignoreMissing(unlink(p.root, file, 0))
 	p.restoreTimes(&was)
+	p.letGo(fd, &was)
 	return p.fail("unlock", "", err)
+}
+
+// letGo closes a file that has no name any more. A client of NFS gives such a file a
+// name of its own until it is closed, and moves the root's mtime when that name goes.
+func (p *Place) letGo(fd int, was *unix.Statx_t) {
+	closeFD(fd)
+	if p.system.name == "nfs" {
+		p.restoreTimes(was)
+	}
 }
 
 // unlock removes the lock file while it is held, so that nobody locks it in
 // between.
 func (p *Place) unlock(file string, fd int) error {
-	defer closeFD(fd)
 	if !leadsTo(p.root, file, fd) { // it was broken, and is another's
+		closeFD(fd)
 		return nil
 	}
 	var was unix.Statx_t
 	if err := statxFD(p.root, &was); err != nil {
+		closeFD(fd)
 		return err
 	}
 	err := ignoreMissing(unlink(p.root, file, 0))
@@ -198,6 +210,7 @@ func (p *Place) unlock(file string, fd int) error {
 		err = errors.Join(err, again(func() error { return unix.Fchmod(p.root, mode) }))
 	}
 	p.restoreTimes(&was)
+	p.letGo(fd, &was)
 	return err
 }
 
