@@ -19,7 +19,8 @@ import (
 // What is called TestReal… runs on a real Lustre: LUSTRE_MOUNT=/mnt/lustre ./lustre.test
 // -test.v -test.run Real (make lustre-test builds it), as root and as a user. Files are made
 // in a new directory, and taken away. Who may not make one in the mount gives another by
-// LUSTRE_DIR. Some of it needs root, several MDTs, a pool, or enforced quotas, and says so.
+// LUSTRE_DIR. Some of it needs root, several MDTs, a pool, enforced quotas, HSM, or a reader
+// of a change log (LUSTRE_READER=FS-MDT0000:cl1, which it clears for), and says so.
 
 // site is a directory on a real Lustre, and who asks it.
 type site struct {
