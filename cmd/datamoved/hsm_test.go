@@ -30,6 +30,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/retry"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/vault"
 )
 
 // backend is where copies are kept.
@@ -114,7 +115,7 @@ func (a *archiving) files() (files []string, strays int) {
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		if e.Kind == mover.File {
+		if e.Kind == mover.File && e.Name != vault.IdentityKey {
 			files = append(files, e.Name)
 		}
 	}

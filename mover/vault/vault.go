@@ -58,7 +58,8 @@ func (i *Item) moved(n int) {
 }
 
 // Open begins to use a place, which stays the caller's, and removes what an earlier
-// process of the same owner had left half written.
+// process of the same owner had left half written. A place that is not the one that was
+// used with this Options.StateDir before is refused, see [IdentityKey].
 func Open(ctx context.Context, place mover.Place, o Options) (*Vault, error) {
 	if o.Jobs <= 0 {
 		o.Jobs = 4
@@ -71,6 +72,9 @@ func Open(ctx context.Context, place mover.Place, o Options) (*Vault, error) {
 		v.level = mover.Read
 	}
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := v.identify(ctx); err != nil {
 		return nil, err
 	}
 	return v, v.sweep(ctx)

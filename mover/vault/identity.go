@@ -1,0 +1,98 @@
+package vault
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"datamove.dev/mover"
+)
+
+// IdentityKey is the key under which a vault has its identity: 32 hexadecimal digits. Who
+// has used it remembers them, and is refused when they are not there any more: a folder
+// whose file system is not mounted looks like a vault with nothing in it, and what would be
+// put there is hidden by the next mount.
+const IdentityKey = "vault.id"
+
+const identitySize = 32
+
+// identify compares the identity of the place with the one that is remembered.
+func (v *Vault) identify(ctx context.Context) error {
+	file := filepath.Join(v.o.StateDir, IdentityKey)
+	known, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	there, err := v.identity(ctx)
+	switch {
+	case err == nil && len(known) == 0:
+		return remember(file, there)
+	case err == nil && there == string(known):
+		return nil
+	case err == nil:
+		return fmt.Errorf("%w: %s is another archive than the one that was here before; if that is right, remove %s", mover.ErrConflict, v.place, file)
+	case !errors.Is(err, mover.ErrNotExist):
+		return err
+	case len(known) > 0:
+		return fmt.Errorf("%w: %s is not the archive that was here before: is it mounted? If it is lost, remove %s", mover.ErrNotExist, v.place, file)
+	}
+	if err := v.found(ctx); err != nil {
+		return err
+	}
+	if there, err = v.identity(ctx); err != nil {
+		return err
+	}
+	return remember(file, there)
+}
+
+// scratch is a file without a name.
+func (v *Vault) scratch() (*os.File, error) {
+	f, err := os.CreateTemp(v.o.StateDir, ".identity-*")
+	if err != nil {
+		return nil, err
+	}
+	return f, os.Remove(f.Name())
+}
+
+// identity reads that of the place.
+func (v *Vault) identity(ctx context.Context) (string, error) {
+	f, err := v.scratch()
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := v.Get(ctx, Item{Key: IdentityKey, File: f, Size: identitySize}); err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, identitySize))
+	return string(b), err
+}
+
+// found gives a new vault an identity.
+func (v *Vault) found(ctx context.Context) error {
+	f, err := v.scratch()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var id [identitySize / 2]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	if _, err := f.WriteString(hex.EncodeToString(id[:])); err != nil {
+		return err
+	}
+	return v.Put(ctx, Item{Key: IdentityKey, File: f, Size: identitySize})
+}
+
+// remember writes an identity down, whole.
+func remember(file, identity string) error {
+	draft := file + ".new"
+	if err := os.WriteFile(draft, []byte(identity), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(draft, file)
+}
