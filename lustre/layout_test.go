@@ -21,7 +21,7 @@ func with(c Component, f func(c *Component)) Component { f(&c); return c }
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	grows := func(start, end int64) Component {
-		return with(piece(start, end), func(c *Component) { c.Flags = Extension })
+		return with(piece(start, end), func(c *Component) { c.Flags, c.StripeBytes = Extension, 64*testMiB })
 	}
 	onMDT := Component{End: testMiB, Pattern: OnMDT, FirstTarget: AnyTarget}
 	mirrors := func(n int) (l Layout) {
@@ -52,6 +52,10 @@ func TestValidate(t *testing.T) {
 		{"an extension of nothing", layoutOf(grows(0, EOF)), "none before it"},
 		{"an extension of an extension", layoutOf(piece(0, testMiB), grows(testMiB, testGiB), grows(testGiB, EOF)), "none before it"},
 		{"on the MDT last", layoutOf(piece(0, testMiB), with(onMDT, func(c *Component) { c.Start, c.End = testMiB, testGiB })), "beginning of a file"},
+		{"on the MDT in a pool", layoutOf(with(onMDT, func(c *Component) { c.Pool = "p1" }), piece(testMiB, EOF)), "no pool of OSTs"},
+		{"an end within a stripe", layoutOf(with(piece(0, 3*testMiB), func(c *Component) { c.StripeBytes = 2 * testMiB }), piece(3*testMiB, EOF)), "no multiple of its stripe size"},
+		{"growing by 1 MiB", layoutOf(piece(0, testMiB), with(grows(testMiB, EOF), func(c *Component) { c.StripeBytes = testMiB })), "no multiple of 64 MiB"},
+		{"growing by nothing", layoutOf(piece(0, testMiB), with(grows(testMiB, EOF), func(c *Component) { c.StripeBytes = 0 })), "no multiple of 64 MiB"},
 		{"an uneven stripe", layoutOf(with(piece(0, EOF), func(c *Component) { c.StripeBytes = 100 << 10 })), "no multiple of 64 KiB"},
 		{"a stripe of 4 GiB", layoutOf(with(piece(0, EOF), func(c *Component) { c.StripeBytes = 4 << 30 })), "larger than"},
 		{"a negative count", layoutOf(with(piece(0, EOF), func(c *Component) { c.StripeCount = -2 })), "not within"},

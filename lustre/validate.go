@@ -8,6 +8,7 @@ import (
 // What Lustre refuses, or what it takes and means otherwise.
 var (
 	errUnaligned = fmt.Errorf("is no multiple of %d KiB", StripeUnit>>10)
+	errExtension = fmt.Errorf("is no multiple of %d MiB", ExtensionUnit>>20)
 	errBounds    = errors.New("does not begin where the one before it ends")
 )
 
@@ -20,6 +21,10 @@ const (
 	maxComponents   = 1000
 	reservedPoolMsg = "is a word with a meaning of its own for Lustre"
 )
+
+// ExtensionUnit is what a self-extending component grows by a multiple of: Lustre keeps it as
+// a stripe size in KiB, which is a multiple of StripeUnit.
+const ExtensionUnit = StripeUnit << 10
 
 // Validate reports what is wrong with a layout that is to be set. What Lustre would
 // take silently and not do is an error, too.
@@ -62,10 +67,16 @@ func (c *Component) validate(first bool) error {
 		return fmt.Errorf("its end %d %w", c.End, errUnaligned)
 	case c.StripeBytes < 0 || c.StripeBytes%StripeUnit != 0:
 		return fmt.Errorf("its stripe size %d %w", c.StripeBytes, errUnaligned)
+	case c.Flags.Has(Extension) && (c.StripeBytes == 0 || c.StripeBytes%ExtensionUnit != 0):
+		return fmt.Errorf("it grows by %d bytes, which %w", c.StripeBytes, errExtension)
 	case c.StripeBytes > MaxStripeBytes && !c.Flags.Has(Extension):
 		return fmt.Errorf("its stripe size %d is larger than Lustre's limit of %d", c.StripeBytes, int64(MaxStripeBytes))
 	case c.StripeCount < AllTargets || c.StripeCount > MaxStripes:
 		return fmt.Errorf("its stripe count %d is not within 1 and %d, or -1 for all", c.StripeCount, MaxStripes)
+	case c.Pattern == OnMDT && c.Pool != "":
+		return errors.New("what lies on the MDT is in no pool of OSTs")
+	case c.StripeBytes > 0 && c.Pattern != OnMDT && !c.Flags.Has(Extension) && c.End != EOF && c.End != c.Start && c.End%c.StripeBytes != 0:
+		return fmt.Errorf("its end %d is no multiple of its stripe size %d", c.End, c.StripeBytes)
 	case c.Pattern == OnMDT && (!first || c.End == EOF):
 		return errors.New("what lies on the MDT is the beginning of a file, and has an end")
 	}

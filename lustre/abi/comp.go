@@ -78,8 +78,9 @@ func decodeComponent(entry, blob []byte) (lustre.Component, error) {
 	}
 	if c.Foreign == nil {
 		complete(&c)
+		err = whole(&c)
 	}
-	return c, nil
+	return c, err
 }
 
 // complete gives a component's fields the meaning that its entry's flags say.
@@ -100,8 +101,13 @@ func complete(c *lustre.Component) {
 	}
 }
 
+// vacant reports whether objects say nothing. An MDS has one for a component that has none
+// yet, on no OST: all bits of its index are set.
 func vacant(objects []lustre.Object) bool {
 	for _, o := range objects {
+		if o.Target == math.MaxUint32 {
+			o.Target = 0
+		}
 		if o != (lustre.Object{}) {
 			return false
 		}

@@ -47,6 +47,9 @@ func DecodeLayout(b []byte) (lustre.Layout, error) {
 		if err != nil {
 			return lustre.Layout{}, err
 		}
+		if err := whole(&c); err != nil {
+			return lustre.Layout{}, err
+		}
 		c.Start, c.End = 0, lustre.EOF
 		l := lustre.Layout{Components: []lustre.Component{c}, Generation: uint32(c.Stored.Generation)}
 		return l, nil
@@ -104,11 +107,16 @@ func decodePlain(b []byte) (lustre.Component, error) {
 	for ; len(objects) > 0; objects = objects[sizeObject:] {
 		c.Objects = append(c.Objects, decodeObject(objects))
 	}
-	if n := len(c.Objects); n > 0 && n < c.StripeCount {
-		return c, malformed("%d objects of a layout with %d stripes", n, c.StripeCount)
-	}
 	place(&c, len(c.Objects) > 0 || c.Flags.Has(lustre.Released))
 	return c, nil
+}
+
+// whole reports objects that are cut off: a component has all of them, or none.
+func whole(c *lustre.Component) error {
+	if n := len(c.Objects); n > 0 && n < c.StripeCount {
+		return malformed("%d objects of a layout with %d stripes", n, c.StripeCount)
+	}
+	return nil
 }
 
 // place gives the field that is the first target of a request, and the generation of what

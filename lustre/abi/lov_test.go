@@ -299,6 +299,28 @@ func TestMalformedLayouts(t *testing.T) {
 	}
 }
 
+// An MDS itself says of components that have no objects yet: one, on no OST (as the sizes of
+// lfs getstripe -v show, client/testdata/getstripe-v-pfl.txt).
+func TestComponentWithoutObjects(t *testing.T) {
+	t.Parallel()
+	want := decoded()["lov-pfl.get-2inited"]
+	want.Components[2].StripeCount = 7
+	raw := append([]byte(nil), fixture(t, "lov-pfl.get-2inited")...)
+	le.PutUint16(raw[0x138+28:], 7)
+	le.PutUint32(raw[4:], 368)
+	le.PutUint32(raw[32+2*48+28:], 56)
+	var none [sizeObject]byte
+	le.PutUint32(none[20:], 0xFFFFFFFF)
+	raw = append(raw, none[:]...)
+	if got, err := DecodeLayout(raw); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v\n got %+v\nwant %+v", err, got, want)
+	}
+	le.PutUint32(raw[32+2*48+4:], 0x10) // of one that has them, six are missing
+	if got, err := DecodeLayout(raw); !errors.Is(err, ErrMalformed) {
+		t.Errorf("%+v, %v; want malformed", got, err)
+	}
+}
+
 func TestUnknownLayoutsAreKept(t *testing.T) {
 	t.Parallel()
 	young := append([]byte(nil), fixture(t, "lov-pfl.get-2inited")...)

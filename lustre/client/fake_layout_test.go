@@ -114,6 +114,12 @@ func (f *fake) setLayout(n *inode, value []byte) error {
 		if c.StripeBytes%lustre.StripeUnit != 0 || c.End != lustre.EOF && c.End%lustre.StripeUnit != 0 {
 			return unix.EINVAL
 		}
+		if c.StripeBytes > 0 && !c.Flags.Has(lustre.Extension) && c.End != lustre.EOF && c.End != c.Start && c.End%c.StripeBytes != 0 {
+			return unix.EINVAL
+		}
+		if c.Pattern == lustre.OnMDT && (c.Pool != "" || c.StripeCount != 0 || c.StripeBytes != c.End) {
+			return unix.EINVAL
+		}
 		for _, o := range c.Objects {
 			if o.Target >= len(f.osts) {
 				return unix.EINVAL
