@@ -15,14 +15,14 @@ func TestQuotaOnDisks(t *testing.T) {
 		image.Spec
 		held string
 	}{
-		{image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}, Options: "prjquota"}, "users"},
-		{image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "prjquota"}, "all"},
+		{image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}, Options: "prjquota", Rare: true}, "users"},
+		{image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "prjquota", Rare: true}, "all"},
 	} {
 		t.Run(one.Type, func(t *testing.T) {
 			t.Setenv("DISK_MOUNT", image.Mount(t, one.Spec))
 			root, run := onReal(t, "DISK_MOUNT")
 			if s := run("quota", "show", root); s.code != 0 {
-				image.Skip(t, "this kernel has no project quotas: "+s.err)
+				image.SkipRare(t, "this kernel has no project quotas: "+s.err)
 			}
 			quotaOnDisk(t, root, one.held, run)
 		})

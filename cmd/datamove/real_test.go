@@ -17,7 +17,7 @@ import (
 func onReal(t *testing.T, variable string) (dir string, run func(args ...string) said) {
 	mount := os.Getenv(variable)
 	if mount == "" {
-		t.Skipf("needs %s, the mount point of a real one", variable)
+		t.Skipf("elsewhere: make lustre-test, e2e-ceph: needs %s, the mount point of a real one", variable)
 	}
 	dir, err := os.MkdirTemp(mount, "datamove-commands-")
 	if err != nil {

@@ -27,7 +27,7 @@ func place(t *testing.T, variable string) string {
 	t.Helper()
 	mount := os.Getenv(variable)
 	if mount == "" {
-		t.Skip("needs a mounted CephFS in " + variable + ": test/e2e-ceph makes one")
+		t.Skip("elsewhere: make e2e-ceph: needs a mounted CephFS in " + variable + ": test/e2e-ceph makes one")
 	}
 	return mount
 }

@@ -20,7 +20,7 @@ func realFeed(t *testing.T) (lustre.Feed, string) {
 	t.Helper()
 	feed, reader, ok := strings.Cut(os.Getenv("LUSTRE_READER"), ":")
 	if !ok {
-		t.Skip("needs a reader of its own: lctl --device FS-MDT0000 changelog_register, and LUSTRE_READER=FS-MDT0000:cl1")
+		t.Skip("elsewhere: make lustre-test: needs a reader of its own: lctl --device FS-MDT0000 changelog_register, and LUSTRE_READER=FS-MDT0000:cl1")
 	}
 	return lustre.Feed{Name: feed}, reader
 }

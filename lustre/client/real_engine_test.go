@@ -1,5 +1,3 @@
-//go:build site
-
 package client_test
 
 import (
@@ -38,7 +36,7 @@ func realDir(t *testing.T) (mount, dir string) {
 	t.Helper()
 	mount = os.Getenv("LUSTRE_MOUNT")
 	if mount == "" {
-		t.Skip("needs a mounted Lustre: LUSTRE_MOUNT=/mnt/lustre")
+		t.Skip("elsewhere: make lustre-test: needs a mounted Lustre: LUSTRE_MOUNT=/mnt/lustre")
 	}
 	dir, err := os.MkdirTemp(mount, "datamove-engine-")
 	if err != nil {

@@ -23,7 +23,7 @@ const writeTo = "DATAMOVE_WRITE_TO"
 func TestRealWriter(t *testing.T) {
 	path := os.Getenv(writeTo)
 	if path == "" {
-		t.Skip("needs to be started by TestRealQuota")
+		t.Skip("elsewhere: make lustre-test: needs to be started by TestRealQuota")
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

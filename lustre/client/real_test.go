@@ -35,7 +35,7 @@ func onLustre(t *testing.T) *site {
 	t.Helper()
 	mount := os.Getenv("LUSTRE_MOUNT")
 	if mount == "" {
-		t.Skip("needs a mounted Lustre: LUSTRE_MOUNT=/mnt/lustre")
+		t.Skip("elsewhere: make lustre-test: needs a mounted Lustre: LUSTRE_MOUNT=/mnt/lustre")
 	}
 	c, err := Open(mount)
 	if err != nil {

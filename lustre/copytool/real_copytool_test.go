@@ -43,7 +43,7 @@ func onLustre(t *testing.T, during func(context.Context, *copytool.Copy) error, 
 	t.Helper()
 	mount := os.Getenv("LUSTRE_MOUNT")
 	if mount == "" {
-		t.Skip("needs a mounted Lustre: LUSTRE_MOUNT=/mnt/lustre")
+		t.Skip("elsewhere: make lustre-test: needs a mounted Lustre: LUSTRE_MOUNT=/mnt/lustre")
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

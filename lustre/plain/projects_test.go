@@ -26,12 +26,12 @@ type projectSystem struct {
 
 var withProjects = []projectSystem{
 	{lustre.IsExt4,
-		image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}, Options: "prjquota"},
-		image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}},
+		image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}, Options: "prjquota", Rare: true},
+		image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}, Rare: true},
 		false, unix.EDQUOT},
 	{lustre.IsXFS,
-		image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "prjquota"},
-		image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "pqnoenforce"},
+		image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "prjquota", Rare: true},
+		image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "pqnoenforce", Rare: true},
 		true, unix.ENOSPC},
 }
 
@@ -52,7 +52,7 @@ func mountedWithQuotas(t *testing.T, spec image.Spec) string {
 	t.Helper()
 	dir := image.Mount(t, spec)
 	if _, _, err := asked(t, lustre.Kind(spec.Type), dir, false).state(opened(t, dir)); err != nil {
-		image.Skip(t, "this kernel has no quotas for "+spec.Type+": "+err.Error())
+		image.SkipRare(t, "this kernel has no quotas for "+spec.Type+": "+err.Error())
 	}
 	return dir
 }

@@ -21,6 +21,7 @@ type Spec struct {
 	Bytes   int64    // of the image, which is sparse; 0 means 512 MiB
 	Make    []string // options of mkfs
 	Options string   // of the mount
+	Rare    bool     // many kernels lack it: then the test is for a guest (make e2e-vm)
 }
 
 // Guest is the variable that says that a test runs where everything it needs is there.
@@ -33,6 +34,12 @@ func Skip(t testing.TB, reason string) {
 		t.Fatalf("in the guest nothing may be missing: %s", reason)
 	}
 	t.Skip(reason)
+}
+
+// SkipRare skips a test for what kernels of many machines lack, and that of a guest has.
+func SkipRare(t testing.TB, reason string) {
+	t.Helper()
+	Skip(t, "elsewhere: make e2e-vm: "+reason)
 }
 
 // Mount makes and mounts one. It skips where that is not possible.
@@ -66,7 +73,11 @@ func Mount(t testing.TB, s Spec) string {
 	// The device goes when nobody has it any more: now, or with the mount.
 	_ = loop.Close()
 	if err != nil {
-		Skip(t, "this kernel does not mount "+s.Type+" with "+strconv.Quote(s.Options)+": "+err.Error())
+		skip := Skip
+		if s.Rare {
+			skip = SkipRare
+		}
+		skip(t, "this kernel does not mount "+s.Type+" with "+strconv.Quote(s.Options)+": "+err.Error())
 	}
 	t.Cleanup(func() { unmount(t, point) })
 	return point

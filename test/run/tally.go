@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -25,6 +27,7 @@ type tally struct {
 	passed, failed int
 	skipped        []string // "package Test: reason"
 	inapplicable   int
+	elsewhere      map[string]int // tests that run elsewhere, by where
 	held           map[testID][]string
 }
 
@@ -86,6 +89,11 @@ func (t *tally) outcome(id testID, action string) {
 			t.inapplicable++
 			return
 		}
+		if _, where, ok := strings.Cut(why, elsewhere); ok {
+			where, _, _ = strings.Cut(where, ": ")
+			t.elsewhere[where]++
+			return
+		}
 		t.skipped = append(t.skipped, fmt.Sprintf("%s %s: %s", id.pkg, id.test, why))
 	}
 }
@@ -94,6 +102,11 @@ func (t *tally) outcome(id testID, action string) {
 // suite asks a place for what this kind of place does not have. It is counted, and
 // no lack.
 const inapplicable = ": not applicable: "
+
+// elsewhere begins the reason of a test that this kind of machine can not run, and that
+// another target runs: what follows is its name, a colon, and what it needs. It is counted,
+// and no lack: there a skip is a failure.
+const elsewhere = ": elsewhere: "
 
 // reason is what a test said before it skipped.
 func reason(output []string) string {
@@ -124,6 +137,9 @@ func (t *tally) end(strict bool) error {
 	}
 	if t.inapplicable > 0 {
 		fmt.Fprintf(t.out, "%d tests of a contract are not applicable\n", t.inapplicable)
+	}
+	for _, where := range slices.Sorted(maps.Keys(t.elsewhere)) {
+		fmt.Fprintf(t.out, "%d tests run elsewhere: %s\n", t.elsewhere[where], where)
 	}
 	fmt.Fprintf(t.out, "%d passed, %d failed, %d skipped\n", t.passed, t.failed, len(t.skipped))
 	switch {

@@ -24,7 +24,7 @@ const events = `{"Action":"start","Package":"p"}
 func told(t *testing.T, input string, strict, verbose bool) (string, error) {
 	t.Helper()
 	var out strings.Builder
-	c := &tally{out: &out, verbose: verbose, held: map[testID][]string{}}
+	c := &tally{out: &out, verbose: verbose, held: map[testID][]string{}, elsewhere: map[string]int{}}
 	if err := c.read(strings.NewReader(input)); err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +47,7 @@ func TestTally(t *testing.T) {
 func TestStrict(t *testing.T) {
 	one := func(action string) string { return `{"Action":"` + action + `","Package":"p","Test":"T"}` + "\n" }
 	notHere := `{"Action":"output","Package":"p","Test":"T","Output":"    x.go:1: not applicable: the place has no links\n"}` + "\n" + one("skip")
+	elsewhere := `{"Action":"output","Package":"p","Test":"T","Output":"    x.go:1: elsewhere: make e2e-vm: this kernel has none\n"}` + "\n" + one("skip")
 	panicked := `{"Action":"output","Package":"p","Test":"T","Output":"panic: x\n"}`
 	for _, c := range []struct {
 		name, input string
@@ -56,6 +57,7 @@ func TestStrict(t *testing.T) {
 		{"a skip is allowed", one("pass") + one("skip"), false, false},
 		{"a skip is not allowed", one("pass") + one("skip"), true, true},
 		{"what no machine can run is no lack", one("pass") + notHere, true, false},
+		{"what another target runs is no lack", one("pass") + elsewhere, true, false},
 		{"nothing ran", "", false, true},
 		{"a test that never ended has failed", one("pass") + panicked, false, true},
 	} {
