@@ -127,7 +127,9 @@ func (f *fake) setLayout(n *inode, value []byte) error {
 		}
 	}
 	if n.isDir() {
-		n.layout = &l
+		if n.layout = &l; saysNothing(&l) {
+			n.layout = nil
+		}
 		return nil
 	}
 	n.layout, n.delayed = f.instantiate(n, l, n.parent), false

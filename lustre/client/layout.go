@@ -52,7 +52,7 @@ func (c *Client) SetDefault(ctx context.Context, dir int, l lustre.Layout) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if l.IsZero() {
+	if l.IsZero() || saysNothing(&l) {
 		return c.removeDefault(dir)
 	}
 	request, _, err := c.request(ctx, &l)
@@ -73,6 +73,17 @@ func (c *Client) SetDefault(ctx context.Context, dir int, l lustre.Layout) error
 		return fmt.Errorf("set the default layout of a directory on %s: %w", c.Mount, err)
 	}
 	return nil
+}
+
+// saysNothing reports whether l leaves everything to the file system. A default that does is
+// one that Lustre takes away (LOVEA_DELETE_VALUES).
+func saysNothing(l *lustre.Layout) bool {
+	if len(l.Components) != 1 {
+		return false
+	}
+	c := &l.Components[0]
+	return c.Start == 0 && c.End == lustre.EOF && (c.Pattern == 0 || c.Pattern == lustre.RAID0) && c.StripeBytes == 0 && c.StripeCount == 0 &&
+		c.FirstTarget == lustre.AnyTarget && c.Pool == "" && len(c.Objects) == 0
 }
 
 func (c *Client) removeDefault(dir int) error {

@@ -275,8 +275,9 @@ func TestSetDefault(t *testing.T) {
 	if err := c.SetDefault(t.Context(), dir, edit(striped(mib, 2), func(c *lustre.Component) { c.Pool = "nopool" })); !errors.Is(err, lustre.ErrNotApplied) {
 		t.Errorf("a pool that there is not: %v; want not applied", err)
 	}
-	for range 2 { // one that is gone is gone
-		if err := c.SetDefault(t.Context(), dir, lustre.Layout{}); err != nil {
+	// One that is gone is gone; and one that says nothing is none.
+	for _, none := range []lustre.Layout{{}, {}, striped(0, 0)} {
+		if err := c.SetDefault(t.Context(), dir, none); err != nil {
 			t.Error(err)
 		}
 	}

@@ -184,8 +184,8 @@ func TestRealDefault(t *testing.T) {
 			t.Errorf("a new file: %s; %+v", d, child)
 		}
 	}
-	for range 2 {
-		if err := s.SetDefault(t.Context(), dir, lustre.Layout{}); err != nil {
+	for _, none := range []lustre.Layout{{}, {}, striped(0, 0)} {
+		if err := s.SetDefault(t.Context(), dir, none); err != nil {
 			t.Error(err)
 		}
 	}
