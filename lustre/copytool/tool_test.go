@@ -269,17 +269,11 @@ func TestChangesWhileArchived(t *testing.T) {
 // somebody who was faster stays.
 func TestGivenUp(t *testing.T) {
 	var b *bed
-	var cookie atomic.Uint64
 	b = serve(t, func(_ context.Context, c *copytool.Copy) error {
-		b.Forget(cookie.Load())
+		b.Forget(copytest.FirstCookie)
 		return os.WriteFile(b.folder.at(c.Key), []byte("later copy of another copytool"), 0o600)
 	}, func(o *copytool.Options) { o.Progress = time.Hour })
 	f := b.Write(1, []byte("earlier"))
-	b.Before = func(request uint) {
-		if request == abi.IocFIDToPath {
-			cookie.Store(0x6b000001)
-		}
-	}
 	b.Do(abi.CopyArchive, f)
 	waitUntil(t, func() bool { return b.ended.Load() == 1 })
 	if got, err := os.ReadFile(b.folder.at(copytool.Key(copytest.Name, f))); string(got) != "later copy of another copytool" {
@@ -432,7 +426,7 @@ func TestHandedOutAtOnce(t *testing.T) {
 		o.Told = func(e copytool.Ended) {
 			if errors.Is(e.Err, fails) {
 				again.Do(func() {
-					b.Again(0x6b000001)
+					b.Again(copytest.FirstCookie)
 					b.is(b.Do(abi.CopyRemove, copytest.FID(2))[0], 0, false) // it has been read behind that one
 				})
 			}

@@ -15,9 +15,6 @@ import (
 
 // Ioctl is the kernel, as copytool.Options wants it.
 func (l *Lustre) Ioctl(fd int, request uint, arg []byte) (int, error) {
-	if l.Before != nil {
-		l.Before(request)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.changed.Broadcast()

@@ -22,6 +22,9 @@ import (
 // Name is that of the file system.
 const Name = "lab"
 
+// FirstCookie is the cookie of the first action that is handed out; the others follow.
+const FirstCookie = 0x6b000001
+
 // Archive is the number under which actions are handed out.
 const Archive = 2
 
@@ -40,7 +43,6 @@ type Lustre struct {
 	next     uint32                // FID and cookie
 	paths    map[lustre.FID]string // what FIDToPath says
 	ends     map[lustre.FID]uint64 // data version at the last accepted end of an archive
-	Before   func(request uint)    // called before each request; nil is not. Set before Run
 	refuse   map[uint]unix.Errno   // what requests are answered with
 }
 
@@ -214,7 +216,7 @@ func (l *Lustre) Do(a abi.CopyAction, files ...lustre.FID) (cookies []uint64) {
 	l.mu.Lock()
 	for _, f := range files {
 		l.next++
-		item := abi.ActionItem{Action: a, FID: f, Data: f, Extent: abi.Extent{Length: abi.WholeFile}, Cookie: 0x6b000000 + uint64(l.next), Blob: []byte("tag")[:l.next%4]}
+		item := abi.ActionItem{Action: a, FID: f, Data: f, Extent: abi.Extent{Length: abi.WholeFile}, Cookie: FirstCookie - 1 + uint64(l.next), Blob: []byte("tag")[:l.next%4]}
 		l.requests[item.Cookie] = &request{ActionItem: item}
 		list.Items, cookies = append(list.Items, item), append(cookies, item.Cookie)
 	}
