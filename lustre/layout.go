@@ -24,8 +24,8 @@ type Layout struct {
 	Components []Component
 	// Mirrored says in which state mirrors are; NotMirrored of a file with one mirror.
 	Mirrored Mirrored
-	// Mirrors is how many contents a file with a composite layout has; 0 of a plain one. A
-	// request need not say it.
+	// Mirrors is how many contents a file with a composite layout has; 0 of a plain one, and
+	// of a request, whose components say it.
 	Mirrors int
 	// Generation counts the changes of a layout. It is 0 where it is not known: the
 	// attribute of a plain one does not tell it.
@@ -176,13 +176,17 @@ type Foreign struct {
 }
 
 // Wanted returns l as a request: without what only a stored layout has (identifiers,
-// generations, objects, states), so that the file system chooses targets anew.
+// generations, objects, states), so that the file system chooses targets anew. What holds
+// no bytes of the file by itself, parity and places elsewhere, is left out.
 func (l *Layout) Wanted() Layout {
-	w := Layout{Foreign: l.Foreign, Mirrored: NotMirrored, Mirrors: l.Mirrors, Components: make([]Component, 0, len(l.Components))}
+	w := Layout{Foreign: l.Foreign, Components: make([]Component, 0, len(l.Components))}
 	if l.Mirrored != NotMirrored {
 		w.Mirrored = ReadOnly
 	}
 	for _, c := range l.Components {
+		if c.Flags.Has(Parity) || c.Foreign != nil {
+			continue
+		}
 		c.ID, c.Objects, c.FirstTarget, c.Stored = 0, nil, AnyTarget, Stored{}
 		c.Flags &= PreferRead | PreferWrite | Extension
 		w.Components = append(w.Components, c)

@@ -125,10 +125,12 @@ func TestWanted(t *testing.T) {
 		c.Objects = []Object{{Target: 3}}
 		c.Stored = Stored{File: FID{Seq: 1}, Generation: 7, HasGeneration: true}
 	})
-	l := Layout{Components: []Component{stored}, Mirrors: 1, Mirrored: WritePending, Generation: 9}
+	parity := with(stored, func(c *Component) { c.ID, c.Flags = 0x20002, Initialised|Parity })
+	elsewhere := Component{ID: 0x30003, End: EOF, Pattern: IsForeign, Foreign: &Foreign{Type: 4}}
+	l := Layout{Components: []Component{stored, parity, elsewhere}, Mirrors: 3, Mirrored: WritePending, Generation: 9}
 	w := l.Wanted()
 	c := w.Components[0]
-	if c.ID != 0 || c.Flags != PreferRead || c.FirstTarget != AnyTarget || c.Objects != nil || c.Stored != (Stored{}) || w.Generation != 0 || w.Mirrored != ReadOnly {
+	if c.ID != 0 || c.Flags != PreferRead || c.FirstTarget != AnyTarget || c.Objects != nil || c.Stored != (Stored{}) || w.Generation != 0 || w.Mirrored != ReadOnly || len(w.Components) != 1 || w.Mirrors != 0 {
 		t.Errorf("%+v", w)
 	}
 	if err := w.Validate(); err != nil || l.Components[0].ID != 0x10001 {
