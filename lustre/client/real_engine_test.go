@@ -272,7 +272,9 @@ func TestRealReleased(t *testing.T) {
 	go func() { served <- tool.Run(ctx) }()
 	defer func() {
 		stop()
-		<-served
+		if err := <-served; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the copytool ended with %v", err)
+		}
 	}()
 	source := filepath.Join(dir, "source")
 	if err := os.Mkdir(source, 0o755); err != nil {

@@ -66,7 +66,7 @@ func (a *answers) defaultOf(dir int) (own, known bool) {
 	if unix.Fstat(dir, &st) != nil {
 		return false, false
 	}
-	key := [2]uint64{uint64(st.Dev), st.Ino}
+	key := [2]uint64{st.Dev, st.Ino}
 	a.defaultsMu.Lock()
 	own, known = a.own[key]
 	a.defaultsMu.Unlock()
