@@ -29,6 +29,7 @@ type Disk struct {
 	now     *os.File
 	safe    *os.File
 	pending []span
+	written int64
 }
 
 // span is a range that was written since the last flush.
@@ -61,6 +62,13 @@ func New(image string, random *rand.Rand) (*Disk, error) {
 // Bytes is the size of the disk, which does not change.
 func (d *Disk) Bytes() int64 { return d.bytes }
 
+// Written is how many bytes were written in all.
+func (d *Disk) Written() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.written
+}
+
 // Close closes the files; what is safe is removed.
 func (d *Disk) Close() error {
 	return errors.Join(d.now.Close(), d.safe.Close(), os.Remove(d.safe.Name()))
@@ -77,6 +85,7 @@ func (d *Disk) WriteAt(p []byte, off int64) (int, error) {
 		return n, err
 	}
 	d.pending = append(d.pending, span{off, slices.Clone(p)})
+	d.written += int64(len(p))
 	return len(p), nil
 }
 

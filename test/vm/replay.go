@@ -40,7 +40,7 @@ func Replay(t *testing.T, o Outcome, expected map[string]string) {
 		t.Errorf("no test was run; the binary said:\n%s%s", o.Stdout, o.Stderr)
 	}
 	if o.Code != 0 && !t.Failed() {
-		t.Errorf("exit code %d (%s), and no test failed; the binary said:\n%s%s", o.Code, o.Reason, tail(o.Stdout), o.Stderr)
+		t.Errorf("exit code %d (%s), and no test failed; the binary said:\n%s%s", o.Code, o.Reason, Tail(o.Stdout), o.Stderr)
 	}
 }
 
@@ -133,7 +133,8 @@ func (r *replay) one(t *testing.T, v *verdict) {
 	}
 }
 
-func tail(s string) string {
+// Tail is the end of what a command said, as much of it as anyone reads.
+func Tail(s string) string {
 	const most = 8000
 	if len(s) > most {
 		return "..." + s[len(s)-most:]

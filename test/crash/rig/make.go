@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -19,7 +20,8 @@ type Shape struct {
 	Small      int   // files of up to 8 KiB, 40 to a directory
 	Large      int   // files of LargeBytes
 	LargeBytes int64 // 0 is 12 MiB and a bit
-	Odd        bool  // links, special files, sparse ones, attributes, odd names
+	Odd        bool  // links, special files, a sparse one, attributes, odd names
+	OddBytes   int64 // size of the sparse one, at least 8 MiB; 0 is 64 MiB
 	Special    bool  // devices and sockets too, which need root
 }
 
@@ -37,7 +39,7 @@ func Make(t testing.TB, dir string, s Shape) {
 		m.file(fmt.Sprintf("large/weights-%d.bin", i), s.LargeBytes)
 	}
 	if s.Odd {
-		m.odd()
+		m.odd(cmp.Or(s.OddBytes, 64<<20))
 	}
 	if s.Special {
 		m.special()
@@ -85,7 +87,7 @@ func (m *maker) file(name string, size int64) string {
 	return path
 }
 
-func (m *maker) odd() {
+func (m *maker) odd(sparseBytes int64) {
 	for _, name := range []string{
 		"odd/new\nline", "odd/\xff\xfe not UTF-8", "odd/ leading and trailing ", "odd/%41 %2F", "odd/a\\b", "odd/ünïcødé",
 		"odd/-rf", "odd/" + strings.Repeat("n", 255), "odd/.datamove", "order/a", "order/a.b", "order/a-b/x", "order/a!",
@@ -94,7 +96,7 @@ func (m *maker) odd() {
 	}
 	m.file("odd/empty", 0)
 	m.check(os.Mkdir(m.path("odd/empty directory"), 0o700))
-	m.sparse("odd/sparse", 64<<20)
+	m.sparse("odd/sparse", sparseBytes)
 	m.check(os.Symlink("../large/weights-0.bin", m.path("odd/link")))
 	m.check(os.Symlink("/nowhere/\xff", m.path("odd/dangling")))
 	first := m.file("odd/twin-1", 5000)

@@ -17,9 +17,7 @@ func TestQuotas(t *testing.T) {
 		Env:      guestEnv,
 		Run:      []wire.Command{vm.TestCommand("/tests/plain")},
 	})
-	if r.Failed != "" {
-		t.Fatal(r.Failed)
-	}
+	whole(t, r)
 	vm.Replay(t, r.Outcomes[0], map[string]string{
 		"TestSubvolumesSimple": "simple quotas came with Linux 6.7",
 	})

@@ -1,0 +1,90 @@
+// Package outage is the inside of a machine that loses its power: tests that test/vm
+// runs in guests, one process each. TestPrepare makes trees; TestCopy copies them to a
+// disk and prints what the program prints, until the host kills the machine; TestCheck
+// looks at the disk in another machine.
+package outage
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/power/work"
+)
+
+// The host says by these where things are.
+const (
+	mounts  = "OUTAGE_MOUNTS"  // mounted disks, separated by spaces
+	sources = "OUTAGE_SOURCES" // a directory on a disk that loses nothing
+	left    = "OUTAGE_LEFT"    // of TestCheck: a file with []work.Remnant in JSON
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(sources) == "" {
+		fmt.Println("machines lose their power in make e2e-vm")
+		return
+	}
+	rig.Main(m)
+}
+
+func trees() *work.Work {
+	top := os.Getenv(sources)
+	return work.At(filepath.Join(top, "want"), filepath.Join(top, "old"))
+}
+
+// TestPrepare makes the trees, and puts what was there before on each disk.
+func TestPrepare(t *testing.T) {
+	top := os.Getenv(sources)
+	w := work.Make(t, filepath.Join(top, "want"), filepath.Join(top, "old"))
+	for _, mount := range strings.Fields(os.Getenv(mounts)) {
+		w.Prepare(t, mount)
+	}
+	if out, err := exec.Command("sync").CombinedOutput(); err != nil {
+		t.Fatalf("sync: %v\n%s", err, out)
+	}
+}
+
+// TestCopy copies to one disk.
+func TestCopy(t *testing.T) {
+	w, mount := trees(), os.Getenv(mounts)
+	defer work.Neighbour(t, mount)()
+	cmd := exec.Command(filepath.Join(os.Getenv(rig.Binaries), "datamove"), w.Args(mount)...)
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+work.State(mount), "NO_COLOR=1")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCheck looks at the disks one after the other, each where it was mounted before,
+// and runs the copies once more: the kernel knows by itself that it has booted since.
+func TestCheck(t *testing.T) {
+	w := trees()
+	text, err := os.ReadFile(os.Getenv(left))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var remnants []work.Remnant
+	if err := json.Unmarshal(text, &remnants); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range remnants {
+		t.Run(r.Name, func(t *testing.T) {
+			if err := os.MkdirAll(r.Mount, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Mount(r.Device, r.Mount, r.Type, 0, r.Options); err != nil {
+				t.Fatalf("the disk can not be mounted any more: %v", err)
+			}
+			defer rig.Unmount(t, r.Mount)
+			w.Check(t, r.Mount, r.Said, nil)
+		})
+	}
+}

@@ -1,0 +1,229 @@
+package guests
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/test/platter"
+	"datamove.dev/test/power/work"
+	"datamove.dev/test/vm"
+	"datamove.dev/test/vm/nbd"
+	"datamove.dev/test/vm/wire"
+)
+
+// victim is a disk of the machine that loses its power.
+type victim struct {
+	name, system, options string
+	platter               *platter.Disk
+	socket                string
+}
+
+// mount is where the guest has it.
+func (v *victim) mount() string { return "/disks/" + v.name }
+
+// remnant is what is left of a disk after a cut, and what had been said before.
+type remnant struct {
+	*victim
+	image, said string
+}
+
+// outage is the machine and its disks.
+type outage struct {
+	t       *testing.T
+	dir     string // on the host
+	random  *rand.Rand
+	scratch string // an image with the sources, which loses nothing
+	victims []*victim
+	left    []remnant
+}
+
+const (
+	copyBytes = 20 << 20 // that a copy writes at least
+	diskBytes = 768 << 20
+)
+
+// TestOutage cuts the power of a machine while it copies, and boots another one with
+// what is left on its disks: everything that was reported done is there, nothing is
+// half there, and the same command ends with equal trees. The disks forget what was
+// not flushed, in any order; the last cut kills the machine, too.
+func TestOutage(t *testing.T) {
+	o := newOutage(t)
+	o.happen()
+	o.check()
+}
+
+func newOutage(t *testing.T) *outage {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("POWER_SEED"); text != "" {
+		if _, err := fmt.Sscan(text, &seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("POWER_SEED=%d", seed)
+	o := &outage{t: t, dir: memory(t), random: rand.New(rand.NewPCG(seed, 2))}
+	o.scratch = image(t, o.dir, "scratch", "ext4", 3<<30)
+	for _, v := range []*victim{
+		{name: "ext4", system: "ext4"},
+		{name: "ext4-writeback", system: "ext4", options: "data=writeback,noauto_da_alloc"}, // the kernel repairs nothing by itself
+		{name: "xfs", system: "xfs"},
+	} {
+		o.serve(v)
+	}
+	return o
+}
+
+// serve makes a disk, and a server for it.
+func (o *outage) serve(v *victim) {
+	o.t.Helper()
+	p, err := platter.New(image(o.t, o.dir, v.name, v.system, diskBytes), rand.New(rand.NewPCG(o.random.Uint64(), 3)))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	v.platter, v.socket = p, filepath.Join(o.dir, v.name+".socket")
+	server, err := nbd.Serve(v.socket, p)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			o.t.Error(err)
+		}
+		if err := p.Close(); err != nil {
+			o.t.Error(err)
+		}
+	})
+	o.victims = append(o.victims, v)
+}
+
+// guest has the sources at /tmp, where the first disk is, and the disks that are given.
+func (o *outage) guest() *vm.Guest {
+	return &vm.Guest{
+		Modules:  []string{"ext4", "xfs"},
+		Programs: []string{"cp", "sync"},
+		Files: []vm.File{
+			{Path: "/bin/datamove", From: built(o.t, vm.Build, "cmd/datamove")},
+			{Path: "/tests/outage", From: built(o.t, vm.BuildTest, "test/power/outage")},
+		},
+		Disks: []vm.Disk{{File: o.scratch}},
+		Mounts: []wire.Mount{
+			{Source: vm.DiskName(0), Target: "/tmp", Type: "ext4"},
+			{Source: "/tmp", Target: "/dev/shm", Bind: true}, // its own has no attributes of users
+		},
+		Env: append([]string{"OUTAGE_SOURCES=/tmp"}, guestEnv...),
+	}
+}
+
+// happen copies to one disk after the other, cuts their power at random instants,
+// and kills the machine while it writes to the last one.
+func (o *outage) happen() {
+	o.t.Helper()
+	g := o.guest()
+	var all []string
+	for _, v := range o.victims {
+		g.Mounts = append(g.Mounts, wire.Mount{Source: vm.DiskName(len(g.Disks)), Target: v.mount(), Type: v.system, Options: v.options})
+		g.Disks = append(g.Disks, vm.Disk{Socket: v.socket})
+		all = append(all, v.mount())
+		g.Run = append(g.Run, wire.Command{Args: []string{"/tests/outage", "-test.run=TestCopy"}, Env: []string{"OUTAGE_MOUNTS=" + v.mount()}})
+	}
+	prepare := wire.Command{Args: []string{"/tests/outage", "-test.run=TestPrepare"}, Env: []string{"OUTAGE_MOUNTS=" + strings.Join(all, " ")}}
+	g.Run = append([]wire.Command{prepare}, g.Run...)
+	m := begin(o.t, g)
+	if !until(m, func() bool { return m.Exited(0) }) {
+		o.t.Fatal(finish(o.t, m).Err())
+	}
+	last := len(o.victims) - 1
+	for i, v := range o.victims {
+		o.writes(m, v, i+1)
+		o.cut(m, v, i+1)
+		o.says(m, i+1)
+		if i == last {
+			m.Kill()
+		}
+		o.cut(m, v, i+1)
+		if i < last && !until(m, func() bool { return m.Exited(i + 1) }) {
+			o.t.Fatal(finish(o.t, m).Err())
+		}
+	}
+	r := finish(o.t, m)
+	for i := range last + 1 {
+		if r.Outcomes[i].Code != 0 {
+			o.t.Fatalf("command %d: %+v", i, r.Outcomes[i])
+		}
+	}
+}
+
+// until waits until something happens in a guest, or the guest ends.
+func until(m *vm.Machine, happened func() bool) bool {
+	for !happened() {
+		select {
+		case <-m.Ended():
+			return happened()
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return true
+}
+
+// writes waits until a copy has written as much as chance wants, and says until it says
+// something: it has just promised something.
+func (o *outage) writes(m *vm.Machine, v *victim, command int) {
+	bytes := v.platter.Written() + o.random.Int64N(copyBytes)
+	until(m, func() bool { return m.Exited(command) || v.platter.Written() > bytes })
+}
+
+func (o *outage) says(m *vm.Machine, command int) {
+	until(m, func() bool { return m.Exited(command) || m.Said(command) != "" })
+}
+
+// cut keeps what would be on a disk if the power went now. What the copy says at this
+// moment may be too late, so what counts is what it has said before.
+func (o *outage) cut(m *vm.Machine, v *victim, command int) {
+	o.t.Helper()
+	said := items(m.Said(command))
+	image := filepath.Join(o.dir, fmt.Sprint("cut-", len(o.left)))
+	if err := v.platter.Cut(image); err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Logf("cut %d: %s, after %d bytes were written and %d said", len(o.left), v.name, v.platter.Written(), len(said))
+	o.left = append(o.left, remnant{v, image, said})
+}
+
+// items are the lines of the program; the others are those of the test around it.
+func items(said string) string {
+	var b strings.Builder
+	for line := range strings.Lines(said) {
+		if strings.HasPrefix(line, "{") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// check boots another machine, which looks at what is left.
+func (o *outage) check() {
+	o.t.Helper()
+	g := o.guest()
+	var all []work.Remnant
+	for i, r := range o.left {
+		all = append(all, work.Remnant{Name: fmt.Sprint(i, "-", r.name), Device: vm.DiskName(len(g.Disks)),
+			Mount: r.mount(), Type: r.system, Options: r.options, Said: r.said})
+		g.Disks = append(g.Disks, vm.Disk{File: r.image})
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	g.Files = append(g.Files, vm.File{Path: "/left.json", Content: string(text)})
+	check := vm.TestCommand("/tests/outage", "-test.run=TestCheck")
+	check.Env = []string{"OUTAGE_LEFT=/left.json"}
+	g.Run = []wire.Command{check}
+	r := boot(o.t, g)
+	whole(o.t, r)
+	vm.Replay(o.t, r.Outcomes[0], nil)
+}
