@@ -1,0 +1,217 @@
+package copytool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/copytool"
+	"datamove.dev/lustre/copytool/copytest"
+)
+
+// TestChangesWhileArchived: the old copy stays, the MDT may try again, and not for ever.
+func TestChangesWhileArchived(t *testing.T) {
+	var b *bed
+	var file lustre.FID
+	writes := false
+	b = serve(t, func(context.Context, *copytool.Copy) error {
+		if writes {
+			b.Write(file.OID, []byte("new content"))
+		}
+		return nil
+	}, nil)
+	file = b.Write(1, []byte("old"))
+	b.is(b.Do(abi.CopyArchive, file)[0], 0, false)
+	writes = true
+	cookie := b.Do(abi.CopyArchive, file)[0]
+	for range 2 {
+		b.is(cookie, unix.EBUSY, true)
+		b.Again(cookie) // at once: the MDT does not wait until we are done
+	}
+	b.is(cookie, unix.EBUSY, false)
+	if got, err := os.ReadFile(b.folder.at(copytool.Key(copytest.Name, file))); string(got) != "old" {
+		t.Errorf("the copy has %q, %v", got, err)
+	}
+}
+
+// TestGivenUp: an action that the MDT has forgotten replaces no copy, and the copy of
+// somebody who was faster stays.
+func TestGivenUp(t *testing.T) {
+	var b *bed
+	b = serve(t, func(_ context.Context, c *copytool.Copy) error {
+		b.Forget(copytest.FirstCookie)
+		return os.WriteFile(b.folder.at(c.Key), []byte("later copy of another copytool"), 0o600)
+	}, func(o *copytool.Options) { o.Progress = time.Hour })
+	f := b.Write(1, []byte("earlier"))
+	b.Do(abi.CopyArchive, f)
+	waitUntil(t, func() bool { return b.ended.Load() == 1 })
+	if got, err := os.ReadFile(b.folder.at(copytool.Key(copytest.Name, f))); string(got) != "later copy of another copytool" {
+		t.Errorf("the copy has %q, %v", got, err)
+	}
+}
+
+// TestCancel: in work and waiting, by a message and by the answer to a progress.
+func TestCancel(t *testing.T) {
+	for _, message := range []bool{true, false} {
+		t.Run(fmt.Sprintf("message %v", message), func(t *testing.T) {
+			b := serve(t, func(ctx context.Context, _ *copytool.Copy) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}, func(o *copytool.Options) { o.Jobs = 1 })
+			cookies := b.Do(abi.CopyArchive, b.Write(1, []byte("one")), b.Write(2, []byte("two")))
+			b.Progressed(cookies[0], 2)
+			if message {
+				b.Cancel(cookies[1], true) // waits
+				b.is(cookies[1], unix.ECANCELED, false)
+			}
+			b.Cancel(cookies[0], message)
+			b.is(cookies[0], unix.ECANCELED, false)
+			b.Send(abi.ActionList{Name: "lab", Items: []abi.ActionItem{{Action: abi.CopyCancel, Cookie: 12345}}}) // nobody knows it
+			if !message {
+				b.Progressed(cookies[1], 1)
+				b.Cancel(cookies[1], true)
+				b.is(cookies[1], unix.ECANCELED, false)
+			}
+		})
+	}
+}
+
+// TestStop: what waits is handed back, in memory and in the pipe; what is in work comes to
+// its end, or after a time is handed back, too.
+func TestStop(t *testing.T) {
+	begun := make(chan struct{}, 10)
+	b := serve(t, func(ctx context.Context, c *copytool.Copy) error {
+		begun <- struct{}{}
+		if c.Size == 4 { // "slow"
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}, func(o *copytool.Options) { o.Jobs, o.Waiting, o.Grace = 2, 2, 50*time.Millisecond })
+	slow := b.Write(1, []byte("slow"))
+	first := b.Do(abi.CopyArchive, slow)
+	<-begun
+	rest := b.Do(abi.CopyArchive, b.Write(2, []byte("2")), b.Write(3, []byte("3")), b.Write(4, []byte("4")), b.Write(5, []byte("5")))
+	rest = append(rest, b.Do(abi.CopyArchive, b.Write(6, []byte("6")))...)
+	if err := b.ends(); err != nil {
+		t.Error(err)
+	}
+	for _, cookie := range append(first, rest...) {
+		b.is(cookie, unix.EAGAIN, true)
+	}
+	waiting, working := b.tool.Counts()
+	if waiting+working > 0 {
+		t.Errorf("%d wait, %d are in work", waiting, working)
+	}
+}
+
+// TestRestoresFirst: a reader does not wait for archives, however many there are.
+func TestRestoresFirst(t *testing.T) {
+	hold := make(chan struct{})
+	var once sync.Once
+	b := serve(t, func(_ context.Context, c *copytool.Copy) error {
+		if c.Mine != nil && c.Size == 4 {
+			<-hold
+		}
+		return nil
+	}, nil)
+	defer once.Do(func() { close(hold) })
+	f := b.Write(1, []byte("released"))
+	b.is(b.Do(abi.CopyArchive, f)[0], 0, false)
+	b.Release(f)
+	var many []lustre.FID
+	for n := range uint32(20) {
+		many = append(many, b.Write(100+n, []byte("slow")))
+	}
+	cookies := b.Do(abi.CopyArchive, many...)
+	b.is(b.Do(abi.CopyRestore, f)[0], 0, false)
+	once.Do(func() { close(hold) })
+	for _, c := range cookies {
+		b.is(c, 0, false)
+	}
+	if most := b.folder.most.Load(); most > 4 {
+		t.Errorf("%d at one time", most)
+	}
+}
+
+// TestThousand: a thousand actions at once wait in bounded memory, and all of them are done.
+func TestThousand(t *testing.T) {
+	b := serve(t, nil, func(o *copytool.Options) { o.Waiting, o.Jobs = 16, 8 })
+	var files []lustre.FID
+	for n := range uint32(1000) {
+		files = append(files, b.Write(n, fmt.Appendf(nil, "content %d", n)))
+	}
+	highest := 0
+	watch, stop := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for watch.Err() == nil {
+			waiting, _ := b.tool.Counts()
+			highest = max(highest, waiting)
+			runtime.Gosched()
+		}
+	}()
+	var cookies []uint64
+	for _, part := range [][]lustre.FID{files[:700], files[700:]} { // a message has up to 64 KiB
+		cookies = append(cookies, b.Do(abi.CopyArchive, part...)...)
+	}
+	for _, c := range cookies {
+		b.is(c, 0, false)
+	}
+	stop()
+	<-over
+	if most := b.folder.most.Load(); highest > 16 || most > 8 {
+		t.Errorf("%d waited in memory, %d were in work", highest, most)
+	}
+}
+
+// TestHandedOutTwice: an action that is in work is not done twice at the same time.
+func TestHandedOutTwice(t *testing.T) {
+	hold := make(chan struct{})
+	b := serve(t, func(context.Context, *copytool.Copy) error { <-hold; return nil }, nil)
+	f := b.Write(1, []byte("x"))
+	cookie := b.Do(abi.CopyArchive, f)[0]
+	b.Progressed(cookie, 1)
+	b.Send(abi.ActionList{ArchiveID: copytest.Archive, Name: copytest.Name, Items: []abi.ActionItem{{Action: abi.CopyArchive, FID: f, Data: f, Cookie: cookie}}})
+	b.is(b.Do(abi.CopyRemove, copytest.FID(2))[0], 0, false) // it has been read behind that one
+	close(hold)
+	b.is(cookie, 0, false)
+}
+
+// TestHandedOutAtOnce: an MDT that hands an action out again as soon as it has heard that it
+// failed, while its worker is still at it, is not taken to hand it out twice.
+func TestHandedOutAtOnce(t *testing.T) {
+	var b *bed
+	var again sync.Once
+	fails := errors.New("once")
+	var tries atomic.Int64
+	b = serve(t, func(context.Context, *copytool.Copy) error {
+		if tries.Add(1) == 1 {
+			return &copytool.Failure{Errno: unix.EDQUOT, Retry: true, Err: fails}
+		}
+		return nil
+	}, func(o *copytool.Options) {
+		o.Told = func(e copytool.Ended) {
+			if errors.Is(e.Err, fails) {
+				again.Do(func() {
+					b.Again(copytest.FirstCookie)
+					b.is(b.Do(abi.CopyRemove, copytest.FID(2))[0], 0, false) // it has been read behind that one
+				})
+			}
+		}
+	})
+	cookie := b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0]
+	waitUntil(t, func() bool { return tries.Load() == 2 })
+	b.is(cookie, 0, false)
+}
