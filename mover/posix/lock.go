@@ -176,19 +176,37 @@ func (p *Place) BreakLock(_ context.Context, name string, over mover.Owner) erro
 		closeFD(fd)
 		return p.fail("unlock", "", err)
 	}
+	file, fd = p.setAside(file, fd)
 	err = ignoreMissing(unlink(p.root, file, 0))
 	p.restoreTimes(&was)
-	p.letGo(fd, &was)
+	if fd >= 0 {
+		closeFD(fd)
+	}
 	return p.fail("unlock", "", err)
 }
 
-// letGo closes a file that has no name any more. A client of NFS gives such a file a
-// name of its own until it is closed, and moves the root's mtime when that name goes.
-func (p *Place) letGo(fd int, was *unix.Statx_t) {
-	closeFD(fd)
-	if p.system.name == "nfs" {
-		p.restoreTimes(was)
+// asideNumber is that of the temporary name of a lock which is over; drafts count from 0.
+const asideNumber = 1 << 40
+
+// setAside gives a lock file that is to be removed a temporary name, and closes it, on
+// NFS only: there a file that is removed while it is open gets a name from the client
+// until it is closed, and moves the root's mtime some time later. It returns the name
+// to remove, and what is still open. A name that is left by a death in between is a
+// stray like others.
+func (p *Place) setAside(file string, fd int) (string, int) {
+	if p.system.name != "nfs" {
+		return file, fd
 	}
+	by := read(fd).By
+	if by.Task == "" {
+		return file, fd
+	}
+	aside := by.TempName(asideNumber)
+	if err := again(func() error { return unix.Renameat(p.root, file, p.root, aside) }); err != nil {
+		return file, fd // it goes in the other way
+	}
+	closeFD(fd)
+	return aside, -1
 }
 
 // unlock removes the lock file while it is held, so that nobody locks it in
@@ -203,6 +221,7 @@ func (p *Place) unlock(file string, fd int) error {
 		closeFD(fd)
 		return err
 	}
+	file, fd = p.setAside(file, fd)
 	err := ignoreMissing(unlink(p.root, file, 0))
 	if p.opensUp("", err) { // the root has its facts by now, and is read-only
 		err = ignoreMissing(unlink(p.root, file, 0))
@@ -210,7 +229,9 @@ func (p *Place) unlock(file string, fd int) error {
 		err = errors.Join(err, again(func() error { return unix.Fchmod(p.root, mode) }))
 	}
 	p.restoreTimes(&was)
-	p.letGo(fd, &was)
+	if fd >= 0 {
+		closeFD(fd)
+	}
 	return err
 }
 
