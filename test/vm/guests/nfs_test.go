@@ -1,0 +1,60 @@
+package guests
+
+import (
+	"os"
+	"testing"
+
+	"datamove.dev/test/vm"
+	"datamove.dev/test/vm/wire"
+)
+
+// TestNFS: copies that are killed, replace what is open, and meet a quota, and the
+// contract of a place, on NFS 4.2 and 3. The server and the client are the same kernel.
+func TestNFS(t *testing.T) {
+	script, err := os.ReadFile("nfs.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"nfs4", "nfs3"} { // which nfs.sh mounts by these names
+		t.Run(version, func(t *testing.T) {
+			mount := "/" + version
+			scenarios := vm.TestCommand("/tests/nfs")
+			scenarios.Env = []string{"NFS_MOUNT=" + mount, "NFS_EXPORT=/export"}
+			contract := vm.TestCommand("/tests/posix", "-test.run=TestContract/elsewhere")
+			contract.Env = []string{"DATAMOVE_TEST_DIR=" + mount}
+			g := nfsGuest(t, string(script))
+			g.Run = append(g.Run, scenarios, contract)
+			r := boot(t, g)
+			whole(t, r)
+			if r.Outcomes[0].Code != 0 {
+				t.Fatalf("the server was not started:\n%s", r.Outcomes[0].Stderr)
+			}
+			t.Run("scenarios", func(t *testing.T) { vm.Replay(t, r.Outcomes[1], nil) })
+			t.Run("contract", func(t *testing.T) { vm.Replay(t, r.Outcomes[2], nil) })
+		})
+	}
+}
+
+// nfsGuest starts a server whose disk, an ext4 with project quotas, is at /export.
+func nfsGuest(t *testing.T, script string) *vm.Guest {
+	g := &vm.Guest{
+		Modules:  []string{"ext4", "quota_v2", "nfsd", "nfsv4", "nfsv3"},
+		Programs: []string{"sh", "mkdir", "chmod", "mount", "rpcbind", "exportfs", "rpc.mountd", "rpc.nfsd"}, //nolint:misspell // a program's name
+		Files: []vm.File{
+			{Path: "/nfs.sh", Content: script},
+			{Path: "/bin/datamove", From: built(t, vm.Build, "cmd/datamove")},
+			{Path: "/tests/posix", From: built(t, vm.BuildTest, "mover/posix")},
+			{Path: "/tests/nfs", From: built(t, vm.BuildTest, "test/vm/nfs")},
+		},
+		Disks: []vm.Disk{{File: image(t, memory(t), "export", "ext4", 1<<30, "-O", "quota,project", "-E", "quotatype=prjquota")}},
+		Mounts: []wire.Mount{
+			{Source: vm.DiskName(0), Target: "/export", Type: "ext4", Options: "prjquota"},
+		},
+		Env: guestEnv,
+		Run: []wire.Command{{Args: []string{"/bin/sh", "/nfs.sh"}}},
+	}
+	for _, name := range []string{"passwd", "group", "netconfig", "protocols", "services"} {
+		g.Files = append(g.Files, vm.File{Path: "/etc/" + name, From: "/etc/" + name, Mode: 0o644})
+	}
+	return g
+}
