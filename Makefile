@@ -101,7 +101,7 @@ e2e-ceph:
 # What needs another kernel: project quotas, NFS, power cuts, in emulated machines.
 # make e2e-vm RUN=TestQuotas
 e2e-vm:
-	test/e2e-vm $(RUN)
+	test/e2e-vm '$(RUN)'
 
 # What runs on a real Lustre, as static binaries that need nothing there:
 # LUSTRE_MOUNT=/mnt/lustre bin/lustre.test -test.v, as root and as a user, and
