@@ -23,14 +23,19 @@ func TestNFS(t *testing.T) {
 			contract := vm.TestCommand("/tests/posix", "-test.run=TestContract/elsewhere")
 			contract.Env = []string{"DATAMOVE_TEST_DIR=" + mount}
 			g := nfsGuest(t, string(script))
-			g.Run = append(g.Run, scenarios, contract)
+			g.Run = append(g.Run, scenarios)
+			if version == "nfs4" { // NFS 3 has no holes, no attributes of users, and no time before 1970
+				g.Run = append(g.Run, contract)
+			}
 			r := boot(t, g)
 			whole(t, r)
 			if r.Outcomes[0].Code != 0 {
 				t.Fatalf("the server was not started:\n%s", r.Outcomes[0].Stderr)
 			}
 			t.Run("scenarios", func(t *testing.T) { vm.Replay(t, r.Outcomes[1], nil) })
-			t.Run("contract", func(t *testing.T) { vm.Replay(t, r.Outcomes[2], nil) })
+			if len(r.Outcomes) > 2 {
+				t.Run("contract", func(t *testing.T) { vm.Replay(t, r.Outcomes[2], nil) })
+			}
 		})
 	}
 }
