@@ -342,7 +342,13 @@ func sumOf(parts []mover.Receipt) (sum uint64) {
 func (w *worker) over(ctx context.Context, l *large, err error) error {
 	w.done(l)
 	if w.r.fatal(ctx, err) {
-		if l.draft != nil {
+		switch {
+		case l.draft == nil:
+		case errors.Is(err, mover.ErrFull) && ctx.Err() == nil:
+			// A full target may say so at a sync or at the end (NFS, quotas): then parts
+			// that were taken in are lost, and nobody can tell which.
+			return errors.Join(err, w.r.drop(ctx, l))
+		default:
 			leaveOne(l.draft, l.id != 0)
 		}
 		return err
