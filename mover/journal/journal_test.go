@@ -113,6 +113,7 @@ func TestGoesOn(t *testing.T) {
 	closed(t, j)
 
 	want.Receipts = []mover.Receipt{receipt(0), receipt(3), receipt(12_000)}
+	want.Unsure = []int{0, 3, 12_000}
 	j = reopen(t, dir, Options{})
 	got, again, ok := j.Lookup(want.Name)
 	if !ok || again != id || !reflect.DeepEqual(got, want) {
@@ -382,5 +383,27 @@ func TestLogs(t *testing.T) {
 	defer closed(t, j)
 	if got := logs(dir); len(got) != 1 || !slices.IsSorted(got) {
 		t.Errorf("logs = %q: the fsync of Durable looks for other files than Badger writes", got)
+	}
+}
+
+// TestUnsure: which parts a sync has confirmed is known to the next run.
+func TestUnsure(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	j := reopen(t, dir, Options{})
+	id, err := j.Begin(ctx, large("big"))
+	check(t, err)
+	check(t, j.Part(ctx, id, receipt(0)))
+	check(t, j.Part(ctx, id, receipt(1)))
+	mark := j.Mark()
+	check(t, j.Part(ctx, id, receipt(2))) // while it is synced
+	check(t, j.DurableUpTo(ctx, mark, id))
+	check(t, j.Part(ctx, id, receipt(3)))
+	check(t, j.Part(ctx, id, receipt(0))) // stored again since
+	closed(t, j)
+	j = reopen(t, dir, Options{})
+	defer closed(t, j)
+	got, _, ok := j.Lookup("big")
+	if want := []int{0, 2, 3}; !ok || !slices.Equal(got.Unsure, want) || len(got.Receipts) != 4 {
+		t.Errorf("unsure are %v of %d parts, want %v", got.Unsure, len(got.Receipts), want)
 	}
 }

@@ -249,12 +249,20 @@ func assemble(txn *badger.Txn, sequence uint64) (r Record, err error) {
 	if r.Shared = err == nil; err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
 		return Record{}, err
 	}
+	var firm uint64
+	err = readIn(txn, key(keyDurable, sequence), func(d *decoder) { firm = d.uvarint() })
+	if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
+		return Record{}, err
+	}
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: key(keyPart, sequence)})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
 		err := decodeItem(it.Item(), func(d *decoder) {
-			d.uvarint() // when it was recorded
-			r.Receipts = append(r.Receipts, d.receipt())
+			recorded := d.uvarint()
+			part := d.receipt()
+			if r.Receipts = append(r.Receipts, part); recorded > firm {
+				r.Unsure = append(r.Unsure, part.Index)
+			}
 		})
 		if err != nil {
 			return Record{}, err

@@ -21,6 +21,7 @@ type Record struct {
 	Complete  bool           // Finish is done, only Publish is missing
 	Shared    bool           // other processes have written to the draft, and may be writing still
 	Receipts  []mover.Receipt
+	Unsure    []int // of a large draft that was read: the parts of which no Durable has said that they are on stable storage
 }
 
 // The keys of the store: one letter, the sequence of the record or batch, and a

@@ -53,12 +53,15 @@ func (d *dirDraft) Finish(_ context.Context, e mover.Entry, _ []mover.Receipt) e
 		return err
 	}
 	defer d.mu.Unlock()
-	err := d.draft.rename(&e)
+	err := d.sound()
+	if err == nil {
+		err = d.draft.rename(&e)
+	}
 	if err == nil {
 		err = d.place.settle(d.draft, &e, false) // not fresh: it may inherit a default ACL
 	}
 	if err == nil && (d.place.system.durable == eachFile || d.foreign) {
-		err = d.place.syncDir(d.path)
+		err = d.spoil(d.place.syncDir(d.path))
 	}
 	if err != nil {
 		return d.place.told(d.fail("finish", err))

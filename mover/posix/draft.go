@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -44,6 +45,26 @@ type draft struct {
 	cloned  bool         // guarded by mu
 	foreign bool         // on another device than the root: synced by itself
 	losses  uint64       // what place.loss said when it was begun
+
+	// broken is why a sync of it failed, or its close: the kernel tells once that writes were
+	// lost, so that another try would seem to go well.
+	broken atomic.Pointer[error]
+}
+
+// spoil notes that a sync of the draft failed; a nil err is none.
+func (d *draft) spoil(err error) error {
+	if err != nil {
+		d.broken.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// sound is an error when what was written may be lost.
+func (d *draft) sound() error {
+	if why := d.broken.Load(); why != nil {
+		return fmt.Errorf("%w: what was written may be lost, because an earlier sync said: %v", mover.ErrTransient, *why)
+	}
+	return nil
 }
 
 // some is any draft of this package.

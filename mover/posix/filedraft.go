@@ -273,7 +273,11 @@ func (f *fileDraft) Sync(context.Context) error {
 	if f.fd < 0 || f.place.system.durable == volatile {
 		return nil
 	}
-	return f.fail("sync", again(func() error { return unix.Fdatasync(f.fd) }))
+	err := f.sound()
+	if err == nil {
+		err = f.spoil(again(func() error { return unix.Fdatasync(f.fd) }))
+	}
+	return f.fail("sync", err)
 }
 
 // Finish implements mover.Draft.
@@ -290,6 +294,9 @@ func (f *fileDraft) Finish(_ context.Context, e mover.Entry, receipts []mover.Re
 }
 
 func (f *fileDraft) finish(e *mover.Entry, receipts []mover.Receipt) error {
+	if err := f.sound(); err != nil {
+		return err
+	}
 	if err := f.rename(e); err != nil {
 		return err
 	}
@@ -300,14 +307,14 @@ func (f *fileDraft) finish(e *mover.Entry, receipts []mover.Receipt) error {
 		return err
 	}
 	if f.place.system.durable == eachFile || f.foreign {
-		if err := again(func() error { return unix.Fsync(f.fd) }); err != nil {
+		if err := f.spoil(again(func() error { return unix.Fsync(f.fd) })); err != nil {
 			return err
 		}
 	}
 	err := unix.Close(f.fd)
 	f.fd = -1
 	if err != nil && err != unix.EINTR { // NFS and quotas tell here what write could not
-		return err
+		return f.spoil(err)
 	}
 	return nil
 }

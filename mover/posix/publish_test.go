@@ -174,6 +174,46 @@ func TestLossSpoilsAll(t *testing.T) {
 	}
 }
 
+// TestFailedSyncIsNotTriedAgain: the kernel tells of lost writes once, so the next sync of
+// the draft would go well.
+func TestFailedSyncIsNotTriedAgain(t *testing.T) {
+	p := opened(t, t.TempDir(), Options{})
+	e := fileEntry("file", "text")
+	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner})
+	must(t, err)
+	defer d.Close()
+	f, _ := mover.As[*fileDraft](d)
+	rec, err := d.WritePart(t.Context(), mover.Part{Length: 4}, placetest.NewFeed([]byte("text")))
+	must(t, err)
+	must(t, f.Sync(t.Context()))
+	fd := f.fd
+	f.fd = opensNoSync(t)
+	if err := f.Sync(t.Context()); err == nil {
+		t.Fatal("a pipe was synced")
+	}
+	closeFD(f.fd)
+	f.fd = fd
+	if err := f.Sync(t.Context()); !errors.Is(err, mover.ErrTransient) {
+		t.Errorf("the next sync: %v", err)
+	}
+	if err := d.Finish(t.Context(), e, []mover.Receipt{rec}); !errors.Is(err, mover.ErrTransient) {
+		t.Errorf("the end: %v", err)
+	}
+	must(t, d.Close())
+	if names, err := os.ReadDir(p.String()); err != nil || len(names) > 0 {
+		t.Errorf("left: %v, %v", names, err)
+	}
+}
+
+// opensNoSync is a descriptor that can not be synced: EINVAL, as of every pipe.
+func opensNoSync(t *testing.T) int {
+	t.Helper()
+	var ends [2]int
+	must(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
+	closeFD(ends[0])
+	return ends[1]
+}
+
 // TestManyAtOnce publishes enough drafts that they are renamed in parallel.
 func TestManyAtOnce(t *testing.T) {
 	p := opened(t, memoryDir(t), Options{Handles: 4})

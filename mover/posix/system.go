@@ -127,6 +127,7 @@ func traits(s system, root, xattrs bool) mover.Traits {
 		t.Keeps &^= mover.FactHoles
 	}
 	t.Times32 = s.times32
+	t.LateErrors = s.durable == eachFile
 	if s.durable != volatile {
 		t.CommitBytes, t.CommitEvery = commitBytes, commitEvery
 	} else {

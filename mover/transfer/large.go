@@ -341,14 +341,11 @@ func sumOf(parts []mover.Receipt) (sum uint64) {
 // the draft for the next run, and everything else is reported.
 func (w *worker) over(ctx context.Context, l *large, err error) error {
 	w.done(l)
+	if errors.Is(err, mover.ErrFull) && !w.r.room.fail && ctx.Err() == nil {
+		return w.r.whenRoom(ctx, l, err)
+	}
 	if w.r.fatal(ctx, err) {
-		switch {
-		case l.draft == nil:
-		case errors.Is(err, mover.ErrFull) && ctx.Err() == nil:
-			// A full target may say so at a sync or at the end (NFS, quotas): then parts
-			// that were taken in are lost, and nobody can tell which.
-			return errors.Join(err, w.r.drop(ctx, l))
-		default:
+		if l.draft != nil {
 			leaveOne(l.draft, l.id != 0)
 		}
 		return err
@@ -360,11 +357,24 @@ func (w *worker) over(ctx context.Context, l *large, err error) error {
 	if dealt, err := w.r.released(ctx, &l.it, err); dealt {
 		return err
 	}
-	if !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
+	if !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) && !errors.Is(err, mover.ErrTransient) {
 		w.r.failed(&l.it, err)
 		return nil
 	}
 	return w.r.later(ctx, &l.it, err)
+}
+
+// whenRoom has a file moved anew after a while, whose target said only at a sync, or at the
+// end, that it is full: what it has lost nobody knows.
+func (r *run) whenRoom(ctx context.Context, l *large, err error) error {
+	if err := r.drop(ctx, l); err != nil {
+		return err
+	}
+	r.n.Bytes.Add(-l.counted())
+	if err := r.room.pause(ctx, err); err != nil {
+		return err
+	}
+	return r.redo.add(l.it)
 }
 
 // drop gives up the draft of a large file, with the patience of the target. What

@@ -130,8 +130,44 @@ func (r *run) resume(ctx context.Context, l *large) error {
 		}
 	}
 	r.log.InfoContext(ctx, "goes on with an earlier run", "name", l.entry.Name, "parts left", l.left)
-	if rec.Shared {
+	switch {
+	case rec.Shared:
 		return r.rehouse(ctx, l)
+	case r.to.LateErrors:
+		return r.confirm(ctx, l, rec.Unsure)
+	}
+	return nil
+}
+
+// confirm reads the parts that no sync has confirmed: the target may have lost them when
+// the run ended that had stored them, and told nobody. There are no more than a sync is
+// done for (durableBytes).
+func (r *run) confirm(ctx context.Context, l *large, unsure []int) error {
+	if len(unsure) == 0 {
+		return nil
+	}
+	there, err := reread(ctx, l.draft)
+	if errors.Is(err, mover.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	for _, i := range unsure {
+		if i >= len(l.have) || !l.have[i] {
+			continue
+		}
+		was := l.receipts[i]
+		sum, err := hashRange(ctx, there, was.Part)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil || sum != was.CRC {
+			r.log.WarnContext(ctx, "a part that was stored is lost; it is moved again", "name", l.entry.Name, "part", i, "err", err)
+			l.spoil(i)
+			r.n.Bytes.Add(-was.Length)
+		}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover/fault"
 	"datamove.dev/mover/journal"
 	"datamove.dev/mover/mem"
+	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
 )
@@ -195,5 +196,58 @@ func TestPublishedAfterDeath(t *testing.T) {
 		if r.Name != "large" || r.Token == "" { // which is dropped once more when the task ends
 			t.Errorf("the journal still has %+v", r)
 		}
+	}
+}
+
+// losing is a target whose writes may fail unseen.
+type losing struct{ *mem.Place }
+
+func (l losing) Traits() mover.Traits {
+	t := l.Place.Traits()
+	t.LateErrors = true
+	return t
+}
+
+// TestLostPartsAreSentAgain: where errors come late, a part that no sync has confirmed is
+// read before it counts.
+func TestLostPartsAreSentAgain(t *testing.T) {
+	source, target := mem.NewTree(), mem.NewTree()
+	source.Files(map[string]string{"dir/large": strings.Repeat("0123456789abcdef", 1<<16)})
+	dir := t.TempDir()
+	if err := interrupted(t, source, target, mem.Options{}, dir, 7); err == nil {
+		t.Fatal("the run survived the death of its process")
+	}
+	j, err := journal.Open(dir, journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	ctx := t.Context()
+	to := mem.New(target, mem.Options{})
+	for _, rec := range j.Left(ctx) {
+		if len(rec.Unsure) != 6 {
+			t.Errorf("of 6 parts, %d are not confirmed", len(rec.Unsure))
+		}
+		d, err := to.Adopt(ctx, rec.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := rec.Receipts[2].Part // as a server does that had no room for it
+		if _, err := d.WritePart(ctx, lost, placetest.NewFeed(make([]byte, lost.Length))); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Suspend(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := &counting{Place: mem.New(source, mem.Options{})}
+	actions := plan.Diff(read.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), plan.Options{})
+	if err := transfer.Run(ctx, read, losing{to}, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 2}, Journal: j}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, source, target, mem.Options{})
+	part := to.Traits().PartBytes
+	if got, want := read.bytes.Load(), 1<<20-5*part; got != want {
+		t.Errorf("the second run read %d bytes instead of %d: 5 parts were there, and one was lost", got, want)
 	}
 }

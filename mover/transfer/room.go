@@ -37,6 +37,18 @@ func (r *room) retry(ctx context.Context, do func() error) error {
 	return err
 }
 
+// pause waits once, for as long as retry does at most between two tries.
+func (r *room) pause(ctx context.Context, why error) error {
+	r.enter(why)
+	defer r.leave()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(fullPauseMax):
+		return nil
+	}
+}
+
 func (r *room) enter(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
