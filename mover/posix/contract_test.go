@@ -1,6 +1,7 @@
 package posix
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -34,7 +35,6 @@ func TestContract(t *testing.T) {
 		{"memory", memoryDir, func(*Place) {}},
 		{"disk", testing.TB.TempDir, func(*Place) {}},
 		{"syncing each file", memoryDir, func(p *Place) { p.system.durable = eachFile }},
-		{"elsewhere", elsewhere, func(*Place) {}},
 		{"without openat2", memoryDir, func(p *Place) { p.plain = true }},
 		{"with a backup", memoryDir, func(p *Place) {
 			p.opts.Backup = p.address + "/.backup"
@@ -43,8 +43,8 @@ func TestContract(t *testing.T) {
 			}
 		}},
 	}
-	for _, dir := range filepath.SplitList(os.Getenv(testDirs)) {
-		media = append(media, medium{dir, func(t testing.TB) string { return below(t, dir) }, func(*Place) {}})
+	for i, dir := range filepath.SplitList(os.Getenv(testDirs)) {
+		media = append(media, medium{fmt.Sprint("elsewhere ", i+1), func(t testing.TB) string { return below(t, dir) }, func(*Place) {}})
 	}
 	for _, medium := range media {
 		t.Run(medium.name, func(t *testing.T) {
@@ -61,7 +61,8 @@ func TestContract(t *testing.T) {
 }
 
 // testDirs names a variable of the environment: directories, with a colon between them,
-// of file systems that the contract is to be tried on as well. test/e2e-ceph sets it.
+// of file systems that the contract is to be tried on as well. test/e2e-ceph and
+// the guest with NFS set it.
 const testDirs = "DATAMOVE_TEST_DIRS"
 
 // below is a new directory in dir.
@@ -72,22 +73,6 @@ func below(t testing.TB, dir string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-// testDir names a directory on a file system of another kind, like NFS.
-const testDir = "DATAMOVE_TEST_DIR"
-
-func elsewhere(t testing.TB) string {
-	dir, err := os.MkdirTemp(os.Getenv(testDir), "posix-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
 	return dir
 }
 

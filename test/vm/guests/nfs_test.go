@@ -20,10 +20,12 @@ func TestNFS(t *testing.T) {
 			mount := "/" + version
 			scenarios := vm.TestCommand("/tests/nfs")
 			scenarios.Env = []string{"NFS_MOUNT=" + mount, "NFS_EXPORT=/export"}
+			named := vm.TestCommand("/tests/system", "-test.run=NamedMounts")
+			named.Env = []string{"DATAMOVE_TEST_MOUNTS=nfs=" + mount}
 			contract := vm.TestCommand("/tests/posix", "-test.run=TestContract/elsewhere")
-			contract.Env = []string{"DATAMOVE_TEST_DIR=" + mount}
+			contract.Env = []string{"DATAMOVE_TEST_DIRS=" + mount}
 			g := nfsGuest(t, string(script))
-			g.Run = append(g.Run, scenarios)
+			g.Run = append(g.Run, scenarios, named)
 			if version == "nfs4" { // NFS 3 has no holes, no attributes of users, and no time before 1970
 				g.Run = append(g.Run, contract)
 			}
@@ -33,8 +35,9 @@ func TestNFS(t *testing.T) {
 				t.Fatalf("the server was not started:\n%s", r.Outcomes[0].Stderr)
 			}
 			t.Run("scenarios", func(t *testing.T) { vm.Replay(t, r.Outcomes[1], nil) })
-			if len(r.Outcomes) > 2 {
-				t.Run("contract", func(t *testing.T) { vm.Replay(t, r.Outcomes[2], nil) })
+			t.Run("named", func(t *testing.T) { vm.Replay(t, r.Outcomes[2], nil) })
+			if len(r.Outcomes) > 3 {
+				t.Run("contract", func(t *testing.T) { vm.Replay(t, r.Outcomes[3], nil) })
 			}
 		})
 	}
@@ -49,6 +52,7 @@ func nfsGuest(t *testing.T, script string) *vm.Guest {
 			{Path: "/nfs.sh", Content: script},
 			{Path: "/bin/datamove", From: built(t, vm.Build, "cmd/datamove")},
 			{Path: "/tests/posix", From: built(t, vm.BuildTest, "mover/posix")},
+			{Path: "/tests/system", From: built(t, vm.BuildTest, "lustre/system")},
 			{Path: "/tests/nfs", From: built(t, vm.BuildTest, "test/vm/nfs")},
 		},
 		Disks: []vm.Disk{{File: image(t, memory(t), "export", "ext4", 1<<30, "-O", "quota,project", "-E", "quotatype=prjquota")}},
