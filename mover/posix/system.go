@@ -31,6 +31,7 @@ type system struct {
 	cow     bool // copy on write: preallocation only costs there
 	noHoles bool // ranges that were never written are stored, or nobody can tell
 	times32 bool // seconds are 32 bits without a sign
+	noUsers bool // there are no attributes of users, at most ACLs: they are set, and not claimed
 }
 
 // systems are the types by the magic number of statfs(2): linux/magic.h, and the
@@ -45,7 +46,7 @@ var systems = map[uint32]system{
 	0x47504653: {name: "gpfs", durable: eachFile},
 	0x19830326: {name: "beegfs", durable: eachFile},
 	cephMagic:  {name: "ceph", durable: eachFile, noHoles: true, times32: true},
-	0x00006969: {name: "nfs", durable: eachFile},
+	nfsMagic:   {name: "nfs", durable: eachFile},
 	fuseMagic:  {name: "fuse", durable: eachFile},
 	0x794C7630: {name: "overlay", durable: eachFile},
 	0x2FC12FC1: {name: "zfs", durable: eachFile, cow: true},
@@ -63,6 +64,7 @@ var systems = map[uint32]system{
 const (
 	cephMagic = 0x00C36400
 	fuseMagic = 0x65735546
+	nfsMagic  = 0x00006969
 )
 
 // systemOf asks which file system fd is on.
@@ -76,9 +78,22 @@ func systemOf(fd int) (system, error) {
 		magic = cephMagic
 	}
 	if s, ok := systems[magic]; ok {
+		if magic == nfsMagic {
+			s.noUsers, s.times32 = lacks(fd, "user.datamove"), lacks(fd, "system.nfs4_acl")
+			s.noHoles = s.noUsers
+		}
 		return s, nil
 	}
 	return system{name: fmt.Sprintf("unknown (0x%X)", magic)}, nil
+}
+
+// lacks reports whether a file system does not know an attribute, or its kind. Of NFS that
+// tells the version: holes came with attributes of users in 4.2 (RFC 7862, RFC 8276), and
+// times of more than 32 bits with ACLs of its own in 4.0; before, seconds had no sign (RFC 1813).
+func lacks(fd int, name string) bool {
+	var b [4096]byte
+	_, err := unix.Fgetxattr(fd, name, b[:])
+	return err == unix.EOPNOTSUPP
 }
 
 // isCeph reports whether a directory that a process serves is of a CephFS (ceph-fuse):
@@ -120,7 +135,7 @@ func traits(s system, root, xattrs bool) mover.Traits {
 	if root {
 		t.Keeps |= mover.FactOwner | mover.FactGroup
 	}
-	if xattrs {
+	if xattrs && !s.noUsers {
 		t.Keeps |= mover.FactXattrs
 	}
 	if s.noHoles {
