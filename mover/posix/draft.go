@@ -62,7 +62,7 @@ func (d *draft) spoil(err error) error {
 // sound is an error when what was written may be lost.
 func (d *draft) sound() error {
 	if why := d.broken.Load(); why != nil {
-		return fmt.Errorf("%w: what was written may be lost, because an earlier sync said: %v", mover.ErrTransient, *why)
+		return fmt.Errorf("%w: what was written may be lost, because an earlier sync said: %s", mover.ErrTransient, (*why).Error()) // of another kind
 	}
 	return nil
 }
