@@ -210,6 +210,9 @@ func (a *app) limit(ctx context.Context, path string, w *quotaWords) error {
 	case moved:
 		p = lustre.Project{ID: w.project.id, Inherit: true}
 	case p.ID == 0 && p.Name == "" && !own:
+		if _, err := m.Quota.Quota(ctx, m.fd, p); errors.Is(err, errors.ErrUnsupported) {
+			return kindly(err) // a project would be of no use
+		}
 		return advise(usage("%s is in no project", mover.Printable(path)), "--project ID, which puts it into one")
 	}
 	if w.limits() {

@@ -194,6 +194,7 @@ func TestHandedOutTwice(t *testing.T) {
 func TestHandedOutAtOnce(t *testing.T) {
 	var b *bed
 	var again sync.Once
+	told := make(chan struct{})
 	fails := errors.New("once")
 	var tries atomic.Int64
 	b = serve(t, func(context.Context, *copytool.Copy) error {
@@ -205,6 +206,7 @@ func TestHandedOutAtOnce(t *testing.T) {
 		o.Told = func(e copytool.Ended) {
 			if errors.Is(e.Err, fails) {
 				again.Do(func() {
+					defer close(told)
 					b.Again(copytest.FirstCookie)
 					b.is(b.Do(abi.CopyRemove, copytest.FID(2))[0], 0, false) // it has been read behind that one
 				})
@@ -212,6 +214,7 @@ func TestHandedOutAtOnce(t *testing.T) {
 		}
 	})
 	cookie := b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0]
+	<-told
 	waitUntil(t, func() bool { return tries.Load() == 2 })
 	b.is(cookie, 0, false)
 }
