@@ -128,6 +128,7 @@ func TestMaxDelete(t *testing.T) {
 
 func TestPreserve(t *testing.T) {
 	for text, want := range map[string]mover.Facts{
+		"layout": mover.AllFacts | mover.FactLayout, "mode,layout": mover.FactMode | mover.FactLayout, "all,layout": mover.AllFacts | mover.FactLayout,
 		"mode":       mover.FactMode,
 		"mode,times": mover.FactMode | mover.FactMtime | mover.FactAtime,
 		"acls,links": mover.FactXattrs | mover.FactLinks,

@@ -162,6 +162,9 @@ names:
 		}
 		return 0, fmt.Errorf("%w: %q is no fact to preserve", mover.ErrUsage, name)
 	}
+	if set.Has(mover.AllFacts &^ mover.FactCtime) { // which nobody can ask for, and all of them have
+		set |= mover.FactCtime
+	}
 	return set, nil
 }
 

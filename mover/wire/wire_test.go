@@ -38,6 +38,8 @@ func TestRoundTrip(t *testing.T) {
 		{Work: local.Copy, Names: []location.Location{at(t, "/a"), at(t, "/c")}, Target: at(t, "/b"), Full: true, Checksum: true, Jobs: 7, Bandwidth: 9, Memory: 1 << 24},
 		{Work: local.Verify, Source: at(t, "/a"), Target: at(t, "/b"), Verify: mover.Read, Preserve: mover.FactMode | mover.FactMtime, OnFull: local.FullFail, Reflink: local.ReflinkNever},
 		{Work: local.Sync, Source: at(t, "/a"), Target: at(t, "/b"), MaxDelete: local.MaxDelete{Set: true}, Preserve: mover.FactCRC},
+		{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b"), Preserve: mover.AllFacts | mover.FactLayout, Released: local.ReleasedSkip},
+		{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b"), Preserve: mover.FactMode | mover.FactLayout, Released: local.ReleasedFail},
 	} {
 		spec, err := wire.Spec(&r, nil, nil)
 		if err != nil {
