@@ -15,7 +15,7 @@ import (
 const lustreServer = `61 27 253:0 / /mnt/mdt0 rw - lustre /dev/vda rw,svname=lab-MDT0000,mgs,osd=osd-ldiskfs,user_xattr,errors=remount-ro
 62 27 253:16 / /mnt/ost0 rw - lustre /dev/vdc rw,svname=lab-OST0000,mgsnode=10.77.0.1@tcp,osd=osd-ldiskfs,errors=remount-ro
 63 27 0:99 / /mnt/lustre rw - lustre 10.77.0.1@tcp:/lab rw,flock,checksum,encrypt,lazystatfs,lruresize,nolock,statfs_project,nosync_on_close,nouser_fid2path,user_xattr,verbose
-64 27 0:98 / /mnt/sub rw shared:9 master:3 - lustre 10.0.0.1@o2ib,10.0.0.2@o2ib:10.0.0.3@o2ib:/work/users rw,flock
+64 27 0:98 / /mnt/sub rw shared:9 master:3 - lustre 10.0.0.1@o2ib,10.0.0.2@o2ib:10.0.0.3@o2ib:/home1/users rw,flock
 65 27 0:97 / /mnt/bad rw - lustre nothing rw,flock
 `
 
@@ -37,7 +37,7 @@ func TestLustreTargetsAreNoClients(t *testing.T) {
 		61: {lustre.IsOther, "/dev/vda", "target of a Lustre server"},
 		62: {lustre.IsOther, "/dev/vdc", "target of a Lustre server"},
 		63: {lustre.IsLustre, "lab", ""},
-		64: {lustre.IsLustre, "work", ""},
+		64: {lustre.IsLustre, "home1", ""},
 		65: {lustre.IsOther, "nothing", "target of a Lustre server"},
 	} {
 		m := mountNumbered(t, lustreServer, id)
