@@ -39,16 +39,7 @@ get, and where that comes from. It restores nothing from an archive.`,
 
 // showLayouts prints the layouts of paths; those that have none are told in the end.
 func (a *app) showLayouts(ctx context.Context, f format, paths []string) error {
-	var failed []error
-	var views []*layoutView
-	for _, path := range paths {
-		v, err := a.layoutOf(ctx, path)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		views = append(views, v)
-	}
+	views, failed := eachPath(ctx, paths, a.layoutOf)
 	var err error
 	switch {
 	case f != formatTable:
@@ -56,7 +47,21 @@ func (a *app) showLayouts(ctx context.Context, f format, paths []string) error {
 	case len(views) > 0:
 		err = list(a, f, stripesListing, every(rowsOf(views)))
 	}
-	return errors.Join(append(failed, err)...)
+	return errors.Join(failed, err)
+}
+
+// eachPath asks about each path. Those that have no answer do not keep the others from theirs.
+func eachPath[T any](ctx context.Context, paths []string, ask func(context.Context, string) (T, error)) (answers []T, failed error) {
+	var errs []error
+	for _, path := range paths {
+		answer, err := ask(ctx, path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		answers = append(answers, answer)
+	}
+	return answers, errors.Join(errs...)
 }
 
 // layoutView is the layout of one path, as JSON.

@@ -61,16 +61,7 @@ var quotaFormats = append([]format{formatTable, formatWide}, listFormats[1:]...)
 
 // showQuotas prints the quotas of paths; those that have none are told in the end.
 func (a *app) showQuotas(ctx context.Context, f format, paths []string) error {
-	var failed []error
-	var views []*quotaView
-	for _, path := range paths {
-		v, err := a.quotaOf(ctx, path)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		views = append(views, v)
-	}
+	views, failed := eachPath(ctx, paths, a.quotaOf)
 	var err error
 	switch {
 	case f != formatTable && f != formatWide:
@@ -81,7 +72,7 @@ func (a *app) showQuotas(ctx context.Context, f format, paths []string) error {
 			a.tellQuota(v)
 		}
 	}
-	return errors.Join(append(failed, err)...)
+	return errors.Join(failed, err)
 }
 
 // quotaOf asks for the quota of the project of a path.
