@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -149,6 +150,9 @@ func (r *run) confirm(ctx context.Context, l *large, unsure []int) error {
 	there, err := reread(ctx, l.draft)
 	if errors.Is(err, mover.ErrUnsupported) {
 		return nil
+	}
+	if err != nil && !r.fatal(ctx, err) { // the sync that comes first says that something was lost
+		return fmt.Errorf("%w: what an earlier run has stored can not be read: %w", mover.ErrTransient, err)
 	}
 	if err != nil {
 		return err
