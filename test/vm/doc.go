@@ -12,8 +12,8 @@
 //
 // The processor is emulated by default, because not every machine can do better:
 // DATAMOVE_VM_ACCEL=kvm names another accelerator of qemu. A guest is up after about
-// twenty seconds. It has no network beside its own loopback, sees nothing of the host
-// but the files that it was given, and ends with its context.
+// twenty seconds. It has no network beside its own loopback unless it asks for one, sees
+// nothing of the host but the files that it was given, and ends with its context.
 //
 // Replay makes tests of what a test binary said in a guest, so that test/run counts
 // them as all others. test/vm/guests is what make e2e-vm runs.

@@ -20,6 +20,7 @@ type Guest struct {
 	Programs   []string // of the host, by name or path; their libraries come with them
 	Files      []File
 	Disks      []Disk // /dev/vda, /dev/vdb and so on, in this order
+	Network    bool   // eth0, to be 10.0.2.15/24 behind 10.0.2.2: qemu connects, on the host, to what the guest does
 	Mounts     []wire.Mount
 	Env        []string // of every command
 	Run        []wire.Command
@@ -124,7 +125,11 @@ func (g *Guest) Start(ctx context.Context) (*Machine, error) {
 
 // pack writes the guest's first file system.
 func (g *Guest) pack(file, release string) error {
-	modules, err := loadOrder(filepath.Join("/lib/modules", release), slices.Concat(always, g.Modules))
+	names := slices.Concat(always, g.Modules)
+	if g.Network {
+		names = append(names, "virtio_net")
+	}
+	modules, err := loadOrder(filepath.Join("/lib/modules", release), names)
 	if err != nil {
 		return err
 	}

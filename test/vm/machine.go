@@ -81,7 +81,7 @@ func start(ctx context.Context, dir, kernel string, g *Guest) (*Machine, error) 
 }
 
 // arguments is the command line of qemu: a machine with a console, a port for events
-// that is qemu's standard output, and disks.
+// that is qemu's standard output, disks, and a network if it is to have one.
 func arguments(dir, kernel string, g *Guest) []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-nographic", "-monitor", "none",
@@ -92,6 +92,9 @@ func arguments(dir, kernel string, g *Guest) []string {
 		"-append", "console=ttyS0 loglevel=5 panic=-1 rdinit=/init mitigations=off random.trust_cpu=on",
 		"-chardev", "file,id=console,path=" + filepath.Join(dir, console), "-serial", "chardev:console",
 		"-device", "virtio-serial-pci", "-chardev", "stdio,id=events,signal=off", "-device", "virtserialport,chardev=events,name=" + wire.Port,
+	}
+	if g.Network {
+		args = append(args, "-netdev", "user,id=network", "-device", "virtio-net-pci,netdev=network,romfile=")
 	}
 	for i, d := range g.Disks {
 		args = append(args, "-blockdev", d.blockdev(i), "-device", fmt.Sprintf("virtio-blk-pci,drive=disk%d,serial=disk%d", i, i))
