@@ -44,6 +44,29 @@ func TestChangesWhileArchived(t *testing.T) {
 	}
 }
 
+// TestWrittenBefore: what is written between the opening of a file and the beginning of its
+// archive is part of the version that the MDT knows, and so of the copy.
+func TestWrittenBefore(t *testing.T) {
+	var b *bed
+	b = serve(t, nil, func(o *copytool.Options) {
+		kernel := o.Ioctl
+		var once sync.Once
+		o.Ioctl = func(fd int, request uint, arg []byte) (int, error) {
+			if request == abi.IocCopyStart {
+				once.Do(func() { b.Write(1, []byte("longer than it was")) })
+			}
+			return kernel(fd, request, arg)
+		}
+	})
+	f := b.Write(1, []byte("short"))
+	b.is(b.Do(abi.CopyArchive, f)[0], 0, false)
+	b.Release(f)
+	b.is(b.Do(abi.CopyRestore, f)[0], 0, false)
+	if got := b.Read(f); string(got) != "longer than it was" {
+		t.Errorf("%q came back", got)
+	}
+}
+
 // TestGivenUp: an action that the MDT has forgotten replaces no copy, and the copy of
 // somebody who was faster stays.
 func TestGivenUp(t *testing.T) {

@@ -96,10 +96,13 @@ func (s *serving) archive(a *action) error {
 		return err
 	}
 	defer f.Close()
-	a.size = st.Size
 	if err := s.mount.begin(&a.copied); err != nil {
 		return err
 	}
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil { // what was written before it began is part of its version
+		return err
+	}
+	a.size = st.Size
 	mine := func(ctx context.Context) error {
 		if err := s.report(a); err != nil {
 			return err
