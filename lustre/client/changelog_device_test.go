@@ -74,8 +74,8 @@ func TestCopyContent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	never := func() error { return nil }
-	if err := copyContent(t.Context(), k, from, to, size, never); err != nil {
+	never, quiet := func() error { return nil }, func(int64) {}
+	if err := copyContent(t.Context(), k, from, to, size, never, quiet); err != nil {
 		t.Fatal(err)
 	}
 	a, b := make([]byte, size), make([]byte, size+1)
@@ -90,7 +90,7 @@ func TestCopyContent(t *testing.T) {
 		t.Errorf("%d blocks, of %d: the holes were filled (%v)", is.Blocks, was.Blocks, err)
 	}
 	enough := errors.New("enough")
-	if err := copyContent(t.Context(), k, from, to, size, func() error { return enough }); !errors.Is(err, enough) {
+	if err := copyContent(t.Context(), k, from, to, size, func() error { return enough }, quiet); !errors.Is(err, enough) {
 		t.Errorf("stopped: %v", err)
 	}
 	if err := k.truncate(from, 10); err != nil {

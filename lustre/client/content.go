@@ -30,8 +30,8 @@ var _ contents = linux{}
 const copyBytes = 8 << 20
 
 // copyContent copies size bytes, but for holes, and puts them on disk. still is asked
-// before each piece.
-func copyContent(ctx context.Context, k contents, from, to int, size int64, still func() error) error {
+// before each piece, and moved told after it how far it is.
+func copyContent(ctx context.Context, k contents, from, to int, size int64, still func() error, moved func(done int64)) error {
 	if err := k.truncate(to, size); err != nil {
 		return fmt.Errorf("truncate the copy: %w", err)
 	}
@@ -51,6 +51,7 @@ func copyContent(ctx context.Context, k contents, from, to int, size int64, stil
 			return err
 		}
 		off = end
+		moved(off)
 	}
 	if err := k.sync(to); err != nil {
 		return fmt.Errorf("put the copy on disk: %w", err)

@@ -163,12 +163,9 @@ func requestError(a lustre.Action, files []lustre.FID, err error) error {
 	return fmt.Errorf("%s: %w", what, unsupported(err))
 }
 
-// ErrChanged says that a file is not what it was when its version was asked for.
-var ErrChanged = errors.New("it was changed meanwhile")
-
 // Release gives the space of the file base in an open directory back when its content still
 // is of a version: that of [Client.DataVersion] when a copy of it was made and verified. It
-// is ErrChanged when it is not. A write between the look and the request is noticed by the
+// is lustre.ErrChanged when it is not. A write between the look and the request is noticed by the
 // server, which releases only what is archived as it is.
 func (h HSM) Release(ctx context.Context, dir int, base string, version uint64) error {
 	fd, err := h.k.openat(dir, base, OpenToAsk, 0)
@@ -198,7 +195,7 @@ func (h HSM) releasable(ctx context.Context, fd int, version uint64) (id lustre.
 	}
 	now, err := dataVersion(ctx, h.k, fd, abi.FlushAll)
 	if err == nil && now != version {
-		err = fmt.Errorf("content of version %d, and not %d: %w", now, version, ErrChanged)
+		err = fmt.Errorf("content of version %d, and not %d: %w", now, version, lustre.ErrChanged)
 	}
 	if err != nil {
 		return id, 0, err

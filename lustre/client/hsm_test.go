@@ -224,8 +224,8 @@ func TestReleaseOfAVersion(t *testing.T) {
 	archive()
 	copied := version()
 	f.cache(n, 4, "CONTENT")
-	if err := h.Release(ctx, c.root, "data", copied); !errors.Is(err, ErrChanged) || f.state(n).hsm.NeedsRestore() {
-		t.Errorf("release after a write: %v; want %v", err, ErrChanged)
+	if err := h.Release(ctx, c.root, "data", copied); !errors.Is(err, lustre.ErrChanged) || f.state(n).hsm.NeedsRestore() {
+		t.Errorf("release after a write: %v; want %v", err, lustre.ErrChanged)
 	}
 	// The caller's copy is of the new content, that of the archive is not.
 	if err := h.Release(ctx, c.root, "data", version()); !errors.Is(err, errNotReleasable) {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
 )
 
@@ -51,10 +52,7 @@ type Lease struct {
 	mode int // abi.LeaseRead, abi.LeaseWrite
 }
 
-// ErrBusy says that a file is open somewhere else.
-var ErrBusy = errors.New("it is open somewhere else")
-
-// LeaseToWrite takes a lease on a file that is open for writing. ErrBusy when somebody
+// LeaseToWrite takes a lease on a file that is open for writing: lustre.ErrInUse when somebody
 // else has it open.
 func (c *Client) LeaseToWrite(ctx context.Context, fd int) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
@@ -62,7 +60,7 @@ func (c *Client) LeaseToWrite(ctx context.Context, fd int) (*Lease, error) {
 	}
 	_, err := c.k.ioctlValue(fd, abi.IocSetLease, abi.LeaseWrite)
 	if errors.Is(err, unix.EBUSY) {
-		return nil, fmt.Errorf("lease: %w: %w", ErrBusy, err)
+		return nil, fmt.Errorf("lease: %w: %w", lustre.ErrInUse, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lease: %w", unsupported(err))

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
 )
 
 // realFile makes a file with some bytes in the directory of a test.
@@ -186,8 +188,8 @@ func TestRealLease(t *testing.T) {
 	if held, err := lease.Release(); err != nil || held {
 		t.Errorf("given up after it was broken: held %v, %v", held, err)
 	}
-	if _, err := c.LeaseToWrite(t.Context(), fd); !errors.Is(err, ErrBusy) {
-		t.Errorf("while another has it open: %v; want %v", err, ErrBusy)
+	if _, err := c.LeaseToWrite(t.Context(), fd); !errors.Is(err, lustre.ErrInUse) {
+		t.Errorf("while another has it open: %v; want %v", err, lustre.ErrInUse)
 	}
 	if err := unix.Close(other); err != nil {
 		t.Fatal(err)

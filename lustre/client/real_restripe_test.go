@@ -87,8 +87,8 @@ func TestRealRestripeBesideAWriter(t *testing.T) {
 	}}
 	mine := *c
 	mine.k = once
-	if err := mine.Restripe(ctx, at, "yielding", twoStripes(1<<20), Yielding); !errors.Is(err, ErrChanged) {
-		t.Errorf("yielding: %v; want %v", err, ErrChanged)
+	if err := mine.Restripe(ctx, at, "yielding", twoStripes(1<<20), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrChanged) {
+		t.Errorf("yielding: %v; want %v", err, lustre.ErrChanged)
 	}
 	check(path, data)
 
@@ -98,15 +98,15 @@ func TestRealRestripeBesideAWriter(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := mine.Restripe(ctx, at, "late", twoStripes(1<<20), Yielding); !errors.Is(err, ErrChanged) {
-		t.Errorf("yielding, at the last moment: %v; want %v", err, ErrChanged)
+	if err := mine.Restripe(ctx, at, "late", twoStripes(1<<20), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrChanged) {
+		t.Errorf("yielding, at the last moment: %v; want %v", err, lustre.ErrChanged)
 	}
 	check(path2, data2)
 
 	blocked, other := realFile(t, dir, "blocking", 1<<20)
 	wrote := make(chan error, 1)
 	once.do = func() { go func() { wrote <- write(blocked) }() }
-	if err := mine.Restripe(ctx, at, "blocking", twoStripes(1<<20), Blocking); err != nil {
+	if err := mine.Restripe(ctx, at, "blocking", twoStripes(1<<20), lustre.RestripeOptions{Block: true}); err != nil {
 		t.Errorf("blocking: %v", err)
 	}
 	select {
@@ -118,7 +118,7 @@ func TestRealRestripeBesideAWriter(t *testing.T) {
 		t.Fatal("the writer still waits")
 	}
 	check(blocked, other)
-	if err := c.Restripe(ctx, at, "yielding", twoStripes(1<<20), Yielding); err != nil {
+	if err := c.Restripe(ctx, at, "yielding", twoStripes(1<<20), lustre.RestripeOptions{}); err != nil {
 		t.Errorf("when the writer was gone: %v", err)
 	}
 	check(path, data)
@@ -164,12 +164,12 @@ func TestRealRestripeRefusals(t *testing.T) {
 	path, data := realFile(t, dir, "data", 1<<20)
 	none := twoStripes(1 << 20)
 	none.Components[0].Pool = fmt.Sprintf("no%d", os.Getpid()%1000000)
-	if err := c.Restripe(ctx, at, "data", none, Yielding); err == nil {
+	if err := c.Restripe(ctx, at, "data", none, lustre.RestripeOptions{}); err == nil {
 		t.Error("a pool that there is not was taken")
 	}
 	realFD(t, path, unix.O_RDWR)
-	if err := c.Restripe(ctx, at, "data", twoStripes(1<<20), Yielding); !errors.Is(err, ErrBusy) {
-		t.Errorf("what is open: %v; want %v", err, ErrBusy)
+	if err := c.Restripe(ctx, at, "data", twoStripes(1<<20), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrInUse) {
+		t.Errorf("what is open: %v; want %v", err, lustre.ErrInUse)
 	}
 	if got := mustRead(t, path); !bytes.Equal(got, data) {
 		t.Error("the file is another one")

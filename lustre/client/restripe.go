@@ -12,37 +12,30 @@ import (
 	"datamove.dev/lustre/abi"
 )
 
-// Guard is how the content of a file is kept as it is while it is moved.
-type Guard uint8
+var _ lustre.Restriper = (*Client)(nil)
 
-// The guards.
-const (
-	// Yielding gives way: nothing is done to a file that is open somewhere else, and it
-	// ends with ErrBusy or ErrChanged as soon as somebody opens it. For what runs in the
-	// background.
-	Yielding Guard = iota
-	// Blocking lets everybody who reads or writes the file wait until it is done. For
-	// what must come to an end. Nobody else is harmed when it does not: the lock goes
-	// with the process.
-	Blocking
-)
-
-// ErrReleased says that the content of a file is in the archive only.
-var ErrReleased = errors.New("its content is in the archive only: restore it first")
-
-// Restripe moves the content of the file base in an open directory to another layout. The
-// file stays the same: its FID, owner, times and links, and a reader that has it open
-// reads on. Its data version is another one, so what is archived of it counts as old.
+// Restripe is lustre.Restriper. The file stays the same: its FID, owner, times and links,
+// and a reader that has it open reads on. Its data version is another one, so what is
+// archived of it counts as old.
 //
 // The content is copied to a file that has no name, which then changes places with what
 // the file has. Comparing data versions is not enough to do that: what a client has
-// written and keeps to itself is in none, and would be lost. So a [Guard] stands from
-// before the first byte is read until after the exchange.
-func (c *Client) Restripe(ctx context.Context, dir int, base string, to lustre.Layout, guard Guard) (err error) {
+// written and keeps to itself is in none, and would be lost. So something stands guard from
+// before the size is asked for and the first byte is read until after the exchange:
+//
+//   - A lease, which others do not notice. It is taken of a file that nobody else has open,
+//     and given up in the same step in which contents change places; the server refuses
+//     that step when anybody opened the file since, and who did finds it as it was.
+//   - With Block a group lock, for which everybody else's reads and writes wait, and for
+//     which clients write first what they keep to themselves. It is let go of after the
+//     exchange, so a write that waited goes to where the content is then. Nobody is harmed
+//     when this process dies: the lock goes with it. It is waited for in the kernel, as
+//     long as somebody else holds one: ctx does not end that.
+func (c *Client) Restripe(ctx context.Context, dir int, base string, to lustre.Layout, o lustre.RestripeOptions) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := restripe{c: c, dir: dir, base: base, file: -1, volatile: -1}
+	r := restripe{c: c, dir: dir, base: base, progress: o.Progress, file: -1, volatile: -1}
 	var ok bool
 	if r.k, ok = c.k.(contents); !ok {
 		return fmt.Errorf("restripe %q: %w", base, errors.ErrUnsupported)
@@ -58,7 +51,7 @@ func (c *Client) Restripe(ctx context.Context, dir int, base string, to lustre.L
 	if err := r.open(ctx); err != nil {
 		return err
 	}
-	if guard == Blocking {
+	if o.Block {
 		return r.blocking(ctx, to)
 	}
 	return r.yielding(ctx, to)
@@ -71,9 +64,10 @@ type restripe struct {
 	dir  int
 	base string
 
-	file, volatile int // descriptors; -1 is none
-	stat           unix.Stat_t
-	project        *uint32 // nil where there are none
+	progress       func(done, size int64) // nil where nobody wants to know
+	file, volatile int                    // descriptors; -1 is none
+	stat           unix.Stat_t            // once it is guarded, it holds until the exchange
+	project        *uint32                // nil where there are none
 }
 
 // open opens the file. One that is released is not restored by that.
@@ -113,7 +107,7 @@ func (r *restripe) released(ctx context.Context) error {
 	case errors.Is(err, errors.ErrUnsupported):
 		return nil
 	case err == nil && state.NeedsRestore():
-		return ErrReleased
+		return lustre.ErrReleased
 	}
 	return err
 }
@@ -132,7 +126,7 @@ func (r *restripe) reopen() error {
 	}
 	now, err := r.k.fstat(fd)
 	if err == nil && (now.Ino != r.stat.Ino || now.Dev != r.stat.Dev) {
-		return fmt.Errorf("another file has its name now: %w", ErrChanged)
+		return fmt.Errorf("another file has its name now: %w", lustre.ErrChanged)
 	}
 	return err
 }
@@ -157,7 +151,7 @@ func (r *restripe) yielding(ctx context.Context, to lustre.Layout) error {
 	err = r.fill(ctx, to, func() error {
 		held, err := lease.Held()
 		if err == nil && !held {
-			err = fmt.Errorf("somebody opened it: %w", ErrChanged)
+			err = fmt.Errorf("somebody opened it: %w", lustre.ErrChanged)
 		}
 		return err
 	})
@@ -167,12 +161,12 @@ func (r *restripe) yielding(ctx context.Context, to lustre.Layout) error {
 	}
 	err = r.swap(abi.Swap{Flags: abi.SwapClose, Other: r.volatile})
 	if errors.Is(err, unix.ESTALE) || errors.Is(err, unix.ENOLCK) {
-		return fmt.Errorf("somebody opened it: %w: %w", ErrChanged, err)
+		return fmt.Errorf("somebody opened it: %w: %w", lustre.ErrChanged, err)
 	}
 	return err
 }
 
-// blocking holds a group lock on both files. No data version is asked for while it does:
+// blocking holds a group lock on the file; nobody else knows of the copy. No data version is asked for while it does:
 // the answer would wait for the lock.
 func (r *restripe) blocking(ctx context.Context, to lustre.Layout) (err error) {
 	source, err := r.c.LockGroup(ctx, r.file)
@@ -180,10 +174,6 @@ func (r *restripe) blocking(ctx context.Context, to lustre.Layout) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Unlock()) }()
-	// The size and times that count are those from after the last writer.
-	if r.stat, err = r.k.fstat(r.file); err != nil {
-		return err
-	}
 	if err := r.fill(ctx, to, func() error { return nil }); err != nil {
 		return err
 	}
@@ -203,6 +193,11 @@ func (r *restripe) swap(s abi.Swap) error {
 // fill makes a file that has no name, with the layout, and everything that is in the file.
 // still is asked again and again whether it is worth to go on.
 func (r *restripe) fill(ctx context.Context, to lustre.Layout, still func() error) (err error) {
+	// Somebody may have written, and closed it again, before it was guarded: the size and
+	// times that count are those of now.
+	if r.stat, err = r.k.fstat(r.file); err != nil {
+		return err
+	}
 	if r.volatile, err = r.c.Create(ctx, r.dir, r.volatileName(), unix.O_RDWR|unix.O_CLOEXEC, 0o600, to); err != nil {
 		return err
 	}
@@ -212,7 +207,12 @@ func (r *restripe) fill(ctx context.Context, to lustre.Layout, still func() erro
 	if err := r.account(ctx); err != nil {
 		return err
 	}
-	if err := copyContent(ctx, r.k, r.file, r.volatile, r.stat.Size, still); err != nil {
+	moved := func(done int64) {
+		if r.progress != nil {
+			r.progress(done, r.stat.Size)
+		}
+	}
+	if err := copyContent(ctx, r.k, r.file, r.volatile, r.stat.Size, still, moved); err != nil {
 		return err
 	}
 	// What the objects say of times is what the file has afterwards.

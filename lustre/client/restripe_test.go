@@ -20,7 +20,7 @@ func wide(count int) lustre.Layout {
 	return lustre.Layout{Components: []lustre.Component{{End: lustre.EOF, Pattern: lustre.RAID0, StripeBytes: 1 << 20, StripeCount: count, FirstTarget: lustre.AnyTarget}}}
 }
 
-var guards = map[string]Guard{"yielding": Yielding, "blocking": Blocking}
+var guards = map[string]lustre.RestripeOptions{"yielding": {}, "blocking": {Block: true}}
 
 // names are what is in a directory.
 func names(n *inode) (all []string) {
@@ -120,8 +120,8 @@ func TestRestripeBesideAWriter(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := c.Restripe(t.Context(), c.root, "data", wide(4), Yielding); !errors.Is(err, ErrChanged) {
-				t.Errorf("%v; want %v", err, ErrChanged)
+			if err := c.Restripe(t.Context(), c.root, "data", wide(4), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrChanged) {
+				t.Errorf("%v; want %v", err, lustre.ErrChanged)
 			}
 			if got := f.content(n); got != "NEW content" || n.layout != old || f.swapped != 0 {
 				t.Errorf("%q, swapped %d times; want the write, and nothing done", got, f.swapped)
@@ -140,7 +140,7 @@ func TestRestripeBesideAWriter(t *testing.T) {
 					wrote <- errors.Join(err, f.close(fd))
 				}()
 			}
-			if err := c.Restripe(t.Context(), c.root, "data", wide(4), Blocking); err != nil {
+			if err := c.Restripe(t.Context(), c.root, "data", wide(4), lustre.RestripeOptions{Block: true}); err != nil {
 				t.Error(err)
 			}
 			if err := <-wrote; err != nil {
@@ -153,6 +153,35 @@ func TestRestripeBesideAWriter(t *testing.T) {
 	}
 }
 
+// Somebody appends, and is gone again before the file is guarded: what was known of its size
+// and times is old by then.
+func TestRestripeAfterAWriter(t *testing.T) {
+	t.Parallel()
+	for name, o := range guards {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeFiles()
+			c := newFilesClient(t, f)
+			n := f.file(t, "data", "old content")
+			f.before[fmt.Sprintf("ioctl %#x", abi.IocHSMState)] = func() {
+				f.cache(n, len("old content"), " and more")
+				f.state(n).mtime = 1795184235
+			}
+			var told []int64
+			o.Progress = func(done, size int64) { told = append(told, done, size) }
+			if err := c.Restripe(t.Context(), c.root, "data", wide(4), o); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.content(n); got != "old content and more" || f.state(n).mtime != 1795184235 || n.layout.Components[0].StripeCount != 4 {
+				t.Errorf("%q of %d, on %d stripes", got, f.state(n).mtime, n.layout.Components[0].StripeCount)
+			}
+			if want := []int64{20, 20}; !slices.Equal(told, want) {
+				t.Errorf("told %d; want %d", told, want)
+			}
+		})
+	}
+}
+
 func TestRestripeOfWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	f := newFakeFiles()
@@ -160,10 +189,10 @@ func TestRestripeOfWhatIsOpen(t *testing.T) {
 	n := f.file(t, "data", "content")
 	fd := f.openFile(t, "data", unix.O_RDWR)
 	defer func() { _ = f.close(fd) }()
-	if err := c.Restripe(t.Context(), c.root, "data", wide(4), Yielding); !errors.Is(err, ErrBusy) || f.swapped != 0 {
-		t.Errorf("yielding: %v; want %v", err, ErrBusy)
+	if err := c.Restripe(t.Context(), c.root, "data", wide(4), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrInUse) || f.swapped != 0 {
+		t.Errorf("yielding: %v; want %v", err, lustre.ErrInUse)
 	}
-	if err := c.Restripe(t.Context(), c.root, "data", wide(3), Blocking); err != nil || n.layout.Components[0].StripeCount != 3 {
+	if err := c.Restripe(t.Context(), c.root, "data", wide(3), lustre.RestripeOptions{Block: true}); err != nil || n.layout.Components[0].StripeCount != 3 {
 		t.Errorf("blocking: %v", err)
 	}
 }
@@ -178,7 +207,7 @@ func TestRestripeFails(t *testing.T) {
 		do   func(f *fakeFiles, n *inode, stop func())
 		want error
 	}{
-		"released":           {wide(4), func(f *fakeFiles, n *inode, _ func()) { f.state(n).hsm.Archived = lustre.ReleasedState }, ErrReleased},
+		"released":           {wide(4), func(f *fakeFiles, n *inode, _ func()) { f.state(n).hsm.Archived = lustre.ReleasedState }, lustre.ErrReleased},
 		"no such pool":       {pool, func(*fakeFiles, *inode, func()) {}, lustre.ErrNotApplied},
 		"a layout that lies": {wide(4), func(f *fakeFiles, _ *inode, _ func()) { f.lies["setxattr"] = true }, lustre.ErrNotApplied},
 		"no room":            {wide(4), func(f *fakeFiles, _ *inode, _ func()) { f.fails["pwrite"] = unix.ENOSPC }, unix.ENOSPC},
@@ -195,7 +224,7 @@ func TestRestripeFails(t *testing.T) {
 			f.before[fmt.Sprintf("ioctl %#x", abi.IocHSMState)] = func() {
 				f.root.children["data"] = f.newInode(f.root, unix.S_IFREG|0o644)
 			}
-		}, ErrChanged},
+		}, lustre.ErrChanged},
 	} {
 		for guardName, guard := range guards {
 			t.Run(name+", "+guardName, func(t *testing.T) {

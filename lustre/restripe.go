@@ -1,0 +1,37 @@
+package lustre
+
+import (
+	"context"
+	"errors"
+)
+
+// Restriper is a Layouts of a file system that can move the content of a file which exists
+// to another layout. Where a Layouts is none, a file gets another layout by being copied.
+type Restriper interface {
+	// Restripe moves the content of the file base in the open directory dir. The file
+	// stays the same one, with its owner, times, links and attributes; an error leaves it
+	// as it was. What is in it is never another's write short, whatever happens meanwhile:
+	// ErrInUse and ErrChanged mean that somebody came in between, ErrReleased that there
+	// is nothing to move, ErrNotApplied that there can not be such a layout.
+	Restripe(ctx context.Context, dir int, base string, to Layout, o RestripeOptions) error
+}
+
+// RestripeOptions say how. The zero RestripeOptions give way to everybody.
+type RestripeOptions struct {
+	// Block lets everybody who reads or writes the file wait until it is done. Else
+	// nothing is done to a file that is open somewhere, and it ends as soon as somebody
+	// opens it.
+	Block bool
+	// Progress is told how much of the file has been moved, when it is set.
+	Progress func(doneBytes, sizeBytes int64)
+}
+
+// Why a file is left as it is.
+var (
+	// ErrInUse: a file is open somewhere.
+	ErrInUse = errors.New("it is open somewhere: try again when it is closed")
+	// ErrChanged: a file is not what it was when it was looked at.
+	ErrChanged = errors.New("it was changed or opened meanwhile: try again")
+	// ErrReleased: the content of a file is in the archive only.
+	ErrReleased = errors.New("its content is in the archive only: restore it first")
+)
