@@ -2,7 +2,8 @@
 // Whoever reads it sees what was written last, as with any disk; a power cut takes of
 // what was not flushed some sectors, in any order, as it does with the cache of a real
 // disk. What carries the disk to a kernel (FUSE in test/power, NBD in test/vm) is not
-// known here.
+// known here. A disk can also be one that a kernel has used, whose writes its dm-log-writes
+// has noted: Log reads the notes, and Disk.Apply repeats them up to any instant.
 package platter
 
 import (
@@ -32,10 +33,11 @@ type Disk struct {
 	written int64
 }
 
-// span is a range that was written since the last flush.
+// span is a range that was written since the last flush. A forced one is on the medium.
 type span struct {
-	off  int64
-	data []byte
+	off    int64
+	data   []byte
+	forced bool
 }
 
 // New makes a disk out of an image, which becomes what is on it and is changed from
@@ -79,14 +81,22 @@ func (d *Disk) ReadAt(p []byte, off int64) (int, error) { return d.now.ReadAt(p,
 
 // WriteAt writes what a power cut may take until the next Flush.
 func (d *Disk) WriteAt(p []byte, off int64) (int, error) {
+	if err := d.write(slices.Clone(p), off, false); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// write keeps p.
+func (d *Disk) write(p []byte, off int64, forced bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if n, err := d.now.WriteAt(p, off); err != nil {
-		return n, err
+	if _, err := d.now.WriteAt(p, off); err != nil {
+		return err
 	}
-	d.pending = append(d.pending, span{off, slices.Clone(p)})
+	d.pending = append(d.pending, span{off, p, forced})
 	d.written += int64(len(p))
-	return len(p), nil
+	return nil
 }
 
 // Flush makes safe what was written before: the barrier of the disk.
@@ -103,7 +113,7 @@ func (d *Disk) Flush() error {
 }
 
 // Cut writes to a file what is on the disk when the power goes now: all that was
-// flushed, and of the rest some sectors, in any order. The disk itself goes on.
+// flushed or forced, and of the rest some sectors, in any order. The disk itself goes on.
 func (d *Disk) Cut(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,12 +130,20 @@ func (d *Disk) cut(f *os.File) error {
 	}
 	luck := d.random.IntN(101) // percent of the writes that come through
 	for _, i := range d.random.Perm(len(d.pending)) {
-		if d.random.IntN(100) >= luck {
+		s := d.pending[i]
+		if s.forced || d.random.IntN(100) >= luck {
 			continue
 		}
-		s := d.pending[i]
 		if d.random.IntN(8) == 0 { // torn
 			s.data = s.data[:d.random.IntN(len(s.data)/sectorBytes+1)*sectorBytes]
+		}
+		if _, err := f.WriteAt(s.data, s.off); err != nil {
+			return err
+		}
+	}
+	for _, s := range d.pending {
+		if !s.forced {
+			continue
 		}
 		if _, err := f.WriteAt(s.data, s.off); err != nil {
 			return err
@@ -141,8 +159,11 @@ func copySparse(to, from *os.File, bytes int64) error {
 	}
 	for off := int64(0); ; {
 		start, err := from.Seek(off, unix.SEEK_DATA)
-		if err != nil { // ENXIO: only a hole is left
+		if errors.Is(err, unix.ENXIO) { // only a hole is left
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 		if off, err = from.Seek(start, unix.SEEK_HOLE); err != nil {
 			return err
