@@ -2,6 +2,7 @@ package lustre
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 )
 
@@ -78,16 +79,14 @@ func (a *advisor) plain() Layout {
 // targets, and enough for the file to fit on them.
 func (a *advisor) counted(want int, source, why string) Layout {
 	count := min(want, a.limit())
-	switch {
-	case count < want && a.room == 0:
-		why += "; no more, while the OSTs are not known"
-	case count < want:
-		why += fmt.Sprintf("; there is room on %d OSTs", count)
+	if count < want {
+		why += a.limitWhy()
 	}
 	if fit := a.fitting(); fit > count {
-		count, source, why = min(fit, a.limit()), fromUs, a.fitWhy()
+		count, source, why = min(fit, a.most()), fromUs, a.fitWhy()
 		if fit > count {
-			a.doubt("room", sizeText(a.r.Bytes), fromUs, "even with %d stripes the file does not leave half of what is free on each OST", count)
+			why = fmt.Sprintf("as many as there can be; it would take %d, %s", fit, a.fitWhy())
+			a.doubt("room", sizeText(a.r.Bytes), fromUs, "%d stripes are all that there can be, and it would take %d, %s", count, fit, a.fitWhy())
 		}
 	}
 	a.because("stripe count", fmt.Sprint(count), source, "%s", why)
@@ -95,12 +94,29 @@ func (a *advisor) counted(want int, source, why string) Layout {
 	return Layout{Components: []Component{a.bare(0, EOF, count)}}
 }
 
-// limit is how many stripes there can be, without any target having two.
+// limit is how many stripes there should be, and most how many there can be, without any
+// target having two. Where nothing is known of targets, only what a file needs to fit is
+// worth more than a few: with fewer targets it could not be written at all.
 func (a *advisor) limit() int {
 	if a.room == 0 {
 		return blindStripes
 	}
+	return a.most()
+}
+
+func (a *advisor) most() int {
+	if a.room == 0 {
+		return mostStripes
+	}
 	return min(a.room, mostStripes)
+}
+
+// limitWhy says why there are no more stripes.
+func (a *advisor) limitWhy() string {
+	if a.room == 0 {
+		return "; no more, while the OSTs are not known"
+	}
+	return fmt.Sprintf("; there is room on %d OSTs", a.room)
 }
 
 // fitting is how many stripes it takes for no object to be too large.
@@ -120,11 +136,16 @@ func (a *advisor) fitWhy() string {
 	return fmt.Sprintf("so that the file takes at most half of the %s that are free on the fullest of its OSTs", sizeText(a.least))
 }
 
-// stripeBytes is the stripe size of a use.
+// stripeBytes is the stripe size of a use. Of a layout that grows it is a power of two, as
+// are the ends of its components: these have to be a multiple of it.
 func (a *advisor) stripeBytes() int64 {
 	switch {
 	case a.r.Use == SharedFile && a.r.IOBytes > 0:
-		return max(ceilDiv(min(a.r.IOBytes, 16*mib), StripeUnit)*StripeUnit, mib)
+		n := max(ceilDiv(min(a.r.IOBytes, 16*mib), StripeUnit)*StripeUnit, mib)
+		if a.grows() {
+			n = 1 << bits.Len64(uint64(n-1))
+		}
+		return n
 	case a.r.Use == Checkpoint && a.r.Writers == 1 && (a.r.Bytes == 0 || a.r.Bytes > 50*gib):
 		return 16 * mib
 	}
@@ -136,7 +157,11 @@ func (a *advisor) sized() {
 	n := a.stripeBytes()
 	switch {
 	case a.r.Use == SharedFile && a.r.IOBytes > 0:
-		a.because("stripe size", sizeText(n), fromManual, "a write of %s, in 64 KiB, between 1 and 16 MiB: a writer that keeps to stripes shares none of its locks", sizeText(a.r.IOBytes))
+		rounded := "rounded up to 64 KiB"
+		if a.grows() {
+			rounded = "rounded up to a power of two"
+		}
+		a.because("stripe size", sizeText(n), fromManual, "a write of %s, %s, between 1 and 16 MiB: a writer that keeps to stripes shares none of its locks", sizeText(a.r.IOBytes), rounded)
 	case n > 4*mib:
 		a.because("stripe size", sizeText(n), fromUs, "one stream of large writes: fewer changes from server to server")
 	default:
@@ -165,20 +190,27 @@ func (a *advisor) steps() ([]step, string, string) {
 	return []step{{tinyBytes, 1}, {4 * gib, 4}, {EOF, 8}}, fromWiki, grows
 }
 
+// grows reports whether the layout is progressive: the size is not known.
+func (a *advisor) grows() bool { return a.r.Bytes == 0 && a.c.Can.Progressive }
+
 // progressive is the layout of a file whose size is not known. The counts of its
 // components are multiples of each other, so that parts fit all of them.
 func (a *advisor) progressive() Layout {
 	steps, source, why := a.steps()
 	var l Layout
-	start, last := int64(0), 1
+	start, last, fewer := int64(0), 1, false
 	for _, s := range steps {
 		count := max(min(s.want, a.limit())/last*last, last)
+		fewer = fewer || count < s.want
 		if n := len(l.Components); n > 0 && l.Components[n-1].StripeCount == count {
 			l.Components[n-1].End = s.end
 		} else {
 			l.Components = append(l.Components, a.bare(start, s.end, count))
 		}
 		start, last = s.end, count
+	}
+	if fewer {
+		why += a.limitWhy() + ", and each count is a multiple of the one before it"
 	}
 	a.because("stripe count", l.countsText(), source, "%s", why)
 	if a.r.Use == SharedFile {

@@ -83,7 +83,7 @@ func (a *advisor) directory() Striping {
 	}
 	a.because("directory", fmt.Sprintf("%d MDTs", count), fromDNE,
 		"%d files in one directory: from %d on, it pays to spread them; subdirectories are spread by themselves since 2.15", a.r.Files, perShard)
-	return Striping{Count: count, FirstMDT: AnyTarget, Hash: CRUSH}
+	return Striping{Count: count, FirstMDT: AnyTarget} // which hash is best the servers know: crush since 2.14
 }
 
 // partBytes is the smallest multiple of every component's width that is at least 64 MiB,

@@ -2,22 +2,24 @@ package lustre
 
 import "fmt"
 
+// smallShare is what a stripe of a small file that many write has.
+const smallShare = 128 * mib
+
 // shared is the layout of one file of a known size that many write.
 func (a *advisor) shared() Layout {
-	want := 8
+	want, source, why := 8, fromNERSC, "one file that many write: 8 OSTs up to 10 GiB, 24 up to 100 GiB, then 72, and not more"
 	switch {
 	case a.r.Bytes > 100*gib:
 		want = 72
 	case a.r.Bytes > 10*gib:
 		want = 24
-	case a.r.Bytes > 0:
-		want = int(min(max(ceilDiv(a.r.Bytes, 128*mib), 1), 8))
+	case a.r.Bytes > 0 && a.r.Bytes <= 7*smallShare:
+		want, source, why = int(ceilDiv(a.r.Bytes, smallShare)), fromUs, "one file that many write, and less than a GiB: a stripe for each 128 MiB"
 	}
-	why := "one file that many write: 8 OSTs up to 10 GiB, 24 up to 100 GiB, then 72, and not more"
 	if n := perClient * a.r.Writers; n > 0 && n < want {
-		want, why = n, fmt.Sprintf("%d writers, each of which keeps up to %d OSTs busy", a.r.Writers, perClient)
+		want, source, why = n, fromWiki, fmt.Sprintf("%d writers, each of which keeps up to %d OSTs busy", a.r.Writers, perClient)
 	}
-	l := a.counted(want, fromNERSC, why)
+	l := a.counted(want, source, why)
 	a.overstripe(&l)
 	return l
 }

@@ -67,7 +67,9 @@ func (a *advisor) choosePool() {
 	switch {
 	case a.r.Pool != "":
 		a.askedPool()
-	case a.r.Media != AnyMedia && len(a.c.OSTs) > 0 && kinds != a.r.Media:
+	case a.r.Media != AnyMedia && len(a.c.OSTs) == 0:
+		a.doubt("pool", "none", fromUs, "which OSTs are of %s is not known", a.r.Media)
+	case a.r.Media != AnyMedia && kinds != a.r.Media:
 		if a.pool = a.poolOf(a.r.Media); a.pool == "" {
 			a.doubt("pool", "none", fromUs, "there is no pool of %s with room", a.r.Media)
 			return
@@ -88,6 +90,9 @@ func (a *advisor) askedPool() {
 		a.doubt("pool", a.pool, fromMeasured, "asked for; whether there is such a pool was not looked at, and Lustre does not ask, either")
 	case len(a.c.in(a.r.Pool)) == 0:
 		a.doubt("pool", "none", fromMeasured, "there is no pool %q with targets: Lustre would take the name and use all targets", a.r.Pool)
+	case a.r.Media != AnyMedia && media(a.c.in(a.r.Pool)) != a.r.Media:
+		a.pool = a.r.Pool
+		a.doubt("pool", a.pool, fromUs, "asked for, and so was %s: not all of its OSTs are", a.r.Media)
 	default:
 		a.pool = a.r.Pool
 		a.because("pool", a.pool, fromUs, "asked for")

@@ -68,15 +68,19 @@ func TestAdvise(t *testing.T) {
 		{"all are full: what still takes objects", big, full(site(2, 1), 0, 1), "-c 2 -S 4M; parts of 64 MiB", "targets"},
 		{"nothing takes objects", big, state(site(2, 1), ReadOnlyState, 0, 1), "-c 1 -S 4M; parts of 64 MiB", "targets"},
 		{"nothing is known", big, Cluster{}, "-c 4 -S 4M; parts of 64 MiB", "targets"},
+		{"nothing is known, and it takes more stripes to fit", Request{Bytes: 100 * tib}, Cluster{}, "-c 7 -S 4M; parts of 4.9 GiB", "part size"},
 		{"nothing at all is known", Request{}, Cluster{}, "-c 1 -S 4M; parts of 64 MiB", "targets"},
 		{"a file that fills OSTs is spread", Request{Bytes: 3000 * tib}, site(64, 1), "-c 64 -S 4M; parts of 5 GiB", "part size"},
 		{"an object ends at 16 TiB", Request{Bytes: 160 * tib}, site(64, 1), "-c 10 -S 4M; parts of 5 GiB", "part size"},
 		{"a file for which there is no room", Request{Bytes: 3000 * tib}, site(2, 1), "-c 2 -S 4M; parts of 5 GiB", "room"},
+		{"more stripes than an attribute holds", Request{Bytes: 3000 * tib}, site(400, 1), "-c 160 -S 4M; parts of 5 GiB", "room"},
 
 		{"the pool that was asked for", Request{Bytes: 100 * gib, Pool: "fast"}, mixed, "-c 2 -S 4M -p fast; parts of 64 MiB", ""},
 		{"a pool that is not there", Request{Bytes: 100 * gib, Pool: "fats"}, mixed, "-c 8 -S 4M; parts of 64 MiB", "pool"},
 		{"a pool with a word of Lustre's", Request{Bytes: 100 * gib, Pool: "inherit"}, mixed, "-c 8 -S 4M; parts of 64 MiB", "pool"},
 		{"a pool of flash", Request{Bytes: 100 * gib, Media: Flash}, mixed, "-c 2 -S 4M -p fast; parts of 64 MiB", ""},
+		{"a pool of something else", Request{Bytes: 100 * gib, Pool: "fast", Media: Disk}, mixed, "-c 2 -S 4M -p fast; parts of 64 MiB", "pool"},
+		{"flash, nothing is known", Request{Bytes: 100 * gib, Media: Flash}, Cluster{}, "-c 4 -S 4M; parts of 64 MiB", "pool"},
 		{"stripes are of one kind", big, mixed, "-c 6 -S 4M -p slow; parts of 72 MiB", ""},
 		{"no pool keeps kinds apart", big, state(site(8, 1), NonRotational, 0), "-c 8 -S 4M; parts of 64 MiB", "pool"},
 		{"flash where all is flash needs no pool", Request{Bytes: 100 * gib, Media: Flash}, state(site(2, 1), NonRotational, 0, 1), "-c 2 -S 4M; parts of 64 MiB", ""},
@@ -91,10 +95,12 @@ func TestAdvise(t *testing.T) {
 		{"ranks share the OSTs", Request{Use: Checkpoint, Bytes: 40 * gib, Writers: 64}, site(64, 1), "-c 2 -S 4M; parts of 64 MiB", ""},
 		{"a few writers do not need all OSTs", Request{Use: SharedFile, Bytes: 500 * gib, Writers: 4}, site(64, 1), "-c 16 -S 4M; parts of 64 MiB", ""},
 		{"stripes are as large as writes", Request{Use: SharedFile, Bytes: 500 * gib, IOBytes: 5e6, Writers: 4}, site(64, 1), "-c 16 -S 4928K; parts of 77 MiB", ""},
+		{"of a file that grows, a power of two", Request{Use: SharedFile, IOBytes: 5e6}, site(64, 1), "-E 10G -c 8 -S 8M -E 100G -c 24 -S 8M -E -1 -c 48 -S 8M; parts of 384 MiB", ""},
+		{"a small file that many write", Request{Use: SharedFile, Bytes: 300 * mib}, site(64, 1), "-c 3 -S 4M; parts of 72 MiB", ""},
 		{"up to 16 MiB", Request{Use: SharedFile, Bytes: 500 * gib, IOBytes: EOF, Writers: 4}, site(64, 1), "-c 16 -S 16M; parts of 256 MiB", ""},
 		{"small files that are not", Request{Use: SmallFiles, Bytes: 2 * mib}, site(64, 1), "-c 1 -S 4M; parts of 64 MiB", ""},
 		{"too many for the MDTs", Request{Use: SmallFiles, Files: 100e6}, site(64, 1), "-c 1 -S 4M; parts of 64 MiB", ""},
-		{"a directory of many files", Request{Bytes: gib, Files: 120_000}, site(64, 8), "-c 1 -S 4M; mkdir -c 3 -H crush; parts of 64 MiB", ""},
+		{"a directory of many files", Request{Bytes: gib, Files: 120_000}, site(64, 8), "-c 1 -S 4M; mkdir -c 3; parts of 64 MiB", ""},
 		{"a use that is none", Request{Use: "backup"}, site(1, 1), "-c 1 -S 4M; parts of 64 MiB", "use"},
 		{"numbers that mean nothing", Request{Bytes: -1, Writers: -5, Files: -1, IOBytes: -1}, site(1, 1), "-c 1 -S 4M; parts of 64 MiB", ""},
 	} {
@@ -124,11 +130,7 @@ func TestAdviseHolds(t *testing.T) {
 		}
 		holdStripes(t, r, c, got)
 		holdParts(t, got)
-		for _, why := range got.Reasons {
-			if why.What == "" || why.Value == "" || why.Why == "" || why.Source == "" {
-				t.Fatalf("a reason without a reason: %+v", why)
-			}
-		}
+		holdReasons(t, r, got)
 		var back Advice
 		if text, err := json.Marshal(got); err != nil {
 			t.Fatal(err)
@@ -161,7 +163,7 @@ func holdStripes(t *rapid.T, r Request, c Cluster, got Advice) {
 		room = max(open, 1)
 	}
 	if len(c.OSTs) == 0 {
-		room = blindStripes
+		room = max(blindStripes, int(min(ceilDiv(r.Bytes, objectBytes), mostStripes)))
 	}
 	total := 0
 	for i := range got.Layout.Components {
@@ -201,6 +203,45 @@ func holdParts(t *rapid.T, got Advice) {
 	}
 }
 
+// holdReasons: each number has one reason, which names it and says why and who says so, and
+// what it claims is so.
+func holdReasons(t *rapid.T, r Request, got Advice) {
+	last := &got.Layout.Components[len(got.Layout.Components)-1]
+	want := map[string]string{"stripe size": sizeText(last.StripeBytes), "part size": sizeText(got.PartBytes)}
+	if head := &got.Layout.Components[0]; last.Pattern == Overstriped {
+		want["overstriping"] = fmt.Sprint(last.StripeCount)
+	} else if head.Pattern == OnMDT {
+		want["Data-on-MDT"], want["stripe count"] = sizeText(head.End), "1"
+	} else {
+		want["stripe count"] = got.Layout.countsText()
+	}
+	if last.Pool != "" {
+		want["pool"] = last.Pool
+	}
+	if got.Striping.Count > 0 {
+		want["directory"] = fmt.Sprintf("%d MDTs", got.Striping.Count)
+	}
+	if len(got.Layout.Components) > 1 || last.StripeCount > 1 {
+		want["first OST"] = "any"
+	}
+	seen := map[string]bool{}
+	for _, why := range got.Reasons {
+		if why.What == "" || why.Value == "" || why.Why == "" || why.Source == "" || seen[why.What] {
+			t.Fatalf("a reason without a reason, or a second one: %+v in %+v", why, got.Reasons)
+		}
+		if seen[why.What] = true; want[why.What] != "" && want[why.What] != why.Value {
+			t.Fatalf("%s: %q is said to be %q", why.What, want[why.What], why.Value)
+		}
+		delete(want, why.What)
+		if strings.HasPrefix(why.Why, "so that no object") && ceilDiv(r.Bytes, int64(last.StripeCount)) > objectBytes {
+			t.Fatalf("objects of %d bytes on %d stripes: %s", r.Bytes, last.StripeCount, why.Why)
+		}
+	}
+	if len(want) > 0 {
+		t.Fatalf("without a reason: %v in %+v", want, got.Reasons)
+	}
+}
+
 // TestAdviseGrows: a larger file has no fewer stripes, smaller ones or smaller parts; more
 // OSTs give no fewer stripes; more ranks give no more stripes to each.
 func TestAdviseGrows(t *testing.T) {
@@ -235,11 +276,11 @@ func TestAdviseGrows(t *testing.T) {
 }
 
 func drawRequest(t *rapid.T) Request {
-	size := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, tinyBytes), rapid.Int64Range(0, 200*gib), rapid.Int64())
+	size := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, tinyBytes), rapid.Int64Range(0, 200*gib), rapid.Int64Range(10*tib, 5000*tib), rapid.Int64())
 	return Request{
 		Bytes: size.Draw(t, "bytes"), Use: rapid.SampledFrom(append([]Use{""}, Uses...)).Draw(t, "use"),
 		Writers: rapid.OneOf(rapid.IntRange(0, 8), rapid.IntRange(0, 5000)).Draw(t, "writers"),
-		IOBytes: rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 100*mib), rapid.Int64()).Draw(t, "io"),
+		IOBytes: rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(mib, 16*mib), rapid.Int64()).Draw(t, "io"),
 		Files:   rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 10*perShard), rapid.Int64()).Draw(t, "files"),
 		Pool:    rapid.SampledFrom([]string{"", "", "flash", "disk", "mix", "gone", "none", "not a pool"}).Draw(t, "pool"),
 		Media:   rapid.SampledFrom([]Media{AnyMedia, Flash, Disk}).Draw(t, "media"),
