@@ -3,6 +3,7 @@ package lustre
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -45,7 +46,12 @@ func (h *Hash) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no hash of a directory", text)
+	n, err := strconv.ParseUint(string(text), 0, 16)
+	if err != nil {
+		return fmt.Errorf("%q is no hash of a directory", text)
+	}
+	*h = Hash(n)
+	return nil
 }
 
 // flagNames are the words of lfs for flags, and ours for those that it has none for.
@@ -104,7 +110,7 @@ type componentJSON struct {
 	ObjectBytes int64        `json:"object_bytes,omitempty"`
 	Namespace   string       `json:"pool_namespace,omitempty"`
 	Objects     []objectJSON `json:"objects,omitempty"`
-	Foreign     *foreignJSON `json:"foreign,omitempty"`
+	Foreign     *Foreign     `json:"foreign,omitempty"`
 }
 
 type objectJSON struct {
@@ -118,26 +124,20 @@ type layoutJSON struct {
 	Mirrored   string          `json:"mirrored,omitempty"`
 	Mirrors    int             `json:"mirrors,omitempty"`
 	Generation uint32          `json:"generation,omitempty"`
-	Foreign    *foreignJSON    `json:"foreign,omitempty"`
+	Foreign    *Foreign        `json:"foreign,omitempty"`
 	Opaque     []byte          `json:"opaque,omitempty"`
-}
-
-type foreignJSON struct {
-	Type  uint32 `json:"type"`
-	Flags uint32 `json:"flags,omitempty"`
-	Value []byte `json:"value"`
 }
 
 // MarshalJSON writes a layout in words: patterns and flags as lfs has them, and no end
 // where there is none. What only the bytes of a stored layout have (Kept, Stored) is not in it.
 func (l Layout) MarshalJSON() ([]byte, error) {
-	v := layoutJSON{Generation: l.Generation, Mirrors: l.Mirrors, Opaque: l.Opaque, Foreign: (*foreignJSON)(l.Foreign)}
+	v := layoutJSON{Generation: l.Generation, Mirrors: l.Mirrors, Opaque: l.Opaque, Foreign: l.Foreign}
 	if l.Mirrored != NotMirrored {
 		v.Mirrored = l.Mirrored.String()
 	}
 	for _, c := range l.Components {
 		one := componentJSON{ID: c.ID, Start: c.Start, Pattern: c.Pattern, Flags: c.Flags.Names(),
-			StripeBytes: c.StripeBytes, StripeCount: c.StripeCount, Pool: c.Pool, Namespace: c.PoolNamespace, ObjectBytes: c.ObjectBytes, Foreign: (*foreignJSON)(c.Foreign)}
+			StripeBytes: c.StripeBytes, StripeCount: c.StripeCount, Pool: c.Pool, Namespace: c.PoolNamespace, ObjectBytes: c.ObjectBytes, Foreign: c.Foreign}
 		if c.End != EOF {
 			one.End = &c.End
 		}
@@ -158,11 +158,13 @@ func (l *Layout) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &v); err != nil {
 		return err
 	}
-	*l = Layout{Generation: v.Generation, Mirrors: v.Mirrors, Opaque: v.Opaque, Foreign: (*Foreign)(v.Foreign)}
-	for i, name := range mirroredNames {
-		if name == v.Mirrored {
-			l.Mirrored = Mirrored(i)
+	*l = Layout{Generation: v.Generation, Mirrors: v.Mirrors, Opaque: v.Opaque, Foreign: v.Foreign}
+	if v.Mirrored != "" {
+		state := slices.Index(mirroredNames[:], v.Mirrored)
+		if state < 0 {
+			return fmt.Errorf("%q is no state of mirrors", v.Mirrored)
 		}
+		l.Mirrored = Mirrored(state)
 	}
 	for _, one := range v.Components {
 		c, err := one.component()
@@ -177,7 +179,7 @@ func (l *Layout) UnmarshalJSON(text []byte) error {
 func (v *componentJSON) component() (Component, error) {
 	flags, err := flagsOf(v.Flags)
 	c := Component{ID: v.ID, Start: v.Start, End: EOF, Pattern: v.Pattern, Flags: flags, StripeBytes: v.StripeBytes,
-		StripeCount: v.StripeCount, FirstTarget: AnyTarget, Pool: v.Pool, PoolNamespace: v.Namespace, ObjectBytes: v.ObjectBytes, Foreign: (*Foreign)(v.Foreign)}
+		StripeCount: v.StripeCount, FirstTarget: AnyTarget, Pool: v.Pool, PoolNamespace: v.Namespace, ObjectBytes: v.ObjectBytes, Foreign: v.Foreign}
 	if v.End != nil {
 		c.End = *v.End
 	}

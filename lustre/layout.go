@@ -170,9 +170,9 @@ func (l *Layout) IsZero() bool {
 // Foreign is a layout that something else than Lustre interprets: a link into an object
 // store, or a policy of DAOS.
 type Foreign struct {
-	Type  uint32 // LU_FOREIGN_TYPE_*
-	Flags uint32
-	Value []byte
+	Type  uint32 `json:"type"` // LU_FOREIGN_TYPE_*
+	Flags uint32 `json:"flags,omitempty"`
+	Value []byte `json:"value"`
 }
 
 // Wanted returns l as a request: without what only a stored layout has (identifiers,

@@ -30,6 +30,13 @@ func TestValidate(t *testing.T) {
 		}
 		return l
 	}
+	steps := func(n int64) (l Layout) {
+		for i := range n {
+			l.Components = append(l.Components, with(piece(i*testMiB, (i+1)*testMiB), func(c *Component) { c.StripeCount = 0 }))
+		}
+		return l
+	}
+	wide := func(c *Component) { c.StripeCount = MaxStripes }
 	for _, tt := range []struct {
 		name string
 		l    Layout
@@ -61,6 +68,8 @@ func TestValidate(t *testing.T) {
 		{"a negative count", layoutOf(with(piece(0, EOF), func(c *Component) { c.StripeCount = -2 })), "not within"},
 		{"a count of 2001", layoutOf(with(piece(0, EOF), func(c *Component) { c.StripeCount = 2001 })), "not within"},
 		{"17 mirrors", mirrors(17), "17 mirrors"},
+		{"more components than an attribute holds", steps(700), "it would take 67232 bytes"},
+		{"more stripes than an attribute holds", layoutOf(with(piece(0, testMiB), wide), with(piece(testMiB, EOF), wide)), "it would take 96224 bytes"},
 		{"a pool with a path", layoutOf(with(piece(0, EOF), func(c *Component) { c.Pool = "../p" })), "letters, digits"},
 		{"a pool with a meaning", layoutOf(with(piece(0, EOF), func(c *Component) { c.Pool = "inherit" })), "meaning of its own"},
 		{"a long pool", layoutOf(with(piece(0, EOF), func(c *Component) { c.Pool = "sixteen-letters-" })), "up to 15 bytes"},

@@ -63,9 +63,29 @@ func TestLayoutJSON(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`{"components":[{"pattern":"raid7"}]}`, `{"components":[{"pattern":"raid0","flags":["odd"]}]}`,
-		`{"components":[{"pattern":"raid0","objects":[{"fid":"no"}]}]}`, `[]`} {
+		`{"components":[{"pattern":"raid0","objects":[{"fid":"no"}]}]}`, `{"mirrored":"all"}`, `[]`} {
 		if err := json.Unmarshal([]byte(bad), new(Layout)); err == nil {
 			t.Errorf("%s was taken", bad)
 		}
+	}
+}
+
+// TestStripingJSON: a hash of a Lustre to come keeps its number.
+func TestStripingJSON(t *testing.T) {
+	for _, s := range []Striping{
+		{Count: 2, Hash: CRUSH, HashFlags: 0x02000000, MaxInherit: 3, Shards: []Shard{{FID: FID{1, 2, 0}, MDT: 1}}},
+		{Count: AllTargets, FirstMDT: AnyTarget, Hash: 7}, {Foreign: &Foreign{Type: 0xda05, Value: []byte("daos://pool")}},
+	} {
+		text, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Striping
+		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(s, back) {
+			t.Errorf("%v\n%s\n%+v\n%+v", err, text, back, s)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"count":1,"first_mdt":0,"hash":"md5"}`), new(Striping)); err == nil {
+		t.Error("a hash that is none was taken")
 	}
 }

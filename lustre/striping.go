@@ -1,6 +1,9 @@
 package lustre
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Striping is how the entries of a directory are spread over metadata servers (LMV), or
 // how those of new directories in it will be.
@@ -13,6 +16,8 @@ type Striping struct {
 	MaxRoundRR int     `json:"max_round_rr,omitempty"` // of a default: how many levels choose their MDT in turn
 	Pool       string  `json:"pool,omitempty"`
 	Shards     []Shard `json:"shards,omitempty"` // of a striped directory: its stripes
+	// Foreign is a directory whose entries something else than Lustre keeps; then there is nothing else.
+	Foreign *Foreign `json:"foreign,omitempty"`
 }
 
 // NoInherit is the MaxInherit of a default for direct children only.
@@ -46,10 +51,10 @@ const (
 
 var hashNames = [...]string{"none", "all_char", "fnv_1a_64", "crush", "crush2"}
 
-// String is the word of lfs.
+// String is the word of lfs; of a hash that has none here its number.
 func (h Hash) String() string {
 	if int(h) < len(hashNames) {
 		return hashNames[h]
 	}
-	return "unknown"
+	return fmt.Sprintf("%#x", uint16(h))
 }

@@ -18,7 +18,7 @@ const (
 	MaxPoolName     = 15
 	MaxStripeBytes  = 4<<30 - StripeUnit
 	MaxMirrors      = 16
-	maxComponents   = 1000
+	MaxLayoutBytes  = 64 << 10 // of the attribute that a layout is stored in: XATTR_SIZE_MAX of linux/limits.h
 	reservedPoolMsg = "is a word with a meaning of its own for Lustre"
 )
 
@@ -32,8 +32,8 @@ func (l *Layout) Validate() error {
 	if l.Foreign != nil || len(l.Opaque) > 0 {
 		return nil
 	}
-	if len(l.Components) == 0 || len(l.Components) > maxComponents {
-		return fmt.Errorf("a layout of %d components: it has 1 to %d", len(l.Components), maxComponents)
+	if len(l.Components) == 0 {
+		return errors.New("a layout of 0 components: it has 1 at least")
 	}
 	end, mirrors := int64(0), 1
 	for i := range l.Components {
@@ -58,7 +58,26 @@ func (l *Layout) Validate() error {
 	if mirrors > MaxMirrors {
 		return fmt.Errorf("%d mirrors: Lustre has up to %d", mirrors, MaxMirrors)
 	}
+	if n := l.storedBytes(); n > MaxLayoutBytes {
+		return fmt.Errorf("a layout of %d components: with all its stripes it would take %d bytes, and there is room for %d", len(l.Components), n, MaxLayoutBytes)
+	}
 	return nil
+}
+
+// storedBytes is how much room l takes when all its components have their objects: Lustre
+// makes fewer stripes of those that would have none. (lov_comp_md_v1, lov_comp_md_entry_v1,
+// lov_mds_md_v3, lov_ost_data_v1 of lustre_user.h.)
+func (l *Layout) storedBytes() int {
+	const head, entry, plain, object = 32, 48, 48, 24
+	n := head
+	for i := range l.Components {
+		c := &l.Components[i]
+		n += entry + plain
+		if !c.Flags.Has(Extension) {
+			n += object * max(c.StripeCount, len(c.Objects), 0)
+		}
+	}
+	return n
 }
 
 func (c *Component) validate(first bool) error {
