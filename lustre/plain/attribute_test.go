@@ -56,6 +56,10 @@ func projectIDs(t *testing.T, dir string, q *Projects) {
 	if err := ioctl(before, setAttribute, func() []byte { a, _ := readAttribute(before); a.put(lustre.Project{ID: math.MaxUint32}); return a[:] }()); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("the kernel is asked for the ID that means none: %v", err)
 	}
+	refused(t, q.SetProject(t.Context(), file, p), fs.ErrInvalid, "directory")
+	if got, err := q.Project(t.Context(), file); err != nil || got.ID != 0 {
+		t.Errorf("a file that is no directory was put under %+v, %v", got, err)
+	}
 	asNobody(t, func() {
 		refused(t, q.SetProject(t.Context(), before, p), fs.ErrPermission, "owner")
 	})

@@ -55,6 +55,13 @@ func (p *Projects) SetProject(ctx context.Context, dir int, project lustre.Proje
 	if err != nil {
 		return err
 	}
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return failed("set project", dir, err, nil)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR { // the kernel would take it
+		return fmt.Errorf("set project of %s: %w: it is no directory", where(dir), fs.ErrInvalid)
+	}
 	a.put(project)
 	return writeAttribute(dir, a)
 }
