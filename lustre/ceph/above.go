@@ -43,13 +43,22 @@ func above(ctx context.Context, fd int, visit func(dir int) (enough bool, err er
 	return fmt.Errorf("%s is more than %d directories deep", where(fd), maxDepth)
 }
 
-// isTop reports whether parent is of another file system than dir, or dir itself.
+// isTop reports whether parent is in another mount than dir, or dir itself. It may be of the
+// same file system, and not what is above dir there, if a directory is mounted somewhere else
+// (bind); before Linux 5.8 that is not told.
 func isTop(dir, parent int) (bool, error) {
-	var d, p unix.Stat_t
-	if err := errors.Join(unix.Fstat(dir, &d), unix.Fstat(parent, &p)); err != nil {
+	var d, p unix.Statx_t
+	if err := errors.Join(look(dir, &d), look(parent, &p)); err != nil {
 		return false, err
 	}
-	return d.Dev != p.Dev || d.Ino == p.Ino, nil
+	return d.Dev_major != p.Dev_major || d.Dev_minor != p.Dev_minor || d.Mnt_id != p.Mnt_id || d.Ino == p.Ino, nil
+}
+
+func look(fd int, st *unix.Statx_t) error {
+	_, err := again(func() (int, error) {
+		return 0, unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_INO|unix.STATX_MNT_ID, st)
+	})
+	return err
 }
 
 // directory opens the directory of fd. A file is found by its name, which has to be its

@@ -378,6 +378,34 @@ func TestRealBelow(t *testing.T) {
 	}
 }
 
+// What a directory is in is not what its mount at another name is in.
+func TestRealBind(t *testing.T) {
+	const mib = 1 << 20
+	name, fd := fresh(t)
+	c, ctx := Client{}, t.Context()
+	inner, innerFD := within(t, name+"/inner")
+	other, otherFD := within(t, name+"/other")
+	bound, _ := within(t, other+"/bound")
+	check(t, "SetQuota", c.SetQuota(ctx, otherFD, lustre.Project{}, lustre.Limits{HardBytes: mib}))
+	check(t, "SetDefault", c.SetDefault(ctx, otherFD, striped(2, "")))
+	check(t, "SetDefault", c.SetDefault(ctx, fd, striped(3, "")))
+	check(t, "mount", unix.Mount(inner, bound, "", unix.MS_BIND, ""))
+	defer func() { check(t, "umount", unix.Unmount(bound, unix.MNT_DETACH)) }()
+	here := opened(t, bound)
+	if q, err := c.Quota(ctx, here, lustre.Project{}); err != nil || len(q.Around) > 0 {
+		t.Errorf("the quotas around are of another directory: %+v, %v", q.Around, err)
+	}
+	if p, err := c.Project(ctx, here); err != nil || p != (lustre.Project{}) {
+		t.Errorf("the project is %+v, %v; want none", p, err)
+	}
+	want, _, err := Default(ctx, innerFD)
+	check(t, "Default", err)
+	got, from, err := Default(ctx, here)
+	if diff := lustre.Same(&want, &got, 0); err != nil || diff != "" || from != "" {
+		t.Errorf("the default is from %q, %v, %s", from, err, diff)
+	}
+}
+
 func TestRealTogether(t *testing.T) {
 	_, fd := fresh(t)
 	c, ctx := Client{}, t.Context()

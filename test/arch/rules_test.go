@@ -97,7 +97,7 @@ var packages = map[string]struct {
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
 		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "cmd/datamove/units"}},
 	"cmd/datamove/demo":     {commands, []string{"mover", "cmd/datamove/units"}},
-	"cmd/datamove/doctor":   {commands, []string{"lustre", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "cmd/datamove/units"}},
+	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "cmd/datamove/units"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "cmd/datamove/units"}},
 	"cmd/datamove/units":    {commands, nil},
 	"cmd/datamove-bench":    {commands, []string{"bench"}},

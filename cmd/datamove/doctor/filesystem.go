@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/ceph"
 	"datamove.dev/mover"
 )
 
@@ -179,7 +180,7 @@ func (l *look) layout(c *lustre.Cluster) []Finding {
 	if errors.Is(err, lustre.ErrInherited) {
 		d, err, from = c.Default, nil, "that of the file system"
 		if l.s.Kind == lustre.IsCephFS {
-			return nil // it may come from a folder above
+			from = "that of a folder above"
 		}
 	}
 	if err != nil {
@@ -194,6 +195,10 @@ func (l *look) layout(c *lustre.Cluster) []Finding {
 		}
 	}
 	last := &d.Components[len(d.Components)-1]
+	if l.s.Kind == lustre.IsCephFS && last.ObjectBytes > ceph.MaxObjectBytes {
+		return []Finding{warn(l.dir, check, fmt.Sprintf("new files have objects of %s, and OSDs take up to %s, if the site did not change it (osd_max_object_size): what is written behind that is lost, and its writers hang",
+			units.Bytes(last.ObjectBytes), units.Bytes(ceph.MaxObjectBytes)), "datamove layout set --stripe-size 4MiB "+l.name()+"; files that are there keep theirs until they are copied")}
+	}
 	if len(c.OSTs) > 1 && last.StripeCount == 1 && last.End == lustre.EOF {
 		return []Finding{warn(l.dir, check, fmt.Sprintf("new files have one stripe however large they become (%s): each is as fast as one OST, and fills it", from),
 			"for large files: datamove layout advise "+l.name()+", and datamove layout set --advise "+l.name())}

@@ -15,6 +15,7 @@ import (
 // asked is a file system that has these answers. Package lustre/client is what really
 // asks one.
 type asked struct {
+	kind lustre.Kind
 	lustre.Layouts
 	lustre.Quotas
 	project    lustre.Project
@@ -43,10 +44,17 @@ func striped(count int, pool string) lustre.Layout {
 	return lustre.Layout{Components: []lustre.Component{{End: lustre.EOF, Pattern: lustre.RAID0, StripeCount: count, FirstTarget: lustre.AnyTarget, Pool: pool}}}
 }
 
+// objects is a layout of a CephFS.
+func objects(bytes int64) lustre.Layout {
+	l := striped(1, "data")
+	l.Components[0].ObjectBytes = bytes
+	return l
+}
+
 // fine is a file system on which nothing is wrong.
 func fine() *asked {
 	const tib = 1 << 40
-	a := &asked{project: lustre.Project{ID: 42, Inherit: true}}
+	a := &asked{kind: lustre.IsLustre, project: lustre.Project{ID: 42, Inherit: true}}
 	a.quota = lustre.Quota{Limits: lustre.Limits{HardBytes: 10 * tib, HardFiles: 1e6}, UsedBytes: tib, UsedFiles: 1000, CountsFiles: true, HasSoft: true, Enforced: true, RootToo: true}
 	for i := range 4 {
 		a.cluster.OSTs = append(a.cluster.OSTs, lustre.Target{Kind: lustre.OST, Index: i, Name: fmt.Sprintf("lab-OST%04x", i), TotalBytes: 100 * tib, FreeBytes: 50 * tib})
@@ -58,7 +66,7 @@ func fine() *asked {
 }
 
 func (a *asked) look() []Finding {
-	s := &lustre.System{Kind: lustre.IsLustre, Name: "lab", Mount: "/lustre", Layout: a, Quota: a}
+	s := &lustre.System{Kind: a.kind, Name: "lab", Mount: "/lustre", Layout: a, Quota: a}
 	return FileSystem(context.Background(), "/lustre/vision", s, 3)
 }
 
@@ -103,6 +111,12 @@ func TestFileSystems(t *testing.T) {
 		{"one stripe", func(a *asked) { a.cluster.Default = striped(1, "") }, Warn, "layout", "one stripe however large", "layout set --advise /lustre/vision"},
 		{"one stripe of its own", func(a *asked) { l := striped(1, ""); a.own = &l }, Warn, "layout", "(the folder's own)", "layout advise"},
 		{"one OST needs no stripes", func(a *asked) { a.cluster.OSTs, a.cluster.Default = a.cluster.OSTs[:1], striped(1, "") }, Pass, "layout", "1 stripe", ""},
+		{"objects of a CephFS", func(a *asked) { a.kind, a.cluster = lustre.IsCephFS, lustre.Cluster{Default: objects(128 << 20)} }, Pass, "layout", "that of a folder above: 1 stripe", ""},
+		{"objects that OSDs do not take", func(a *asked) { a.kind, a.cluster = lustre.IsCephFS, lustre.Cluster{Default: objects(256 << 20)} }, Warn, "layout", "objects of 256 MiB", "layout set --stripe-size 4MiB /lustre/vision"},
+		{"its own objects that OSDs do not take", func(a *asked) {
+			l := objects(128<<20 + 64<<10)
+			a.kind, a.cluster, a.own = lustre.IsCephFS, lustre.Cluster{}, &l
+		}, Warn, "layout", "osd_max_object_size", "copied"},
 		{"a pool that is not there", func(a *asked) { l := striped(2, "gone"); a.own = &l }, Warn, "layout", "the pool gone", "layout set"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
