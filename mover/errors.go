@@ -76,12 +76,23 @@ func KindNamed(name string) error {
 var ErrUnlike = errors.New("the source is not what it has to be")
 
 // Unlike marks err with ErrUnlike. It prints the same and is of the same kind.
-func Unlike(err error) error { return &unlike{err} }
+func Unlike(err error) error { return &marked{err, ErrUnlike} }
 
-type unlike struct{ error }
+// ErrUnconfirmed is a mark, too: what could not be published for certain can be seen, and
+// whether it is on stable storage nobody knows. Another sync may go well without it, so
+// only what is published anew counts.
+var ErrUnconfirmed = errors.New("it can be seen, and may not be on stable storage")
 
-func (u *unlike) Is(target error) bool { return target == ErrUnlike }
-func (u *unlike) Unwrap() error        { return u.error }
+// Unconfirmed marks err with ErrUnconfirmed. It prints the same and is of the same kind.
+func Unconfirmed(err error) error { return &marked{err, ErrUnconfirmed} }
+
+type marked struct {
+	error
+	mark error
+}
+
+func (m *marked) Is(target error) bool { return target == m.mark }
+func (m *marked) Unwrap() error        { return m.error }
 
 // HeldError is an ErrHeld that knows who holds.
 type HeldError struct {

@@ -8,16 +8,22 @@ import (
 	"datamove.dev/mover"
 )
 
-// TestUnlike: the mark changes neither the text nor the kind of an error, and stays on it.
-func TestUnlike(t *testing.T) {
-	for _, kind := range mover.Kinds() {
-		plain := &mover.Error{Op: "read", Place: "/a", Name: "f", Err: kind}
-		marked := fmt.Errorf("1 item failed: %w", errors.Join(mover.Unlike(plain)))
-		if errors.Is(plain, mover.ErrUnlike) || !errors.Is(marked, mover.ErrUnlike) || !errors.Is(marked, kind) {
-			t.Errorf("%v: the mark is lost, or the kind", kind)
+// TestMarks: a mark changes neither the text nor the kind of an error, and stays on it.
+func TestMarks(t *testing.T) {
+	for mark, put := range map[error]func(error) error{mover.ErrUnlike: mover.Unlike, mover.ErrUnconfirmed: mover.Unconfirmed} {
+		for _, kind := range mover.Kinds() {
+			plain := &mover.Error{Op: "read", Place: "/a", Name: "f", Err: kind}
+			marked := fmt.Errorf("1 item failed: %w", errors.Join(put(plain)))
+			if errors.Is(plain, mark) || !errors.Is(marked, mark) || !errors.Is(marked, kind) {
+				t.Errorf("%v, %v: the mark is lost, or the kind", mark, kind)
+			}
+			if put(plain).Error() != plain.Error() || mover.KindName(marked) != mover.KindName(plain) {
+				t.Errorf("%v becomes %v, %s", plain, marked, mover.KindName(marked))
+			}
 		}
-		if mover.Unlike(plain).Error() != plain.Error() || mover.KindName(marked) != mover.KindName(plain) {
-			t.Errorf("%v becomes %v, %s", plain, marked, mover.KindName(marked))
-		}
+	}
+	both := mover.Unlike(mover.Unconfirmed(mover.ErrTransient))
+	if !errors.Is(both, mover.ErrUnlike) || !errors.Is(both, mover.ErrUnconfirmed) {
+		t.Error("a second mark hides the first")
 	}
 }

@@ -16,6 +16,12 @@ const version = 1
 // allocates for a count that it is told.
 const receiptMin = 3 + 8 + 1
 
+// The flags of an encoded record.
+const (
+	flagComplete = 1 << iota
+	flagDoubted
+)
+
 func appendString[S ~string](b []byte, s S) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s)))
 	return append(b, s...)
@@ -47,16 +53,19 @@ func appendIdentity(b []byte, id mover.Identity) []byte {
 }
 
 func appendRecord(b []byte, r *Record) []byte {
-	complete := byte(0)
+	var flags byte
 	if r.Complete {
-		complete = 1
+		flags |= flagComplete
+	}
+	if r.Doubted {
+		flags |= flagDoubted
 	}
 	b = appendString(b, r.Name)
 	b = appendIdentity(b, r.Source)
 	b = appendString(b, r.Token)
 	b = binary.AppendVarint(b, r.PartBytes)
 	b = binary.LittleEndian.AppendUint64(b, r.CRC)
-	b = append(b, complete)
+	b = append(b, flags)
 	b = binary.AppendUvarint(b, uint64(len(r.Receipts)))
 	for _, receipt := range r.Receipts {
 		b = appendReceipt(b, receipt)
@@ -161,7 +170,8 @@ func (d *decoder) receipt() mover.Receipt {
 
 func (d *decoder) record() Record {
 	r := Record{Name: d.string(), Source: d.identity(), Token: mover.Token(d.string()), PartBytes: d.varint(), CRC: d.uint64()}
-	r.Complete = d.byte() == 1
+	flags := d.byte()
+	r.Complete, r.Doubted = flags&flagComplete != 0, flags&flagDoubted != 0
 	n := d.uvarint()
 	if n > uint64(len(d.b)/receiptMin) {
 		d.fail("too many receipts")

@@ -20,7 +20,7 @@ func anyRecord(t *rapid.T) Record {
 	number, length := rapid.Uint64(), rapid.Int64()
 	r := Record{
 		Name: anyText(t), Token: mover.Token(anyText(t)), PartBytes: length.Draw(t, "part bytes"),
-		CRC: number.Draw(t, "crc"), Complete: rapid.Bool().Draw(t, "complete"),
+		CRC: number.Draw(t, "crc"), Complete: rapid.Bool().Draw(t, "complete"), Doubted: rapid.Bool().Draw(t, "doubted"),
 		Source: mover.Identity{
 			Kind: mover.Kind(rapid.Byte().Draw(t, "kind")), Dev: number.Draw(t, "dev"), Ino: number.Draw(t, "ino"),
 			Gen: number.Draw(t, "gen"), Size: length.Draw(t, "size"), Mtime: anyTime(t), Ctime: anyTime(t),

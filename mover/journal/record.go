@@ -19,6 +19,7 @@ type Record struct {
 	PartBytes int64          // the planned size of a part
 	CRC       uint64         // of the whole content, when Complete
 	Complete  bool           // Finish is done, only Publish is missing
+	Doubted   bool           // it was published, and no sync has confirmed that: Stage it, with no token
 	Shared    bool           // other processes have written to the draft, and may be writing still
 	Receipts  []mover.Receipt
 	Unsure    []int // of a large draft that was read: the parts of which no Durable has said that they are on stable storage

@@ -93,7 +93,8 @@ const (
 	WhyTargetUnknown  = "target unknown"  // a directory of the target could not be listed
 	WhyNotInSource    = "not in source"
 	WhyDirInTheWay    = "a directory is in the way"
-	WhyReleased       = "released" // left out: its content is in an archive only
+	WhyUnconfirmed    = "not confirmed" // an earlier run has published it, and could not sync its directory
+	WhyReleased       = "released"      // left out: its content is in an archive only
 	WhyBothKinds      = "a file and a directory of the same name"
 )
 

@@ -17,7 +17,9 @@
 //
 // A draft becomes visible by one rename. Publish orders data, names and
 // directories for stable storage as the file system needs it (see durability). A
-// failed sync spoils every draft that it may have hit, also those of other batches.
+// failed sync spoils every draft that it may have hit, also those of other batches; a
+// name whose directory could not be synced is mover.ErrUnconfirmed, and stays that until
+// it is published anew, because the next sync may go well without it.
 //
 // All methods may be called from many goroutines. After a crash drafts are left
 // under names that mover.ParseTempName knows; walks tell them as strays.

@@ -2,6 +2,9 @@ package posix
 
 import (
 	"context"
+	"fmt"
+	"hash/maphash"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -11,9 +14,10 @@ import (
 	"datamove.dev/mover"
 )
 
-// loss counts the syncs that failed. The kernel tells a lost write once for each
-// descriptor, and not whose it was, so a failure spoils every draft that was
-// begun before it: their batches find a count that is not the one they saw.
+// loss counts the syncs that failed, of a file system or of some directories. The kernel
+// tells a lost write once for each descriptor, and not whose it was, so a failure spoils
+// every draft that was begun before it, or every name that was made: their batches find
+// a count that is not the one they saw.
 type loss struct {
 	mu    sync.Mutex // one sync at a time, so that a failure is counted before anybody looks
 	count atomic.Uint64
@@ -22,48 +26,83 @@ type loss struct {
 func (l *loss) seen() uint64 { return l.count.Load() }
 
 func (l *loss) sync(fd int) error {
+	return l.during(func() error { return again(func() error { return unix.Syncfs(fd) }) })
+}
+
+func (l *loss) during(sync func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := again(func() error { return unix.Syncfs(fd) })
+	err := sync()
 	if err != nil {
 		l.count.Add(1)
 	}
 	return err
 }
 
+// dirLosses has the losses of directories; some share one.
+type dirLosses [256]loss
+
+var seatSeed = maphash.MakeSeed()
+
+func (l *dirLosses) of(seat string) *loss { return &l[maphash.String(seatSeed, seat)%uint64(len(l))] }
+
+// errEarlierSync is why a sync that went well is not believed.
+var errEarlierSync = fmt.Errorf("%w: an earlier sync failed, and this may be what it lost", mover.ErrTransient)
+
+// dirSync is the sync of one directory.
+type dirSync struct {
+	losses uint64 // before names were made in it
+	err    error
+}
+
+// dirsOf finds the directories that have to be synced one by one, before names are made
+// in them.
+func (p *Place) dirsOf(todo []pending) map[string]*dirSync {
+	dirs := map[string]*dirSync{}
+	for _, w := range todo {
+		if w.d.in == nil && (p.system.durable == eachFile || w.d.foreign) {
+			dirs[w.d.seat] = &dirSync{losses: p.dirLosses.of(w.d.seat).seen()}
+		}
+	}
+	return dirs
+}
+
 // parallelSyncs is how many directories are synced at once: they wait for servers.
 const parallelSyncs = 16
 
-// syncNames puts the directories with the new names on stable storage.
-func (p *Place) syncNames(todo []pending) {
+// syncNames puts the directories with the new names on stable storage. A name that no
+// sync has confirmed is there, and its draft is broken: another sync may go well because
+// it knows nothing of the name any more.
+func (p *Place) syncNames(todo []pending, dirs map[string]*dirSync) {
 	if p.system.durable == volatile {
 		return
 	}
-	seats := map[string]error{}
-	whole := false
+	whole, named := false, map[string]bool{}
 	for _, w := range todo {
-		switch {
-		case w.d.in != nil || w.out.Err != nil:
-		case p.system.durable == eachFile || w.d.foreign:
-			seats[w.d.seat] = nil
-		default:
-			whole = true
+		if w.d.in == nil && w.out.Err == nil {
+			_, alone := dirs[w.d.seat]
+			whole = whole || !alone
+			named[w.d.seat] = alone
 		}
 	}
+	maps.DeleteFunc(dirs, func(seat string, _ *dirSync) bool { return !named[seat] })
 	var err error
 	if whole {
 		err = p.loss.sync(p.root)
 	}
-	p.syncDirs(seats)
+	p.syncDirs(dirs)
 	for _, w := range todo {
 		if w.out.Err != nil {
 			continue
 		}
-		why, alone := seats[w.d.base()]
-		if !alone {
-			why = err
+		why := err
+		if dir, alone := dirs[w.d.base()]; alone {
+			why = dir.err
 		}
-		w.out.Err = w.d.fail("sync", why)
+		if why != nil {
+			why = mover.Unconfirmed(fmt.Errorf("%w; it can be seen, and a power cut may take it back", why))
+			w.out.Err = w.d.fail("sync", w.d.spoil(why))
+		}
 	}
 }
 
@@ -77,20 +116,13 @@ func (d *draft) base() string {
 }
 
 // syncDirs syncs each directory and notes what became of it.
-func (p *Place) syncDirs(seats map[string]error) {
-	var mu sync.Mutex // guards seats while goroutines write to it
+func (p *Place) syncDirs(dirs map[string]*dirSync) {
 	var g errgroup.Group
 	g.SetLimit(parallelSyncs)
-	names := make([]string, 0, len(seats))
-	for seat := range seats {
-		names = append(names, seat)
-	}
-	for _, seat := range names {
+	for seat, dir := range dirs {
 		g.Go(func() error {
-			if err := p.syncDir(seat); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				seats[seat] = err
+			if dir.err = p.syncDir(seat); dir.err == nil && p.dirLosses.of(seat).seen() != dir.losses {
+				dir.err = errEarlierSync
 			}
 			return nil
 		})
@@ -104,7 +136,7 @@ func (p *Place) syncDir(seat string) error {
 		return err
 	}
 	defer closeFD(fd)
-	return fsyncDir(fd)
+	return p.dirLosses.of(seat).during(func() error { return fsyncDir(fd) })
 }
 
 func fsyncDir(fd int) error {
@@ -122,8 +154,8 @@ const maxChanged = 4096
 // have to be synced one by one.
 type changedDirs struct {
 	mu    sync.Mutex
-	seats map[string]error // guarded by mu
-	err   error            // guarded by mu; of those that were synced early
+	seats map[string]*dirSync // guarded by mu
+	err   error               // guarded by mu; of those that were synced early
 }
 
 // add remembers a directory. When there are too many, they are synced now.
@@ -138,9 +170,11 @@ func (c *changedDirs) addSeat(p *Place, seat string, foreign bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.seats == nil {
-		c.seats = make(map[string]error)
+		c.seats = make(map[string]*dirSync)
 	}
-	c.seats[seat] = nil
+	if c.seats[seat] == nil {
+		c.seats[seat] = &dirSync{losses: p.dirLosses.of(seat).seen()}
+	}
 	if len(c.seats) >= maxChanged {
 		c.flush(p)
 	}
@@ -150,9 +184,9 @@ func (c *changedDirs) addSeat(p *Place, seat string, foreign bool) {
 // left to sync: its parent is remembered too.
 func (c *changedDirs) flush(p *Place) {
 	p.syncDirs(c.seats)
-	for _, err := range c.seats {
-		if ignoreMissing(err) != nil && c.err == nil {
-			c.err = err
+	for _, dir := range c.seats {
+		if ignoreMissing(dir.err) != nil && c.err == nil {
+			c.err = dir.err
 		}
 	}
 	c.seats = nil

@@ -74,6 +74,8 @@ type Place struct {
 	changed changedDirs
 	notes   notes
 	tally   mover.Tally // nil counts nothing
+
+	dirLosses dirLosses
 }
 
 var _ mover.Place = (*Place)(nil)

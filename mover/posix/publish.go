@@ -28,13 +28,14 @@ func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcom
 		return out
 	}
 	p.syncContents(todo)
+	dirs := p.dirsOf(todo)
 	p.renameAll(todo)
 	for _, w := range todo {
 		if w.d.in != nil && w.out.Err == nil {
 			w.out.Err = w.d.fail("publish", w.withTop())
 		}
 	}
-	p.syncNames(todo)
+	p.syncNames(todo, dirs)
 	for _, w := range todo {
 		w.settle()
 	}
@@ -59,10 +60,15 @@ func (p *Place) take(ctx context.Context, batch []mover.Draft, out []mover.Outco
 		if out[i].Level = d.publishedAs(); out[i].Level != mover.Unchecked {
 			continue
 		}
-		if out[i].Err = d.enter("publish", finished); out[i].Err == nil {
-			d.mu.Unlock()
-			todo = append(todo, pending{s, d, &out[i]})
+		if out[i].Err = d.enter("publish", finished); out[i].Err != nil {
+			continue
 		}
+		d.mu.Unlock()
+		if err := d.sound(); err != nil { // it was published, and its name not confirmed
+			out[i].Err = mover.Unconfirmed(d.fail("publish", err))
+			continue
+		}
+		todo = append(todo, pending{s, d, &out[i]})
 	}
 	return todo
 }
@@ -79,7 +85,7 @@ func (p *Place) syncContents(todo []pending) {
 		case err != nil:
 			w.out.Err = w.d.fail("sync", err)
 		case w.d.losses != p.loss.seen():
-			w.out.Err = w.d.fail("sync", fmt.Errorf("%w: an earlier sync failed, and this may be what it lost", mover.ErrTransient))
+			w.out.Err = w.d.fail("sync", errEarlierSync)
 		}
 	}
 }

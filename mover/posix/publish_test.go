@@ -205,6 +205,31 @@ func TestFailedSyncIsNotTriedAgain(t *testing.T) {
 	}
 }
 
+// TestLostNamesSpoilAll: the sync of a directory that failed may have lost the names that
+// others made in it before, and their own sync is not believed; nor is another try to
+// publish, of a draft whose name was not confirmed.
+func TestLostNamesSpoilAll(t *testing.T) {
+	p := opened(t, t.TempDir(), Options{})
+	p.system.durable = eachFile
+	must(t, os.MkdirAll(p.String()+"/d", 0o755))
+	ours, alone := ready(t, p, "d/ours", "x", nil), ready(t, p, "alone", "y", nil)
+	out := make([]mover.Outcome, 2)
+	todo := p.take(t.Context(), []mover.Draft{ours, alone}, out)
+	dirs := p.dirsOf(todo)
+	p.renameAll(todo)
+	if err := p.dirLosses.of("d").during(func() error { return unix.EIO }); err == nil { // another batch's
+		t.Fatal("it did not fail")
+	}
+	p.syncNames(todo, dirs)
+	if !errors.Is(out[0].Err, mover.ErrTransient) || !errors.Is(out[0].Err, mover.ErrUnconfirmed) || out[1].Err != nil {
+		t.Errorf("outcomes %v and %v", out[0].Err, out[1].Err)
+	}
+	if again := p.Publish(t.Context(), []mover.Draft{ours})[0]; !errors.Is(again.Err, mover.ErrTransient) || !errors.Is(again.Err, mover.ErrUnconfirmed) {
+		t.Errorf("published again: %+v", again)
+	}
+	must(t, publish(t, p, fileEntry("d/ours", ""), mover.Hints{}))
+}
+
 // opensNoSync is a descriptor that can not be synced: EINVAL, as of every pipe.
 func opensNoSync(t *testing.T) int {
 	t.Helper()

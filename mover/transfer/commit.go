@@ -265,6 +265,9 @@ func (r *run) told(ctx context.Context, d *drafted, err error) error {
 		return r.visible(d)
 	}
 	r.n.Bytes.Add(-d.counted)
+	if err := r.distrust(ctx, &d.it.Source, err); err != nil {
+		return err
+	}
 	if passing(d.it, err) {
 		return r.later(ctx, d.it, err)
 	}

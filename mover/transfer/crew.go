@@ -119,7 +119,7 @@ func (w *worker) giveBatch(ctx context.Context, u unit) error {
 	if len(reply.Undone) > 0 {
 		r.queue.putBack(unit{batch: itemsOf(reply.Undone), part: -1})
 	}
-	return r.merge(reply)
+	return r.merge(ctx, reply)
 }
 
 // goOn does a batch that others began, as one of them would: what they have drafted
@@ -132,7 +132,7 @@ func (r *run) goOn(ctx context.Context, work *Work, over []uint64) (*Reply, erro
 }
 
 // merge takes over what became of a batch.
-func (r *run) merge(reply *Reply) error {
+func (r *run) merge(ctx context.Context, reply *Reply) error {
 	for _, name := range reply.Unlike {
 		r.unlike.add(name)
 	}
@@ -141,6 +141,9 @@ func (r *run) merge(reply *Reply) error {
 		if res.Err = reply.Results[i].Fault.Err(); res.Err != nil {
 			r.doubt.Store(true)
 			r.n.Failed.Add(1)
+			if err := r.distrust(ctx, &res.Entry, res.Err); err != nil {
+				return err
+			}
 		} else if bytes, moved := (&plan.Action{Op: res.Op, Source: res.Entry}).Moves(); moved {
 			r.n.Files.Add(1)
 			r.n.Bytes.Add(bytes)

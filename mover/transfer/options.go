@@ -85,7 +85,8 @@ type Result struct {
 	Entry mover.Entry // as it is at the target now; ETag and CRC where they are known
 	Level mover.Level // of files whose content was moved
 	Why   string
-	// Skipped says that the entry was left out, as it was asked for: the target does not have it.
+	// Skipped says that the entry was left out, as it was asked for: the target has it as
+	// it was before, or not at all.
 	Skipped bool
 	Err     error
 }

@@ -9,10 +9,12 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/journal"
+	"datamove.dev/mover/plan"
 )
 
 // recover publishes what an earlier run had finished and not yet published, as
-// long as the source is still what was drafted. What can not be taken over is dropped.
+// long as the source is still what was drafted. What can not be taken over is dropped,
+// and what was published in doubt is moved anew.
 func (r *run) recover(ctx context.Context) error {
 	if r.o.Journal == nil {
 		return nil
@@ -20,6 +22,13 @@ func (r *run) recover(ctx context.Context) error {
 	var done []drafted
 	ids := map[uint64]bool{}
 	for id, rec := range r.o.Journal.Left(ctx) {
+		if rec.Doubted {
+			if err := r.anew(ctx, id, rec.Name); err != nil {
+				leave(done, true)
+				return err
+			}
+			continue
+		}
 		if !rec.Complete {
 			continue // a large file: its turn comes when the walk meets it
 		}
@@ -49,6 +58,30 @@ func (r *run) recover(ctx context.Context) error {
 		return r.o.Journal.Clear(ctx, clear...)
 	}
 	return r.recovered(ctx, done, clear)
+}
+
+// distrust notes an entry that was published and not confirmed, so that the next run does
+// not take it for one that is there: it looks like that until the power fails.
+func (r *run) distrust(ctx context.Context, e *mover.Entry, why error) error {
+	if r.o.Journal == nil || !errors.Is(why, mover.ErrUnconfirmed) {
+		return nil
+	}
+	_, err := r.o.Journal.Stage(ctx, []journal.Record{{Name: e.Name, Source: e.Identity(), Doubted: true}})
+	return err
+}
+
+// anew has moved once more what an earlier run has published in doubt. A directory is as
+// its entries make it.
+func (r *run) anew(ctx context.Context, id uint64, name string) error {
+	r.doubted = append(r.doubted, id)
+	e, err := r.source.Stat(ctx, name)
+	switch {
+	case errors.Is(err, mover.ErrNotExist) || err == nil && e.Kind == mover.Dir:
+		return nil // the walk decides
+	case err != nil:
+		return err
+	}
+	return r.redo.add(item{seq: -1, Action: plan.Action{Op: plan.Replace, Source: e, Why: plan.WhyUnconfirmed}})
 }
 
 // adopt takes over one finished draft.

@@ -51,6 +51,8 @@ type run struct {
 
 	doubt atomic.Bool // some listing or action failed: nothing may be removed
 
+	doubted []uint64 // in the journal: what earlier runs have published and nothing has confirmed, which is moved anew
+
 	// Of files with several names:
 	unlike  nameSet // whose content at the target is not what the walk saw
 	awaited nameSet // that wait in blocked
@@ -74,7 +76,10 @@ func Run(ctx context.Context, source mover.Source, target mover.Place, actions i
 	if err := r.move(ctx, actions); err != nil {
 		return err
 	}
-	return r.last(ctx)
+	if err := r.last(ctx); err != nil || len(r.doubted) == 0 {
+		return err
+	}
+	return r.o.Journal.Clear(ctx, r.doubted...) // what failed again has another record
 }
 
 func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {

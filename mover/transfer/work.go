@@ -77,27 +77,31 @@ type Told struct {
 }
 
 // Fault is an error that can travel: its text, the name of its kind, and whether it has
-// the mark mover.ErrUnlike.
+// the marks mover.ErrUnlike and mover.ErrUnconfirmed.
 type Fault struct {
-	Kind, Text string
-	Unlike     bool
+	Kind, Text  string
+	Unlike      bool
+	Unconfirmed bool
 }
 
 func faultOf(err error) *Fault {
 	if err == nil {
 		return nil
 	}
-	return &Fault{mover.KindName(err), err.Error(), errors.Is(err, mover.ErrUnlike)}
+	return &Fault{mover.KindName(err), err.Error(), errors.Is(err, mover.ErrUnlike), errors.Is(err, mover.ErrUnconfirmed)}
 }
 
-// Err is the error again. It prints the same, is of the same kind, and has the same mark.
+// Err is the error again. It prints the same, is of the same kind, and has the same marks.
 func (f *Fault) Err() error {
 	if f == nil {
 		return nil
 	}
-	err := &faulty{f.Text, mover.KindNamed(f.Kind)}
+	var err error = &faulty{f.Text, mover.KindNamed(f.Kind)}
 	if f.Unlike {
-		return mover.Unlike(err)
+		err = mover.Unlike(err)
+	}
+	if f.Unconfirmed {
+		err = mover.Unconfirmed(err)
 	}
 	return err
 }

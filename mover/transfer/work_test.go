@@ -10,7 +10,7 @@ import (
 
 // TestFaultTravels: what was wrong is the same on the other side.
 func TestFaultTravels(t *testing.T) {
-	for _, sent := range []transfer.Fault{{"CORRUPT", "read /a/f: it is so", true}, {"CORRUPT", "read back f", false}, {"OTHER", "input/output error", false}} {
+	for _, sent := range []transfer.Fault{{Kind: "CORRUPT", Text: "read /a/f: it is so", Unlike: true}, {Kind: "CORRUPT", Text: "read back f"}, {Kind: "OTHER", Text: "input/output error", Unconfirmed: true}} {
 		b, err := (&transfer.Reply{Failed: &sent}).Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -20,7 +20,7 @@ func TestFaultTravels(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := reply.Failed.Err()
-		if got.Error() != sent.Text || mover.KindName(got) != sent.Kind || errors.Is(got, mover.ErrUnlike) != sent.Unlike {
+		if got.Error() != sent.Text || mover.KindName(got) != sent.Kind || errors.Is(got, mover.ErrUnlike) != sent.Unlike || errors.Is(got, mover.ErrUnconfirmed) != sent.Unconfirmed {
 			t.Errorf("of %v came %v, %s", sent, got, mover.KindName(got))
 		}
 	}
