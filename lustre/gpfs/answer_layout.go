@@ -168,7 +168,7 @@ type usage struct{ mounted }
 // Targets returns the storage pools or, where nobody can be asked, what statfs says of all.
 func (u usage) Targets(ctx context.Context, fd int) ([]lustre.Target, error) {
 	if u.asked == nil {
-		all, err := Capacity(fd)
+		all, err := capacity(fd)
 		if err != nil {
 			return nil, err
 		}

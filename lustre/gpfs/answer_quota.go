@@ -61,7 +61,7 @@ func (q quotas) Quota(ctx context.Context, _ int, p lustre.Project) (lustre.Quot
 		if err != nil {
 			return lustre.Quota{}, err
 		}
-		quota = quotaEntry{name: f.Name, id: int64(f.ID)}.quota(time.Now())
+		quota = quotaEntry{name: f.Name, id: f.ID}.quota(time.Now())
 		quota.Doubt = "the file system has no entry for it: quotas are off, or nothing was counted yet"
 	}
 	// Root is held only where the cluster has enforceFilesetQuotaOnRoot, which neither way tells.
@@ -74,21 +74,31 @@ func (q quotas) SetQuota(ctx context.Context, fd int, p lustre.Project, l lustre
 	if err := q.asked.SetFilesetQuota(ctx, q.name, p.Name, l); err != nil {
 		return err
 	}
+	var now lustre.Quota
+	ok, err := q.eventually(ctx, func() (ok bool, err error) {
+		now, err = q.Quota(ctx, fd, p)
+		return fits(l, now.Limits), err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("limits of fileset %s were set, and are not seen yet: %w", p.Name, err)
+	case !ok:
+		return fmt.Errorf("limits of fileset %s: %w: they are %+v", p.Name, lustre.ErrNotApplied, now.Limits)
+	}
+	return nil
+}
+
+// eventually looks until what was changed is seen. The GUI answers out of what it has
+// collected, which can be behind for a while; the commands do not.
+func (m mounted) eventually(ctx context.Context, seen func() (bool, error)) (bool, error) {
+	client, collects := m.asked.(*Client)
 	for wait := firstPause; ; wait *= 2 {
-		now, err := q.Quota(ctx, fd, p)
-		if err != nil {
-			return fmt.Errorf("limits of fileset %s were set, and can not be read: %w", p.Name, err)
-		}
-		if fits(l, now.Limits) {
-			return nil
-		}
-		// The GUI answers out of what it has collected, which can be behind for a while.
-		client, collects := q.asked.(*Client)
-		if !collects || wait > maxPause {
-			return fmt.Errorf("limits of fileset %s: %w: they are %+v", p.Name, lustre.ErrNotApplied, now.Limits)
+		ok, err := seen()
+		if err != nil || ok || !collects || wait > maxPause {
+			return ok && err == nil, err
 		}
 		if err := client.pause(ctx, wait); err != nil {
-			return fmt.Errorf("limits of fileset %s were set, and are not seen yet: %w", p.Name, err)
+			return false, err
 		}
 	}
 }
@@ -116,11 +126,14 @@ func (q quotas) MakeProject(ctx context.Context, dir int, base string, mode uint
 	if err != nil {
 		return lustre.Project{}, err
 	}
-	junction, system, err := q.junction(ctx, dir, base)
+	junction, err := q.junction(ctx, dir, base)
 	if err != nil {
 		return lustre.Project{}, err
 	}
-	n := NewFileset{Name: name, Independent: true, Junction: junction, Mode: mode & 0o7777}
+	n := NewFileset{Name: name, Junction: junction, Mode: mode & 0o7777}
+	if err := n.check(); err != nil {
+		return lustre.Project{}, err
+	}
 	err = q.asked.CreateFileset(ctx, q.name, n)
 	if err == nil {
 		var p lustre.Project
@@ -128,14 +141,25 @@ func (q quotas) MakeProject(ctx context.Context, dir int, base string, mode uint
 			return p, nil
 		}
 	}
-	return lustre.Project{}, errors.Join(fmt.Errorf("fileset %s at %s of %s: %w", name, junction, system.Name, err), q.undo(ctx, name, junction))
+	return lustre.Project{}, errors.Join(fmt.Errorf("fileset %s at %s of %s: %w", name, junction, q.name, err), q.undo(ctx, name))
 }
 
 // made looks at the new directory through our own descriptor, and gives it its mode.
 func (q quotas) made(ctx context.Context, dir int, base, name string, mode uint32) (lustre.Project, error) {
-	f, err := q.asked.Fileset(ctx, q.name, name)
+	var f Fileset
+	linked, err := q.eventually(ctx, func() (bool, error) {
+		var err error
+		f, err = q.asked.Fileset(ctx, q.name, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return f.Junction != "", err
+	})
 	if err != nil {
 		return lustre.Project{}, err
+	}
+	if !linked {
+		return lustre.Project{}, fmt.Errorf("%w: the fileset is not linked", lustre.ErrNotApplied)
 	}
 	fd, err := openBase(dir, base)
 	if err != nil {
@@ -158,24 +182,19 @@ func (q quotas) made(ctx context.Context, dir int, base, name string, mode uint3
 }
 
 // undo takes away a fileset that we have just named, whether it was made or not, and whether
-// it is linked yet or not. The caller's context may be over.
-func (q quotas) undo(ctx context.Context, name, junction string) error {
+// it is linked yet or not: what the GUI has collected of it can be behind. The caller's
+// context may be over.
+func (q quotas) undo(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
 	defer cancel()
-	f, err := q.asked.Fileset(ctx, q.name, name)
-	if there, err := exists(err); err != nil || !there {
-		return err
+	err := q.asked.DeleteFileset(ctx, q.name, name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	var unlinked error
-	switch f.Junction {
-	case "":
-	case junction:
-		unlinked = q.asked.UnlinkFileset(ctx, q.name, name, true)
-	default:
-		return nil // it is somebody else's
-	}
-	if err := q.asked.DeleteFileset(ctx, q.name, name); err != nil {
-		return fmt.Errorf("fileset %s is left behind: %w", name, errors.Join(unlinked, err))
+	// A fileset that is linked can not be deleted.
+	unlinked := q.asked.UnlinkFileset(ctx, q.name, name, true)
+	if err := q.asked.DeleteFileset(ctx, q.name, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("fileset %s may be left behind: %w", name, errors.Join(unlinked, err))
 	}
 	return nil
 }
@@ -206,30 +225,30 @@ func (q quotas) RemoveProject(ctx context.Context, dir int, base string, p lustr
 }
 
 // junction is the path of a new directory, as the cluster says it.
-func (q quotas) junction(ctx context.Context, dir int, base string) (string, FileSystem, error) {
+func (q quotas) junction(ctx context.Context, dir int, base string) (string, error) {
 	if base == "" || base == "." || base == ".." || strings.Contains(base, "/") {
-		return "", FileSystem{}, fmt.Errorf("directory %q: %w: one name", base, ErrName)
+		return "", fmt.Errorf("directory %q: %w: one name", base, ErrName)
 	}
 	if err := unix.Faccessat(dir, base, unix.F_OK, unix.AT_SYMLINK_NOFOLLOW); err == nil {
-		return "", FileSystem{}, fmt.Errorf("directory %q: %w", base, fs.ErrExist)
+		return "", fmt.Errorf("directory %q: %w", base, fs.ErrExist)
 	}
 	parent, err := q.filesetOf(ctx, dir) // that our mount is what we think
 	if err != nil {
-		return "", FileSystem{}, err
+		return "", err
 	}
 	here, err := pathOf(dir)
 	if err != nil {
-		return "", FileSystem{}, err
+		return "", err
 	}
 	system, err := q.asked.FileSystem(ctx, q.name)
 	if err != nil {
-		return "", FileSystem{}, err
+		return "", err
 	}
 	there, ok := rebase(here, q.mount, system.Mount)
 	if !ok {
-		return "", FileSystem{}, fmt.Errorf("directory of fileset %s: %q is not below %q", parent.Name, here, q.mount)
+		return "", fmt.Errorf("directory of fileset %s: %q is not below %q", parent.Name, here, q.mount)
 	}
-	return path.Join(there, base), system, nil
+	return path.Join(there, base), nil
 }
 
 func openBase(dir int, base string) (int, error) {

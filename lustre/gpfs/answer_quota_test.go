@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -137,6 +139,63 @@ func TestQuotaSeenLate(t *testing.T) {
 	s := quotas{mounted{name: "fs1", mount: w.Mount, asked: g.Client}}
 	if err := s.SetQuota(t.Context(), open(t, w.Mount), lustre.Project{ID: 1, Name: "vision"}, lustre.Limits{HardBytes: 4 << 20}); err != nil || reads != 4 {
 		t.Errorf("%v after %d pauses", err, reads)
+	}
+}
+
+// TestProjectSeenLate: the GUI does not know for a while of the fileset that it has made, or
+// not that it is linked.
+func TestProjectSeenLate(t *testing.T) {
+	for name, late := range map[string]func(http.ResponseWriter, *http.Request){
+		"unknown":  say(400, fixture(t, "rest/bad-request.json")),
+		"unlinked": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := commands(t)
+			w := newWorld(t, c.dir)
+			asked := 0
+			world := serve(c.dir)
+			g := newGUI(t, func(rw http.ResponseWriter, r *http.Request) {
+				last := path.Base(r.URL.Path)
+				if r.Method != http.MethodGet || !strings.HasPrefix(last, "p-run-") {
+					world(rw, r)
+					return
+				}
+				switch asked++; {
+				case asked > 3:
+					world(rw, r)
+				case late != nil:
+					late(rw, r)
+				default:
+					say(200, `{"filesets":[{"filesetName":"`+last+`","config":{"id":5,"status":"Unlinked","path":"--"}}],"status":{"code":200,"message":""}}`)(rw, r)
+				}
+			})
+			s := quotas{mounted{name: "fs1", mount: w.Mount, asked: g.Client}}
+			p, err := s.MakeProject(t.Context(), open(t, filepath.Join(w.Mount, "vision")), "run", 0o750)
+			if err != nil || p.ID != 5 || asked != 4 {
+				t.Errorf("%+v, %v after %d questions", p, err, asked)
+			}
+		})
+	}
+}
+
+// TestProjectNeverSeen: what the GUI made and never tells to be linked is taken away again.
+func TestProjectNeverSeen(t *testing.T) {
+	c := commands(t)
+	w := newWorld(t, c.dir)
+	world := serve(c.dir)
+	g := newGUI(t, func(rw http.ResponseWriter, r *http.Request) {
+		if last := path.Base(r.URL.Path); r.Method == http.MethodGet && strings.HasPrefix(last, "p-run-") {
+			say(200, `{"filesets":[{"filesetName":"`+last+`","config":{"id":5,"status":"Unlinked"}}],"status":{"code":200,"message":""}}`)(rw, r)
+			return
+		}
+		world(rw, r)
+	})
+	s := quotas{mounted{name: "fs1", mount: w.Mount, asked: g.Client}}
+	if p, err := s.MakeProject(t.Context(), open(t, filepath.Join(w.Mount, "vision")), "run", 0o750); !errors.Is(err, lustre.ErrNotApplied) || strings.Contains(err.Error(), "left behind") {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if now := reload(t, c.dir); len(now.Filesets) != 3 || is(filepath.Join(w.Mount, "vision", "run")) {
+		t.Errorf("left: %+v", now.Filesets)
 	}
 }
 

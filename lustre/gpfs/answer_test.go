@@ -81,7 +81,7 @@ func (w *world) do(method string, parts []string, body map[string]string) error 
 
 func (w *world) reply(parts []string) (int, map[string]any) {
 	fileset := func(f Fileset) map[string]any {
-		config := map[string]any{"path": f.Junction, "inodeSpace": f.InodeSpace, "id": f.ID, "status": "Linked", "rootInode": f.RootInode}
+		config := map[string]any{"path": f.Junction, "id": f.ID, "status": "Linked", "rootInode": f.RootInode}
 		if f.Junction == "" {
 			config["status"], config["path"] = "Unlinked", "--"
 		}
@@ -92,8 +92,7 @@ func (w *world) reply(parts []string) (int, map[string]any) {
 	}
 	if len(parts) == 2 {
 		return 200, map[string]any{"filesystems": []any{map[string]any{"name": w.Name, "mount": map[string]any{"mountPoint": w.Theirs},
-			"block": map[string]any{"blockSize": blockOf}, "replication": map[string]any{"defaultDataReplicas": 1, "maxDataReplicas": 2},
-			"quota": map[string]any{"quotasEnforced": w.enforced(), "filesetdfEnabled": true}}}}
+			"quota": map[string]any{"quotasEnforced": w.enforced()}}}}
 	}
 	list := []any{}
 	switch parts[2] {
@@ -178,12 +177,6 @@ func TestLacks(t *testing.T) {
 	targets, err := s.Usage.Targets(t.Context(), open(t, t.TempDir()))
 	if err != nil || len(targets) != 1 || targets[0].TotalBytes <= 0 || targets[0].Name != "fs1" {
 		t.Errorf("%+v, %v", targets, err)
-	}
-	if _, err := (FileSystem{Name: "fs1"}).FilesetCapacity(open(t, t.TempDir())); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("without filesetdf: %v", err)
-	}
-	if c, err := (FileSystem{FilesetStatfs: true}).FilesetCapacity(open(t, t.TempDir())); err != nil || c.TotalBytes != targets[0].TotalBytes {
-		t.Errorf("with filesetdf: %+v, %v", c, err)
 	}
 	// Who was told of a GUI that can not be used does not ask somebody else.
 	c := commands(t)

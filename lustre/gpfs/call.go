@@ -157,7 +157,7 @@ func (c *Client) reply(q call, response *http.Response, body []byte) (object, er
 		return o, c.failed(q, 0, "", err)
 	}
 	said := o.object("status")
-	code, message := said.count("code"), said.text("message")
+	code, message := count(said, "code"), said.text("message")
 	if o.r.err != nil {
 		return o, c.failed(q, 0, "", o.r.err)
 	}

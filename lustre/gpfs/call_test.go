@@ -93,17 +93,16 @@ func TestBusyForAWhile(t *testing.T) {
 		w.Header().Set("Retry-After", "7")
 		say(503, ``)(w, r)
 	}
-	g := newGUI(t, inTurn(say(429, ``), hold, say(503, ``), say(200, fixture(t, "rest/owner.json"))))
-	got, err := g.Owner(t.Context(), "fs1", "a b/%2F..?x#")
-	if err != nil || got.User != "ada" {
+	g := newGUI(t, inTurn(say(429, ``), hold, say(503, ``), say(200, fixture(t, "rest/filesystem.json"))))
+	got, err := g.FileSystem(t.Context(), "fs1")
+	if err != nil || got.Mount != "/gpfs/fs1" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	calls, pauses := g.seen()
 	if want := []time.Duration{time.Second, 7 * time.Second, 4 * time.Second}; !reflect.DeepEqual(pauses, want) {
 		t.Errorf("it waited %v", pauses)
 	}
-	// A path is one segment, whatever is in it.
-	if want := "GET /scalemgmt/v2/filesystems/fs1/owner/a%20b%2F%252F..%3Fx%23"; len(calls) != 4 || calls[3] != want {
+	if want := "GET /scalemgmt/v2/filesystems/fs1?fields=%3Aall%3A"; len(calls) != 4 || calls[3] != want {
 		t.Errorf("it asked %q", calls)
 	}
 }
@@ -113,7 +112,7 @@ func TestBusyForAWhile(t *testing.T) {
 func TestLate(t *testing.T) {
 	half := func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(200)
-		_, _ = w.Write([]byte(`{"owner":`))
+		_, _ = w.Write([]byte(`{"filesystems":`))
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}
@@ -122,7 +121,7 @@ func TestLate(t *testing.T) {
 		g.timeout = 50 * time.Millisecond
 		// A call whose time is over before it has a connection is not seen by the server, so
 		// the pauses tell how often it was tried.
-		_, err := g.Owner(t.Context(), "fs1", "x")
+		_, err := g.FileSystem(t.Context(), "fs1")
 		if _, pauses := g.seen(); !errors.Is(err, context.DeadlineExceeded) || len(pauses) != tries-1 {
 			t.Errorf("%s: %v after %d pauses", name, err, len(pauses))
 		}
@@ -146,23 +145,24 @@ func TestLate(t *testing.T) {
 		cancel(why)
 		<-r.Context().Done()
 	})
-	if _, err := g.Owner(ctx, "fs1", "x"); !errors.Is(err, why) {
+	if _, err := g.FileSystem(ctx, "fs1"); !errors.Is(err, why) {
 		t.Errorf("it is %v", err)
 	}
 }
 
 func TestPages(t *testing.T) {
-	g := newGUI(t, inTurn(say(200, fixture(t, "rest/filesets.json")), say(200, fixture(t, "rest/filesets-2.json"))))
+	g := newGUI(t, inTurn(say(200, fixture(t, "rest/filesets.json")), say(200, fixture(t, "rest/filesets-2.json")), say(200, fixture(t, "rest/filesets-3.json"))))
 	got, err := g.Filesets(t.Context(), "fs1")
 	want := []Fileset{
 		{Name: "root", Junction: "/gpfs/fs1", RootInode: 3},
-		{Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", InodeSpace: 1, RootInode: 524291},
-		{Name: "old-runs", ID: 7, InodeSpace: 2},
+		{Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", RootInode: 524291},
+		{Name: "small_one", ID: 10, Junction: "/gpfs/fs1/small_one", RootInode: 65828},
+		{Name: "old-runs", ID: 7},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if calls, _ := g.seen(); len(calls) != 2 || calls[1] != "GET /scalemgmt/v2/filesystems/fs1/filesets?fields=%3Aall%3A&lastId=12" {
+	if calls, _ := g.seen(); len(calls) != 3 || calls[1] != "GET /scalemgmt/v2/filesystems/fs1/filesets?fields=%3Aall%3A&lastId=12" || !strings.HasSuffix(calls[2], "lastId=14") {
 		t.Errorf("it asked %q", calls)
 	}
 
@@ -192,7 +192,7 @@ func TestBodies(t *testing.T) {
 	var sent map[string]any
 	g := newGUI(t, func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
-		if r.Method == http.MethodPost || r.Method == http.MethodPut {
+		if r.Method == http.MethodPost {
 			sent = nil
 			if err = errors.Join(err, json.Unmarshal(text, &sent)); err != nil || r.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s: %q, %v", r.URL, text, err)
@@ -214,17 +214,13 @@ func TestBodies(t *testing.T) {
 		}, "POST /scalemgmt/v2/filesystems/fs1/quotas", map[string]any{"operationType": "setQuota", "quotaType": "fileset", "objectName": "vision",
 			"blockSoftLimit": "1024K", "blockHardLimit": "1025K", "filesSoftLimit": "0", "filesHardLimit": "7"}},
 		{func() error {
-			return g.CreateFileset(t.Context(), "fs1", NewFileset{Name: "vision", Junction: "/gpfs/fs1/vision", Independent: true, MaxFiles: 1000, UID: 5, GID: 6, Mode: 0o2770, Comment: "c"})
-		}, "POST /scalemgmt/v2/filesystems/fs1/filesets", map[string]any{"filesetName": "vision", "path": "/gpfs/fs1/vision", "owner": "5:6", "permissions": "2770", "inodeSpace": "new", "maxNumInodes": "1000", "comment": "c"}},
-		{func() error { return g.CreateFileset(t.Context(), "fs1", NewFileset{Name: "vision"}) },
-			"POST /scalemgmt/v2/filesystems/fs1/filesets", map[string]any{"filesetName": "vision", "owner": "0:0", "inodeSpace": "root"}},
+			return g.CreateFileset(t.Context(), "fs1", NewFileset{Name: "vision", Junction: "/gpfs/fs1/vision", Mode: 0o2770})
+		}, "POST /scalemgmt/v2/filesystems/fs1/filesets", map[string]any{"filesetName": "vision", "path": "/gpfs/fs1/vision", "owner": "0:0", "permissions": "2770", "inodeSpace": "new"}},
 		{func() error { return g.LinkFileset(t.Context(), "fs1", "vision", "/gpfs/fs1/x") },
 			"POST /scalemgmt/v2/filesystems/fs1/filesets/vision/link", map[string]any{"path": "/gpfs/fs1/x"}},
 		{func() error { return g.UnlinkFileset(t.Context(), "fs1", "vision", true) },
 			"DELETE /scalemgmt/v2/filesystems/fs1/filesets/vision/link?force=True", nil},
 		{func() error { return g.DeleteFileset(t.Context(), "fs1", "vision") }, "DELETE /scalemgmt/v2/filesystems/fs1/filesets/vision", nil},
-		{func() error { return g.InstallPolicy(t.Context(), "fs1", "datamove", "RULE", 3) },
-			"PUT /scalemgmt/v2/filesystems/fs1/policies", map[string]any{"policy": "RULE", "partition": "datamove", "priority": 3.0}},
 	} {
 		sent = nil
 		before, _ := g.seen()

@@ -24,7 +24,7 @@ func TestRedirect(t *testing.T) {
 	defer other.Close()
 	for _, where := range []string{other.URL + "/scalemgmt/v2/cluster", "/login"} {
 		g := newGUI(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, where, http.StatusFound) })
-		if _, err := g.Cluster(t.Context()); !errors.Is(err, ErrReply) || !strings.Contains(err.Error(), where) {
+		if _, err := g.FileSystem(t.Context(), "fs1"); !errors.Is(err, ErrReply) || !strings.Contains(err.Error(), where) {
 			t.Errorf("it is %v", err)
 		}
 		if calls, _ := g.seen(); len(calls) != 1 {
@@ -43,7 +43,7 @@ func TestStranger(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.pause = g.pause
-	if _, err := c.Cluster(t.Context()); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "certificate") {
+	if _, err := c.FileSystem(t.Context(), "fs1"); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("it is %v", err)
 	}
 }
@@ -128,11 +128,11 @@ func TestCredentialsOfAnother(t *testing.T) {
 
 // TestNewPassword: a password that was changed counts at once.
 func TestNewPassword(t *testing.T) {
-	g := newGUI(t, say(200, fixture(t, "rest/owner.json")))
+	g := newGUI(t, say(200, fixture(t, "rest/filesystem.json")))
 	if err := os.WriteFile(g.option.CredentialsFile, []byte("SCALE_USER=gone"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Owner(t.Context(), "fs1", "x"); err == nil {
+	if _, err := g.FileSystem(t.Context(), "fs1"); err == nil {
 		t.Error("the old password was used")
 	}
 }
@@ -148,21 +148,17 @@ func TestHostileNames(t *testing.T) {
 			"fileset":     func() error { return second(g.Fileset(t.Context(), "fs1", name)) },
 			"quota":       func() error { _, _, err := g.FilesetQuota(t.Context(), "fs1", name); return err },
 			"set quota":   func() error { return g.SetFilesetQuota(t.Context(), name, "vision", lustre.Limits{}) },
-			"create":      func() error { return g.CreateFileset(t.Context(), "fs1", NewFileset{Name: name}) },
+			"create":      func() error { return g.CreateFileset(t.Context(), "fs1", NewFileset{Name: name, Junction: "/x"}) },
 			"link":        func() error { return g.LinkFileset(t.Context(), "fs1", name, "/x") },
 			"unlink":      func() error { return g.UnlinkFileset(t.Context(), name, "vision", true) },
 			"delete":      func() error { return g.DeleteFileset(t.Context(), "fs1", name) },
 			"pools":       func() error { return second(g.Pools(t.Context(), name)) },
-			"owner":       func() error { return second(g.Owner(t.Context(), name, "x")) },
-			"policy":      func() error { return g.InstallPolicy(t.Context(), "fs1", name, "", 1) },
-			"partition":   func() error { return second(g.HasPolicy(t.Context(), "fs1", name)) },
 			"mmlsfs":      func() error { return second(c.FileSystem(t.Context(), name)) },
 			"mmlsfileset": func() error { return second(c.Fileset(t.Context(), "fs1", name)) },
 			"mmlsquota":   func() error { _, _, err := c.FilesetQuota(t.Context(), name, "vision"); return err },
-			"mmrepquota":  func() error { return second(c.FilesetQuotas(t.Context(), name)) },
 			"mmsetquota":  func() error { return c.SetFilesetQuota(t.Context(), "fs1", name, lustre.Limits{}) },
 			"mmlspool":    func() error { return second(c.Pools(t.Context(), name)) },
-			"mmcrfileset": func() error { return c.CreateFileset(t.Context(), "fs1", NewFileset{Name: name}) },
+			"mmcrfileset": func() error { return c.CreateFileset(t.Context(), "fs1", NewFileset{Name: name, Junction: "/x"}) },
 			"mmdel":       func() error { return c.DeleteFileset(t.Context(), name, "vision") },
 			"mmchattr":    func() error { return c.place(t.Context(), "/x", name+" ", 1) },
 		} {
@@ -174,6 +170,9 @@ func TestHostileNames(t *testing.T) {
 	for _, path := range []string{"", "x", "/a/../b", "/a//b", "/a/", "/a\nb", "/a\x00b", "-J", "/" + strings.Repeat("x", 5000)} {
 		if err := g.LinkFileset(t.Context(), "fs1", "vision", path); !errors.Is(err, ErrName) {
 			t.Errorf("junction %q: %v", path, err)
+		}
+		if err := g.CreateFileset(t.Context(), "fs1", NewFileset{Name: "vision", Junction: path}); !errors.Is(err, ErrName) {
+			t.Errorf("junction %q of a new one: %v", path, err)
 		}
 		if _, err := c.Attributes(t.Context(), path); !errors.Is(err, ErrName) {
 			t.Errorf("file %q: %v", path, err)

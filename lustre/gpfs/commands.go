@@ -1,6 +1,7 @@
 package gpfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"datamove.dev/lustre"
 )
 
-// section runs a command with -Y and returns one section of its output, nil when it is not there.
-func (c *Commands) section(ctx context.Context, section, command string, arguments ...string) (*table, error) {
+// tables runs a command with -Y and returns the sections of its output by their names.
+func (c *Commands) tables(ctx context.Context, command string, arguments ...string) (map[string]*table, error) {
 	output, err := c.run(ctx, command, append(arguments, "-Y")...)
 	if err != nil {
 		return nil, err
@@ -23,7 +24,7 @@ func (c *Commands) section(ctx context.Context, section, command string, argumen
 	if err != nil {
 		return nil, c.failed(command, err)
 	}
-	return tables[section], nil
+	return tables, nil
 }
 
 func (c *Commands) failed(command string, err error) error {
@@ -45,43 +46,25 @@ func (c *Commands) FileSystem(ctx context.Context, name string) (FileSystem, err
 	if err := checkName("file system", name); err != nil {
 		return FileSystem{}, err
 	}
-	t, err := c.section(ctx, "", "mmlsfs", name)
+	tables, err := c.tables(ctx, "mmlsfs", name)
 	if err != nil {
 		return FileSystem{}, err
 	}
 	// Here a row is an attribute and a column its value.
 	values := map[string]string{}
-	if err := c.read("mmlsfs", t, func(w row) {
+	if err := c.read("mmlsfs", tables[""], func(w row) {
 		if device := w.text("deviceName"); device == name || device == "/dev/"+name {
 			values[w.text("fieldName")] = w.text("data")
 		}
 	}); err != nil {
 		return FileSystem{}, err
 	}
-	r := &reading{}
-	number := func(field string) int64 {
-		n, err := strconv.ParseInt(values[field], 10, 64)
-		if err != nil || n < 0 {
-			r.fail(field, fmt.Sprintf("is %q, and not a whole number", cut(values[field])))
+	for _, needed := range []string{"defaultMountPoint", "quotasEnforced"} {
+		if _, ok := values[needed]; !ok {
+			return FileSystem{}, c.failed("mmlsfs", fmt.Errorf("%w: %s is missing", ErrReply, needed))
 		}
-		return n
 	}
-	text := func(field string) string {
-		if _, ok := values[field]; !ok {
-			r.fail(field, "is missing")
-		}
-		return values[field]
-	}
-	found := FileSystem{
-		Name: name, Mount: text("defaultMountPoint"), BlockBytes: number("blockSize"),
-		Copies: int(min(number("defaultDataReplicas"), 99)), MaxCopies: int(min(number("maxDataReplicas"), 99)),
-		FilesetQuotas: strings.Contains(strings.ToLower(text("quotasEnforced")), "fileset"),
-		FilesetStatfs: strings.EqualFold(text("filesetdfEnabled"), "yes"),
-	}
-	if r.err != nil {
-		return FileSystem{}, c.failed("mmlsfs", r.err)
-	}
-	return found, nil
+	return FileSystem{Mount: values["defaultMountPoint"], FilesetQuotas: holdsFilesets(values["quotasEnforced"])}, nil
 }
 
 // Filesets returns all filesets of a file system (mmlsfileset).
@@ -89,21 +72,12 @@ func (c *Commands) Filesets(ctx context.Context, fileSystem string) ([]Fileset, 
 	if err := checkName("file system", fileSystem); err != nil {
 		return nil, err
 	}
-	t, err := c.section(ctx, "", "mmlsfileset", fileSystem)
+	tables, err := c.tables(ctx, "mmlsfileset", fileSystem)
 	if err != nil {
 		return nil, err
 	}
 	var found []Fileset
-	err = c.read("mmlsfileset", t, func(w row) {
-		f := Fileset{Name: w.text("filesetName"), Junction: w.text("path"), InodeSpace: w.count("inodeSpace")}
-		f.ID = uint32(min(w.count("id"), 1<<32-1))
-		if w.text("status") == "Linked" {
-			f.RootInode = uint64(w.count("rootInode"))
-		} else {
-			f.Junction = ""
-		}
-		found = append(found, f)
-	})
+	err = c.read("mmlsfileset", tables[""], func(w row) { found = append(found, readFileset(w.text("filesetName"), w)) })
 	return found, err
 }
 
@@ -130,46 +104,17 @@ func (c *Commands) FilesetQuota(ctx context.Context, fileSystem, name string) (f
 	if err := errors.Join(checkName("file system", fileSystem), checkName("fileset", name)); err != nil {
 		return false, quota, err
 	}
-	t, err := c.section(ctx, "", "mmlsquota", "-j", name, fileSystem)
+	tables, err := c.tables(ctx, "mmlsquota", "-j", name, fileSystem)
 	if err != nil {
 		return false, quota, err
 	}
-	err = c.quotas("mmlsquota", t, fileSystem, func(e quotaEntry) {
-		if e.name == name {
-			found, quota = true, e.quota(time.Now())
+	// The section has been seen with the kind of quota as its name, and without.
+	err = c.read("mmlsquota", cmp.Or(tables["fileset"], tables[""]), func(w row) {
+		if w.text("quotaType") == filesetQuota && w.text("filesystemName") == fileSystem && w.text("name") == name {
+			found, quota = true, entryOf(w, "name", "id").quota(time.Now())
 		}
 	})
 	return found, quota, err
-}
-
-// FilesetQuotas returns those of all filesets that have an entry (mmrepquota -j).
-func (c *Commands) FilesetQuotas(ctx context.Context, fileSystem string) ([]lustre.Quota, error) {
-	if err := checkName("file system", fileSystem); err != nil {
-		return nil, err
-	}
-	t, err := c.section(ctx, "", "mmrepquota", "-j", fileSystem)
-	if err != nil {
-		return nil, err
-	}
-	var found []lustre.Quota
-	err = c.quotas("mmrepquota", t, fileSystem, func(e quotaEntry) { found = append(found, e.quota(time.Now())) })
-	return found, err
-}
-
-func (c *Commands) quotas(command string, t *table, fileSystem string, take func(quotaEntry)) error {
-	return c.read(command, t, func(w row) {
-		if w.text("quotaType") != filesetQuota || w.text("filesystemName") != fileSystem {
-			return
-		}
-		e := quotaEntry{
-			name: w.text("name"), id: w.count("id"),
-			blocks: held{w.kib("blockUsage"), w.kib("blockInDoubt"), w.kib("blockQuota"), w.kib("blockLimit"), w.text("blockGrace")},
-			files:  held{w.count("filesUsage"), w.count("filesInDoubt"), w.count("filesQuota"), w.count("filesLimit"), w.text("filesGrace")},
-		}
-		if w.r.err == nil {
-			take(e)
-		}
-	})
 }
 
 // SetFilesetQuota sets the limits of a fileset, all four (mmsetquota).
@@ -178,29 +123,19 @@ func (c *Commands) SetFilesetQuota(ctx context.Context, fileSystem, name string,
 		return err
 	}
 	_, err := c.run(ctx, "mmsetquota", fileSystem+":"+name,
-		"--block", kib(l.SoftBytes)+"K:"+kib(l.HardBytes)+"K",
+		"--block", inKiB(l.SoftBytes)+"K:"+inKiB(l.HardBytes)+"K",
 		"--files", fmt.Sprintf("%d:%d", l.SoftFiles, l.HardFiles))
 	return err
 }
 
-// CreateFileset makes a fileset, and links it where it has a junction (mmcrfileset,
-// mmlinkfileset); fs.ErrExist when there is one of that name. The owner and mode of its root
-// directory are the business of whoever linked it: chown and chmod do that.
+// CreateFileset makes a fileset and links it (mmcrfileset, mmlinkfileset); fs.ErrExist when
+// there is one of that name. The mode of its root directory is the business of whoever
+// linked it: chmod does that.
 func (c *Commands) CreateFileset(ctx context.Context, fileSystem string, n NewFileset) error {
 	if err := errors.Join(checkName("file system", fileSystem), n.check()); err != nil {
 		return err
 	}
-	arguments := []string{fileSystem, n.Name}
-	if n.Comment != "" {
-		arguments = append(arguments, "-t", n.Comment)
-	}
-	if n.Independent {
-		arguments = append(arguments, "--inode-space", "new")
-		if n.MaxFiles > 0 {
-			arguments = append(arguments, "--inode-limit", strconv.FormatInt(n.MaxFiles, 10))
-		}
-	}
-	if _, err := c.run(ctx, "mmcrfileset", arguments...); err != nil || n.Junction == "" {
+	if _, err := c.run(ctx, "mmcrfileset", fileSystem, n.Name, "--inode-space", "new"); err != nil {
 		return err
 	}
 	return c.LinkFileset(ctx, fileSystem, n.Name, n.Junction)
@@ -233,25 +168,25 @@ func (c *Commands) change(ctx context.Context, command, fileSystem, name string,
 }
 
 // Pools returns the storage pools of a file system: by mmlspool, which is quick and has no
-// -Y, and where its table is not what we know, by mmdf, which asks every disk.
+// -Y (and with -L another form), and where its table is not what we know, by mmdf, which asks every disk.
 func (c *Commands) Pools(ctx context.Context, fileSystem string) ([]Pool, error) {
 	if err := checkName("file system", fileSystem); err != nil {
 		return nil, err
 	}
-	output, err := c.run(ctx, "mmlspool", fileSystem, "all", "-L")
+	output, err := c.run(ctx, "mmlspool", fileSystem)
 	if err != nil {
 		return nil, err
 	}
 	if found, ok := parsePools(output); ok {
 		return found, nil
 	}
-	t, err := c.section(ctx, "poolTotal", "mmdf", fileSystem)
+	tables, err := c.tables(ctx, "mmdf", fileSystem)
 	if err != nil {
 		return nil, err
 	}
 	var found []Pool
-	err = c.read("mmdf", t, func(w row) {
-		found = append(found, Pool{Name: w.text("poolName"), TotalBytes: w.kib("poolSize"), FreeBytes: w.kib("freeBlocks")})
+	err = c.read("mmdf", tables["poolTotal"], func(w row) {
+		found = append(found, Pool{Name: w.text("poolName"), TotalBytes: kib(w, "poolSize"), FreeBytes: kib(w, "freeBlocks")})
 	})
 	return found, err
 }

@@ -26,7 +26,7 @@ const maxListLine = 3*4096 + 1024
 // ReadList reads a list line by line: "inode generation snapshot show -- path", where show
 // is the size and show and path are escaped with %, so that neither has a space. A line
 // of another form ends it with an error: what a list leaves out by mistake is not known.
-// Source of the form: "File list format", IBM Spectrum Scale 4.2.0.
+// Source of the form: "File list format", IBM Storage Scale 5.2.3.
 func ReadList(r io.Reader) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		lines := bufio.NewReaderSize(r, maxListLine)

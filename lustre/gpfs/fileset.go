@@ -12,37 +12,27 @@ import (
 
 // Fileset is a part of a file system with a quota of its own: a project.
 type Fileset struct {
-	Name       string
-	ID         uint32
-	Junction   string // where it is linked; "" while it is not
-	InodeSpace int64  // 0 is that of the root fileset: a dependent fileset
+	Name     string
+	ID       uint32
+	Junction string // where it is linked; "" while it is not
 	// RootInode is the inode of its root directory, which stat shows at the junction; 0 while
 	// it is not linked.
 	RootInode uint64
 }
 
-// NewFileset is what a fileset is made with.
+// NewFileset is what a fileset is made with. It gets inodes of its own (it is independent):
+// one without can only be linked inside the fileset whose inodes it shares.
 type NewFileset struct {
 	Name     string
-	Junction string // where it is linked; "" leaves it unlinked
-	// Independent gives it inodes of its own, which snapshots and a limit of files need.
-	Independent bool
-	MaxFiles    int64 // inodes of an independent one; 0 is what GPFS gives
-	UID, GID    int   // of its root directory; both 0 is root
-	Mode        uint32
-	Comment     string
+	Junction string // where it is linked; the GUI would choose a place where none is said
+	Mode     uint32 // of its root directory
 }
 
 func (n NewFileset) check() error {
-	if n.Junction != "" {
-		if err := checkPath("junction", n.Junction); err != nil {
-			return err
-		}
+	if n.Mode > 0o7777 {
+		return fmt.Errorf("fileset %q: %w: its mode", n.Name, ErrName)
 	}
-	if n.UID < 0 || n.GID < 0 || n.MaxFiles < 0 || n.Mode > 0o7777 || len(n.Comment) > 256 {
-		return fmt.Errorf("fileset %q: %w: its owner, mode, limit of files or comment", n.Name, ErrName)
-	}
-	return checkName("fileset", n.Name)
+	return errors.Join(checkName("fileset", n.Name), checkPath("junction", n.Junction))
 }
 
 // Filesets returns all filesets of a file system.
@@ -51,7 +41,9 @@ func (c *Client) Filesets(ctx context.Context, fileSystem string) ([]Fileset, er
 		return nil, err
 	}
 	var found []Fileset
-	err := c.list(ctx, "filesets", "", func(o object) { found = append(found, fileset(o)) }, "filesystems", fileSystem, "filesets")
+	err := c.list(ctx, "filesets", "", func(o object) {
+		found = append(found, readFileset(o.text("filesetName"), o.object("config")))
+	}, "filesystems", fileSystem, "filesets")
 	return found, err
 }
 
@@ -73,9 +65,9 @@ func (c *Client) Fileset(ctx context.Context, fileSystem, name string) (Fileset,
 	if len(list) == 0 {
 		return Fileset{}, c.failed(q, 0, "", fs.ErrNotExist)
 	}
-	found := fileset(list[0])
-	if o.r.err == nil && found.Name != name {
-		o.r.fail("filesets[0].filesetName", fmt.Sprintf("is %q, and not what was asked for", cut(found.Name)))
+	found := readFileset(list[0].text("filesetName"), list[0].object("config"))
+	if found.Name != name {
+		list[0].fail("filesetName", fmt.Sprintf("is %q, and not what was asked for", cut(found.Name)))
 	}
 	if err := c.done(q, o); err != nil {
 		return Fileset{}, err
@@ -83,19 +75,13 @@ func (c *Client) Fileset(ctx context.Context, fileSystem, name string) (Fileset,
 	return found, nil
 }
 
-func fileset(o object) Fileset {
-	config := o.object("config")
-	f := Fileset{Name: o.text("filesetName"), Junction: config.text("path"), InodeSpace: config.count("inodeSpace")}
-	id := config.count("id")
-	if id > 1<<32-1 {
-		config.r.fail(config.at("id"), "is larger than 2^32")
+// readFileset reads what REST and mmlsfileset say in the same words. Of a fileset that is not
+// linked, the path is "--", empty or missing, and the inode is of no use.
+func readFileset(name string, r record) Fileset {
+	f := Fileset{Name: name, ID: idOf(r, "id")}
+	if r.text("status") == "Linked" {
+		f.Junction, f.RootInode = r.text("path"), uint64(count(r, "rootInode"))
 	}
-	f.ID = uint32(id)
-	if config.text("status") != "Linked" {
-		f.Junction = ""
-		return f
-	}
-	f.RootInode = uint64(config.count("rootInode"))
 	return f
 }
 
@@ -114,29 +100,13 @@ func (c *Client) CreateFileset(ctx context.Context, fileSystem string, n NewFile
 	if err := errors.Join(checkName("file system", fileSystem), n.check()); err != nil {
 		return err
 	}
-	body := map[string]any{"filesetName": n.Name, "owner": fmt.Sprintf("%d:%d", n.UID, n.GID)}
-	if n.Independent {
-		body["inodeSpace"] = "new"
-	} else {
-		body["inodeSpace"] = "root"
-	}
-	for name, value := range map[string]string{
-		"path": n.Junction, "comment": n.Comment,
-		"permissions":  zeroless(strconv.FormatUint(uint64(n.Mode), 8)),
-		"maxNumInodes": zeroless(strconv.FormatInt(n.MaxFiles, 10)),
-	} {
-		if value != "" {
-			body[name] = value
-		}
-	}
-	return c.change(ctx, call{method: http.MethodPost, path: []string{"filesystems", fileSystem, "filesets"}, body: body})
-}
-
-func zeroless(s string) string {
-	if s == "0" {
-		return ""
-	}
-	return s
+	return c.change(ctx, call{
+		method: http.MethodPost, path: []string{"filesystems", fileSystem, "filesets"},
+		body: map[string]any{
+			"filesetName": n.Name, "inodeSpace": "new", "path": n.Junction,
+			"owner": "0:0", "permissions": strconv.FormatUint(uint64(n.Mode), 8),
+		},
+	})
 }
 
 // LinkFileset makes a fileset visible at a junction, a path that is not there yet.
@@ -161,20 +131,12 @@ func (c *Client) UnlinkFileset(ctx context.Context, fileSystem, name string, for
 	return c.change(ctx, q)
 }
 
-// DeleteFileset deletes an unlinked fileset. What the GUI does with one that has files, it
-// decides: its API does not say.
+// DeleteFileset deletes an unlinked fileset with everything in it: the parameter "safe",
+// which would refuse that, is false where it is not said.
 func (c *Client) DeleteFileset(ctx context.Context, fileSystem, name string) error {
 	q, err := filesetCall(http.MethodDelete, fileSystem, name)
 	if err != nil {
 		return err
 	}
 	return c.change(ctx, q)
-}
-
-// exists turns the answer to a question for one thing into whether it is there.
-func exists(err error) (bool, error) {
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

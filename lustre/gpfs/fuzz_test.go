@@ -4,10 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 func FuzzTable(f *testing.F) {
-	for _, name := range []string{"mmlsfs", "mmlsfileset", "mmlsquota", "mmrepquota", "mmdf"} {
+	for _, name := range []string{"mmlsfs", "mmlsfileset", "mmlsquota", "mmdf"} {
 		f.Add(name, fixture(f, "commands/"+name+".txt"))
 	}
 	f.Fuzz(func(t *testing.T, command, output string) {
@@ -23,7 +24,7 @@ func FuzzTable(f *testing.F) {
 					if text := w.text(column); w.r.err == nil && strings.IndexByte(text, 0) >= 0 {
 						t.Errorf("%q has a NUL", text)
 					}
-					_ = w.count(column)
+					_ = count(w, column)
 				})
 				if err == nil && values != len(table.rows) {
 					t.Errorf("%d of %d lines", values, len(table.rows))
@@ -50,14 +51,14 @@ func FuzzReply(f *testing.F) {
 			return
 		}
 		for _, take := range []func(object){
-			func(o object) { fileset(o) }, func(o object) { fileSystem(o) },
+			func(o object) { readFileset(o.text("filesetName"), o.object("config")) },
 			func(o object) {
-				if q := quotaOf(o); o.r.err == nil && (q.UsedBytes < 0 || q.HardBytes < 0 || q.SoftBytes < 0 || q.UsedFiles < 0) {
+				if q := entryOf(o, "objectName", "objectId").quota(time.Now()); o.r.err == nil && (q.UsedBytes < 0 || q.HardBytes < 0 || q.SoftBytes < 0 || q.UsedFiles < 0) {
 					t.Errorf("a negative quota: %+v", q)
 				}
 			},
 		} {
-			for _, list := range []string{"filesets", "quotas", "filesystems"} {
+			for _, list := range []string{"filesets", "quotas"} {
 				fresh, _ := parseReply(body)
 				for _, entry := range fresh.objects(list) {
 					take(entry)

@@ -43,7 +43,7 @@ type job struct {
 func theJob(o object) (j job) {
 	jobs := o.objects("jobs")
 	if o.r.err == nil && len(jobs) != 1 {
-		o.r.fail("jobs", fmt.Sprintf("has %d entries, and not one", len(jobs)))
+		o.fail("jobs", fmt.Sprintf("has %d entries, and not one", len(jobs)))
 	}
 	if o.r.err != nil {
 		return j
@@ -53,35 +53,64 @@ func theJob(o object) (j job) {
 	if !j.fields.has(name) && j.fields.has("jobid") {
 		name = "jobid" // both are seen
 	}
-	j.id, j.status = j.fields.count(name), j.fields.text("status")
+	j.id, j.status = count(j.fields, name), j.fields.text("status")
 	return j
 }
 
-// await polls a job until it has ended.
+// await waits for the end of a job. When the caller goes before, the job is cancelled, so
+// that nothing comes into being that nobody asks for any more; and if it has ended all the
+// same, that is told.
 func (c *Client) await(ctx context.Context, q call, j job) error {
-	poll := call{method: http.MethodGet, path: []string{"jobs", strconv.FormatInt(j.id, 10)}, query: url.Values{"fields": {":all:"}}}
+	ended, err := c.follow(ctx, q, j)
+	if ended || ctx.Err() == nil {
+		return err
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(c.timeout, cancelTime))
+	defer cancel()
+	if _, refused := c.do(late, call{method: http.MethodDelete, path: j.path()}); refused != nil {
+		return err
+	}
+	ended, how := c.follow(late, q, j)
+	switch {
+	case !ended:
+		return err
+	case how != nil:
+		return fmt.Errorf("%w: %w", context.Cause(ctx), how)
+	}
+	return nil
+}
+
+// cancelTime is how long the end of a job is waited for that was cancelled.
+const cancelTime = 15 * time.Second
+
+// path is where a job is asked for.
+func (j job) path() []string { return []string{"jobs", strconv.FormatInt(j.id, 10)} }
+
+// follow polls a job until it has ended, and says how it went; or it says why that is not known.
+func (c *Client) follow(ctx context.Context, q call, j job) (ended bool, err error) {
+	poll := call{method: http.MethodGet, path: j.path(), query: url.Values{"fields": {":all:"}}}
 	asked := false // what a first reply says of a job is not its whole result
 	for wait := firstPoll; ; wait = min(2*wait, maxPoll) {
 		if asked || j.status == "FAILED" && j.fields.has("result") {
 			if ended, err := c.ended(q, j); ended {
-				return err
+				return true, err
 			}
 		}
 		if j.status == "RUNNING" || asked {
 			if err := c.pause(ctx, wait); err != nil {
-				return c.failed(q, 0, "", fmt.Errorf("job %d: %w: %w", j.id, ErrJobLost, err))
+				return false, c.lost(q, j, err)
 			}
 		}
 		o, err := c.do(ctx, poll)
 		if err != nil {
-			return c.lost(q, j, err)
+			return false, c.lost(q, j, err)
 		}
 		next := theJob(o)
 		if err := c.done(poll, o); err != nil {
-			return c.lost(q, j, err)
+			return false, c.lost(q, j, err)
 		}
 		if next.id != j.id {
-			return c.lost(q, j, fmt.Errorf("%w: it is about job %d", ErrReply, next.id))
+			return false, c.lost(q, j, fmt.Errorf("%w: it is about job %d", ErrReply, next.id))
 		}
 		j, asked = next, true
 	}

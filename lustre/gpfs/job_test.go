@@ -81,14 +81,51 @@ func TestJobEnds(t *testing.T) {
 	}
 }
 
-// TestJobNeverEnds: the caller's deadline ends the waiting, and says that nothing is known.
-func TestJobNeverEnds(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	g := newGUI(t, func(w http.ResponseWriter, r *http.Request) { say(202, fixture(t, "rest/accepted.json"))(w, r) })
-	err := setQuota(ctx, g)
-	if !errors.Is(err, ErrJobLost) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it is %v", err)
+// TestJobOutlives: a job is cancelled when its caller goes, and what became of it is told.
+func TestJobOutlives(t *testing.T) {
+	job := func(status string) string {
+		return strings.Replace(fixture(t, "rest/failed.json"), "FAILED", status, 1)
+	}
+	why := errors.New("the task was cancelled")
+	for _, c := range []struct {
+		name   string
+		delete http.HandlerFunc
+		then   string
+		done   bool
+		want   error
+		never  error
+	}{
+		{"it is cancelled", say(200, job("CANCELLING")), job("CANCELLED"), false, why, ErrJobLost},
+		{"it fails", say(200, job("RUNNING")), job("FAILED"), false, fs.ErrExist, ErrJobLost},
+		{"it is done meanwhile", say(200, job("RUNNING")), job("COMPLETED"), true, nil, nil},
+		{"it goes on", say(200, job("RUNNING")), job("RUNNING"), false, ErrJobLost, nil},
+		{"it can not be cancelled", say(403, `{}`), job("COMPLETED"), false, ErrJobLost, nil},
+		{"nobody answers any more", never, job("COMPLETED"), false, ErrJobLost, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			deleted := false
+			g := newGUI(t, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Method == http.MethodPost:
+					say(202, fixture(t, "rest/accepted.json"))(w, r)
+				case r.Method == http.MethodDelete:
+					deleted = r.URL.Path == "/scalemgmt/v2/jobs/2000000011591"
+					c.delete(w, r)
+				case deleted:
+					say(200, c.then)(w, r)
+				default:
+					cancel(why)
+					say(200, job("RUNNING"))(w, r)
+				}
+			})
+			g.keepAlive(t)
+			g.timeout = 300 * time.Millisecond
+			err := setQuota(ctx, g)
+			if !deleted || (err == nil) != c.done || c.want != nil && !errors.Is(err, c.want) || c.never != nil && errors.Is(err, c.never) || err != nil && !errors.Is(err, why) {
+				t.Errorf("it is %v", err)
+			}
+		})
 	}
 }
 

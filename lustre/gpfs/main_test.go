@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 // commandNames are those that are used.
 var commandNames = []string{
-	"mmlsfs", "mmlsfileset", "mmlsquota", "mmrepquota", "mmsetquota", "mmlspool", "mmdf", "mmlsattr", "mmchattr",
+	"mmlsfs", "mmlsfileset", "mmlsquota", "mmsetquota", "mmlspool", "mmdf", "mmlsattr", "mmchattr",
 	"mmcrfileset", "mmlinkfileset", "mmunlinkfileset", "mmdelfileset", "mmapplypolicy",
 }
 

@@ -54,7 +54,7 @@ func position(o object) string {
 	}
 	next, err := url.Parse(paging.text("next"))
 	if err != nil || next.Query().Get("lastId") == "" {
-		o.r.fail(paging.at("next"), "has no lastId")
+		paging.fail("next", "has no lastId")
 		return ""
 	}
 	return next.Query().Get("lastId")

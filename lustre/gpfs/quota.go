@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	"datamove.dev/lustre"
 )
 
-// kinds of quotas, as REST and -Y name them.
+// filesetQuota is what REST and -Y call the kind of quota that is meant here.
 const filesetQuota = "FILESET"
 
 // FilesetQuota returns the limits of a fileset and what it holds; found is false when there is no
@@ -26,7 +27,7 @@ func (c *Client) FilesetQuota(ctx context.Context, fileSystem, name string) (fou
 		if o.text("quotaType") != filesetQuota || o.text("objectName") != name || found {
 			return
 		}
-		found, quota = true, quotaOf(o)
+		found, quota = true, entryOf(o, "objectName", "objectId").quota(time.Now())
 	}, "filesystems", fileSystem, "quotas")
 	if err != nil {
 		return false, lustre.Quota{}, err
@@ -34,41 +35,60 @@ func (c *Client) FilesetQuota(ctx context.Context, fileSystem, name string) (fou
 	return found, quota, nil
 }
 
-func quotaOf(o object) lustre.Quota {
-	entry := quotaEntry{
-		name: o.text("objectName"), id: o.count("objectId"),
-		blocks: held{o.kib("blockUsage"), o.kib("blockInDoubt"), o.kib("blockQuota"), o.kib("blockLimit"), o.text("blockGrace")},
-		files:  held{o.count("filesUsage"), o.count("filesInDoubt"), o.count("filesQuota"), o.count("filesLimit"), o.text("filesGrace")},
-	}
-	return entry.quota(time.Now())
-}
-
 // quotaEntry is one entry of the quota files, whichever way it was asked for.
 type quotaEntry struct {
 	name          string
-	id            int64
+	id            uint32
 	blocks, files held // of blocks, in bytes
 }
 
 type held struct {
 	usage, inDoubt, soft, hard int64
 	grace                      string
+	strange                    bool // usage is told as negative
+}
+
+// entryOf reads an entry, whose name and ID each way calls otherwise.
+func entryOf(r record, name, id string) quotaEntry {
+	return quotaEntry{name: r.text(name), id: idOf(r, id), blocks: heldOf(r, "block", 1<<10), files: heldOf(r, "files", 1)}
+}
+
+// heldOf reads what is held of blocks or files, in units. Usage and what is in doubt can be
+// negative while quotas are counted or after a node failed ("Checking quotas", IBM Storage
+// Scale 5.2.0); that is taken as nothing.
+func heldOf(r record, of string, unit int64) held {
+	h := held{soft: amount(r, of+"Quota", unit), hard: amount(r, of+"Limit", unit), grace: r.text(of + "Grace")}
+	if h.strange = r.number(of+"Usage") < 0; !h.strange {
+		h.usage = amount(r, of+"Usage", unit)
+	}
+	if r.number(of+"InDoubt") > 0 {
+		h.inDoubt = amount(r, of+"InDoubt", unit)
+	}
+	return h
 }
 
 // quota puts it into the words of package lustre. What is in doubt (granted to nodes, not
 // yet accounted) counts as used: GPFS refuses what usage and doubt together do not leave.
 func (e quotaEntry) quota(now time.Time) lustre.Quota {
 	q := lustre.Quota{
-		Project:     lustre.Project{ID: uint32(min(e.id, 1<<32-1)), Name: e.name, Inherit: true},
-		Limits:      lustre.Limits{SoftBytes: e.blocks.soft, HardBytes: e.blocks.hard, SoftFiles: e.files.soft, HardFiles: e.files.hard},
-		UsedBytes:   e.blocks.usage + min(e.blocks.inDoubt, 1<<62),
-		UsedFiles:   e.files.usage + min(e.files.inDoubt, 1<<62),
-		CountsFiles: true,
-		HasSoft:     true,
+		Project:   lustre.Project{ID: e.id, Name: e.name, Inherit: true},
+		Limits:    lustre.Limits{SoftBytes: e.blocks.soft, HardBytes: e.blocks.hard, SoftFiles: e.files.soft, HardFiles: e.files.hard},
+		UsedBytes: sum(e.blocks), UsedFiles: sum(e.files),
+		BytesUntil: e.blocks.until(now), FilesUntil: e.files.until(now),
+		CountsFiles: true, HasSoft: true,
 	}
-	q.UsedBytes, q.UsedFiles = max(q.UsedBytes, e.blocks.usage), max(q.UsedFiles, e.files.usage) // sums that do not fit
-	q.BytesUntil, q.FilesUntil = e.blocks.until(now), e.files.until(now)
+	if e.blocks.strange || e.files.strange {
+		q.Doubt = "what it holds is told as less than nothing: the quotas have to be counted anew (mmcheckquota)"
+	}
 	return q
+}
+
+// sum is all that counts as used, or the largest number.
+func sum(h held) int64 {
+	if h.inDoubt > math.MaxInt64-h.usage {
+		return math.MaxInt64
+	}
+	return h.usage + h.inDoubt
 }
 
 var graceUnits = map[string]time.Duration{
@@ -103,14 +123,14 @@ func (c *Client) SetFilesetQuota(ctx context.Context, fileSystem, name string, l
 		method: http.MethodPost, path: []string{"filesystems", fileSystem, "quotas"},
 		body: map[string]any{
 			"operationType": "setQuota", "quotaType": "fileset", "objectName": name,
-			"blockSoftLimit": kib(l.SoftBytes) + "K", "blockHardLimit": kib(l.HardBytes) + "K",
+			"blockSoftLimit": inKiB(l.SoftBytes) + "K", "blockHardLimit": inKiB(l.HardBytes) + "K",
 			"filesSoftLimit": strconv.FormatInt(l.SoftFiles, 10), "filesHardLimit": strconv.FormatInt(l.HardFiles, 10),
 		},
 	})
 }
 
-// kib writes bytes in KiB, rounded up: a limit is not made smaller than what was asked for.
-func kib(bytes int64) string {
+// inKiB writes bytes in KiB, rounded up: a limit is not made smaller than what was asked for.
+func inKiB(bytes int64) string {
 	n := bytes >> 10
 	if bytes&1023 != 0 {
 		n++

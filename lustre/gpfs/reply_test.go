@@ -21,27 +21,15 @@ var reads = []struct {
 	want   any
 	needed []string
 }{
-	{"health", "health.json",
-		func(t *testing.T, g *gui) (any, error) { return g.Health(t.Context(), ":all:") },
-		[]Health{{"n1.example.org", "FILESYSTEM", "fs1", "HEALTHY"}, {"n1.example.org", "DISK", "nsd2", "DEGRADED"}},
-		[]string{"states", "states[0].reportingNode", "states[0].component", "states[0].entityName", "states[0].state",
-			"states[1].reportingNode", "states[1].component", "states[1].entityName", "states[1].state"}},
-	{"owner", "owner.json",
-		func(t *testing.T, g *gui) (any, error) { return g.Owner(t.Context(), "fs1", "vision/part-0007") },
-		Owner{"ada", "vision", 1001, 2001},
-		[]string{"owner", "owner.user", "owner.group", "owner.uid", "owner.gid"}},
 	{"file system", "filesystem.json",
 		func(t *testing.T, g *gui) (any, error) { return g.FileSystem(t.Context(), "fs1") },
-		FileSystem{Name: "fs1", Mount: "/gpfs/fs1", BlockBytes: 4 << 20, Copies: 1, MaxCopies: 2, FilesetQuotas: true, FilesetStatfs: true},
-		fileSystemFields},
-	{"file systems", "filesystem.json",
-		func(t *testing.T, g *gui) (any, error) { return g.FileSystems(t.Context()) },
-		[]FileSystem{{Name: "fs1", Mount: "/gpfs/fs1", BlockBytes: 4 << 20, Copies: 1, MaxCopies: 2, FilesetQuotas: true, FilesetStatfs: true}},
-		fileSystemFields},
+		FileSystem{Mount: "/gpfs/fs1", FilesetQuotas: true},
+		[]string{"filesystems", "filesystems[0].name", "filesystems[0].mount", "filesystems[0].mount.mountPoint",
+			"filesystems[0].quota", "filesystems[0].quota.quotasEnforced"}},
 	{"fileset", "fileset.json",
 		func(t *testing.T, g *gui) (any, error) { return g.Fileset(t.Context(), "fs1", "vision") },
-		Fileset{Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", InodeSpace: 1, RootInode: 524291},
-		[]string{"filesets", "filesets[0].filesetName", "filesets[0].config", "filesets[0].config.path", "filesets[0].config.inodeSpace",
+		Fileset{Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", RootInode: 524291},
+		[]string{"filesets", "filesets[0].filesetName", "filesets[0].config", "filesets[0].config.path",
 			"filesets[0].config.id", "filesets[0].config.status", "filesets[0].config.rootInode"}},
 	{"pools", "pools.json",
 		func(t *testing.T, g *gui) (any, error) { return g.Pools(t.Context(), "fs1") },
@@ -67,13 +55,7 @@ var reads = []struct {
 		[]string{"quotas", "quotas[0].quotaType", "quotas[1].quotaType", "quotas[1].objectName", "quotas[1].objectId",
 			"quotas[1].blockUsage", "quotas[1].blockQuota", "quotas[1].blockLimit", "quotas[1].blockInDoubt", "quotas[1].blockGrace",
 			"quotas[1].filesUsage", "quotas[1].filesQuota", "quotas[1].filesLimit", "quotas[1].filesInDoubt", "quotas[1].filesGrace"}},
-	{"policy", "owner.json", // any reply will do
-		func(t *testing.T, g *gui) (any, error) { return g.HasPolicy(t.Context(), "fs1", "datamove") }, true, nil},
 }
-
-var fileSystemFields = []string{"filesystems", "filesystems[0].name", "filesystems[0].mount", "filesystems[0].mount.mountPoint",
-	"filesystems[0].block", "filesystems[0].block.blockSize", "filesystems[0].replication", "filesystems[0].replication.defaultDataReplicas",
-	"filesystems[0].replication.maxDataReplicas", "filesystems[0].quota", "filesystems[0].quota.quotasEnforced", "filesystems[0].quota.filesetdfEnabled"}
 
 // visionQuota is the quota of the fixtures: what is in doubt counts.
 var visionQuota = lustre.Quota{
@@ -128,38 +110,50 @@ func TestReplyFields(t *testing.T) {
 	}
 }
 
-func TestCluster(t *testing.T) {
-	serve := func(cluster, info string) *gui {
-		return newGUI(t, func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, "/info") {
-				say(200, info)(w, r)
-				return
-			}
-			say(200, cluster)(w, r)
-		})
+// TestPoolOfMetadata: a pool that says nothing of data has none, if it is one of metadata.
+func TestPoolOfMetadata(t *testing.T) {
+	meta := strings.Replace(fixture(t, "rest/pools.json"), `"totalDataInKB": 0, "freeDataInKB": 0, `, "", 1)
+	got, err := newGUI(t, say(200, meta)).Pools(t.Context(), "fs1")
+	if err != nil || len(got) != 2 || got[0] != (Pool{Name: "system"}) {
+		t.Errorf("%+v, %v", got, err)
 	}
-	cluster, info := fixture(t, "rest/cluster.json"), fixture(t, "rest/info.json")
-	got, err := serve(cluster, info).Cluster(t.Context())
-	if want := (Cluster{317908494245422510, "lab.example.org", "5.2.3-0_build17"}); err != nil || got != want {
-		t.Errorf("it is %+v, %v", got, err)
+	silent := strings.Replace(meta, `"totalMetaInKB": 16777216, `, "", 1)
+	if got, err := newGUI(t, say(200, silent)).Pools(t.Context(), "fs1"); !errors.Is(err, ErrReply) {
+		t.Errorf("a pool that says nothing: %+v, %v", got, err)
 	}
-	for _, path := range []string{"cluster.clusterSummary.clusterId", "cluster.clusterSummary.clusterName", "info.serverVersion"} {
-		seen := 0
-		for _, m := range append(mutations(t, cluster), mutations(t, info)...) {
-			if m.path != path {
-				continue
-			}
-			seen++
-			g := serve(m.body, info)
-			if strings.HasPrefix(path, "info") {
-				g = serve(cluster, m.body)
-			}
-			if _, err := g.Cluster(t.Context()); !errors.Is(err, ErrReply) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%s %s: %v", path, m.how, err)
-			}
+}
+
+// TestUnlinked: a fileset that is not linked has a path that is none, or no path.
+func TestUnlinked(t *testing.T) {
+	text := fixture(t, "rest/filesets-3.json")
+	for _, reply := range []string{text, strings.Replace(text, `"path": "--", `, "", 1), strings.Replace(text, `"--"`, `""`, 1), strings.Replace(text, `"rootInode": 1048579, `, "", 1)} {
+		got, err := newGUI(t, say(200, reply)).Filesets(t.Context(), "fs1")
+		if want := []Fileset{{Name: "old-runs", ID: 7}}; err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v", got, err)
 		}
-		if seen < 4 {
-			t.Errorf("%s was not in the fixture", path)
+	}
+}
+
+// TestCountedAnew: while quotas are counted, what is in doubt can be negative, and so can
+// what is used: limits hold all the same.
+func TestCountedAnew(t *testing.T) {
+	for _, c := range []struct {
+		field, value string
+		bytes        int64
+		doubt        bool
+	}{
+		{`"blockInDoubt": 4096`, `"blockInDoubt": -4096`, 345088 << 10, false},
+		{`"blockUsage": 345088`, `"blockUsage": -32`, 4096 << 10, true},
+	} {
+		found, q, err := newGUI(t, say(200, strings.Replace(fixture(t, "rest/quotas.json"), c.field, c.value, 1))).FilesetQuota(t.Context(), "fs1", "vision")
+		if err != nil || !found || q.UsedBytes != c.bytes || (q.Doubt != "") != c.doubt || q.HardBytes != 512<<20 {
+			t.Errorf("%s: %+v, %v", c.value, q, err)
+		}
+		commands := commands(t).here()
+		number := func(s string) string { return ":" + s[strings.Index(s, " ")+1:] + ":" }
+		commands.play(t, "mmlsquota", played{Out: strings.Replace(fixture(t, "commands/mmlsquota.txt"), number(c.field), number(c.value), 1)})
+		if found, told, err := commands.FilesetQuota(t.Context(), "fs1", "vision"); err != nil || !found || told.UsedBytes != q.UsedBytes || told.Doubt != q.Doubt {
+			t.Errorf("%s by a command: %+v, %v", c.value, told, err)
 		}
 	}
 }

@@ -80,8 +80,9 @@ func (r *Rule) write(s *script) error {
 	}
 	switch r.Verb {
 	case List:
-		// With EXEC '' and -I defer nothing is run. ESCAPE '%' makes every line one
-		// that can be taken apart, whatever the names are.
+		// With EXEC '' and -I defer nothing is run. ESCAPE '%' has all but letters, digits
+		// and "-_.~" of names written as %XX, so that every line can be taken apart
+		// ("Policy rules: Terms", IBM Spectrum Scale 4.2.3).
 		s.words("RULE EXTERNAL LIST ").quoted(r.Name).words(" EXEC '' ESCAPE '%'\n")
 		s.words("RULE ").quoted(r.Name).words(" LIST ").quoted(r.Name).from(r.Pool).words(" SHOW(VARCHAR(FILE_SIZE))")
 	case Migrate:
@@ -211,7 +212,10 @@ func (s *script) pattern(pattern string) {
 	if strings.Contains(pattern, "/") && s.err == nil {
 		s.err = fmt.Errorf("pattern %q: %w: it is for the last part of a path", pattern, ErrName)
 	}
-	s.quoted(like.String()).words(" ESCAPE '" + string(escape) + "'")
+	s.quoted(like.String())
+	if strings.ContainsAny(pattern, "%_"+string(escape)) {
+		s.words(" ESCAPE '" + string(escape) + "'")
+	}
 }
 
 // sayable refuses what m4 or the parser of GPFS could take for something else than a part

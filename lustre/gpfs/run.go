@@ -21,6 +21,7 @@ import (
 type Commands struct {
 	dir     string
 	timeout time.Duration
+	dying   time.Duration // how long a killed command is waited for
 	start   func(ctx context.Context, path string, arguments []string) ended
 }
 
@@ -43,8 +44,16 @@ func NewCommands(o Options) (*Commands, error) {
 			return nil, fmt.Errorf("mm commands: %q can be changed by others than root and the caller: %w", path, fs.ErrPermission)
 		}
 	}
-	return &Commands{dir: dir, timeout: o.timeout(), start: start}, nil
+	return &Commands{dir: dir, timeout: o.timeout(), dying: dyingDelay, start: start}, nil
 }
+
+const (
+	// pipesDelay is how long the output of a killed command is waited for, whose pipes
+	// somebody else may still hold.
+	pipesDelay = 5 * time.Second
+	// dyingDelay is how long a killed command is waited for.
+	dyingDelay = 2 * pipesDelay
+)
 
 // Limits of what a command may print, in bytes.
 const (
@@ -60,7 +69,9 @@ func (c *Commands) run(ctx context.Context, name string, arguments ...string) (s
 }
 
 // runLong is run with no deadline but that of ctx. When that ends, the command and all that
-// it has started are killed: the mm commands are scripts.
+// it has started are killed: the mm commands are scripts. One that hangs in a call of the
+// file system, or runs with more rights than we have (a wrapper around sudo), may not die
+// by that: it is not waited for.
 func (c *Commands) runLong(ctx context.Context, name string, arguments ...string) (string, error) {
 	for _, a := range arguments {
 		if strings.IndexByte(a, 0) >= 0 {
@@ -68,8 +79,12 @@ func (c *Commands) runLong(ctx context.Context, name string, arguments ...string
 		}
 	}
 	path := filepath.Join(c.dir, name)
-	e := c.start(ctx, path, arguments)
+	end := make(chan ended, 1)
+	go func() { end <- c.start(ctx, path, arguments) }()
+	e, alive := awaitEnd(ctx, end, c.dying)
 	switch {
+	case alive:
+		return "", &Error{Op: name, Where: path, Err: fmt.Errorf("%w; it was killed and does not end: is the file system hanging?", context.Cause(ctx))}
 	case ctx.Err() != nil:
 		return "", &Error{Op: name, Where: path, Err: context.Cause(ctx)}
 	case e.output.isFull():
@@ -80,6 +95,24 @@ func (c *Commands) runLong(ctx context.Context, name string, arguments ...string
 		return "", commandError(name, path, e.said.text(), e.exit)
 	}
 	return e.output.text(), nil
+}
+
+// awaitEnd returns how a command ended, or that it lives on when ctx is over, and the time
+// after it in which killed processes end.
+func awaitEnd(ctx context.Context, end <-chan ended, dying time.Duration) (e ended, alive bool) {
+	select {
+	case e = <-end:
+		return e, false
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(dying)
+	defer timer.Stop()
+	select {
+	case e = <-end:
+		return e, false
+	case <-timer.C:
+		return e, true
+	}
 }
 
 // ended is a command that is over.
@@ -96,7 +129,7 @@ func start(ctx context.Context, path string, arguments []string) ended {
 	command.Dir = "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return unix.Kill(-command.Process.Pid, unix.SIGKILL) }
-	command.WaitDelay = 5 * time.Second // for pipes that somebody else still holds
+	command.WaitDelay = pipesDelay
 	command.Stdout, command.Stderr = e.output, e.said
 	e.err = command.Run()
 	var exit *exec.ExitError

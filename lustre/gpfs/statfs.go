@@ -1,7 +1,6 @@
 package gpfs
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -10,12 +9,9 @@ import (
 	"datamove.dev/lustre"
 )
 
-// Magic is the type that statfs tells of a GPFS ("GPFS" in ASCII).
-const Magic = 0x47504653
-
-// Capacity is what statfs says of an open file or directory: of the whole file system or,
+// capacity is what statfs says of an open file or directory: of the whole file system or,
 // where filesetdf is on and the fileset has a quota, of the fileset. Anybody may ask.
-func Capacity(fd int) (lustre.Target, error) {
+func capacity(fd int) (lustre.Target, error) {
 	var st unix.Statfs_t
 	for {
 		err := unix.Fstatfs(fd, &st)
@@ -26,21 +22,15 @@ func Capacity(fd int) (lustre.Target, error) {
 			return lustre.Target{}, fmt.Errorf("statfs: %w", err)
 		}
 	}
-	unit := uint64(max(st.Bsize, 0))
+	unit := uint64(max(st.Frsize, 0)) // as df reckons
+	if unit == 0 {
+		unit = uint64(max(st.Bsize, 0))
+	}
 	return lustre.Target{
 		Kind:       lustre.InPool,
 		TotalBytes: product(st.Blocks, unit), FreeBytes: product(st.Bavail, unit),
 		TotalFiles: product(st.Files, 1), FreeFiles: product(st.Ffree, 1),
 	}, nil
-}
-
-// FilesetCapacity is what the fileset of an open file or directory may hold, as anybody can
-// ask for it; errors.ErrUnsupported where statfs speaks for the whole file system.
-func (f FileSystem) FilesetCapacity(fd int) (lustre.Target, error) {
-	if !f.FilesetStatfs {
-		return lustre.Target{}, fmt.Errorf("capacity of a fileset of %s: %w: its option filesetdf is off, so statfs answers for the whole file system", f.Name, errors.ErrUnsupported)
-	}
-	return Capacity(fd)
 }
 
 // product is a*b, or the largest int64.

@@ -13,7 +13,7 @@ const (
 )
 
 // table is one section of -Y output. Its lines are fields between colons: the command, the
-// section (often ""), HEADER or 0, a version, two reserved ones, then names or values, in
+// section ("" where there is one only), HEADER or 0, a version, two reserved ones, then names or values, in
 // which what is special is written %XX. Columns come and go with releases, so they are
 // found by their names.
 type table struct {
@@ -46,7 +46,7 @@ func parseTables(command, output string) (map[string]*table, error) {
 		if len(fields) > tablePrefix+maxTableColumns {
 			return nil, fmt.Errorf("%w: a line of %d fields", ErrReply, len(fields))
 		}
-		section := fields[1]
+		section, fields := fields[1], withoutEnd(fields)
 		if fields[2] == "HEADER" {
 			if err := addHeader(tables, command, section, fields[tablePrefix:]); err != nil {
 				return nil, err
@@ -60,7 +60,7 @@ func parseTables(command, output string) (map[string]*table, error) {
 		if rows++; rows > maxTableRows {
 			return nil, fmt.Errorf("%w: more than %d lines", ErrReply, maxTableRows)
 		}
-		// Both lines end with a colon. What has more values than names is shifted.
+		// What has more values than names is shifted.
 		if len(fields)-tablePrefix > t.width {
 			return nil, fmt.Errorf("%w: a line of section %q has %d values for %d columns", ErrReply, cut(section), len(fields)-tablePrefix, t.width)
 		}
@@ -72,10 +72,17 @@ func parseTables(command, output string) (map[string]*table, error) {
 	return tables, nil
 }
 
-// isLine reports whether fields are a line of the command. Some headers have been seen
-// with another name in front.
 func isLine(command string, fields []string) bool {
-	return fields[2] == "HEADER" || fields[0] == command && fields[2] == "0"
+	return fields[0] == command && (fields[2] == "HEADER" || fields[2] == "0")
+}
+
+// withoutEnd leaves out what stands behind the colon at the end of a line, which some
+// releases write in one of the two kinds of lines only.
+func withoutEnd(fields []string) []string {
+	if fields[len(fields)-1] == "" {
+		return fields[:len(fields)-1]
+	}
+	return fields
 }
 
 // addHeader begins a section. A command that reports on several things repeats its
@@ -123,11 +130,11 @@ func (w row) text(column string) string {
 	at, ok := w.t.columns[column]
 	switch {
 	case !ok:
-		w.r.fail(column, "is no column of "+w.t.command)
+		w.fail(column, "is no column of "+w.t.command)
 	case at < 0:
-		w.r.fail(column, "is a column of "+w.t.command+" twice")
+		w.fail(column, "is a column of "+w.t.command+" twice")
 	case at >= len(w.fields):
-		w.r.fail(column, "is missing: the line was cut off")
+		w.fail(column, "is missing: the line was cut off")
 	default:
 		value, err := percentDecode(w.fields[at])
 		if err != nil && w.r.err == nil {
@@ -138,21 +145,17 @@ func (w row) text(column string) string {
 	return ""
 }
 
-// count is a column's number.
-func (w row) count(column string) int64 {
+func (w row) number(column string) int64 {
 	text := w.text(column)
 	if w.r.err != nil {
 		return 0
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || text[0] == '+' || text[0] == '-' {
-		w.r.fail(column, fmt.Sprintf("is %q, and not a whole number", cut(text)))
+	if err != nil || text[0] == '+' {
+		w.fail(column, fmt.Sprintf("is %q, and not a whole number", cut(text)))
 		return 0
 	}
 	return n
 }
 
-// kib is a number of KiB, in bytes.
-func (w row) kib(column string) int64 {
-	return fromKiB(w.count(column), func(why string) { w.r.fail(column, why) })
-}
+func (w row) fail(column, why string) { w.r.fail(column, why) }

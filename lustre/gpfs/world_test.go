@@ -39,7 +39,7 @@ func newWorld(t *testing.T, dir string) *world {
 		t.Fatal(err)
 	}
 	w := &world{Name: "fs1", Mount: mount, Theirs: "/gpfs/fs1", NextID: 5, Quotas: map[string]lustre.Limits{}, Files: map[uint64]Attributes{},
-		Filesets: []Fileset{{Name: "root", Junction: "/gpfs/fs1"}, {Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", InodeSpace: 1}, {Name: "old-runs", ID: 2}}}
+		Filesets: []Fileset{{Name: "root", Junction: "/gpfs/fs1"}, {Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision"}, {Name: "old-runs", ID: 2}}}
 	w.save(t, dir)
 	return w
 }
@@ -97,7 +97,7 @@ func (w *world) create(name string) error {
 	if _, err := w.find(name); err == nil {
 		return fmt.Errorf("EFSSP1102C fileset %s: %w", name, fs.ErrExist)
 	}
-	w.Filesets = append(w.Filesets, Fileset{Name: name, ID: w.NextID, InodeSpace: int64(w.NextID)})
+	w.Filesets = append(w.Filesets, Fileset{Name: name, ID: w.NextID})
 	w.NextID++
 	return nil
 }
@@ -216,21 +216,20 @@ func (w *world) command(name string, a []string) (string, error) {
 
 func (w *world) attributesOfFS() string {
 	out := "mmlsfs::HEADER:version:reserved:reserved:deviceName:fieldName:data:remarks:\n"
-	for _, f := range [][2]string{{"defaultDataReplicas", "1"}, {"maxDataReplicas", "2"}, {"blockSize", strconv.Itoa(blockOf)},
-		{"quotasEnforced", w.enforced()}, {"filesetdfEnabled", "yes"}, {"defaultMountPoint", strings.ReplaceAll(w.Theirs, "/", "%2F")}} {
+	for _, f := range [][2]string{{"quotasEnforced", w.enforced()}, {"defaultMountPoint", strings.ReplaceAll(w.Theirs, "/", "%2F")}} {
 		out += fmt.Sprintf("mmlsfs::0:1:::%s:%s:%s::\n", w.Name, f[0], f[1])
 	}
 	return out
 }
 
 func (w *world) listFilesets() string {
-	out := "mmlsfileset::HEADER:version:reserved:reserved:filesystemName:filesetName:id:rootInode:status:path:inodeSpace:\n"
+	out := "mmlsfileset::HEADER:version:reserved:reserved:filesystemName:filesetName:id:rootInode:status:path:\n"
 	for _, f := range w.filesets() {
 		status, path := "Linked", strings.ReplaceAll(f.Junction, "/", "%2F")
 		if f.Junction == "" {
 			status, path = "Unlinked", "%2D%2D"
 		}
-		out += fmt.Sprintf("mmlsfileset::0:1:::%s:%s:%d:%d:%s:%s:%d:\n", w.Name, f.Name, f.ID, f.RootInode, status, path, f.InodeSpace)
+		out += fmt.Sprintf("mmlsfileset::0:1:::%s:%s:%d:%d:%s:%s:\n", w.Name, f.Name, f.ID, f.RootInode, status, path)
 	}
 	return out
 }
@@ -240,9 +239,9 @@ func (w *world) listQuota(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out := "mmlsquota::HEADER:version:reserved:reserved:filesystemName:quotaType:id:name:blockUsage:blockQuota:blockLimit:blockInDoubt:blockGrace:filesUsage:filesQuota:filesLimit:filesInDoubt:filesGrace:\n"
+	out := "mmlsquota:fileset:HEADER:version:reserved:reserved:filesystemName:quotaType:id:name:blockUsage:blockQuota:blockLimit:blockInDoubt:blockGrace:filesUsage:filesQuota:filesLimit:filesInDoubt:filesGrace:\n"
 	if l, ok := w.Quotas[name]; ok {
-		out += fmt.Sprintf("mmlsquota::0:1:::%s:FILESET:%d:%s:64:%d:%d:0:none:3:%d:%d:0:none:\n", w.Name, f.ID, name, l.SoftBytes>>10, l.HardBytes>>10, l.SoftFiles, l.HardFiles)
+		out += fmt.Sprintf("mmlsquota:fileset:0:1:::%s:FILESET:%d:%s:64:%d:%d:0:none:3:%d:%d:0:none:\n", w.Name, f.ID, name, l.SoftBytes>>10, l.HardBytes>>10, l.SoftFiles, l.HardFiles)
 	}
 	return out, nil
 }
