@@ -71,6 +71,10 @@ type Options struct {
 	Mount    string   // a directory of the file system, over which the archive is served
 	Archives []uint32 // the numbers that it is served under, from 1; none is all of them
 	Archive  Archive
+	// Mark is a file that is there while we are registered: by it the next process knows that
+	// a registration is that of one of ours which was killed. "" remembers nothing, so that
+	// the MDTs have to find that out.
+	Mark string
 
 	Jobs     int           // actions in work; 0 means 4
 	Waiting  int           // actions that are held in memory and not begun; 0 means 4096

@@ -15,6 +15,7 @@ import (
 // registration is a pipe that the kernel writes actions into.
 type registration struct {
 	mount *mount
+	mark  mark
 	pipe  *os.File // the end to read from
 	words abi.Registration
 }
@@ -24,18 +25,18 @@ const pipeBytes = 1 << 20
 
 // register hands the kernel one end of a pipe. That end blocks: the kernel would drop what
 // does not fit. Ours does not, so that reading can be given up.
-func (m *mount) register(archives []uint32) (*registration, error) {
+func (m *mount) register(o *Options) (*registration, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return nil, err
 	}
 	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeBytes) // as large as we may
 	err := unix.SetNonblock(fds[0], true)
-	r := &registration{mount: m, words: abi.Registration{
-		ReadFD: uint32(fds[0]), WriteFD: uint32(fds[1]), PID: uint32(os.Getpid()), Archives: archives,
+	r := &registration{mount: m, mark: mark(o.Mark), words: abi.Registration{
+		ReadFD: uint32(fds[0]), WriteFD: uint32(fds[1]), PID: uint32(os.Getpid()), Archives: o.Archives,
 	}}
 	if err == nil {
-		_, err = m.ask(nil, abi.IocCopytool, r.words.Encode())
+		err = r.begin()
 	}
 	err = errors.Join(err, unix.Close(fds[1])) // the kernel has its own
 	if err != nil {
@@ -43,7 +44,22 @@ func (m *mount) register(archives []uint32) (*registration, error) {
 		return nil, explain(m, err)
 	}
 	r.pipe = os.NewFile(uintptr(fds[0]), "actions")
+	if err := r.mark.set(); err != nil {
+		return nil, errors.Join(fmt.Errorf("remember the registration: %w", err), r.takeBack(), r.pipe.Close())
+	}
 	return r, nil
+}
+
+// begin registers, in the place of a process of ours that was killed.
+func (r *registration) begin() error {
+	_, err := r.mount.ask(nil, abi.IocCopytool, r.words.Encode())
+	if errors.Is(err, unix.EEXIST) && r.mark.left() {
+		old := r.words
+		old.Stop = true
+		_, _ = r.mount.ask(nil, abi.IocCopytool, old.Encode()) // whatever it says: it counts whether we are registered now
+		_, err = r.mount.ask(nil, abi.IocCopytool, r.words.Encode())
+	}
+	return err
 }
 
 // explain says what there is to do when the kernel does not register us.
@@ -54,6 +70,8 @@ func explain(m *mount, err error) error {
 		why = ": it is no Lustre"
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		why = ": it takes CAP_SYS_ADMIN"
+	case errors.Is(err, unix.EEXIST):
+		why = ": another copytool is registered there, and a mount has one; stop it, or mount the file system once more"
 	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.EAGAIN):
 		why = ": the coordinator does not run; start it on the MDS: lctl set_param mdt.*.hsm_control=enabled"
 	}
@@ -67,6 +85,9 @@ const lastWords = 2 * time.Second
 func (r *registration) takeBack() error {
 	r.words.Stop = true
 	_, err := r.mount.ask(nil, abi.IocCopytool, r.words.Encode())
+	if err == nil {
+		err = r.mark.clear()
+	}
 	return errors.Join(err, r.pipe.SetReadDeadline(time.Now().Add(lastWords)))
 }
 

@@ -50,7 +50,7 @@ func (t *Tool) Run(ctx context.Context) error {
 		return err
 	}
 	defer m.root.Close()
-	reg, err := m.register(t.o.Archives)
+	reg, err := m.register(&t.o)
 	if err != nil {
 		return err
 	}

@@ -279,3 +279,55 @@ func TestNoLustre(t *testing.T) {
 		t.Errorf("no mount: %v", err)
 	}
 }
+
+// TestKilled: an MDT knows the registration of a process that was killed until it hands
+// something out. The next process takes it back when it was one of ours, in the time of this
+// kernel; that of somebody else stays.
+func TestKilled(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "registered")
+	b := serve(t, nil, func(o *copytool.Options) { o.Mark = mark })
+	b.is(b.Do(abi.CopyRemove, copytest.FID(1))[0], 0, false) // it is at work
+	ours, err := os.ReadFile(mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := func(o copytool.Options) error {
+		o.Mount, o.Archives, o.Archive, o.Ioctl = b.Mount, []uint32{copytest.Archive}, b.folder, b.Ioctl
+		return copytool.New(o).Run(t.Context())
+	}
+	if err := again(copytool.Options{Mark: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, unix.EEXIST) || !strings.Contains(err.Error(), "another copytool") {
+		t.Errorf("beside one that lives: %v", err)
+	}
+	if err := b.ends(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(mark); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the mark of one that has ended: %v", err)
+	}
+	b.Killed()
+	for _, no := range []string{"", "another boot\n"} {
+		if err := os.WriteFile(mark, []byte(no), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := again(copytool.Options{Mark: mark}); !errors.Is(err, unix.EEXIST) {
+			t.Errorf("marked %q: %v", no, err)
+		}
+	}
+	if err := again(copytool.Options{}); !errors.Is(err, unix.EEXIST) {
+		t.Errorf("without a mark: %v", err)
+	}
+	if err := os.WriteFile(mark, ours, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() {
+		over <- copytool.New(copytool.Options{Mount: b.Mount, Archives: []uint32{copytest.Archive}, Archive: b.folder, Ioctl: b.Ioctl, Mark: mark}).Run(ctx)
+	}()
+	b.Registered()
+	b.is(b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0], 0, false)
+	stop()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+}

@@ -57,12 +57,19 @@ func (l *Lustre) register(arg []byte) unix.Errno {
 		return l.wrong("registers with %x: %v", arg, err)
 	}
 	if r.Stop {
+		if l.dead {
+			l.dead = false
+			return unix.ENOENT // the MDT has forgotten it; it was in no group of this kernel
+		}
 		if l.pipe == nil {
 			return unix.ENOENT
 		}
 		_ = l.pipe.Close()
 		l.pipe = nil
 		return 0
+	}
+	if l.dead || l.pipe != nil { // a mount has one copytool
+		return unix.EEXIST
 	}
 	own, err := unix.FcntlInt(uintptr(r.WriteFD), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

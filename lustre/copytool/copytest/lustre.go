@@ -39,6 +39,7 @@ type Lustre struct {
 	swaps    map[uint64]*volatile  // files without a name, by inode
 	requests map[uint64]*request   // by cookie
 	pipe     *os.File              // what actions are written into; nil while nobody is registered
+	dead     bool                  // somebody who was killed is registered still
 	served   []uint32              // archives
 	next     uint32                // FID and cookie
 	paths    map[lustre.FID]string // what FIDToPath says
@@ -178,6 +179,17 @@ func (l *Lustre) Released(f lustre.FID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.files[f].released
+}
+
+// Killed ends the copytool's pipe as its death does: the MDT does not hear of that, and has
+// it registered still. What was handed out is not known to the next one.
+func (l *Lustre) Killed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pipe != nil {
+		_ = l.pipe.Close()
+	}
+	l.pipe, l.dead = nil, true
 }
 
 // Refuse has requests of a kind answered with an error; 0 ends it.
