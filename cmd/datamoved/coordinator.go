@@ -60,11 +60,11 @@ func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger) err
 			return errors.Join(err, attend(over(), func() {}, parts...))
 		}
 		defer conn.Close()
-		helper, err := h.agentPart(near{conn, s, h.at.node})
+		helpers, err := h.agentParts(near{conn, s, h.at.node})
 		if err != nil {
 			return errors.Join(err, attend(over(), func() {}, parts...))
 		}
-		parts, what = append(append(h.hsmParts(), helper), parts...), "coordinator and agent"
+		parts, what = append(helpers, parts...), "coordinator and agent"
 	}
 	return h.run(ctx, what, d.Alive, d, parts...)
 }

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/retry"
+	"datamove.dev/mover/share"
 	"datamove.dev/mover/site"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/vault"
@@ -34,6 +35,7 @@ type hsm struct {
 	dir     string // of its state
 	log     *slog.Logger
 	metrics *telemetry.Metrics
+	pay     func(context.Context, ...share.Charge) error // waits for the limits of endpoints
 
 	retry    retry.Options // of calls to the archive
 	progress time.Duration // between two words about a long action; 0 is the copytool's own
@@ -46,12 +48,12 @@ const hsmPause = 15 * time.Second
 
 // hsmParts serve the archives of the configuration. What stands in the way of one is told
 // and tried again: the node goes on without it.
-func (h *host) hsmParts() (parts []*part) {
+func (h *host) hsmParts(pay func(context.Context, ...share.Charge) error) (parts []*part) {
 	conf := h.live.config.Load()
 	for _, c := range conf.HSM {
 		log := h.log.With("mount", c.Mount, "archive", c.Archive, "to", c.To)
 		id := shortID(h.at.node, c.Mount, fmt.Sprint(c.Archive), c.To)
-		s := &hsm{HSM: c, tiers: conf.Tiers, node: h.at.node, dir: filepath.Join(h.at.data, "hsm", id), log: log, metrics: h.metrics, retry: retry.Options{Logger: log}}
+		s := &hsm{HSM: c, tiers: conf.Tiers, node: h.at.node, dir: filepath.Join(h.at.data, "hsm", id), log: log, metrics: h.metrics, pay: pay, retry: retry.Options{Logger: log}}
 		parts = append(parts, until("copytool of "+c.Mount, s.run))
 	}
 	return parts
@@ -63,15 +65,15 @@ func shortID(words ...string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// twice finds an archive that is served to two places.
+// twice finds a mount with two copytools.
 func twice(archives []config.HSM) error {
 	seen := map[string]bool{}
 	for _, c := range archives {
-		name := fmt.Sprintf("archive %d of %s", c.Archive, filepath.Clean(c.Mount))
-		if seen[name] {
-			return usage("%s stands twice under hsm: it is in one place", name)
+		mount := filepath.Clean(c.Mount)
+		if seen[mount] {
+			return usage("%s stands twice under hsm: a mount of Lustre has one copytool, for one archive; mount the file system once more for the other", mount)
 		}
-		seen[name] = true
+		seen[mount] = true
 	}
 	return nil
 }
@@ -102,13 +104,13 @@ func (s *hsm) serve(ctx context.Context) error {
 	}
 	defer place.Close()
 	v, err := vault.Open(ctx, retry.New(place, s.retry), vault.Options{
-		By: s.owner(), StateDir: filepath.Join(s.dir, "vault"), Logger: s.log,
+		By: s.owner(), StateDir: filepath.Join(s.dir, "vault"), Pay: s.pays, Logger: s.log,
 	})
 	if err != nil {
 		return err
 	}
 	tool := copytool.New(copytool.Options{
-		Mount: s.Mount, Archives: []uint32{s.Archive}, Archive: shelf{v}, Jobs: cmp.Or(s.Jobs, config.DefaultHSMJobs),
+		Mount: s.Mount, Archives: []uint32{s.Archive}, Archive: shelf{v}, Mark: filepath.Join(s.dir, "registered"), Jobs: cmp.Or(s.Jobs, config.DefaultHSMJobs),
 		Progress: s.progress, Grace: s.grace, Logger: s.log, Told: s.told, Ioctl: s.ioctl,
 	})
 	defer s.metrics.Sample(func(sample *telemetry.Sample) { sample.HSM(tool.Counts()) })()
@@ -117,6 +119,12 @@ func (s *hsm) serve(ctx context.Context) error {
 
 func (s *hsm) owner() mover.Owner {
 	return mover.Owner{Task: shortID(s.node, s.Mount, fmt.Sprint(s.Archive), s.To), Epoch: uint64(time.Now().UnixMilli())}
+}
+
+// pays waits for the limits of the tier of the copies.
+func (s *hsm) pays(ctx context.Context, write bool, bytes, ops int64) error {
+	tier, _, _ := strings.Cut(s.To, ":")
+	return s.pay(ctx, share.Charge{Endpoint: tier, Write: write, Bytes: bytes, Ops: ops})
 }
 
 // open opens the place of the copies.

@@ -92,7 +92,7 @@ func TestHSMKilled(t *testing.T) {
 			if files, strays := before.files(); len(files) != 0 || strays == 0 {
 				t.Fatalf("the child left %q and %d half written", files, strays)
 			}
-			a := serveHSM(t, tier, mount, state)
+			a := serveHSM(t, tier, mount, state, func(a *archiving) { a.Killed() }) // the MDT does not know that yet
 			if files, strays := a.files(); len(files)+strays != 0 {
 				t.Errorf("left in the archive: %q, and %d half written", files, strays)
 			}

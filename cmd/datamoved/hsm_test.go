@@ -26,6 +26,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/retry"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/share"
 	"datamove.dev/mover/vault"
 )
 
@@ -79,7 +80,7 @@ func hsmOf(l *copytest.Lustre, tier config.Tier, state string) *hsm {
 	return &hsm{
 		HSM: config.HSM{Mount: l.Mount, Archive: copytest.Archive, To: "cold:hsm", Jobs: 4}, tiers: map[string]config.Tier{"cold": tier},
 		node: "n1", dir: state, log: slog.New(slog.DiscardHandler), retry: retry.Options{Tries: 2, First: time.Millisecond},
-		progress: time.Millisecond, ioctl: l.Ioctl,
+		progress: time.Millisecond, ioctl: l.Ioctl, pay: func(context.Context, ...share.Charge) error { return nil },
 	}
 }
 
@@ -200,6 +201,30 @@ func TestHSMWritten(t *testing.T) {
 	}
 }
 
+// TestHSMLimited: what goes to the archive and comes back is charged to its tier.
+func TestHSMLimited(t *testing.T) {
+	var charged sync.Map
+	a := serveHSM(t, backends[0].tier(t), t.TempDir(), t.TempDir(), func(a *archiving) {
+		a.hsm.pay = func(_ context.Context, charges ...share.Charge) error {
+			for _, c := range charges {
+				sum, _ := charged.LoadOrStore(share.Direction{Endpoint: c.Endpoint, Write: c.Write}, new(atomic.Int64))
+				sum.(*atomic.Int64).Add(c.Bytes)
+			}
+			return nil
+		}
+	})
+	f := a.Write(1, noise(large))
+	a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+	a.Release(f)
+	a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
+	for _, write := range []bool{true, false} {
+		sum, _ := charged.Load(share.Direction{Endpoint: "cold", Write: write})
+		if n, ok := sum.(*atomic.Int64); !ok || n.Load() < large || n.Load() > large+1000 { // and the identity of the archive
+			t.Errorf("write %v: %v", write, sum)
+		}
+	}
+}
+
 // TestHSMMany: many more actions at once than are in work.
 func TestHSMMany(t *testing.T) {
 	a := serveHSM(t, backends[0].tier(t), t.TempDir(), t.TempDir())
@@ -263,10 +288,17 @@ func TestHSMNoLustre(t *testing.T) {
 	}
 }
 
-// TestHSMTwice: one archive is in one place.
+// TestHSMTwice: a mount has one copytool.
 func TestHSMTwice(t *testing.T) {
-	err := twice([]config.HSM{{Mount: "/l", Archive: 1, To: "a"}, {Mount: "/l", Archive: 2, To: "a"}, {Mount: "/l/", Archive: 1, To: "b"}})
-	if !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), "archive 1 of /l") {
-		t.Errorf("%v", err)
+	for _, bad := range [][]config.HSM{
+		{{Mount: "/l", Archive: 1, To: "a"}, {Mount: "/m", Archive: 2, To: "a"}, {Mount: "/l/", Archive: 1, To: "b"}},
+		{{Mount: "/l", Archive: 1, To: "a"}, {Mount: "/l", Archive: 2, To: "b"}},
+	} {
+		if err := twice(bad); !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), "/l stands twice") {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	if err := twice([]config.HSM{{Mount: "/l", Archive: 1, To: "a"}, {Mount: "/m", Archive: 1, To: "a"}}); err != nil {
+		t.Error(err)
 	}
 }

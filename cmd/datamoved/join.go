@@ -50,11 +50,11 @@ func (a *app) serveAgent(ctx context.Context, h *host) error {
 	enroll := agentv1.NewEnrollServiceClient(conn)
 	keeping := until("certificate", func(ctx context.Context) error { return keeper.Run(ctx, renew(enroll)) })
 	standing := until("standing", func(ctx context.Context) error { return h.standing(ctx, conn, target, secure) })
-	helper, err := h.agentPart(conn)
+	helpers, err := h.agentParts(conn)
 	if err != nil {
 		return err
 	}
-	parts := append(h.hsmParts(), helper, serving(d), keeping, standing)
+	parts := append(helpers, serving(d), keeping, standing)
 	return h.run(ctx, "agent of "+target, func(context.Context) error { return nil }, d, parts...)
 }
 

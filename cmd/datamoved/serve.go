@@ -173,8 +173,9 @@ func serving(d *door.Door) *part {
 // next version.
 var ourselves = []string{"", workerCommand}
 
-// agentPart is the agent of this node.
-func (h *host) agentPart(coordinator grpc.ClientConnInterface) (*part, error) {
+// agentParts are the agent of this node, and what it serves beside tasks within the limits
+// that the agent hears of.
+func (h *host) agentParts(coordinator grpc.ClientConnInterface) ([]*part, error) {
 	unix.Umask(0o022) // users have to get through the directories that lead to theirs
 	dir := filepath.Join(h.at.data, "agent")
 	if err := os.MkdirAll(dir, 0o711); err != nil {
@@ -187,7 +188,7 @@ func (h *host) agentPart(coordinator grpc.ClientConnInterface) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return until("agent", a.Run), nil
+	return append(h.hsmParts(a.Pay), until("agent", a.Run)), nil
 }
 
 // run has parts work until ctx ends, and tells the service manager.

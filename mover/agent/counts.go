@@ -63,19 +63,19 @@ func countTier(m *telemetry.Metrics, now, was *agentv1.TierCounts) {
 const pausesMost = 1000
 
 // limitWaited tells metrics that a transfer waited for the limits of its ends.
-func (p *process) limitWaited(d time.Duration) {
+func (a *Agent) limitWaited(ends []share.Charge, d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	for _, c := range p.charges {
-		if !p.agent.turns.limits(share.Direction{Endpoint: c.Endpoint, Write: c.Write}) {
+	for _, c := range ends {
+		if !a.turns.limits(share.Direction{Endpoint: c.Endpoint, Write: c.Write}) {
 			continue
 		}
 		direction := telemetry.Read
 		if c.Write {
 			direction = telemetry.Write
 		}
-		p.agent.o.Metrics.LimitWaited(c.Endpoint, direction, d)
+		a.o.Metrics.LimitWaited(c.Endpoint, direction, d)
 	}
 }
 

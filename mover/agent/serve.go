@@ -119,7 +119,7 @@ func (p *process) Turn(ctx context.Context, r *agentv1.TurnRequest) (*agentv1.Tu
 	}
 	width := share.Width{Most: int(r.GetMost()), Fill: int(r.GetFill())}
 	release, w, err := p.agent.turns.acquire(ctx, p.flow, share.Cost{Bytes: r.GetBytes(), Ops: r.GetOps()}, width, charges)
-	p.limitWaited(w.limit)
+	p.agent.limitWaited(p.charges, w.limit)
 	if err != nil {
 		return nil, err
 	}

@@ -90,6 +90,15 @@ func (t *turns) acquire(ctx context.Context, f share.Flow, c share.Cost, width s
 	return release, w, err
 }
 
+// Pay waits until the charges may pass of what this node moves and no process does: the
+// limits of an endpoint are for all together. How much of them this node has is divided by
+// what its tasks move; what others leave is for everybody.
+func (a *Agent) Pay(ctx context.Context, charges ...share.Charge) error {
+	waited, err := a.turns.buckets.Wait(ctx, charges)
+	a.limitWaited(charges, waited)
+	return err
+}
+
 // flowOf is whose turns a task takes.
 func flowOf(task *pb.Task) share.Flow {
 	return share.Flow{Class: task.GetSpec().GetClass(), Project: task.GetSpec().GetProject(), User: task.GetOwner().GetName(), Task: task.GetId()}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -46,6 +47,44 @@ func TestWeights(t *testing.T) {
 			if part := float64(vision) / float64(audio); part < float64(weight)*0.9 || part > float64(weight)*1.1 {
 				t.Errorf("with weight %d it has %d turns, and the other one %d", weight, vision, audio)
 			}
+		}
+	})
+}
+
+// TestPay: what no process moves is held to the limits of the endpoints, together with what
+// processes move, and waits no longer when they are gone.
+func TestPay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		a := &Agent{turns: newTurns()}
+		write := share.Charge{Endpoint: "archive", Write: true, Bytes: 10 * mib}
+		pays := func(c share.Charge) time.Duration {
+			begun := time.Now()
+			if err := a.Pay(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(begun)
+		}
+		a.turns.limit(&agentv1.Limits{Limits: []*agentv1.Limit{{Endpoint: "archive", Write: true, BytesPerSecond: 10 * mib}}})
+		release, _, err := a.turns.acquire(t.Context(), flow("vision"), share.Cost{Bytes: 10 * mib}, share.Width{Most: 1, Fill: 1}, []share.Charge{write})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(share.Cost{Bytes: 10 * mib})
+		if took := pays(write); took < 900*time.Millisecond || took > 1100*time.Millisecond {
+			t.Errorf("behind what a process wrote it waited %v", took)
+		}
+		if took := pays(share.Charge{Endpoint: "archive", Bytes: 10 * mib}); took > 0 {
+			t.Errorf("a read waited %v for the limit of writes", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := a.Pay(ctx, write); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("given up: %v", err)
+		}
+		a.turns.limit(&agentv1.Limits{})
+		if took := pays(write); took > 0 {
+			t.Errorf("without a limit it waited %v", took)
 		}
 	})
 }

@@ -21,7 +21,21 @@ type Options struct {
 	StateDir string       // where it is noted what is being written; nobody else's
 	Jobs     int          // parts of one file in work; 0 means 4
 	Buffers  *buffer.Pool // memory for bytes on their way to a file; nil is the pool of the process
+	Pay      Pay          // asked before each part of a content; nil lets all pass
 	Logger   *slog.Logger // nil means no log
+}
+
+// Pay waits until so many bytes and operations may pass: to the place, or from it.
+type Pay func(ctx context.Context, write bool, bytes, ops int64) error
+
+// turn asks before each unit of a run.
+func (p Pay) turn(write bool) transfer.Turn {
+	if p == nil {
+		return nil
+	}
+	return func(ctx context.Context, a transfer.Ask) (transfer.Granted, error) {
+		return transfer.Granted{Done: func(int64) {}, Alone: true}, p(ctx, write, a.Bytes, a.Ops)
+	}
 }
 
 // Vault holds copies in a place.
@@ -111,7 +125,7 @@ func (v *Vault) put(ctx context.Context, it *Item) error {
 	if there.Kind != 0 {
 		a.Op = plan.Replace
 	}
-	err = v.run(ctx, source, v.place, a, v.level, source.mine)
+	err = v.run(ctx, source, v.place, a, transfer.Options{Level: v.level, Mine: source.mine, Turn: v.o.Pay.turn(true)})
 	if source.changed() != nil && !errors.Is(err, mover.ErrChanged) && err != nil {
 		err = fmt.Errorf("%w: %w", mover.ErrChanged, err)
 	}
@@ -138,20 +152,19 @@ func (v *Vault) get(ctx context.Context, it *Item) error {
 		return fmt.Errorf("%w: the copy is a %v of %d bytes, the file has %d", mover.ErrCorrupt, e.Kind, e.Size, it.Size)
 	}
 	target := &sink{item: it, buffers: v.o.Buffers, jobs: v.o.Jobs}
-	return v.run(ctx, &checked{Place: v.place.Place}, target, plan.Action{Op: plan.Create, Source: e, Why: plan.WhyFull}, mover.Written, nil)
+	a := plan.Action{Op: plan.Create, Source: e, Why: plan.WhyFull}
+	return v.run(ctx, &checked{Place: v.place.Place}, target, a, transfer.Options{Level: mover.Written, Turn: v.o.Pay.turn(false)})
 }
 
 // run moves one entry. An error of it is the error of the run.
-func (v *Vault) run(ctx context.Context, source mover.Source, target mover.Place, a plan.Action, level mover.Level, mine func(context.Context) error) error {
+func (v *Vault) run(ctx context.Context, source mover.Source, target mover.Place, a plan.Action, o transfer.Options) error {
 	var fate fate
-	jobs := v.o.Jobs
+	o.By, o.Jobs, o.Observer, o.FailFull, o.SpoolDir, o.Logger = v.o.By, v.o.Jobs, &fate, true, v.o.StateDir, v.o.Logger
 	if a.Source.Size <= target.Traits().SmallBytes {
-		jobs = 1
+		o.Jobs = 1
 	}
 	one := func(yield func(plan.Action, error) bool) { yield(a, nil) }
-	err := transfer.Run(ctx, source, target, iter.Seq2[plan.Action, error](one), transfer.Options{
-		By: v.o.By, Jobs: jobs, Level: level, Observer: &fate, FailFull: true, SpoolDir: v.o.StateDir, Mine: mine, Logger: v.o.Logger,
-	})
+	err := transfer.Run(ctx, source, target, iter.Seq2[plan.Action, error](one), o)
 	if err == nil {
 		err = fate.of(a.Source.Name)
 	}

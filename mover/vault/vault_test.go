@@ -166,6 +166,54 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// TestPays: every byte is paid for before it passes, in its direction, and who can not pay
+// moves nothing.
+func TestPays(t *testing.T) {
+	each(t, func(t *testing.T, p mover.Place) {
+		var in, out atomic.Int64
+		poor := errors.New("no more for today")
+		var broke atomic.Bool
+		pay := func(_ context.Context, write bool, bytes, _ int64) error {
+			switch {
+			case broke.Load():
+				return poor
+			case write:
+				in.Add(bytes)
+			default:
+				out.Add(bytes)
+			}
+			return nil
+		}
+		v, err := vault.Open(t.Context(), p, vault.Options{By: mover.Owner{Task: "vault", Epoch: 1}, StateDir: t.TempDir(), Pay: pay})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int64{100_000, 40<<20 + 3} {
+			in.Store(0)
+			out.Store(0)
+			if err := put(t, v, content(int(size))); err != nil {
+				t.Fatal(err)
+			}
+			if in.Load() != size || out.Load() != 0 {
+				t.Errorf("for %d bytes %d were paid, and %d back", size, in.Load(), out.Load())
+			}
+			holds(t, v, content(int(size)))
+			if in.Load() != size || out.Load() != size {
+				t.Errorf("for %d bytes back %d were paid, and %d in", size, out.Load(), in.Load())
+			}
+		}
+		broke.Store(true)
+		if err := put(t, v, content(9)); !errors.Is(err, poor) {
+			t.Errorf("put: %v", err)
+		}
+		if err := v.Get(t.Context(), vault.Item{Key: key, File: file(t, nil), Size: 40<<20 + 3}); !errors.Is(err, poor) {
+			t.Errorf("get: %v", err)
+		}
+		broke.Store(false)
+		holds(t, v, content(40<<20+3))
+	})
+}
+
 // TestHoles: a hole is one again where the place keeps holes, and zeros in any case.
 func TestHoles(t *testing.T) {
 	each(t, func(t *testing.T, p mover.Place) {
