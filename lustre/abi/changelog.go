@@ -10,10 +10,9 @@ import (
 )
 
 // IocChangeFlags is OBD_IOC_CHLG_SET_FLAGS, on a change log's device, before it is read or
-// polled for the first time. The argument is one of ChangeFollow, ChangeBigNID.
+// polled for the first time. The argument is ChangeBigNID.
 const (
 	IocChangeFlags = 0x800866e9
-	ChangeFollow   = 1    // CHANGELOG_FLAG_FOLLOW: wait at the end
 	ChangeBigNID   = 0x10 // CHANGELOG_FLAG_NID_BE: addresses of clients may be of IPv6
 )
 

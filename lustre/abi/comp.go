@@ -76,6 +76,9 @@ func decodeComponent(entry, blob []byte) (lustre.Component, error) {
 	if c.End, err = offset(le.Uint64(entry[16:])); err != nil {
 		return c, err
 	}
+	if c.End < c.Start {
+		return c, malformed("it ends at %d, before it begins at %d", c.End, c.Start)
+	}
 	if c.Foreign == nil {
 		complete(&c)
 		err = whole(&c)

@@ -15,7 +15,7 @@ func EncodeLayout(l *lustre.Layout) ([]byte, error) {
 	case len(l.Opaque) > 0:
 		return append([]byte(nil), l.Opaque...), nil
 	case l.Foreign != nil:
-		return encodeForeign(l.Foreign)
+		return encodeForeign(MagicForeign, l.Foreign)
 	case len(l.Components) == 0:
 		return nil, errors.New("an empty layout: it has nothing to write")
 	case l.Mirrors == 0 && len(l.Components) == 1:
@@ -33,7 +33,7 @@ func EncodeRequest(l *lustre.Layout) ([]byte, error) {
 	}
 	switch first := l.Components; {
 	case l.Foreign != nil: // an attribute that is shorter than a plain layout is ERANGE
-		b, err := encodeForeign(l.Foreign)
+		b, err := encodeForeign(MagicForeign, l.Foreign)
 		return append(b, make([]byte, max(0, sizeV1-len(b)))...), err
 	case len(l.Opaque) > 0:
 		return EncodeLayout(l)
@@ -96,7 +96,7 @@ func encodeComposite(l *lustre.Layout, plain func(*lustre.Component) ([]byte, er
 
 func encodeBlob(c *lustre.Component, plain func(*lustre.Component) ([]byte, error)) ([]byte, error) {
 	if c.Foreign != nil {
-		return encodeForeign(c.Foreign)
+		return encodeForeign(MagicForeign, c.Foreign)
 	}
 	if !c.Flags.Has(lustre.Extension) {
 		return plain(c)

@@ -5,16 +5,6 @@ import "datamove.dev/lustre"
 // sizeForeign is the head of a lov_foreign_md: magic, length of the value, type, flags.
 const sizeForeign = 16
 
-// The types of foreign layouts that are known (LU_FOREIGN_TYPE_*).
-const (
-	ForeignNone    = 0
-	ForeignPOSIX   = 1 // a file in another file system (HSM)
-	ForeignPCCRW   = 2 // a copy in a client's cache, for writing
-	ForeignPCCRO   = 3
-	ForeignS3      = 4
-	ForeignSymlink = 0xda05 // a path, as of DAOS
-)
-
 func decodeForeign(b []byte) (*lustre.Foreign, error) {
 	if len(b) < sizeForeign {
 		return nil, malformed("a foreign layout of %d bytes: its head has %d", len(b), sizeForeign)
@@ -27,12 +17,12 @@ func decodeForeign(b []byte) (*lustre.Foreign, error) {
 	return &lustre.Foreign{Type: le.Uint32(b[8:]), Flags: le.Uint32(b[12:]), Value: value}, nil
 }
 
-func encodeForeign(f *lustre.Foreign) ([]byte, error) {
+func encodeForeign(magic uint32, f *lustre.Foreign) ([]byte, error) {
 	if len(f.Value) > MaxLayout-sizeForeign {
 		return nil, errRange("a foreign value", int64(len(f.Value)))
 	}
 	b := make([]byte, sizeForeign, sizeForeign+len(f.Value))
-	le.PutUint32(b, MagicForeign)
+	le.PutUint32(b, magic)
 	le.PutUint32(b[4:], uint32(len(f.Value)))
 	le.PutUint32(b[8:], f.Type)
 	le.PutUint32(b[12:], f.Flags)

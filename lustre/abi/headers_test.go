@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"datamove.dev/lustre"
 )
 
 // headers is what a compiler said of the headers of one version of Lustre: sizes and
@@ -28,6 +31,7 @@ func headers(t *testing.T, path string) map[string]int64 {
 			key, value = "sizeof "+w[2], w[3]
 		case len(w) == 7 && w[0] == "off":
 			key, value = w[2]+w[3], w[4]
+			said["sizeof "+key] = number(t, w[6])
 		case len(w) == 3 && (w[0] == "ioctl" || w[0] == "const"):
 			key, value = w[1], w[2]
 		case len(w) == 3 && w[1] == "off":
@@ -87,11 +91,24 @@ func TestNumbersOfHeaders(t *testing.T) {
 		"obd_dqblk.dqb_bhardlimit": 0, "obd_dqblk.dqb_bsoftlimit": 8, "obd_dqblk.dqb_curspace": 16, "obd_dqblk.dqb_ihardlimit": 24,
 		"obd_dqblk.dqb_isoftlimit": 32, "obd_dqblk.dqb_curinodes": 40, "obd_dqblk.dqb_btime": 48, "obd_dqblk.dqb_itime": 56,
 		"sizeof fsxattr": SizeFSXattr, "sizeof lu_project": sizeProject, "lu_project.project_id": 4, "lu_project.project_xflags": 8,
-		"LL_IOC_LOV_SETSTRIPE": IocSetStripe, "LL_IOC_LOV_GETSTRIPE": IocGetStripe, "LL_IOC_LMV_SETSTRIPE": IocSetDirStripe,
+		"LL_IOC_LOV_SETSTRIPE": IocSetStripe, "LL_IOC_LMV_SETSTRIPE": IocSetDirStripe,
 		"LL_IOC_LMV_GETSTRIPE": IocGetDirStripe, "LL_IOC_LMV_SET_DEFAULT_STRIPE": IocSetDefaultStripe,
 		"LL_IOC_GETOBDCOUNT": IocTargetCount, "IOC_OBD_STATFS": IocTargetStatfs, "OBD_IOC_QUOTACTL": IocQuotactl,
 		"LL_IOC_PROJECT": IocNamedProject, "FS_IOC_FSGETXATTR": IocGetFSXattr, "FS_IOC_FSSETXATTR": IocSetFSXattr,
-		"OBD_IOC_GETDTNAME": IocLOVName, "OBD_IOC_GETMDNAME": IocLMVName, "LL_SUPER_MAGIC": SuperMagic,
+		"OBD_IOC_GETDTNAME": IocLOVName, "LL_SUPER_MAGIC": SuperMagic,
+		"LL_IOC_PATH2FID": IocPathToFID, "OBD_IOC_FID2PATH": IocFIDToPath, "LL_IOC_GETPARENT": IocGetParent, "LL_IOC_GET_MDTIDX": IocMDTIndex,
+		"LL_IOC_DATA_VERSION": IocDataVersion, "LL_IOC_GROUP_LOCK": IocGroupLock, "LL_IOC_GROUP_UNLOCK": IocGroupUnlock,
+		"LL_IOC_SET_LEASE_OLD": IocSetLease, "LL_IOC_GET_LEASE": IocGetLease, "LL_IOC_LOV_SWAP_LAYOUTS": IocSwapLayouts, "LL_IOC_LADVISE": IocLadvise,
+		"LL_IOC_HSM_STATE_GET": IocHSMState, "LL_IOC_HSM_STATE_SET": IocHSMSetState, "LL_IOC_HSM_REQUEST": IocHSMRequest, "LL_IOC_HSM_ACTION": IocHSMAction,
+		"LL_IOC_HSM_CT_START": IocCopytool, "LL_IOC_HSM_COPY_START": IocCopyStart, "LL_IOC_HSM_COPY_END": IocCopyEnd, "LL_IOC_HSM_PROGRESS": IocCopyProgress,
+		"LL_IOC_FID2MDTIDX": IocFIDToMDT, "OBD_IOC_CHLG_SET_FLAGS": IocChangeFlags,
+		"sizeof lu_fid": FIDSize, "sizeof getinfo_fid2path": fidToPathSize, "sizeof getparent": getParentSize, "sizeof ioc_data_version": dataVersionSize,
+		"sizeof lustre_swap_layouts": swapSize, "sizeof llapi_ladvise_hdr": ladviseHeader, "sizeof llapi_lu_ladvise": ladviseSize, "sizeof lustre_som_attrs": lazySizeSize,
+		"sizeof hsm_user_state": hsmStateSize, "sizeof hsm_state_set": hsmSetSize, "sizeof hsm_request": hsmRequestSize, "sizeof hsm_user_item": hsmItemSize,
+		"sizeof hsm_current_action": hsmActionSize, "sizeof hsm_action_item": sizeItem, "sizeof hsm_action_list": sizeList, "sizeof hsm_copy": sizeCopy,
+		"sizeof hsm_progress": sizeProgress, "sizeof lustre_kernelcomm": registrationSize,
+		"sizeof changelog_rec": changeSize, "sizeof changelog_ext_rename": renameSize, "sizeof changelog_ext_jobid": jobSize, "sizeof changelog_ext_extra_flags": extraSize,
+		"sizeof changelog_ext_uidgid": ownerSize, "sizeof changelog_ext_nid": nidSize, "sizeof changelog_ext_openmode": openModeSize, "sizeof changelog_ext_xattr": xattrNameSize,
 	}
 	paths, err := filepath.Glob("testdata/abi-*.txt")
 	if err != nil || len(paths) != 3 {
@@ -112,8 +129,70 @@ func TestNumbersOfHeaders(t *testing.T) {
 		if said["obdo.o_flags"]+said["obd_ioctl_data.ioc_obdo1"] != flagsOBD {
 			t.Errorf("%s: o_flags is at %d", path, said["obdo.o_flags"])
 		}
-		if got := said["OBD_IOC_GETUUID"]; !old && got != IocUUID {
-			t.Errorf("%s: OBD_IOC_GETUUID is %#x", path, got)
+	}
+}
+
+// TestFieldsOfHeaders: what is written for a kernel is where its headers have it. To be
+// written and read as the same says nothing of that.
+func TestFieldsOfHeaders(t *testing.T) {
+	t.Parallel()
+	file := lustre.FID{Seq: 0x0102030405060708, OID: 0x090a0b0c, Ver: 0x0d0e0f10}
+	other := lustre.FID{Seq: 0x1112131415161718}
+	item := ActionItem{Action: CopyRestore, FID: file, Data: other, Extent: Extent{0x2122232425262728, 5}, Cookie: 0x3132333435363738, GID: 0x4142434445464748}
+	list := ActionList{Compound: 0x5152535455565758, Flags: 0x6162636465666768, ArchiveID: 0x71727374, Name: "lab", Items: []ActionItem{item}}
+	copied := Copy{DataVersion: 9, Flags: 0x8182, Errno: 0x9192, Item: item}
+	progress := Progress{FID: file, Cookie: 0x3132333435363738, Extent: Extent{0x2122232425262728, 5}, Flags: 0x8182, Errno: 0x9192}
+	state := lustre.HSMState{Archived: 0x0d, ArchiveID: 0x71727374, Running: true, Doing: lustre.Restore}
+	request := HSMRequest{Action: lustre.Archive, Archive: 7, Flags: 5, Items: []HSMItem{{File: file}}, Data: []byte("data")}
+	change := lustre.Change{Index: 0x77, Time: time.Unix(3, 4), Type: lustre.ChangeUnlink, Flags: 3, File: file, Parent: other, Name: "name"}
+	project := NamedProject{Set: true, ID: 4242, XFlags: InheritProject, Name: "n"}
+	for structure, c := range map[string]struct {
+		b    []byte
+		says map[string]uint64 // of wide fields the first eight bytes
+	}{
+		"hsm_action_item":     {item.append(nil), map[string]uint64{"hai_fid": file.Seq, "hai_dfid": other.Seq, "hai_extent": item.Extent.Off, "hai_cookie": item.Cookie, "hai_gid": item.GID}},
+		"hsm_action_list":     {list.Encode(), map[string]uint64{"hal_count": 1, "hal_compound_id": list.Compound, "hal_flags": list.Flags, "hal_archive_id": uint64(list.ArchiveID)}},
+		"hsm_copy":            {copied.Encode(), map[string]uint64{"hc_flags": 0x8182, "hc_errval": 0x9192, "hc_hai": uint64(CopyRestore)<<32 | sizeItem}},
+		"hsm_progress":        {progress.Encode(), map[string]uint64{"hp_cookie": progress.Cookie, "hp_extent": progress.Extent.Off, "hp_flags": 0x8182, "hp_errval": 0x9192}},
+		"hsm_user_state":      {EncodeHSMState(state), map[string]uint64{"hus_states": 0x0d, "hus_archive_id": 0x71727374, "hus_in_progress_state": 2, "hus_in_progress_action": 11}},
+		"hsm_state_set":       {EncodeHSMSet(0x10, 0x20, 9), map[string]uint64{"hss_valid": 7, "hss_archive_id": 9, "hss_setmask": 0x10, "hss_clearmask": 0x20}},
+		"hsm_request":         {EncodeHSMRequest(request), map[string]uint64{"hr_action": 10, "hr_archive_id": 7, "hr_flags": 5, "hr_itemcount": 1, "hr_data_len": 4}},
+		"ioc_data_version":    {EncodeDataVersion(FlushAll), map[string]uint64{"idv_flags": FlushAll}},
+		"lustre_swap_layouts": {EncodeSwap(Swap{Other: 7, Group: 8, First: 9}), map[string]uint64{"sl_fd": 7, "sl_gid": 8, "sl_dv1": 9}},
+		"llapi_lu_ladvise":    {EncodeAdvice(false, Advice{WillRead, 5, 6})[ladviseHeader:], map[string]uint64{"lla_start": 5, "lla_end": 6}},
+		"changelog_rec": {AppendChange(nil, change, false), map[string]uint64{"cr_namelen": 4, "cr_flags": 0x1003, "cr_type": 6, "cr_index": 0x77,
+			"cr_time": 3<<30 | 4, "cr_tfid": file.Seq, "cr_pfid": other.Seq}},
+		"getinfo_fid2path": {EncodeFIDToPath(file, 3), map[string]uint64{"gf_fid": file.Seq, "gf_linkno": 3, "gf_pathlen": MaxPath}},
+		"getparent":        {EncodeGetParent(3), map[string]uint64{"gp_linkno": 3, "gp_name_size": maxName}},
+		"lu_project":       {must(t, project.Encode), map[string]uint64{"project_type": 1, "project_id": 4242, "project_xflags": 0x200}},
+		"obd_statfs": {must(t, (&Statfs{1, 2, 3, 4, 5, 6, [40]byte{7}, 8, 9, 10, 11, 12, 13, [28]byte{}}).Encode), map[string]uint64{"os_type": 1, "os_blocks": 2, "os_bfree": 3,
+			"os_bavail": 4, "os_files": 5, "os_ffree": 6, "os_fsid": 7, "os_bsize": 8, "os_namelen": 9, "os_maxbytes": 10, "os_state": 11, "os_fprecreated": 12}},
+		"if_quotactl": {must(t, (&Quotactl{Command: 1, Type: 2, ID: 3, Stat: 4, Target: 5, Index: 6, BlockGrace: 7, HardKiB: 8, OBDType: "a", UUID: "b"}).Encode), map[string]uint64{
+			"qc_cmd": 1, "qc_type": 2, "qc_id": 3, "qc_stat": 4, "qc_valid": 5, "qc_idx": 6, "qc_dqinfo": 7, "qc_dqblk": 8, "obd_type": 'a', "obd_uuid": 'b'}},
+	} {
+		for _, version := range []string{"2.15.8", "2.17.0", "master-2.17.57"} {
+			said := headers(t, "testdata/abi-"+version+".txt")
+			for field, want := range c.says {
+				key := structure + "." + field
+				at, ok := said[key]
+				if !ok {
+					t.Errorf("%s says nothing of %s", version, key)
+					continue
+				}
+				wide := append(c.b[at:len(c.b):len(c.b)], make([]byte, 8)...)
+				if got := le.Uint64(wide) << (64 - 8*min(said["sizeof "+key], 8)) >> (64 - 8*min(said["sizeof "+key], 8)); got != want {
+					t.Errorf("%s: %s at %d is %#x, want %#x", version, key, at, got, want)
+				}
+			}
 		}
 	}
+}
+
+func must(t *testing.T, encode func() ([]byte, error)) []byte {
+	t.Helper()
+	b, err := encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

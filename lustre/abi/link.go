@@ -3,6 +3,7 @@ package abi
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"datamove.dev/lustre"
 )
@@ -50,6 +51,26 @@ func DecodeLinks(b []byte) (links []Link, whole bool, err error) {
 		links, b = append(links, link), b[n:]
 	}
 	return links, whole, nil
+}
+
+// EncodeLinks is the inverse of DecodeLinks, of links that are all there is.
+func EncodeLinks(links []Link) ([]byte, error) {
+	b := make([]byte, linkHeaderSize)
+	le.PutUint32(b, linkMagic)
+	le.PutUint32(b[4:], uint32(len(links)))
+	for _, l := range links {
+		size := linkEntrySize + len(l.Name)
+		if size > math.MaxUint16 {
+			return nil, errRange("a name with a length", int64(len(l.Name)))
+		}
+		b = be.AppendUint16(b, uint16(size))
+		b = be.AppendUint64(b, l.Parent.Seq)
+		b = be.AppendUint32(b, l.Parent.OID)
+		b = be.AppendUint32(b, l.Parent.Ver)
+		b = append(b, l.Name...)
+	}
+	le.PutUint64(b[8:], uint64(len(b)))
+	return b, nil
 }
 
 // linkEntry reads one entry. Its numbers are big-endian, other than everywhere else.

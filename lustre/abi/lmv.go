@@ -11,6 +11,7 @@ const (
 	MagicStripes         = 0x0CD20CD0 // of a striped directory: LMV_MAGIC_V1
 	MagicDefaultStripes  = 0x0CD30CD0 // a request, or the default for new directories: LMV_USER_MAGIC
 	MagicSpecificStripes = 0x0CD40CD0 // a request with the MDTs to use
+	MagicForeignStripes  = 0x0CD50CD0 // of a directory whose entries something else keeps; else as a foreign layout
 )
 
 // lmv_user_md_v1 and its lmv_user_mds_data: sizes in bytes.
@@ -33,6 +34,10 @@ func DecodeStriping(b []byte) (lustre.Striping, error) {
 		return lustre.Striping{}, malformed("a directory's stripes in %d bytes: their head has %d", len(b), SizeStriping)
 	}
 	magic, count, hash := le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[12:])
+	if magic == MagicForeignStripes {
+		f, err := decodeForeign(b)
+		return lustre.Striping{Foreign: f}, err
+	}
 	s := lustre.Striping{
 		Count:      int(int32(count)), // -1 is all of them
 		FirstMDT:   int(int32(le.Uint32(b[8:]))),
@@ -61,9 +66,12 @@ func DecodeStriping(b []byte) (lustre.Striping, error) {
 	return s, nil
 }
 
-// EncodeStriping writes a lmv_user_md with one of the magic numbers.
+// EncodeStriping writes a lmv_user_md with one of the magic numbers; of a foreign directory
+// a lmv_foreign_md.
 func EncodeStriping(s *lustre.Striping, magic uint32) ([]byte, error) {
 	switch {
+	case s.Foreign != nil:
+		return encodeForeign(MagicForeignStripes, s.Foreign)
 	case s.Count < lustre.AllTargets || s.Count > MaxShards || len(s.Shards) > MaxShards:
 		return nil, errRange("a number of stripes", int64(s.Count))
 	case s.FirstMDT < lustre.AnyTarget || s.FirstMDT > math.MaxInt32:

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"datamove.dev/lustre"
@@ -28,6 +29,8 @@ func TestStriping(t *testing.T) {
 	}{
 		{"a directory on two MDTs", fixture(t, "lmv-lmv2"), MagicStripes, lustre.Striping{Count: 2, Hash: lustre.FNV1a64, Shards: []lustre.Shard{
 			{FID: fid("0x200000400:0x2:0x0"), MDT: 0}, {FID: fid("0x240000401:0x2:0x0"), MDT: 1}}}},
+		{"a directory that something else keeps", append([]byte("\xd0\x0c\xd5\x0c\x20\x00\x00\x00\x05\xda\x00\x00\x01\x00\x00\x00"), strings.Repeat("daos:///", 4)...), MagicStripes,
+			lustre.Striping{Foreign: &lustre.Foreign{Type: 0xda05, Flags: 1, Value: []byte(strings.Repeat("daos:///", 4))}}},
 		{"a default", preset, MagicDefaultStripes, lustre.Striping{Count: 1, FirstMDT: lustre.AnyTarget, MaxRoundRR: 1}},
 	} {
 		got, err := DecodeStriping(tt.b)
@@ -48,9 +51,10 @@ func TestMalformedStriping(t *testing.T) {
 	two := fixture(t, "lmv-lmv2")
 	swapped := append([]byte(nil), two...)
 	copy(swapped, []byte{0x0c, 0xd2, 0x0c, 0xd0})
+	foreign := append([]byte("\xd0\x0c\xd5\x0c\xff\xff\xff\xff"), two[8:]...)
 	many := append([]byte(nil), two...)
 	le.PutUint32(many[4:], 1<<31-1)
-	for name, b := range map[string][]byte{"nothing": nil, "a cut head": two[:47], "a cut shard": two[:95], "another order": swapped, "a count beyond all": many} {
+	for name, b := range map[string][]byte{"nothing": nil, "a cut head": two[:47], "a cut shard": two[:95], "another order": swapped, "a count beyond all": many, "a foreign one longer than itself": foreign} {
 		if s, err := DecodeStriping(b); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %+v, %v; want malformed", name, s, err)
 		}
@@ -77,6 +81,7 @@ func FuzzDecodeStriping(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		again = append(again, make([]byte, max(0, SizeStriping-len(again)))...) // a buffer has room for a head
 		if got, err := DecodeStriping(again); err != nil || !reflect.DeepEqual(got, s) {
 			t.Fatalf("%+v, written and read: %+v, %v", s, got, err)
 		}

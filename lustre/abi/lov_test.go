@@ -228,7 +228,7 @@ func TestRequestOfTargets(t *testing.T) {
 // A client looks at the first 32 bytes of an attribute before it knows what it is.
 func TestRequestOfForeign(t *testing.T) {
 	t.Parallel()
-	want := lustre.Layout{Foreign: &lustre.Foreign{Type: ForeignSymlink, Flags: 1, Value: []byte("a")}}
+	want := lustre.Layout{Foreign: &lustre.Foreign{Type: 0xda05, Flags: 1, Value: []byte("a")}}
 	b, err := EncodeRequest(&want)
 	if err != nil || len(b) < sizeV1 {
 		t.Fatalf("%x, %v", b, err)
@@ -288,6 +288,7 @@ func TestMalformedLayouts(t *testing.T) {
 		{"an empty blob", edit(pfl, 32+28, 0), "a layout of 0 bytes"},
 		{"composite in composite", edit(pfl, 0xb0, 0xd0, 0x0b, 0xd6, 0x0b), "composite layout itself"},
 		{"a component of another machine", edit(pfl, 0xb0, 0x0b, 0xd1, 0x0b, 0xd0), "order of another machine"},
+		{"an end before its beginning", edit(pfl, 32+48+8, 0, 0, 0, 0, 1), "before it begins"},
 		{"an end that no file has", edit(pfl, 32+16, 0, 0, 0, 0, 0, 0, 0, 0x80), "no file is that large"},
 		{"a foreign one longer than itself", edit(foreign, 4, 7), "7 bytes, and 6 are there"},
 		{"a cut foreign head", foreign[:12], "its head has 16"},

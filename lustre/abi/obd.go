@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 
@@ -111,36 +112,39 @@ func StatfsRequest(kind, index uint32) *OBDRequest {
 	return &OBDRequest{Inline: [][]byte{k, i}, Length1: SizeStatfs, Length2: SizeUUID}
 }
 
-// DecodeStatfs reads an obd_statfs and the obd_uuid beside it.
-func DecodeStatfs(b, uuid []byte) (lustre.Target, error) {
-	if len(b) < SizeStatfs {
-		return lustre.Target{}, malformed("an obd_statfs of %d bytes: it has %d", len(b), SizeStatfs)
-	}
-	block := uint64(le.Uint32(b[88:]))
-	return lustre.Target{
-		Name:       text(uuid),
-		TotalBytes: product(le.Uint64(b[8:]), block),
-		FreeBytes:  product(le.Uint64(b[24:]), block),
-		TotalFiles: product(le.Uint64(b[32:]), 1),
-		FreeFiles:  product(le.Uint64(b[40:]), 1),
-		State:      lustre.TargetState(le.Uint32(b[104:])),
-	}, nil
+// Statfs is an obd_statfs. Its fields are those of the struct, in their order.
+type Statfs struct {
+	Type                       uint64 // of the storage: 0xEF53 is ldiskfs
+	Blocks, Free, Available    uint64 // Available is what an ordinary user can use
+	Files, FreeFiles           uint64
+	FSID                       [40]byte
+	BlockBytes, NameLength     uint32
+	MaxBytes                   uint64 // of an object
+	State, Precreated, Granted uint32
+	Rest                       [28]byte
 }
 
-// EncodeStatfs writes an obd_statfs in blocks of 4 KiB.
-func EncodeStatfs(t *lustre.Target) []byte {
-	const block = 4096
-	b := make([]byte, SizeStatfs)
-	le.PutUint64(b, 0xEF53) // os_type: ldiskfs
-	le.PutUint64(b[8:], uint64(t.TotalBytes)/block)
-	le.PutUint64(b[16:], uint64(t.FreeBytes)/block)
-	le.PutUint64(b[24:], uint64(t.FreeBytes)/block)
-	le.PutUint64(b[32:], uint64(t.TotalFiles))
-	le.PutUint64(b[40:], uint64(t.FreeFiles))
-	le.PutUint32(b[88:], block)
-	le.PutUint32(b[92:], 255)
-	le.PutUint32(b[104:], uint32(t.State))
-	return b
+// DecodeStatfs reads an obd_statfs.
+func DecodeStatfs(b []byte) (s Statfs, err error) {
+	if len(b) < SizeStatfs {
+		return s, short("an obd_statfs", len(b), SizeStatfs)
+	}
+	_, err = binary.Decode(b, le, &s)
+	return s, err
+}
+
+// Encode is the inverse of DecodeStatfs.
+func (s *Statfs) Encode() ([]byte, error) { return binary.Append(nil, le, s) }
+
+// Target is the target that s and the obd_uuid beside it are of.
+func (s *Statfs) Target(uuid []byte) lustre.Target {
+	block := uint64(s.BlockBytes)
+	return lustre.Target{
+		Name:       text(uuid),
+		TotalBytes: product(s.Blocks, block), FreeBytes: product(s.Available, block),
+		TotalFiles: product(s.Files, 1), FreeFiles: product(s.FreeFiles, 1),
+		State: lustre.TargetState(s.State),
+	}
 }
 
 // product is a × b, or the largest there is.

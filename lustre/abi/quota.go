@@ -1,7 +1,6 @@
 package abi
 
 import (
-	"math"
 	"time"
 
 	"datamove.dev/lustre"
@@ -16,14 +15,8 @@ const (
 
 // The commands (LUSTRE_Q_*).
 const (
-	GetInfo      = 0x800005
-	SetInfo      = 0x800006
-	GetQuota     = 0x800007
-	SetQuota     = 0x800008
-	GetDefault   = 0x80000d
-	SetDefault   = 0x80000e
-	GetQuotaPool = 0x80000f
-	SetQuotaPool = 0x800010
+	GetQuota = 0x800007
+	SetQuota = 0x800008
 )
 
 // QuotaProject is the type of a project's quota (PRJQUOTA).
@@ -36,21 +29,15 @@ const (
 	QuotaOST     = 2
 )
 
-// Which fields are valid (QIF_*).
+// Which fields of a request are valid (QIF_*).
 const (
 	ValidBlockLimits = 1
-	ValidSpace       = 2
 	ValidInodeLimits = 4
-	ValidInodes      = 8
-	ValidBlockTime   = 16
-	ValidInodeTime   = 32
 )
 
-// timeMask is of dqb_btime and dqb_itime: a time; above it are flags.
+// timeMask is of dqb_btime and dqb_itime: a time; above it are flags. One of them says that
+// the limits, which are told all the same, are those of the default.
 const timeMask = 1<<48 - 1
-
-// DefaultLimits is the flag of a time that says: the limits are those of the default.
-const DefaultLimits = 1 << 48
 
 // Quotactl is a request, and its answer.
 type Quotactl struct {
@@ -110,7 +97,7 @@ func DecodeQuotactl(b []byte) (Quotactl, error) {
 	return q, nil
 }
 
-// Limits are those of q: 0 is none. A limit that is larger than can be said here is none.
+// Limits are those of q: 0 is none. One that is larger than can be said here is the largest that can.
 func (q *Quotactl) Limits() lustre.Limits {
 	return lustre.Limits{
 		SoftBytes: product(q.SoftKiB, 1024), HardBytes: product(q.HardKiB, 1024),
@@ -140,8 +127,7 @@ func (q *Quotactl) Until() (blocks, inodes time.Time) {
 }
 
 func until(t uint64) time.Time {
-	t &= timeMask
-	if t == 0 || t > math.MaxInt64 {
+	if t &= timeMask; t == 0 {
 		return time.Time{}
 	}
 	return time.Unix(int64(t), 0)

@@ -4,7 +4,6 @@ package abi
 // lustre_user.h, lustre_ioctl.h and linux/fs.h; equal in 2.15 and 2.17.
 const (
 	IocSetStripe        = 0x4008669a // LL_IOC_LOV_SETSTRIPE
-	IocGetStripe        = 0x4008669b // LL_IOC_LOV_GETSTRIPE
 	IocSetDirStripe     = 0xc03066f0 // LL_IOC_LMV_SETSTRIPE
 	IocGetDirStripe     = 0xc03066f1 // LL_IOC_LMV_GETSTRIPE
 	IocSetDefaultStripe = 0xc03066f6 // LL_IOC_LMV_SET_DEFAULT_STRIPE
@@ -14,9 +13,7 @@ const (
 	IocNamedProject     = 0x411066fd // LL_IOC_PROJECT
 	IocGetFSXattr       = 0x801c581f // FS_IOC_FSGETXATTR
 	IocSetFSXattr       = 0x401c5820 // FS_IOC_FSSETXATTR
-	IocUUID             = 0x8028667f // OBD_IOC_GETUUID: of the client, 40 bytes
 	IocLOVName          = 0x8080667f // OBD_IOC_GETDTNAME: 128 bytes
-	IocLMVName          = 0x80806683 // OBD_IOC_GETMDNAME: 128 bytes
 )
 
 // DelayCreate are the flags of open that make a file without objects, so that a layout can

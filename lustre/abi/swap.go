@@ -8,8 +8,6 @@ const IocSwapLayouts = 0x402066db
 const (
 	SwapCheckFirst  = 1 // refuse when the content of the first is not of version First; says nothing of what is cached
 	SwapCheckSecond = 2
-	SwapKeepMtime   = 4
-	SwapKeepAtime   = 8
 	SwapClose       = 16 // give the write lease up in the same step: refused (ESTALE) when it was broken
 )
 

@@ -97,8 +97,7 @@ func parseVersion(s string) string {
 	return strings.TrimSpace(strings.TrimPrefix(first, "lustre:"))
 }
 
-// sizeName is the size of what IocLOVName and IocLMVName answer (OBD_MAX_IOCTL... is
-// larger; MAX_OBD_NAME is 128).
+// sizeName is the size of what IocLOVName answers (MAX_OBD_NAME).
 const sizeName = 128
 
 func ioctlText(k kernel, fd int, request uint, size int) (string, error) {

@@ -46,8 +46,14 @@ func (f *fake) ioctlStatfs(_ *handle, arg []byte, at []pointer) (int, error) {
 		return 0, unix.ENODATA // before its name is known
 	}
 	copy(at[1].buffer, of[index].Name)
-	copy(at[0].buffer, abi.EncodeStatfs(&of[index]))
-	return 0, nil
+	const block = 4096
+	t := &of[index]
+	b, err := (&abi.Statfs{
+		Type: 0xEF53, Blocks: uint64(t.TotalBytes) / block, Free: uint64(t.FreeBytes) / block, Available: uint64(t.FreeBytes) / block,
+		Files: uint64(t.TotalFiles), FreeFiles: uint64(t.FreeFiles), BlockBytes: block, NameLength: 255, State: uint32(t.State),
+	}).Encode()
+	copy(at[0].buffer, b)
+	return 0, err
 }
 
 func (f *fake) ioctlMDTIndex(h *handle, arg []byte, _ []pointer) (int, error) {

@@ -97,7 +97,8 @@ func (c *Client) statfs(kind lustre.TargetKind, index int) (lustre.Target, error
 	}
 	answer, uuid := make([]byte, abi.SizeStatfs+slack), make([]byte, abi.SizeUUID+slack)
 	_, err = c.k.ioctlAt(c.root, abi.IocTargetStatfs, arg, pointer{abi.OffsetBuffer1, answer}, pointer{abi.OffsetBuffer2, uuid})
-	t, bad := abi.DecodeStatfs(answer, uuid[:abi.SizeUUID])
+	s, bad := abi.DecodeStatfs(answer)
+	t := s.Target(uuid[:abi.SizeUUID])
 	if err != nil {
 		t = lustre.Target{Name: t.Name}
 	} else {
