@@ -43,13 +43,15 @@ tiers:
 # AWS_SECRET_ACCESS_KEY=...
 
 # How a file system of Storage Scale (GPFS) is asked about filesets, quotas and pools:
-# by the REST API of its GUI. Without this, by the mm commands.
+# by the REST API of its GUI. Without this, by the mm commands, which also say and set the
+# pool of a file.
 #gpfs:
 #  fs1:                         # the name of its device
 #    url: https://gui.site:443
 #    credentials: /etc/datamove/scale.env   # mode 0600: SCALE_USER=... and SCALE_PASSWORD=...
 #    ca: /etc/datamove/ca.pem   # who signed the GUI's certificate
-#    as: gpfs0                  # what the GUI calls it; leave it out where that is the same
+#    as: gpfs0                  # what its own cluster calls it; leave it out where that is the same
+#    commands: /opt/scale/sudo  # wrappers of the mm commands; leave it out for /usr/lpp/mmfs/bin
 
 # With a service, copies run there. Without one they run in the command itself.
 #service: unix:///run/datamove/datamoved.sock
