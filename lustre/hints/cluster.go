@@ -21,34 +21,28 @@ type cluster struct {
 	now       lustre.Cluster // the zero Cluster where it can not be asked
 }
 
-// seen is the cluster; its slices are never changed.
+// seen is the cluster; its slices are never changed. One that was known holds where it can
+// not be asked again: targets do not come and go by the minute.
 func (a *answers) seen() lustre.Cluster {
 	a.clusterMu.Lock()
 	defer a.clusterMu.Unlock()
 	if time.Since(a.asked) > clusterAge {
 		now, err := a.s.Layout.Cluster(context.Background(), a.root)
-		if err != nil {
-			a.note("%s: what its targets are is not known, so files get few stripes: %v", a.s.Mount, err)
+		if err == nil {
+			a.now = now
+		} else {
+			a.note("%s: its targets, or its own layout, can not be asked for: files have the layout of their directory: %v", a.s.Mount, err)
 		}
-		a.now, a.asked = now, time.Now()
+		a.asked = time.Now()
 	}
 	return a.now
 }
 
-// advice is what suits a file of that size, of which nothing else is known. A mover
+// advise is what suits a file of that size, of which nothing else is known. A mover
 // writes it once; who reads it may be many.
-func (a *answers) advice(size int64) lustre.Advice {
-	return lustre.Advise(lustre.Request{Bytes: size, Use: lustre.Dataset}, a.seen())
+func advise(size int64, c lustre.Cluster) lustre.Advice {
+	return lustre.Advise(lustre.Request{Bytes: size, Use: lustre.Dataset}, c)
 }
-
-// usual is the layout of files in a directory without one of its own.
-func (a *answers) usual() *lustre.Layout {
-	c := a.seen()
-	return &c.Default
-}
-
-// wideDefault says whether even a small file would have several stripes.
-func (a *answers) wideDefault() bool { return stripesOf(a.usual(), 1) != 1 }
 
 // defaultsMost bounds the directories that are remembered.
 const defaultsMost = 4096
@@ -59,29 +53,30 @@ type defaults struct {
 	own        map[[2]uint64]bool // by device and inode; guarded by defaultsMu
 }
 
-// defaultOf says whether a directory has a layout of its own; known is false where that
-// can not be told.
-func (a *answers) defaultOf(dir int) (own, known bool) {
+// ownDefault says whether a directory has a layout of its own, or may have one: of a
+// directory that can not be asked that is not known.
+func (a *answers) ownDefault(dir int) bool {
 	var st unix.Stat_t
 	if unix.Fstat(dir, &st) != nil {
-		return false, false
+		return true
 	}
 	key := [2]uint64{st.Dev, st.Ino}
 	a.defaultsMu.Lock()
-	own, known = a.own[key]
+	own, known := a.own[key]
 	a.defaultsMu.Unlock()
 	if known {
-		return own, true
+		return own
 	}
 	_, err := a.s.Layout.Layout(context.Background(), dir)
-	if err != nil && !errors.Is(err, lustre.ErrInherited) {
-		return false, false
+	own = !errors.Is(err, lustre.ErrInherited)
+	if own && err != nil {
+		a.note("%s: which layout a directory has can not be asked for: its files get that: %v", a.s.Mount, err)
 	}
 	a.defaultsMu.Lock()
 	defer a.defaultsMu.Unlock()
 	if a.own == nil || len(a.own) >= defaultsMost {
 		a.own = map[[2]uint64]bool{}
 	}
-	a.own[key] = err == nil
-	return err == nil, true
+	a.own[key] = own
+	return own
 }

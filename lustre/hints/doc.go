@@ -9,5 +9,6 @@
 //
 // A directory that has a default of its own keeps it: somebody has decided. So does every
 // file for which the advice is what it would get anyway. An error of the file system never
-// keeps a file from being made: it is then made in the usual way, and a note says so once.
+// keeps a file from being made: it is then made in the usual way, and a note says so once. So
+// it is where targets, or the layout of a directory, can not be asked for.
 package hints

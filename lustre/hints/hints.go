@@ -41,7 +41,8 @@ type answers struct {
 	close func() error
 
 	mu    sync.Mutex
-	notes []string // guarded by mu
+	noted map[string]bool // the kinds of notes; guarded by mu, as is notes
+	notes []string
 	cluster
 	defaults
 }
@@ -61,13 +62,18 @@ func (a *answers) Notes() []string {
 	return append([]string(nil), a.notes...)
 }
 
-// note keeps one text of a kind.
+// note keeps the first text of a kind: what is so of one file is so of many.
 func (a *answers) note(format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.notes) == 0 {
-		a.notes = append(a.notes, fmt.Sprintf(format, args...))
+	if a.noted[format] {
+		return
 	}
+	if a.noted == nil {
+		a.noted = map[string]bool{}
+	}
+	a.noted[format] = true
+	a.notes = append(a.notes, fmt.Sprintf(format, args...))
 }
 
 // Create implements mover.FileSystem.
@@ -91,22 +97,29 @@ func (a *answers) layoutFor(dir int, f mover.NewFile) (lustre.Layout, bool) {
 		return lustre.Layout{}, false
 	}
 	if f.Layout != nil {
-		var l lustre.Layout
-		if err := json.Unmarshal(f.Layout, &l); err != nil || l.Validate() != nil {
-			a.note("%s: the layout of the source can not be had here", a.s.Mount)
-			return l, false
+		l, err := kept(f.Layout)
+		if err != nil {
+			a.note("%s: the layout of the source can not be had here: %v", a.s.Mount, err)
 		}
-		return l, true
+		return l, err == nil
 	}
-	if a.s.Kind != lustre.IsLustre || f.Size < worthBytes && !a.wideDefault() {
+	if a.s.Kind != lustre.IsLustre {
 		return lustre.Layout{}, false
 	}
-	own, known := a.defaultOf(dir)
-	if !known || own {
+	c := a.seen()
+	if len(c.OSTs) == 0 || f.Size < worthBytes && stripesOf(&c.Default, 1) == 1 || a.ownDefault(dir) {
 		return lustre.Layout{}, false
 	}
-	advice := a.advice(f.Size)
-	return advice.Layout, worth(f.Size, &advice.Layout, a.usual())
+	advice := advise(f.Size, c)
+	return advice.Layout, worth(f.Size, &advice.Layout, &c.Default)
+}
+
+// kept is the layout of a source, which was told by somebody else.
+func kept(text []byte) (l lustre.Layout, err error) {
+	if err := json.Unmarshal(text, &l); err != nil {
+		return l, err
+	}
+	return l, l.Validate()
 }
 
 // worthBytes is the size up to which the first stripe is all that a file needs.
@@ -140,8 +153,8 @@ func (a *answers) Multiple(f mover.NewFile) int64 {
 		return 0
 	}
 	if f.Layout != nil {
-		var l lustre.Layout
-		if json.Unmarshal(f.Layout, &l) != nil {
+		l, err := kept(f.Layout)
+		if err != nil {
 			return 0
 		}
 		return l.Width(max(f.Size-1, 0))
@@ -149,7 +162,7 @@ func (a *answers) Multiple(f mover.NewFile) int64 {
 	if a.s.Kind != lustre.IsLustre {
 		return 0
 	}
-	advice := a.advice(f.Size)
+	advice := advise(f.Size, a.seen())
 	return part(f.Size, advice.PartBytes, advice.Layout.Width(max(f.Size-1, 0)))
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +25,8 @@ type site struct {
 	defaults  lustre.Layout // of the file system
 	own       bool          // the directory has a default
 	broken    error         // of Create
+	silent    error         // of Cluster
+	secret    error         // of the default of a directory
 	made      []lustre.Layout
 	asked     int // for the cluster
 	directory int // for the default of a directory
@@ -40,8 +43,8 @@ func (s *site) Layout(_ context.Context, fd int) (lustre.Layout, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return s.layout, nil
 	}
-	if s.directory++; s.own {
-		return s.defaults, nil
+	if s.directory++; s.own || s.secret != nil {
+		return s.defaults, s.secret
 	}
 	return lustre.Layout{}, lustre.ErrInherited
 }
@@ -57,7 +60,9 @@ func (s *site) Create(_ context.Context, dir int, base string, flags int, mode u
 }
 
 func (s *site) Cluster(context.Context, int) (lustre.Cluster, error) {
-	s.asked++
+	if s.asked++; s.silent != nil {
+		return lustre.Cluster{}, s.silent
+	}
 	c := lustre.Cluster{Name: "lab", Version: "2.17.0", Default: s.defaults, Can: lustre.Capabilities{Progressive: true, OnMDT: true, Overstripes: true}}
 	for i := range 16 {
 		c.OSTs = append(c.OSTs, lustre.Target{Kind: lustre.OST, Index: i, TotalBytes: 100 << 40, FreeBytes: 60 << 40})
@@ -120,6 +125,8 @@ func TestCreate(t *testing.T) {
 		{"a layout that Lustre would refuse", site{defaults: plain(1)}, mover.NewFile{Layout: text(t, plain(5000))}, 0},
 		{"a file system that does not do it", site{defaults: plain(1), broken: lustre.ErrNotApplied}, mover.NewFile{Size: 20 * gib}, 0},
 		{"a call that is forbidden", site{defaults: plain(1), broken: unix.EACCES}, mover.NewFile{Size: 20 * gib}, 0},
+		{"targets that can not be asked", site{defaults: plain(4), silent: unix.EIO}, mover.NewFile{Size: 20 * gib}, 0},
+		{"a directory that can not be asked", site{defaults: plain(1), secret: unix.EIO}, mover.NewFile{Size: 20 * gib}, 0},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			a, dir := of(t, &c.site)
@@ -128,7 +135,7 @@ func TestCreate(t *testing.T) {
 				if !errors.Is(err, mover.ErrUnsupported) || len(c.site.made) > 0 {
 					t.Errorf("%v; made %v", err, c.site.made)
 				}
-				if (c.site.broken != nil) != (len(a.Notes()) > 0) && c.file.Layout == nil {
+				if (errors.Join(c.site.broken, c.site.silent, c.site.secret) != nil) != (len(a.Notes()) > 0) && c.file.Layout == nil {
 					t.Errorf("notes: %q", a.Notes())
 				}
 				return
@@ -167,6 +174,45 @@ func TestAskedSeldom(t *testing.T) {
 	}
 	if s.asked != 1 || s.directory != 1 {
 		t.Errorf("the cluster was asked for %d times, the directory %d times", s.asked, s.directory)
+	}
+}
+
+// TestAskedInVain: what can not be asked is not asked for each file, and what was known before holds.
+func TestAskedInVain(t *testing.T) {
+	s := &site{defaults: plain(1), secret: unix.EIO}
+	a, dir := of(t, s)
+	for range 100 {
+		if _, ok := a.layoutFor(dir, mover.NewFile{Size: 20 * gib}); ok {
+			t.Fatal("a layout, though the directory may have another one")
+		}
+	}
+	if s.asked != 1 || s.directory != 1 || len(a.Notes()) != 1 {
+		t.Errorf("the cluster was asked for %d times, the directory %d times; notes %q", s.asked, s.directory, a.Notes())
+	}
+	s = &site{defaults: plain(1)}
+	a, dir = of(t, s)
+	for _, silent := range []error{nil, unix.EIO} {
+		s.silent, a.asked = silent, time.Time{}
+		if l, ok := a.layoutFor(dir, mover.NewFile{Size: 20 * gib}); !ok || l.Components[0].StripeCount != 8 {
+			t.Errorf("when the cluster says %v: %+v, %v", silent, l, ok)
+		}
+	}
+	if s.asked != 2 || len(a.Notes()) != 1 {
+		t.Errorf("asked %d times, notes %q", s.asked, a.Notes())
+	}
+}
+
+// TestHostileLayout: a layout that somebody else told is looked at before it counts.
+func TestHostileLayout(t *testing.T) {
+	a, dir := of(t, &site{defaults: plain(1)})
+	for _, text := range []string{
+		`{"components":[{"start":0,"pattern":"raid0","stripe_bytes":4611686018427387904,"stripe_count":3}]}`,
+		`{"components":[{"start":0,"pattern":"raid0","stripe_bytes":65536,"stripe_count":-7}]}`, `{"components":[]}`, `7`, ``,
+	} {
+		f := mover.NewFile{Size: gib, Layout: []byte(text)}
+		if l, ok := a.layoutFor(dir, f); ok || a.Multiple(f) != 0 {
+			t.Errorf("%s: %+v, parts of %d", text, l, a.Multiple(f))
+		}
 	}
 }
 
