@@ -94,42 +94,53 @@ func sameAs(fd int, name string) error {
 	return nil
 }
 
-// filesetOf finds the fileset of an open file by the longest junction that its path is
+// place is where an open file is.
+type place struct {
+	path    string // here
+	theirs  string // where the cluster says that the file system is mounted
+	fileset Fileset
+	all     []Fileset
+}
+
+// whereIs finds the fileset of an open file by the longest junction that its path is
 // below. The cluster says junctions as it mounts the file system itself; that here they
 // are where we think is checked by the inode of the root of the fileset.
-func (m mounted) filesetOf(ctx context.Context, fd int) (Fileset, error) {
-	name, err := pathOf(fd)
-	if err != nil {
-		return Fileset{}, err
+func (m mounted) whereIs(ctx context.Context, fd int) (p place, err error) {
+	if p.path, err = pathOf(fd); err != nil {
+		return p, err
 	}
 	system, err := m.asked.FileSystem(ctx, m.name)
 	if err != nil {
-		return Fileset{}, err
+		return p, err
 	}
-	all, err := m.asked.Filesets(ctx, m.name)
-	if err != nil {
-		return Fileset{}, err
+	p.theirs = system.Mount
+	if p.all, err = m.asked.Filesets(ctx, m.name); err != nil {
+		return p, err
 	}
-	var found Fileset
 	at := ""
-	for _, f := range all {
-		here, ok := rebase(f.Junction, system.Mount, m.mount)
-		if ok && below(name, here) && len(here) >= len(at) {
-			found, at = f, here
+	for _, f := range p.all {
+		here, ok := rebase(f.Junction, p.theirs, m.mount)
+		if ok && below(p.path, here) && len(here) >= len(at) {
+			p.fileset, at = f, here
 		}
 	}
 	if at == "" {
-		return Fileset{}, fmt.Errorf("%q is below no fileset of %s: %w", name, m.name, fs.ErrNotExist)
+		return p, fmt.Errorf("%q is below no fileset of %s: %w", p.path, m.name, fs.ErrNotExist)
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(at, &st); err != nil {
-		return Fileset{}, fmt.Errorf("junction %q: %w", at, err)
+		return p, fmt.Errorf("junction %q: %w", at, err)
 	}
-	if st.Ino != found.RootInode {
-		return Fileset{}, fmt.Errorf("fileset of %q: %w: %q is not the root of fileset %s; a part of the file system is mounted there, and which one is not known",
-			name, errors.ErrUnsupported, at, found.Name)
+	if st.Ino != p.fileset.RootInode {
+		return p, fmt.Errorf("fileset of %q: %w: %q is not the root of fileset %s; a part of the file system is mounted there, and which one is not known",
+			p.path, errors.ErrUnsupported, at, p.fileset.Name)
 	}
-	return found, nil
+	return p, nil
+}
+
+func (m mounted) filesetOf(ctx context.Context, fd int) (Fileset, error) {
+	p, err := m.whereIs(ctx, fd)
+	return p.fileset, err
 }
 
 // rebase turns a path as the cluster says it into one below our mount.

@@ -126,11 +126,11 @@ func (q quotas) MakeProject(ctx context.Context, dir int, base string, mode uint
 	if err != nil {
 		return lustre.Project{}, err
 	}
-	junction, err := q.junction(ctx, dir, base)
+	junction, within, err := q.junction(ctx, dir, base)
 	if err != nil {
 		return lustre.Project{}, err
 	}
-	n := NewFileset{Name: name, Junction: junction, Mode: mode & 0o7777}
+	n := NewFileset{Name: name, Within: within, Junction: junction, Mode: mode & 0o7777}
 	if err := n.check(); err != nil {
 		return lustre.Project{}, err
 	}
@@ -185,7 +185,7 @@ func (q quotas) made(ctx context.Context, dir int, base, name string, mode uint3
 // it is linked yet or not: what the GUI has collected of it can be behind. The caller's
 // context may be over.
 func (q quotas) undo(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	err := q.asked.DeleteFileset(ctx, q.name, name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -224,31 +224,29 @@ func (q quotas) RemoveProject(ctx context.Context, dir int, base string, p lustr
 	return nil
 }
 
-// junction is the path of a new directory, as the cluster says it.
-func (q quotas) junction(ctx context.Context, dir int, base string) (string, error) {
+// junction is the path of a new directory, as the cluster says it, and the independent fileset
+// that it will be inside.
+func (q quotas) junction(ctx context.Context, dir int, base string) (junction, within string, err error) {
 	if base == "" || base == "." || base == ".." || strings.Contains(base, "/") {
-		return "", fmt.Errorf("directory %q: %w: one name", base, ErrName)
+		return "", "", fmt.Errorf("directory %q: %w: one name", base, ErrName)
 	}
 	if err := unix.Faccessat(dir, base, unix.F_OK, unix.AT_SYMLINK_NOFOLLOW); err == nil {
-		return "", fmt.Errorf("directory %q: %w", base, fs.ErrExist)
+		return "", "", fmt.Errorf("directory %q: %w", base, fs.ErrExist)
 	}
-	parent, err := q.filesetOf(ctx, dir) // that our mount is what we think
+	at, err := q.whereIs(ctx, dir) // that our mount is what we think
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	here, err := pathOf(dir)
-	if err != nil {
-		return "", err
+	for _, f := range at.all {
+		if f.Independent && f.InodeSpace == at.fileset.InodeSpace {
+			within = f.Name
+		}
 	}
-	system, err := q.asked.FileSystem(ctx, q.name)
-	if err != nil {
-		return "", err
+	there, ok := rebase(at.path, q.mount, at.theirs)
+	if !ok || within == "" {
+		return "", "", fmt.Errorf("directory %q: %w: where it would be, as the cluster says it, is not known", base, errors.ErrUnsupported)
 	}
-	there, ok := rebase(here, q.mount, system.Mount)
-	if !ok {
-		return "", fmt.Errorf("directory of fileset %s: %q is not below %q", parent.Name, here, q.mount)
-	}
-	return path.Join(there, base), nil
+	return path.Join(there, base), within, nil
 }
 
 func openBase(dir int, base string) (int, error) {

@@ -166,7 +166,7 @@ func TestProjectSeenLate(t *testing.T) {
 				case late != nil:
 					late(rw, r)
 				default:
-					say(200, `{"filesets":[{"filesetName":"`+last+`","config":{"id":5,"status":"Unlinked","path":"--"}}],"status":{"code":200,"message":""}}`)(rw, r)
+					say(200, `{"filesets":[{"filesetName":"`+last+`","config":{"id":5,"inodeSpace":1,"isInodeSpaceOwner":false,"status":"Unlinked","path":"--"}}],"status":{"code":200,"message":""}}`)(rw, r)
 				}
 			})
 			s := quotas{mounted{name: "fs1", mount: w.Mount, asked: g.Client}}
@@ -185,7 +185,7 @@ func TestProjectNeverSeen(t *testing.T) {
 	world := serve(c.dir)
 	g := newGUI(t, func(rw http.ResponseWriter, r *http.Request) {
 		if last := path.Base(r.URL.Path); r.Method == http.MethodGet && strings.HasPrefix(last, "p-run-") {
-			say(200, `{"filesets":[{"filesetName":"`+last+`","config":{"id":5,"status":"Unlinked"}}],"status":{"code":200,"message":""}}`)(rw, r)
+			say(200, `{"filesets":[{"filesetName":"`+last+`","config":{"id":5,"inodeSpace":1,"isInodeSpaceOwner":false,"status":"Unlinked"}}],"status":{"code":200,"message":""}}`)(rw, r)
 			return
 		}
 		world(rw, r)
@@ -213,6 +213,11 @@ func TestMakeProject(t *testing.T) {
 		}
 		if got, err := s.Quota.Project(t.Context(), open(t, filepath.Join(w.Mount, "vision", "run 1'ä"))); err != nil || got != p {
 			t.Errorf("it is under %+v, %v", got, err)
+		}
+		if inside, err := maker.MakeProject(t.Context(), open(t, filepath.Join(w.Mount, "vision", "run 1'ä")), "deeper", 0o700); err != nil {
+			t.Errorf("in a dependent fileset: %+v, %v", inside, err)
+		} else if err := maker.RemoveProject(t.Context(), open(t, filepath.Join(w.Mount, "vision", "run 1'ä")), "deeper", inside); err != nil {
+			t.Error(err)
 		}
 		if _, err := maker.MakeProject(t.Context(), fd, "run 1'ä", 0o700); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("again: %v", err)

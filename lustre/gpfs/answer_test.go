@@ -59,7 +59,7 @@ func (w *world) do(method string, parts []string, body map[string]string) error 
 	}
 	switch what {
 	case "POST filesets":
-		if err := w.create(body["filesetName"]); err != nil {
+		if err := w.create(body["filesetName"], body["inodeSpace"]); err != nil {
 			return err
 		}
 		return w.link(body["filesetName"], body["path"])
@@ -81,7 +81,7 @@ func (w *world) do(method string, parts []string, body map[string]string) error 
 
 func (w *world) reply(parts []string) (int, map[string]any) {
 	fileset := func(f Fileset) map[string]any {
-		config := map[string]any{"path": f.Junction, "id": f.ID, "status": "Linked", "rootInode": f.RootInode}
+		config := map[string]any{"path": f.Junction, "inodeSpace": f.InodeSpace, "isInodeSpaceOwner": f.Independent, "id": f.ID, "status": "Linked", "rootInode": f.RootInode}
 		if f.Junction == "" {
 			config["status"], config["path"] = "Unlinked", "--"
 		}

@@ -151,7 +151,11 @@ func (c *Client) reply(q call, response *http.Response, body []byte) (object, er
 		if location := response.Header.Get("Location"); status >= 300 && status < 400 {
 			return o, c.failed(q, status, location, fmt.Errorf("%w: it sends us elsewhere, which is not followed", ErrReply))
 		}
-		return o, c.failed(q, status, text, kindOf(status))
+		kind := kindOf(status)
+		if status == http.StatusUnauthorized {
+			kind = fmt.Errorf("%w: it does not take the user and the password of %s", kind, c.credentials)
+		}
+		return o, c.failed(q, status, text, kind)
 	}
 	if err != nil {
 		return o, c.failed(q, 0, "", err)

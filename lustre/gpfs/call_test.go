@@ -60,6 +60,9 @@ func TestStatuses(t *testing.T) {
 			if !errors.Is(err, c.want) || !errors.As(err, &e) || len(err.Error()) > 1000 {
 				t.Errorf("it is %v, and not %v", err, c.want)
 			}
+			if c.status == 401 && !strings.Contains(err.Error(), g.option.CredentialsFile) {
+				t.Errorf("it does not say whose password it is: %v", err)
+			}
 			if calls, _ := g.seen(); len(calls) != c.calls {
 				t.Errorf("it was asked %d times, and not %d", len(calls), c.calls)
 			}
@@ -154,10 +157,10 @@ func TestPages(t *testing.T) {
 	g := newGUI(t, inTurn(say(200, fixture(t, "rest/filesets.json")), say(200, fixture(t, "rest/filesets-2.json")), say(200, fixture(t, "rest/filesets-3.json"))))
 	got, err := g.Filesets(t.Context(), "fs1")
 	want := []Fileset{
-		{Name: "root", Junction: "/gpfs/fs1", RootInode: 3},
-		{Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", RootInode: 524291},
+		{Name: "root", Junction: "/gpfs/fs1", RootInode: 3, Independent: true},
+		{Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", RootInode: 524291, InodeSpace: 1, Independent: true},
 		{Name: "small_one", ID: 10, Junction: "/gpfs/fs1/small_one", RootInode: 65828},
-		{Name: "old-runs", ID: 7},
+		{Name: "old-runs", ID: 7, InodeSpace: 2, Independent: true},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
@@ -214,8 +217,8 @@ func TestBodies(t *testing.T) {
 		}, "POST /scalemgmt/v2/filesystems/fs1/quotas", map[string]any{"operationType": "setQuota", "quotaType": "fileset", "objectName": "vision",
 			"blockSoftLimit": "1024K", "blockHardLimit": "1025K", "filesSoftLimit": "0", "filesHardLimit": "7"}},
 		{func() error {
-			return g.CreateFileset(t.Context(), "fs1", NewFileset{Name: "vision", Junction: "/gpfs/fs1/vision", Mode: 0o2770})
-		}, "POST /scalemgmt/v2/filesystems/fs1/filesets", map[string]any{"filesetName": "vision", "path": "/gpfs/fs1/vision", "owner": "0:0", "permissions": "2770", "inodeSpace": "new"}},
+			return g.CreateFileset(t.Context(), "fs1", NewFileset{Name: "vision", Within: "root", Junction: "/gpfs/fs1/vision", Mode: 0o2770})
+		}, "POST /scalemgmt/v2/filesystems/fs1/filesets", map[string]any{"filesetName": "vision", "path": "/gpfs/fs1/vision", "owner": "0:0", "permissions": "2770", "inodeSpace": "root"}},
 		{func() error { return g.LinkFileset(t.Context(), "fs1", "vision", "/gpfs/fs1/x") },
 			"POST /scalemgmt/v2/filesystems/fs1/filesets/vision/link", map[string]any{"path": "/gpfs/fs1/x"}},
 		{func() error { return g.UnlinkFileset(t.Context(), "fs1", "vision", true) },

@@ -55,7 +55,7 @@ func NewClient(o Options) (*Client, error) {
 	return &Client{
 		base:        base,
 		credentials: o.CredentialsFile,
-		timeout:     o.timeout(),
+		timeout:     callTimeout,
 		pause:       pause,
 		http: &http.Client{
 			Transport: transport,

@@ -148,7 +148,12 @@ func TestHostileNames(t *testing.T) {
 			"fileset":     func() error { return second(g.Fileset(t.Context(), "fs1", name)) },
 			"quota":       func() error { _, _, err := g.FilesetQuota(t.Context(), "fs1", name); return err },
 			"set quota":   func() error { return g.SetFilesetQuota(t.Context(), name, "vision", lustre.Limits{}) },
-			"create":      func() error { return g.CreateFileset(t.Context(), "fs1", NewFileset{Name: name, Junction: "/x"}) },
+			"create": func() error {
+				return g.CreateFileset(t.Context(), "fs1", NewFileset{Name: name, Within: "root", Junction: "/x"})
+			},
+			"create in": func() error {
+				return g.CreateFileset(t.Context(), "fs1", NewFileset{Name: "vision", Within: name, Junction: "/x"})
+			},
 			"link":        func() error { return g.LinkFileset(t.Context(), "fs1", name, "/x") },
 			"unlink":      func() error { return g.UnlinkFileset(t.Context(), name, "vision", true) },
 			"delete":      func() error { return g.DeleteFileset(t.Context(), "fs1", name) },
@@ -158,9 +163,11 @@ func TestHostileNames(t *testing.T) {
 			"mmlsquota":   func() error { _, _, err := c.FilesetQuota(t.Context(), name, "vision"); return err },
 			"mmsetquota":  func() error { return c.SetFilesetQuota(t.Context(), "fs1", name, lustre.Limits{}) },
 			"mmlspool":    func() error { return second(c.Pools(t.Context(), name)) },
-			"mmcrfileset": func() error { return c.CreateFileset(t.Context(), "fs1", NewFileset{Name: name, Junction: "/x"}) },
-			"mmdel":       func() error { return c.DeleteFileset(t.Context(), name, "vision") },
-			"mmchattr":    func() error { return c.place(t.Context(), "/x", name+" ", 1) },
+			"mmcrfileset": func() error {
+				return c.CreateFileset(t.Context(), "fs1", NewFileset{Name: name, Within: "root", Junction: "/x"})
+			},
+			"mmdel":    func() error { return c.DeleteFileset(t.Context(), name, "vision") },
+			"mmchattr": func() error { return c.place(t.Context(), "/x", name+" ", 1) },
 		} {
 			if err := call(); !errors.Is(err, ErrName) {
 				t.Errorf("%s with %q: %v", what, name, err)
@@ -171,7 +178,7 @@ func TestHostileNames(t *testing.T) {
 		if err := g.LinkFileset(t.Context(), "fs1", "vision", path); !errors.Is(err, ErrName) {
 			t.Errorf("junction %q: %v", path, err)
 		}
-		if err := g.CreateFileset(t.Context(), "fs1", NewFileset{Name: "vision", Junction: path}); !errors.Is(err, ErrName) {
+		if err := g.CreateFileset(t.Context(), "fs1", NewFileset{Name: "vision", Within: "root", Junction: path}); !errors.Is(err, ErrName) {
 			t.Errorf("junction %q of a new one: %v", path, err)
 		}
 		if _, err := c.Attributes(t.Context(), path); !errors.Is(err, ErrName) {

@@ -135,7 +135,7 @@ func (c *Commands) CreateFileset(ctx context.Context, fileSystem string, n NewFi
 	if err := errors.Join(checkName("file system", fileSystem), n.check()); err != nil {
 		return err
 	}
-	if _, err := c.run(ctx, "mmcrfileset", fileSystem, n.Name, "--inode-space", "new"); err != nil {
+	if _, err := c.run(ctx, "mmcrfileset", fileSystem, n.Name, "--inode-space", n.Within); err != nil {
 		return err
 	}
 	return c.LinkFileset(ctx, fileSystem, n.Name, n.Junction)

@@ -29,9 +29,9 @@ func TestCommands(t *testing.T) {
 		{func() (any, error) { return c.FileSystem(t.Context(), "fs1") },
 			FileSystem{Mount: "/gpfs/fs1", FilesetQuotas: true}, `mmlsfs ["fs1","-Y"]`},
 		{func() (any, error) { return c.Filesets(t.Context(), "fs1") },
-			[]Fileset{{Name: "root", Junction: "/gpfs/fs1", RootInode: 3}, {Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", RootInode: 524291}, {Name: "small_one", ID: 10, Junction: "/gpfs/fs1/small_one", RootInode: 65828}, {Name: "old-runs", ID: 7}},
+			[]Fileset{{Name: "root", Junction: "/gpfs/fs1", RootInode: 3, Independent: true}, {Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", RootInode: 524291, InodeSpace: 1, Independent: true}, {Name: "small_one", ID: 10, Junction: "/gpfs/fs1/small_one", RootInode: 65828}, {Name: "old-runs", ID: 7, InodeSpace: 2, Independent: true}},
 			`mmlsfileset ["fs1","-Y"]`},
-		{func() (any, error) { return c.Fileset(t.Context(), "fs1", "old-runs") }, Fileset{Name: "old-runs", ID: 7}, `mmlsfileset ["fs1","-Y"]`},
+		{func() (any, error) { return c.Fileset(t.Context(), "fs1", "old-runs") }, Fileset{Name: "old-runs", ID: 7, InodeSpace: 2, Independent: true}, `mmlsfileset ["fs1","-Y"]`},
 		{func() (any, error) {
 			found, q, err := c.FilesetQuota(t.Context(), "fs1", "vision")
 			if !found || q.BytesUntil.Before(time.Now().Add(5*24*time.Hour)) {
@@ -72,7 +72,7 @@ func TestCommandColumns(t *testing.T) {
 		ask     func(context.Context, *Commands) error
 		needed  string
 	}{
-		{"mmlsfileset", func(ctx context.Context, c *Commands) error { return second(c.Filesets(ctx, "fs1")) }, "filesetName path id status rootInode"},
+		{"mmlsfileset", func(ctx context.Context, c *Commands) error { return second(c.Filesets(ctx, "fs1")) }, "filesetName path id inodeSpace isInodeSpaceOwner status rootInode"},
 		{"mmlsquota", func(ctx context.Context, c *Commands) error {
 			found, _, err := c.FilesetQuota(ctx, "fs1", "vision")
 			if err == nil && !found {

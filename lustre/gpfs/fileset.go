@@ -18,12 +18,18 @@ type Fileset struct {
 	// RootInode is the inode of its root directory, which stat shows at the junction; 0 while
 	// it is not linked.
 	RootInode uint64
+	// InodeSpace is where its inodes come from. It is shared by one independent fileset and
+	// the dependent ones that were made in it.
+	InodeSpace  int64
+	Independent bool
 }
 
-// NewFileset is what a fileset is made with. It gets inodes of its own (it is independent):
-// one without can only be linked inside the fileset whose inodes it shares.
+// NewFileset is what a fileset is made with. It is a dependent one: an independent one has
+// room for 100,000 files only, unless somebody takes the rest from all others, and there can
+// be fewer of them.
 type NewFileset struct {
 	Name     string
+	Within   string // the independent fileset whose inodes it shares, and inside which it has to be
 	Junction string // where it is linked; the GUI would choose a place where none is said
 	Mode     uint32 // of its root directory
 }
@@ -32,7 +38,7 @@ func (n NewFileset) check() error {
 	if n.Mode > 0o7777 {
 		return fmt.Errorf("fileset %q: %w: its mode", n.Name, ErrName)
 	}
-	return errors.Join(checkName("fileset", n.Name), checkPath("junction", n.Junction))
+	return errors.Join(checkName("fileset", n.Name), checkName("fileset", n.Within), checkPath("junction", n.Junction))
 }
 
 // Filesets returns all filesets of a file system.
@@ -78,7 +84,7 @@ func (c *Client) Fileset(ctx context.Context, fileSystem, name string) (Fileset,
 // readFileset reads what REST and mmlsfileset say in the same words. Of a fileset that is not
 // linked, the path is "--", empty or missing, and the inode is of no use.
 func readFileset(name string, r record) Fileset {
-	f := Fileset{Name: name, ID: idOf(r, "id")}
+	f := Fileset{Name: name, ID: idOf(r, "id"), InodeSpace: count(r, "inodeSpace"), Independent: r.truth("isInodeSpaceOwner")}
 	if r.text("status") == "Linked" {
 		f.Junction, f.RootInode = r.text("path"), uint64(count(r, "rootInode"))
 	}
@@ -103,7 +109,7 @@ func (c *Client) CreateFileset(ctx context.Context, fileSystem string, n NewFile
 	return c.change(ctx, call{
 		method: http.MethodPost, path: []string{"filesystems", fileSystem, "filesets"},
 		body: map[string]any{
-			"filesetName": n.Name, "inodeSpace": "new", "path": n.Junction,
+			"filesetName": n.Name, "inodeSpace": n.Within, "path": n.Junction,
 			"owner": "0:0", "permissions": strconv.FormatUint(uint64(n.Mode), 8),
 		},
 	})

@@ -18,19 +18,11 @@ type Options struct {
 	// CommandsDir is where the mm commands are; "" means /usr/lpp/mmfs/bin. It may be a
 	// directory of wrappers of the same names.
 	CommandsDir string
-	// Timeout is for one call or command; 0 means 60 s. A policy scan and a job of the GUI
-	// have as long as the caller's context.
-	Timeout time.Duration
 }
 
 const (
-	defaultTimeout     = time.Minute
+	// callTimeout is for one call or command. A policy scan and a job of the GUI have as long
+	// as the caller's context.
+	callTimeout        = time.Minute
 	defaultCommandsDir = "/usr/lpp/mmfs/bin"
 )
-
-func (o Options) timeout() time.Duration {
-	if o.Timeout > 0 {
-		return o.Timeout
-	}
-	return defaultTimeout
-}

@@ -11,6 +11,7 @@ import (
 type record interface {
 	text(name string) string
 	number(name string) int64 // a whole number
+	truth(name string) bool
 	fail(name, why string)
 }
 

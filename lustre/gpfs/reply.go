@@ -64,6 +64,11 @@ func (o object) text(name string) (s string) {
 	return s
 }
 
+func (o object) truth(name string) (b bool) {
+	o.read(name, "true or false", &b)
+	return b
+}
+
 func (o object) number(name string) int64 {
 	var n json.Number
 	raw := o.fields[name]

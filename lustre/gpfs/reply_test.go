@@ -28,9 +28,9 @@ var reads = []struct {
 			"filesystems[0].quota", "filesystems[0].quota.quotasEnforced"}},
 	{"fileset", "fileset.json",
 		func(t *testing.T, g *gui) (any, error) { return g.Fileset(t.Context(), "fs1", "vision") },
-		Fileset{Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", RootInode: 524291},
+		Fileset{Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", RootInode: 524291, InodeSpace: 1, Independent: true},
 		[]string{"filesets", "filesets[0].filesetName", "filesets[0].config", "filesets[0].config.path",
-			"filesets[0].config.id", "filesets[0].config.status", "filesets[0].config.rootInode"}},
+			"filesets[0].config.id", "filesets[0].config.inodeSpace", "filesets[0].config.isInodeSpaceOwner", "filesets[0].config.status", "filesets[0].config.rootInode"}},
 	{"pools", "pools.json",
 		func(t *testing.T, g *gui) (any, error) { return g.Pools(t.Context(), "fs1") },
 		[]Pool{{"system", 0, 0}, {"data", 3064453922 << 10, 529111449 << 10}},
@@ -128,7 +128,7 @@ func TestUnlinked(t *testing.T) {
 	text := fixture(t, "rest/filesets-3.json")
 	for _, reply := range []string{text, strings.Replace(text, `"path": "--", `, "", 1), strings.Replace(text, `"--"`, `""`, 1), strings.Replace(text, `"rootInode": 1048579, `, "", 1)} {
 		got, err := newGUI(t, say(200, reply)).Filesets(t.Context(), "fs1")
-		if want := []Fileset{{Name: "old-runs", ID: 7}}; err != nil || !reflect.DeepEqual(got, want) {
+		if want := []Fileset{{Name: "old-runs", ID: 7, InodeSpace: 2, Independent: true}}; err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}

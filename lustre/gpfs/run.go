@@ -44,7 +44,7 @@ func NewCommands(o Options) (*Commands, error) {
 			return nil, fmt.Errorf("mm commands: %q can be changed by others than root and the caller: %w", path, fs.ErrPermission)
 		}
 	}
-	return &Commands{dir: dir, timeout: o.timeout(), dying: dyingDelay, start: start}, nil
+	return &Commands{dir: dir, timeout: callTimeout, dying: dyingDelay, start: start}, nil
 }
 
 const (

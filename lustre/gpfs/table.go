@@ -158,4 +158,12 @@ func (w row) number(column string) int64 {
 	return n
 }
 
+func (w row) truth(column string) bool {
+	text := w.text(column)
+	if text != "0" && text != "1" {
+		w.fail(column, fmt.Sprintf("is %q, and neither 0 nor 1", cut(text)))
+	}
+	return text == "1"
+}
+
 func (w row) fail(column, why string) { w.r.fail(column, why) }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -39,7 +40,7 @@ func newWorld(t *testing.T, dir string) *world {
 		t.Fatal(err)
 	}
 	w := &world{Name: "fs1", Mount: mount, Theirs: "/gpfs/fs1", NextID: 5, Quotas: map[string]lustre.Limits{}, Files: map[uint64]Attributes{},
-		Filesets: []Fileset{{Name: "root", Junction: "/gpfs/fs1"}, {Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision"}, {Name: "old-runs", ID: 2}}}
+		Filesets: []Fileset{{Name: "root", Junction: "/gpfs/fs1", Independent: true}, {Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", InodeSpace: 1, Independent: true}, {Name: "old-runs", ID: 2, InodeSpace: 2, Independent: true}}}
 	w.save(t, dir)
 	return w
 }
@@ -93,17 +94,24 @@ func (w *world) find(name string) (*Fileset, error) {
 	return nil, fmt.Errorf("fileset %s: %w", name, fs.ErrNotExist)
 }
 
-func (w *world) create(name string) error {
+func (w *world) create(name, within string) error {
+	parent, err := w.find(within)
+	if err != nil || !parent.Independent {
+		return errors.Join(err, fmt.Errorf("fileset %s has no inodes of its own", within))
+	}
 	if _, err := w.find(name); err == nil {
 		return fmt.Errorf("EFSSP1102C fileset %s: %w", name, fs.ErrExist)
 	}
-	w.Filesets = append(w.Filesets, Fileset{Name: name, ID: w.NextID})
+	w.Filesets = append(w.Filesets, Fileset{Name: name, ID: w.NextID, InodeSpace: parent.InodeSpace})
 	w.NextID++
 	return nil
 }
 
 func (w *world) link(name, junction string) error {
 	f, err := w.find(name)
+	if err == nil && w.inodeSpace(path.Dir(junction)) != f.InodeSpace {
+		err = errors.New("a dependent fileset can only be linked inside its own inode space")
+	}
 	if err == nil {
 		err = os.Mkdir(w.here(junction), 0o700)
 	}
@@ -111,6 +119,17 @@ func (w *world) link(name, junction string) error {
 		f.Junction = junction
 	}
 	return err
+}
+
+// inodeSpace is that of a directory.
+func (w *world) inodeSpace(dir string) (space int64) {
+	longest := ""
+	for _, f := range w.Filesets {
+		if f.Junction != "" && below(dir, f.Junction) && len(f.Junction) >= len(longest) {
+			longest, space = f.Junction, f.InodeSpace
+		}
+	}
+	return space
 }
 
 func (w *world) unlink(name string) error {
@@ -199,7 +218,7 @@ func (w *world) command(name string, a []string) (string, error) {
 		_, fileset, _ := strings.Cut(a[0], ":")
 		return "", errors.Join(err1, err2, w.limit(fileset, l))
 	case "mmcrfileset":
-		return "", w.create(a[1])
+		return "", w.create(a[1], a[3]) // DEVICE NAME --inode-space WITHIN
 	case "mmlinkfileset": // DEVICE NAME -J JUNCTION
 		return "", w.link(a[1], a[3])
 	case "mmunlinkfileset":
@@ -223,13 +242,17 @@ func (w *world) attributesOfFS() string {
 }
 
 func (w *world) listFilesets() string {
-	out := "mmlsfileset::HEADER:version:reserved:reserved:filesystemName:filesetName:id:rootInode:status:path:\n"
+	out := "mmlsfileset::HEADER:version:reserved:reserved:filesystemName:filesetName:id:rootInode:status:path:inodeSpace:isInodeSpaceOwner:\n"
 	for _, f := range w.filesets() {
 		status, path := "Linked", strings.ReplaceAll(f.Junction, "/", "%2F")
 		if f.Junction == "" {
 			status, path = "Unlinked", "%2D%2D"
 		}
-		out += fmt.Sprintf("mmlsfileset::0:1:::%s:%s:%d:%d:%s:%s:\n", w.Name, f.Name, f.ID, f.RootInode, status, path)
+		owner := 0
+		if f.Independent {
+			owner = 1
+		}
+		out += fmt.Sprintf("mmlsfileset::0:1:::%s:%s:%d:%d:%s:%s:%d:%d:\n", w.Name, f.Name, f.ID, f.RootInode, status, path, f.InodeSpace, owner)
 	}
 	return out
 }
