@@ -129,7 +129,7 @@ func TestAdviseHolds(t *testing.T) {
 			t.Fatal("not the same twice")
 		}
 		holdStripes(t, r, c, got)
-		holdParts(t, got)
+		holdParts(t, r, got)
 		holdReasons(t, r, got)
 		var back Advice
 		if text, err := json.Marshal(got); err != nil {
@@ -191,8 +191,13 @@ func holdStripes(t *rapid.T, r Request, c Cluster, got Advice) {
 	}
 }
 
-// holdParts: a part is a multiple of every width, within bounds.
-func holdParts(t *rapid.T, got Advice) {
+// holdParts: a part is a multiple of every width, within bounds; there are not too many
+// of them, or somebody is told.
+func holdParts(t *rapid.T, r Request, got Advice) {
+	told := slices.ContainsFunc(got.Reasons, func(why Reason) bool { return why.What == "part size" && why.Doubt })
+	if n := ceilDiv(r.Bytes, got.PartBytes); n > mostParts != told {
+		t.Fatalf("%d parts of %s; told: %v", n, sizeText(got.PartBytes), told)
+	}
 	if got.PartBytes < minPartBytes || got.PartBytes > mostPartBytes {
 		t.Fatalf("parts of %s", sizeText(got.PartBytes))
 	}

@@ -9,7 +9,8 @@ type Cluster struct {
 	Pools   map[string][]int // OST indices by pool
 	// Default is the file system's own layout; the zero Layout when it is not known.
 	Default Layout
-	// Can says what its servers and this client understand.
+	// Can says what the client understands: servers do not tell their version. What older
+	// ones do not, they refuse, and a file is made without it.
 	Can Capabilities
 }
 

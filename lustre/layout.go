@@ -197,10 +197,11 @@ func (l *Layout) Wanted() Layout {
 // Width is how many bytes of the file lie between the beginnings of two stripes of one
 // object at offset off: stripe size × stripe count. A part that is a multiple of it
 // takes the same from each object. 0 where the component has no stripes or is not known.
+// Of mirrors it is that of the first one that is not behind: who reads, reads that.
 func (l *Layout) Width(off int64) int64 {
 	for i := range l.Components {
 		c := &l.Components[i]
-		if c.Flags.Has(Extension) || off < c.Start || c.End != EOF && off >= c.End {
+		if c.Flags&(Extension|Stale|Parity) != 0 || off < c.Start || c.End != EOF && off >= c.End {
 			continue
 		}
 		return c.StripeBytes * int64(max(c.StripeCount, len(c.Objects), 0))

@@ -155,6 +155,10 @@ func TestWidth(t *testing.T) {
 			t.Errorf("at %d: %d; want %d", off, got, want)
 		}
 	}
+	behind := layoutOf(with(piece(0, EOF), func(c *Component) { c.Flags = Stale }), with(piece(0, EOF), func(c *Component) { c.StripeCount = 3 }))
+	if got := behind.Width(0); got != 3*testMiB {
+		t.Errorf("of a mirror that is behind: %d", got)
+	}
 	all := layoutOf(with(piece(0, testGiB), func(c *Component) { c.StripeCount = AllTargets }))
 	if all.Width(0) != 0 || all.Width(2*testGiB) != 0 {
 		t.Errorf("where the count is not known, or there is nothing: %d, %d; want 0", all.Width(0), all.Width(2*testGiB))
