@@ -86,6 +86,51 @@ func (t Time) After(u Time) bool {
 	return t.Sec > u.Sec || t.Sec == u.Sec && t.Nsec > u.Nsec
 }
 
+// TimeRange is what a place keeps of times. The zero value keeps them as they are.
+type TimeRange struct {
+	First, Last int64         // seconds; both 0 is all that there are
+	Grain       time.Duration // times that differ by less may be the same; 0 is nanoseconds
+}
+
+// Same reports whether b can be what a place like r has made of a: a itself, or cut to the
+// grain, or, beyond the range, the nearest time in it, or the one that is left when the
+// seconds lose their high bits (NFS 3; ext4 and xfs before Linux 5.4).
+func (r TimeRange) Same(a, b Time) bool {
+	if r.First == 0 && r.Last == 0 {
+		return near(a, b, r.Grain)
+	}
+	width := uint64(r.Last-r.First) + 1
+	return near(r.nearest(a), r.nearest(b), r.Grain) ||
+		(uint64(a.Sec)-uint64(b.Sec))%width == 0 && near(Time{Nsec: a.Nsec}, Time{Nsec: b.Nsec}, r.Grain)
+}
+
+// nearest is the nearest time in the range. That has no fraction at the ends: the kernel
+// takes it away (timestamp_truncate).
+func (r TimeRange) nearest(t Time) Time {
+	switch {
+	case t.Sec <= r.First:
+		return Time{Sec: r.First}
+	case t.Sec >= r.Last:
+		return Time{Sec: r.Last}
+	}
+	return t
+}
+
+// near reports whether two times are less than the grain apart, or equal.
+func near(a, b Time, grain time.Duration) bool {
+	if a == b || grain <= 0 {
+		return a == b
+	}
+	if b.After(a) {
+		a, b = b, a
+	}
+	sec := a.Sec - b.Sec
+	if sec < 0 || sec > int64(grain/time.Second)+1 { // far apart; sec < 0 is an overflow
+		return false
+	}
+	return time.Duration(sec)*time.Second+time.Duration(a.Nsec-b.Nsec) < grain
+}
+
 // Xattr is one extended attribute with its full name ("user.project").
 type Xattr struct {
 	Name  string

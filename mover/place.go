@@ -167,9 +167,8 @@ type Traits struct {
 	Twins bool
 	// DirDrafts says that a new directory may be built under a temporary name.
 	DirDrafts bool
-	// Times32 says that seconds are kept in 32 bits without a sign: a time before 1970 or
-	// after 2106 becomes another one, either the nearest or that modulo 2^32.
-	Times32 bool
+	// Times is what is kept of times.
+	Times TimeRange
 	// LateErrors says that what a write could not do may be told by a sync or the end of a
 	// draft only, and by nothing at all when its process was killed: quotas of NFS, lost
 	// servers. What no sync has confirmed has to be read before it counts.

@@ -240,7 +240,7 @@ func (p *pair) planOptions() plan.Options {
 	verify := r.Work == Verify
 	o := plan.Options{
 		Delete: r.Delete || verify, Full: r.Full, Checksum: r.Checksum || verify, Preserve: r.Preserve,
-		Keeps: true, Both: t.Twins, Times32: t.Times32,
+		Keeps: true, Both: t.Twins, Times: t.Times,
 	}
 	if !t.NeedsManifest {
 		o.TargetKeeps = t.Keeps

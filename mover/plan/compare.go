@@ -2,8 +2,6 @@ package plan
 
 import (
 	"bytes"
-	"math"
-	"time"
 
 	"datamove.dev/mover"
 )
@@ -90,7 +88,7 @@ func (o *Options) decideFile(s, t *mover.Entry) (Op, string) {
 		return contentOp(s, t, WhyContentUnknown)
 	}
 	if s.Known&t.Known&mover.FactMtime != 0 {
-		if o.sameTime(s.Mtime, t.Mtime) {
+		if o.Times.Same(s.Mtime, t.Mtime) {
 			return Keep, WhyEqual
 		}
 		if !o.compared().Has(mover.FactMtime) { // the target's is that of the copying
@@ -115,36 +113,6 @@ func contentOp(s, t *mover.Entry, unknown string) (Op, string) {
 
 // lacks reports whether e does not tell the facts but Stat may.
 func lacks(e *mover.Entry, facts mover.Facts) bool { return e.Brief && !e.Known.Has(facts) }
-
-// sameTime reports whether two times are less than the grain apart, or equal.
-func (o *Options) sameTime(a, b mover.Time) bool {
-	if a == b || o.Times32 && (a.Nsec == b.Nsec && uint32(a.Sec) == uint32(b.Sec) || nearest32(a) == nearest32(b)) {
-		return true
-	}
-	if o.MtimeGrain <= 0 {
-		return false
-	}
-	if b.After(a) {
-		a, b = b, a
-	}
-	sec := a.Sec - b.Sec
-	if sec < 0 || sec > int64(o.MtimeGrain/time.Second)+1 { // far apart; sec < 0 is an overflow
-		return false
-	}
-	return time.Duration(sec)*time.Second+time.Duration(a.Nsec-b.Nsec) < o.MtimeGrain
-}
-
-// nearest32 is the nearest time whose seconds are 32 bits without a sign; what is cut to
-// that has no fraction.
-func nearest32(t mover.Time) mover.Time {
-	switch {
-	case t.Sec < 0:
-		return mover.Time{}
-	case t.Sec > math.MaxUint32:
-		return mover.Time{Sec: math.MaxUint32}
-	}
-	return t
-}
 
 // plainFacts are the facts that are compared one by one. Symbolic links have no
 // mode of their own.
@@ -188,7 +156,7 @@ func (o *Options) differing(facts mover.Facts, s, t *mover.Entry) string {
 		return WhyOwner
 	case facts.Has(mover.FactGroup) && s.GID != t.GID:
 		return WhyGroup
-	case facts.Has(mover.FactMtime) && !o.sameTime(s.Mtime, t.Mtime):
+	case facts.Has(mover.FactMtime) && !o.Times.Same(s.Mtime, t.Mtime):
 		return WhyMtime
 	}
 	return ""

@@ -27,8 +27,6 @@
 package plan
 
 import (
-	"time"
-
 	"datamove.dev/mover"
 )
 
@@ -149,10 +147,9 @@ type Options struct {
 	// have; 0 means all.
 	SourceKnows, TargetKeeps mover.Facts
 
-	MtimeGrain time.Duration // times that differ by less are equal; 0 compares nanoseconds
-	Times32    bool          // times that are the same where mover.Traits has Times32 are equal
-	ModeBits   uint32        // the permission bits that count; 0 means 0o7777
-	MaxLinks   int           // open groups of hard links to remember; 0 means 1<<20
+	Times    mover.TimeRange // what the target keeps of times; what it made of one is equal to it
+	ModeBits uint32          // the permission bits that count; 0 means 0o7777
+	MaxLinks int             // open groups of hard links to remember; 0 means 1<<20
 }
 
 const allFacts = ^mover.Facts(0)

@@ -30,22 +30,22 @@ type system struct {
 	durable durability
 	cow     bool // copy on write: preallocation only costs there
 	noHoles bool // ranges that were never written are stored, or nobody can tell
-	times32 bool // seconds are 32 bits without a sign
+	times   mover.TimeRange
 	noUsers bool // there are no attributes of users, at most ACLs: they are set, and not claimed
 }
 
 // systems are the types by the magic number of statfs(2): linux/magic.h, and the
 // sources of those that are not in the kernel (Lustre, GPFS, BeeGFS).
 var systems = map[uint32]system{
-	0xEF53:     {name: "ext4", durable: wholeSystem},
-	0x58465342: {name: "xfs", durable: wholeSystem},
+	extMagic:   {name: "ext4", durable: wholeSystem},
+	xfsMagic:   {name: "xfs", durable: wholeSystem},
 	0x9123683E: {name: "btrfs", durable: wholeSystem, cow: true},
 	0x01021994: {name: "tmpfs", durable: volatile},
 	0x858458F6: {name: "ramfs", durable: volatile},
 	0x0BD00BD0: {name: "lustre", durable: eachFile},
 	0x47504653: {name: "gpfs", durable: eachFile},
 	0x19830326: {name: "beegfs", durable: eachFile},
-	cephMagic:  {name: "ceph", durable: eachFile, noHoles: true, times32: true},
+	cephMagic:  {name: "ceph", durable: eachFile, noHoles: true, times: unsigned32},
 	nfsMagic:   {name: "nfs", durable: eachFile},
 	fuseMagic:  {name: "fuse", durable: eachFile},
 	0x794C7630: {name: "overlay", durable: eachFile},
@@ -63,8 +63,10 @@ var systems = map[uint32]system{
 
 const (
 	cephMagic = 0x00C36400
+	extMagic  = 0x0000EF53
 	fuseMagic = 0x65735546
 	nfsMagic  = 0x00006969
+	xfsMagic  = 0x58465342
 )
 
 // systemOf asks which file system fd is on.
@@ -79,9 +81,10 @@ func systemOf(fd int) (system, error) {
 	}
 	if s, ok := systems[magic]; ok {
 		if magic == nfsMagic {
-			s.noUsers, s.times32 = lacks(fd, "user.datamove"), lacks(fd, "system.nfs4_acl")
+			s.noUsers = lacks(fd, "user.datamove")
 			s.noHoles = s.noUsers
 		}
+		s.times = timesOf(fd, magic, s.times)
 		return s, nil
 	}
 	return system{name: fmt.Sprintf("unknown (0x%X)", magic)}, nil
@@ -141,7 +144,7 @@ func traits(s system, root, xattrs bool) mover.Traits {
 	if s.noHoles {
 		t.Keeps &^= mover.FactHoles
 	}
-	t.Times32 = s.times32
+	t.Times = s.times
 	t.LateErrors = s.durable == eachFile
 	if s.durable != volatile {
 		t.CommitBytes, t.CommitEvery = commitBytes, commitEvery

@@ -251,5 +251,5 @@ func (r *run) isThere(l *large, now *mover.Entry, sum uint64) bool {
 		return now.CRC == sum
 	}
 	l.there.Level = mover.Written
-	return now.Known.Has(mover.FactMtime) && now.Mtime == l.entry.Mtime
+	return now.Known.Has(mover.FactMtime) && r.to.Times.Same(l.entry.Mtime, now.Mtime)
 }
