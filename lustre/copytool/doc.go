@@ -41,7 +41,17 @@
 //     MDT at once (EAGAIN, with the flag that it may be given to another one), what is in work
 //     has [Options.Grace] to come to its end.
 //   - After kill -9 an action is handed out again when the MDT's timeout is over
-//     (hsm.active_request_timeout), and begins from the start. Nothing of it is visible.
+//     (hsm.active_request_timeout), and begins from the start. Nothing of it is visible. The
+//     registration that was left is taken back by the next process ([Options.Mark]).
+//   - A coordinator that was restarted (hsm_control=shutdown, enabled) has forgotten who was
+//     registered, and tells nobody. After ten minutes without a word ([Options.Renew]) the
+//     registration is made anew. While other MDTs have something to do it is not.
+//
+// "Again" is the MDT's to decide: its policy is NoRetryAction after its setup, and with that
+// an action that was handed back has failed, and the reader who waits for it gets an error.
+// Where copytools are restarted in the middle of work:
+//
+//	lctl set_param -P mdt.*.hsm.policy=-NoRetryAction
 //
 // # When a file system is lost
 //
@@ -57,8 +67,9 @@
 // An MDT hands out mdt.*.hsm.max_requests actions, to all copytools together, and takes those
 // back of which it has heard nothing for active_request_timeout (an hour). What waits here
 // for so long is lost to this copytool, which finds that out when it begins it. So
-// max_requests should not be much more than the jobs of all nodes.
+// max_requests should not be much more than the jobs of all nodes. A restore that is behind
+// more archives than [Options.Waiting] in the pipe waits for as many of them to end.
 //
-// Registering needs CAP_SYS_ADMIN. The tests run over a fake MDT with a real pipe and real
+// A mount has one copytool: an MDT knows them by the client that they are on. Registering needs CAP_SYS_ADMIN. The tests run over a fake MDT with a real pipe and real
 // files (package copytest); with LUSTRE_MOUNT on a real Lustre.
 package copytool

@@ -80,6 +80,7 @@ type Options struct {
 	Waiting  int           // actions that are held in memory and not begun; 0 means 4096
 	Progress time.Duration // between two words to the MDT about a long action; 0 means 5 s
 	Grace    time.Duration // that actions in work have when the context ends; 0 means 10 s
+	Renew    time.Duration // without a word of an MDT, after which the registration is made anew; 0 means 10 min
 
 	Logger *slog.Logger // nil means no log
 	Told   func(Ended)  // of each action, from many goroutines; nil is not told
@@ -100,6 +101,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Grace <= 0 {
 		o.Grace = 10 * time.Second
+	}
+	if o.Renew <= 0 {
+		o.Renew = 10 * time.Minute
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

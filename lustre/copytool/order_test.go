@@ -138,6 +138,60 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestStopWhileFull: a kernel that waits for room in the pipe takes no registration back. All
+// that was handed out comes to an end all the same, as soon as it is to stop.
+func TestStopWhileFull(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	b := serve(t, func(ctx context.Context, _ *copytool.Copy) error {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}, func(o *copytool.Options) { o.Jobs, o.Waiting, o.Grace = 1, 1, 50*time.Millisecond })
+	files := make([]lustre.FID, 700) // a message has up to 64 KiB
+	for n := range files {
+		files[n] = b.Write(uint32(n), []byte("x"))
+	}
+	all := b.Do(abi.CopyArchive, files[0])
+	<-begun
+	lists := make(chan []uint64)
+	for full := false; !full; {
+		go func() { lists <- b.Do(abi.CopyArchive, files...) }()
+		select {
+		case some := <-lists:
+			all = append(all, some...)
+		case <-time.After(300 * time.Millisecond): // it waits for room
+			full = true
+		}
+	}
+	b.stop()
+	all = append(all, <-lists...)
+	for _, cookie := range all {
+		b.is(cookie, unix.EAGAIN, true)
+	}
+}
+
+// TestRenews: a coordinator that was restarted has forgotten who was registered. A copytool
+// that has heard nothing for long registers again; one that has something to do does not.
+func TestRenews(t *testing.T) {
+	hold := make(chan struct{})
+	b := serve(t, func(context.Context, *copytool.Copy) error { <-hold; return nil }, func(o *copytool.Options) { o.Renew = 5 * time.Millisecond })
+	b.RegisteredAgain(3)
+	cookie := b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0]
+	b.Progressed(cookie, 1)
+	n := b.Registrations()
+	b.Progressed(cookie, 30) // one in a millisecond, about
+	if now := b.Registrations(); now != n {
+		t.Errorf("in the middle of an action it registered %d times", now-n)
+	}
+	close(hold)
+	b.is(cookie, 0, false)
+	b.RegisteredAgain(n + 1)
+	b.is(b.Do(abi.CopyRemove, copytest.FID(1))[0], 0, false)
+	if err := b.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRestoresFirst: a reader does not wait for archives, however many there are.
 func TestRestoresFirst(t *testing.T) {
 	hold := make(chan struct{})

@@ -39,6 +39,7 @@ type serving struct {
 	mount *mount
 	reg   *registration
 	queue *queue
+	heard atomic.Int64 // messages
 	log   *slog.Logger
 }
 
@@ -50,15 +51,23 @@ func (t *Tool) Run(ctx context.Context) error {
 		return err
 	}
 	defer m.root.Close()
+	t.o.Logger.InfoContext(ctx, "serves HSM", "mount", t.o.Mount, "archives", fmt.Sprint(t.o.Archives), "jobs", t.o.Jobs)
+	for err = errIdle; errors.Is(err, errIdle); {
+		err = t.once(ctx, m)
+	}
+	return err
+}
+
+// once serves one registration.
+func (t *Tool) once(ctx context.Context, m *mount) error {
 	reg, err := m.register(&t.o)
 	if err != nil {
 		return err
 	}
 	defer reg.pipe.Close()
-	s := &serving{t, m, reg, newQueue(t.o.Jobs, t.o.Waiting), t.o.Logger}
+	s := &serving{Tool: t, mount: m, reg: reg, queue: newQueue(t.o.Jobs, t.o.Waiting), log: t.o.Logger}
 	t.now.Store(s)
 	defer t.now.Store(nil)
-	s.log.InfoContext(ctx, "serves HSM", "mount", t.o.Mount, "archives", fmt.Sprint(t.o.Archives), "jobs", t.o.Jobs)
 	return s.serve(ctx)
 }
 
@@ -71,16 +80,14 @@ func (s *serving) serve(ctx context.Context) error {
 	}
 	over := make(chan error, 1)
 	go func() { over <- s.read(work) }()
-	var err error
-	select {
-	case err = <-over:
-		over <- err
-	case <-ctx.Done():
-	}
+	err := s.until(ctx, over)
+	// The queue lets go of the reader first: a kernel that writes into a full pipe takes no
+	// registration back before that is read.
+	left := s.queue.close()
 	if back := s.reg.takeBack(); back != nil {
 		s.log.WarnContext(ctx, "the kernel did not take the registration back", "err", back)
 	}
-	for _, a := range s.queue.close() {
+	for _, a := range left {
 		s.handBack(a)
 	}
 	if last := <-over; err == nil && ctx.Err() == nil {
@@ -92,6 +99,30 @@ func (s *serving) serve(ctx context.Context) error {
 	return err
 }
 
+// errIdle ends a registration of which nothing was heard for long: an MDT whose coordinator
+// was restarted has forgotten it, and does not say so.
+var errIdle = errors.New("the registration is made anew")
+
+// until waits for the end: of ctx, of what can be read, or of the time in which something is
+// heard.
+func (s *serving) until(ctx context.Context, over chan error) error {
+	idle := time.NewTicker(s.o.Renew)
+	defer idle.Stop()
+	for heard := s.heard.Load(); ; heard = s.heard.Load() {
+		select {
+		case err := <-over:
+			over <- err
+			return err
+		case <-ctx.Done():
+			return nil
+		case <-idle.C:
+		}
+		if waiting, working := s.queue.counts(); waiting+working == 0 && s.heard.Load() == heard {
+			return errIdle
+		}
+	}
+}
+
 var errEnded = errors.New("the kernel has ended the registration")
 
 // read takes messages until there are none. Its error says why; it is nil after the
@@ -100,6 +131,7 @@ func (s *serving) read(ctx context.Context) error {
 	var buffer []byte
 	for {
 		m, err := s.reg.next(&buffer)
+		s.heard.Add(1)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
 			return errEnded

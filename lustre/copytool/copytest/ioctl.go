@@ -15,6 +15,10 @@ import (
 
 // Ioctl is the kernel, as copytool.Options wants it.
 func (l *Lustre) Ioctl(fd int, request uint, arg []byte) (int, error) {
+	if request == abi.IocCopytool {
+		l.kuc.Lock()
+		defer l.kuc.Unlock()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.changed.Broadcast()
@@ -82,6 +86,7 @@ func (l *Lustre) register(arg []byte) unix.Errno {
 	if int(r.PID) != os.Getpid() {
 		return l.wrong("registers process %d", r.PID)
 	}
+	l.times++
 	l.pipe, l.served = os.NewFile(uintptr(own), "actions"), r.Archives
 	return 0
 }

@@ -33,6 +33,8 @@ type Lustre struct {
 	Mount string
 	t     testing.TB
 
+	kuc sync.Mutex // held while the pipe is written into and when it is exchanged, as in the kernel; before mu
+
 	mu       sync.Mutex
 	changed  *sync.Cond            // all below has changed
 	files    map[lustre.FID]*state // guarded by mu, as all below
@@ -42,6 +44,7 @@ type Lustre struct {
 	dead     bool                  // somebody who was killed is registered still
 	served   []uint32              // archives
 	next     uint32                // FID and cookie
+	times    int                   // that somebody was registered
 	paths    map[lustre.FID]string // what FIDToPath says
 	ends     map[lustre.FID]uint64 // data version at the last accepted end of an archive
 	refuse   map[uint]unix.Errno   // what requests are answered with
@@ -221,6 +224,19 @@ func (l *Lustre) Registered() {
 	l.waitFor("a copytool", func() bool { return l.pipe != nil })
 }
 
+// Registrations is how often somebody was registered.
+func (l *Lustre) Registrations() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.times
+}
+
+// RegisteredAgain waits until one was registered so many times.
+func (l *Lustre) RegisteredAgain(times int) {
+	l.t.Helper()
+	l.waitFor("a copytool to register again", func() bool { return l.pipe != nil && l.times >= times })
+}
+
 // Do hands an action on each of some files out, all in one list, and returns their cookies.
 func (l *Lustre) Do(a abi.CopyAction, files ...lustre.FID) (cookies []uint64) {
 	l.t.Helper()
@@ -276,18 +292,29 @@ func (l *Lustre) Send(list abi.ActionList) {
 	l.Raw(append(h.Encode(), body...))
 }
 
-// Raw writes bytes as a message; they may be none.
+// Raw writes bytes as a message; they may be none. While nobody is registered they wait, as
+// an MDT's actions do.
 func (l *Lustre) Raw(b []byte) {
 	l.t.Helper()
+	for !l.write(b) {
+		l.Registered()
+	}
+}
+
+func (l *Lustre) write(b []byte) (written bool) {
+	l.t.Helper()
+	l.kuc.Lock()
+	defer l.kuc.Unlock()
 	l.mu.Lock()
 	pipe := l.pipe
 	l.mu.Unlock()
 	if pipe == nil {
-		l.t.Fatal("nobody is registered")
+		return false
 	}
 	if _, err := io.Writer(pipe).Write(b); err != nil {
 		l.t.Errorf("write to the copytool: %v", err)
 	}
+	return true
 }
 
 // End waits for the end of an action: 0, or why it failed, and whether it may be handed out
