@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,15 +16,67 @@ import (
 	"datamove.dev/lustre"
 )
 
-// realFeed is one feed with a reader that is registered for it, and for nothing else:
-// LUSTRE_READER=lab-MDT0000:cl1. Everything is cleared for it.
-func realFeed(t *testing.T) (lustre.Feed, string) {
+// registered is a feed with a reader that is registered for it, and belongs to the test:
+// everything is cleared for it.
+type registered struct {
+	lustre.Feed
+	reader string
+}
+
+// realReaders are those of LUSTRE_READER. Where there are none, one is registered for each
+// MDT that is on this machine, and taken back.
+func realReaders(t *testing.T, name string) (all []registered) {
 	t.Helper()
-	feed, reader, ok := strings.Cut(os.Getenv("LUSTRE_READER"), ":")
-	if !ok {
+	for word := range strings.SplitSeq(os.Getenv("LUSTRE_READER"), ",") {
+		if feed, reader, ok := strings.Cut(word, ":"); ok {
+			all = append(all, registered{lustre.Feed{Name: feed}, reader})
+		}
+	}
+	if len(all) > 0 {
+		return all
+	}
+	feeds, err := ChangesOf(name).Feeds(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range feeds {
+		reader, err := lctl("changelog_register", "-n", f.Name)
+		if err != nil {
+			continue // its server is another machine
+		}
+		t.Cleanup(func() {
+			if said, err := lctl("changelog_deregister", reader, f.Name); err != nil {
+				t.Errorf("the reader %s of %s is left behind: %v, %s", reader, f.Name, err, said)
+			}
+		})
+		all = append(all, registered{f, reader})
+	}
+	if len(all) == 0 {
 		t.Skip("elsewhere: make lustre-test: needs a reader of its own: lctl --device FS-MDT0000 changelog_register, and LUSTRE_READER=FS-MDT0000:cl1")
 	}
-	return lustre.Feed{Name: feed}, reader
+	return all
+}
+
+// lctl runs a command of the program of servers for one of their devices.
+func lctl(command, argument, device string) (string, error) {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	out, err := exec.CommandContext(ctx, "lctl", "--device", device, command, argument).Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// dirOn makes a directory on the MDT of a feed, so that what happens in it is told there.
+func (s *site) dirOn(f lustre.Feed) string {
+	s.t.Helper()
+	_, index, ok := parseTarget(f.Name, s.Name)
+	if !ok {
+		s.t.Fatalf("LUSTRE_READER: %s is no MDT of %s", f.Name, s.Name)
+	}
+	name := "on-" + f.Name
+	if err := s.MakeDir(s.t.Context(), s.dir, name, 0o755, lustre.Striping{Count: 1, FirstMDT: index}); err != nil {
+		s.t.Fatal(err)
+	}
+	return filepath.Join(s.path, name)
 }
 
 func TestRealFeeds(t *testing.T) {
@@ -42,6 +96,7 @@ func TestRealFeeds(t *testing.T) {
 		if _, err := changes.Last(ctx, f); err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		}
+		// Of a log that was never written it is refused as a place that is not there.
 		if err := changes.Clear(ctx, f, "cl999999999", 1); !errors.Is(err, lustre.ErrGap) {
 			t.Errorf("%s: a reader that there is not clears: %v; want a gap", f.Name, err)
 		}
@@ -50,68 +105,71 @@ func TestRealFeeds(t *testing.T) {
 
 // What is done with a file is told, in its order, by the MDT that has it.
 func TestRealChanges(t *testing.T) {
-	c, dir := realLustre(t)
-	needsRoot(t)
-	realFeed(t) // without a reader nothing is recorded
-	changes, ctx := c.Changes(), t.Context()
-	feeds, err := changes.Feeds(ctx)
+	s := onLustre(t)
+	s.needsRoot()
+	for _, r := range realReaders(t, s.Name) {
+		s.changes(r.Feed, s.dirOn(r.Feed))
+	}
+}
+
+func (s *site) changes(feed lustre.Feed, dir string) {
+	t, ctx, changes := s.t, s.t.Context(), s.Changes()
+	t.Helper()
+	after, err := changes.Last(ctx, feed)
 	if err != nil {
 		t.Fatal(err)
-	}
-	after := map[string]uint64{}
-	for _, f := range feeds {
-		if after[f.Name], err = changes.Last(ctx, f); err != nil {
-			t.Fatal(err)
-		}
 	}
 	path, _ := realFile(t, dir, "new", 10)
-	id, err := c.FID(ctx, realFD(t, path, OpenToAsk))
-	if err != nil {
+	fd := realFDToClose(t, path, OpenToAsk)
+	id, err := s.FID(ctx, fd)
+	if err := errors.Join(err, unix.Close(fd), os.Rename(path, filepath.Join(dir, "other")), os.Remove(filepath.Join(dir, "other"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Rename(path, filepath.Join(dir, "other")), os.Remove(filepath.Join(dir, "other"))); err != nil {
-		t.Fatal(err)
-	}
-	var seen []lustre.Change
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && (len(seen) == 0 || seen[len(seen)-1].Type != lustre.ChangeUnlink); time.Sleep(200 * time.Millisecond) {
-		seen = nil
-		for _, f := range feeds {
-			for r, err := range changes.Read(ctx, f, after[f.Name]) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r.File == id || r.OldFile == id {
-					seen = append(seen, r)
-				}
+	kinds := map[lustre.ChangeType]lustre.Change{}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && kinds[lustre.ChangeUnlink].Index == 0; time.Sleep(200 * time.Millisecond) {
+		for r, err := range changes.Read(ctx, feed, after) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.File == id || r.OldFile == id {
+				kinds[r.Type] = r
 			}
 		}
 	}
-	kinds := map[lustre.ChangeType]lustre.Change{}
-	for _, r := range seen {
-		kinds[r.Type] = r
+	t.Logf("%s: %+v", feed.Name, kinds)
+	created, renamed, removed := kinds[lustre.ChangeCreate], kinds[lustre.ChangeRename], kinds[lustre.ChangeUnlink]
+	if created.Name != "new" || created.Known&lustre.KnowsOwner == 0 || time.Since(created.Time).Abs() > time.Hour {
+		t.Errorf("created: %+v", created)
 	}
-	t.Logf("%+v", seen)
-	if r := kinds[lustre.ChangeCreate]; r.Name != "new" || r.Known&lustre.KnowsOwner == 0 || time.Since(r.Time).Abs() > time.Hour {
-		t.Errorf("created: %+v", r)
+	if renamed.Name != "other" || renamed.OldName != "new" || renamed.OldFile != id || renamed.OldParent != renamed.Parent {
+		t.Errorf("renamed: %+v", renamed)
 	}
-	if r := kinds[lustre.ChangeRename]; r.Name != "other" || r.OldName != "new" || r.OldFile != id || r.OldParent != r.Parent {
-		t.Errorf("renamed: %+v", r)
+	if removed.Name != "other" || removed.File != id {
+		t.Errorf("removed: %+v", removed)
 	}
-	if r := kinds[lustre.ChangeUnlink]; r.Name != "other" || r.File != id {
-		t.Errorf("removed: %+v", r)
+	if created.Index >= renamed.Index || renamed.Index >= removed.Index {
+		t.Errorf("created as %d, renamed as %d, removed as %d", created.Index, renamed.Index, removed.Index)
 	}
 }
 
 // A server refuses a place that is not there: it is how a reader knows of what no record
 // tells.
 func TestRealClear(t *testing.T) {
-	c, _ := realLustre(t)
-	needsRoot(t)
-	feed, reader := realFeed(t)
-	changes, ctx := c.Changes(), t.Context()
+	s := onLustre(t)
+	s.needsRoot()
+	r := realReaders(t, s.Name)[0]
+	feed, reader := r.Feed, r.reader
+	dir := s.dirOn(feed)
+	for i := range 5 {
+		realFile(t, dir, fmt.Sprint(i), 1)
+	}
+	changes, ctx := s.Changes(), t.Context()
 	last, err := changes.Last(ctx, feed)
+	for end := time.Now().Add(time.Minute); err == nil && last < 3 && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		last, err = changes.Last(ctx, feed)
+	}
 	if err != nil || last < 3 {
-		t.Skipf("needs a few records in %s: %d, %v", feed.Name, last, err)
+		t.Fatalf("five files are told of by %d records of %s, %v", last, feed.Name, err)
 	}
 	for _, step := range []struct {
 		name string
@@ -132,9 +190,9 @@ func TestRealClear(t *testing.T) {
 // The device's own ways, on which reading relies: it does not go backward, and it comes to
 // its end once.
 func TestRealDevice(t *testing.T) {
-	onLustre(t)
-	needsRoot(t)
-	feed, _ := realFeed(t)
+	s := onLustre(t)
+	s.needsRoot()
+	feed := realReaders(t, s.Name)[0]
 	d, err := linuxDevices{}.open(changePrefix+feed.Name, unix.O_RDONLY)
 	if err != nil {
 		t.Fatal(err)
@@ -167,10 +225,11 @@ func TestRealDevice(t *testing.T) {
 
 // A reader comes back to its place, and to no other.
 func TestRealFollow(t *testing.T) {
-	c, dir := realLustre(t)
-	needsRoot(t)
-	feed, reader := realFeed(t)
-	changes := c.Changes()
+	s := onLustre(t)
+	s.needsRoot()
+	r := realReaders(t, s.Name)[0]
+	feed, reader, dir := r.Feed, r.reader, s.dirOn(r.Feed)
+	changes := s.Changes()
 	last, err := changes.Last(t.Context(), feed)
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +238,7 @@ func TestRealFollow(t *testing.T) {
 	follow := func(after uint64, at time.Time) error {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
-		f := &Follower{Changes: changes, Feed: feed, Reader: reader, AfterTime: at, Settle: -1, Pause: 100 * time.Millisecond}
+		f := &Follower{Changes: changes, Feed: feed, Reader: reader, AfterTime: at, Settle: -1, Pause: 100 * time.Millisecond, Idle: time.Second}
 		err := f.Run(ctx, after, func(_ context.Context, batch []lustre.Change) error {
 			for _, r := range batch {
 				if place.Index != 0 && r.Index != place.Index+1 {
@@ -194,17 +253,15 @@ func TestRealFollow(t *testing.T) {
 		}
 		return err
 	}
-	for _, name := range []string{"a", "b", "c"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		realFile(t, filepath.Join(dir, name), "file", 10)
+	const files = 6 // a directory could be made on another MDT
+	for i := range files {
+		realFile(t, dir, fmt.Sprint(i), 10)
 	}
 	if err := follow(last, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if place.Index == 0 {
-		t.Skipf("needs a change in %s: the directory of this test is on another MDT", feed.Name)
+	if place.Index < last+files {
+		t.Fatalf("%d new files are told of up to %d; it was at %d", files, place.Index, last)
 	}
 	was := place
 	if err := follow(was.Index, was.Time); err != nil {

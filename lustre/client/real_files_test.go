@@ -125,14 +125,26 @@ func TestRealLazySizeAndAdvice(t *testing.T) {
 	c, dir := realLustre(t)
 	path, data := realFile(t, dir, "data", 3<<20)
 	fd := realFD(t, path, unix.O_RDONLY)
-	if err := errors.Join(c.WillRead(t.Context(), fd, 0, 0), c.WillRead(t.Context(), fd, 1<<20, 1<<20), c.DontNeed(t.Context(), fd, 0, 0)); err != nil {
+	err := errors.Join(c.WillRead(t.Context(), fd, 0, 0), c.WillRead(t.Context(), fd, 1<<20, 1<<20), c.DontNeed(t.Context(), fd, 0, 0))
+	if errors.Is(err, errors.ErrUnsupported) { // some back ends take no advice
+		t.Logf("note: %v", err)
+	} else if err != nil {
 		t.Error(err)
 	}
-	needsRoot(t)
-	size, err := c.LazySize(t.Context(), fd)
-	if err != nil || size.Bytes != int64(len(data)) {
-		t.Errorf("lazy size %+v, %v; want %d bytes", size, err, len(data))
+	if os.Geteuid() != 0 {
+		if size, err := c.LazySize(t.Context(), fd); !errors.Is(err, ErrNoSize) {
+			t.Errorf("lazy size for a user: %+v, %v; want none", size, err)
+		}
+		return
 	}
+	var size LazySize
+	// It comes with the close of who wrote, and an MDT may take its time with it.
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if size, err = c.LazySize(t.Context(), fd); err == nil && size.Bytes == int64(len(data)) {
+			return
+		}
+	}
+	t.Errorf("lazy size %+v, %v; want %d bytes", size, err, len(data))
 }
 
 // Others wait for a group lock, and for nothing after it.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -49,7 +50,9 @@ func (s *site) writeAs(uid uint32, path string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(s.t.Context(), program, "-test.v", "-test.run=^TestRealWriter$")
+	ctx, stop := context.WithTimeout(s.t.Context(), 5*time.Minute)
+	defer stop()
+	cmd := exec.CommandContext(ctx, program, "-test.v", "-test.run=^TestRealWriter$")
 	cmd.Env = append(os.Environ(), writeTo+"="+path)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	cmd.Dir = "/"

@@ -20,8 +20,9 @@ func twoStripes(size int64) lustre.Layout {
 }
 
 func TestRealRestripe(t *testing.T) {
-	c, dir := realLustre(t)
-	ctx := t.Context()
+	s := onLustre(t)
+	s.needsStriping()
+	c, dir, ctx := s.Client, s.path, t.Context()
 	at := realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	for name, guard := range guards {
 		path, data := realFile(t, dir, name, 5<<20+17)
@@ -61,8 +62,9 @@ func TestRealRestripe(t *testing.T) {
 
 // A writer comes at the worst moment, when all was copied. Nothing of it is lost.
 func TestRealRestripeBesideAWriter(t *testing.T) {
-	c, dir := realLustre(t)
-	ctx := t.Context()
+	s := onLustre(t)
+	s.needsStriping()
+	c, dir, ctx := s.Client, s.path, t.Context()
 	at := realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	write := func(path string) error {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)

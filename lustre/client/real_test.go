@@ -2,11 +2,13 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,11 +18,34 @@ import (
 	"datamove.dev/lustre/abi"
 )
 
-// What is called TestReal… runs on a real Lustre: LUSTRE_MOUNT=/mnt/lustre ./lustre.test
-// -test.v -test.run Real (make lustre-test builds it), as root and as a user. Files are made
-// in a new directory, and taken away. Who may not make one in the mount gives another by
-// LUSTRE_DIR. Some of it needs root, several MDTs, a pool, enforced quotas, HSM, or a reader
-// of a change log (LUSTRE_READER=FS-MDT0000:cl1, which it clears for), and says so.
+// What is called TestReal… runs on a real Lustre, as root and as a user; usage says how.
+// Who tries what:
+//
+//	found by its number and its mount                      Site, Targets, System
+//	layouts read and written again, byte by byte: v1, v3,
+//	  composite, mirrors, self-extending, on the MDT,
+//	  foreign, chosen targets, overstriped, pools          Create, Traps
+//	a layout at creation; what is refused, and why         Create, Refused, Traps
+//	a default of a directory                               Default
+//	directories on several MDTs, their default             Striping
+//	OSTs, MDTs, pools, how full they are                   Site, Targets
+//	projects, by descriptor and by name                    Project
+//	quotas, over all and by OST; who is held to them       Quota, QuotaOfRoot
+//	HSM: states, actions, refusals                         HSMStates, HSMRefusals, HSMArchive
+//	HSM: archive, release, restore by our copytool         Released (and copytool.test)
+//	data versions, with what a client keeps to itself      DataVersion
+//	the lazy size, advice to servers                       LazySizeAndAdvice
+//	change logs: order, ends, acknowledgement, places      Feeds, Changes, Clear, Device, Follow
+//	FIDs to paths, by hard links, opened by FID            FIDs
+//	leases, group locks                                    Lease, GroupLock
+//	another layout for a file that exists, beside writers  Restripe, RestripeBesideAWriter,
+//	                                                       RestripeRefusals, System
+//	the program lfs says the same                          Targets, Quota, each layout
+//	the engine: contract of a place, layouts, quotas       Place, LayoutOfCopies, QuotaOfRoot
+//	calls that are given up                                GivenUp
+//
+// Not tried here: a log that is purged and a hole in one, quotas that end on one OST only, a
+// target that is down. They need who administers the servers; the fake kernel has them.
 
 // site is a directory on a real Lustre, and who asks it.
 type site struct {
@@ -46,9 +71,9 @@ func onLustre(t *testing.T) *site {
 			t.Error(err)
 		}
 	})
-	below := mount
-	if dir := os.Getenv("LUSTRE_DIR"); dir != "" {
-		below = dir
+	below, err := filepath.EvalSymlinks(cmp.Or(os.Getenv("LUSTRE_DIR"), mount))
+	if err != nil {
+		t.Fatal(err)
 	}
 	path, err := os.MkdirTemp(below, "datamove-")
 	if err != nil {
@@ -216,13 +241,18 @@ func TestRealTargets(t *testing.T) {
 	}
 	for _, p := range printed {
 		for _, target := range all {
-			if target.Name == p.Name && target.Kind == p.Kind && (target.TotalBytes>>10 != p.TotalBytes>>10 || target.Index != p.Index) {
+			// On ZFS what there is in all moves a little with what is used.
+			if target.Name == p.Name && target.Kind == p.Kind && (max(target.TotalBytes, p.TotalBytes)-min(target.TotalBytes, p.TotalBytes) > target.TotalBytes/64 || target.Index != p.Index) {
 				t.Errorf("kernel %+v\nlfs    %+v", target, p)
 			}
 		}
 	}
-	if pools, err := (lfs{}).pools(t.Context(), s.Name); err == nil && len(pools) != len(s.cluster().Pools) {
-		t.Errorf("lfs pool_list: %v; want %v", pools, s.cluster().Pools)
+	known, err := s.Pools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pools, err := (lfs{}).pools(t.Context(), s.Name); err == nil && !reflect.DeepEqual(pools, known) {
+		t.Errorf("lfs pool_list: %v; want %v", pools, known)
 	}
 }
 
@@ -234,6 +264,9 @@ func TestRealGivenUp(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.Create(ctx, s.dir, "late", unix.O_RDWR, 0o600, striped(mib, 1)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := s.Restripe(ctx, s.dir, "late", striped(mib, 1), lustre.RestripeOptions{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -3,11 +3,7 @@ package client
 import (
 	"embed"
 	"testing"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // recorded is what programs of a real Lustre printed. It is part of the test binary, which
 // runs where there is no source.
