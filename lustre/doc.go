@@ -12,4 +12,5 @@
 // Nothing here talks to a kernel or a server: package abi knows the bytes that Lustre
 // exchanges, client asks a mounted Lustre, gpfs, ceph and plain their own, and system
 // finds out which of them a path belongs to. All values may be shared; nobody changes them.
+// TestAdviseHolds states what advice always is, TestTypicalCases what it says of ten cases.
 package lustre

@@ -11,4 +11,8 @@
 // file for which the advice is what it would get anyway. An error of the file system never
 // keeps a file from being made: it is then made in the usual way, and a note says so once. So
 // it is where targets, or the layout of a directory, can not be asked for.
+//
+// Answers may be asked for by many goroutines; what is remembered is bounded, and lost with
+// the process. TestCreate shows which files get a layout, TestAskedSeldom and
+// TestAskedInVain how often a file system is asked.
 package hints

@@ -13,5 +13,6 @@
 // behind "fuse.", which any user can choose who may mount.
 //
 // A Handle may be used by many goroutines until it is closed. To remember the answer for a
-// file system (by st_dev) is the caller's business.
+// file system (by st_dev) is the caller's business. TestKinds and TestOnDisk show what is found,
+// TestMountsAreToldApart and TestUnreachable which mount is believed.
 package system
