@@ -57,7 +57,7 @@ const (
 
 // Limits of what a command may print, in bytes.
 const (
-	maxOutput = 256 << 20
+	maxOutput = 64 << 20
 	maxSaid   = 16 << 10
 )
 

@@ -13,14 +13,14 @@ const (
 )
 
 // table is one section of -Y output. Its lines are fields between colons: the command, the
-// section ("" where there is one only), HEADER or 0, a version, two reserved ones, then names or values, in
+// section (often ""), HEADER or 0, a version, two reserved ones, then names or values, in
 // which what is special is written %XX. Columns come and go with releases, so they are
 // found by their names.
 type table struct {
 	command string
 	columns map[string]int // -1 of a name that is there twice
 	width   int
-	rows    []row
+	rows    []string // lines: their fields together are ten times as large
 }
 
 const tablePrefix = 6 // fields before the first name or value
@@ -39,7 +39,8 @@ func parseTables(command, output string) (map[string]*table, error) {
 	tables := map[string]*table{}
 	rows := 0
 	for line := range strings.Lines(output) {
-		fields := strings.Split(strings.TrimRight(line, "\r\n"), ":")
+		line = strings.TrimRight(line, "\r\n")
+		fields := fieldsOf(line)
 		if len(fields) <= tablePrefix || !isLine(command, fields) {
 			continue
 		}
@@ -64,12 +65,17 @@ func parseTables(command, output string) (map[string]*table, error) {
 		if len(fields)-tablePrefix > t.width {
 			return nil, fmt.Errorf("%w: a line of section %q has %d values for %d columns", ErrReply, cut(section), len(fields)-tablePrefix, t.width)
 		}
-		t.rows = append(t.rows, row{t: t, fields: fields[tablePrefix:]})
+		t.rows = append(t.rows, line)
 	}
 	if len(tables) == 0 {
 		return nil, fmt.Errorf("%w: %s printed no -Y output; it begins %q", ErrReply, command, cut(output))
 	}
 	return tables, nil
+}
+
+// fieldsOf splits a line, and into one field too many at the most.
+func fieldsOf(line string) []string {
+	return strings.SplitN(line, ":", tablePrefix+maxTableColumns+1)
 }
 
 func isLine(command string, fields []string) bool {
@@ -113,11 +119,9 @@ func addHeader(tables map[string]*table, command, section string, names []string
 
 // read gives the rows of a section to take, and returns the first error of their fields.
 func (t *table) read(take func(row)) error {
-	for i := range t.rows {
+	for _, line := range t.rows {
 		r := &reading{}
-		line := t.rows[i]
-		line.r = r
-		take(line)
+		take(row{t: t, fields: withoutEnd(fieldsOf(line))[tablePrefix:], r: r})
 		if r.err != nil {
 			return r.err
 		}
