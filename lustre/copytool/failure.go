@@ -40,7 +40,7 @@ var passes = map[unix.Errno]bool{
 // was written meanwhile.
 type patience struct {
 	mu    sync.Mutex
-	tries map[uint64]int // by cookie; guarded by mu, at most patienceMost
+	tries map[identity]int // guarded by mu, at most patienceMost
 }
 
 const (
@@ -49,16 +49,16 @@ const (
 )
 
 // left counts a try and reports whether there may be another one.
-func (p *patience) left(cookie uint64) bool {
+func (p *patience) left(id identity) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.tries == nil || len(p.tries) >= patienceMost {
-		p.tries = map[uint64]int{}
+		p.tries = map[identity]int{}
 	}
-	p.tries[cookie]++
-	if p.tries[cookie] < triesMost {
+	p.tries[id]++
+	if p.tries[id] < triesMost {
 		return true
 	}
-	delete(p.tries, cookie)
+	delete(p.tries, id)
 	return false
 }

@@ -6,8 +6,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
 )
+
+// identity names an action: each MDT counts its cookies by itself, from the time when it was
+// started, so those of two MDTs meet; a file is on one.
+type identity struct {
+	file   lustre.FID
+	cookie uint64
+}
+
+func identityOf(i *abi.ActionItem) identity { return identity{i.FID, i.Cookie} }
 
 // action is one that was handed out.
 type action struct {
@@ -31,17 +41,17 @@ type queue struct {
 	jobs, most int
 
 	mu       sync.Mutex
-	changed  *sync.Cond         // all below has changed
-	restores []*action          // guarded by mu, as all below
-	others   []*action          //
-	all      map[uint64]*action // by cookie, those in work too
-	working  int                //
-	busy     int                // working on others
+	changed  *sync.Cond           // all below has changed
+	restores []*action            // guarded by mu, as all below
+	others   []*action            //
+	all      map[identity]*action // those in work too
+	working  int                  //
+	busy     int                  // working on others
 	closed   bool
 }
 
 func newQueue(jobs, most int) *queue {
-	q := &queue{jobs: jobs, most: most, all: map[uint64]*action{}}
+	q := &queue{jobs: jobs, most: most, all: map[identity]*action{}}
 	q.changed = sync.NewCond(&q.mu)
 	return q
 }
@@ -57,10 +67,11 @@ func (q *queue) add(a *action) (added, known bool) {
 	if q.closed {
 		return false, false
 	}
-	if q.all[a.item.Cookie] != nil {
+	id := identityOf(&a.item)
+	if q.all[id] != nil {
 		return false, true
 	}
-	q.all[a.item.Cookie] = a
+	q.all[id] = a
 	if a.item.Action == abi.CopyRestore {
 		q.restores = append(q.restores, a)
 	} else {
@@ -102,13 +113,13 @@ func (q *queue) take() (a *action) {
 	return a
 }
 
-// ending forgets the cookie of an action. It comes before the MDT hears of the end: after
+// ending forgets the identity of an action. It comes before the MDT hears of the end: after
 // that it may hand the same action out again, and that one is another.
 func (q *queue) ending(a *action) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.all[a.item.Cookie] == a {
-		delete(q.all, a.item.Cookie)
+	if id := identityOf(&a.item); q.all[id] == a {
+		delete(q.all, id)
 	}
 }
 
@@ -125,12 +136,12 @@ func (q *queue) done(a *action) {
 	q.changed.Broadcast()
 }
 
-// cancel ends the action of a cookie: one in work by its context; one that waits is
+// cancel ends an action: one in work by its context; one that waits is
 // returned, and its end is the caller's to tell. It reports whether there is one.
-func (q *queue) cancel(cookie uint64) (waited *action, found bool) {
+func (q *queue) cancel(id identity) (waited *action, found bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	a := q.all[cookie]
+	a := q.all[id]
 	if a == nil {
 		return nil, false
 	}
@@ -138,7 +149,7 @@ func (q *queue) cancel(cookie uint64) (waited *action, found bool) {
 		a.stop(errCancelled)
 		return nil, true
 	}
-	delete(q.all, cookie)
+	delete(q.all, id)
 	q.restores, q.others = without(q.restores, a), without(q.others, a)
 	q.changed.Broadcast()
 	return a, true

@@ -158,7 +158,7 @@ func (s *serving) take(ctx context.Context, body []byte) {
 		a := &action{item: item, system: list.Name, since: time.Now(), copied: abi.Copy{Item: item}}
 		switch {
 		case item.Action == abi.CopyCancel:
-			s.cancel(ctx, item.Cookie)
+			s.cancel(ctx, identityOf(&item))
 		case len(s.o.Archives) > 0 && !slices.Contains(s.o.Archives, list.ArchiveID):
 			s.ended(ctx, a, errOther)
 		default:
@@ -177,9 +177,9 @@ func (s *serving) enqueue(ctx context.Context, a *action) {
 }
 
 // cancel ends an action. One that is not known has ended.
-func (s *serving) cancel(ctx context.Context, cookie uint64) {
-	waited, found := s.queue.cancel(cookie)
-	s.log.InfoContext(ctx, "asked to cancel", "cookie", cookie, "found", found)
+func (s *serving) cancel(ctx context.Context, id identity) {
+	waited, found := s.queue.cancel(id)
+	s.log.InfoContext(ctx, "asked to cancel", "cookie", id.cookie, "fid", id.file, "found", found)
 	if waited != nil {
 		s.ended(ctx, waited, errCancelled)
 	}

@@ -78,7 +78,7 @@ func (s *serving) ended(ctx context.Context, a *action, err error) {
 // fail tells the MDT of a failure.
 func (s *serving) fail(a *action, f *Failure) {
 	if f.Errno == unix.EBUSY && f.Retry {
-		f.Retry = s.patience.left(a.item.Cookie)
+		f.Retry = s.patience.left(identityOf(&a.item))
 	}
 	a.copied.Errno, a.copied.Flags = uint16(f.Errno), abi.CopyCompleted
 	if f.Retry {

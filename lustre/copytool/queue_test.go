@@ -1,0 +1,52 @@
+package copytool
+
+import (
+	"testing"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
+)
+
+// TestCookiesMeet: two MDTs hand actions out under one cookie. Both are done, each is
+// cancelled by itself, and the tries of one are not those of the other; one that is handed
+// out twice is done once.
+func TestCookiesMeet(t *testing.T) {
+	q := newQueue(4, 10)
+	on := func(seq uint64) *action {
+		return &action{item: abi.ActionItem{Action: abi.CopyArchive, FID: lustre.FID{Seq: seq, OID: 7}, Cookie: 0x6b005a19}}
+	}
+	one, two := on(0x200000402), on(0x240000402)
+	for _, a := range []*action{one, two} {
+		if added, known := q.add(a); !added || known {
+			t.Fatalf("%v: added %v, known %v", a.item.FID, added, known)
+		}
+	}
+	if added, known := q.add(on(0x240000402)); added || !known {
+		t.Errorf("handed out twice: added %v, known %v", added, known)
+	}
+	for range 2 {
+		if _, ok := q.next(t.Context()); !ok {
+			t.Fatal("the queue is closed")
+		}
+	}
+	if waited, found := q.cancel(identityOf(&two.item)); waited != nil || !found {
+		t.Errorf("cancelled: %v, found %v", waited, found)
+	}
+	if one.ctx.Err() != nil || two.ctx.Err() == nil {
+		t.Errorf("the one was cancelled: %v, the other: %v", one.ctx.Err(), two.ctx.Err())
+	}
+	q.done(two)
+	if added, _ := q.add(on(0x240000402)); !added {
+		t.Error("it can not be handed out again when it is done")
+	}
+	q.done(one)
+	var p patience
+	for range triesMost - 1 {
+		if !p.left(identityOf(&one.item)) {
+			t.Error("there were fewer tries")
+		}
+	}
+	if !p.left(identityOf(&two.item)) || p.left(identityOf(&one.item)) {
+		t.Error("tries of the one counted for the other")
+	}
+}
