@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Listed is one line of a list that mmapplypolicy wrote. What it says was true when the
-// inode was scanned; look again before something is done.
+// Listed is one line of a list that mmapplypolicy wrote. It read the inode on disk, which can
+// be behind; look again before something is done. A file with several names has a line for each.
 type Listed struct {
 	Inode      uint64
 	Generation uint32

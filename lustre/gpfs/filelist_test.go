@@ -97,6 +97,25 @@ func FuzzList(f *testing.F) {
 	})
 }
 
+// TestSkipped: a scan that could not look at everything says so, as its page in the documentation
+// shows it.
+func TestSkipped(t *testing.T) {
+	const line = "[I] Directories scan: 10 files, 1 directories, 0 other objects, %s 'skipped' files and/or errors.\n"
+	for said, want := range map[string]int64{
+		"":                               -1,
+		"[I] Loaded policy rules":        -1,
+		fmt.Sprintf("[I] x\n"+line, "0"): 0,
+		fmt.Sprintf(line+strings.Replace(line, "Directories", "Inodes", 1), "3", "4"): 7,
+		fmt.Sprintf(line, "9223372036854775808"):                                      -1,
+		fmt.Sprintf(line+line, "9223372036854775807", "1"):                            1<<63 - 1,
+		"a file [I] Directories scan: 0 files, 5 'skipped' files and/or errors":       -1,
+	} {
+		if got := skipped(said); got != want {
+			t.Errorf("%q: %d, and not %d", said, got, want)
+		}
+	}
+}
+
 // TestFind: how mmapplypolicy is called, what it gets, and what it left.
 func TestFind(t *testing.T) {
 	c := commands(t)
@@ -106,6 +125,9 @@ func TestFind(t *testing.T) {
 		[]Rule{{Name: "cold", Verb: List}, {Name: "warm", Verb: List}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if lists.Skipped != -1 {
+		t.Errorf("it skipped %d", lists.Skipped)
 	}
 	want := fmt.Sprintf(`["/gpfs/fs1/vision","-N","n1,nsdNodes","-g","/gpfs/fs1/.tmp","-a","8","--scope","fileset","-L","1","-P","%s/rules","-I","defer","-f","%s/found"]`, lists.dir, lists.dir)
 	if calls := c.called(t, "mmapplypolicy"); len(calls) != 1 || calls[0] != want {

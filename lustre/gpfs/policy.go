@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -62,6 +64,10 @@ func (s Scan) arguments() ([]string, error) {
 
 // Lists are what a scan found, one list for each rule. They are files until Close.
 type Lists struct {
+	// Skipped is how many files and directories the scan passed by, with or without an
+	// error: the lists may lack them. It is -1 where the command did not say.
+	Skipped int64
+
 	dir   string
 	names map[string]bool
 }
@@ -76,11 +82,31 @@ func (c *Commands) Find(ctx context.Context, s Scan, rules []Rule) (*Lists, erro
 		}
 		names[r.Name] = true
 	}
-	dir, err := c.apply(ctx, s, rules, "defer")
+	dir, said, err := c.apply(ctx, s, rules, "defer")
 	if err != nil {
 		return nil, err
 	}
-	return &Lists{dir: dir, names: names}, nil
+	return &Lists{Skipped: skipped(said), dir: dir, names: names}, nil
+}
+
+// What a scan says of itself at its end, once for directories and once for inodes. Source:
+// "mmapplypolicy -L 5", IBM Storage Scale 5.2.3.
+var scanLine = regexp.MustCompile(`(?m)^\[I\] \w+ scan: .*\b(\d+) 'skipped' files and/or errors`)
+
+func skipped(said string) int64 {
+	lines := scanLine.FindAllStringSubmatch(said, -1)
+	if len(lines) == 0 {
+		return -1
+	}
+	var all int64
+	for _, line := range lines {
+		n, err := strconv.ParseInt(line[1], 10, 64)
+		if err != nil {
+			return -1
+		}
+		all += min(n, math.MaxInt64-all)
+	}
+	return all
 }
 
 // Move runs mmapplypolicy with rules that migrate, and waits until the files are moved.
@@ -95,42 +121,38 @@ func (c *Commands) Move(ctx context.Context, s Scan, rules []Rule, try bool) err
 	if try {
 		how = "test"
 	}
-	dir, err := c.apply(ctx, s, rules, how)
+	dir, _, err := c.apply(ctx, s, rules, how)
 	if err != nil {
 		return err
 	}
 	return os.RemoveAll(dir)
 }
 
-// apply writes the rules into a directory that only we can read, and runs them there. The
-// directory is the caller's when there is no error.
-func (c *Commands) apply(ctx context.Context, s Scan, rules []Rule, how string) (dir string, err error) {
+// apply writes the rules into a directory that only we can read, runs them there, and
+// returns what was printed. The directory is the caller's when there is no error.
+func (c *Commands) apply(ctx context.Context, s Scan, rules []Rule, how string) (dir, said string, err error) {
 	text, err := WriteRules(rules)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	arguments, err := s.arguments()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	made, err := os.MkdirTemp(s.Scratch, ".datamove-policy-*")
+	dir, err = os.MkdirTemp(s.Scratch, ".datamove-policy-*")
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(made))
-		}
-	}()
-	policy := filepath.Join(made, "rules")
-	if err = os.WriteFile(policy, []byte(text), 0o600); err != nil {
-		return "", err
+	policy := filepath.Join(dir, "rules")
+	err = os.WriteFile(policy, []byte(text), 0o600)
+	if err == nil {
+		arguments = append(arguments, "-P", policy, "-I", how, "-f", filepath.Join(dir, "found"))
+		said, err = c.runLong(ctx, "mmapplypolicy", arguments...)
 	}
-	arguments = append(arguments, "-P", policy, "-I", how, "-f", filepath.Join(made, "found"))
-	if _, err = c.runLong(ctx, "mmapplypolicy", arguments...); err != nil {
-		return "", err
+	if err != nil {
+		return "", "", errors.Join(err, os.RemoveAll(dir))
 	}
-	return made, nil
+	return dir, said, nil
 }
 
 // Read yields the list of a rule. A rule that found nothing has no file, and no entries.

@@ -39,9 +39,10 @@ type Rule struct {
 	NotNamed               string // the same, of files that are left out
 }
 
-// WriteRules returns the text of a policy that has the rules, in their order: GPFS takes
-// the first one that fits a file. What can not be said in a way that is read in one way
-// only is an error.
+// WriteRules returns the text of a policy that has the rules, in their order. A file is on
+// each list whose rule fits it; it is migrated by the first rule that fits ("Phase one:
+// Selecting candidate files", IBM Spectrum Scale 4.2.2). What can not be said in a way that
+// is read in one way only is an error.
 //
 // The text is read twice. GPFS first sends it through m4, whose macros can run programs, with
 // [ and ] as quotes: so all of it stands between these, in which nothing is expanded, and no
