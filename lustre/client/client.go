@@ -114,6 +114,11 @@ func validName(s string) bool {
 	return s != "" && path.Base(s) == s && s != "." && s != ".." && len(s) < sizeName
 }
 
+// isBase reports whether s names something in a directory, and nothing elsewhere.
+func isBase(s string) bool {
+	return s != "" && s != "." && s != ".." && !strings.ContainsAny(s, "/\x00")
+}
+
 // unsupported makes an answer of a kernel that does not know a request
 // errors.ErrUnsupported: ENOTTY is not by itself.
 func unsupported(err error) error {

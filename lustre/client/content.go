@@ -111,7 +111,11 @@ func (linux) pwrite(fd int, p []byte, off int64) (int, error) {
 	return again(func() (int, error) { return unix.Pwrite(fd, p, off) })
 }
 
-func (linux) seek(fd int, off int64, whence int) (int64, error) { return unix.Seek(fd, off, whence) }
+// seek asks servers, and takes a lock: it can be interrupted, too.
+func (linux) seek(fd int, off int64, whence int) (at int64, err error) {
+	_, err = again(func() (int, error) { at, err = unix.Seek(fd, off, whence); return 0, err })
+	return at, err
+}
 
 func (linux) truncate(fd int, size int64) error {
 	_, err := again(func() (int, error) { return 0, unix.Ftruncate(fd, size) })
@@ -130,11 +134,13 @@ func (linux) chown(fd, uid, gid int) error {
 
 func (linux) setTimes(fd int, atime, mtime unix.Timespec) error {
 	times := [2]unix.Timespec{atime, mtime}
-	// futimens: utimensat without a name. A flag for that is younger than the kernels that
-	// Lustre's clients run on.
-	_, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0)
-	if e != 0 {
-		return e
-	}
-	return nil
+	_, err := again(func() (int, error) {
+		// futimens: utimensat without a name. A flag for that is younger than the kernels that
+		// Lustre's clients run on.
+		if _, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0); e != 0 {
+			return 0, e
+		}
+		return 0, nil
+	})
+	return err
 }

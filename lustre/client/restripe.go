@@ -35,6 +35,9 @@ func (c *Client) Restripe(ctx context.Context, dir int, base string, to lustre.L
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if !isBase(base) {
+		return fmt.Errorf("restripe %q: that is no name", base)
+	}
 	r := restripe{c: c, dir: dir, base: base, progress: o.Progress, file: -1, volatile: -1}
 	var ok bool
 	if r.k, ok = c.k.(contents); !ok {
@@ -80,7 +83,7 @@ func (r *restripe) open(ctx context.Context) (err error) {
 		return err
 	}
 	if r.stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return errors.New("it is no file")
+		return errors.New("it is no regular file")
 	}
 	if err := r.released(ctx); err != nil {
 		return err
@@ -160,7 +163,8 @@ func (r *restripe) yielding(ctx context.Context, to lustre.Layout) error {
 		return errors.Join(err, released)
 	}
 	err = r.swap(abi.Swap{Flags: abi.SwapClose, Other: r.volatile})
-	if errors.Is(err, unix.ESTALE) || errors.Is(err, unix.ENOLCK) {
+	// EBUSY is what clients make of an answer that does not say that it was done.
+	if errors.Is(err, unix.ESTALE) || errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EBUSY) {
 		return fmt.Errorf("somebody opened it: %w: %w", lustre.ErrChanged, err)
 	}
 	return err

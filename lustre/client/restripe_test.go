@@ -153,6 +153,34 @@ func TestRestripeBesideAWriter(t *testing.T) {
 	}
 }
 
+// A client says EBUSY when a server did not do it, whatever the reason was.
+func TestRestripeNotDone(t *testing.T) {
+	t.Parallel()
+	for _, said := range []error{unix.EBUSY, unix.ESTALE, unix.ENOLCK} {
+		f := newFakeFiles()
+		c := newFilesClient(t, f)
+		n := f.file(t, "data", "content")
+		old := n.layout
+		f.fails[fmt.Sprintf("ioctl %#x", abi.IocSwapLayouts)] = said
+		if err := c.Restripe(t.Context(), c.root, "data", wide(4), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrChanged) || n.layout != old {
+			t.Errorf("%v: %v; want %v", said, err, lustre.ErrChanged)
+		}
+	}
+}
+
+func TestRestripeOfNoName(t *testing.T) {
+	t.Parallel()
+	f := newFakeFiles()
+	c := newFilesClient(t, f)
+	f.mkdir(t, "d")
+	f.file(t, "d/data", "content")
+	for _, base := range []string{"", ".", "..", "d/data", "../x", "a\x00"} {
+		if err := c.Restripe(t.Context(), c.root, base, wide(4), lustre.RestripeOptions{}); err == nil || f.swapped != 0 {
+			t.Errorf("%q: %v", base, err)
+		}
+	}
+}
+
 // Somebody appends, and is gone again before the file is guarded: what was known of its size
 // and times is old by then.
 func TestRestripeAfterAWriter(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -111,7 +110,7 @@ func (c *Client) MakeDir(ctx context.Context, dir int, base string, mode uint32,
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if base == "" || base == "." || base == ".." || strings.ContainsAny(base, "/\x00") {
+	if !isBase(base) {
 		return fmt.Errorf("make the directory %q on %s: that is no name", base, c.Mount)
 	}
 	s.Shards = nil
