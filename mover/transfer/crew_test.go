@@ -71,6 +71,13 @@ func (c *crew) Give(ctx context.Context, w *transfer.Work) (*transfer.Reply, err
 	if err != nil {
 		return nil, err
 	}
+	if w.Parts != nil {
+		for n, i := range w.Parts.Index {
+			if i != w.Parts.Index[0]+n {
+				c.t.Errorf("parts of %s are no run: %v", w.Parts.Entry.Name, w.Parts.Index)
+			}
+		}
+	}
 	f := c.fate(w)
 	if f != nobody { // who is not there wants nothing
 		defer func() { c.slots <- struct{}{} }()

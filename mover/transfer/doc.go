@@ -6,7 +6,9 @@
 // The cutter reads the stream in order and cuts it into units: batches of small
 // entries, and large files, which are cut into parts so that one file uses every
 // worker. Workers take units from one bounded queue; a part of a file that is
-// already open goes before new work. A batch is drafted and filled entry by entry and
+// already open goes before new work. Parts are multiples of the stripes of the file, where
+// it has some; our workers take them from its front, and what is given to other processes
+// is a run of them from its end, so that clients do not fight for locks on ranges. A batch is drafted and filled entry by entry and
 // then published as one; where publishing has to wait for stable storage, the
 // committer collects many batches and publishes them while the workers go on.
 // What must come last waits in spools on disk: what is to be moved once more, hard

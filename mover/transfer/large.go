@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,8 +27,9 @@ type large struct {
 	mu       sync.Mutex
 	receipts []mover.Receipt // guarded by mu, as all below
 	have     []bool          // parts whose receipt is there
-	next     int             // no part from here on was ever taken
-	again    []int           // parts that were taken and came back
+	taken    []bool          // parts that are not to be taken: somebody has them, or they are there
+	low      int             // no part before it is to be taken
+	high     int             // no part from it on is to be taken
 	flying   int             // parts that are taken and not done
 	left     int             // parts that are not done
 	shared   bool            // others have written to the draft
@@ -37,54 +39,65 @@ type large struct {
 	synced   time.Time       // when that was
 }
 
-// take claims a part for a worker. more is false when it was the last one to claim.
+// take claims a part for a worker. more is false when it was the last one to claim. Our
+// workers go from the front of the file.
 func (l *large) take() (i int, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.claim(), l.claimable()
+	l.claimable()
+	i = l.low
+	l.claim(i)
+	return i, l.claimable()
 }
 
 // awayBytes is the most that is given away at once of one file.
 const awayBytes = 256 << 20
 
 // takeSome claims parts for a taker: of those that are left, as many as there would
-// be for each of so many.
+// be for each of so many. They are one run, and from the end of the file: a file system
+// with locks on ranges (Lustre, GPFS) gives a client more than it asks for, up to what
+// another one has, and takes it back with all that is cached below when that is wanted. So
+// each client has few neighbours, and our own workers have one.
 func (l *large) takeSome(among int) (parts []int, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	free := l.left - l.flying
-	n := min(max(free/among, 1), int(max(awayBytes/l.bytes, 1)), free)
-	for range n {
-		parts = append(parts, l.claim())
+	l.claimable()
+	n := min(max((l.left-l.flying)/among, 1), int(max(awayBytes/l.bytes, 1)))
+	for i := l.high - 1; i >= l.low && !l.taken[i] && len(parts) < n; i-- {
+		l.claim(i)
+		parts = append(parts, i)
 	}
+	slices.Reverse(parts)
 	return parts, l.claimable()
 }
 
-// free is how many parts nobody has claimed.
-func (l *large) free() int {
+// unclaimed is how many parts nobody has claimed.
+func (l *large) unclaimed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.left - l.flying
 }
 
-func (l *large) claimable() bool { return len(l.again) > 0 || l.next < len(l.have) }
-
-func (l *large) claim() (i int) {
-	l.flying++
-	if n := len(l.again); n > 0 {
-		i, l.again = l.again[n-1], l.again[:n-1]
-		return i
+// claimable says whether there is a part to take: then low is one, and high-1.
+func (l *large) claimable() bool {
+	for l.low < l.high && l.taken[l.low] {
+		l.low++
 	}
-	i = l.next
-	l.next = l.unclaimed(i + 1)
-	return i
+	for l.low < l.high && l.taken[l.high-1] {
+		l.high--
+	}
+	return l.low < l.high
 }
 
-func (l *large) unclaimed(i int) int {
-	for i < len(l.have) && l.have[i] {
-		i++
-	}
-	return i
+func (l *large) claim(i int) {
+	l.taken[i] = true
+	l.flying++
+}
+
+// free lets a part be taken once more.
+func (l *large) free(i int) {
+	l.taken[i] = false
+	l.low, l.high = min(l.low, i), max(l.high, i+1)
 }
 
 // begin opens a large file, takes over what an earlier run had of it, and offers
@@ -139,7 +152,6 @@ func (w *worker) open(ctx context.Context, l *large) (offered bool, err error) {
 			return false, err
 		}
 	}
-	l.next = l.unclaimed(0)
 	return l.left > 0, nil
 }
 
@@ -148,6 +160,7 @@ func (l *large) cut(bytes int64) {
 	n := count(l.entry.Size, bytes)
 	l.bytes, l.synced = bytes, time.Now()
 	l.receipts, l.have, l.left = make([]mover.Receipt, n), make([]bool, n), n
+	l.taken, l.low, l.high = make([]bool, n), 0, n
 }
 
 // width is what the parts of an open file should be a multiple of.
@@ -225,7 +238,9 @@ func (w *worker) landed(ctx context.Context, l *large, done int, back []int, err
 	if l.err != nil { // nothing more will be taken
 		l.left -= len(back)
 	} else {
-		l.again = append(l.again, back...)
+		for _, i := range back {
+			l.free(i)
+		}
 	}
 	lost := l.lost && l.flying == 0 // nobody takes parts of it
 	last, failed := l.left == 0 || lost, l.err

@@ -198,7 +198,7 @@ func (q *queue) most() int {
 	}
 	left := len(q.units)
 	for _, l := range q.open {
-		left += l.free()
+		left += l.unclaimed()
 	}
 	return max(left/(2*(q.others+1)), fewAtLeast)
 }

@@ -42,7 +42,8 @@ func TestQueueHandsOutEverything(t *testing.T) {
 						mu.Unlock()
 						time.Sleep(pause)
 						if u.large != nil && u.part < 0 {
-							u.large.have = make([]bool, parts)
+							u.large.entry.Size = parts
+							u.large.cut(1)
 							q.offer(u.large)
 						}
 						busy.Add(-1)

@@ -158,7 +158,7 @@ func (r *run) resume(ctx context.Context, l *large) error {
 	l.draft, l.id = d, id
 	for _, p := range rec.Receipts {
 		if p.Index < len(l.have) && !l.have[p.Index] && p.Part == cut(l.entry.Size, l.bytes, p.Index) {
-			l.receipts[p.Index], l.have[p.Index] = p, true
+			l.receipts[p.Index], l.have[p.Index], l.taken[p.Index] = p, true, true
 			l.left--
 			r.n.Bytes.Add(p.Length)
 		}

@@ -100,7 +100,5 @@ func (r *run) copyParts(ctx context.Context, l *large, c mover.Content) error {
 func (l *large) spoil(i int) {
 	l.have[i] = false
 	l.left++
-	if i < l.next { // else its turn comes
-		l.again = append(l.again, i)
-	}
+	l.free(i)
 }
