@@ -59,6 +59,7 @@ func TestValidate(t *testing.T) {
 		{"an extension of nothing", layoutOf(grows(0, EOF)), "none before it"},
 		{"an extension of an extension", layoutOf(piece(0, testMiB), grows(testMiB, testGiB), grows(testGiB, EOF)), "none before it"},
 		{"on the MDT last", layoutOf(piece(0, testMiB), with(onMDT, func(c *Component) { c.Start, c.End = testMiB, testGiB })), "beginning of a file"},
+		{"more on the MDT than there can be", layoutOf(with(onMDT, func(c *Component) { c.End = 2 * testGiB }), piece(2*testGiB, EOF)), "limit of 1073741824"},
 		{"on the MDT in a pool", layoutOf(with(onMDT, func(c *Component) { c.Pool = "p1" }), piece(testMiB, EOF)), "no pool of OSTs"},
 		{"an end within a stripe", layoutOf(with(piece(0, 3*testMiB), func(c *Component) { c.StripeBytes = 2 * testMiB }), piece(3*testMiB, EOF)), "no multiple of its stripe size"},
 		{"growing by 1 MiB", layoutOf(piece(0, testMiB), with(grows(testMiB, EOF), func(c *Component) { c.StripeBytes = testMiB })), "no multiple of 64 MiB"},

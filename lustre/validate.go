@@ -18,6 +18,7 @@ const (
 	MaxPoolName     = 15
 	MaxStripeBytes  = 4<<30 - StripeUnit
 	MaxMirrors      = 16
+	MaxOnMDT        = 1 << 30  // of each file: what lod.*.dom_stripesize can be set to
 	MaxLayoutBytes  = 64 << 10 // of the attribute that a layout is stored in: XATTR_SIZE_MAX of linux/limits.h
 	reservedPoolMsg = "is a word with a meaning of its own for Lustre"
 )
@@ -96,6 +97,8 @@ func (c *Component) validate(first bool) error {
 		return errors.New("what lies on the MDT is in no pool of OSTs")
 	case c.StripeBytes > 0 && c.Pattern != OnMDT && !c.Flags.Has(Extension) && c.End != EOF && c.End != c.Start && c.End%c.StripeBytes != 0:
 		return fmt.Errorf("its end %d is no multiple of its stripe size %d", c.End, c.StripeBytes)
+	case c.Pattern == OnMDT && c.End != EOF && c.End > MaxOnMDT:
+		return fmt.Errorf("%d bytes on the MDT are more than Lustre's limit of %d (a site sets its own, lod.*.dom_stripesize: 1 MiB where it does not)", c.End, int64(MaxOnMDT))
 	case c.Pattern == OnMDT && (!first || c.End == EOF):
 		return errors.New("what lies on the MDT is the beginning of a file, and has an end")
 	}
