@@ -94,7 +94,7 @@ bench: build
 e2e-s3: build
 	test/e2e-s3
 
-# The tests of CephFS, on a cluster of its own.
+# The tests of CephFS, on a cluster of its own: by ceph-fuse, and in a guest by the kernel.
 e2e-ceph:
 	test/e2e-ceph
 

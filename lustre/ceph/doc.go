@@ -13,8 +13,8 @@
 //
 // # What a CephFS does
 //
-// Seen on version 16.2 through ceph-fuse (test/e2e-ceph repeats most of it). What is said
-// of the kernel's client comes from its source: it was not tried.
+// Seen on version 16.2 through ceph-fuse and the client of Linux 6.1; test/e2e-ceph repeats
+// most of it with both. They are alike where nothing is said of one.
 //
 //   - Layouts are for files that were never written: afterwards, also when the file was
 //     made empty again, ENOTEMPTY is the answer (EINVAL from others). New files take that of
@@ -25,7 +25,8 @@
 //   - Objects may be larger than the OSDs take (osd_max_object_size, 128 MiB): it is said
 //     yes to. A write behind that size is taken, too; fsync alone tells of it (EFBIG), and the
 //     client tries again for ever and keeps the bytes, until it has no memory for others and
-//     every writer waits, not to be killed. Such layouts are refused here.
+//     every writer waits, not to be killed (ceph-fuse; not tried with the kernel's). Such layouts
+//     are refused here, and those that are there can be seen by MaxObjectBytes.
 //   - A pool that the client's key has no rights in is taken, and the first write is EPERM.
 //   - The first write into a file whose own layout was set waits until the metadata server
 //     writes its journal, up to 5 seconds, unless an fsync asks for that before: Create does.
@@ -46,7 +47,8 @@
 //     5 to 10 seconds. A writer that is faster gets past its limit by what it writes in that
 //     time: 60 MiB in 0.2 seconds went into a limit of 10 MiB, each of them with an fsync.
 //     One that writes 5 MB/s is stopped at the limit. Afterwards new bytes are EDQUOT; what
-//     is there can be overwritten. Files are refused in time in the directory itself.
+//     is there can be overwritten. Files are refused in time in the directory itself; the
+//     kernel's client may take one too many.
 //   - The number of files counts directories and links, and the directory itself: of a limit
 //     of 1 nothing is left. A limit that is taken away is set to 0.
 //   - rename into another quota is EXDEV.

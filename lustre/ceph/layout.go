@@ -120,8 +120,12 @@ func takeBack(at int, base string, fd int) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// Cluster is little: a client has no right to know more of it than its number, and which
-// layout holds where.
+// Cluster is little: its number, and which layout holds where. How many OSDs there are is not
+// asked for. No attribute tells it; "ceph osd stat" tells it to who has the program, its
+// configuration and a key, and /sys/kernel/debug/ceph to root: of the cluster, and not how
+// many of them the rule of a pool takes. No layout needs it: every object of a file, of 4 MiB
+// if nothing else is said, is on OSDs of its own, so that a large file is on all of them with
+// a stripe count of 1, too.
 func (Client) Cluster(ctx context.Context, fd int) (lustre.Cluster, error) {
 	id, err := get(fd, "ceph.cluster_fsid") // clients from before 2020 do not tell it
 	if err != nil && !absent(err) {

@@ -249,16 +249,21 @@ func TestRealQuota(t *testing.T) {
 		t.Fatalf("the quota is %+v, %v", q, err)
 	}
 
-	// The directory, inner and its file: two are left.
-	for i := range 3 {
-		err := os.WriteFile(fmt.Sprint(name, "/", i), nil, 0o600)
-		if i < 1 && err != nil {
+	// The directory, inner and its file: two are left. The kernel's client refuses late.
+	var files int
+	until(t, "a file too many is refused", func() bool {
+		err := os.WriteFile(fmt.Sprint(name, "/", files), nil, 0o600)
+		if err == nil {
+			files++
+		} else if !errors.Is(err, unix.EDQUOT) {
 			t.Fatal(err)
 		}
-		if i == 2 && !errors.Is(err, unix.EDQUOT) {
-			t.Errorf("a file too many: %v, want EDQUOT", err)
-		}
+		return err != nil
+	})
+	if files < 2 {
+		t.Errorf("%d more files were taken, and there was room for 2", files)
 	}
+	t.Logf("%d more files were taken, and there was room for 2", files)
 	limits.HardFiles = 0
 	check(t, "no limit of files", c.SetQuota(ctx, innerFD, p, limits))
 

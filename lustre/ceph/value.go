@@ -69,7 +69,8 @@ func parseStriping(text, namespace string) (striping, error) {
 }
 
 // parseInherited reads ceph.dir.layout.json, which tells the layout that new files get,
-// wherever it comes from. The kernel's client does not know it.
+// wherever it comes from. The kernel's client asks the metadata server for it (since Linux
+// 5.18).
 func parseInherited(text string) (striping, error) {
 	var v struct {
 		Unit      int64  `json:"stripe_unit"`

@@ -58,7 +58,7 @@ func expressible(l *lustre.Layout) error {
 	case c.FirstTarget > 0 || len(c.Objects) > 0:
 		return errors.New("a CephFS chooses the places of objects by itself")
 	case c.StripeCount == lustre.AllTargets:
-		return errors.New("a client of a CephFS does not know how many OSDs there are: say how many stripes")
+		return errors.New("how many OSDs a pool of a CephFS has is not known to its clients, and its objects go to all of them whatever is asked for: say how many stripes")
 	}
 	return nil
 }
