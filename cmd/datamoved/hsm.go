@@ -103,8 +103,12 @@ func (s *hsm) serve(ctx context.Context) error {
 		return err
 	}
 	defer place.Close()
+	whose, err := fileSystemOf(s.Mount)
+	if err != nil {
+		return err
+	}
 	v, err := vault.Open(ctx, retry.New(place, s.retry), vault.Options{
-		By: s.owner(), StateDir: filepath.Join(s.dir, "vault"), Pay: s.pays, Logger: s.log,
+		By: s.owner(), For: whose, StateDir: filepath.Join(s.dir, "vault"), Pay: s.pays, Logger: s.log,
 	})
 	if err != nil {
 		return err
@@ -115,6 +119,19 @@ func (s *hsm) serve(ctx context.Context) error {
 	})
 	defer s.metrics.Sample(func(sample *telemetry.Sample) { sample.HSM(tool.Counts()) })()
 	return tool.Run(ctx)
+}
+
+// fileSystemOf names the file system of a mount by when its root was made: names of file
+// systems and FIDs are the same in many. "" where that is not told.
+func fileSystemOf(mount string) (string, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, mount, 0, unix.STATX_BTIME, &st); err != nil {
+		return "", fmt.Errorf("look at the mount %s: %w", mount, err)
+	}
+	if st.Mask&unix.STATX_BTIME == 0 {
+		return "", nil
+	}
+	return "the file system made at " + time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UTC().Format(time.RFC3339Nano), nil
 }
 
 func (s *hsm) owner() mover.Owner {

@@ -112,7 +112,7 @@ func (a *archiving) files() (files []string, strays int) {
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		if e.Kind == mover.File && e.Name != vault.IdentityKey {
+		if e.Kind == mover.File && e.Name != vault.IdentityKey && e.Name != vault.ForKey {
 			files = append(files, e.Name)
 		}
 	}
@@ -285,6 +285,28 @@ func TestHSMNoLustre(t *testing.T) {
 	p.signal(unix.SIGTERM)
 	if code := p.code(); code != 0 {
 		t.Errorf("it ends with %d", code)
+	}
+}
+
+// TestHSMOther: a file system whose names and FIDs are those of another one does not get its
+// copies, and does not replace them.
+func TestHSMOther(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			tier := b.tier(t)
+			a := serveHSM(t, tier, t.TempDir(), t.TempDir())
+			f := a.Write(1, noise(5000))
+			a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+			a.Release(f)
+			other := hsmOf(copytest.New(t, t.TempDir()), tier, t.TempDir())
+			if err := other.serve(t.Context()); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "path of its own") {
+				t.Errorf("another file system: %v", err)
+			}
+			a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
+			if !bytes.Equal(a.Read(f), noise(5000)) {
+				t.Error("another content came back")
+			}
+		})
 	}
 }
 

@@ -16,7 +16,8 @@
 //     that was there at the beginning.
 //   - A copy that Put has reported is on stable storage, and was compared: by the store, or
 //     by being read again past the cache.
-//   - A place that was emptied, or is not mounted, is not taken for a vault: see [IdentityKey].
+//   - A place that was emptied, or is not mounted, is not taken for a vault, nor one with
+//     the copies of somebody else: see [IdentityKey] and [ForKey].
 //   - Get compares every byte with the checksum that was taken when the copy was made. A
 //     copy that differs, has another size, or has no checksum, is [mover.ErrCorrupt].
 //   - All methods may be called from many goroutines, for different keys.

@@ -131,6 +131,27 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestFor: whose keys may be those of another is not let in where the other's copies are.
+func TestFor(t *testing.T) {
+	each(t, func(t *testing.T, p mover.Place) {
+		opened := func(whose string) error {
+			v, err := vault.Open(t.Context(), p, vault.Options{By: mover.Owner{Task: "vault"}, StateDir: t.TempDir(), For: whose})
+			if err == nil {
+				err = put(t, v, content(3))
+			}
+			return err
+		}
+		for _, row := range []struct {
+			whose string
+			want  error
+		}{{"lab, made 2024", nil}, {"lab, made 2024", nil}, {"lab, made 2025", mover.ErrConflict}, {"", nil}} {
+			if err := opened(row.whose); !errors.Is(err, row.want) || row.want != nil && !strings.Contains(err.Error(), row.whose) {
+				t.Errorf("%q: %v", row.whose, err)
+			}
+		}
+	})
+}
+
 // TestHostileKeys: no key and no note leads out of the place.
 func TestHostileKeys(t *testing.T) {
 	state := t.TempDir()

@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,6 +20,10 @@ import (
 // put there is hidden by the next mount.
 const IdentityKey = "vault.id"
 
+// ForKey is the key under which a vault has whose copies it holds, see [Options.For]: a
+// digest of 32 hexadecimal digits.
+const ForKey = "vault.for"
+
 const identitySize = 32
 
 // identify compares the identity of the place with the one that is remembered.
@@ -28,7 +33,7 @@ func (v *Vault) identify(ctx context.Context) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	there, err := v.identity(ctx)
+	there, err := v.read(ctx, IdentityKey)
 	switch {
 	case err == nil && len(known) == 0:
 		return remember(file, there)
@@ -41,13 +46,35 @@ func (v *Vault) identify(ctx context.Context) error {
 	case len(known) > 0:
 		return fmt.Errorf("%w: %s is not the archive that was here before: is it mounted? If it is lost, remove %s", mover.ErrNotExist, v.place, file)
 	}
-	if err := v.found(ctx); err != nil {
+	var id [identitySize / 2]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	if err := v.write(ctx, IdentityKey, hex.EncodeToString(id[:])); err != nil {
 		return err
 	}
-	if there, err = v.identity(ctx); err != nil {
+	if there, err = v.read(ctx, IdentityKey); err != nil {
 		return err
 	}
 	return remember(file, there)
+}
+
+// bind compares whose copies there are with whose we are to keep. Keys of two file systems
+// can be the same: then one would get the content of the other.
+func (v *Vault) bind(ctx context.Context) error {
+	if v.o.For == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(v.o.For))
+	ours := hex.EncodeToString(sum[:identitySize/2])
+	theirs, err := v.read(ctx, ForKey)
+	if errors.Is(err, mover.ErrNotExist) {
+		if err = v.write(ctx, ForKey, ours); err == nil {
+			theirs, err = v.read(ctx, ForKey)
+		}
+	}
+	if err == nil && theirs != ours {
+		err = fmt.Errorf("%w: %s holds the copies of another one, and not of %s: give each a path of its own; if it is the same one all the same, remove %s there", mover.ErrConflict, v.place, v.o.For, ForKey)
+	}
+	return err
 }
 
 // scratch is a file without a name.
@@ -59,33 +86,30 @@ func (v *Vault) scratch() (*os.File, error) {
 	return f, os.Remove(f.Name())
 }
 
-// identity reads that of the place.
-func (v *Vault) identity(ctx context.Context) (string, error) {
+// read reads what a vault says of itself.
+func (v *Vault) read(ctx context.Context, key string) (string, error) {
 	f, err := v.scratch()
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if err := v.Get(ctx, Item{Key: IdentityKey, File: f, Size: identitySize}); err != nil {
+	if err := v.Get(ctx, Item{Key: key, File: f, Size: identitySize}); err != nil {
 		return "", err
 	}
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, identitySize))
 	return string(b), err
 }
 
-// found gives a new vault an identity.
-func (v *Vault) found(ctx context.Context) error {
+func (v *Vault) write(ctx context.Context, key, text string) error {
 	f, err := v.scratch()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	var id [identitySize / 2]byte
-	_, _ = rand.Read(id[:]) // it never fails
-	if _, err := f.WriteString(hex.EncodeToString(id[:])); err != nil {
+	if _, err := f.WriteString(text); err != nil {
 		return err
 	}
-	return v.Put(ctx, Item{Key: IdentityKey, File: f, Size: identitySize})
+	return v.Put(ctx, Item{Key: key, File: f, Size: identitySize})
 }
 
 // remember writes an identity down, whole.

@@ -19,6 +19,7 @@ import (
 type Options struct {
 	By       mover.Owner  // whose drafts these are; the same Task after a crash, and nobody else's
 	StateDir string       // where it is noted what is being written; nobody else's
+	For      string       // whose copies these are, in words that nobody else has; a place with those of another is refused. "" is not compared
 	Jobs     int          // parts of one file in work; 0 means 4
 	Buffers  *buffer.Pool // memory for bytes on their way to a file; nil is the pool of the process
 	Pay      Pay          // asked before each part of a content; nil lets all pass
@@ -73,7 +74,8 @@ func (i *Item) moved(n int) {
 
 // Open begins to use a place, which stays the caller's, and removes what an earlier
 // process of the same owner had left half written. A place that is not the one that was
-// used with this Options.StateDir before is refused, see [IdentityKey].
+// used with this Options.StateDir before, or holds the copies of another one, is refused:
+// see [IdentityKey] and [ForKey].
 func Open(ctx context.Context, place mover.Place, o Options) (*Vault, error) {
 	if o.Jobs <= 0 {
 		o.Jobs = 4
@@ -89,6 +91,9 @@ func Open(ctx context.Context, place mover.Place, o Options) (*Vault, error) {
 		return nil, err
 	}
 	if err := v.identify(ctx); err != nil {
+		return nil, err
+	}
+	if err := v.bind(ctx); err != nil {
 		return nil, err
 	}
 	return v, v.sweep(ctx)
