@@ -135,7 +135,22 @@ func (m mounted) whereIs(ctx context.Context, fd int) (p place, err error) {
 		return p, fmt.Errorf("fileset of %q: %w: %q is not the root of fileset %s; a part of the file system is mounted there, and which one is not known",
 			p.path, errors.ErrUnsupported, at, p.fileset.Name)
 	}
-	return p, nil
+	return p, m.agrees(ctx, p)
+}
+
+// agrees compares what the GUI has collected with what a file is told to belong to, where we
+// may ask that: a fileset that was linked a moment ago would be taken for the one around it,
+// and that one be given its limits.
+func (m mounted) agrees(ctx context.Context, p place) error {
+	if _, collects := m.asked.(*Client); !collects || m.commands == nil {
+		return nil
+	}
+	a, err := m.commands.Attributes(ctx, p.path)
+	if err != nil || a.Fileset == p.fileset.Name { // it may be that only root can ask
+		return ctx.Err()
+	}
+	return fmt.Errorf("fileset of %q: %w: mmlsattr says %s, and the GUI %s: what it has collected is behind, try again in a minute",
+		p.path, ErrConflict, a.Fileset, p.fileset.Name)
 }
 
 func (m mounted) filesetOf(ctx context.Context, fd int) (Fileset, error) {

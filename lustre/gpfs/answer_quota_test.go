@@ -2,6 +2,7 @@ package gpfs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -62,6 +63,33 @@ func TestProject(t *testing.T) {
 			t.Errorf("deleted: %+v", got)
 		}
 	})
+}
+
+// TestGUIBehind: a fileset that the GUI does not know yet is not taken for the one around it.
+func TestGUIBehind(t *testing.T) {
+	c := commands(t)
+	w := newWorld(t, c.dir)
+	o := newGUI(t, func(rw http.ResponseWriter, r *http.Request) {
+		old := *w
+		old.Filesets = w.Filesets[:1]
+		status, reply := old.reply(strings.Split(strings.TrimPrefix(r.URL.Path, "/scalemgmt/v2/"), "/"))
+		reply["status"] = map[string]any{"code": status, "message": ""}
+		text, _ := json.Marshal(reply)
+		say(status, string(text))(rw, r)
+	}).option
+	o.CommandsDir = c.dir
+	s := &lustre.System{Kind: lustre.IsGPFS, Name: "fs1", Mount: w.Mount}
+	Answer(s, o)
+	if got, err := s.Quota.Project(t.Context(), open(t, filepath.Join(w.Mount, "vision"))); !errors.Is(err, ErrConflict) {
+		t.Errorf("it is %+v, %v", got, err)
+	}
+	if got, err := s.Quota.Project(t.Context(), open(t, w.Mount)); err != nil || got.Name != "root" {
+		t.Errorf("of the root it is %+v, %v", got, err)
+	}
+	c.play(t, "mmlsattr", played{Err: "You must have root authority", Exit: 1})
+	if got, err := s.Quota.Project(t.Context(), open(t, w.Mount)); err != nil || got.Name != "root" {
+		t.Errorf("without rights it is %+v, %v", got, err)
+	}
 }
 
 // TestPartOfTheFileSystem: where only a part is mounted, a path tells nothing of filesets, and

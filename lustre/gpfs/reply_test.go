@@ -110,6 +110,13 @@ func TestReplyFields(t *testing.T) {
 	}
 }
 
+// TestAnotherFileSystem: what is told of one is not taken for another.
+func TestAnotherFileSystem(t *testing.T) {
+	if got, err := newGUI(t, say(200, fixture(t, "rest/filesystem.json"))).FileSystem(t.Context(), "fs2"); !errors.Is(err, ErrReply) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestPoolOfMetadata: a pool that says nothing of data has none, if it is one of metadata.
 func TestPoolOfMetadata(t *testing.T) {
 	meta := strings.Replace(fixture(t, "rest/pools.json"), `"totalDataInKB": 0, "freeDataInKB": 0, `, "", 1)

@@ -109,7 +109,7 @@ func (w *world) create(name, within string) error {
 
 func (w *world) link(name, junction string) error {
 	f, err := w.find(name)
-	if err == nil && w.inodeSpace(path.Dir(junction)) != f.InodeSpace {
+	if err == nil && w.holds(path.Dir(junction)).InodeSpace != f.InodeSpace {
 		err = errors.New("a dependent fileset can only be linked inside its own inode space")
 	}
 	if err == nil {
@@ -121,15 +121,14 @@ func (w *world) link(name, junction string) error {
 	return err
 }
 
-// inodeSpace is that of a directory.
-func (w *world) inodeSpace(dir string) (space int64) {
-	longest := ""
+// holds is the fileset of a path, as the cluster says it.
+func (w *world) holds(path string) (holder Fileset) {
 	for _, f := range w.Filesets {
-		if f.Junction != "" && below(dir, f.Junction) && len(f.Junction) >= len(longest) {
-			longest, space = f.Junction, f.InodeSpace
+		if f.Junction != "" && below(path, f.Junction) && len(f.Junction) >= len(holder.Junction) {
+			holder = f
 		}
 	}
-	return space
+	return holder
 }
 
 func (w *world) unlink(name string) error {
@@ -278,7 +277,8 @@ func (w *world) listAttributes(path string) (string, error) {
 	if !ok {
 		a = Attributes{Pool: "system", Copies: 1}
 	}
-	return fmt.Sprintf("file name:            %s\ndata replication:     %d max 2\nflags:\nstorage pool name:    %s\nfileset name:         vision\nsnapshot name:\n", path, a.Copies, a.Pool), nil
+	return fmt.Sprintf("file name:            %s\ndata replication:     %d max 2\nflags:\nstorage pool name:    %s\nfileset name:         %s\nsnapshot name:\n",
+		path, a.Copies, a.Pool, w.holds(w.Theirs+strings.TrimPrefix(path, w.Mount)).Name), nil
 }
 
 func (w *world) changeAttributes(a []string) error {
