@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ const (
 	recallWindow   = 4096 // files that are asked for and not back, at most
 	recallPauseMin = time.Second
 	recallPauseMax = 30 * time.Second
+	recallAgain    = 5 * time.Minute // nothing came for so long: it is asked for again
 )
 
 // recalls are the files of a run that an archive is to bring back. Nobody waits for one in
@@ -94,7 +96,8 @@ func (r *run) isBack(ctx context.Context, e *mover.Entry) bool {
 	return true
 }
 
-// recall asks for the contents of items, and returns those that are to come.
+// recall asks for the contents of items, and returns those that are to come. Where that
+// fails, halves are asked for, so that one file which can not be had keeps back no other.
 func (r *run) recall(ctx context.Context, items []item) ([]item, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -110,11 +113,17 @@ func (r *run) recall(ctx context.Context, items []item) ([]item, error) {
 		return items, nil
 	case r.fatal(ctx, err):
 		return nil, err
+	case len(items) == 1:
+		r.failed(&items[0], err)
+		return nil, nil
 	}
-	for i := range items {
-		r.failed(&items[i], err)
+	half := len(items) / 2
+	asked, err := r.recall(ctx, items[:half])
+	if err != nil {
+		return nil, err
 	}
-	return nil, nil
+	more, err := r.recall(ctx, items[half:])
+	return slices.Concat(asked, more), err
 }
 
 // some says whether there are any.
@@ -131,7 +140,7 @@ func (r *run) moveRecalled(ctx context.Context) error {
 		return nil
 	}
 	c.mu.Lock()
-	w, later := window{r: r, next: c.next, asked: c.asked}, c.later
+	w, later := window{r: r, next: c.next, asked: c.asked, news: time.Now()}, c.later
 	c.next, c.asked, c.later = nil, nil, &spool{dir: r.o.SpoolDir}
 	c.mu.Unlock()
 	err := r.work(ctx, func(ctx context.Context) error {
@@ -148,6 +157,7 @@ func (r *run) moveRecalled(ctx context.Context) error {
 type window struct {
 	r           *run
 	next, asked []item
+	news        time.Time // when something was asked for, or came
 }
 
 // add asks for more, as there is room.
@@ -174,17 +184,23 @@ func (w *window) bring(ctx context.Context, most int) error {
 			if err != nil {
 				return err
 			}
-			w.next, w.asked = w.next[n:], append(w.asked, asked...)
+			w.next, w.asked, w.news = w.next[n:], append(w.asked, asked...), time.Now()
 		}
 		before := len(w.asked)
 		if err := w.look(ctx); err != nil || len(w.asked) <= most {
 			return err
 		}
 		if pause = min(2*pause, recallPauseMax); len(w.asked) < before {
-			pause = recallPauseMin
+			pause, w.news = recallPauseMin, time.Now()
 		}
 		if err := w.wait(ctx, pause); err != nil {
 			return err
+		}
+		// A request is forgotten when a copytool fails at it, or the server that had it is
+		// begun anew with its list cleared; nobody tells who asked. One that is not forgotten
+		// is found to be there.
+		if time.Since(w.news) >= recallAgain {
+			w.next, w.asked = w.asked, nil
 		}
 	}
 }
@@ -193,6 +209,9 @@ func (w *window) bring(ctx context.Context, most int) error {
 func (w *window) look(ctx context.Context) error {
 	still := w.asked[:0]
 	for i := range w.asked {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		it := &w.asked[i]
 		away, err := w.r.recalls.from.Away(ctx, it.Source)
 		switch {
