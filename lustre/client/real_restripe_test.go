@@ -160,14 +160,19 @@ func (m *meddler) sync(fd int) error {
 }
 
 func TestRealRestripeRefusals(t *testing.T) {
-	c, dir := realLustre(t)
-	ctx := t.Context()
+	s := onLustre(t)
+	s.needsStriping()
+	c, dir, ctx := s.Client, s.path, t.Context()
 	at := realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	path, data := realFile(t, dir, "data", 1<<20)
 	none := twoStripes(1 << 20)
 	none.Components[0].Pool = fmt.Sprintf("no%d", os.Getpid()%1000000)
 	if err := c.Restripe(ctx, at, "data", none, lustre.RestripeOptions{}); err == nil {
 		t.Error("a pool that there is not was taken")
+	}
+	onMDT := lustre.Layout{Components: []lustre.Component{{End: 64 << 10, Pattern: lustre.OnMDT, FirstTarget: lustre.AnyTarget}, part(64<<10, lustre.EOF, mib, 1)}}
+	if err := c.Restripe(ctx, at, "data", onMDT, lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrNotApplied) {
+		t.Errorf("to an MDT: %v; want not applied", err)
 	}
 	realFD(t, path, unix.O_RDWR)
 	if err := c.Restripe(ctx, at, "data", twoStripes(1<<20), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrInUse) {

@@ -205,6 +205,9 @@ func (r *restripe) fill(ctx context.Context, to lustre.Layout, still func() erro
 	if r.volatile, err = r.c.Create(ctx, r.dir, r.volatileName(), unix.O_RDWR|unix.O_CLOEXEC, 0o600, to); err != nil {
 		return err
 	}
+	if err := r.exchangeable(); err != nil {
+		return err
+	}
 	if err := r.k.chown(r.volatile, int(r.stat.Uid), int(r.stat.Gid)); err != nil {
 		return fmt.Errorf("give the copy to its owner, who pays for it: %w", err)
 	}
@@ -224,6 +227,25 @@ func (r *restripe) fill(ctx context.Context, to lustre.Layout, still func() erro
 		return fmt.Errorf("set times: %w", err)
 	}
 	return still()
+}
+
+// exchangeable says before anything is copied what a server would refuse after it: with the
+// layouts it exchanges what is on OSTs. What is on an MDT stays with the file there.
+func (r *restripe) exchangeable() error {
+	var onMDT [2]int64
+	for i, fd := range []int{r.file, r.volatile} {
+		l, err := r.c.readLayout(fd)
+		if err != nil && !errors.Is(err, unix.ENODATA) {
+			return fmt.Errorf("read its layout: %w", err)
+		}
+		if len(l.Components) > 0 && l.Components[0].Pattern&lustre.OnMDT != 0 {
+			onMDT[i] = l.Components[0].End
+		}
+	}
+	if is, becomes := onMDT[0], onMDT[1]; becomes != 0 && becomes != is {
+		return fmt.Errorf("%w: the first %d bytes are on its MDT, and would have to be %d: only a copy of the file can be so", lustre.ErrNotApplied, is, becomes)
+	}
+	return nil
 }
 
 // account puts the copy under the project of the file, as far as the directory did not.

@@ -168,6 +168,41 @@ func TestRestripeNotDone(t *testing.T) {
 	}
 }
 
+// What is on an MDT does not change places, so a layout that puts more there is refused,
+// before anything is copied.
+func TestRestripeToAnMDT(t *testing.T) {
+	t.Parallel()
+	f := newFakeFiles()
+	c := newFilesClient(t, f)
+	small := lustre.Layout{Components: []lustre.Component{{End: 64 << 10, Pattern: lustre.OnMDT, FirstTarget: lustre.AnyTarget}, part(64<<10, lustre.EOF, 1<<20, 2)}}
+	large := lustre.Layout{Components: []lustre.Component{{End: 128 << 10, Pattern: lustre.OnMDT, FirstTarget: lustre.AnyTarget}, part(128<<10, lustre.EOF, 1<<20, 2)}}
+	more := lustre.Layout{Components: []lustre.Component{small.Components[0], part(64<<10, lustre.EOF, 1<<20, 4)}}
+	n := f.file(t, "plain", "content")
+	onMDT := f.file(t, "on the MDT", "content")
+	onMDT.layout = &small
+	for _, step := range []struct {
+		base    string
+		to      lustre.Layout
+		refused bool
+	}{
+		{"plain", small, true}, {"on the MDT", large, true}, {"on the MDT", more, false}, {"on the MDT", wide(4), false},
+	} {
+		before := f.swapped
+		f.before["pwrite"] = func() {
+			if step.refused {
+				t.Errorf("%s: something was copied", step.base)
+			}
+		}
+		err := c.Restripe(t.Context(), c.root, step.base, step.to, lustre.RestripeOptions{})
+		if errors.Is(err, lustre.ErrNotApplied) != step.refused || err != nil && !step.refused || step.refused && f.swapped != before {
+			t.Errorf("%s: %v; want it refused %v", step.base, err, step.refused)
+		}
+	}
+	if f.content(n) != "content" || f.content(onMDT) != "content" {
+		t.Error("it has another content")
+	}
+}
+
 func TestRestripeOfNoName(t *testing.T) {
 	t.Parallel()
 	f := newFakeFiles()
