@@ -10,7 +10,7 @@ const DefaultHSMJobs = 4
 
 // HSM is an archive of a Lustre that this node serves as a copytool.
 type HSM struct {
-	Mount   string `koanf:"mount"`   // a directory of the file system
+	Mount   string `koanf:"mount"`   // where the file system is mounted; it stands once
 	Archive uint32 `koanf:"archive"` // its number, as in lfs hsm_archive --archive
 	To      string `koanf:"to"`      // TIER or TIER:path, below which the copies are
 	Jobs    int    `koanf:"jobs"`    // actions in work; 0 is DefaultHSMJobs

@@ -103,9 +103,9 @@ tiers:
 # Archives of a Lustre with HSM that this node serves: what lfs hsm_archive, a policy
 # engine or a reader of a released file asks for. It needs root.
 #hsm:
-#  - mount: /lustre
+#  - mount: /lustre             # a mount has one copytool, and so one archive
 #    archive: 1                 # as in lfs hsm_archive --archive 1
-#    to: "archive:hsm"          # a tier, and a path or prefix in it
+#    to: "archive:hsm"          # a tier, and a path or prefix in it, of this file system alone
 #    jobs: 4                    # files at a time; 4 if left out
 
 #trace: {endpoint: "http://127.0.0.1:4317"}    # where OpenTelemetry listens
