@@ -16,7 +16,7 @@ const namedMounts = "DATAMOVE_TEST_MOUNTS"
 func TestNamedMounts(t *testing.T) {
 	named := os.Getenv(namedMounts)
 	if named == "" {
-		t.Skip("elsewhere: make e2e-vm, e2e-ceph, lustre-test: needs mounts to look at: " + namedMounts + "=nfs=/mnt/nfs,lustre=/mnt/lustre")
+		t.Skip("elsewhere: make e2e-vm, e2e-ceph: needs mounts to look at: " + namedMounts + "=nfs=/mnt/nfs,xfs=/mnt/xfs")
 	}
 	for one := range strings.SplitSeq(named, ",") {
 		kind, dir, ok := strings.Cut(one, "=")
