@@ -132,6 +132,15 @@ func TestShown(t *testing.T) {
 	if g, err := shown(root, "id", 256); err != nil || g != want {
 		t.Errorf("Linux 6.7: %+v, %v", g, err)
 	}
+	put("qgroups/drop_subtree_threshold", "8\n")
+	put("qgroups/1_7/limit_flags", "0\n")
+	if g, err := shown(root, "id", 256); err != nil || g.around {
+		t.Errorf("an outer group without a limit: %+v, %v", g, err)
+	}
+	put("qgroups/2_0/limit_flags", "0x2\n")
+	if g, err := shown(root, "id", 256); err != nil || !g.around {
+		t.Errorf("an outer group with a limit: %+v, %v", g, err)
+	}
 	put("qgroups/0_256/referenced", "many\n")
 	if _, err := shown(root, "id", 256); err == nil {
 		t.Error("a number that is none was read")

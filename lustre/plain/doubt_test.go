@@ -88,6 +88,19 @@ func TestSubvolumesInDoubt(t *testing.T) {
 	if q := quotaOf(t, s, fd, p); q.Doubt != "" || !q.Enforced || q.UsedBytes < mib {
 		t.Errorf("after a scan it is %+v", q)
 	}
+
+	// A limit of the outer one holds, whatever is left of the inner one.
+	must(t, limitGroup(fd, around, 3*mib))
+	if q := quotaOf(t, s, fd, p); !strings.Contains(q.Doubt, "level 1") || q.HardBytes != 8*mib {
+		t.Errorf("with a limit around it, it is %+v", q)
+	}
+	if err := write(dir+"/p/more", 4*mib); !errors.Is(err, unix.EDQUOT) {
+		t.Errorf("4 MiB more where the group around has 3: %v", err)
+	}
+	must(t, limitGroup(fd, around, 0))
+	if q := quotaOf(t, s, fd, p); q.Doubt != "" {
+		t.Errorf("without a limit around it, it is %+v", q)
+	}
 }
 
 // TestSubvolumesExclusive: a limit of another kind, which somebody else set, is not forgotten.

@@ -44,6 +44,7 @@ type qgroup struct {
 	exists     bool
 	override   bool // who has CAP_SYS_RESOURCE is not held
 	lags       bool // reserved is not known
+	around     bool // there are limits of groups of groups, which may hold for it
 }
 
 // searched reads the group of a subvolume out of the tree of quotas. That needs

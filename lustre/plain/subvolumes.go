@@ -17,7 +17,8 @@ import (
 // subvolume reaches, also those that it shares with others (snapshots, reflinks), and
 // those that are written and not on their way to the device yet: that is what btrfs
 // compares with the limit. Files are not counted, and there are no soft limits. A limit of
-// a group around it (level 1 and up) holds, too, and is not shown.
+// a group around it (level 1 and up) holds, too, and is not shown: where there is one on
+// the file system, Doubt says so.
 type Subvolumes struct {
 	sysfs string // "" is where the kernel has it
 }
@@ -93,6 +94,8 @@ func (g *qgroup) doubt() string {
 		return "btrfs says that its counts are inconsistent: btrfs quota rescan DIR counts anew"
 	case g.limits&limitExclusive != 0:
 		return "it has a limit of bytes that it shares with nobody, too, which is held and not shown: btrfs qgroup show -re DIR"
+	case g.around:
+		return "there are limits of groups of subvolumes (level 1 and up), which may hold for it, too, and are not shown: btrfs qgroup show -pre DIR"
 	case g.status&statusSimple != 0:
 		return "simple quotas count only what was written after they were switched on"
 	case g.lags:

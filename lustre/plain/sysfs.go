@@ -19,7 +19,8 @@ func shown(root, system string, id uint64) (qgroup, error) {
 	var g qgroup
 	folder := filepath.Join(root, system)
 	all := filepath.Join(folder, "qgroups")
-	if _, err := os.Stat(all); err != nil {
+	_, err := os.Stat(all)
+	if err != nil {
 		return g, err
 	}
 	g.status = statusOn
@@ -40,7 +41,34 @@ func shown(root, system string, id uint64) (qgroup, error) {
 	if n, err := number(folder, "quota_override"); err == nil {
 		g.override = n != 0
 	}
-	return g, g.numbers(filepath.Join(all, "0_"+strconv.FormatUint(id, 10)))
+	if err := g.numbers(filepath.Join(all, "0_"+strconv.FormatUint(id, 10))); err != nil {
+		return g, err
+	}
+	g.around, err = limitsAround(all)
+	return g, err
+}
+
+// limitsAround reports whether a group of level 1 and up has a limit. Which groups are in
+// it is not told here.
+func limitsAround(all string) (bool, error) {
+	groups, err := os.ReadDir(all)
+	if err != nil {
+		return false, err
+	}
+	for _, group := range groups {
+		level, _, isGroup := strings.Cut(group.Name(), "_")
+		if !isGroup || level == "0" || !group.IsDir() {
+			continue
+		}
+		flags, err := number(filepath.Join(all, group.Name()), "limit_flags")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it went meanwhile
+			return false, err
+		}
+		if flags != 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // numbers reads those of one group. Without a folder there is no such group.
