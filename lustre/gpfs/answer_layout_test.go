@@ -103,7 +103,7 @@ func TestLayout(t *testing.T) {
 
 // TestOffline: what is on tape says so, and a copy that is behind, too.
 func TestOffline(t *testing.T) {
-	a, err := parseAttributes(fixture(t, "commands/mmlsattr.txt"))
+	a, err := parseAttributes("/gpfs/fs1/vision/part-0007", fixture(t, "commands/mmlsattr.txt"))
 	l := a.layout(4 << 20)
 	if err != nil || !l.Released() || len(l.Components) != 2 || l.Components[0].Flags.Has(lustre.Stale) || !l.Components[1].Flags.Has(lustre.Stale) {
 		t.Errorf("%+v, %v", l, err)

@@ -2,6 +2,7 @@ package gpfs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,9 +10,9 @@ import (
 
 // Attributes are what GPFS knows of one file beside its inode.
 type Attributes struct {
-	Pool, Fileset     string
-	Copies, MaxCopies int      // of data
-	Flags             []string // exposed, illreplicated, illplaced, unbalanced ...
+	Pool, Fileset string
+	Copies        int      // of data
+	Flags         []string // exposed, illreplicated, illplaced, unbalanced ...
 	// Offline says that the content is on an external pool (tape): reading it waits for a recall.
 	Offline bool
 }
@@ -26,19 +27,21 @@ func (c *Commands) Attributes(ctx context.Context, path string) (Attributes, err
 	if err != nil {
 		return Attributes{}, err
 	}
-	a, err := parseAttributes(output)
+	a, err := parseAttributes(path, output)
 	if err != nil {
 		return Attributes{}, c.failed("mmlsattr", err)
 	}
 	return a, nil
 }
 
-// parseAttributes reads lines "name: value". The first line repeats the name of the file,
-// which may be anything but has no line end (checkPath); it is passed by.
-func parseAttributes(output string) (a Attributes, err error) {
+// parseAttributes reads lines "name: value", of which the first one repeats the name of the
+// file. The command takes patterns for names ("mmlsattr command", 4.2.0), so what it says has
+// to be about this file and no other. A path has no line end (checkPath).
+func parseAttributes(path, output string) (a Attributes, err error) {
 	first, rest, _ := strings.Cut(output, "\n")
-	if !strings.HasPrefix(first, "file name:") {
-		return a, fmt.Errorf("%w: it begins %q", ErrReply, cut(output))
+	name, ok := strings.CutPrefix(first, "file name:")
+	if !ok || strings.TrimLeft(name, " ") != path || strings.Contains(rest, "\nfile name:") {
+		return a, fmt.Errorf("%w: it is not about %q alone; it begins %q", ErrReply, cut(path), cut(output))
 	}
 	values := map[string]string{}
 	for line := range strings.Lines(rest) {
@@ -50,7 +53,7 @@ func parseAttributes(output string) (a Attributes, err error) {
 	if a.Pool == "" || a.Fileset == "" {
 		return a, fmt.Errorf("%w: storage pool name or fileset name is missing", ErrReply)
 	}
-	if a.Copies, a.MaxCopies, err = parseCopies(values["data replication"]); err != nil {
+	if a.Copies, err = parseCopies(values["data replication"]); err != nil {
 		return a, err
 	}
 	a.Flags = strings.Fields(strings.ToLower(values["flags"]))
@@ -61,18 +64,15 @@ func parseAttributes(output string) (a Attributes, err error) {
 }
 
 // parseCopies reads "1 max 2".
-func parseCopies(text string) (copies, most int, err error) {
-	words := strings.Fields(text)
-	if len(words) >= 3 && words[1] == "max" {
-		copies, err = strconv.Atoi(words[0])
-		if err == nil {
-			most, err = strconv.Atoi(words[2])
-		}
-		if err == nil && copies >= 1 && most >= copies && most < 100 {
-			return copies, most, nil
+func parseCopies(text string) (int, error) {
+	if words := strings.Fields(text); len(words) >= 3 && words[1] == "max" {
+		copies, err1 := strconv.Atoi(words[0])
+		most, err2 := strconv.Atoi(words[2])
+		if err1 == nil && err2 == nil && copies >= 1 && most >= copies && most < 100 {
+			return copies, nil
 		}
 	}
-	return 0, 0, fmt.Errorf("%w: data replication is %q", ErrReply, cut(text))
+	return 0, fmt.Errorf("%w: data replication is %q", ErrReply, cut(text))
 }
 
 // place assigns a file that is still empty to a pool, and sets its copies; what is "" or 0
@@ -80,6 +80,9 @@ func parseCopies(text string) (copies, most int, err error) {
 func (c *Commands) place(ctx context.Context, path, pool string, copies int) error {
 	if err := checkPath("file", path); err != nil {
 		return err
+	}
+	if strings.ContainsAny(path, "*?[") {
+		return fmt.Errorf("pool or copies of %q: %w: mmchattr takes patterns for names, and this may be one", path, errors.ErrUnsupported)
 	}
 	arguments := []string{"-l"}
 	if pool != "" {

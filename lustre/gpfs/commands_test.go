@@ -18,9 +18,11 @@ import (
 // TestCommands: what the commands print, and how they are called.
 func TestCommands(t *testing.T) {
 	c := commands(t)
-	for _, name := range []string{"mmlsfs", "mmlsfileset", "mmlsquota", "mmlspool", "mmdf", "mmlsattr"} {
+	for _, name := range []string{"mmlsfs", "mmlsfileset", "mmlsquota", "mmlspool", "mmdf"} {
 		c.play(t, name, played{Out: fixture(t, "commands/"+name+".txt"), Err: "mmcommon: a note\n"})
 	}
+	const odd = "/gpfs/fs1/-x; rm -rf $HOME"
+	c.play(t, "mmlsattr", played{Out: strings.Replace(fixture(t, "commands/mmlsattr.txt"), "/gpfs/fs1/vision/part-0007", odd, 1)})
 	for _, q := range []struct {
 		ask    func() (any, error)
 		want   any
@@ -42,8 +44,8 @@ func TestCommands(t *testing.T) {
 		}, visionQuota, `mmlsquota ["-j","vision","fs1","-Y"]`},
 		{func() (any, error) { return c.Pools(t.Context(), "fs1") },
 			[]Pool{{"system", 0, 0}, {"data", 3064453922 << 10, 529111449 << 10}}, `mmlspool ["fs1"]`},
-		{func() (any, error) { return c.Attributes(t.Context(), "/gpfs/fs1/-x; rm -rf $HOME") },
-			Attributes{Pool: "data", Fileset: "vision", Copies: 2, MaxCopies: 2, Flags: []string{"illreplicated"}, Offline: true},
+		{func() (any, error) { return c.Attributes(t.Context(), odd) },
+			Attributes{Pool: "data", Fileset: "vision", Copies: 2, Flags: []string{"illreplicated"}, Offline: true},
 			`mmlsattr ["-L","-l","/gpfs/fs1/-x; rm -rf $HOME"]`},
 	} {
 		got, err := q.ask()
@@ -136,22 +138,27 @@ func TestCommandOutput(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	const file = "/gpfs/fs1/vision/part-0007"
+	attributes := fixture(t, "commands/mmlsattr.txt")
 	for name, out := range map[string]string{
-		"nothing":        "",
-		"another file":   "mmlsattr: no",
-		"no pool":        strings.Replace(fixture(t, "commands/mmlsattr.txt"), "storage pool name:    data", "storage pool name:", 1),
-		"no replication": strings.Replace(fixture(t, "commands/mmlsattr.txt"), "data replication:     2 max 2", "", 1),
-		"odd copies":     strings.Replace(fixture(t, "commands/mmlsattr.txt"), "data replication:     2 max 2", "data replication:     9 max 2", 1),
+		"nothing":             "",
+		"another file":        strings.Replace(attributes, "part-0007", "part-0008", 1),
+		"several files":       attributes + "\n" + strings.Replace(attributes, "data", "system", 1),
+		"words":               "mmlsattr: no",
+		"a name without line": "file name:",
+		"no pool":             strings.Replace(attributes, "storage pool name:    data", "storage pool name:", 1),
+		"no replication":      strings.Replace(attributes, "data replication:     2 max 2", "", 1),
+		"odd copies":          strings.Replace(attributes, "data replication:     2 max 2", "data replication:     9 max 2", 1),
 	} {
 		c.play(t, "mmlsattr", played{Out: out})
-		if _, err := c.Attributes(t.Context(), "/x"); !errors.Is(err, ErrReply) {
-			t.Errorf("attributes, %s: %v", name, err)
+		if a, err := c.Attributes(t.Context(), file); !errors.Is(err, ErrReply) {
+			t.Errorf("attributes, %s: %+v, %v", name, a, err)
 		}
 	}
-	// The name of a file is no attribute of it.
-	c.play(t, "mmlsattr", played{Out: strings.Replace(fixture(t, "commands/mmlsattr.txt"), "/part-0007", "/x\rstorage pool name: evil", 1)})
-	if a, err := c.Attributes(t.Context(), "/x"); err != nil || a.Pool != "data" {
-		t.Errorf("%+v, %v", a, err)
+	for _, pattern := range []string{"/gpfs/fs1/*", "/gpfs/fs1/a?", "/gpfs/fs1/[a]"} {
+		if err := c.place(t.Context(), pattern, "data", 2); !errors.Is(err, errors.ErrUnsupported) || len(c.called(t, "mmchattr")) > 0 {
+			t.Errorf("%s is placed: %v", pattern, err)
+		}
 	}
 }
 

@@ -10,12 +10,14 @@
 // [Commands.Move] has files moved.
 //
 // All types may be used by many goroutines. Nothing is cached: each answer was asked for.
-// What changes something is read again by whoever has to know that it holds; a call that is
-// not idempotent is sent once. No secret is in an error, and what a server or a program
-// said is quoted in one, and cut.
+// The GUI, though, answers out of what it has collected: what was changed is read again until
+// it is seen, and a fileset is not believed that mmlsattr contradicts. A call that is not
+// idempotent is sent once; a job whose caller goes is cancelled. A command that hangs is
+// killed with all that it has started, and left behind if that does not help. No secret is
+// in an error or an argument, and what a server or a program said is quoted in one, and cut.
 //
 // Replies, names and lists are hostile: they have limits, and a reply in which something is
 // missing or of another type is an error ([ErrReply]), never a zero: a quota without its
-// limit would be no limit. testdata/README.md says where the replies of the tests come from.
-// Nothing here has met a real GPFS.
+// limit would be no limit. Nothing here has met a real GPFS: testdata/README.md says which
+// replies and outputs of the tests have the shape of recorded ones, and which do not.
 package gpfs

@@ -8,10 +8,19 @@ import (
 )
 
 func FuzzTable(f *testing.F) {
-	for _, name := range []string{"mmlsfs", "mmlsfileset", "mmlsquota", "mmdf"} {
+	for _, name := range []string{"mmlsfs", "mmlsfileset", "mmlsquota", "mmdf", "mmlspool", "mmlsattr"} {
 		f.Add(name, fixture(f, "commands/"+name+".txt"))
 	}
 	f.Fuzz(func(t *testing.T, command, output string) {
+		pools, ok := parsePools(output)
+		for _, p := range pools {
+			if checkName("pool", p.Name) != nil || p.TotalBytes < 0 || p.FreeBytes < 0 {
+				t.Errorf("%+v, %v", p, ok)
+			}
+		}
+		if a, err := parseAttributes("/gpfs/fs1/vision/part-0007", output); err == nil && (a.Pool == "" || a.Fileset == "" || a.Copies < 1) {
+			t.Errorf("%+v of %q", a, output)
+		}
 		tables, err := parseTables(command, output)
 		if err != nil {
 			return
@@ -30,10 +39,6 @@ func FuzzTable(f *testing.F) {
 					t.Errorf("%d of %d lines", values, len(table.rows))
 				}
 			}
-		}
-		parsePools(output)
-		if a, err := parseAttributes(output); err == nil && (a.Pool == "" || a.Fileset == "" || a.Copies < 1) {
-			t.Errorf("%+v of %q", a, output)
 		}
 	})
 }
