@@ -109,6 +109,8 @@ func (f *fakeFiles) ioctlSwap(h *handle, arg []byte, _ []pointer) (int, error) {
 		return 0, unix.ESTALE
 	case r.Flags&abi.SwapClose != 0 && r.Flags != abi.SwapClose:
 		return 0, unix.EINVAL
+	case onMDTBytes(other.inode.layout) != 0 && onMDTBytes(other.inode.layout) != onMDTBytes(h.inode.layout):
+		return 0, unix.EOPNOTSUPP // what is on an MDT does not change places
 	case r.Group != 0 && (a.locked[h] || b.locked[other]): // it wants to lock them itself
 		return 0, unix.EINVAL
 	}

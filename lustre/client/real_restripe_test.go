@@ -2,9 +2,11 @@ package client
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -159,6 +161,40 @@ func (m *meddler) sync(fd int) error {
 	return err
 }
 
+// withMDT is a layout with the first 64 KiB on the MDT.
+func withMDT() lustre.Layout {
+	return lustre.Layout{Components: []lustre.Component{{End: 64 << 10, Pattern: lustre.OnMDT, FirstTarget: lustre.AnyTarget}, part(64<<10, lustre.EOF, mib, 1)}}
+}
+
+// What is on an MDT can go to OSTs, as of 2.14, and stay where it is while the rest moves.
+func TestRealRestripeFromAnMDT(t *testing.T) {
+	s := onLustre(t)
+	s.needsStriping()
+	data := make([]byte, 3*mib+17)
+	_, _ = rand.Read(data)
+	fd, err := s.Create(t.Context(), s.dir, "data", unix.O_RDWR, 0o644, withMDT())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = unix.Pwrite(fd, data, 0)
+	if err := errors.Join(err, unix.Close(fd)); err != nil {
+		t.Fatal(err)
+	}
+	rest := withMDT()
+	rest.Components[1].StripeBytes = 2 * mib
+	for _, to := range []lustre.Layout{rest, twoStripes(mib)} {
+		err := s.Restripe(t.Context(), s.dir, "data", to, lustre.RestripeOptions{})
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.Logf("note: %v", err)
+		} else if err != nil {
+			t.Error(err)
+		}
+		if got := mustRead(t, filepath.Join(s.path, "data")); !bytes.Equal(got, data) {
+			t.Fatalf("as %+v it is %d bytes; want its %d", to, len(got), len(data))
+		}
+	}
+}
+
 func TestRealRestripeRefusals(t *testing.T) {
 	s := onLustre(t)
 	s.needsStriping()
@@ -170,8 +206,7 @@ func TestRealRestripeRefusals(t *testing.T) {
 	if err := c.Restripe(ctx, at, "data", none, lustre.RestripeOptions{}); err == nil {
 		t.Error("a pool that there is not was taken")
 	}
-	onMDT := lustre.Layout{Components: []lustre.Component{{End: 64 << 10, Pattern: lustre.OnMDT, FirstTarget: lustre.AnyTarget}, part(64<<10, lustre.EOF, mib, 1)}}
-	if err := c.Restripe(ctx, at, "data", onMDT, lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrNotApplied) {
+	if err := c.Restripe(ctx, at, "data", withMDT(), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrNotApplied) {
 		t.Errorf("to an MDT: %v; want not applied", err)
 	}
 	realFD(t, path, unix.O_RDWR)

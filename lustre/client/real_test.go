@@ -39,7 +39,8 @@ import (
 //	FIDs to paths, by hard links, opened by FID            FIDs
 //	leases, group locks                                    Lease, GroupLock
 //	another layout for a file that exists, beside writers  Restripe, RestripeBesideAWriter,
-//	                                                       RestripeRefusals, System
+//	                                                       RestripeFromAnMDT, RestripeRefusals,
+//	                                                       System
 //	the program lfs says the same                          Targets, Quota, each layout
 //	the engine: contract of a place, layouts, quotas       Place, LayoutOfCopies, QuotaOfRoot
 //	calls that are given up                                GivenUp

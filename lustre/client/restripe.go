@@ -238,14 +238,20 @@ func (r *restripe) exchangeable() error {
 		if err != nil && !errors.Is(err, unix.ENODATA) {
 			return fmt.Errorf("read its layout: %w", err)
 		}
-		if len(l.Components) > 0 && l.Components[0].Pattern&lustre.OnMDT != 0 {
-			onMDT[i] = l.Components[0].End
-		}
+		onMDT[i] = onMDTBytes(&l)
 	}
 	if is, becomes := onMDT[0], onMDT[1]; becomes != 0 && becomes != is {
 		return fmt.Errorf("%w: the first %d bytes are on its MDT, and would have to be %d: only a copy of the file can be so", lustre.ErrNotApplied, is, becomes)
 	}
 	return nil
+}
+
+// onMDTBytes is how much of a file is on its MDT: the first component, if any.
+func onMDTBytes(l *lustre.Layout) int64 {
+	if len(l.Components) > 0 && l.Components[0].Pattern&lustre.OnMDT != 0 {
+		return l.Components[0].End
+	}
+	return 0
 }
 
 // account puts the copy under the project of the file, as far as the directory did not.
