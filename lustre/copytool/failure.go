@@ -14,6 +14,10 @@ var (
 	errLost      = &Failure{unix.ECANCELED, false, errors.New("the MDT has given it up, or to somebody else")}
 	errStopping  = &Failure{unix.EAGAIN, true, errors.New("this copytool stops")}
 	errChanged   = &Failure{unix.EBUSY, true, errors.New("the file is written while it is archived")}
+
+	// Mistakes of whoever hands actions out.
+	errOther   = &Failure{unix.ENXIO, true, errors.New("it is for an archive that is not served here")}
+	errUnknown = &Failure{unix.EOPNOTSUPP, false, errors.New("an action of a kind that is not known")}
 )
 
 // failure is what the MDT is told of an error.

@@ -1,6 +1,7 @@
 package copytool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -77,7 +78,7 @@ type Options struct {
 	Mark string
 
 	Jobs     int           // actions in work; 0 means 4
-	Waiting  int           // actions that are held in memory and not begun; 0 means 4096
+	Waiting  int           // actions that are held in memory and not begun, half a kilobyte each; 0 means 16384
 	Progress time.Duration // between two words to the MDT about a long action; 0 means 5 s
 	Grace    time.Duration // that actions in work have when the context ends; 0 means 10 s
 	Renew    time.Duration // without a word of an MDT, after which the registration is made anew; 0 means 10 min
@@ -90,21 +91,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Jobs <= 0 {
-		o.Jobs = 4
-	}
-	if o.Waiting <= 0 {
-		o.Waiting = 4096
-	}
-	if o.Progress <= 0 {
-		o.Progress = 5 * time.Second
-	}
-	if o.Grace <= 0 {
-		o.Grace = 10 * time.Second
-	}
-	if o.Renew <= 0 {
-		o.Renew = 10 * time.Minute
-	}
+	o.Jobs, o.Waiting = cmp.Or(max(o.Jobs, 0), 4), cmp.Or(max(o.Waiting, 0), 16384)
+	o.Progress, o.Grace = cmp.Or(max(o.Progress, 0), 5*time.Second), cmp.Or(max(o.Grace, 0), 10*time.Second)
+	o.Renew = cmp.Or(max(o.Renew, 0), 10*time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

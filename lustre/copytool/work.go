@@ -11,12 +11,6 @@ import (
 	"datamove.dev/lustre/abi"
 )
 
-// Mistakes of whoever hands actions out.
-var (
-	errOther   = &Failure{unix.ENXIO, true, errors.New("it is for an archive that is not served here")}
-	errUnknown = &Failure{unix.EOPNOTSUPP, false, errors.New("an action of a kind that is not known")}
-)
-
 func (s *serving) worker(ctx context.Context) {
 	for {
 		a, ok := s.queue.next(ctx)
