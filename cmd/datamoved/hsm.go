@@ -21,7 +21,6 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/retry"
-	"datamove.dev/mover/share"
 	"datamove.dev/mover/site"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/vault"
@@ -35,7 +34,7 @@ type hsm struct {
 	dir     string // of its state
 	log     *slog.Logger
 	metrics *telemetry.Metrics
-	pay     func(context.Context, ...share.Charge) error // waits for the limits of endpoints
+	pay     payer
 
 	retry    retry.Options // of calls to the archive
 	progress time.Duration // between two words about a long action; 0 is the copytool's own
@@ -43,12 +42,15 @@ type hsm struct {
 	ioctl    func(fd int, request uint, arg []byte) (int, error)
 }
 
+// payer waits for the limits of an endpoint. *agent.Agent has one.
+type payer func(ctx context.Context, endpoint string, write bool, bytes, ops int64) error
+
 // hsmPause is between two tries to serve, when the mount or the archive is not there.
 const hsmPause = 15 * time.Second
 
 // hsmParts serve the archives of the configuration. What stands in the way of one is told
 // and tried again: the node goes on without it.
-func (h *host) hsmParts(pay func(context.Context, ...share.Charge) error) (parts []*part) {
+func (h *host) hsmParts(pay payer) (parts []*part) {
 	conf := h.live.config.Load()
 	for _, c := range conf.HSM {
 		log := h.log.With("mount", c.Mount, "archive", c.Archive, "to", c.To)
@@ -141,7 +143,7 @@ func (s *hsm) owner() mover.Owner {
 // pays waits for the limits of the tier of the copies.
 func (s *hsm) pays(ctx context.Context, write bool, bytes, ops int64) error {
 	tier, _, _ := strings.Cut(s.To, ":")
-	return s.pay(ctx, share.Charge{Endpoint: tier, Write: write, Bytes: bytes, Ops: ops})
+	return s.pay(ctx, tier, write, bytes, ops)
 }
 
 // open opens the place of the copies.

@@ -90,12 +90,13 @@ func (t *turns) acquire(ctx context.Context, f share.Flow, c share.Cost, width s
 	return release, w, err
 }
 
-// Pay waits until the charges may pass of what this node moves and no process does: the
-// limits of an endpoint are for all together. How much of them this node has is divided by
+// Pay waits until so much may pass to an endpoint, or from it, of what this node moves and no
+// process does: its limits are for all together. How much of them this node has is divided by
 // what its tasks move; what others leave is for everybody.
-func (a *Agent) Pay(ctx context.Context, charges ...share.Charge) error {
-	waited, err := a.turns.buckets.Wait(ctx, charges)
-	a.limitWaited(charges, waited)
+func (a *Agent) Pay(ctx context.Context, endpoint string, write bool, bytes, ops int64) error {
+	charge := []share.Charge{{Endpoint: endpoint, Write: write, Bytes: bytes, Ops: ops}}
+	waited, err := a.turns.buckets.Wait(ctx, charge)
+	a.limitWaited(charge, waited)
 	return err
 }
 

@@ -60,7 +60,7 @@ func TestPay(t *testing.T) {
 		write := share.Charge{Endpoint: "archive", Write: true, Bytes: 10 * mib}
 		pays := func(c share.Charge) time.Duration {
 			begun := time.Now()
-			if err := a.Pay(t.Context(), c); err != nil {
+			if err := a.Pay(t.Context(), c.Endpoint, c.Write, c.Bytes, c.Ops); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(begun)
@@ -79,7 +79,7 @@ func TestPay(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		if err := a.Pay(ctx, write); !errors.Is(err, context.DeadlineExceeded) {
+		if err := a.Pay(ctx, write.Endpoint, write.Write, write.Bytes, write.Ops); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("given up: %v", err)
 		}
 		a.turns.limit(&agentv1.Limits{})
