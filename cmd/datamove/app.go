@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -24,6 +25,8 @@ type app struct {
 	env      func(string) string
 	// openSystem opens a path and finds out which file system it is on; nil does it for real.
 	openSystem func(path string) (*mounted, error)
+	// apart does the command in a process that can be left behind; nil does it in this one.
+	apart func(context.Context) error
 
 	configFile     string
 	serviceFlag    address
@@ -31,7 +34,9 @@ type app struct {
 	verbose, quiet bool
 
 	begun bool // a command has taken over: errors are no longer those of flags
-	conf  *config.Config
+
+	mu   sync.Mutex // guards conf
+	conf *config.Config
 }
 
 // run is the whole program. What went wrong has been told to a.err when it returns.
@@ -41,6 +46,9 @@ func (a *app) run(ctx context.Context, args []string) error {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	if a.apart != nil && len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return a.apart(ctx) // it may ask file systems, and a shell waits for it
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.begun {
 		err = advise(usage("%w", err), cmd.CommandPath()+" --help")
@@ -73,6 +81,18 @@ func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobr
 	}
 }
 
+// doApart is do for what asks file systems, which may never answer.
+func (a *app) doApart(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	within := a.do(body)
+	return func(cmd *cobra.Command, args []string) error {
+		if a.apart == nil {
+			return within(cmd, args)
+		}
+		a.begun = true
+		return a.apart(cmd.Context())
+	}
+}
+
 // explain tells a person what went wrong, and what there is to do about it.
 func (a *app) explain(cmd *cobra.Command, err error) {
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", ": ")
@@ -88,6 +108,8 @@ func (a *app) explain(cmd *cobra.Command, err error) {
 
 // config reads the configuration once.
 func (a *app) config() (*config.Config, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.conf != nil {
 		return a.conf, nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/lustre"
 )
 
 const (
@@ -112,8 +113,9 @@ func (a *app) completeLocations(cmd *cobra.Command, args []string, begun string)
 func (a *app) completeTiers(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if address, err := a.service(); err != nil || address == "" {
 		var words []cobra.Completion
-		for t, err := range a.tiersHere("") {
-			if err == nil && strings.HasPrefix(t.GetName(), begun) {
+		rows, _ := a.tiersHere("") // without a configuration there is nothing to complete
+		for _, t := range rows {
+			if strings.HasPrefix(t.GetName(), begun) {
 				words = append(words, cobra.CompletionWithDesc(t.GetName(), t.GetLevel()))
 			}
 		}
@@ -138,17 +140,15 @@ func (a *app) completePools(cmd *cobra.Command, args []string, begun string) (wo
 	if len(args) > 0 {
 		path = args[0]
 	}
-	m, err := a.mounted(path)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer m.Close()
-	if m.Layout != nil {
-		c, err := m.Layout.Cluster(ctx, m.fd)
-		for _, pool := range slices.Sorted(maps.Keys(c.Pools)) {
-			if err == nil && strings.HasPrefix(pool, begun) && len(words) < mostWords {
-				words = append(words, shown(pool))
-			}
+	c, err := question(ctx, a, path, func(ctx context.Context, m *mounted) (lustre.Cluster, error) {
+		if m.Layout == nil {
+			return lustre.Cluster{}, nil
+		}
+		return m.Layout.Cluster(ctx, m.fd)
+	})
+	for _, pool := range slices.Sorted(maps.Keys(c.Pools)) {
+		if err == nil && strings.HasPrefix(pool, begun) && len(words) < mostWords {
+			words = append(words, shown(pool))
 		}
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp

@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +51,7 @@ when a check fails.`,
 		Example: `  datamove doctor
   datamove doctor /scratch s3://archive/team-a`,
 	}
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
 		v := doctorView{Schema: "datamove.doctor/v1", Findings: a.examine(ctx, args)}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -78,10 +80,10 @@ func (a *app) examine(ctx context.Context, args []string) []doctor.Finding {
 			args = append(args, name+":")
 		}
 	}
-	for _, arg := range args {
-		found = append(found, a.examineLocation(ctx, conf, arg)...)
-	}
-	return found
+	var buckets sync.Mutex // are looked at one by one: their speed is measured
+	each := make([][]doctor.Finding, len(args))
+	inParallel(len(args), func(i int) { each[i] = a.examineLocation(ctx, conf, args[i], &buckets) })
+	return slices.Concat(append([][]doctor.Finding{found}, each...)...)
 }
 
 // examineService asks the service who it is, where there is one.
@@ -123,14 +125,16 @@ func (a *app) stateDir() string {
 	return filepath.Join(cmp.Or(a.env("HOME"), os.TempDir()), ".local", "state", "datamove")
 }
 
-func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg string) []doctor.Finding {
-	l, err := a.locate(arg)
+func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg string, buckets *sync.Mutex) []doctor.Finding {
+	l, err := answered(ctx, answerTime, arg, func(context.Context) (location.Location, error) { return a.locate(arg) })
 	if err != nil {
 		return []doctor.Finding{{Subject: arg, Check: "location", Status: doctor.Fail, Detail: err.Error(), Mend: "mend the location, or the configuration"}}
 	}
 	if l.Scheme == location.POSIX {
 		return a.examineFolder(ctx, l.Path)
 	}
+	buckets.Lock()
+	defer buckets.Unlock()
 	o, err := a.bucket(l)
 	if err != nil {
 		return nil // the configuration has its findings
@@ -151,18 +155,32 @@ func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg stri
 	})...)
 }
 
-// examineFolder looks at a folder, and asks its file system what only that knows.
+// tryTime is how long a folder may take that is written to and synced.
+const tryTime = time.Minute
+
+// examineFolder looks at a folder, and asks its file system what only that knows. One
+// that hangs is found out by a look, before anything is tried in it.
 func (a *app) examineFolder(ctx context.Context, dir string) []doctor.Finding {
-	found := doctor.Folder(dir)
-	m, err := a.mounted(dir)
-	if err != nil {
-		return found // which has said so
+	_, err := answered(ctx, answerTime, dir, func(context.Context) (struct{}, error) {
+		_, _ = os.Stat(dir) // what is wrong with it is said below
+		return struct{}{}, nil
+	})
+	var found, more []doctor.Finding
+	if err == nil {
+		found, err = answered(ctx, tryTime, dir, func(context.Context) ([]doctor.Finding, error) { return doctor.Folder(dir), nil })
 	}
-	defer m.Close()
-	if !m.dir {
-		return found
+	if err == nil {
+		more, err = question(ctx, a, dir, func(ctx context.Context, m *mounted) ([]doctor.Finding, error) {
+			if !m.dir {
+				return nil, nil
+			}
+			return doctor.FileSystem(ctx, dir, m.System, m.fd), nil
+		})
 	}
-	return append(found, doctor.FileSystem(ctx, dir, m.System, m.fd)...)
+	if s := (*silence)(nil); errors.As(err, &s) {
+		more = []doctor.Finding{{Subject: dir, Check: "folder", Status: doctor.Fail, Detail: s.short(), Mend: silenceMend}}
+	}
+	return append(found, more...) // that it can not be opened has been said
 }
 
 // print writes the findings, one line each, and what to do below those that are

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -119,6 +120,26 @@ func (f *fakeLustre) Create(_ context.Context, dir int, base string, flags int, 
 	defer f.mu.Unlock()
 	f.layouts[filepath.Join(f.name(dir), base)] = l
 	return fd, nil
+}
+
+// Restripe leaves a file alone whose name begins with open, or that is released; with
+// Block it waits for nobody here.
+func (f *fakeLustre) Restripe(_ context.Context, dir int, base string, to lustre.Layout, o lustre.RestripeOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	path := filepath.Join(f.name(dir), base)
+	old := f.layouts[path]
+	switch {
+	case old.Released():
+		return lustre.ErrReleased
+	case strings.HasPrefix(base, "open") && !o.Block:
+		return lustre.ErrInUse
+	case f.ignores:
+		return lustre.ErrNotApplied
+	}
+	o.Progress(1, 1)
+	f.layouts[path] = to
+	return nil
 }
 
 func (f *fakeLustre) Striping(_ context.Context, dir int) (lustre.Striping, error) {

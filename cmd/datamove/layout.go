@@ -48,9 +48,14 @@ type mounted struct {
 func (m *mounted) Close() { _ = m.close() } // nothing was written through it
 
 // mounted opens a path of this machine, by its name or in a tier. Nothing is restored
-// from an archive by that.
-func (a *app) mounted(arg string) (*mounted, error) {
-	path, err := a.path(arg)
+// from an archive by that. It does not wait for a mount that hangs.
+func (a *app) mounted(ctx context.Context, arg string) (*mounted, error) {
+	m, err := answered(ctx, answerTime, arg, func(context.Context) (*mounted, error) { return a.openMounted(arg) })
+	return m, told(err)
+}
+
+func (a *app) openMounted(arg string) (*mounted, error) {
+	path, err := a.pathHere(arg)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +82,14 @@ func scales(conf *config.Config) map[string]gpfs.Options {
 	return options
 }
 
-// path is the name of a location on this machine.
-func (a *app) path(arg string) (string, error) {
+// path is the name of a location on this machine. For a relative one the directory is
+// looked at that we are in.
+func (a *app) path(ctx context.Context, arg string) (string, error) {
+	path, err := answered(ctx, answerTime, arg, func(context.Context) (string, error) { return a.pathHere(arg) })
+	return path, told(err)
+}
+
+func (a *app) pathHere(arg string) (string, error) {
 	l, err := a.locate(arg)
 	if err != nil {
 		return "", err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -69,9 +70,8 @@ func TestLayoutCommands(t *testing.T) {
 	// And loses it.
 	run("layout", "set", "--remove", dir).wants(t, 0, `set \(from the file system\)$`)
 
-	// A file is made with a layout; one that is there keeps the one it has.
+	// A file is made with a layout.
 	run("layout", "set", "--stripe-count", "99", file).wants(t, 0, `note: component 1: 99 stripes were asked for, and there are 4 OSTs`, `^all +4 +- +- +0,1,2,3 +/.*/file$`)
-	run("layout", "set", "--stripe-count", "2", file).wants(t, 5, `it has its layout since it was made`, `try: a copy into a directory`)
 	// Another gets the same, on OSTs of its own.
 	run("layout", "set", "--like", file, file+"2").wants(t, 0, `^all +4 .*file2$`)
 	if l := f.layouts[file+"2"]; l.Components[0].FirstTarget != lustre.AnyTarget {
@@ -106,6 +106,50 @@ func TestLayoutCommands(t *testing.T) {
 	if _, err := os.Stat(file + "4"); err == nil {
 		t.Error("a file without its layout is there")
 	}
+}
+
+// TestLayoutRestripe: a file that is there gets another layout, or is left as it is.
+func TestLayoutRestripe(t *testing.T) {
+	root := t.TempDir()
+	f := newFakeLustre(root)
+	run := onLustre(f)
+	paths := map[string]string{}
+	for _, name := range []string{"one", "two", "open", "released", "mirrored"} {
+		paths[name] = filepath.Join(root, name)
+		must(os.Create(paths[name]))
+		f.layouts[paths[name]] = plainLayout(1, 1<<20, "")
+	}
+	if err := os.Symlink("one", filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	released, mirrored := plainLayout(1, 1<<20, ""), plainLayout(1, 1<<20, "")
+	released.Components[0].Flags |= lustre.Released
+	mirrored.Components[0].ID = 1<<16 | 1
+	mirrored.Components = append(mirrored.Components, mirrored.Components[0])
+	mirrored.Components[1].ID = 2<<16 | 2
+	f.layouts[paths["released"]], f.layouts[paths["mirrored"]] = released, mirrored
+
+	set := []string{"layout", "set", "--stripe-count", "4", "--stripe-size", "4MiB"}
+	run(append(set, filepath.Join(root, "link"))...).wants(t, 0, `^all +4  4.00 MiB .*/link$`)
+	if l := f.layouts[paths["one"]]; l.Components[0].StripeCount != 4 {
+		t.Errorf("what the link is of has %+v", l)
+	}
+	// Those that can not be moved do not keep the others from it.
+	run(append(set, paths["open"], paths["released"], paths["mirrored"], paths["two"])...).wants(t, 5,
+		`layout of .*/open: it is open somewhere`, `try: --block`, `layout of .*/released: its content is in the archive only`, `/mirrored: .*it has mirrors`, `^all +4  4.00 MiB .*/two$`)
+	run(append(set, paths["released"])...).wants(t, 1, `^try: lfs hsm_restore /.*/released, and this again$`)
+	run(append(set, paths["mirrored"])...).wants(t, 5, `^try: lfs mirror`)
+	run(append(set, "--block", "-o", "json", paths["open"])...).wants(t, 0, `"stripe_count":4`)
+	run("layout", "set", "--remove", paths["one"]).wants(t, 2, `--remove is for directories`)
+	run("layout", "set", "--stripe-count", "2", "--pool", "flesh", paths["one"]).wants(t, 2, `has no pool "flesh"`)
+	run("layout", "set", "--stripe-count", "2").wants(t, 2, `want a directory, or a file$`)
+	// Advice is for the size of each.
+	if err := errors.Join(os.Truncate(paths["one"], 1<<20), os.Truncate(paths["two"], 100<<30)); err != nil {
+		t.Fatal(err)
+	}
+	run("layout", "set", "--advise", paths["one"], paths["two"]).wants(t, 0, `^all +1  .*/one$`, `^all +4 .*/two$`)
+	f.ignores = true
+	run(append(set, paths["one"])...).wants(t, 1, `it was taken and not done`)
 }
 
 // TestLayoutAdviseCommand: advice is for the OSTs that have room, and can be followed.

@@ -35,7 +35,7 @@ nothing. What somebody should look at is marked with an exclamation mark.`,
   datamove layout advise /lustre/vision/train.tar`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
 		v, err := a.advice(ctx, args, &q, &k)
 		if err != nil {
 			return err
@@ -61,12 +61,12 @@ func (q *requestWords) flagsOf(flags *pflag.FlagSet) {
 	for i, use := range lustre.Uses {
 		uses[i] = choice[lustre.Use]{string(use), use}
 	}
-	flags.Var(&chosen[lustre.Use]{dst: &q.r.Use, choices: uses}, "use", "what files are for: general, `checkpoint` (each of --writers writes one), dataset (many read), small (many small files), shared (--writers write one)")
+	flags.Var(&chosen[lustre.Use]{dst: &q.r.Use, choices: uses}, "use", "what files are for, a `USE`: general, checkpoint (each of --writers writes one), dataset (many read), small (many small files), shared (--writers write one)")
 	parsedVar(flags, &q.r.Writers, "writers", parseCount[int], "how `MANY` ranks or clients write at the same time")
 	parsedVar(flags, &q.r.IOBytes, "io-size", units.ParseBytes, "`SIZE` of one write into a shared file")
 	parsedVar(flags, &q.r.Files, "files", parseCount[int64], "how `MANY` files one directory has")
 	media := []choice[lustre.Media]{{string(lustre.Flash), lustre.Flash}, {string(lustre.Disk), lustre.Disk}}
-	flags.Var(&chosen[lustre.Media]{dst: &q.r.Media, choices: media}, "media", "lie on `flash` or disk, where there is a pool of it")
+	flags.Var(&chosen[lustre.Media]{dst: &q.r.Media, choices: media}, "media", "lie on this `MEDIA`, flash or disk, where there is a pool of it")
 }
 
 // clusterWords are the flags that describe a file system.
@@ -133,15 +133,13 @@ func (a *app) advice(ctx context.Context, args []string, q *requestWords, k *clu
 	case len(args) == 1 && k.osts > 0:
 		return nil, usage("PATH and --osts are two file systems: say one")
 	case len(args) == 1:
-		m, err := a.mounted(args[0])
+		c, err = question(ctx, a, args[0], func(ctx context.Context, m *mounted) (lustre.Cluster, error) {
+			if v.Path = m.path; m.dir {
+				target = m.path
+			}
+			return a.measured(ctx, m, &v.Request)
+		})
 		if err != nil {
-			return nil, err
-		}
-		defer m.Close()
-		if v.Path = m.path; m.dir {
-			target = m.path
-		}
-		if c, err = a.measured(ctx, m, &v.Request); err != nil {
 			return nil, err
 		}
 	case k.osts > 0 || k.mdts > 0:

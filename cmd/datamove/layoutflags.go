@@ -135,7 +135,8 @@ type layoutWords struct {
 	like       string
 	advise     bool
 	remove     bool
-	mdts       int // that a new directory is spread over; 0 makes none
+	mdts       int  // that a new directory is spread over; 0 makes none
+	block      bool // whoever has a file open waits
 }
 
 // flagsOf adds them to a command.
@@ -147,6 +148,7 @@ func (w *layoutWords) flagsOf(flags *pflag.FlagSet) {
 	flags.StringVar(&w.like, "like", "", "the layout of this `FILE`, or of new files in this directory")
 	flags.BoolVar(&w.advise, "advise", false, "the layout that datamove layout advise would give for --size, --use and so on")
 	parsedVar(flags, &w.mdts, "mdt-count", parseMDTs, "make DIR, with its entries spread over this `NUMBER` of MDTs, or all")
+	flags.BoolVar(&w.block, "block", false, "let whoever reads or writes a file that is there wait until its content has been moved")
 	flags.BoolVar(&w.remove, "remove", false, "take the directory's own layout away, so that the file system's holds")
 }
 

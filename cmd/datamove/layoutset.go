@@ -24,27 +24,51 @@ func (a *app) layoutSet() *cobra.Command {
 		q requestWords
 	)
 	cmd := &cobra.Command{
-		Use:   "set [flags] DIR|FILE",
-		Short: "Say how new files of a directory are striped, or make a file with a layout",
+		Use:   "set [flags] DIR|FILE...",
+		Short: "Say how new files of a directory are striped, or stripe a file anew",
 		Long: `Set says how the files are striped that will be made in a directory. Those that are
 there keep their layout. A FILE that is not there is made, empty, with the layout; or,
 with --mdt-count, a directory whose entries are spread over several metadata servers.
+
+The content of a FILE that is there is moved to the layout, on OSTs that have room now
+(Lustre; as lfs migrate does). The file stays the same one, with its owner, times and
+links, and is never seen half moved. One that is open somewhere is left as it is, and one
+that somebody opens meanwhile, too (exit 5); with --block they wait until it is done.
+What the archive has of it counts as old then.
 
 What was set is read again: Lustre takes some layouts and does something else.`,
 		Example: `  datamove layout set --stripe-count 8 --stripe-size 4MiB /lustre/vision
   datamove layout set --component 64MiB,1 --component 4GiB,4,4MiB --component end,8,4MiB /lustre/vision
   datamove layout set --like /lustre/other/train.tar /lustre/vision/train.tar
-  datamove layout set --advise --use dataset /lustre/vision`,
-		Args: exactly(1, "a directory, or a file to make"),
+  datamove layout set --advise --use dataset /lustre/vision
+  lfs find /lustre/vision --ost 7 -size +10G -print0 | xargs -0 datamove layout set --stripe-count 8`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("want a directory, or a file")
+			}
+			return nil
+		},
 	}
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
 		if err := w.check(cmd.Flags()); err != nil {
 			return err
 		}
-		if err := a.setLayout(ctx, args[0], &w, &q); err != nil {
-			return err
+		var done []string
+		var errs []error
+		for _, arg := range args {
+			if err := a.setLayout(ctx, arg, &w, q); err != nil {
+				errs = append(errs, err)
+			} else {
+				done = append(done, arg)
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 		}
-		return a.showLayouts(ctx, f, args)
+		if len(done) > 0 {
+			errs = append(errs, a.showLayouts(ctx, f, done))
+		}
+		return errors.Join(errs...)
 	})
 	formatVar(cmd.Flags(), &f, listFormats...)
 	w.flagsOf(cmd.Flags())
@@ -52,31 +76,31 @@ What was set is read again: Lustre takes some layouts and does something else.`,
 	return cmd
 }
 
-// setLayout gives a directory a default, or makes a file.
-func (a *app) setLayout(ctx context.Context, arg string, w *layoutWords, q *requestWords) error {
-	path, err := a.path(arg)
+// setLayout gives a directory a default or a file another layout, or makes one. q is
+// what this one is asked advice for.
+func (a *app) setLayout(ctx context.Context, arg string, w *layoutWords, q requestWords) error {
+	path, err := a.path(ctx, arg)
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(path)
-	switch {
-	case w.mdts != 0:
-		return a.makeDir(ctx, path, w, q)
-	case err == nil && !info.IsDir():
-		err := fmt.Errorf("%s: %w: it has its layout since it was made, and keeps it", mover.Printable(path), mover.ErrConflict)
-		return advise(err, "a copy into a directory that has the layout, and a rename over the old name; or lfs migrate, which restripes a file in place")
-	case err == nil && info.IsDir():
-		return a.setDefault(ctx, path, w, q)
-	case !errors.Is(err, mover.ErrNotExist):
-		return err
-	case w.remove:
-		return fmt.Errorf("%s: %w", mover.Printable(path), mover.ErrNotExist)
+	if w.mdts != 0 {
+		return a.makeDir(ctx, path, w, &q)
 	}
-	return a.makeFile(ctx, path, w, q)
+	m, err := a.striped(ctx, path)
+	switch {
+	case errors.Is(err, mover.ErrNotExist) && !w.remove:
+		return a.makeFile(ctx, path, w, &q)
+	case err != nil:
+		return err
+	case !m.dir:
+		return a.restripe(ctx, m, w, &q)
+	}
+	m.Close()
+	return a.setDefault(ctx, path, w, &q)
 }
 
 func (a *app) setDefault(ctx context.Context, path string, w *layoutWords, q *requestWords) error {
-	m, err := a.striped(path)
+	m, err := a.striped(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -93,7 +117,7 @@ func (a *app) setDefault(ctx context.Context, path string, w *layoutWords, q *re
 
 // makeDir makes a directory whose entries are spread, and says how its files are striped.
 func (a *app) makeDir(ctx context.Context, path string, w *layoutWords, q *requestWords) error {
-	m, err := a.striped(filepath.Dir(path))
+	m, err := a.striped(ctx, filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -116,7 +140,7 @@ func (a *app) makeDir(ctx context.Context, path string, w *layoutWords, q *reque
 }
 
 func (a *app) makeFile(ctx context.Context, path string, w *layoutWords, q *requestWords) error {
-	m, err := a.striped(filepath.Dir(path))
+	m, err := a.striped(ctx, filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -155,8 +179,8 @@ func naming(path string, err error) error {
 }
 
 // striped opens a path of a file system that has layouts.
-func (a *app) striped(path string) (*mounted, error) {
-	m, err := a.mounted(path)
+func (a *app) striped(ctx context.Context, path string) (*mounted, error) {
+	m, err := a.mounted(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +198,7 @@ func (a *app) wanted(ctx context.Context, m *mounted, w *layoutWords, q *request
 	case w.remove:
 		return l, nil
 	case w.like != "":
-		v, err := a.layoutOf(ctx, w.like)
+		v, err := question(ctx, a, w.like, a.layoutOf)
 		if err != nil {
 			return l, err
 		}
@@ -214,6 +238,9 @@ func (a *app) checkTargets(ctx context.Context, m *mounted, l *lustre.Layout) er
 		one := &l.Components[i]
 		members, there := c.Pools[one.Pool]
 		if one.Pool != "" && !there {
+			if len(c.Pools) == 0 {
+				continue // not everybody may see them; whoever sets the layout looks again
+			}
 			return advise(usage("%s has no pool %q", mover.Printable(m.Mount), one.Pool), "one of: "+known(strings.Join(slices.Sorted(maps.Keys(c.Pools)), ", ")))
 		}
 		targets := len(c.OSTs)

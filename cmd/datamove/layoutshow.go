@@ -27,7 +27,7 @@ get, and where that comes from. It restores nothing from an archive.`,
 		Example: `  datamove layout show /lustre/vision/train.tar
   datamove layout show -o json /lustre/vision`,
 	}
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			args = []string{"."}
 		}
@@ -39,7 +39,7 @@ get, and where that comes from. It restores nothing from an archive.`,
 
 // showLayouts prints the layouts of paths; those that have none are told in the end.
 func (a *app) showLayouts(ctx context.Context, f format, paths []string) error {
-	views, failed := eachPath(ctx, paths, a.layoutOf)
+	views, failed := eachPath(ctx, a, paths, a.layoutOf)
 	var err error
 	switch {
 	case f != formatTable:
@@ -51,15 +51,13 @@ func (a *app) showLayouts(ctx context.Context, f format, paths []string) error {
 }
 
 // eachPath asks about each path. Those that have no answer do not keep the others from theirs.
-func eachPath[T any](ctx context.Context, paths []string, ask func(context.Context, string) (T, error)) (answers []T, failed error) {
-	var errs []error
-	for _, path := range paths {
-		answer, err := ask(ctx, path)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+func eachPath[T any](ctx context.Context, a *app, paths []string, ask func(context.Context, *mounted) (T, error)) (answers []T, failed error) {
+	all, errs := make([]T, len(paths)), make([]error, len(paths))
+	inParallel(len(paths), func(i int) { all[i], errs[i] = question(ctx, a, paths[i], ask) })
+	for i, answer := range all {
+		if errs[i] == nil {
+			answers = append(answers, answer)
 		}
-		answers = append(answers, answer)
 	}
 	return answers, errors.Join(errs...)
 }
@@ -80,12 +78,7 @@ type layoutView struct {
 }
 
 // layoutOf asks for the layout of a path.
-func (a *app) layoutOf(ctx context.Context, arg string) (*layoutView, error) {
-	m, err := a.mounted(arg)
-	if err != nil {
-		return nil, err
-	}
-	defer m.Close()
+func (a *app) layoutOf(ctx context.Context, m *mounted) (*layoutView, error) {
 	if m.Layout == nil {
 		return nil, m.Lack(lustre.AskLayout)
 	}
@@ -138,7 +131,7 @@ func (a *app) layoutAbove(ctx context.Context, m *mounted) (l lustre.Layout, fro
 	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", m.fd)) // the name without symbolic links
 	for err == nil && path != m.Mount && path != filepath.Dir(path) {
 		path = filepath.Dir(path)
-		above, opened := a.mounted(path)
+		above, opened := a.openMounted(path)
 		if opened != nil {
 			break
 		}

@@ -38,7 +38,13 @@ func main() {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ^C ends us at once
 	a := app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}
-	if err := a.run(ctx, os.Args[1:]); err != nil {
-		os.Exit(exitCode(err))
+	first := toFirst()
+	if first == nil {
+		a.apart = apart
 	}
+	code := exitCode(a.run(ctx, os.Args[1:]))
+	if first != nil {
+		part(first, code)
+	}
+	os.Exit(code)
 }

@@ -42,18 +42,16 @@ func (a *app) resolve(l location.Location) (location.Location, error) {
 	}
 	resolved, ok := site.Site{Tiers: conf.Tiers}.Resolve(l)
 	if !ok {
-		return l, unknownTier(conf, l)
+		return l, advise(unknownTier(conf, l.Tier), "./"+l.String()+" if it is a path with a colon")
 	}
 	return resolved, nil
 }
 
-func unknownTier(conf *config.Config, l location.Location) error {
-	err := usage("there is no tier %q: no configuration was found", l.Tier)
-	if conf.File != "" {
-		err = usage("there is no tier %q in %s; there are: %s", l.Tier, conf.File,
-			strings.Join(slices.Sorted(maps.Keys(conf.Tiers)), ", "))
+func unknownTier(conf *config.Config, name string) error {
+	if conf.File == "" {
+		return usage("there is no tier %q: no configuration was found", name)
 	}
-	return advise(err, "./"+l.String()+" if it is a path with a colon")
+	return usage("there is no tier %q in %s; there are: %s", name, conf.File, strings.Join(slices.Sorted(maps.Keys(conf.Tiers)), ", "))
 }
 
 // open is the local.Opener of this program. Paths need no configuration.

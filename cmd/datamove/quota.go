@@ -47,7 +47,7 @@ root), or nobody.`,
 		Example: `  datamove quota show /lustre/vision
   datamove quota show -o wide /lustre/vision`,
 	}
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			args = []string{"."}
 		}
@@ -61,7 +61,7 @@ var quotaFormats = append([]format{formatTable, formatWide}, listFormats[1:]...)
 
 // showQuotas prints the quotas of paths; those that have none are told in the end.
 func (a *app) showQuotas(ctx context.Context, f format, paths []string) error {
-	views, failed := eachPath(ctx, paths, a.quotaOf)
+	views, failed := eachPath(ctx, a, paths, a.quotaOf)
 	var err error
 	switch {
 	case f != formatTable && f != formatWide:
@@ -76,12 +76,7 @@ func (a *app) showQuotas(ctx context.Context, f format, paths []string) error {
 }
 
 // quotaOf asks for the quota of the project of a path.
-func (a *app) quotaOf(ctx context.Context, arg string) (*quotaView, error) {
-	m, err := a.mounted(arg)
-	if err != nil {
-		return nil, err
-	}
-	defer m.Close()
+func (a *app) quotaOf(ctx context.Context, m *mounted) (*quotaView, error) {
 	if m.Quota == nil {
 		return nil, m.Lack(lustre.AskQuota)
 	}

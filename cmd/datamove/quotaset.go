@@ -57,7 +57,7 @@ It takes the rights of an administrator. What was set is read again.`,
   datamove quota set --bytes none /lustre/vision`,
 		Args: exactly(1, "a directory"),
 	}
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
 		if err := a.setQuota(ctx, args[0], &w); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (a *app) setQuota(ctx context.Context, arg string, w *quotaWords) error {
 	if !w.limits() && !w.project.said && !w.make {
 		return usage("want a limit: --bytes, --soft-bytes, --files or --soft-files; or --project, --make")
 	}
-	path, err := a.path(arg)
+	path, err := a.path(ctx, arg)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (a *app) setQuota(ctx context.Context, arg string, w *quotaWords) error {
 
 // makeProject makes a directory, as a project where projects are made so. undo removes it.
 func (a *app) makeProject(ctx context.Context, path string, w *quotaWords) (undo func() error, err error) {
-	m, err := a.mounted(filepath.Dir(path))
+	m, err := a.mounted(ctx, filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (a *app) makeProject(ctx context.Context, path string, w *quotaWords) (undo
 
 // removeProject removes what makeProject made.
 func (a *app) removeProject(ctx context.Context, path string, p lustre.Project) error {
-	m, err := a.mounted(filepath.Dir(path))
+	m, err := a.mounted(ctx, filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (a *app) removeProject(ctx context.Context, path string, p lustre.Project) 
 
 // limit sets the limits of the project of a directory, or of the one that it is put into.
 func (a *app) limit(ctx context.Context, path string, w *quotaWords) error {
-	m, err := a.mounted(path)
+	m, err := a.mounted(ctx, path)
 	if err != nil {
 		return err
 	}

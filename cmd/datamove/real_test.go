@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,15 +15,17 @@ import (
 )
 
 // onReal runs commands in a directory of its own on a mounted file system, whose mount
-// point an environment variable names.
+// point an environment variable names. Who may not write there names a directory of it
+// where he may, in the one that ends in _DIR.
 func onReal(t *testing.T, variable string) (dir string, run func(args ...string) said) {
 	mount := os.Getenv(variable)
 	if mount == "" {
 		t.Skipf("elsewhere: make lustre-test, e2e-ceph: needs %s, the mount point of a real one", variable)
 	}
-	dir, err := os.MkdirTemp(mount, "datamove-commands-")
+	below := strings.TrimSuffix(variable, "_MOUNT") + "_DIR"
+	dir, err := os.MkdirTemp(cmp.Or(os.Getenv(below), mount), "datamove-commands-")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v (%s names a directory there which you may write)", err, below)
 	}
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
@@ -56,7 +60,22 @@ func TestLayoutOnLustre(t *testing.T) {
 	run("layout", "show", dir).wants(t, 0, `^BYTES +COUNT +STRIPE`)
 	run("layout", "set", "--stripe-count", "2", "--stripe-size", "1MiB", dir).wants(t, 0, `^all +2  1.00 MiB .*/set$`)
 	run("layout", "set", "--stripe-count", "1", "--stripe-size", "2MiB", file).wants(t, 0, `^all +1  2.00 MiB +\S+ +\d+ +.*/file$`)
-	run("layout", "set", "--stripe-count", "2", file).wants(t, 5, `it has its layout since it was made`)
+	if err := os.WriteFile(file, bytes.Repeat([]byte("datamove"), 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("layout", "set", "--stripe-count", "2", "--stripe-size", "4MiB", file).wants(t, 0, `^all +2  4.00 MiB +\S+ +\d+,\d+ +.*/file$`)
+	open, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run("layout", "set", "--stripe-count", "1", file).wants(t, 5, `it is open somewhere`)
+	run("layout", "set", "--stripe-count", "1", "--stripe-size", "2MiB", "--block", file).wants(t, 0, `^all +1  2.00 MiB .*/file$`)
+	if got, err := io.ReadAll(open); err != nil || !bytes.Equal(got, bytes.Repeat([]byte("datamove"), 1<<20)) {
+		t.Errorf("it has other bytes now: %d, %v", len(got), err)
+	}
+	if err := open.Close(); err != nil {
+		t.Error(err)
+	}
 	run("layout", "set", "--like", file, file+"2").wants(t, 0, `^all +1  2.00 MiB .*/file2$`)
 	run("layout", "set", "--component", "64MiB,1,1MiB", "--component", "end,2,4MiB", dir).wants(t, 0, `^up to 64.0 MiB +1  1.00 MiB`, `^from 64.0 MiB +2  4.00 MiB`)
 	run("layout", "set", "--stripe-count", "1", "--pool", "notthere", dir).wants(t, 2, `has no pool "notthere"`)
@@ -111,6 +130,7 @@ func TestCommandsOnCephFS(t *testing.T) {
 	run("layout", "show", below).wants(t, 0, `^all +4  64.0 KiB  fast .*/a/b \(from .*/a, objects of 4.00 MiB\)$`)
 	run("layout", "set", "--stripe-count", "2", "--stripe-size", "1MiB", filepath.Join(below, "file")).wants(t, 0, `^all +2  1.00 MiB  fast`)
 	run("layout", "set", "--like", filepath.Join(below, "file"), filepath.Join(below, "file2")).wants(t, 0, `^all +2  1.00 MiB  fast`)
+	run("layout", "set", "--stripe-count", "4", filepath.Join(below, "file")).wants(t, 5, `a file keeps the layout that it was made with`)
 	run("layout", "set", "--stripe-count", "2", "--pool", "nope", dir).wants(t, 2, `there is no such pool`)
 	run("layout", "set", "--component", "64MiB,1", "--component", "end,4", dir).wants(t, 1, `has one layout from its beginning to its end`)
 	run("layout", "set", "--remove", dir).wants(t, 0)

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"iter"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -40,11 +41,12 @@ that have a stripe there can not grow when it is full, however much is free else
 type tierRow struct {
 	*pb.Tier
 	room *room // nil when it is not known
+	err  error // why its folder can not be looked at
 }
 
 // tierLook makes a command that lists tiers in one way, those of a service and those of
 // this machine. look asks the file system of a tier that is a folder here; nil does not.
-func (a *app) tierLook(verb, short string, there, here listing[tierRow], look func(context.Context, string) *room) *cobra.Command {
+func (a *app) tierLook(verb, short string, there, here listing[tierRow], look func(context.Context, string) (*room, error)) *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:               verb + " [flags] [TIER]",
@@ -52,7 +54,7 @@ func (a *app) tierLook(verb, short string, there, here listing[tierRow], look fu
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeTiers,
 	}
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
 		name := ""
 		if len(args) == 1 {
 			name = args[0]
@@ -62,17 +64,18 @@ func (a *app) tierLook(verb, short string, there, here listing[tierRow], look fu
 			return err
 		}
 		if address == "" {
-			return list(a, f, here, func(yield func(tierRow, error) bool) {
-				for t, err := range a.tiersHere(name) {
-					row := tierRow{Tier: t}
-					if err == nil && look != nil && filepath.IsAbs(t.GetLocation()) {
-						row.room = look(ctx, t.GetLocation())
-					}
-					if !yield(row, err) {
-						return
-					}
-				}
-			})
+			rows, err := a.tiersHere(name)
+			if err != nil {
+				return err
+			}
+			inParallel(len(rows), func(i int) { rows[i].look(ctx, look) })
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := list(a, f, here, every(rows)); err != nil {
+				return err
+			}
+			return a.tellRooms(rows)
 		}
 		return a.ask(ctx, listTiers, func(c *api.Client) error {
 			answer, err := c.ListTiers(ctx, &pb.ListTiersRequest{Name: name})
@@ -90,38 +93,84 @@ func (a *app) tierLook(verb, short string, there, here listing[tierRow], look fu
 	return cmd
 }
 
-// tiersHere yields the tiers of the configuration as this machine sees them.
-func (a *app) tiersHere(name string) iter.Seq2[*pb.Tier, error] {
-	return func(yield func(*pb.Tier, error) bool) {
-		conf, err := a.config()
-		if err == nil && name != "" && conf.Tiers[name].Level == "" {
-			err = unknownTier(conf, location.Location{Scheme: location.InTier, Tier: name})
-		}
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for _, one := range slices.Sorted(maps.Keys(conf.Tiers)) {
-			if (name == "" || name == one) && !yield(tierHere(one, conf.Tiers[one]), nil) {
-				return
-			}
+// tiersHere are the tiers of the configuration, or the one of that name, without what
+// file systems say.
+func (a *app) tiersHere(name string) (rows []tierRow, err error) {
+	conf, err := a.config()
+	if err == nil && name != "" && conf.Tiers[name].Level == "" {
+		err = unknownTier(conf, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range slices.Sorted(maps.Keys(conf.Tiers)) {
+		if name == "" || name == one {
+			rows = append(rows, tierRow{Tier: tierHere(one, conf.Tiers[one])})
 		}
 	}
+	return rows, nil
 }
 
-// tierHere is one tier as this machine sees it. A folder that can not be looked at has
-// no size.
 func tierHere(name string, t config.Tier) *pb.Tier {
 	row := &pb.Tier{Name: name, Level: t.Level, Location: t.Path, Ephemeral: t.Ephemeral}
 	if t.S3 != nil {
 		row.Location = location.Location{Scheme: location.S3, Bucket: t.S3.Bucket, Prefix: t.S3.Prefix}.String()
-		return row
-	}
-	var fs unix.Statfs_t
-	if unix.Statfs(t.Path, &fs) == nil {
-		row.TotalBytes, row.FreeBytes = int64(fs.Blocks)*fs.Frsize, int64(fs.Bavail)*fs.Frsize
 	}
 	return row
+}
+
+// look asks how full the folder of a tier is, and with more, what its file system says
+// beside. One that can not be looked at has no size.
+func (t *tierRow) look(ctx context.Context, more func(context.Context, string) (*room, error)) {
+	dir := t.GetLocation()
+	if !filepath.IsAbs(dir) {
+		return // a bucket
+	}
+	fs, err := answered(ctx, answerTime, dir, func(ctx context.Context) (unix.Statfs_t, error) {
+		var fs unix.Statfs_t
+		err := unix.Statfs(dir, &fs)
+		for err == unix.EINTR && ctx.Err() == nil {
+			err = unix.Statfs(dir, &fs)
+		}
+		if err != nil {
+			return fs, &os.PathError{Op: "statfs", Path: dir, Err: err}
+		}
+		return fs, nil
+	})
+	if err != nil {
+		t.err = err
+		return
+	}
+	t.TotalBytes, t.FreeBytes = int64(fs.Blocks)*fs.Frsize, int64(fs.Bavail)*fs.Frsize
+	if more != nil {
+		t.room, t.err = more(ctx, dir)
+	}
+}
+
+// where is the location of a tier, and what is wrong with it.
+func (t tierRow) where() string {
+	where := mover.Printable(t.GetLocation())
+	if t.err != nil {
+		return where + " (" + t.why() + ")"
+	}
+	return where
+}
+
+// why is why a tier can not be looked at; "" when it can.
+func (t tierRow) why() string {
+	var (
+		s *silence
+		p *os.PathError
+	)
+	switch {
+	case t.err == nil:
+		return ""
+	case errors.As(t.err, &s):
+		return s.short()
+	case errors.As(t.err, &p):
+		return p.Err.Error()
+	}
+	return t.err.Error()
 }
 
 // tiersListing is what tiers there are.
@@ -133,7 +182,7 @@ var tiersListing = listing[tierRow]{
 		{"NODE", 8, func(t tierRow) string { return known(t.GetNode()) }},
 		{"EPHEMERAL", 9, func(t tierRow) string { return map[bool]string{true: "yes", false: "no"}[t.GetEphemeral()] }},
 		{"AGENTS", -6, func(t tierRow) string { return fmt.Sprint(len(t.GetAgents())) }},
-		{"LOCATION", 0, func(t tierRow) string { return mover.Printable(t.GetLocation()) }},
+		{"LOCATION", 0, tierRow.where},
 	},
 	view: func(t tierRow) any { return viewTier(t) },
 	name: tierRow.GetName,
@@ -149,7 +198,7 @@ var fullnessListing = listing[tierRow]{
 		{"USED", -5, usedPercent},
 		{"REPLICAS", -9, func(t tierRow) string { return bytesKnown(t.GetReplicaBytes()) }},
 		{"LEASED", -9, func(t tierRow) string { return bytesKnown(t.GetLeasedBytes()) }},
-		{"LOCATION", 0, func(t tierRow) string { return mover.Printable(t.GetLocation()) }},
+		{"LOCATION", 0, tierRow.where},
 	},
 	view: tiersListing.view,
 	name: tiersListing.name,
@@ -172,7 +221,7 @@ var roomListing = listing[tierRow]{
 		{"SIZE", -9, totalText}, {"FREE", -9, freeText}, {"USED", -5, usedPercent},
 		{"QUOTA LEFT", -10, func(t tierRow) string { return t.room.left() }},
 		{"FULLEST", -7, func(t tierRow) string { return t.room.fullest() }},
-		{"LOCATION", 0, func(t tierRow) string { return mover.Printable(t.GetLocation()) }},
+		{"LOCATION", 0, tierRow.where},
 	},
 	view:   tiersListing.view,
 	name:   tiersListing.name,
@@ -217,10 +266,11 @@ type tierView struct {
 	LeasedBytes  int64    `json:"leased_bytes"`
 	Agents       []string `json:"agents,omitempty"`
 	Room         *room    `json:"file_system,omitempty"` // what the file system says; absent: not known
+	Error        string   `json:"error,omitempty"`       // why it can not be looked at
 }
 
 func viewTier(t tierRow) tierView {
-	v := tierView{Room: t.room, Schema: schemaTier, Name: t.GetName(), Level: t.GetLevel(), Location: t.GetLocation(), Node: t.GetNode(), Ephemeral: t.GetEphemeral(),
+	v := tierView{Room: t.room, Error: t.why(), Schema: schemaTier, Name: t.GetName(), Level: t.GetLevel(), Location: t.GetLocation(), Node: t.GetNode(), Ephemeral: t.GetEphemeral(),
 		ReplicaBytes: t.GetReplicaBytes(), LeasedBytes: t.GetLeasedBytes(), Agents: t.GetAgents()}
 	if t.GetTotalBytes() > 0 {
 		v.TotalBytes, v.FreeBytes = &t.TotalBytes, &t.FreeBytes

@@ -13,12 +13,13 @@ import (
 
 // room is what a file system says of how full it is, beyond what everybody sees.
 type room struct {
-	Kind     lustre.Kind  `json:"kind"`
-	Mount    string       `json:"mount"`
+	Kind     lustre.Kind  `json:"kind,omitempty"`
+	Mount    string       `json:"mount,omitempty"`
 	Quota    *quotaView   `json:"quota,omitempty"`
 	Fullest  *targetRoom  `json:"fullest,omitempty"`  // of the OSTs and MDTs
 	Full     []targetRoom `json:"full,omitempty"`     // over 85 %
 	Inactive []targetRoom `json:"inactive,omitempty"` // that do not answer
+	Doubts   []string     `json:"doubts,omitempty"`   // why there is no more of it
 }
 
 // targetRoom is how full one server's part is.
@@ -35,45 +36,69 @@ type targetRoom struct {
 }
 
 // measure asks the file system of a folder. What it can not say is left out; what keeps it
-// from saying is told.
-func (a *app) measure(ctx context.Context, dir string) *room {
-	m, err := a.mounted(dir)
-	if err != nil {
-		return nil // the tier has no size, either
+// from saying is a doubt, and only no answer at all an error.
+func (a *app) measure(ctx context.Context, dir string) (*room, error) {
+	r, err := question(ctx, a, dir, func(ctx context.Context, m *mounted) (*room, error) {
+		r := &room{Kind: m.Kind, Mount: m.Mount}
+		r.measureQuota(ctx, m)
+		if m.Usage == nil {
+			return r, nil
+		}
+		targets, err := m.Usage.Targets(ctx, m.fd)
+		r.doubt(err)
+		for i := range targets {
+			r.add(&targets[i])
+		}
+		return r, nil
+	})
+	if err != nil && !errors.Is(err, mover.ErrTimeout) {
+		r, err = &room{Doubts: []string{err.Error()}}, nil
 	}
-	defer m.Close()
-	r := &room{Kind: m.Kind, Mount: m.Mount}
-	if m.Quota != nil {
-		r.Quota = a.measureQuota(ctx, m)
-	}
-	if m.Usage == nil {
-		return r
-	}
-	targets, err := m.Usage.Targets(ctx, m.fd)
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		a.note("%s: %v", mover.Printable(dir), err)
-	}
-	for i := range targets {
-		r.add(&targets[i])
-	}
-	return r
+	return r, err
 }
 
-// measureQuota is the quota of the project of a folder; nil when there is none.
-func (a *app) measureQuota(ctx context.Context, m *mounted) *quotaView {
+// measureQuota asks for the quota of the project of a folder, if it is in one.
+func (r *room) measureQuota(ctx context.Context, m *mounted) {
+	if m.Quota == nil {
+		return
+	}
 	p, err := m.Quota.Project(ctx, m.fd)
-	if err != nil || p.ID == 0 && p.Name == "" {
-		return nil
+	if err == nil && p.ID == 0 && p.Name == "" {
+		return
 	}
-	q, err := m.Quota.Quota(ctx, m.fd, p)
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		return nil
-	case err != nil:
-		a.note("%s: %v", mover.Printable(m.path), err)
-		return nil
+	var q lustre.Quota
+	if err == nil {
+		q, err = m.Quota.Quota(ctx, m.fd, p)
 	}
-	return viewQuota(m, &q)
+	if err != nil {
+		r.doubt(err)
+		return
+	}
+	r.Quota = viewQuota(m, &q)
+}
+
+// doubt keeps what was answered instead of numbers, if anything.
+func (r *room) doubt(err error) {
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		r.Doubts = append(r.Doubts, err.Error())
+	}
+}
+
+// tellRooms tells a person what is in doubt, and returns why tiers could not be looked
+// at. A folder that is not there is no failure: not every machine has every tier.
+func (a *app) tellRooms(rows []tierRow) error {
+	var errs []error
+	for _, t := range rows {
+		if t.room != nil {
+			for _, doubt := range t.room.Doubts {
+				a.note("%s: %s", t.GetName(), doubt)
+			}
+		}
+		if t.err != nil && !errors.Is(t.err, mover.ErrNotExist) {
+			errs = append(errs, told(kindly(t.err)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // add counts a target.

@@ -190,7 +190,7 @@ func (l *look) layout(c *lustre.Cluster) []Finding {
 		return nil
 	}
 	for i := range d.Components {
-		if pool := d.Components[i].Pool; pool != "" && c.Pools != nil && c.Pools[pool] == nil {
+		if pool := d.Components[i].Pool; pool != "" && len(c.Pools) > 0 && c.Pools[pool] == nil {
 			return []Finding{warn(l.dir, check, fmt.Sprintf("new files are for the pool %s, which is not there: they get any OST", pool), "datamove layout set --advise "+l.name())}
 		}
 	}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+
+	"datamove.dev/cmd/datamove/progress"
+	"datamove.dev/lustre"
+	"datamove.dev/mover"
+)
+
+// restripe moves the content of a file that is there to another layout, and closes m: a
+// file that is open, if only here, is not touched.
+func (a *app) restripe(ctx context.Context, m *mounted, w *layoutWords, q *requestWords) error {
+	path, to, err := a.restriped(ctx, m, w, q)
+	m.Close()
+	if err != nil {
+		return err
+	}
+	dir, err := a.striped(ctx, filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	restriper, ok := dir.Layout.(lustre.Restriper)
+	if !ok {
+		err := fmt.Errorf("%s: %w: on this file system (%s) a file keeps the layout that it was made with", mover.Printable(path), mover.ErrConflict, dir.Kind)
+		return advise(err, "a copy into a directory that has the layout, and a rename over the old name")
+	}
+	moved, stop := a.showMoved()
+	err = restriper.Restripe(ctx, dir.fd, filepath.Base(path), to, lustre.RestripeOptions{Block: w.block, Progress: moved})
+	stop()
+	if err != nil {
+		return a.notRestriped(path, err)
+	}
+	return nil
+}
+
+// restriped is the name of an open file without symbolic links, and the layout that it is
+// to have.
+func (a *app) restriped(ctx context.Context, m *mounted, w *layoutWords, q *requestWords) (path string, to lustre.Layout, err error) {
+	if w.remove {
+		return "", to, usage("%s is a file, which is never without a layout: --remove is for directories", mover.Printable(m.path))
+	}
+	now, err := m.Layout.Layout(ctx, m.fd)
+	if err != nil && !errors.Is(err, lustre.ErrInherited) { // of a file that has no objects yet
+		return "", to, a.notSet(m.path, err)
+	}
+	for i := range now.Components {
+		if now.Components[i].Mirror() > 1 {
+			err := fmt.Errorf("%s: %w: it has mirrors, which would not be kept", mover.Printable(m.path), mover.ErrConflict)
+			return "", to, advise(err, "lfs mirror extend and lfs mirror split, which add and take away one with a layout")
+		}
+	}
+	if to, err = a.wanted(ctx, m, w, q); err != nil {
+		return "", to, err
+	}
+	path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(m.fd))
+	return path, to, err
+}
+
+// notRestriped is why a file is as it was.
+func (a *app) notRestriped(path string, err error) error {
+	switch {
+	case errors.Is(err, lustre.ErrInUse):
+		return advise(naming(path, &kinded{err, mover.ErrConflict}), "--block, which lets whoever has it open wait until it is done")
+	case errors.Is(err, lustre.ErrChanged):
+		return naming(path, &kinded{err, mover.ErrChanged})
+	case errors.Is(err, lustre.ErrReleased):
+		return advise(naming(path, err), "lfs hsm_restore "+shellWord(path)+", and this again")
+	}
+	return a.notSet(path, err)
+}
+
+// showMoved shows how much of a file has been moved, until stop is called.
+func (a *app) showMoved() (moved func(done, size int64), stop func()) {
+	if a.quiet {
+		return nil, func() {}
+	}
+	var bytes, size atomic.Int64
+	o := progress.Options{}
+	if f, ok := a.terminal(a.err); ok {
+		o.Terminal, o.Width = true, columns(f)
+	}
+	d := progress.Start(a.err, o, func() progress.Sample {
+		n := size.Load()
+		return progress.Sample{Bytes: bytes.Load(), PlannedFiles: 1, PlannedBytes: n, Complete: n > 0}
+	})
+	return func(done, of int64) { size.Store(of); bytes.Store(done) }, d.Stop
+}
