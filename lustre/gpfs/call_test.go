@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"datamove.dev/lustre"
 )
 
@@ -67,6 +69,25 @@ func TestStatuses(t *testing.T) {
 				t.Errorf("it was asked %d times, and not %d", len(calls), c.calls)
 			}
 		})
+	}
+}
+
+// TestKinds: what a kernel has a number for is known by it, so that a command ends with the
+// right status.
+func TestKinds(t *testing.T) {
+	for status, want := range map[int]error{409: unix.EBUSY, 429: unix.EHOSTUNREACH, 503: unix.EHOSTUNREACH, 401: fs.ErrPermission, 404: fs.ErrNotExist} {
+		_, err := newGUI(t, say(status, `{}`)).FileSystem(t.Context(), "fs1")
+		if !errors.Is(err, want) || errors.Is(err, unix.EIO) {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+	g := newGUI(t, never)
+	g.server.Close()
+	if _, err := g.FileSystem(t.Context(), "fs1"); !errors.Is(err, unix.EHOSTUNREACH) {
+		t.Errorf("a server that is not there: %v", err)
+	}
+	if _, err := g.FileSystem(t.Context(), "-x"); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("a name that is none: %v", err)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // The kinds of errors, beside fs.ErrPermission (401, 403), fs.ErrNotExist (404),
@@ -14,19 +16,30 @@ import (
 var (
 	// ErrReply: what was answered can not be understood.
 	ErrReply = errors.New("the answer can not be understood")
-	// ErrConflict: something else is going on there (409).
-	ErrConflict = errors.New("in conflict with what is there")
+	// ErrConflict: something else is going on there (409). It is an EBUSY.
+	ErrConflict error = &kind{"in conflict with what is there", unix.EBUSY}
 	// ErrServer: the GUI failed (5xx).
 	ErrServer = errors.New("the server failed")
-	// ErrBusy: the GUI or the network refuses work at the moment (429, 503), or can not be reached.
-	ErrBusy = errors.New("not at the moment")
+	// ErrBusy: the GUI or the network refuses work at the moment (429, 503), or can not be
+	// reached. It is an EHOSTUNREACH.
+	ErrBusy error = &kind{"not at the moment", unix.EHOSTUNREACH}
 	// ErrRefused: the request was understood and not done: a job or command that failed, 400.
 	ErrRefused = errors.New("refused")
 	// ErrJobLost: the end of a job is not known. It may have been done.
 	ErrJobLost = errors.New("the end of the job is not known")
-	// ErrName: a name that GPFS can not have, or that is not sent to it.
-	ErrName = errors.New("not a name that can be used")
+	// ErrName: a name that GPFS can not have, or that is not sent to it. It is an fs.ErrInvalid.
+	ErrName error = &kind{"not a name that can be used", fs.ErrInvalid}
 )
+
+// kind is a kind of error that is also one of those that a kernel has, for whoever knows
+// only these.
+type kind struct {
+	text string
+	like error
+}
+
+func (k *kind) Error() string        { return k.text }
+func (k *kind) Is(target error) bool { return target == k.like }
 
 // Error says what failed, where and why.
 type Error struct {
