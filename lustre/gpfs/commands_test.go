@@ -166,11 +166,12 @@ func TestCommandOutput(t *testing.T) {
 func TestCommandFails(t *testing.T) {
 	c := commands(t)
 	for said, want := range map[string]error{
-		"mmlsfs: 6027-1388 File system fs1 is not known to the GPFS cluster.\nno such device": fs.ErrNotExist,
-		"You must have root authority to run this command":                                    fs.ErrPermission,
-		"fileset x already exists":    fs.ErrExist,
-		"the daemon is down \x1b[31m": ErrRefused,
-		strings.Repeat("x", 1<<20):    ErrRefused,
+		"mmlsfs: File system fs1 is not known to the GPFS cluster.\nmmlsfs: Command failed. Examine previous error messages to determine cause.\n": fs.ErrNotExist,
+		"Fileset named fset does not exist.\nmmlsfileset: Command failed. Examine previous error messages to determine cause.\n":                   fs.ErrNotExist,
+		"You must have root authority to run this command": fs.ErrPermission,
+		"fileset x already exists":                         fs.ErrExist,
+		"the daemon is down \x1b[31m":                      ErrRefused,
+		strings.Repeat("x", 1<<20):                         ErrRefused,
 	} {
 		c.play(t, "mmlsfs", played{Err: said, Exit: 3, Out: fixture(t, "commands/mmlsfs.txt")})
 		_, err := c.FileSystem(t.Context(), "fs1")

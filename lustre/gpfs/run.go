@@ -152,7 +152,7 @@ func commandError(name, path, said string, exit int) error {
 		failed.Err = fs.ErrPermission
 	case strings.Contains(lower, "already exists"):
 		failed.Err = fs.ErrExist
-	case strings.Contains(lower, "no such"), strings.Contains(lower, "not found"), strings.Contains(lower, "does not exist"):
+	case strings.Contains(lower, "no such"), strings.Contains(lower, "not found"), strings.Contains(lower, "does not exist"), strings.Contains(lower, "is not known to the gpfs cluster"):
 		failed.Err = fs.ErrNotExist
 	}
 	return failed
