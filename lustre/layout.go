@@ -204,7 +204,10 @@ func (l *Layout) Width(off int64) int64 {
 		if c.Flags&(Extension|Stale|Parity) != 0 || off < c.Start || c.End != EOF && off >= c.End {
 			continue
 		}
-		return c.StripeBytes * int64(max(c.StripeCount, len(c.Objects), 0))
+		if count := int64(max(c.StripeCount, len(c.Objects))); count > 0 && c.StripeBytes > 0 && count <= EOF/c.StripeBytes {
+			return c.StripeBytes * count
+		}
+		return 0
 	}
 	return 0
 }

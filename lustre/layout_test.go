@@ -156,6 +156,10 @@ func TestWidth(t *testing.T) {
 			t.Errorf("at %d: %d; want %d", off, got, want)
 		}
 	}
+	hostile := layoutOf(with(piece(0, EOF), func(c *Component) { c.StripeBytes, c.StripeCount = 1<<62, 2 }))
+	if got := hostile.Width(0); got != 0 {
+		t.Errorf("of more than a file can have: %d", got)
+	}
 	behind := layoutOf(with(piece(0, EOF), func(c *Component) { c.Flags = Stale }), with(piece(0, EOF), func(c *Component) { c.StripeCount = 3 }))
 	if got := behind.Width(0); got != 3*testMiB {
 		t.Errorf("of a mirror that is behind: %d", got)

@@ -97,7 +97,7 @@ func (a *answers) layoutFor(dir int, f mover.NewFile) (lustre.Layout, bool) {
 		return lustre.Layout{}, false
 	}
 	if f.Layout != nil {
-		l, err := kept(f.Layout)
+		l, err := a.kept(f.Layout)
 		if err != nil {
 			a.note("%s: the layout of the source can not be had here: %v", a.s.Mount, err)
 		}
@@ -114,12 +114,13 @@ func (a *answers) layoutFor(dir int, f mover.NewFile) (lustre.Layout, bool) {
 	return advice.Layout, worth(f.Size, &advice.Layout, &c.Default)
 }
 
-// kept is the layout of a source, which was told by somebody else.
-func kept(text []byte) (l lustre.Layout, err error) {
-	if err := json.Unmarshal(text, &l); err != nil {
-		return l, err
+// kept is the layout of a source, which was told by somebody else. What can be said of
+// one beforehand is Lustre's: others have other limits, and names of pools of their own.
+func (a *answers) kept(text []byte) (l lustre.Layout, err error) {
+	if err = json.Unmarshal(text, &l); err == nil && a.s.Kind == lustre.IsLustre {
+		err = l.Validate()
 	}
-	return l, l.Validate()
+	return l, err
 }
 
 // worthBytes is the size up to which the first stripe is all that a file needs.
@@ -153,7 +154,7 @@ func (a *answers) Multiple(f mover.NewFile) int64 {
 		return 0
 	}
 	if f.Layout != nil {
-		l, err := kept(f.Layout)
+		l, err := a.kept(f.Layout)
 		if err != nil {
 			return 0
 		}

@@ -216,6 +216,20 @@ func TestHostileLayout(t *testing.T) {
 	}
 }
 
+// TestKeptOnCephFS: names of pools that are none on a Lustre are names all the same, such as
+// that of the pool that ceph fs volume create makes.
+func TestKeptOnCephFS(t *testing.T) {
+	s := &site{defaults: plain(1)}
+	a, dir := of(t, s)
+	a.s.Kind = lustre.IsCephFS
+	l := plain(3)
+	l.Components[0].Pool = "cephfs.cephfs.data"
+	f := mover.NewFile{Size: gib, Layout: text(t, l)}
+	if got, ok := a.layoutFor(dir, f); !ok || got.Components[0].Pool != "cephfs.cephfs.data" || a.Multiple(f) != 3*mib {
+		t.Errorf("%+v, %v, parts of %d; notes %q", got, ok, a.Multiple(f), a.Notes())
+	}
+}
+
 // TestLayoutTravels: what Layout says of a source, Create takes; where it lies does not travel.
 func TestLayoutTravels(t *testing.T) {
 	s := &site{layout: lustre.Layout{Generation: 7, Components: []lustre.Component{
