@@ -33,11 +33,10 @@ func (t *Tool) Counts() (waiting, working int) {
 	return 0, 0
 }
 
-// serving is one registration and what came by it.
+// serving is what came by the registrations of one Run.
 type serving struct {
 	*Tool
 	mount *mount
-	reg   *registration
 	queue *queue
 	heard atomic.Int64 // messages
 	log   *slog.Logger
@@ -51,40 +50,53 @@ func (t *Tool) Run(ctx context.Context) error {
 		return err
 	}
 	defer m.root.Close()
-	t.o.Logger.InfoContext(ctx, "serves HSM", "mount", t.o.Mount, "archives", fmt.Sprint(t.o.Archives), "jobs", t.o.Jobs)
-	for err = errIdle; errors.Is(err, errIdle); {
-		err = t.once(ctx, m)
-	}
-	return err
-}
-
-// once serves one registration.
-func (t *Tool) once(ctx context.Context, m *mount) error {
 	reg, err := m.register(&t.o)
 	if err != nil {
 		return err
 	}
-	defer reg.pipe.Close()
-	s := &serving{Tool: t, mount: m, reg: reg, queue: newQueue(t.o.Jobs, t.o.Waiting), log: t.o.Logger}
+	s := &serving{Tool: t, mount: m, queue: newQueue(t.o.Jobs, t.o.Waiting), log: t.o.Logger}
 	t.now.Store(s)
 	defer t.now.Store(nil)
-	return s.serve(ctx)
+	s.log.InfoContext(ctx, "serves HSM", "mount", t.o.Mount, "archives", fmt.Sprint(t.o.Archives), "jobs", t.o.Jobs)
+	return s.serve(ctx, reg)
 }
 
-func (s *serving) serve(ctx context.Context) error {
+func (s *serving) serve(ctx context.Context, reg *registration) error {
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	var workers sync.WaitGroup
 	for range s.o.Jobs {
 		workers.Go(func() { s.worker(work) })
 	}
+	err := s.listen(ctx, work, reg)
+	for errors.Is(err, errIdle) {
+		if reg, err = s.mount.register(&s.o); err == nil {
+			err = s.listen(ctx, work, reg)
+		}
+	}
+	for _, a := range s.queue.close() {
+		s.handBack(a)
+	}
+	grace := time.AfterFunc(s.o.Grace, func() { stop(errStopping) })
+	defer grace.Stop()
+	workers.Wait()
+	return err
+}
+
+// listen takes what comes by one registration until that ends. What came is in the queue
+// still when the registration is only made anew.
+func (s *serving) listen(ctx, work context.Context, reg *registration) error {
+	defer reg.pipe.Close()
 	over := make(chan error, 1)
-	go func() { over <- s.read(work) }()
+	go func() { over <- s.read(work, reg) }()
 	err := s.until(ctx, over)
-	// The queue lets go of the reader first: a kernel that writes into a full pipe takes no
-	// registration back before that is read.
-	left := s.queue.close()
-	if back := s.reg.takeBack(); back != nil {
+	var left []*action
+	if !errors.Is(err, errIdle) {
+		// The queue lets go of the reader first: a kernel that writes into a full pipe takes
+		// no registration back before that is read.
+		left = s.queue.close()
+	}
+	if back := reg.takeBack(); back != nil {
 		s.log.WarnContext(ctx, "the kernel did not take the registration back", "err", back)
 	}
 	for _, a := range left {
@@ -93,9 +105,6 @@ func (s *serving) serve(ctx context.Context) error {
 	if last := <-over; err == nil && ctx.Err() == nil {
 		err = last
 	}
-	grace := time.AfterFunc(s.o.Grace, func() { stop(errStopping) })
-	defer grace.Stop()
-	workers.Wait()
 	return err
 }
 
@@ -127,10 +136,10 @@ var errEnded = errors.New("the kernel has ended the registration")
 
 // read takes messages until there are none. Its error says why; it is nil after the
 // registration was taken back.
-func (s *serving) read(ctx context.Context) error {
+func (s *serving) read(ctx context.Context, reg *registration) error {
 	var buffer []byte
 	for {
-		m, err := s.reg.next(&buffer)
+		m, err := reg.next(&buffer)
 		s.heard.Add(1)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
