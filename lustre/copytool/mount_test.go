@@ -1,6 +1,7 @@
 package copytool
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +15,9 @@ import (
 // TestLayoutOfRestored: what a restore asks for is laid out as the file was, with objects
 // of its own, and is not released.
 func TestLayoutOfRestored(t *testing.T) {
+	if _, err := os.Stat("../abi/testdata"); errors.Is(err, os.ErrNotExist) {
+		t.Skip("elsewhere: make check: the bytes of a real Lustre are beside the source")
+	}
 	for _, row := range []struct {
 		file       string
 		components int

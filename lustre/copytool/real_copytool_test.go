@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,7 +39,8 @@ type real struct {
 	id      lustre.FID
 }
 
-func onLustre(t *testing.T, during func(context.Context, *copytool.Copy) error, content []byte) *real {
+// mounted is a client of the Lustre, and where that is mounted.
+func mounted(t *testing.T) (*client.Client, string) {
 	t.Helper()
 	mount := os.Getenv("LUSTRE_MOUNT")
 	if mount == "" {
@@ -47,7 +49,19 @@ func onLustre(t *testing.T, during func(context.Context, *copytool.Copy) error, 
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	r := &real{t: t, folder: &folder{dir: t.TempDir(), during: during}, archive: 7, ended: make(chan copytool.Ended, 100)}
+	c, err := client.Open(mount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c, mount
+}
+
+// onLustre makes a file, on one MDT or on any.
+func onLustre(t *testing.T, mdt int, during func(context.Context, *copytool.Copy) error, content []byte) *real {
+	t.Helper()
+	c, mount := mounted(t)
+	r := &real{t: t, client: c, folder: &folder{dir: t.TempDir(), during: during}, archive: 7, ended: make(chan copytool.Ended, 100)}
 	var err error
 	if text := os.Getenv("LUSTRE_ARCHIVE"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 32)
@@ -56,14 +70,14 @@ func onLustre(t *testing.T, during func(context.Context, *copytool.Copy) error, 
 		}
 		r.archive = uint32(n)
 	}
-	if r.client, err = client.Open(mount); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.client.Close() })
 	if r.dir, err = os.MkdirTemp(mount, "datamove-hsm-"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(r.dir) })
+	made := r.dir
+	t.Cleanup(func() { _ = os.RemoveAll(made) })
+	if mdt != lustre.AnyTarget {
+		r.onMDT(mdt)
+	}
 	r.serve(mount)
 	r.path = filepath.Join(r.dir, "file")
 	r.write(content)
@@ -73,6 +87,20 @@ func onLustre(t *testing.T, during func(context.Context, *copytool.Copy) error, 
 	t.Cleanup(func() { _ = unix.Close(r.root) })
 	r.id = asked(r, r.client.HSM().ID)
 	return r
+}
+
+// onMDT has the file made in a directory of an MDT.
+func (r *real) onMDT(mdt int) {
+	r.t.Helper()
+	fd, err := unix.Open(r.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	err = r.client.MakeDir(r.t.Context(), fd, "there", 0o755, lustre.Striping{Count: 1, FirstMDT: mdt})
+	if err = errors.Join(err, unix.Close(fd)); err != nil {
+		r.t.Fatal(err)
+	}
+	r.dir = filepath.Join(r.dir, "there")
 }
 
 func (r *real) serve(mount string) {
@@ -201,10 +229,24 @@ func (r *real) reads(want []byte) {
 }
 
 // TestRealLife: archive, write and archive again, release, restore by reading and by
-// request, remove; layout, owner and times of a restored file are what they were.
+// request, remove; layout, owner and times of a restored file are what they were. On each
+// MDT: contents are swapped on the one of the file.
 func TestRealLife(t *testing.T) {
+	c, _ := mounted(t)
+	targets, err := c.Targets(t.Context(), -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range targets {
+		if target.Kind == lustre.MDT && target.Inactive == "" {
+			t.Run(fmt.Sprintf("MDT%04x", target.Index), func(t *testing.T) { life(t, target.Index) })
+		}
+	}
+}
+
+func life(t *testing.T, mdt int) {
 	content := bytes.Repeat([]byte("datamove"), 400_000)
-	r := onLustre(t, nil, content[:1000])
+	r := onLustre(t, mdt, nil, content[:1000])
 	if e := r.ask(lustre.Archive); e.Err != nil {
 		t.Fatal(e.Err)
 	}
@@ -286,7 +328,7 @@ func (r *real) again() {
 func TestRealWrittenMeanwhile(t *testing.T) {
 	var r *real
 	var writes atomic.Bool
-	r = onLustre(t, func(context.Context, *copytool.Copy) error {
+	r = onLustre(t, lustre.AnyTarget, func(context.Context, *copytool.Copy) error {
 		if writes.Load() {
 			r.write([]byte("another content"))
 		}
@@ -310,7 +352,7 @@ func TestRealWrittenMeanwhile(t *testing.T) {
 func TestRealCancel(t *testing.T) {
 	begun := make(chan struct{})
 	var once sync.Once
-	r := onLustre(t, func(ctx context.Context, _ *copytool.Copy) error {
+	r := onLustre(t, lustre.AnyTarget, func(ctx context.Context, _ *copytool.Copy) error {
 		once.Do(func() { close(begun) })
 		<-ctx.Done()
 		return context.Cause(ctx)
