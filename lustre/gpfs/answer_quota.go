@@ -219,7 +219,9 @@ func (q quotas) RemoveProject(ctx context.Context, dir int, base string, p lustr
 	}
 	if err := q.asked.DeleteFileset(ctx, q.name, f.Name); err != nil {
 		// Nobody could see what is in it any more.
-		return errors.Join(err, q.asked.LinkFileset(context.WithoutCancel(ctx), q.name, f.Name, f.Junction))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+		return errors.Join(err, q.asked.LinkFileset(ctx, q.name, f.Name, f.Junction))
 	}
 	return nil
 }

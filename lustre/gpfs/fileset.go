@@ -137,8 +137,9 @@ func (c *Client) UnlinkFileset(ctx context.Context, fileSystem, name string, for
 	return c.change(ctx, q)
 }
 
-// DeleteFileset deletes an unlinked fileset with everything in it: the parameter "safe",
-// which would refuse that, is false where it is not said.
+// DeleteFileset deletes an unlinked fileset, with everything in it if its page in the
+// documentation is understood rightly: it has a parameter "safe" against that, which is
+// false where it is not said. mmdelfileset -f does so.
 func (c *Client) DeleteFileset(ctx context.Context, fileSystem, name string) error {
 	q, err := filesetCall(http.MethodDelete, fileSystem, name)
 	if err != nil {
