@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"datamove.dev/test/vm/wire"
 )
@@ -64,13 +67,26 @@ func (g *Guest) kernel() (release, image string, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", "", err
 	}
-	for _, dir := range slices.Backward(dirs) { // of one release of Debian the newest is the last
+	slices.SortFunc(dirs, func(a, b fs.DirEntry) int { return compareReleases(b.Name(), a.Name()) })
+	for _, dir := range dirs {
 		image := filepath.Join(boot, "vmlinuz-"+dir.Name())
 		if _, err := os.Stat(image); err == nil {
 			return dir.Name(), image, nil
 		}
 	}
 	return "", "", fmt.Errorf("a kernel with modules below %s %w", boot, ErrMissing)
+}
+
+// compareReleases orders releases like 6.1.0-9-amd64 by their numbers, and then as text.
+func compareReleases(a, b string) int {
+	numbers := func(s string) (all []int) {
+		for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
+			n, _ := strconv.Atoi(word) // what is too large for a release is any number
+			all = append(all, n)
+		}
+		return all
+	}
+	return cmp.Or(slices.Compare(numbers(a), numbers(b)), strings.Compare(a, b))
 }
 
 // Result is what became of the commands. A command that was not run has none.

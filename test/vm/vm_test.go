@@ -62,6 +62,15 @@ func TestLoadOrder(t *testing.T) {
 	}
 }
 
+func TestCompareReleases(t *testing.T) {
+	got := []string{"6.12.3-amd64", "6.1.0-10-amd64", "6.1.0-9-amd64", "5.10.0-44-amd64", "6.1.0-10-rt-amd64"}
+	slices.SortFunc(got, compareReleases)
+	want := []string{"5.10.0-44-amd64", "6.1.0-9-amd64", "6.1.0-10-amd64", "6.1.0-10-rt-amd64", "6.12.3-amd64"}
+	if !slices.Equal(got, want) {
+		t.Errorf("from old to new: %q, want %q", got, want)
+	}
+}
+
 func TestParseLibraries(t *testing.T) {
 	got, err := parseLibraries("\tlinux-vdso.so.1 (0x00007ffe)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n")
 	want := []string{"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"}
