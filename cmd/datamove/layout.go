@@ -106,7 +106,7 @@ func kindly(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		kind = mover.ErrFull
-	case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EBUSY):
+	case errors.Is(err, fs.ErrExist), errors.Is(err, unix.EBUSY):
 		kind = mover.ErrConflict
 	case errors.Is(err, fs.ErrInvalid): // ours: the kernel says EINVAL
 		kind = mover.ErrUsage
