@@ -88,8 +88,7 @@ func cuts(t *testing.T, d disk, random *rand.Rand) {
 func episode(t *testing.T, w *work.Work, d disk, cuts int, whole time.Duration, random *rand.Rand) time.Duration {
 	t.Helper()
 	w.Prepare(t, d.mount)
-	p := rig.New(t)
-	p.State = work.State(d.mount)
+	p := w.Program(t, d.mount)
 	begun := time.Now()
 	r := p.Start(t, w.Args(d.mount)...)
 	defer work.Neighbour(t, d.mount)()

@@ -1,7 +1,7 @@
 // Package vm boots Debian's stock kernel in an emulated machine and runs programs
 // in it: test binaries that need what the kernel of a build machine may lack (project
-// quotas of ext4 and xfs, an NFS server and client, device-mapper), and copies whose
-// machine loses its power.
+// quotas of ext4 and xfs, an NFS server and client, disks that fail or keep a log of
+// their writes by the device mapper), and copies whose machine loses its power.
 //
 // A Guest says what is in the machine: kernel modules by name, with what they depend
 // on; programs of the host with their libraries; files; disks; and the commands to

@@ -1,12 +1,15 @@
-// Package outage is the inside of a machine that loses its power: tests that test/vm
-// runs in guests, one process each. TestPrepare makes trees; TestCopy copies them to a
-// disk and prints what the program prints, until the host kills the machine; TestCheck
-// looks at the disk in another machine.
+// Package outage is the inside of a machine that loses its power, or a disk: tests that
+// test/vm runs in guests, one process each. TestPrepare makes trees; TestCopy copies them to a
+// disk and prints what the program prints, until the host kills the machine; TestLogged copies
+// them to a disk of which the kernel's dm-log-writes notes every write; TestCheck looks in
+// another machine at what was left of a disk. TestErrors and TestLies copy to disks whose writes
+// fail, or are lost and nobody is told, by the kernel's dm-flakey.
 package outage
 
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +25,8 @@ import (
 // The host says by these where things are.
 const (
 	mounts  = "OUTAGE_MOUNTS"  // mounted disks, separated by spaces
+	disk    = "OUTAGE_DISK"    // of TestLogged, TestErrors and TestLies: a work.Disk in JSON, not mounted
+	log     = "OUTAGE_LOG"     // of TestLogged: a disk for the log
 	sources = "OUTAGE_SOURCES" // a directory on a disk that loses nothing
 	left    = "OUTAGE_LEFT"    // of TestCheck: a file with []work.Remnant in JSON
 )
@@ -52,12 +57,16 @@ func TestPrepare(t *testing.T) {
 }
 
 // TestCopy copies to one disk.
-func TestCopy(t *testing.T) {
-	w, mount := trees(), os.Getenv(mounts)
+func TestCopy(t *testing.T) { run(t, trees(), os.Getenv(mounts), os.Stdout) }
+
+// run copies to one disk, beside a neighbour.
+func run(t *testing.T, w *work.Work, mount string, stdout io.Writer) {
+	t.Helper()
 	defer work.Neighbour(t, mount)()
+	p := w.Program(t, mount)
 	cmd := exec.Command(filepath.Join(os.Getenv(rig.Binaries), "datamove"), w.Args(mount)...)
-	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+work.State(mount), "NO_COLOR=1")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+p.State, "NO_COLOR=1")
+	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		t.Error(err)
 	}
@@ -77,14 +86,19 @@ func TestCheck(t *testing.T) {
 	}
 	for _, r := range remnants {
 		t.Run(r.Name, func(t *testing.T) {
-			if err := os.MkdirAll(r.Mount, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := unix.Mount(r.Device, r.Mount, r.Type, 0, r.Options); err != nil {
-				t.Fatalf("the disk can not be mounted any more: %v", err)
-			}
+			mount(t, r.Disk)
 			defer rig.Unmount(t, r.Mount)
 			w.Check(t, r.Mount, r.Said, nil)
 		})
+	}
+}
+
+func mount(t *testing.T, d work.Disk) {
+	t.Helper()
+	if err := os.MkdirAll(d.Mount, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(d.Device, d.Mount, d.Type, 0, d.Options); err != nil {
+		t.Fatalf("%s can not be mounted: %v", d.Device, err)
 	}
 }

@@ -4,6 +4,7 @@
 package work
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ import (
 // first of them are there already, in an older version.
 type Work struct {
 	Sources []string
+	State   string // where the program keeps its journal; "" is on the disk
 
 	top, old     string   // where the sources are, and what is at the target at first
 	want, former rig.Tree // below the target; read once
@@ -71,19 +73,25 @@ func forgetAtimes(tree rig.Tree) {
 	}
 }
 
+// Disk is how a disk is mounted.
+type Disk struct{ Device, Mount, Type, Options string }
+
 // Remnant is what is left of a disk in another machine, where its power was cut.
 type Remnant struct {
-	Name                         string // of the test that looks at it
-	Device, Mount, Type, Options string
-	Said                         string // by the program, before the cut
+	Disk
+	Name string // of the test that looks at it
+	Said string // by the program, before the cut
 }
 
-// Target is where a disk that is mounted has the trees, and State what the program
-// remembers.
+// Target is where a disk that is mounted has the trees.
 func Target(mount string) string { return filepath.Join(mount, "target") }
 
-// State is where the program keeps its journal.
-func State(mount string) string { return filepath.Join(mount, "state") }
+// Program is the program, with its journal.
+func (w *Work) Program(t *testing.T, mount string) *rig.Program {
+	p := rig.New(t)
+	p.State = cmp.Or(w.State, filepath.Join(mount, "state"))
+	return p
+}
 
 // Args are the program's.
 func (w *Work) Args(mount string) []string {
@@ -198,8 +206,8 @@ func (w *Work) done(t *testing.T, said string) (names []string) {
 // again runs the command once more, which ends with equal trees.
 func (w *Work) again(t *testing.T, mount string, wrapper []string) {
 	t.Helper()
-	p := rig.New(t)
-	p.State, p.Wrapper = State(mount), wrapper
+	p := w.Program(t, mount)
+	p.Wrapper = wrapper
 	r := p.Do(t, 0, w.Args(mount)...)
 	if strings.Contains(r.Stderr(), "damaged journal") {
 		t.Errorf("the journal did not survive: %s", r.Stderr())

@@ -61,17 +61,23 @@ func memory(t *testing.T) string {
 func image(t *testing.T, dir, name, system string, bytes int64, options ...string) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
+	sparse(t, file, bytes)
+	usual := map[string][]string{"ext4": {"-q", "-F", "-E", "lazy_itable_init=1,nodiscard"}, "xfs": {"-q", "-f", "-K"}, "btrfs": {"-q", "-f", "-K"}}[system]
+	if out, err := exec.Command("mkfs."+system, slices.Concat(usual, options, []string{file})...).CombinedOutput(); err != nil {
+		t.Fatalf("mkfs.%s: %v\n%s", system, err, out)
+	}
+	return file
+}
+
+// sparse makes a file of zeros that takes no room.
+func sparse(t *testing.T, file string, bytes int64) {
+	t.Helper()
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(file, bytes); err != nil {
 		t.Fatal(err)
 	}
-	usual := map[string][]string{"ext4": {"-q", "-F", "-E", "lazy_itable_init=1,nodiscard"}, "xfs": {"-q", "-f", "-K"}}[system]
-	if out, err := exec.Command("mkfs."+system, slices.Concat(usual, options, []string{file})...).CombinedOutput(); err != nil {
-		t.Fatalf("mkfs.%s: %v\n%s", system, err, out)
-	}
-	return file
 }
 
 // boot runs a guest to its end. What its kernel said is shown when a test fails.
@@ -125,6 +131,18 @@ func whole(t *testing.T, r *vm.Result) {
 		t.Logf("command %d said:\n%s%s", i, vm.Tail(o.Stdout), vm.Tail(o.Stderr))
 	}
 	t.Fatal(r.Failed)
+}
+
+// good ends a test of whose guest not every command ended with 0, and shows what they said.
+func good(t *testing.T, r *vm.Result) {
+	t.Helper()
+	whole(t, r)
+	if err := r.Err(); err != nil {
+		for i, o := range r.Outcomes {
+			t.Logf("command %d said:\n%s%s", i, vm.Tail(o.Stdout), vm.Tail(o.Stderr))
+		}
+		t.Fatal(err)
+	}
 }
 
 // TestBoot: a guest runs programs one after the other, until one fails that is not
