@@ -98,7 +98,7 @@ e2e-s3: build
 e2e-ceph:
 	test/e2e-ceph
 
-# What needs another kernel: project quotas, NFS, power cuts, in emulated machines.
+# What needs another kernel: project quotas, NFS, power cuts, failing disks, in emulated machines.
 # make e2e-vm RUN=TestQuotas
 e2e-vm:
 	test/e2e-vm '$(RUN)'
