@@ -36,9 +36,10 @@ func TestHSMSpoilt(t *testing.T) {
 		{"directory", config.Tier{Path: folder}, filepath.Join(folder, "hsm")},
 		{"store", tier, filepath.Join(server.Dir, tier.S3.Prefix, "hsm")},
 	} {
+		mount := t.TempDir() // an archive is that of one file system
 		for _, size := range []int{5000, large} {
 			t.Run(fmt.Sprint(row.name, " ", size), func(t *testing.T) {
-				a := serveHSM(t, row.tier, t.TempDir(), t.TempDir())
+				a := serveHSM(t, row.tier, mount, t.TempDir())
 				f := a.Write(1, noise(size))
 				a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
 				a.Release(f)
