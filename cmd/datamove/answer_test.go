@@ -68,8 +68,8 @@ func TestAnswered(t *testing.T) {
 }
 
 // hung mounts a file system whose process takes every question and answers none: whoever
-// waits for it can not be killed.
-func hung(t *testing.T) (dir string) {
+// waits for it can not be killed. asked is closed when somebody does.
+func hung(t *testing.T) (dir string, asked <-chan struct{}) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -80,9 +80,10 @@ func hung(t *testing.T) (dir string) {
 		_ = unix.Close(fd)
 		t.Skip("needs root, to mount: ", err)
 	}
-	ended := make(chan struct{})
+	ended, begun := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		var once sync.Once
 		request := make([]byte, 1<<20)
 		for {
 			n, err := unix.Read(fd, request)
@@ -94,6 +95,8 @@ func hung(t *testing.T) (dir string) {
 				if _, err := unix.Write(fd, fuseReady(request)); err != nil {
 					t.Error("answer to the kernel's first question: ", err)
 				}
+			default:
+				once.Do(func() { close(begun) })
 			}
 		}
 	}()
@@ -104,7 +107,7 @@ func hung(t *testing.T) (dir string) {
 		<-ended
 		_ = unix.Close(fd)
 	})
-	return dir
+	return dir, begun
 }
 
 // From include/uapi/linux/fuse.h: the size of a request's head, and the first request.
@@ -126,14 +129,46 @@ func fuseReady(request []byte) []byte {
 	return answer
 }
 
+// beside is an environment with a tier on a mount that hangs, and another.
+func beside(t *testing.T, dead, alive string) []string {
+	t.Helper()
+	config := filepath.Join(alive, "config.yaml")
+	if err := os.WriteFile(config, []byte("tiers:\n  dead: {level: warm, path: "+dead+"}\n  alive: {level: hot, path: "+alive+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return append(os.Environ(), "HOME="+alive, "DATAMOVE_CONFIG="+config, "NO_COLOR=1")
+}
+
+// TestStopHung: a signal for the first process alone ends a command that hangs.
+func TestStopHung(t *testing.T) {
+	dir, asked := hung(t)
+	command := exec.CommandContext(t.Context(), "datamove", "tier", "df")
+	command.Env = beside(t, dir, t.TempDir())
+	var said bytes.Buffer
+	command.Stdout, command.Stderr, command.WaitDelay = &said, &said, time.Second
+	begun := time.Now()
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	if err := command.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = command.Wait()
+	if code, took := command.ProcessState.ExitCode(), time.Since(begun); code != exitInterrupted || took >= answerTime {
+		t.Errorf("exit %d after %v\n%s", code, took, &said)
+	}
+	if text := said.String(); strings.Count(text, "interrupted") != 1 || strings.Contains(text, "no answer") {
+		t.Errorf("it says: %s", text)
+	}
+}
+
 // TestHungMount: a mount that hangs is told of, beside what does not, and no command hangs
 // with it. What it left behind in the kernel ends with the mount.
 func TestHungMount(t *testing.T) {
-	dir, fine := hung(t), t.TempDir()
-	config := filepath.Join(fine, "config.yaml")
-	if err := os.WriteFile(config, []byte("tiers:\n  dead: {level: warm, path: "+dir+"}\n  alive: {level: hot, path: "+fine+"}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir, _ := hung(t)
+	fine := t.TempDir()
+	environment := beside(t, dir, fine)
 	var all sync.WaitGroup
 	for _, one := range []struct {
 		args  string
@@ -155,9 +190,8 @@ func TestHungMount(t *testing.T) {
 			// The pipes are read to their end, which what is left behind must not hold.
 			ctx, cancel := context.WithTimeout(t.Context(), 3*answerTime)
 			defer cancel()
-			args := strings.Split(one.args, " ")
-			command := exec.CommandContext(ctx, "datamove", args...)
-			command.Env = append(os.Environ(), "HOME="+fine, "DATAMOVE_CONFIG="+config, "NO_COLOR=1")
+			command := exec.CommandContext(ctx, "datamove", strings.Split(one.args, " ")...)
+			command.Env = environment
 			var out, err bytes.Buffer
 			command.Stdout, command.Stderr = &out, &err
 			command.WaitDelay = time.Second
@@ -166,7 +200,7 @@ func TestHungMount(t *testing.T) {
 				t.Errorf("%s hangs: %v", one.args, ended)
 				return
 			}
-			t.Run(one.args, func(t *testing.T) {
+			t.Run(strings.NewReplacer(dir, "DEAD").Replace(one.args), func(t *testing.T) {
 				said{out.String(), err.String(), command.ProcessState.ExitCode()}.wants(t, one.code, one.lines...)
 			})
 		})

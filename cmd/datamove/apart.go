@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,11 +26,14 @@ const apartKey = "DATAMOVE_APART"
 // partTime is how long the second process has to go when it was told to.
 const partTime = time.Second
 
+// errNotApart says that there can be no second process: it is done in this one.
+var errNotApart = errors.New("there is no second process")
+
 // apart does this command by a second process, with the same arguments and descriptors.
 func apart(ctx context.Context) error {
 	said, end, err := os.Pipe()
 	if err != nil {
-		return err
+		return errNotApart
 	}
 	defer said.Close()
 	second := exec.Command("/proc/self/exe")
@@ -40,13 +44,13 @@ func apart(ctx context.Context) error {
 	err = second.Start()
 	_ = end.Close() // it is the other's
 	if err != nil {
-		return err
+		return errNotApart // without /proc, or out of processes
 	}
 	over := make(chan error, 1)
 	go func() {
 		code := make([]byte, 1)
 		if n, _ := said.Read(code); n == 0 {
-			over <- fmt.Errorf("its process ended: %w", second.Wait())
+			over <- killed(second.Wait())
 			return
 		}
 		over <- exitOf(int(code[0]))
@@ -69,6 +73,17 @@ func apart(ctx context.Context) error {
 		}
 	}
 	return errInterrupted
+}
+
+// killed is the error of a process that has not said how it ended.
+func killed(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == unix.SIGPIPE {
+			return exitOf(128 + int(unix.SIGPIPE)) // as a shell has it: nobody reads what is printed
+		}
+	}
+	return fmt.Errorf("its process ended: %w", err)
 }
 
 // exitOf is the error of a process that ended so, and has told what is wrong.

@@ -47,7 +47,10 @@ func (a *app) run(ctx context.Context, args []string) error {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	if a.apart != nil && len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		return a.apart(ctx) // it may ask file systems, and a shell waits for it
+		// It may ask file systems, and a shell waits for it.
+		if err := a.apart(ctx); !errors.Is(err, errNotApart) {
+			return err
+		}
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.begun {
@@ -85,11 +88,13 @@ func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobr
 func (a *app) doApart(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	within := a.do(body)
 	return func(cmd *cobra.Command, args []string) error {
-		if a.apart == nil {
-			return within(cmd, args)
+		if a.apart != nil {
+			a.begun = true
+			if err := a.apart(cmd.Context()); !errors.Is(err, errNotApart) {
+				return err
+			}
 		}
-		a.begun = true
-		return a.apart(cmd.Context())
+		return within(cmd, args)
 	}
 }
 

@@ -93,6 +93,7 @@ func TestLayoutCommands(t *testing.T) {
 	run("layout", "set", "--stripe-size", "100000", dir).wants(t, 2, `want a multiple of 64.0 KiB`)
 	run("layout", "set", "--component", "end,mdt", dir).wants(t, 2, `what lies on the MDT is the beginning`)
 	run("layout", "set", "--component", "1GiB", dir).wants(t, 2, `want END,COUNT`)
+	run("layout", "set", "--component", "1GiB,4", dir).wants(t, 2, `the last component ends at 1.00 GiB, and a file could not become longer`)
 	run("layout", "set", "--stripe-count", "2", "--remove", dir).wants(t, 2, `say one$`)
 	run("layout", "set", "--remove", file+"3").wants(t, 3)
 	if len(f.layouts) != 2 {
@@ -140,6 +141,7 @@ func TestLayoutRestripe(t *testing.T) {
 	run(append(set, paths["released"])...).wants(t, 1, `^try: lfs hsm_restore /.*/released, and this again$`)
 	run(append(set, paths["mirrored"])...).wants(t, 5, `^try: lfs mirror`)
 	run(append(set, "--block", "-o", "json", paths["open"])...).wants(t, 0, `"stripe_count":4`)
+	run("layout", "set", "--like", paths["mirrored"], paths["one"]).wants(t, 2, `is not given mirrors`)
 	run("layout", "set", "--remove", paths["one"]).wants(t, 2, `--remove is for directories`)
 	run("layout", "set", "--stripe-count", "2", "--pool", "flesh", paths["one"]).wants(t, 2, `has no pool "flesh"`)
 	run("layout", "set", "--stripe-count", "2").wants(t, 2, `want a directory, or a file$`)

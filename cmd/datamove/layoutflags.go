@@ -228,6 +228,9 @@ func (w *layoutWords) layout() (lustre.Layout, error) {
 		}
 		l.Components = []lustre.Component{c}
 	}
+	if last := l.Components[len(l.Components)-1]; last.End != lustre.EOF {
+		return l, usage("the last component ends at %s, and a file could not become longer: add one that ends at end", units.Bytes(last.End))
+	}
 	for i := range l.Components {
 		if c := &l.Components[i]; c.Pattern == lustre.OnMDT {
 			if c.StripeBytes != 0 && c.StripeBytes != c.End {

@@ -51,17 +51,30 @@ func (a *app) restriped(ctx context.Context, m *mounted, w *layoutWords, q *requ
 	if err != nil && !errors.Is(err, lustre.ErrInherited) { // of a file that has no objects yet
 		return "", to, a.notSet(m.path, err)
 	}
-	for i := range now.Components {
-		if now.Components[i].Mirror() > 1 {
-			err := fmt.Errorf("%s: %w: it has mirrors, which would not be kept", mover.Printable(m.path), mover.ErrConflict)
-			return "", to, advise(err, "lfs mirror extend and lfs mirror split, which add and take away one with a layout")
-		}
+	const byMirrors = "lfs mirror extend and lfs mirror split, which add and take away one with a layout"
+	if mirrored(&now) {
+		err := fmt.Errorf("%s: %w: it has mirrors, which would not be kept", mover.Printable(m.path), mover.ErrConflict)
+		return "", to, advise(err, byMirrors)
 	}
 	if to, err = a.wanted(ctx, m, w, q); err != nil {
 		return "", to, err
 	}
+	if mirrored(&to) {
+		return "", to, advise(usage("%s: a file that is there is not given mirrors", mover.Printable(m.path)), byMirrors)
+	}
 	path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(m.fd))
 	return path, to, err
+}
+
+// mirrored reports whether a layout has more than one beginning.
+func mirrored(l *lustre.Layout) bool {
+	beginnings := 0
+	for i := range l.Components {
+		if l.Components[i].Start == 0 {
+			beginnings++
+		}
+	}
+	return beginnings > 1
 }
 
 // notRestriped is why a file is as it was.

@@ -7,7 +7,8 @@
 // datamove.dev/api (there.go); what is printed and how it ends is the same.
 //
 // An interrupted or killed run leaves nothing half visible; the same command goes
-// on where it stopped. Text that comes from elsewhere reaches no terminal as it is
+// on where it stopped. What asks file systems waits for none that hangs (question), and
+// is done by a second process, which can be left behind (apart). Text that comes from elsewhere reaches no terminal as it is
 // (shown). Scripts in test/script show every command with its output,
 // TestEveryKindHasACode that no kind of error was forgotten, TestCodesAgree that a
 // service counts the same.
