@@ -133,8 +133,10 @@ func (p *Place) begin(ctx context.Context, d *draft, e *mover.Entry, h mover.Hin
 		return nil, err
 	}
 	defer at.release()
-	if err := p.allowance.entry(p.root, e.Size); err != nil {
-		return nil, err
+	if h.Link == "" { // another name takes no room
+		if err := p.allowance.entry(p.root, e.Size); err != nil {
+			return nil, err
+		}
 	}
 	d.foreign = at.foreign
 	switch {

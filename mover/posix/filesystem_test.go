@@ -158,6 +158,13 @@ func TestAllowance(t *testing.T) {
 	if err := file("more", 0); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("three of two files: %v", err)
 	}
+	s.room.Files = 0
+	if err := p.Mkdir(t.Context(), mover.Entry{Name: "d", Kind: mover.Dir}); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("a directory beside two of two files: %v", err)
+	}
+	link, err := p.Draft(t.Context(), mover.Entry{Name: "link", Kind: mover.File, Size: 1 << 40}, mover.Hints{By: testOwner, Link: "six"})
+	must(t, err) // another name takes no room
+	must(t, link.Close())
 	names, err := os.ReadDir(p.String())
 	must(t, err)
 	if len(names) != 3 {

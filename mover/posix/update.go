@@ -42,6 +42,9 @@ func (p *Place) mkdir(e *mover.Entry) error {
 	case p.staysOurs(e):
 		mode |= e.Mode & 0o777
 	}
+	if err := p.allowance.entry(p.root, 0); err != nil {
+		return err
+	}
 	create := func() error { return unix.Mkdirat(at.fd, at.base, mode) }
 	if err = again(create); p.opensUp(at.dir.seat, err) {
 		err = again(create)
