@@ -23,22 +23,42 @@ func TestCephFS(t *testing.T) {
 	for _, name := range []string{"CEPH_ADDRESS", "CEPH_PORT", "CEPH_ID", "CEPH_ADMIN", "CEPH_USER"} {
 		env = append(env, name+"="+os.Getenv(name))
 	}
-	parts := []struct {
-		name, pkg, run string
-		env            []string
-	}{
-		{"ceph", "lustre/ceph", "Real", nil},
-		{"system", "lustre/system", "NamedMounts", []string{"DATAMOVE_TEST_MOUNTS=cephfs=/ceph,cephfs=/below"}},
-		{"commands", "cmd/datamove", "OnCephFS", nil},
-		{"contract", "mover/posix", "TestContract/elsewhere", []string{"DATAMOVE_TEST_DIRS=/ceph"}},
-		{"copies", "test/vm/ceph", "", nil},
+	for name, parts := range map[string][]cephPart{
+		"place": {
+			{"ceph", "lustre/ceph", "Real", nil},
+			{"system", "lustre/system", "NamedMounts", []string{"DATAMOVE_TEST_MOUNTS=cephfs=/ceph,cephfs=/below"}},
+			{"commands", "cmd/datamove", "OnCephFS", nil},
+			{"contract", "mover/posix", "TestContract/elsewhere", []string{"DATAMOVE_TEST_DIRS=/ceph"}},
+		},
+		"copies": {{"copies", "test/vm/ceph", "", nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := boot(t, cephGuest(t, string(script), env, parts))
+			whole(t, r)
+			if r.Outcomes[0].Code != 0 {
+				t.Fatalf("it was not mounted:\n%s%s", r.Outcomes[0].Stdout, r.Outcomes[0].Stderr)
+			}
+			for i, p := range parts {
+				t.Run(p.name, func(t *testing.T) { vm.Replay(t, r.Outcomes[i+1], nil) })
+			}
+		})
 	}
+}
+
+// cephPart is a test binary, and what of it is run.
+type cephPart struct {
+	name, pkg, run string
+	env            []string
+}
+
+// cephGuest mounts the CephFS, and runs the parts.
+func cephGuest(t *testing.T, script string, env []string, parts []cephPart) *vm.Guest {
 	g := &vm.Guest{
 		Network:  true,
 		Modules:  []string{"ceph", "crc32c_generic", "ext4"},
 		Programs: []string{"cat", "ip", "mkdir", "mount", "sh"},
 		Files: []vm.File{
-			{Path: "/ceph.sh", Content: string(script)},
+			{Path: "/ceph.sh", Content: script},
 			{Path: "/bin/datamove", From: built(t, vm.Build, "cmd/datamove")},
 		},
 		Disks:  []vm.Disk{{File: image(t, memory(t), "scratch", "ext4", 2<<30)}},
@@ -52,12 +72,5 @@ func TestCephFS(t *testing.T) {
 		c.Env = p.env
 		g.Run = append(g.Run, c)
 	}
-	r := boot(t, g)
-	whole(t, r)
-	if r.Outcomes[0].Code != 0 {
-		t.Fatalf("it was not mounted:\n%s%s\n%s", r.Outcomes[0].Stdout, r.Outcomes[0].Stderr, r.Console)
-	}
-	for i, p := range parts {
-		t.Run(p.name, func(t *testing.T) { vm.Replay(t, r.Outcomes[i+1], nil) })
-	}
+	return g
 }
