@@ -270,7 +270,10 @@ func TestRestripeFails(t *testing.T) {
 		do   func(f *fakeFiles, n *inode, stop func())
 		want error
 	}{
-		"released":           {wide(4), func(f *fakeFiles, n *inode, _ func()) { f.state(n).hsm.Archived = lustre.ReleasedState }, lustre.ErrReleased},
+		"released": {wide(4), func(f *fakeFiles, n *inode, _ func()) { f.state(n).hsm.Archived = lustre.ReleasedState }, lustre.ErrReleased},
+		"released meanwhile": {wide(4), func(f *fakeFiles, n *inode, _ func()) {
+			f.before[fmt.Sprintf("ioctl %#x", abi.IocGetFSXattr)] = func() { f.state(n).hsm.Archived = lustre.ReleasedState }
+		}, lustre.ErrReleased},
 		"no such pool":       {pool, func(*fakeFiles, *inode, func()) {}, lustre.ErrNotApplied},
 		"a layout that lies": {wide(4), func(f *fakeFiles, _ *inode, _ func()) { f.lies["setxattr"] = true }, lustre.ErrNotApplied},
 		"no room":            {wide(4), func(f *fakeFiles, _ *inode, _ func()) { f.fails["pwrite"] = unix.ENOSPC }, unix.ENOSPC},
