@@ -105,7 +105,7 @@ func (s *hsm) serve(ctx context.Context) error {
 		return err
 	}
 	defer place.Close()
-	whose, err := fileSystemOf(s.Mount)
+	whose, err := s.whose()
 	if err != nil {
 		return err
 	}
@@ -123,17 +123,14 @@ func (s *hsm) serve(ctx context.Context) error {
 	return tool.Run(ctx)
 }
 
-// fileSystemOf names the file system of a mount by when its root was made: names of file
-// systems and FIDs are the same in many. "" where that is not told.
-func fileSystemOf(mount string) (string, error) {
-	var st unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, mount, 0, unix.STATX_BTIME, &st); err != nil {
-		return "", fmt.Errorf("look at the mount %s: %w", mount, err)
+// whose names the file system by when it was made: names of file systems and FIDs are the
+// same on many sites.
+func (s *hsm) whose() (string, error) {
+	made, err := copytool.Made(s.Mount, s.ioctl)
+	if err != nil || made.IsZero() {
+		return "", err
 	}
-	if st.Mask&unix.STATX_BTIME == 0 {
-		return "", nil
-	}
-	return "the file system made at " + time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UTC().Format(time.RFC3339Nano), nil
+	return "the file system made at " + made.Format(time.RFC3339Nano), nil
 }
 
 func (s *hsm) owner() mover.Owner {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +29,29 @@ func openMount(o *Options) (*mount, error) {
 		return nil, fmt.Errorf("open the mount %s: %w", o.Mount, err)
 	}
 	return &mount{os.NewFile(uintptr(fd), o.Mount), o.Ioctl}, nil
+}
+
+// rootFID is the root of every Lustre.
+var rootFID = lustre.FID{Seq: 0x200000007, OID: 1}
+
+// Made is when the root of a mounted file system was made, by which two of one name are told
+// apart; zero where that is not told. What is no Lustre is an error: it may be mounted later.
+func Made(mount string, ioctl func(fd int, request uint, arg []byte) (int, error)) (time.Time, error) {
+	o := Options{Mount: mount, Ioctl: ioctl}.withDefaults()
+	m, err := openMount(&o)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer m.root.Close()
+	if _, err := m.ask(nil, abi.IocFIDToPath, abi.EncodeFIDToPath(rootFID, 0)); errors.Is(err, unix.ENOTTY) {
+		return time.Time{}, fmt.Errorf("%s: it is no Lustre, or not mounted yet: %w", mount, err)
+	}
+	var st unix.Statx_t
+	err = unix.Statx(int(m.root.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)
+	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return time.Time{}, err
+	}
+	return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UTC(), nil
 }
 
 func again(call func() (int, error)) (n int, err error) {

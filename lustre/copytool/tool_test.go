@@ -274,6 +274,13 @@ func TestNoLustre(t *testing.T) {
 	if err := tool.Run(t.Context()); !errors.Is(err, unix.ENOTTY) || !strings.Contains(err.Error(), "no Lustre") {
 		t.Errorf("no Lustre: %v", err)
 	}
+	if made, err := copytool.Made(t.TempDir(), nil); !errors.Is(err, unix.ENOTTY) || !made.IsZero() {
+		t.Errorf("what is no Lustre was made at %v, %v", made, err)
+	}
+	l := copytest.New(t, t.TempDir())
+	if made, err := copytool.Made(l.Mount, l.Ioctl); err != nil || time.Since(made).Abs() > time.Hour {
+		t.Errorf("it was made at %v, %v", made, err)
+	}
 	tool = copytool.New(copytool.Options{Mount: filepath.Join(t.TempDir(), "missing")})
 	if err := tool.Run(t.Context()); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("no mount: %v", err)
