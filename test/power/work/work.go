@@ -178,8 +178,8 @@ func (w *Work) done(t *testing.T, said string) (names []string) {
 	t.Helper()
 	for line := range strings.Lines(said) {
 		var item struct {
-			Schema, Name, Op, Kind, Error string
-			Name64                        []byte
+			Schema, Name, Error string
+			Name64              []byte
 		}
 		if !strings.HasSuffix(line, "\n") {
 			break // it was being written
@@ -187,7 +187,7 @@ func (w *Work) done(t *testing.T, said string) (names []string) {
 		if err := json.Unmarshal([]byte(line), &item); err != nil {
 			t.Fatalf("%v in %q", err, line)
 		}
-		if item.Schema != "datamove.item/v1" {
+		if item.Schema != "datamove.item/v1" || item.Error != "" {
 			continue
 		}
 		name := item.Name
