@@ -194,10 +194,11 @@ func TestHungMount(t *testing.T) {
 			command.Env = environment
 			var out, err bytes.Buffer
 			command.Stdout, command.Stderr = &out, &err
-			command.WaitDelay = time.Second
+			command.WaitDelay = 2 * answerTime
+			begun := time.Now()
 			ended := command.Run()
-			if ctx.Err() != nil {
-				t.Errorf("%s hangs: %v", one.args, ended)
+			if took := time.Since(begun); ctx.Err() != nil || took >= command.WaitDelay {
+				t.Errorf("%s hangs for %v: %v", one.args, took, ended)
 				return
 			}
 			t.Run(strings.NewReplacer(dir, "DEAD").Replace(one.args), func(t *testing.T) {
