@@ -116,6 +116,9 @@ func (f *fakeFiles) pwrite(fd int, p []byte, off int64) (int, error) {
 	case h.inode.layout == nil || h.flags&unix.O_ACCMODE == unix.O_RDONLY:
 		return 0, unix.EBADF
 	}
+	if f.most > 0 {
+		p = p[:min(len(p), f.most)]
+	}
 	s.content.write(int(off), p)
 	if s.hsm.Archived.Has(lustre.HasCopy) {
 		s.hsm.Archived |= lustre.Dirty

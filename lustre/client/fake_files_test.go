@@ -23,6 +23,7 @@ type fakeFiles struct {
 	hung    error // a call that would have waited for ever
 	advices []abi.Advice
 	swapped int
+	most    int // bytes that one write takes; 0 is all
 	// before is called before a call, by its name, without the lock: what others do then.
 	before map[string]func()
 }

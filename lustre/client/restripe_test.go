@@ -225,6 +225,7 @@ func TestRestripeAfterAWriter(t *testing.T) {
 			t.Parallel()
 			f := newFakeFiles()
 			c := newFilesClient(t, f)
+			f.most = 7
 			n := f.file(t, "data", "old content")
 			f.before[fmt.Sprintf("ioctl %#x", abi.IocHSMState)] = func() {
 				f.cache(n, len("old content"), " and more")
