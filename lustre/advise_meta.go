@@ -86,18 +86,27 @@ func (a *advisor) directory() Striping {
 	return Striping{Count: count, FirstMDT: AnyTarget} // which hash is best the servers know: crush since 2.14
 }
 
-// partBytes is the smallest multiple of every component's width that is at least 64 MiB,
-// and large enough for the file to have no more parts than S3 allows.
+// PartBytes is the smallest multiple of a width (stripe size × stripe count) that is at
+// least 64 MiB, and large enough for a file of size bytes to have no more parts than S3
+// allows; where S3 takes no such part it is the largest multiple that it takes. 0 for no width.
+func PartBytes(size, width int64) int64 {
+	if width <= 0 {
+		return 0
+	}
+	least := max(minPartBytes, ceilDiv(size, mostParts))
+	return min(ceilDiv(least, width), max(mostPartBytes/width, 1)) * width
+}
+
+// partBytes are the parts for the width of every component.
 func (a *advisor) partBytes(l *Layout) int64 {
 	c := &l.Components[len(l.Components)-1] // the widths before it divide its own
 	width := c.StripeBytes * int64(c.StripeCount)
-	least := max(minPartBytes, ceilDiv(a.r.Bytes, mostParts))
-	parts := ceilDiv(least, width)
-	if most := mostPartBytes / width; parts > most {
-		a.doubt("part size", sizeText(most*width), fromS3, "the largest multiple of %s that S3 takes: a file of %s would be more than %d such parts", sizeText(width), sizeText(a.r.Bytes), mostParts)
-		return most * width
+	bytes := PartBytes(a.r.Bytes, width)
+	if ceilDiv(a.r.Bytes, bytes) > mostParts {
+		a.doubt("part size", sizeText(bytes), fromS3, "the largest multiple of %s that S3 takes: a file of %s would be more than %d such parts", sizeText(width), sizeText(a.r.Bytes), mostParts)
+		return bytes
 	}
-	a.because("part size", sizeText(parts*width), fromS3, "%d × stripe size × stripe count: whole stripes, and the same of each object; at least %s, and at most %d parts",
-		parts, sizeText(minPartBytes), mostParts)
-	return parts * width
+	a.because("part size", sizeText(bytes), fromS3, "%d × stripe size × stripe count: whole stripes, and the same of each object; at least %s, and at most %d parts",
+		bytes/width, sizeText(minPartBytes), mostParts)
+	return bytes
 }

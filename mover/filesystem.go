@@ -11,9 +11,9 @@ type FileSystem interface {
 	// opens it. An error that is ErrUnsupported says that there is nothing special to do:
 	// the caller makes the file in the usual way. Every error leaves no file.
 	Create(dir int, base string, flags int, mode uint32, f NewFile) (fd int, err error)
-	// Multiple is what a part of a file that is going to be made should be a multiple of,
-	// in bytes, so that each part takes the same from every target of it; 0 is anything.
-	Multiple(f NewFile) int64
+	// Multiple is what a part of the open file should be a multiple of, in bytes, when
+	// the file has so many, so that each part takes the same from every target; 0 is anything.
+	Multiple(fd int, size int64) int64
 	// Layout is how the open file is laid out: the bytes that Create takes, and the
 	// width of all its stripes together; ErrUnsupported where there is no such thing.
 	Layout(fd int) (layout []byte, width int64, err error)
@@ -47,10 +47,11 @@ type Striped interface {
 	StripeWidth() int64
 }
 
-// Aligner is a Target that knows what the parts of an entry should be a multiple of,
-// in bytes; 0 is what its traits say.
+// Aligner is a Draft that knows what its parts should be a multiple of, in bytes, when
+// there will be size of them; 0 is what the traits of its place say.
 type Aligner interface {
-	PartMultiple(e Entry) int64
+	Draft
+	PartMultiple(size int64) int64
 }
 
 // Recaller is a Source of which some contents are in an archive: released by the HSM of

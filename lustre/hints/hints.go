@@ -149,22 +149,13 @@ func stripesOf(l *lustre.Layout, size int64) int {
 }
 
 // Multiple implements mover.FileSystem.
-func (a *answers) Multiple(f mover.NewFile) int64 {
-	if a.s.Layout == nil {
+func (a *answers) Multiple(fd int, size int64) int64 {
+	l, err := a.layout(fd)
+	if err != nil {
 		return 0
 	}
-	if f.Layout != nil {
-		l, err := a.kept(f.Layout)
-		if err != nil {
-			return 0
-		}
-		return l.Width(max(f.Size-1, 0))
-	}
-	if a.s.Kind != lustre.IsLustre {
-		return 0
-	}
-	advice := advise(f.Size, a.seen())
-	return part(f.Size, advice.PartBytes, advice.Layout.Width(max(f.Size-1, 0)))
+	width := l.Width(max(size-1, 0))
+	return part(size, lustre.PartBytes(size, width), width)
 }
 
 // manyParts is how many parts a file should have, so that all workers of a node have some.

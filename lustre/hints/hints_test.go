@@ -210,8 +210,8 @@ func TestHostileLayout(t *testing.T) {
 		`{"components":[{"start":0,"pattern":"raid0","stripe_bytes":65536,"stripe_count":-7}]}`, `{"components":[]}`, `7`, ``,
 	} {
 		f := mover.NewFile{Size: gib, Layout: []byte(text)}
-		if l, ok := a.layoutFor(dir, f); ok || a.Multiple(f) != 0 {
-			t.Errorf("%s: %+v, parts of %d", text, l, a.Multiple(f))
+		if l, ok := a.layoutFor(dir, f); ok {
+			t.Errorf("%s: %+v", text, l)
 		}
 	}
 }
@@ -225,8 +225,28 @@ func TestKeptOnCephFS(t *testing.T) {
 	l := plain(3)
 	l.Components[0].Pool = "cephfs.cephfs.data"
 	f := mover.NewFile{Size: gib, Layout: text(t, l)}
-	if got, ok := a.layoutFor(dir, f); !ok || got.Components[0].Pool != "cephfs.cephfs.data" || a.Multiple(f) != 3*mib {
-		t.Errorf("%+v, %v, parts of %d; notes %q", got, ok, a.Multiple(f), a.Notes())
+	if got, ok := a.layoutFor(dir, f); !ok || got.Components[0].Pool != "cephfs.cephfs.data" {
+		t.Errorf("%+v, %v; notes %q", got, ok, a.Notes())
+	}
+}
+
+// TestMultiple: parts fit to the layout that the file has, whoever gave it to it, where it
+// ends; and there are many of them.
+func TestMultiple(t *testing.T) {
+	s := &site{layout: lustre.Layout{Components: []lustre.Component{
+		{ID: 1, End: 64 * mib, Pattern: lustre.RAID0, StripeBytes: mib, StripeCount: 1, Flags: lustre.Initialised},
+		{ID: 2, Start: 64 * mib, End: lustre.EOF, Pattern: lustre.RAID0, StripeBytes: mib, StripeCount: 5, Flags: lustre.Initialised},
+	}}}
+	a, _ := of(t, s)
+	f := file(t, 0)
+	for size, want := range map[int64]int64{0: mib, 64 * mib: 8 * mib, gib: 65 * mib, 200 * mib: 15 * mib} {
+		if got := a.Multiple(int(f.Fd()), size); got != want {
+			t.Errorf("of %d bytes: a part is a multiple of %d MiB, want %d", size, got/mib, want/mib)
+		}
+	}
+	s.layout = lustre.Layout{}
+	if got := a.Multiple(int(f.Fd()), gib); got != 0 {
+		t.Errorf("without a layout: %d", got)
 	}
 }
 
@@ -255,9 +275,6 @@ func TestLayoutTravels(t *testing.T) {
 		if len(c.Objects) > 0 || c.FirstTarget != lustre.AnyTarget || c.Flags != 0 {
 			t.Errorf("it would lie where the source lies: %+v", c)
 		}
-	}
-	if got := a.Multiple(mover.NewFile{Size: 100 * mib, Layout: layout}); got != 16*mib {
-		t.Errorf("a part is a multiple of %d", got)
 	}
 }
 

@@ -90,7 +90,7 @@ func (h *hsm) Recall(_ context.Context, fds []int) error {
 func (*hsm) Create(int, string, int, uint32, mover.NewFile) (int, error) {
 	return -1, mover.ErrUnsupported
 }
-func (*hsm) Multiple(mover.NewFile) int64         { return 0 }
+func (*hsm) Multiple(int, int64) int64            { return 0 }
 func (*hsm) Layout(int) ([]byte, int64, error)    { return nil, 0, mover.ErrUnsupported }
 func (*hsm) Left(int) (mover.Room, bool, error)   { return mover.Room{}, false, nil }
 func (h *hsm) open(int) (mover.FileSystem, error) { return h, nil }

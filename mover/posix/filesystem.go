@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	_ mover.Aligner  = (*Place)(nil)
+	_ mover.Aligner  = (*fileDraft)(nil)
 	_ mover.Recaller = (*Place)(nil)
 	_ mover.Striped  = (*content)(nil)
 )
@@ -52,11 +52,13 @@ func (p *Place) newFile(dir int, name string, mode uint32, e *mover.Entry) (int,
 }
 
 // PartMultiple implements mover.Aligner.
-func (p *Place) PartMultiple(e mover.Entry) int64 {
-	if p.fs == nil || e.Kind != mover.File {
+func (f *fileDraft) PartMultiple(size int64) int64 {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.place.fs == nil || f.fd < 0 {
 		return 0
 	}
-	return p.fs.Multiple(mover.NewFile{Size: e.Size, Layout: e.Layout})
+	return f.place.fs.Multiple(f.fd, size)
 }
 
 // StripeWidth implements mover.Striped.

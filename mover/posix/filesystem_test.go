@@ -41,7 +41,7 @@ func (s *striped) Create(dir int, base string, flags int, mode uint32, f mover.N
 	return unix.Openat(dir, base, flags, mode)
 }
 
-func (*striped) Multiple(f mover.NewFile) int64 { return 3 << 20 }
+func (*striped) Multiple(_ int, size int64) int64 { return size / 8 }
 
 func (*striped) Layout(fd int) ([]byte, int64, error) { return []byte("four stripes"), 4 << 20, nil }
 
@@ -115,8 +115,26 @@ func TestFilesAreMadeByTheFileSystem(t *testing.T) {
 	if err := bring(t, p, e, content); !errors.Is(err, unix.EIO) {
 		t.Errorf("an error of the file system became %v", err)
 	}
-	if p.PartMultiple(e) != 3<<20 || p.PartMultiple(mover.Entry{Kind: mover.Dir}) != 0 {
-		t.Error("parts are a multiple of something else")
+}
+
+// TestPartsFitTheDraft: what parts are a multiple of is asked of the file that was made,
+// while it is open.
+func TestPartsFitTheDraft(t *testing.T) {
+	for _, p := range []*Place{(&striped{held: true}).place(t, Options{}), opened(t, t.TempDir(), Options{})} {
+		d, err := p.Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File, Size: 24 << 20}, mover.Hints{By: testOwner})
+		must(t, err)
+		want := int64(3 << 20)
+		if p.fs == nil {
+			want = 0
+		}
+		a, ok := mover.As[mover.Aligner](d)
+		if !ok || a.PartMultiple(24<<20) != want {
+			t.Errorf("%v: parts are no multiple of %d", ok, want)
+		}
+		must(t, d.Close())
+		if a.PartMultiple(24<<20) != 0 {
+			t.Error("a file that is closed was asked")
+		}
 	}
 }
 

@@ -136,11 +136,9 @@ func (w *worker) open(ctx context.Context, l *large) (offered bool, err error) {
 	if err := w.r.holes(l.content, &l.entry); err != nil {
 		return false, err
 	}
-	bytes, err := partBytes(l.entry.Size, w.r.width(l), w.r.from, w.r.to)
-	if err != nil {
+	if err := w.r.plan(l); err != nil {
 		return false, err
 	}
-	l.cut(bytes)
 	if err := w.r.resume(ctx, l); err != nil {
 		return false, err
 	}
@@ -155,7 +153,17 @@ func (w *worker) open(ctx context.Context, l *large) (offered bool, err error) {
 	return l.left > 0, nil
 }
 
-// cut plans the parts.
+// plan cuts the file for what is known of it: of its draft, when there is one.
+func (r *run) plan(l *large) error {
+	bytes, err := partBytes(l.entry.Size, r.width(l), r.from, r.to)
+	if err != nil {
+		return err
+	}
+	l.cut(bytes)
+	return nil
+}
+
+// cut plans parts of so many bytes.
 func (l *large) cut(bytes int64) {
 	n := count(l.entry.Size, bytes)
 	l.bytes, l.synced = bytes, time.Now()
@@ -166,8 +174,8 @@ func (l *large) cut(bytes int64) {
 // width is what the parts of an open file should be a multiple of.
 func (r *run) width(l *large) int64 {
 	var to, from int64
-	if a, ok := mover.As[mover.Aligner](r.target); ok {
-		to = a.PartMultiple(l.entry)
+	if a, ok := mover.As[mover.Aligner](l.draft); ok {
+		to = a.PartMultiple(l.entry.Size)
 	}
 	if s, ok := mover.As[mover.Striped](l.content); ok {
 		from = s.StripeWidth()
@@ -189,10 +197,15 @@ func (r *run) fresh(ctx context.Context, l *large) (err error) {
 		l.draft = nil
 		return err // the intent stays: an upload may have begun
 	}
+	if l.left == len(l.have) { // nothing is moved yet, and only now it is seen how the file is laid out
+		if err := r.plan(l); err != nil {
+			return err
+		}
+	}
 	if r.o.Journal == nil {
 		return nil
 	}
-	rec.Token = l.draft.Token()
+	rec.Token, rec.PartBytes = l.draft.Token(), l.bytes
 	if l.id, err = r.o.Journal.Begin(ctx, rec); err != nil {
 		return err
 	}
