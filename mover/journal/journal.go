@@ -14,8 +14,9 @@
 //   - After kill -9: whatever a method has returned for is there when the journal
 //     is opened again. Writes go to a shared mapping of a file, so they outlive the
 //     process without an fsync.
-//   - After a power cut (the kernel's boot id is another one): a draft counts only
-//     up to its last [Journal.Durable], staged drafts and completions not at all, unless
+//   - After a power cut (the kernel's boot id is another one), and when the target has
+//     been mounted anew (its disk may have been gone for a while): a draft counts only up
+//     to its last [Journal.Durable], staged drafts and completions not at all, unless
 //     Options.KeepOnReboot says that the target does not forget. A Clear may be forgotten:
 //     the token of such a record no longer exists at the target.
 //   - A damaged journal is moved aside with a warning and work starts anew; it
@@ -49,9 +50,10 @@ type Options struct {
 	// KeepOnReboot trusts everything after a power cut too: the target is a store
 	// that had stored a part when it answered.
 	KeepOnReboot bool
+	Mount        uint64       // what the target's traits say of its mount
 	Logger       *slog.Logger // nil means no log
 
-	boot string // "" asks the kernel
+	boot string // "" asks the kernel, and adds Mount
 }
 
 // Journal is the open journal of one task.
@@ -81,7 +83,7 @@ func Exists(dir string) bool {
 func Open(dir string, o Options) (*Journal, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.boot == "" {
-		o.boot = bootID()
+		o.boot = since(o.Mount)
 	}
 	j, err := open(dir, o)
 	if !errors.Is(err, mover.ErrCorrupt) {

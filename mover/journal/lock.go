@@ -66,6 +66,16 @@ func (l *lock) opened() error { return l.file.Truncate(0) }
 
 func (l *lock) release() { _ = l.file.Close() }
 
+// since names the time in which nothing that was written can have been lost: this boot, and
+// this mount of the target. "" is not known.
+func since(mount uint64) string {
+	boot := bootID()
+	if boot == "" {
+		return ""
+	}
+	return fmt.Sprint(boot, " ", mount)
+}
+
 // bootID names this boot of the kernel; see random(4).
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

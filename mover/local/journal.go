@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"iter"
-	"log/slog"
 	"sync"
 
 	"datamove.dev/mover"
@@ -23,9 +22,7 @@ type lazyJournal struct {
 	left map[mover.Token]bool // what an earlier run left; set by once
 }
 
-func newJournal(dir string, keepOnReboot bool, log *slog.Logger) *lazyJournal {
-	return &lazyJournal{dir: dir, opts: journal.Options{KeepOnReboot: keepOnReboot, Logger: log}}
-}
+func newJournal(dir string, o journal.Options) *lazyJournal { return &lazyJournal{dir: dir, opts: o} }
 
 // get opens the journal; when need is false only if there is one.
 func (l *lazyJournal) get(need bool) (*journal.Journal, error) {

@@ -151,7 +151,8 @@ func (p *pair) identify(ctx context.Context, dir string, src, dst location.Locat
 		p.owner.Epoch = p.request.Lead.Epoch
 	}
 	p.journalDir = filepath.Join(dir, "tasks", shortHash(whole(src)+"\x00"+whole(dst)+"\x00"+self))
-	p.journal = newJournal(p.journalDir, p.target.Traits().Scheme == "s3", p.request.Logger)
+	to := p.target.Traits()
+	p.journal = newJournal(p.journalDir, journal.Options{KeepOnReboot: to.Scheme == "s3", Mount: to.Mount, Logger: p.request.Logger})
 	if from, err := p.source.Stat(ctx, ""); err == nil && from.Dev != 0 {
 		p.system = systemOf(&from)
 	}

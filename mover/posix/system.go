@@ -31,6 +31,7 @@ type system struct {
 	cow     bool // copy on write: preallocation only costs there
 	noHoles bool // ranges that were never written are stored, or nobody can tell
 	times   mover.TimeRange
+	mount   uint64
 	noUsers bool // there are no attributes of users, at most ACLs: they are set, and not claimed
 }
 
@@ -75,7 +76,12 @@ func systemOf(fd int) (system, error) {
 	if err := again(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
 		return system{}, err
 	}
-	magic := uint32(st.Type)
+	s := typeOf(fd, uint32(st.Type))
+	s.mount = mountOf(fd)
+	return s, nil
+}
+
+func typeOf(fd int, magic uint32) system {
 	if magic == fuseMagic && isCeph(fd) {
 		magic = cephMagic
 	}
@@ -85,9 +91,20 @@ func systemOf(fd int) (system, error) {
 			s.noHoles = s.noUsers
 		}
 		s.times = timesOf(fd, magic, s.times)
-		return s, nil
+		return s
 	}
-	return system{name: fmt.Sprintf("unknown (0x%X)", magic)}, nil
+	return system{name: fmt.Sprintf("unknown (0x%X)", magic)}
+}
+
+// mountOf is the number of the mount that fd was opened on, which is never given again until
+// the next boot; 0 from kernels before 6.8, which give numbers again.
+func mountOf(fd int) uint64 {
+	var st unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID_UNIQUE, &st)
+	if err != nil || st.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
+		return 0
+	}
+	return st.Mnt_id
 }
 
 // lacks reports whether a file system does not know an attribute, or its kind. Of NFS that
@@ -145,7 +162,8 @@ func traits(s system, root, xattrs bool) mover.Traits {
 		t.Keeps &^= mover.FactHoles
 	}
 	t.Times = s.times
-	t.LateErrors = s.durable == eachFile
+	t.Mount = s.mount
+	t.LateErrors = s.durable == eachFile || s.durable != volatile && s.mount == 0
 	if s.durable != volatile {
 		t.CommitBytes, t.CommitEvery = commitBytes, commitEvery
 	} else {

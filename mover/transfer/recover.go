@@ -102,12 +102,36 @@ func (r *run) adopt(ctx context.Context, rec *journal.Record) (drafted, error) {
 	if e.Kind == mover.File {
 		e.CRC, e.Known = rec.CRC, e.Known|mover.FactCRC
 		receipts = []mover.Receipt{{Part: mover.Part{Length: e.Size}, CRC: rec.CRC}}
+		if err := r.kept(ctx, d, receipts[0]); err != nil { // before Finish, which sets the time of the last access
+			_ = d.Close()
+			return drafted{}, err
+		}
 	}
 	if err := d.Finish(ctx, e, receipts); err != nil {
 		_ = d.Close()
 		return drafted{}, err
 	}
 	return drafted{draft: d, entry: e}, nil
+}
+
+// kept reads a whole draft where errors come late, as confirm does parts.
+func (r *run) kept(ctx context.Context, d mover.Draft, was mover.Receipt) error {
+	if !r.to.LateErrors {
+		return nil
+	}
+	there, err := reread(ctx, d)
+	if errors.Is(err, mover.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	sum, err := hashRange(ctx, there, was.Part)
+	if err == nil && sum != was.CRC {
+		err = fmt.Errorf("%w: the target has lost what an earlier run has stored", mover.ErrChanged)
+	}
+	return err
 }
 
 // recovered publishes adopted drafts. They are not actions of this run's plan, so

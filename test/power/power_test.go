@@ -9,6 +9,8 @@
 // which writes were flushed: a cut loses a random subset of the others, in any
 // order, as the cache of a real disk does.
 //
+// TestLostDisk takes the disk away, and not the power: the journal is on another one.
+//
 // POWER_CUTS is how many cuts there are on each disk, and POWER_SEED repeats their
 // instants.
 package power
