@@ -92,7 +92,7 @@ func parseComponent(s string) (lustre.Component, error) {
 	if len(fields) > 3 {
 		c.Pool = fields[3]
 	}
-	return c, lustre.ValidPool(c.Pool)
+	return c, nil
 }
 
 // componentText is the inverse of parseComponent.
@@ -241,9 +241,6 @@ func (w *layoutWords) layout() (lustre.Layout, error) {
 				c.StripeBytes = 0
 			}
 		}
-	}
-	if err := l.Validate(); err != nil {
-		return l, usage("%w", err)
 	}
 	return l, nil
 }

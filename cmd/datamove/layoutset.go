@@ -126,7 +126,7 @@ func (a *app) makeDir(ctx context.Context, path string, w *layoutWords, q *reque
 	if !ok {
 		return fmt.Errorf("--mdt-count on %s (%s): %w: directories are not spread over servers there", mover.Printable(m.Mount), m.Kind, errors.ErrUnsupported)
 	}
-	s := lustre.Striping{Count: w.mdts, FirstMDT: lustre.AnyTarget, Hash: lustre.CRUSH}
+	s := lustre.Striping{Count: w.mdts, FirstMDT: lustre.AnyTarget} // which hash is best the servers know
 	if err := striper.MakeDir(ctx, m.fd, filepath.Base(path), 0o755, s); err != nil {
 		return a.notSet(path, err)
 	}
@@ -222,6 +222,11 @@ func (a *app) wanted(ctx context.Context, m *mounted, w *layoutWords, q *request
 		var err error
 		if l, err = w.layout(); err != nil {
 			return l, err
+		}
+		if m.Kind == lustre.IsLustre { // others have limits of their own, and longer names of pools
+			if err := l.Validate(); err != nil {
+				return l, usage("%w", err)
+			}
 		}
 	}
 	return l, a.checkTargets(ctx, m, &l)

@@ -248,6 +248,9 @@ func layoutNote(r stripesRow) string {
 		if n := r.Striping.Count; n > 1 {
 			notes = append([]string{fmt.Sprintf("entries on %d MDTs by %v", n, r.Striping.Hash)}, notes...)
 		}
+		if r.Striping.Foreign != nil {
+			notes = append([]string{"entries are kept by something else than Lustre"}, notes...)
+		}
 		if r.From != fromItself {
 			notes = append([]string{"from " + mover.Printable(r.From)}, notes...)
 		}
