@@ -18,7 +18,7 @@ import (
 
 // TestReal… run on a mounted CephFS, as somebody who may set layouts and quotas:
 //
-//	CEPH_MOUNT        where; it has the data pools data and fast, and elsewhere is not one of it
+//	CEPH_MOUNT        where; it has the data pools data and cephfs.fast.data, and elsewhere is not one of it
 //	CEPH_MOUNT_USER   the same, mounted with a key that has no right "p"; may be missing
 //	CEPH_MOUNT_BELOW  a mount of its directory CEPH_BELOW alone; may be missing
 //
@@ -104,7 +104,7 @@ func TestRealDefault(t *testing.T) {
 		t.Errorf("a new directory has a layout of its own: %v", err)
 	}
 	inner, innerFD := within(t, name+"/inner")
-	want := striped(3, "fast")
+	want := striped(3, "cephfs.fast.data")
 	want.Components[0].PoolNamespace = "vision"
 	check(t, "SetDefault", c.SetDefault(ctx, fd, want))
 	got, err := c.Layout(ctx, fd)
@@ -146,7 +146,7 @@ func TestRealDefault(t *testing.T) {
 func TestRealCreate(t *testing.T) {
 	name, fd := fresh(t)
 	c, ctx := Client{}, t.Context()
-	for i, want := range []lustre.Layout{{}, striped(4, ""), striped(4, "fast"), striped(2000, "data"),
+	for i, want := range []lustre.Layout{{}, striped(4, ""), striped(4, "cephfs.fast.data"), striped(2000, "data"),
 		{Components: []lustre.Component{{End: lustre.EOF, StripeCount: 2}}},
 		{Components: []lustre.Component{{End: lustre.EOF, StripeBytes: 16 << 20}}},
 		{Components: []lustre.Component{{End: lustre.EOF, ObjectBytes: MaxObjectBytes}}}} {

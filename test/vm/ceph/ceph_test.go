@@ -17,7 +17,8 @@ import (
 	"datamove.dev/test/crash/rig"
 )
 
-// Who runs this says by these where things are. The file system has the data pool fast.
+// Who runs this says by these where things are. The file system has the data pool
+// cephfs.fast.data, a name that is too long for a Lustre.
 const (
 	mounted = "CEPH_MOUNT"
 	// What is read there is in the cluster, and not a cache. ceph-fuse may wait 5 seconds for
@@ -98,7 +99,7 @@ func whole(t *testing.T, source, target string) (files int) {
 // layout fails the test when a file has not the one that copies are made with here.
 func layout(t *testing.T, file string) {
 	t.Helper()
-	const want = "stripe_unit=65536 stripe_count=4 object_size=4194304 pool=fast"
+	const want = "stripe_unit=65536 stripe_count=4 object_size=4194304 pool=cephfs.fast.data"
 	var b [256]byte
 	n, err := unix.Getxattr(file, "ceph.file.layout", b[:])
 	if err != nil || string(b[:n]) != want {
@@ -150,7 +151,7 @@ func TestLayouts(t *testing.T) {
 	if err := os.Mkdir(striped, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p.Do(t, 0, "layout", "set", "--stripe-size", "64KiB", "--stripe-count", "4", "--pool", "fast", striped)
+	p.Do(t, 0, "layout", "set", "--stripe-size", "64KiB", "--stripe-count", "4", "--pool", "cephfs.fast.data", striped)
 	copied := filepath.Join(striped, "copy")
 	for _, again := range [][]string{nil, {"--again", "--checksum"}} {
 		p.Do(t, 0, append(append([]string{"copy"}, again...), source, copied)...)
