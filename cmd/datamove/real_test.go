@@ -122,14 +122,15 @@ func TestQuotaOnLustre(t *testing.T) {
 	run("quota", "set", "--bytes", "none", "--soft-bytes", "none", "--files", "none", dir).wants(t, 0, `^424242 +\S+ \S+ +- +- +- `)
 }
 
-// TestCommandsOnCephFS sets layouts and quotas on a real CephFS. It has the pool fast.
+// TestCommandsOnCephFS sets layouts and quotas on a real CephFS. It has the pool
+// cephfs.fast.data.
 func TestCommandsOnCephFS(t *testing.T) {
 	root, run := onReal(t, "CEPH_MOUNT")
 	dir, below := madeIn(t, root, "a"), madeIn(t, root, "a/b")
-	run("layout", "set", "--stripe-count", "4", "--stripe-size", "64KiB", "--pool", "fast", dir).wants(t, 0, `^all +4  64.0 KiB  fast .*/a \(objects of 4.00 MiB\)$`)
-	run("layout", "show", below).wants(t, 0, `^all +4  64.0 KiB  fast .*/a/b \(from .*/a, objects of 4.00 MiB\)$`)
-	run("layout", "set", "--stripe-count", "2", "--stripe-size", "1MiB", filepath.Join(below, "file")).wants(t, 0, `^all +2  1.00 MiB  fast`)
-	run("layout", "set", "--like", filepath.Join(below, "file"), filepath.Join(below, "file2")).wants(t, 0, `^all +2  1.00 MiB  fast`)
+	run("layout", "set", "--stripe-count", "4", "--stripe-size", "64KiB", "--pool", "cephfs.fast.data", dir).wants(t, 0, `^all +4  64.0 KiB  cephfs\.fast\.data .*/a \(objects of 4.00 MiB\)$`)
+	run("layout", "show", below).wants(t, 0, `^all +4  64.0 KiB  cephfs\.fast\.data .*/a/b \(from .*/a, objects of 4.00 MiB\)$`)
+	run("layout", "set", "--stripe-count", "2", "--stripe-size", "1MiB", filepath.Join(below, "file")).wants(t, 0, `^all +2  1.00 MiB  cephfs\.fast\.data`)
+	run("layout", "set", "--like", filepath.Join(below, "file"), filepath.Join(below, "file2")).wants(t, 0, `^all +2  1.00 MiB  cephfs\.fast\.data`)
 	run("layout", "set", "--stripe-count", "4", filepath.Join(below, "file")).wants(t, 5, `a file keeps the layout that it was made with`)
 	run("layout", "set", "--stripe-count", "2", "--pool", "nope", dir).wants(t, 2, `there is no such pool`)
 	run("layout", "set", "--component", "64MiB,1", "--component", "end,4", dir).wants(t, 1, `has one layout from its beginning to its end`)
