@@ -167,7 +167,11 @@ func (a *app) makeProject(ctx context.Context, path string, w *quotaWords) (undo
 	if err != nil {
 		return nil, err
 	}
-	return func() error { return a.removeProject(context.WithoutCancel(ctx), path, p) }, nil
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), toolTime)
+		defer cancel()
+		return a.removeProject(ctx, path, p)
+	}, nil
 }
 
 // removeProject removes what makeProject made.

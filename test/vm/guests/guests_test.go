@@ -127,10 +127,17 @@ func whole(t *testing.T, r *vm.Result) {
 	if r.Failed == "" {
 		return
 	}
-	for i, o := range r.Outcomes {
-		t.Logf("command %d said:\n%s%s", i, vm.Tail(o.Stdout), vm.Tail(o.Stderr))
-	}
+	said(t, r)
 	t.Fatal(r.Failed)
+}
+
+// said shows what commands said, without the marks by which go test would take the tests of
+// a guest for ours.
+func said(t *testing.T, r *vm.Result) {
+	t.Helper()
+	for i, o := range r.Outcomes {
+		t.Logf("command %d said:\n%s%s", i, strings.ReplaceAll(vm.Tail(o.Stdout), "\x16", ""), vm.Tail(o.Stderr))
+	}
 }
 
 // good ends a test of whose guest not every command ended with 0, and shows what they said.
@@ -138,9 +145,7 @@ func good(t *testing.T, r *vm.Result) {
 	t.Helper()
 	whole(t, r)
 	if err := r.Err(); err != nil {
-		for i, o := range r.Outcomes {
-			t.Logf("command %d said:\n%s%s", i, vm.Tail(o.Stdout), vm.Tail(o.Stderr))
-		}
+		said(t, r)
 		t.Fatal(err)
 	}
 }
