@@ -158,18 +158,20 @@ func (j *Journal) room() error {
 // directory that names the logs. A log that is gone meanwhile is in a synced table.
 func (j *Journal) sync() error {
 	for _, path := range append(logs(j.dir), j.dir) {
-		f, err := os.Open(path)
-		if errors.Is(err, mover.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		if err := syncFile(path); err != nil && !errors.Is(err, mover.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
+}
+
+// syncFile puts a file or a directory on stable storage.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // write stores entries in order, in one transaction if they fit into one.
