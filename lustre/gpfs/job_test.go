@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,15 +105,15 @@ func TestJobOutlives(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			deleted := false
+			var deleted atomic.Bool
 			g := newGUI(t, func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case r.Method == http.MethodPost:
 					say(202, fixture(t, "rest/accepted.json"))(w, r)
 				case r.Method == http.MethodDelete:
-					deleted = r.URL.Path == "/scalemgmt/v2/jobs/2000000011591"
+					deleted.Store(r.URL.Path == "/scalemgmt/v2/jobs/2000000011591")
 					c.delete(w, r)
-				case deleted:
+				case deleted.Load():
 					say(200, c.then)(w, r)
 				default:
 					cancel(why)
@@ -124,7 +125,7 @@ func TestJobOutlives(t *testing.T) {
 				g.timeout = time.Second
 			}
 			err := setQuota(ctx, g)
-			if !deleted || (err == nil) != c.done || c.want != nil && !errors.Is(err, c.want) || c.never != nil && errors.Is(err, c.never) || err != nil && !errors.Is(err, why) {
+			if !deleted.Load() || (err == nil) != c.done || c.want != nil && !errors.Is(err, c.want) || c.never != nil && errors.Is(err, c.never) || err != nil && !errors.Is(err, why) {
 				t.Errorf("it is %v", err)
 			}
 		})
