@@ -9,13 +9,13 @@ import (
 )
 
 // TestNFS: copies that are killed, replace what is open, and meet a quota, and the
-// contract of a place, on NFS 4.2 and 3. The server and the client are the same kernel.
+// contract of a place, on NFS 4.2, 4.1, 4.0 and 3. The server and the client are the same kernel.
 func TestNFS(t *testing.T) {
 	script, err := os.ReadFile("nfs.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, version := range []string{"nfs4", "nfs3"} { // which nfs.sh mounts by these names
+	for _, version := range []string{"nfs42", "nfs41", "nfs40", "nfs3"} { // which nfs.sh mounts by these names
 		t.Run(version, func(t *testing.T) {
 			mount := "/" + version
 			scenarios := vm.TestCommand("/tests/nfs")

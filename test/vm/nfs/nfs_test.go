@@ -65,7 +65,7 @@ func tree(t *testing.T, files int, largeBytes int64) string {
 			t.Error(err)
 		}
 	})
-	rig.Make(t, dir, rig.Shape{Seed: 11, Small: files, Large: 1, LargeBytes: largeBytes, Odd: os.Getenv(mounted) == "/nfs4", OddBytes: 8 << 20})
+	rig.Make(t, dir, rig.Shape{Seed: 11, Small: files, Large: 1, LargeBytes: largeBytes, Odd: os.Getenv(mounted) == "/nfs42", OddBytes: 8 << 20})
 	return dir
 }
 
