@@ -49,7 +49,9 @@ func TestLostDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 				grows(t, r, target, row.late)
-				r.KillAfter(0)
+				if !r.KillAfter(0) {
+					t.Fatalf("it has ended with %d: %s", r.Exit, r.Stderr())
+				}
 				shutdown(t, mount)
 				rig.Unmount(t, mount)
 				rig.Unmount(t, loop)
