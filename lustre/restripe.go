@@ -12,7 +12,8 @@ type Restriper interface {
 	// stays the same one, with its owner, times, links and attributes; an error leaves it
 	// as it was. What is in it is never another's write short, whatever happens meanwhile:
 	// ErrInUse and ErrChanged mean that somebody came in between, ErrReleased that there
-	// is nothing to move, ErrNotApplied that there can not be such a layout.
+	// is nothing to move, ErrEncrypted that it can not be, ErrNotApplied that there can not
+	// be such a layout.
 	Restripe(ctx context.Context, dir int, base string, to Layout, o RestripeOptions) error
 }
 
@@ -34,4 +35,7 @@ var (
 	ErrChanged = errors.New("it was changed or opened meanwhile: try again")
 	// ErrReleased: the content of a file is in the archive only.
 	ErrReleased = errors.New("its content is in the archive only: restore it first")
+	// ErrEncrypted: a file is encrypted on its clients, with a key of its own. What is on the
+	// servers of one file can not be read as that of another.
+	ErrEncrypted = errors.New("it is encrypted, with a key that no other file has: only a copy of it can be so (on Lustre lfs migrate, too)")
 )

@@ -14,6 +14,8 @@ import (
 type contents interface {
 	kernel
 	fstat(fd int) (unix.Stat_t, error)
+	// encrypted reports whether what is on the servers is not what is read.
+	encrypted(fd int) (bool, error)
 	pread(fd int, p []byte, off int64) (int, error)
 	pwrite(fd int, p []byte, off int64) (int, error)
 	// seek finds data or holes (SEEK_DATA, SEEK_HOLE) from off on.
@@ -102,6 +104,8 @@ func (linux) fstat(fd int) (st unix.Stat_t, err error) {
 	_, err = again(func() (int, error) { return 0, unix.Fstat(fd, &st) })
 	return st, err
 }
+
+func (linux) encrypted(fd int) (bool, error) { return Encrypted(fd) }
 
 func (linux) pread(fd int, p []byte, off int64) (int, error) {
 	return again(func() (int, error) { return unix.Pread(fd, p, off) })

@@ -88,6 +88,16 @@ func (f *fakeFiles) fstat(fd int) (st unix.Stat_t, err error) {
 	return st, nil
 }
 
+func (f *fakeFiles) encrypted(fd int) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h, ok := f.open[fd]
+	if !ok {
+		return false, unix.EBADF
+	}
+	return f.state(h.inode).encrypted, nil
+}
+
 func (f *fakeFiles) pread(fd int, p []byte, off int64) (int, error) {
 	f.happens("pread")
 	f.mu.Lock()

@@ -85,6 +85,11 @@ func (r *restripe) open(ctx context.Context) (err error) {
 	if r.stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return errors.New("it is no regular file")
 	}
+	if secret, err := r.k.encrypted(r.file); err != nil {
+		return fmt.Errorf("ask whether it is encrypted: %w", err)
+	} else if secret {
+		return lustre.ErrEncrypted
+	}
 	if err := r.released(ctx); err != nil {
 		return err
 	}

@@ -275,6 +275,7 @@ func TestRestripeFails(t *testing.T) {
 		"released meanwhile": {wide(4), func(f *fakeFiles, n *inode, _ func()) {
 			f.before[fmt.Sprintf("ioctl %#x", abi.IocGetFSXattr)] = func() { f.state(n).hsm.Archived = lustre.ReleasedState }
 		}, lustre.ErrReleased},
+		"encrypted":          {wide(4), func(f *fakeFiles, n *inode, _ func()) { f.state(n).encrypted = true }, lustre.ErrEncrypted},
 		"no such pool":       {pool, func(*fakeFiles, *inode, func()) {}, lustre.ErrNotApplied},
 		"a layout that lies": {wide(4), func(f *fakeFiles, _ *inode, _ func()) { f.lies["setxattr"] = true }, lustre.ErrNotApplied},
 		"no room":            {wide(4), func(f *fakeFiles, _ *inode, _ func()) { f.fails["pwrite"] = unix.ENOSPC }, unix.ENOSPC},

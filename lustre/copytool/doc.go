@@ -36,6 +36,8 @@
 //     written would be read for ever.
 //   - A copy that is not what was archived is never a file's content: the restore ends with
 //     EIO before the MDT hears of the volatile file.
+//   - A file that is encrypted by Lustre's clients is refused (EOPNOTSUPP): its copy would be
+//     open to who reads the archive, and a restore is written as another file, with another key.
 //   - Memory is bounded by the queue and the number of workers.
 //   - When the context ends the registration is taken back; what waits is handed back to the
 //     MDT at once (EAGAIN, with the flag that it may be given to another one), what is in work

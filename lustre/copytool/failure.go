@@ -14,6 +14,7 @@ var (
 	errLost      = &Failure{unix.ECANCELED, false, errors.New("the MDT has given it up, or to somebody else")}
 	errStopping  = &Failure{unix.EAGAIN, true, errors.New("this copytool stops")}
 	errChanged   = &Failure{unix.EBUSY, true, errors.New("the file is written while it is archived")}
+	errEncrypted = &Failure{unix.EOPNOTSUPP, false, errors.New("the file is encrypted: who reads the archive would read it, and what comes back would be encrypted for another one")}
 
 	// Mistakes of whoever hands actions out.
 	errOther   = &Failure{unix.ENXIO, true, errors.New("it is for an archive that is not served here")}

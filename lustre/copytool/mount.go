@@ -17,8 +17,9 @@ import (
 
 // mount is a mounted Lustre.
 type mount struct {
-	root  *os.File
-	ioctl func(fd int, request uint, arg []byte) (int, error)
+	root      *os.File
+	ioctl     func(fd int, request uint, arg []byte) (int, error)
+	encrypted func(fd int) (bool, error)
 }
 
 func openMount(o *Options) (*mount, error) {
@@ -28,7 +29,7 @@ func openMount(o *Options) (*mount, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the mount %s: %w", o.Mount, err)
 	}
-	return &mount{os.NewFile(uintptr(fd), o.Mount), o.Ioctl}, nil
+	return &mount{os.NewFile(uintptr(fd), o.Mount), o.Ioctl, o.Encrypted}, nil
 }
 
 // rootFID is the root of every Lustre.
@@ -75,7 +76,8 @@ func (m *mount) ask(f *os.File, request uint, arg []byte) (int, error) {
 // O_NOCTTY and FASYNC): a new one gets none yet, and a released one is not restored.
 const delayed = unix.O_NOCTTY | unix.O_ASYNC
 
-// open opens a file by its FID. Nothing of it changes by that, not even its atime.
+// open opens a file by its FID. Nothing of it changes by that, not even its atime. One that is
+// encrypted is refused.
 func (m *mount) open(f lustre.FID, flags int) (*os.File, unix.Stat_t, error) {
 	name := ".lustre/fid/" + f.Name()
 	open := func(flags int) (int, error) {
@@ -92,13 +94,25 @@ func (m *mount) open(f lustre.FID, flags int) (*os.File, unix.Stat_t, error) {
 		return nil, st, fmt.Errorf("open %v: %w", f, err)
 	}
 	file := os.NewFile(uintptr(fd), f.String())
-	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
-		err = unix.EINVAL
-	}
-	if err != nil {
-		return nil, st, errors.Join(fmt.Errorf("%v is not a regular file: %w", f, err), file.Close())
+	if err := m.servable(fd, &st); err != nil {
+		return nil, st, errors.Join(fmt.Errorf("%v: %w", f, err), file.Close())
 	}
 	return file, st, nil
+}
+
+// servable says why an open file has no copy.
+func (m *mount) servable(fd int, st *unix.Stat_t) error {
+	if err := unix.Fstat(fd, st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fmt.Errorf("it is not a regular file: %w", unix.EINVAL)
+	}
+	secret, err := m.encrypted(fd)
+	if err == nil && secret {
+		return errEncrypted
+	}
+	return err
 }
 
 // begin tells that a copy begins. The kernel gives c the data version.

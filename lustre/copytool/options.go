@@ -88,6 +88,8 @@ type Options struct {
 
 	// Ioctl speaks to the kernel; nil means that of this machine.
 	Ioctl func(fd int, request uint, arg []byte) (int, error)
+	// Encrypted asks it whether a file is; nil is client.Encrypted.
+	Encrypted func(fd int) (bool, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -102,6 +104,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Ioctl == nil {
 		o.Ioctl = client.Ioctl
+	}
+	if o.Encrypted == nil {
+		o.Encrypted = client.Encrypted
 	}
 	return o
 }

@@ -104,7 +104,7 @@ func serve(t *testing.T, during func(context.Context, *copytool.Copy) error, cha
 	t.Helper()
 	b := &bed{Lustre: copytest.New(t, t.TempDir()), t: t, folder: &folder{dir: t.TempDir(), during: during}, over: make(chan error, 1)}
 	o := copytool.Options{
-		Mount: b.Mount, Archives: []uint32{copytest.Archive}, Archive: b.folder, Ioctl: b.Ioctl,
+		Mount: b.Mount, Archives: []uint32{copytest.Archive}, Archive: b.folder, Ioctl: b.Ioctl, Encrypted: b.Encrypted,
 		Progress: time.Millisecond, Told: func(copytool.Ended) { b.ended.Add(1) },
 	}
 	if change != nil {
@@ -210,6 +210,26 @@ func TestEndsOfFailures(t *testing.T) {
 	b.is(b.Do(abi.CopyArchive, f)[0], unix.EIO, false)
 	b.Refuse(abi.IocCopyStart, 0)
 	b.is(b.Do(abi.CopyArchive, f)[0], 0, false)
+}
+
+// TestEncrypted: what an archive would get of it is open to who reads the archive, and what
+// comes back is encrypted for another file.
+func TestEncrypted(t *testing.T) {
+	b := serve(t, nil, nil)
+	f, released := b.Write(1, []byte("secret")), b.Write(2, []byte("copied before"))
+	b.is(b.Do(abi.CopyArchive, released)[0], 0, false)
+	b.Release(released)
+	b.Encrypt(f)
+	b.Encrypt(released)
+	b.is(b.Do(abi.CopyArchive, f)[0], unix.EOPNOTSUPP, false)
+	if left, err := os.ReadDir(b.folder.dir); err != nil || len(left) != 1 {
+		t.Errorf("the archive has %d copies, want that of the other file: %v", len(left), err)
+	}
+	b.is(b.Do(abi.CopyRestore, released)[0], unix.EOPNOTSUPP, false)
+	if !b.Released(released) {
+		t.Error("it was given a content that it can not read")
+	}
+	b.is(b.Do(abi.CopyRemove, released)[0], 0, false)
 }
 
 // TestOfOthers: what is no regular file, and what is for another archive.

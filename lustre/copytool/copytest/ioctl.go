@@ -240,11 +240,23 @@ func (l *Lustre) version(fd int) (uint64, error) {
 		return 0, err
 	}
 	v := uint64(st.Size)*1_000_003 + uint64(st.Mtim.Nano())
-	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-	if f, perr := lustre.ParseFID(filepath.Base(name)); err == nil && perr == nil && l.files[f] != nil {
-		v += l.files[f].writes << 32
+	if s := l.stateOf(fd); s != nil {
+		v += s.writes << 32
 	}
 	return v, nil
+}
+
+// stateOf is what HSM knows of an open file; nil of one without a name.
+func (l *Lustre) stateOf(fd int) *state {
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return nil
+	}
+	f, err := lustre.ParseFID(filepath.Base(name))
+	if err != nil {
+		return nil
+	}
+	return l.files[f]
 }
 
 func (l *Lustre) volatile(f lustre.FID) *volatile {

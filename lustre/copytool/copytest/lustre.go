@@ -52,9 +52,10 @@ type Lustre struct {
 
 // state is what HSM knows of a file.
 type state struct {
-	writes   uint64
-	archived bool
-	released bool
+	writes    uint64
+	archived  bool
+	released  bool
+	encrypted bool
 }
 
 // volatile is a file that ends with its descriptor.
@@ -175,6 +176,21 @@ func (l *Lustre) Release(f lustre.FID) {
 		l.t.Fatal(err)
 	}
 	s.released = true
+}
+
+// Encrypt has a file be one that is encrypted.
+func (l *Lustre) Encrypt(f lustre.FID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.files[f].encrypted = true
+}
+
+// Encrypted is the kernel, as copytool.Options wants it.
+func (l *Lustre) Encrypted(fd int) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stateOf(fd)
+	return s != nil && s.encrypted, nil
 }
 
 // Released reports whether the content of a file is in the archive only.
