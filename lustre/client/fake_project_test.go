@@ -83,8 +83,8 @@ func (f *fake) ioctlQuota(h *handle, arg []byte, _ []pointer) (int, error) {
 	return 0, unix.EOPNOTSUPP
 }
 
-// targetQuota tells of one OST, as of a site that enforces: everything is held by the
-// first, which was granted a MiB more.
+// targetQuota tells of one target, as of a site that enforces: everything is held by the
+// first, which was granted a MiB more, or ten files.
 func (f *fake) targetQuota(arg []byte, q, held *abi.Quotactl) error {
 	of := f.osts
 	if q.Target == abi.QuotaMDT {
@@ -97,9 +97,15 @@ func (f *fake) targetQuota(arg []byte, q, held *abi.Quotactl) error {
 		return unix.ENODATA
 	}
 	answer := abi.Quotactl{Command: q.Command, Type: q.Type, ID: q.ID, Target: q.Target, Index: q.Index, UUID: of[q.Index].Name, Valid: 0x3f}
-	if q.Target == abi.QuotaOST && q.Index == 0 {
+	switch {
+	case q.Target == abi.QuotaMDT && q.Index == 0:
+		answer.UsedInodes = held.UsedInodes
+		if held.HardInodes > 0 && !f.countsOnly {
+			answer.HardInodes = held.UsedInodes + 10
+		}
+	case q.Target == abi.QuotaOST && q.Index == 0:
 		answer.UsedBytes = held.UsedBytes
-		if held.HardKiB > 0 {
+		if held.HardKiB > 0 && !f.countsOnly {
 			answer.HardKiB = held.UsedBytes/1024 + 1024
 		}
 	}

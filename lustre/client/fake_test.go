@@ -31,6 +31,7 @@ type fake struct {
 	params     fstest.MapFS
 	user       bool // the caller is not root
 	setstripe  bool // the site has set enable_setstripe_gid
+	countsOnly bool // the site enforces no quotas
 	// fails are errors to answer with, by what is called: "setxattr", "openat",
 	// "ioctl 0x4008669a".
 	fails map[string]error

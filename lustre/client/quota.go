@@ -29,13 +29,17 @@ func (c *Client) Quota(ctx context.Context, _ int, p lustre.Project) (lustre.Quo
 	held := lustre.Quota{Project: p, Limits: q.Limits(), CountsFiles: true, HasSoft: true}
 	held.UsedBytes, held.UsedFiles = q.Used()
 	held.BytesUntil, held.FilesUntil = q.Until()
-	if held.HardBytes == 0 && held.SoftBytes == 0 {
-		return held, nil
+	switch {
+	case held.HardBytes > 0 || held.SoftBytes > 0:
+		if held.Targets, err = c.shares(ctx, p.ID); err != nil {
+			return lustre.Quota{}, err
+		}
+		held.Enforced = enforced(&held)
+	case held.HardFiles > 0 || held.SoftFiles > 0:
+		if held.Enforced, err = c.enforcesFiles(ctx, p.ID); err != nil {
+			return lustre.Quota{}, err
+		}
 	}
-	if held.Targets, err = c.shares(ctx, p.ID); err != nil {
-		return lustre.Quota{}, err
-	}
-	held.Enforced = enforced(&held)
 	return held, nil
 }
 
@@ -51,6 +55,30 @@ func enforced(q *lustre.Quota) bool {
 		used = used || t.UsedBytes > 0
 	}
 	return !used
+}
+
+// enforcesFiles is enforced for a project that has limits of files only: those are held by
+// MDTs, of what each was granted.
+func (c *Client) enforcesFiles(ctx context.Context, id uint32) (bool, error) {
+	mdts, err := c.targets(ctx, lustre.MDT)
+	if err != nil {
+		return false, err
+	}
+	used := false
+	for _, mdt := range mdts {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		q, err := c.quotactl(&abi.Quotactl{Command: abi.GetQuota, Type: abi.QuotaProject, ID: id, Target: abi.QuotaMDT, Index: uint32(mdt.Index)})
+		if err != nil {
+			continue // one that does not answer
+		}
+		if q.HardInodes > 0 {
+			return true, nil
+		}
+		used = used || q.UsedInodes > 0
+	}
+	return !used, nil
 }
 
 // shares asks each OST. One that does not answer is left out: what it holds is not known.

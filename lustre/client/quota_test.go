@@ -117,6 +117,26 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// Limits of files are held by MDTs, and only they know whether they are. Where they are, who
+// copies as root has to look by itself.
+func TestQuotaOfFilesOnly(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		used             uint64
+		countsOnly, want bool
+	}{{90, false, true}, {90, true, false}, {0, true, true}} {
+		f := newFake()
+		f.countsOnly = tt.countsOnly
+		f.quotas[7] = &abi.Quotactl{HardInodes: 100, UsedInodes: tt.used}
+		f.inactive["lab-MDT0001_UUID"] = true
+		c := newClient(t, f)
+		q, err := c.Quota(t.Context(), c.root, lustre.Project{ID: 7})
+		if left, ok := q.LeftFiles(); err != nil || q.Enforced != tt.want || !ok || left != int64(100-tt.used) {
+			t.Errorf("%+v: enforced %v, left %d, %v", tt, q.Enforced, left, err)
+		}
+	}
+}
+
 // Accounting without enforcement: OSTs hold something, and were granted nothing.
 func TestQuotaThatIsNotEnforced(t *testing.T) {
 	t.Parallel()
