@@ -1,5 +1,6 @@
 // Package ceph is what copies do on a CephFS that is mounted twice, by clients of their
-// own: test/e2e-ceph runs it on ceph-fuse, and test/vm/guests on the kernel's client.
+// own: test/e2e-ceph runs it on ceph-fuse, and test/vm/guests on the kernel's client. Tests
+// wait for servers most of the time, so they do it together, each in a directory of its own.
 package ceph
 
 import (
@@ -110,6 +111,7 @@ func layout(t *testing.T, file string) {
 // TestRoundTrip: a tree goes to CephFS and comes back, nothing is done twice, and verify
 // finds what another client has spoiled.
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	source := tree(t, rig.Shape{Small: 40, Large: 1, LargeBytes: 4 << 20, Odd: true, OddBytes: 8 << 20, Special: true})
 	target, seen := folder(t)
 	copied, back := filepath.Join(target, "copy"), filepath.Join(t.TempDir(), "back")
@@ -144,6 +146,7 @@ func TestRoundTrip(t *testing.T) {
 // TestLayouts: copies get the layout of their directory, keep it when they are made again,
 // and take it along where another one is the default.
 func TestLayouts(t *testing.T) {
+	t.Parallel()
 	source := tree(t, rig.Shape{Small: 10, Large: 1, LargeBytes: 20<<20 - 1234})
 	target, seen := folder(t)
 	striped, kept := filepath.Join(target, "striped"), filepath.Join(target, "kept")
@@ -185,6 +188,7 @@ func TestQuota(t *testing.T) {
 // TestKill: after kill -9 at several moments the same command ends with an equal tree, and
 // leaves no temporary name.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	source := tree(t, rig.Shape{Small: 100, Large: 1, LargeBytes: 8 << 20})
 	target, seen := folder(t)
 	p := rig.New(t)
@@ -231,6 +235,7 @@ func names(t *testing.T, dir string) (n int) {
 // TestOpenFiles: files that are open on another client are replaced and removed, and who
 // has them open reads on what he has opened.
 func TestOpenFiles(t *testing.T) {
+	t.Parallel()
 	source := tree(t, rig.Shape{Small: 20, Large: 1, LargeBytes: 1 << 20})
 	target, seen := folder(t)
 	p := rig.New(t)
@@ -262,6 +267,7 @@ func TestOpenFiles(t *testing.T) {
 
 // TestLock: a run on the same directory by another client hears who is there.
 func TestLock(t *testing.T) {
+	t.Parallel()
 	source := tree(t, rig.Shape{Large: 1, LargeBytes: 48 << 20})
 	target, seen := folder(t)
 	if err := os.Chmod(target, 0o777); err != nil {
