@@ -51,8 +51,10 @@ type Quota struct {
 	// Doubt says why what it is told to hold may be wrong (it is being counted anew, or
 	// counts only what came after quotas were switched on); "" where it is right.
 	Doubt string
-	// Targets is what each OST holds and was granted, where that is told: a project can be
-	// over on one of them and under as a whole.
+	// Targets is what each OST holds and was granted, where that is told, and what the pools
+	// of OSTs hold in which the project has limits of their own: it can be over on one of
+	// them and under as a whole. What is left there is in no LeftBytes: it does not hold for
+	// what is written elsewhere.
 	Targets []TargetQuota
 	// Around are the quotas of what the project is a part of, the narrowest first: they
 	// hold for it as well (CephFS: of the directories above).
@@ -62,8 +64,9 @@ type Quota struct {
 // TargetQuota is one target's share.
 type TargetQuota struct {
 	Target       string
+	Pool         bool // it is a pool of OSTs
 	UsedBytes    int64
-	GrantedBytes int64
+	GrantedBytes int64 // of a pool its limit
 }
 
 // LeftBytes is how many bytes can be written before the nearest hard limit; ok is false

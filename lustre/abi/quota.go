@@ -15,8 +15,9 @@ const (
 
 // The commands (LUSTRE_Q_*).
 const (
-	GetQuota = 0x800007
-	SetQuota = 0x800008
+	GetQuota     = 0x800007
+	SetQuota     = 0x800008
+	GetPoolQuota = 0x80000f // LUSTRE_Q_GETQUOTAPOOL: of the pool that is named, since 2.14
 )
 
 // QuotaProject is the type of a project's quota (PRJQUOTA).

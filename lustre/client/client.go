@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +25,8 @@ type Client struct {
 	// instance is this mount among those of the same file system: "ffff888122441800".
 	instance string
 	program  lfs
+	// noPoolQuotas is set when somebody did not know the question for them.
+	noPoolQuotas *atomic.Bool
 }
 
 var (
@@ -76,7 +79,7 @@ func open(k kernel, root int, mount string) (*Client, error) {
 	if !ok || !validName(fsname) || !validName(instance) {
 		return nil, fmt.Errorf("%s calls itself %q: it is no mount of a Lustre client: %w", mount, name, errors.ErrUnsupported)
 	}
-	return &Client{Mount: mount, Name: fsname, k: k, root: root, instance: instance, program: lfs{}}, nil
+	return &Client{Mount: mount, Name: fsname, k: k, root: root, instance: instance, program: lfs{}, noPoolQuotas: new(atomic.Bool)}, nil
 }
 
 // Close lets go of the file system.

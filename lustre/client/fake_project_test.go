@@ -67,6 +67,8 @@ func (f *fake) ioctlQuota(h *handle, arg []byte, _ []pointer) (int, error) {
 		return 0, put(arg, &answer)
 	case q.Command == abi.GetQuota:
 		return 0, f.targetQuota(arg, &q, held)
+	case q.Command == abi.GetPoolQuota:
+		return 0, f.poolQuota(arg, &q)
 	case q.Command == abi.SetQuota && f.user:
 		return 0, unix.EPERM
 	case q.Command == abi.SetQuota:
@@ -109,6 +111,20 @@ func (f *fake) targetQuota(arg []byte, q, held *abi.Quotactl) error {
 			answer.HardKiB = held.UsedBytes/1024 + 1024
 		}
 	}
+	return put(arg, &answer)
+}
+
+// poolQuota tells of a pool. Like a kernel it gives no name back, and puts limits of 0 where
+// there are none.
+func (f *fake) poolQuota(arg []byte, q *abi.Quotactl) error {
+	switch {
+	case f.poolQuotas == nil:
+		return unix.EFAULT // a server whose words do not have the command
+	case f.pools[q.Pool] == nil:
+		return unix.ENOENT
+	}
+	answer := f.poolQuotas[q.Pool]
+	answer.Command, answer.Type, answer.ID, answer.Valid = q.Command, q.Type, q.ID, 0x3f
 	return put(arg, &answer)
 }
 

@@ -29,9 +29,10 @@ type fake struct {
 	pools      map[string][]int
 	quotas     map[uint32]*abi.Quotactl // of projects
 	params     fstest.MapFS
-	user       bool // the caller is not root
-	setstripe  bool // the site has set enable_setstripe_gid
-	countsOnly bool // the site enforces no quotas
+	user       bool                    // the caller is not root
+	setstripe  bool                    // the site has set enable_setstripe_gid
+	countsOnly bool                    // the site enforces no quotas
+	poolQuotas map[string]abi.Quotactl // of any project; nil where servers know none
 	// fails are errors to answer with, by what is called: "setxattr", "openat",
 	// "ioctl 0x4008669a".
 	fails map[string]error

@@ -64,9 +64,20 @@ func ioctl(fd int, request uint, arg uintptr) (int, error) {
 			return int(r), nil
 		case unix.EINTR:
 		default:
-			return 0, errno
+			return 0, forUsers(errno)
 		}
 	}
+}
+
+// notSupported is ENOTSUPP, which kernels have for themselves. Lustre 2.15 lets it out where
+// it means EOPNOTSUPP: for a layout or a command of quotas that it does not know.
+const notSupported = unix.Errno(524)
+
+func forUsers(errno unix.Errno) unix.Errno {
+	if errno == notSupported {
+		return unix.EOPNOTSUPP
+	}
+	return errno
 }
 
 func (linux) getxattr(fd int, name string) ([]byte, error) {

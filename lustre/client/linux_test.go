@@ -113,3 +113,13 @@ func TestLinuxFiles(t *testing.T) {
 		mounts.Close()
 	}
 }
+
+// An answer that only kernels have a name for is no answer that a question is known.
+func TestAnswersForUsers(t *testing.T) {
+	t.Parallel()
+	for from, want := range map[unix.Errno]error{524: errors.ErrUnsupported, unix.EOPNOTSUPP: errors.ErrUnsupported, unix.ENOENT: os.ErrNotExist, unix.EBUSY: unix.EBUSY} {
+		if got := unsupported(forUsers(from)); !errors.Is(got, want) {
+			t.Errorf("%d: %v; want %v", from, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,49 @@ func (c *Client) Quota(ctx context.Context, _ int, p lustre.Project) (lustre.Quo
 			return lustre.Quota{}, err
 		}
 	}
+	held.Targets = append(held.Targets, c.inLimitedPools(ctx, p.ID)...)
 	return held, nil
+}
+
+// inLimitedPools is what a project holds in those pools of OSTs in which it has limits. What
+// does not answer is left out, as an OST that does not.
+func (c *Client) inLimitedPools(ctx context.Context, id uint32) (limited []lustre.TargetQuota) {
+	if c.noPoolQuotas.Load() {
+		return nil
+	}
+	pools, err := c.Pools(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, name := range sortedKeys(pools) {
+		q, err := c.quotactl(&abi.Quotactl{Command: abi.GetPoolQuota, Type: abi.QuotaProject, ID: id, Pool: name})
+		switch {
+		case ctx.Err() != nil:
+			return limited
+		case unknownCommand(err):
+			c.noPoolQuotas.Store(true)
+			return nil
+		case err != nil: // ENOENT: whoever counts knows of no such pool
+			continue
+		}
+		l := q.Limits()
+		if most := cmp.Or(l.HardBytes, l.SoftBytes); most > 0 {
+			used, _ := q.Used()
+			limited = append(limited, lustre.TargetQuota{Target: name, Pool: true, UsedBytes: used, GrantedBytes: most})
+		}
+	}
+	return limited
+}
+
+// unknownCommand reports whether a client, or a server, does not know what it is asked. Both
+// write each time of it into their logs.
+func unknownCommand(err error) bool {
+	for _, one := range []error{errors.ErrUnsupported, unix.EFAULT, unix.EINVAL} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
 }
 
 // enforced is what a client can know of that: an OST that enforces writes only into what it

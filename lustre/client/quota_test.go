@@ -2,7 +2,9 @@ package client
 
 import (
 	"errors"
+	"slices"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -134,6 +136,41 @@ func TestQuotaOfFilesOnly(t *testing.T) {
 		if left, ok := q.LeftFiles(); err != nil || q.Enforced != tt.want || !ok || left != int64(100-tt.used) {
 			t.Errorf("%+v: enforced %v, left %d, %v", tt, q.Enforced, left, err)
 		}
+	}
+}
+
+// A pool can be full for a project that has room, or no other limit at all.
+func TestQuotaOfPools(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.pools["p2"] = []int{2}
+	f.params["proc/fs/lustre/lov/lab-clilov-"+fakeInstance+"/pools/p2"] = &fstest.MapFile{Data: []byte("lab-OST0002_UUID\n")}
+	f.params["proc/fs/lustre/lov/lab-clilov-"+fakeInstance+"/pools/gone"] = &fstest.MapFile{Data: []byte("lab-OST0003_UUID\n")}
+	c := newClient(t, f)
+	ask := func() []lustre.TargetQuota {
+		t.Helper()
+		q, err := c.Quota(t.Context(), c.root, lustre.Project{ID: 7})
+		if left, limited := q.LeftBytes(); err != nil || limited {
+			t.Errorf("%d bytes left, %v: a limit in a pool is none of the project", left, err)
+		}
+		return q.Targets
+	}
+	f.poolQuotas = map[string]abi.Quotactl{"p1": {HardKiB: 64 << 10, SoftKiB: 32 << 10, UsedBytes: 64 << 20}}
+	full := lustre.TargetQuota{Target: "p1", Pool: true, UsedBytes: 64 << 20, GrantedBytes: 64 << 20}
+	if got := ask(); !slices.Equal(got, []lustre.TargetQuota{full}) {
+		t.Errorf("%+v; want the one pool that has a limit", got)
+	}
+	f.poolQuotas["p2"] = abi.Quotactl{SoftKiB: 1, UsedBytes: 5}
+	if got := ask(); len(got) != 2 || got[1] != (lustre.TargetQuota{Target: "p2", Pool: true, UsedBytes: 5, GrantedBytes: 1024}) {
+		t.Errorf("%+v; want the soft limit of p2, too", got)
+	}
+	f.poolQuotas = nil
+	if got := ask(); len(got) != 0 {
+		t.Errorf("%+v of servers that know none", got)
+	}
+	f.poolQuotas = map[string]abi.Quotactl{"p1": {HardKiB: 1}}
+	if got := ask(); len(got) != 0 {
+		t.Errorf("%+v: who was refused does not ask again, because servers write that down each time", got)
 	}
 }
 
