@@ -139,6 +139,7 @@ type projectView struct {
 
 type targetQuota struct {
 	Target       string `json:"target"`
+	Pool         bool   `json:"pool,omitempty"` // of OSTs
 	UsedBytes    int64  `json:"used_bytes"`
 	GrantedBytes int64  `json:"granted_bytes"`
 	Over         bool   `json:"over"`
@@ -158,7 +159,8 @@ func viewQuota(m *mounted, q *lustre.Quota) *quotaView {
 		v.LeftFiles = &left
 	}
 	for _, t := range q.Targets {
-		v.Targets = append(v.Targets, targetQuota{t.Target, t.UsedBytes, t.GrantedBytes, t.GrantedBytes > 0 && t.UsedBytes > t.GrantedBytes})
+		v.Targets = append(v.Targets, targetQuota{t.Target, t.Pool, t.UsedBytes, t.GrantedBytes,
+			t.GrantedBytes > 0 && (t.UsedBytes > t.GrantedBytes || t.Pool && t.UsedBytes == t.GrantedBytes)})
 	}
 	for i := range q.Around {
 		v.Around = append(v.Around, viewQuota(m, &q.Around[i]))
@@ -187,7 +189,7 @@ func limitRows(views []*quotaView, wide bool) (rows []limitRow) {
 	for _, v := range views {
 		rows = append(rows, limitRow{v, nil})
 		for i := range v.Targets {
-			if t := &v.Targets[i]; wide || t.Over {
+			if t := &v.Targets[i]; wide || t.Over || t.Pool {
 				rows = append(rows, limitRow{v, t})
 			}
 		}
@@ -241,6 +243,8 @@ func whole(text func(*quotaView) string) func(limitRow) string {
 
 func (r limitRow) project() string {
 	switch {
+	case r.target != nil && r.target.Pool:
+		return "  pool " + r.target.Target
 	case r.target != nil:
 		return "  " + r.target.Target
 	case !r.inProject():
@@ -268,6 +272,8 @@ func (r limitRow) hard() int64 {
 func (r limitRow) where() string {
 	var notes []string
 	switch {
+	case r.target != nil && r.target.Over && r.target.Pool:
+		return "full: nothing more goes to its OSTs"
 	case r.target != nil && r.target.Over:
 		return "over its share"
 	case r.target != nil:

@@ -39,17 +39,19 @@ func TestQuotaCommands(t *testing.T) {
 	q := f.quotas[project]
 	q.HardBytes, q.UsedBytes, q.HardFiles, q.UsedFiles = 10<<40, 4<<40, 100, 250
 	q.FilesUntil = time.Now().Add(time.Hour)
-	q.Targets = []lustre.TargetQuota{{Target: "lab-OST0000", UsedBytes: 3 << 40, GrantedBytes: 2 << 40}, {Target: "lab-OST0001", UsedBytes: 1 << 40, GrantedBytes: 2 << 40}}
+	q.Targets = []lustre.TargetQuota{{Target: "lab-OST0000", UsedBytes: 3 << 40, GrantedBytes: 2 << 40}, {Target: "lab-OST0001", UsedBytes: 1 << 40, GrantedBytes: 2 << 40},
+		{Target: "flash", Pool: true, UsedBytes: 5 << 30, GrantedBytes: 5 << 30}, {Target: "disk", Pool: true, UsedBytes: 1 << 30, GrantedBytes: 6 << 30}}
 	f.quotas[project] = q
 	s := run("quota", "show", dir)
 	s.wants(t, 0, `^4242 +4.00 TiB +- +10.0 TiB +6.00 TiB +250 +- +100 +0  users +.*vision \(over the soft limit of files, until `,
-		`^  lab-OST0000 +3.00 TiB +2.00 TiB .* over its share$`)
+		`^  lab-OST0000 +3.00 TiB +2.00 TiB .* over its share$`,
+		`^  pool flash +5.00 GiB +5.00 GiB .* full: nothing more goes to its OSTs$`, `^  pool disk +1.00 GiB +6.00 GiB`)
 	run("quota", "show", "-o", "wide", dir).wants(t, 0, `^  lab-OST0001 +1.00 TiB +2.00 TiB`)
 	var v []quotaView
 	if err := json.Unmarshal([]byte(run("quota", "show", "-o", "json", dir).out), &v); err != nil {
 		t.Fatal(err)
 	}
-	if len(v) != 1 || *v[0].LeftBytes != 6<<40 || *v[0].LeftFiles != 0 || !v[0].Targets[0].Over || v[0].Targets[1].Over || v[0].FilesUntil == nil || v[0].BytesUntil != nil {
+	if len(v) != 1 || *v[0].LeftBytes != 6<<40 || *v[0].LeftFiles != 0 || !v[0].Targets[0].Over || v[0].Targets[1].Over || !v[0].Targets[2].Over || v[0].Targets[3].Over || !v[0].Targets[3].Pool || v[0].FilesUntil == nil || v[0].BytesUntil != nil {
 		t.Errorf("%+v", v)
 	}
 	run("quota", "set", "--bytes", "1TiB", dir).wants(t, 0, `note: .* holds more than that already`)

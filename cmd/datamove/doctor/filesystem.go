@@ -84,7 +84,11 @@ func (l *look) quota() []Finding {
 		found = append(found, warn(l.dir, check, q.Doubt, "take its numbers for a guess until then"))
 	}
 	for _, t := range q.Targets {
-		if t.GrantedBytes > 0 && t.UsedBytes > t.GrantedBytes {
+		switch {
+		case t.Pool && t.UsedBytes >= t.GrantedBytes:
+			found = append(found, warn(l.dir, check, fmt.Sprintf("the project has %s in the pool %s, and may have %s there", units.Bytes(t.UsedBytes), t.Target, units.Bytes(t.GrantedBytes)),
+				"write elsewhere: datamove layout set with another pool; or ask for more there"))
+		case !t.Pool && t.GrantedBytes > 0 && t.UsedBytes > t.GrantedBytes:
 			found = append(found, warn(l.dir, check, fmt.Sprintf("the project has %s on %s, which may hold %s of it", units.Bytes(t.UsedBytes), t.Target, units.Bytes(t.GrantedBytes)),
 				"stripe large files over more OSTs: datamove layout set --advise "+l.name()))
 		}

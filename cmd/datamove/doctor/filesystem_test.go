@@ -97,6 +97,9 @@ func TestFileSystems(t *testing.T) {
 		{"over on one OST", func(a *asked) {
 			a.quota.Targets = []lustre.TargetQuota{{Target: "lab-OST0001", UsedBytes: 9, GrantedBytes: 8}}
 		}, Warn, "quota", "9 B on lab-OST0001", "over more OSTs"},
+		{"full in one pool", func(a *asked) {
+			a.quota.Targets = []lustre.TargetQuota{{Target: "flash", Pool: true, UsedBytes: 8, GrantedBytes: 8}}
+		}, Warn, "quota", "8 B in the pool flash", "another pool"},
 		{"a full OST", func(a *asked) { a.cluster.OSTs[2].FreeBytes = 1 }, Warn, "OST", "lab-OST0002 is 100 % full", "make room there"},
 		{"an OST that is gone", func(a *asked) { a.cluster.OSTs[2].Inactive = "inactive" }, Warn, "OST", "does not answer", "lfs check"},
 		{"a degraded OST", func(a *asked) { a.cluster.OSTs[2].State = lustre.Degraded }, Warn, "OST", "degraded", "disks"},
