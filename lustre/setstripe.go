@@ -70,7 +70,7 @@ func (c *Component) setstripe() (args []string) {
 			targets[i] = strconv.Itoa(o.Target)
 		}
 		args = append(args, "-o", strings.Join(targets, ","))
-	case c.FirstTarget > 0:
+	case c.FirstTarget >= 0:
 		args = append(args, "-i", strconv.Itoa(c.FirstTarget))
 	}
 	return args
@@ -83,7 +83,7 @@ func (s *Striping) Mkdir() (args []string, ok bool) {
 		return nil, false
 	}
 	args = []string{"lfs", "mkdir", "-c", strconv.Itoa(s.Count)}
-	if s.FirstMDT > 0 {
+	if s.FirstMDT >= 0 {
 		args = append(args, "-i", strconv.Itoa(s.FirstMDT))
 	}
 	if s.Hash != 0 {

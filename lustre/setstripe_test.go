@@ -9,12 +9,16 @@ import (
 
 // TestSetstripe writes layouts as lfs wants them.
 func TestSetstripe(t *testing.T) {
+	const first = -7 // the first OST, where no word is about any of them
 	whole := func(c Component) Component {
 		if c.End == 0 {
 			c.End = EOF
 		}
-		if c.FirstTarget == 0 {
+		switch c.FirstTarget {
+		case 0:
 			c.FirstTarget = AnyTarget
+		case first:
+			c.FirstTarget = 0
 		}
 		return c
 	}
@@ -24,6 +28,7 @@ func TestSetstripe(t *testing.T) {
 	}{
 		{"lfs setstripe -c 4 -S 4M", []Component{{StripeCount: 4, StripeBytes: 4 * mib}}},
 		{"lfs setstripe -c -1 -S 1M -p flash -i 3", []Component{{StripeCount: AllTargets, StripeBytes: mib, Pool: "flash", FirstTarget: 3}}},
+		{"lfs setstripe -c 1 -i 0", []Component{{StripeCount: 1, FirstTarget: first}}},
 		{"lfs setstripe -C 16 -S 1M", []Component{{Pattern: Overstriped, StripeCount: 16, StripeBytes: mib}}},
 		{"lfs setstripe -c 2 -o 3,1", []Component{{StripeCount: 2, Objects: []Object{{Target: 3}, {Target: 1}}}}},
 		{"lfs setstripe -E 256K -L mdt -E -1 -c 1 -S 4M", []Component{{End: 256 << 10, Pattern: OnMDT, StripeBytes: 256 << 10}, {Start: 256 << 10, StripeCount: 1, StripeBytes: 4 * mib}}},
@@ -87,5 +92,21 @@ func TestStripingJSON(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(`{"count":1,"first_mdt":0,"hash":"md5"}`), new(Striping)); err == nil {
 		t.Error("a hash that is none was taken")
+	}
+}
+
+// TestMkdir writes directories as lfs wants them: from the first MDT on is not from any.
+func TestMkdir(t *testing.T) {
+	for _, c := range []struct {
+		s    Striping
+		want string
+	}{
+		{Striping{Count: 4, FirstMDT: AnyTarget}, "lfs mkdir -c 4"}, {Striping{Count: 2, FirstMDT: 0, Hash: CRUSH}, "lfs mkdir -c 2 -i 0 -H crush"},
+		{Striping{Count: AllTargets, FirstMDT: 3}, "lfs mkdir -c -1 -i 3"}, {Striping{}, ""},
+	} {
+		args, ok := c.s.Mkdir()
+		if got := strings.Join(args, " "); got != c.want || ok != (c.want != "") {
+			t.Errorf("%+v: %q, want %q", c.s, got, c.want)
+		}
 	}
 }
