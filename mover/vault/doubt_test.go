@@ -123,7 +123,18 @@ func TestIdentity(t *testing.T) {
 	if err := opened(empty); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("another vault: %v", err)
 	}
-	if err := os.Remove(filepath.Join(state, vault.IdentityKey)); err != nil {
+	remembered := filepath.Join(state, vault.IdentityKey)
+	if err := os.Truncate(remembered, 0); err != nil { // as a power cut leaves what was not synced
+		t.Fatal(err)
+	}
+	bare := t.TempDir()
+	if err := opened(bare); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), remembered) {
+		t.Errorf("with a memory that was lost, an empty place: %v", err)
+	}
+	if files, err := os.ReadDir(bare); err != nil || len(files) > 0 {
+		t.Errorf("something was put there: %v, %v", files, err)
+	}
+	if err := os.Remove(remembered); err != nil {
 		t.Fatal(err)
 	}
 	if err := opened(empty); err != nil {

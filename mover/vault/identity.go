@@ -30,7 +30,10 @@ const identitySize = 32
 func (v *Vault) identify(ctx context.Context) error {
 	file := filepath.Join(v.o.StateDir, IdentityKey)
 	known, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	switch {
+	case err == nil && len(known) != identitySize:
+		return fmt.Errorf("%w: which archive was here before is not known any more: %s has %d bytes instead of %d; if %s is the right one, remove it", mover.ErrConflict, file, len(known), identitySize, v.place)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
 	}
 	there, err := v.read(ctx, IdentityKey)
@@ -112,11 +115,27 @@ func (v *Vault) write(ctx context.Context, key, text string) error {
 	return v.Put(ctx, Item{Key: key, File: f, Size: identitySize})
 }
 
-// remember writes an identity down, whole.
+// remember writes an identity down, whole and for good: were it lost with the power, a folder
+// below a mount that is missing would be taken for a new vault.
 func remember(file, identity string) error {
 	draft := file + ".new"
-	if err := os.WriteFile(draft, []byte(identity), 0o600); err != nil {
+	f, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
 		return err
 	}
-	return os.Rename(draft, file)
+	_, err = f.WriteString(identity)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, file); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
