@@ -20,8 +20,9 @@ import (
 type fakeLustre struct {
 	root    string
 	cluster lustre.Cluster
-	lacks   bool // it has no layouts and quotas
-	ignores bool // it says yes to a layout and does not do it
+	lacks   bool          // it has no layouts and quotas
+	ignores bool          // it says yes to a layout and does not do it
+	answers lustre.Quotas // who answers for its quotas; nil is it itself
 
 	mu       sync.Mutex // guards what is below
 	layouts  map[string]lustre.Layout
@@ -61,6 +62,9 @@ func (f *fakeLustre) open(path string) (*mounted, error) {
 	s := &lustre.System{Kind: lustre.IsLustre, Type: "lustre", Name: "lab", Mount: f.root, Lacks: map[lustre.Question]string{}}
 	if !f.lacks {
 		s.Layout, s.Quota, s.Usage = f, f, f
+		if f.answers != nil {
+			s.Quota = f.answers
+		}
 	}
 	return &mounted{System: s, path: path, fd: int(file.Fd()), dir: info.IsDir(), close: file.Close}, nil
 }

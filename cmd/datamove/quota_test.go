@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -70,4 +72,32 @@ func TestQuotaCommands(t *testing.T) {
 	f.lacks = true
 	run("quota", "show", dir, file).wants(t, 1, `quota of .*unsupported`)
 	run("quota", "set", "--bytes", "1", dir).wants(t, 1, `quota of .*unsupported`)
+}
+
+// settled is a file system on which a directory stays in the project that it was made in,
+// as on btrfs and GPFS.
+type settled struct{ *fakeLustre }
+
+func (settled) SetProject(context.Context, int, lustre.Project) error { return errors.ErrUnsupported }
+
+func (settled) MakeProject(context.Context, int, string, uint32) (lustre.Project, error) {
+	return lustre.Project{}, errors.ErrUnsupported
+}
+
+func (settled) RemoveProject(context.Context, int, string, lustre.Project) error {
+	return errors.ErrUnsupported
+}
+
+// TestQuotaOfAnother: who names a project that a directory can not be put into has not set
+// the limits of that one, which is somebody else's.
+func TestQuotaOfAnother(t *testing.T) {
+	f := newFakeLustre(t.TempDir())
+	f.answers = settled{f}
+	f.projects[f.root] = lustre.Project{ID: 256, Inherit: true}
+	run := onLustre(f)
+	run("quota", "set", "--bytes", "1TiB", f.root).wants(t, 0, `^256 .* 1.00 TiB`)
+	run("quota", "set", "--project", "257", "--bytes", "1GiB", f.root).wants(t, 1, `unsupported`)
+	if q := f.quotas[lustre.Project{ID: 257}]; q.HardBytes != 0 {
+		t.Errorf("project 257, which nobody is in, is limited to %d bytes", q.HardBytes)
+	}
 }

@@ -145,14 +145,11 @@ func (a *app) setQuota(ctx context.Context, arg string, w *quotaWords) error {
 
 // makeProject makes a directory, as a project where projects are made so. undo removes it.
 func (a *app) makeProject(ctx context.Context, path string, w *quotaWords) (undo func() error, err error) {
-	m, err := a.mounted(ctx, filepath.Dir(path))
+	m, err := a.accounted(ctx, filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	if m.Quota == nil {
-		return nil, m.Lack(lustre.AskQuota)
-	}
 	maker, ok := m.Quota.(lustre.ProjectMaker)
 	if !ok {
 		if !w.project.said && m.Kind != lustre.IsCephFS {
@@ -176,7 +173,7 @@ func (a *app) makeProject(ctx context.Context, path string, w *quotaWords) (undo
 
 // removeProject removes what makeProject made.
 func (a *app) removeProject(ctx context.Context, path string, p lustre.Project) error {
-	m, err := a.mounted(ctx, filepath.Dir(path))
+	m, err := a.accounted(ctx, filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -188,16 +185,26 @@ func (a *app) removeProject(ctx context.Context, path string, p lustre.Project) 
 	return maker.RemoveProject(ctx, m.fd, filepath.Base(path), p)
 }
 
+// accounted opens a path of a file system that has quotas.
+func (a *app) accounted(ctx context.Context, path string) (*mounted, error) {
+	m, err := a.mounted(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if m.Quota == nil {
+		defer m.Close()
+		return nil, m.Lack(lustre.AskQuota)
+	}
+	return m, nil
+}
+
 // limit sets the limits of the project of a directory, or of the one that it is put into.
 func (a *app) limit(ctx context.Context, path string, w *quotaWords) error {
-	m, err := a.mounted(ctx, path)
+	m, err := a.accounted(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	if m.Quota == nil {
-		return m.Lack(lustre.AskQuota)
-	}
 	if !m.dir {
 		return usage("%s is a file: a project holds directories", mover.Printable(path))
 	}
@@ -218,6 +225,10 @@ func (a *app) limit(ctx context.Context, path string, w *quotaWords) error {
 			return kindly(err) // a project would be of no use
 		}
 		return advise(usage("%s is in no project", mover.Printable(path)), "--project ID, which puts it into one")
+	}
+	if _, settled := m.Quota.(lustre.ProjectMaker); moved && settled {
+		// Directories stay where they are: the limits of somebody else are not touched before that is said.
+		return kindly(m.Quota.SetProject(ctx, m.fd, p))
 	}
 	if w.limits() {
 		if err := a.setLimits(ctx, m, p, w); err != nil {

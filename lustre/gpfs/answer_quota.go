@@ -1,6 +1,7 @@
 package gpfs
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -41,7 +42,8 @@ func (q quotas) SetProject(ctx context.Context, dir int, p lustre.Project) error
 	if f.Name == p.Name {
 		return nil
 	}
-	return fmt.Errorf("project %q: %w: a directory that exists can not be put into another fileset, it is in %q; make a new one with its fileset", p.Name, errors.ErrUnsupported, f.Name)
+	return fmt.Errorf("project %q: %w: a directory that exists can not be put into another fileset, it is in %q; make a new one with its fileset",
+		cmp.Or(p.Name, fmt.Sprint(p.ID)), errors.ErrUnsupported, f.Name)
 }
 
 func (q quotas) Quota(ctx context.Context, _ int, p lustre.Project) (lustre.Quota, error) {
