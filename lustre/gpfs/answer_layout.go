@@ -165,7 +165,7 @@ func (l layouts) Cluster(ctx context.Context, fd int) (lustre.Cluster, error) {
 // usage answers with the pools.
 type usage struct{ mounted }
 
-// Targets returns the storage pools or, where nobody can be asked, what statfs says of all.
+// Targets returns the storage pools that files can be in or, where nobody can be asked, what statfs says of all.
 func (u usage) Targets(ctx context.Context, fd int) ([]lustre.Target, error) {
 	if u.asked == nil {
 		all, err := capacity(fd)
@@ -181,11 +181,9 @@ func (u usage) Targets(ctx context.Context, fd int) ([]lustre.Target, error) {
 	}
 	var targets []lustre.Target
 	for _, p := range pools {
-		t := lustre.Target{Kind: lustre.InPool, Name: p.Name, TotalBytes: p.TotalBytes, FreeBytes: p.FreeBytes}
-		if p.TotalBytes == 0 {
-			t.Inactive = "it holds no data" // a pool of metadata only
+		if p.TotalBytes > 0 { // others are for metadata only
+			targets = append(targets, lustre.Target{Kind: lustre.InPool, Name: p.Name, TotalBytes: p.TotalBytes, FreeBytes: p.FreeBytes})
 		}
-		targets = append(targets, t)
 	}
 	return targets, nil
 }

@@ -112,7 +112,8 @@ func (w *world) reply(parts []string) (int, map[string]any) {
 		}
 		return 200, map[string]any{"quotas": list}
 	case "pools":
-		return 200, map[string]any{"storagePool": []any{map[string]any{"storagePoolName": "data", "totalDataInKB": 1 << 30, "freeDataInKB": 1 << 29}}}
+		return 200, map[string]any{"storagePool": []any{map[string]any{"storagePoolName": "system", "totalMetaInKB": 1 << 24, "freeMetaInKB": 1 << 23},
+			map[string]any{"storagePoolName": "data", "totalDataInKB": 1 << 30, "freeDataInKB": 1 << 29}}}
 	}
 	return 404, map[string]any{}
 }
