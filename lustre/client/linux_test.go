@@ -123,3 +123,21 @@ func TestAnswersForUsers(t *testing.T) {
 		}
 	}
 }
+
+// The real kernel says that of any file, and not of one that is not open.
+func TestEncrypted(t *testing.T) {
+	t.Parallel()
+	f, err := os.Create(t.TempDir() + "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if secret, err := Encrypted(int(f.Fd())); err != nil || secret {
+		t.Errorf("a file here: %v, %v", secret, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Encrypted(-1); !errors.Is(err, unix.EBADF) {
+		t.Errorf("no file: %v", err)
+	}
+}
