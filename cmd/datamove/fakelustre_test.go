@@ -20,9 +20,9 @@ import (
 type fakeLustre struct {
 	root    string
 	cluster lustre.Cluster
-	lacks   bool          // it has no layouts and quotas
-	ignores bool          // it says yes to a layout and does not do it
-	answers lustre.Quotas // who answers for its quotas; nil is it itself
+	lacks   bool                 // it has no layouts and quotas
+	ignores bool                 // it says yes to a layout and does not do it
+	as      func(*lustre.System) // makes it another file system; nil leaves it one
 
 	mu       sync.Mutex // guards what is below
 	layouts  map[string]lustre.Layout
@@ -62,9 +62,9 @@ func (f *fakeLustre) open(path string) (*mounted, error) {
 	s := &lustre.System{Kind: lustre.IsLustre, Type: "lustre", Name: "lab", Mount: f.root, Lacks: map[lustre.Question]string{}}
 	if !f.lacks {
 		s.Layout, s.Quota, s.Usage = f, f, f
-		if f.answers != nil {
-			s.Quota = f.answers
-		}
+	}
+	if f.as != nil {
+		f.as(s)
 	}
 	return &mounted{System: s, path: path, fd: int(file.Fd()), dir: info.IsDir(), close: file.Close}, nil
 }

@@ -200,6 +200,32 @@ func TestLayoutAdviseCommand(t *testing.T) {
 	run("layout", "show", root).wants(t, 1, `unsupported`)
 }
 
+// TestLayoutElsewhere: where there is no advice, and no other layout for a file that is
+// there, it is said what there is instead.
+func TestLayoutElsewhere(t *testing.T) {
+	f := newFakeLustre(t.TempDir())
+	run := onLustre(f)
+	file := filepath.Join(f.root, "file")
+	must(os.Create(file))
+	copies := plainLayout(1, 1<<20, "")
+	copies.Components = append(copies.Components, copies.Components[0])
+	f.layouts[file] = copies
+	for _, one := range []struct {
+		kind                           lustre.Kind
+		why, advised, instead, another string
+	}{
+		{lustre.IsCephFS, `cephfs.*each object of a file is on OSDs of its own`, `layout set --pool POOL DIR, .*--stripe-count and --stripe-size`, "a copy into a directory", `keeps the layout that it was made with`},
+		{lustre.IsGPFS, `gpfs.*each file is on all disks of its pool`, `layout set --pool POOL FILE, .*mmlspolicy`, "mmchattr -P POOL /.*/file", `keeps the layout that it was made with`},
+	} {
+		t.Run(string(one.kind), func(t *testing.T) {
+			f.as = func(s *lustre.System) { s.Kind, s.Layout = one.kind, struct{ lustre.Layouts }{f} }
+			run("layout", "advise", f.root).wants(t, 1, `^datamove: layout: advise: advice for /.*`+one.why, `^try: .*`+one.advised)
+			run("layout", "set", "--advise", f.root).wants(t, 1, one.why, `^try: .*`+one.advised)
+			run("layout", "set", "--stripe-count", "2", file).wants(t, 5, one.another, `^try: `+one.instead)
+		})
+	}
+}
+
 func must(f *os.File, err error) *os.File {
 	if err != nil {
 		panic(err)

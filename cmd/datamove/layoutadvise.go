@@ -157,6 +157,10 @@ func (a *app) measured(ctx context.Context, m *mounted, r *lustre.Request) (lust
 	if m.Layout == nil {
 		return lustre.Cluster{}, advise(m.Lack(lustre.AskLayout), "--osts NUMBER instead of a path, for a Lustre that is not mounted here")
 	}
+	if other, known := unadvised[m.Kind]; known {
+		err := fmt.Errorf("advice for %s (%s): %w: it is for Lustre; here %s", mover.Printable(m.path), m.Kind, errors.ErrUnsupported, other.why)
+		return lustre.Cluster{}, advise(err, other.instead)
+	}
 	if info, err := os.Stat(m.path); err == nil && info.Mode().IsRegular() && r.Bytes == 0 {
 		r.Bytes = info.Size()
 	}
@@ -164,11 +168,16 @@ func (a *app) measured(ctx context.Context, m *mounted, r *lustre.Request) (lust
 	if err != nil {
 		return c, fmt.Errorf("targets of %s: %w", mover.Printable(m.Mount), kindly(err))
 	}
-	if m.Kind != lustre.IsLustre {
-		err := fmt.Errorf("advice for %s (%s): %w: it is for Lustre", mover.Printable(m.path), m.Kind, errors.ErrUnsupported)
-		return c, advise(err, "datamove layout show, for what there is")
-	}
 	return c, nil
+}
+
+// unadvised are file systems with layouts, of which there is little to choose: why, and
+// what it is.
+var unadvised = map[lustre.Kind]struct{ why, instead string }{
+	lustre.IsCephFS: {"each object of a file is on OSDs of its own, so that a large file is on all of them with any layout",
+		"datamove layout show, for what there is; datamove layout set --pool POOL DIR, for new files in another pool; --stripe-count and --stripe-size, for small pieces that are to go to several OSDs at once"},
+	lustre.IsGPFS: {"each file is on all disks of its pool",
+		"datamove layout show, for what there is; datamove layout set --pool POOL FILE, which makes a file in another pool; where others go is in the placement policy: mmlspolicy"},
 }
 
 // commands are what sets the layout for new files of a directory. One whose entries are

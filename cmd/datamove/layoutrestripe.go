@@ -27,10 +27,9 @@ func (a *app) restripe(ctx context.Context, m *mounted, w *layoutWords, q *reque
 		return err
 	}
 	defer dir.Close()
-	restriper, ok := dir.Layout.(lustre.Restriper)
-	if !ok {
-		err := fmt.Errorf("%s: %w: on this file system (%s) a file keeps the layout that it was made with", mover.Printable(path), mover.ErrConflict, dir.Kind)
-		return advise(err, "a copy into a directory that has the layout, and a rename over the old name")
+	restriper, err := dir.restriper(path)
+	if err != nil {
+		return err
 	}
 	moved, stop := a.showMoved()
 	err = restriper.Restripe(ctx, dir.fd, filepath.Base(path), to, lustre.RestripeOptions{Block: w.block, Progress: moved})
@@ -46,6 +45,9 @@ func (a *app) restripe(ctx context.Context, m *mounted, w *layoutWords, q *reque
 func (a *app) restriped(ctx context.Context, m *mounted, w *layoutWords, q *requestWords) (path string, to lustre.Layout, err error) {
 	if w.remove {
 		return "", to, usage("%s is a file, which is never without a layout: --remove is for directories", mover.Printable(m.path))
+	}
+	if _, err := m.restriper(m.path); err != nil {
+		return "", to, err
 	}
 	now, err := m.Layout.Layout(ctx, m.fd)
 	if err != nil && !errors.Is(err, lustre.ErrInherited) { // of a file that has no objects yet
@@ -64,6 +66,18 @@ func (a *app) restriped(ctx context.Context, m *mounted, w *layoutWords, q *requ
 	}
 	path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(m.fd))
 	return path, to, err
+}
+
+// restriper is who moves the content of a file on this file system.
+func (m *mounted) restriper(path string) (lustre.Restriper, error) {
+	if r, ok := m.Layout.(lustre.Restriper); ok {
+		return r, nil
+	}
+	err := fmt.Errorf("%s: %w: on this file system (%s) a file keeps the layout that it was made with", mover.Printable(path), mover.ErrConflict, m.Kind)
+	if m.Kind == lustre.IsGPFS {
+		return nil, advise(err, "mmchattr -P POOL "+shellWord(path)+", which moves it to another pool")
+	}
+	return nil, advise(err, "a copy into a directory that has the layout, and a rename over the old name")
 }
 
 // mirrored reports whether a layout has more than one beginning.

@@ -92,7 +92,7 @@ func (settled) RemoveProject(context.Context, int, string, lustre.Project) error
 // the limits of that one, which is somebody else's.
 func TestQuotaOfAnother(t *testing.T) {
 	f := newFakeLustre(t.TempDir())
-	f.answers = settled{f}
+	f.as = func(s *lustre.System) { s.Kind, s.Quota = lustre.IsBtrfs, settled{f} }
 	f.projects[f.root] = lustre.Project{ID: 256, Inherit: true}
 	run := onLustre(f)
 	run("quota", "set", "--bytes", "1TiB", f.root).wants(t, 0, `^256 .* 1.00 TiB`)
