@@ -11,7 +11,7 @@
 //	ARCHIVE  open the file by FID; COPY_START; Put; COPY_END
 //	RESTORE  make a volatile file with the owner, mode, project and layout of the file;
 //	         COPY_START; Get; times; COPY_END, by which the MDT swaps the layouts
-//	REMOVE   Delete; COPY_END
+//	REMOVE   HSM_PROGRESS, which the MDT refuses for what it has given up; Delete; COPY_END
 //	CANCEL   the action of that cookie ends with ECANCELED
 //
 // # Which content a restore sees

@@ -83,6 +83,31 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
+// TestRemoveGivenUp: what the MDT gave up while it waited here removes nothing: the copy that
+// is there by now can be that of a file which has been archived again, and released.
+func TestRemoveGivenUp(t *testing.T) {
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	b := serve(t, func(_ context.Context, c *copytool.Copy) error {
+		if c.Size == 4 { // "slow"
+			close(begun)
+			<-goOn
+		}
+		return nil
+	}, func(o *copytool.Options) { o.Jobs = 1 })
+	f, slow := b.Write(1, []byte("content")), b.Write(2, []byte("slow"))
+	b.is(b.Do(abi.CopyArchive, f)[0], 0, false)
+	b.Do(abi.CopyArchive, slow)
+	<-begun
+	b.Forget(b.Do(abi.CopyRemove, f)[0])
+	b.Release(f)
+	close(goOn)
+	waitUntil(t, func() bool { return b.ended.Load() == 3 })
+	b.is(b.Do(abi.CopyRestore, f)[0], 0, false)
+	if got := b.Read(f); string(got) != "content" {
+		t.Errorf("%q came back: its copy was removed", got)
+	}
+}
+
 // TestCancel: in work and waiting, by a message and by the answer to a progress.
 func TestCancel(t *testing.T) {
 	for _, message := range []bool{true, false} {

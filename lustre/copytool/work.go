@@ -151,7 +151,12 @@ func (s *serving) restore(a *action) error {
 	return s.finish(a, st.Size)
 }
 
+// remove asks first whether it is still to be done: there is no beginning that the MDT would
+// refuse, and the copy may be another one since it was asked for.
 func (s *serving) remove(a *action) error {
+	if err := s.report(a); err != nil {
+		return err
+	}
 	if err := s.o.Archive.Delete(a.ctx, Key(a.system, a.item.FID)); err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func (l *Lustre) progress(arg []byte) unix.Errno {
 	switch {
 	case r == nil:
 		return unix.ENOENT
-	case !r.started || r.end != nil:
+	case !r.started && r.Action != abi.CopyRemove || r.end != nil: // nobody tells when a removal begins
 		return l.wrong("progress of %#x, which is not in work", p.Cookie)
 	case r.cancelled:
 		return unix.ECANCELED
