@@ -1,8 +1,8 @@
 package rig
 
 import (
-	"crypto/sha256"
 	"errors"
+	"hash/maphash"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -126,7 +126,7 @@ func Objects(tree Tree) Tree {
 		case n.Type == fs.ModeDir:
 			objects[name] = Node{Type: fs.ModeDir}
 		case n.Type == fs.ModeSymlink:
-			objects[name] = Node{Sum: sha256.Sum256([]byte(n.Target))}
+			objects[name] = Node{Sum: maphash.String(seed, n.Target)}
 		case n.Type == 0:
 			objects[name] = Node{Sum: n.Sum}
 		}
