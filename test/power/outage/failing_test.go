@@ -55,10 +55,10 @@ func fail(t *testing.T, w *work.Work, how string, flags ...string) (r *rig.Run, 
 	if r.Wait(); r.Exit <= 0 {
 		t.Errorf("the disk has failed, and the exit code is %d", r.Exit)
 	}
-	rig.Unmount(t, d.Mount)
+	unmount(t, d.Mount)
 	m.become("linear", disk, 0)
 	mount(t, d)
-	t.Cleanup(func() { rig.Unmount(t, d.Mount) })
+	t.Cleanup(func() { unmount(t, d.Mount) })
 	return r, said
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"testing"
 
-	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/power/work"
 )
 
@@ -20,7 +19,7 @@ func TestLogged(t *testing.T) {
 	m := mapDisk(t, "logged", d.Device, "log-writes", d.Device, os.Getenv(log))
 	d.Device = m.device
 	mount(t, d)
-	defer rig.Unmount(t, d.Mount)
+	defer unmount(t, d.Mount)
 	w.Prepare(t, d.Mount)
 	if err := m.message("mark begin"); err != nil {
 		t.Fatal(err)

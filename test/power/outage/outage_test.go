@@ -47,7 +47,7 @@ func trees() *work.Work {
 // TestPrepare makes the trees, and puts what was there before on each disk.
 func TestPrepare(t *testing.T) {
 	top := os.Getenv(sources)
-	w := work.Make(t, filepath.Join(top, "want"), filepath.Join(top, "old"))
+	w := work.Make(t, filepath.Join(top, "want"), filepath.Join(top, "old"), 60) // few: the processor is emulated
 	for _, mount := range strings.Fields(os.Getenv(mounts)) {
 		w.Prepare(t, mount)
 	}
@@ -72,8 +72,9 @@ func run(t *testing.T, w *work.Work, mount string, stdout io.Writer) {
 	}
 }
 
-// TestCheck looks at the disks one after the other, each where it was mounted before,
-// and runs the copies once more: the kernel knows by itself that it has booted since.
+// TestCheck looks at what is left of the disks, each where it was mounted before, and runs the
+// copies once more: the kernel knows by itself that it has booted since. Disks with places of
+// their own are looked at at once.
 func TestCheck(t *testing.T) {
 	w := trees()
 	text, err := os.ReadFile(os.Getenv(left))
@@ -84,11 +85,21 @@ func TestCheck(t *testing.T) {
 	if err := json.Unmarshal(text, &remnants); err != nil {
 		t.Fatal(err)
 	}
+	w.Look(t)
+	places := map[string][]work.Remnant{}
 	for _, r := range remnants {
-		t.Run(r.Name, func(t *testing.T) {
-			mount(t, r.Disk)
-			defer rig.Unmount(t, r.Mount)
-			w.Check(t, r.Mount, r.Said, nil)
+		places[r.Mount] = append(places[r.Mount], r)
+	}
+	for place, remnants := range places {
+		t.Run(filepath.Base(place), func(t *testing.T) {
+			t.Parallel()
+			for _, r := range remnants {
+				t.Run(r.Name, func(t *testing.T) {
+					mount(t, r.Disk)
+					defer unmount(t, r.Mount)
+					w.Check(t, r.Mount, r.Said, nil)
+				})
+			}
 		})
 	}
 }
@@ -100,5 +111,13 @@ func mount(t *testing.T, d work.Disk) {
 	}
 	if err := unix.Mount(d.Device, d.Mount, d.Type, 0, d.Options); err != nil {
 		t.Fatalf("%s can not be mounted: %v", d.Device, err)
+	}
+}
+
+// unmount takes the file system away with all that its kernel knows of it.
+func unmount(t *testing.T, mount string) {
+	t.Helper()
+	if err := unix.Unmount(mount, 0); err != nil {
+		t.Fatalf("unmount %s: %v", mount, err)
 	}
 }

@@ -33,14 +33,15 @@ const (
 	Olds = 2
 )
 
-// Make makes the trees below two empty directories.
-func Make(t *testing.T, sources, old string) *Work {
+// Make makes the trees below two empty directories, each of so many small files, and a large
+// one of more than one part.
+func Make(t *testing.T, sources, old string, small int) *Work {
 	t.Helper()
 	for i := range Trees {
 		below := func(dir string) string { return filepath.Join(dir, fmt.Sprint("tree-", i), fmt.Sprint("in-", i)) }
-		rig.Make(t, below(sources), rig.Shape{Seed: uint64(i), Small: 150, Large: 1, LargeBytes: 5 << 20, Odd: i == 0, OddBytes: 8 << 20})
+		rig.Make(t, below(sources), rig.Shape{Seed: uint64(i), Small: small, Large: 1, LargeBytes: 5 << 20, Odd: i == 0, OddBytes: 8 << 20})
 		if i < Olds {
-			rig.Make(t, below(old), rig.Shape{Seed: uint64(100 + i), Small: 150, Large: 1, LargeBytes: 5 << 20})
+			rig.Make(t, below(old), rig.Shape{Seed: uint64(100 + i), Small: small, Large: 1, LargeBytes: 5 << 20})
 		}
 	}
 	return At(sources, old)
@@ -55,8 +56,9 @@ func At(sources, old string) *Work {
 	return w
 }
 
-// look reads the trees once.
-func (w *Work) look(t *testing.T) {
+// Look reads the trees. Check does it, too; but when it is called for several disks at once, it
+// has to be done before.
+func (w *Work) Look(t *testing.T) {
 	t.Helper()
 	if w.want == nil {
 		w.want, _ = rig.Look(t, w.top)
@@ -146,7 +148,7 @@ func Neighbour(t *testing.T, mount string) (leave func()) {
 // the host would after its reboot.
 func (w *Work) Check(t *testing.T, mount, said string, wrapper []string) {
 	t.Helper()
-	w.look(t)
+	w.Look(t)
 	seen, _ := rig.Look(t, Target(mount))
 	for name, n := range seen {
 		old, was := w.former[name]
