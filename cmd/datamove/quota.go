@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,8 +43,9 @@ func (a *app) quotaShow() *cobra.Command {
 of the file system has a line of its own; otherwise only those that are over their
 share: there a project can be full while the whole is not.
 
-HELD says whom the file system refuses what is over the hard limit: all, users (not
-root), or nobody.`,
+The first HARD and LEFT are of bytes, the second of files; soft limits have columns
+where there are any. HELD says whom the file system refuses what is over the hard
+limit: all, users (not root), or nobody.`,
 		Example: `  datamove quota show /lustre/vision
   datamove quota show -o wide /lustre/vision`,
 	}
@@ -67,7 +69,8 @@ func (a *app) showQuotas(ctx context.Context, f format, paths []string) error {
 	case f != formatTable && f != formatWide:
 		err = list(a, f, quotasListing, every(views))
 	case len(views) > 0:
-		err = list(a, f, limitsListing, every(limitRows(views, f == formatWide)))
+		rows := limitRows(views, f == formatWide)
+		err = list(a, f, limitsListing(rows), every(rows))
 		for _, v := range views {
 			a.tellQuota(v)
 		}
@@ -204,18 +207,30 @@ var quotasListing = listing[*quotaView]{
 	name: func(v *quotaView) string { return v.Path },
 }
 
-var limitsListing = listing[limitRow]{
+// limitsListing is how limits are listed for people: without columns of soft ones where there
+// are none, which keeps a line within 100 characters.
+func limitsListing(rows []limitRow) listing[limitRow] {
+	l := softAndHard
+	if !slices.ContainsFunc(rows, func(r limitRow) bool { return r.SoftBytes > 0 || r.SoftFiles > 0 }) {
+		l.columns = slices.DeleteFunc(slices.Clone(l.columns), func(c column[limitRow]) bool { return c.head == softHead })
+	}
+	return l
+}
+
+const softHead = "SOFT"
+
+var softAndHard = listing[limitRow]{
 	what: "quotas",
 	columns: []column[limitRow]{
 		{"PROJECT", 12, limitRow.project},
-		{"USED", -9, func(r limitRow) string { return units.Bytes(r.used()) }},
-		{"SOFT", -9, whole(func(v *quotaView) string { return bytesKnown(v.SoftBytes) })},
-		{"HARD", -9, func(r limitRow) string { return bytesKnown(r.hard()) }},
-		{"LEFT", -9, whole(func(v *quotaView) string { return leftText(v.LeftBytes, units.Bytes) })},
-		{"FILES", -11, whole(func(v *quotaView) string { return leftText(v.UsedFiles, units.Count) })},
-		{"SOFT", -11, whole(func(v *quotaView) string { return countKnown(v.SoftFiles) })},
-		{"HARD", -11, whole(func(v *quotaView) string { return countKnown(v.HardFiles) })},
-		{"LEFT", -11, whole(func(v *quotaView) string { return leftText(v.LeftFiles, units.Count) })},
+		{"USED", -8, func(r limitRow) string { return units.Bytes(r.used()) }},
+		{softHead, -8, whole(func(v *quotaView) string { return bytesKnown(v.SoftBytes) })},
+		{"HARD", -8, func(r limitRow) string { return bytesKnown(r.hard()) }},
+		{"LEFT", -8, whole(func(v *quotaView) string { return leftText(v.LeftBytes, units.Bytes) })},
+		{"FILES", -9, whole(func(v *quotaView) string { return leftText(v.UsedFiles, units.Count) })},
+		{softHead, -9, whole(func(v *quotaView) string { return countKnown(v.SoftFiles) })},
+		{"HARD", -9, whole(func(v *quotaView) string { return countKnown(v.HardFiles) })},
+		{"LEFT", -9, whole(func(v *quotaView) string { return leftText(v.LeftFiles, units.Count) })},
 		{"HELD", 6, whole(heldText)},
 		{"PATH", 0, limitRow.where},
 	},

@@ -31,10 +31,10 @@ func TestQuotaCommands(t *testing.T) {
 
 	// It is put into one, with limits. What is not named stays.
 	run("quota", "set", "--project", "4242", "--bytes", "10TiB", "--files", "1000000", dir).wants(t, 0,
-		`^4242 +0 B +- +10.0 TiB +10.0 TiB +0 +- +1,000,000 +1,000,000  users   .*vision$`)
-	run("quota", "set", "--soft-bytes", "9TiB", dir).wants(t, 0, `^4242 +0 B +9.00 TiB +10.0 TiB .* 1,000,000  users`)
+		`^PROJECT +USED +HARD +LEFT +FILES +HARD +LEFT  HELD    PATH$`, `^4242 +0 B  10.0 TiB  10.0 TiB +0  1,000,000  1,000,000  users   .*vision$`)
+	run("quota", "set", "--soft-bytes", "9TiB", dir).wants(t, 0, `^PROJECT +USED +SOFT +HARD +LEFT +FILES +SOFT +HARD +LEFT  HELD    PATH$`, `^4242 +0 B +9.00 TiB +10.0 TiB .* 1,000,000  users`)
 	run("quota", "set", "--soft-bytes", "11TiB", dir).wants(t, 2, `is above the hard one`)
-	run("quota", "set", "--bytes", "none", "--soft-bytes", "none", dir).wants(t, 0, `^4242 +0 B +- +- +- +0 `)
+	run("quota", "set", "--bytes", "none", "--soft-bytes", "none", dir).wants(t, 0, `^4242 +0 B +- +- +0 `)
 
 	// One that is full on an OST is told so, though it is not as a whole.
 	project := lustre.Project{ID: 4242}
@@ -45,7 +45,7 @@ func TestQuotaCommands(t *testing.T) {
 		{Target: "flash", Pool: true, UsedBytes: 5 << 30, GrantedBytes: 5 << 30}, {Target: "disk", Pool: true, UsedBytes: 1 << 30, GrantedBytes: 6 << 30}}
 	f.quotas[project] = q
 	s := run("quota", "show", dir)
-	s.wants(t, 0, `^4242 +4.00 TiB +- +10.0 TiB +6.00 TiB +250 +- +100 +0  users +.*vision \(over the soft limit of files, until `,
+	s.wants(t, 0, `^4242 +4.00 TiB +10.0 TiB +6.00 TiB +250 +100 +0  users +.*vision \(over the soft limit of files, until `,
 		`^  lab-OST0000 +3.00 TiB +2.00 TiB .* over its share$`,
 		`^  pool flash +5.00 GiB +5.00 GiB .* full: nothing more goes to its OSTs$`, `^  pool disk +1.00 GiB +6.00 GiB`)
 	run("quota", "show", "-o", "wide", dir).wants(t, 0, `^  lab-OST0001 +1.00 TiB +2.00 TiB`)
