@@ -173,6 +173,9 @@ type Traits struct {
 	// draft only, and by nothing at all when its process was killed: quotas of NFS, lost
 	// servers. What no sync has confirmed has to be read before it counts.
 	LateErrors bool
+	// FinishSyncs says that Finish returns when the draft is on stable storage: a sync has
+	// confirmed what is in it.
+	FinishSyncs bool
 	// Mount names the time in which a file system has been mounted, and no later one; 0 is
 	// not known. What no sync has confirmed may be lost at its end, as it is at a power cut:
 	// when the disk was gone, and not when it was unmounted.

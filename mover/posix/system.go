@@ -163,7 +163,8 @@ func traits(s system, root, xattrs bool) mover.Traits {
 	}
 	t.Times = s.times
 	t.Mount = s.mount
-	t.LateErrors = s.durable == eachFile || s.durable != volatile && s.mount == 0
+	t.FinishSyncs = s.durable == eachFile
+	t.LateErrors = t.FinishSyncs || s.durable != volatile && s.mount == 0
 	if s.durable != volatile {
 		t.CommitBytes, t.CommitEvery = commitBytes, commitEvery
 	} else {

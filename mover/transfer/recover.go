@@ -93,6 +93,9 @@ func (r *run) adopt(ctx context.Context, rec *journal.Record) (drafted, error) {
 	if e.Identity() != rec.Source && e.Kind != mover.Dir {
 		return drafted{}, mover.ErrChanged
 	}
+	if e.Kind == mover.Dir && r.doubtful() {
+		return drafted{}, errUnread
+	}
 	d, err := r.target.Adopt(ctx, rec.Token)
 	if err != nil {
 		return drafted{}, err
@@ -114,9 +117,16 @@ func (r *run) adopt(ctx context.Context, rec *journal.Record) (drafted, error) {
 	return drafted{draft: d, entry: e}, nil
 }
 
-// kept reads a whole draft where errors come late, as confirm does parts.
+// doubtful says whether the target may have lost of finished drafts what it had stored.
+func (r *run) doubtful() bool { return r.to.LateErrors && !r.to.FinishSyncs }
+
+// errUnread is why a directory is moved anew that may have lost something: the journal has
+// no checksums of what was built in it.
+var errUnread = errors.New("what is in it can not be compared with what was stored")
+
+// kept reads a whole draft that is in doubt, as confirm does parts.
 func (r *run) kept(ctx context.Context, d mover.Draft, was mover.Receipt) error {
-	if !r.to.LateErrors {
+	if !r.doubtful() {
 		return nil
 	}
 	there, err := reread(ctx, d)
