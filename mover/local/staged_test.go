@@ -2,13 +2,18 @@ package local
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	fuse "github.com/hanwen/go-fuse/v2/fs"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/fault"
@@ -29,6 +34,78 @@ func (s slow) Traits() mover.Traits {
 	return t
 }
 
+// copying is a copy of a few files, which can be done again.
+type copying struct {
+	source, target, state string
+	names                 []string
+	as                    func(*posix.Place) mover.Place // the target
+}
+
+func newCopying(t *testing.T, target string, as func(*posix.Place) mover.Place) *copying {
+	t.Helper()
+	c := &copying{t.TempDir(), target, t.TempDir(), []string{"dir/a", "dir/in/b", "dir/in/c", "file"}, as}
+	for _, name := range c.names {
+		file := filepath.Join(c.source, name)
+		err := os.MkdirAll(filepath.Dir(file), 0o755)
+		if err == nil {
+			err = os.WriteFile(file, []byte("content of "+name), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// run copies; what publishing comes to is given.
+func (c *copying) run(t *testing.T, published fault.Fault) (Report, error) {
+	t.Helper()
+	script := func(call fault.Call) fault.Fault {
+		if call.Op == fault.Publish {
+			return published
+		}
+		return fault.None
+	}
+	task, err := Start(t.Context(), Request{
+		Work: Copy, Source: location.Location{Scheme: location.POSIX, Path: c.source}, Target: location.Location{Scheme: location.POSIX, Path: c.target},
+		StateDir: c.state, Reflink: ReflinkNever,
+	}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+		p, err := posix.Open(l.Path, posix.Options{Create: o.Write})
+		if err != nil || !o.Write {
+			return p, err
+		}
+		return fault.New(c.as(p), fault.Options{Script: script}), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.Wait()
+}
+
+// again lets a run end before anything is published, and then another one do its work,
+// which moves so many files itself.
+func (c *copying) again(t *testing.T, meanwhile func(), moved int64) {
+	t.Helper()
+	if _, err := c.run(t, fault.Unreachable); err == nil {
+		t.Fatal("the target could not be reached, and the run says nothing")
+	}
+	meanwhile()
+	report, err := c.run(t, fault.None)
+	if err != nil || report.Files != moved || report.Files+report.Kept < int64(len(c.names)) {
+		t.Errorf("the second run: %v, %d files moved and %d entries kept; want %d moved", err, report.Files, report.Kept, moved)
+	}
+	for _, name := range c.names {
+		if got, err := os.ReadFile(filepath.Join(c.target, name)); err != nil || string(got) != "content of "+name {
+			t.Errorf("%s is %q: %v", name, got, err)
+		}
+	}
+	for _, name := range below(t, c.target) {
+		if strings.Contains(name, ".datamove-") {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
 // TestLostInStagedDirectory: a run ends when it has finished what it was to publish, and
 // where a finished draft may lose bytes without a word, the target loses some. Files are read
 // before they count. Of what is in a directory that was built under a temporary name no
@@ -47,55 +124,8 @@ func TestLostInStagedDirectory(t *testing.T) {
 		{"a file by itself, too", true, false, []string{"dir/a", "file"}, 4},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			source, target, state := t.TempDir(), t.TempDir(), t.TempDir()
-			names := []string{"dir/a", "dir/in/b", "dir/in/c", "file"}
-			for _, name := range names {
-				if err := os.MkdirAll(filepath.Dir(filepath.Join(source, name)), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(source, name), []byte("content of "+name), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			run := func(published fault.Fault) (Report, error) {
-				task, err := Start(t.Context(), Request{
-					Work: Copy, Source: location.Location{Scheme: location.POSIX, Path: source}, Target: location.Location{Scheme: location.POSIX, Path: target},
-					StateDir: state, Reflink: ReflinkNever,
-				}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
-					p, err := posix.Open(l.Path, posix.Options{Create: o.Write})
-					if err != nil || !o.Write {
-						return p, err
-					}
-					return fault.New(slow{p, row.late, row.syncs}, fault.Options{Script: func(c fault.Call) fault.Fault {
-						if c.Op == fault.Publish {
-							return published
-						}
-						return fault.None
-					}}), nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return task.Wait()
-			}
-			if _, err := run(fault.Unreachable); err == nil {
-				t.Fatal("the target could not be reached, and the run says nothing")
-			}
-			lose(t, target, row.loses)
-			report, err := run(fault.None)
-			if err != nil || report.Files != row.moved || report.Files+report.Kept < int64(len(names)) {
-				t.Errorf("the second run: %v, %d files moved and %d entries kept; want %d moved", err, report.Files, report.Kept, row.moved)
-			}
-			for _, name := range names {
-				if got, err := os.ReadFile(filepath.Join(target, name)); err != nil || string(got) != "content of "+name {
-					t.Errorf("%s is %q: %v", name, got, err)
-				}
-			}
-			for _, name := range files(t, target) {
-				if strings.Contains(name, ".datamove-") {
-					t.Errorf("%s is left", name)
-				}
-			}
+			c := newCopying(t, t.TempDir(), func(p *posix.Place) mover.Place { return slow{p, row.late, row.syncs} })
+			c.again(t, func() { lose(t, c.target, row.loses) }, row.moved)
 		})
 	}
 }
@@ -104,8 +134,11 @@ func TestLostInStagedDirectory(t *testing.T) {
 func lose(t *testing.T, target string, names []string) {
 	t.Helper()
 	lost := 0
-	for _, file := range files(t, target) {
+	for _, file := range below(t, target) {
 		content, err := os.ReadFile(file)
+		if errors.Is(err, syscall.EISDIR) {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,10 +166,11 @@ func lose(t *testing.T, target string, names []string) {
 	}
 }
 
-func files(t *testing.T, dir string) (all []string) {
+// below is every path below a directory.
+func below(t *testing.T, dir string) (all []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() {
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if path != dir {
 			all = append(all, path)
 		}
 		return err
@@ -145,4 +179,69 @@ func files(t *testing.T, dir string) (all []string) {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// noted is a directory of a file system that notes what was synced.
+type noted struct {
+	*fuse.LoopbackNode
+	synced *sync.Map // by path
+}
+
+func (n *noted) WrapChild(_ context.Context, ops fuse.InodeEmbedder) fuse.InodeEmbedder {
+	return &noted{ops.(*fuse.LoopbackNode), n.synced}
+}
+
+// Fsync implements fs.NodeFsyncer.
+func (n *noted) Fsync(context.Context, fuse.FileHandle, uint32) syscall.Errno {
+	n.synced.Store(n.Path(nil), true)
+	return 0
+}
+
+// OpendirHandle implements fs.NodeOpendirHandler: its handles leave syncs to the node.
+func (n *noted) OpendirHandle(ctx context.Context, flags uint32) (fuse.FileHandle, uint32, syscall.Errno) {
+	h, fuseFlags, errno := n.LoopbackNode.OpendirHandle(ctx, flags)
+	if errno != 0 {
+		return nil, 0, errno
+	}
+	return struct {
+		fuse.FileReaddirenter
+		fuse.FileSeekdirer
+		fuse.FileReleasedirer
+	}{h.(fuse.FileReaddirenter), h.(fuse.FileSeekdirer), h.(fuse.FileReleasedirer)}, fuseFlags, 0
+}
+
+// TestFinishSyncs: where each file is synced by itself, everything in a directory under a
+// temporary name is on stable storage when the journal knows of it, and a killed run's is
+// believed.
+func TestFinishSyncs(t *testing.T) {
+	under, mount := t.TempDir(), t.TempDir()
+	root, err := fuse.NewLoopbackRoot(under)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synced := new(sync.Map)
+	server, err := fuse.Mount(mount, &noted{root.(*fuse.LoopbackNode), synced}, &fuse.Options{RootStableAttr: &fuse.StableAttr{Ino: 1}})
+	if err != nil {
+		t.Skip("needs FUSE: ", err)
+	}
+	t.Cleanup(func() {
+		if err := server.Unmount(); err != nil {
+			t.Error(err)
+		}
+		server.Wait()
+	})
+	c := newCopying(t, mount, func(p *posix.Place) mover.Place { return p })
+	c.again(t, func() {
+		finished := below(t, under)
+		if len(finished) != len(c.names)+2 { // with the directories
+			t.Errorf("what waits to be published: %q", finished)
+		}
+		for _, path := range finished {
+			if name, err := filepath.Rel(under, path); err != nil || !strings.HasPrefix(name, ".datamove-") {
+				t.Errorf("%s is not expected yet: %v", path, err)
+			} else if _, ok := synced.Load(name); !ok {
+				t.Errorf("%s was not synced", name)
+			}
+		}
+	}, 0)
 }
