@@ -198,7 +198,7 @@ func (a *app) wanted(ctx context.Context, m *mounted, w *layoutWords, q *request
 	case w.remove:
 		return l, nil
 	case w.like != "":
-		v, err := question(ctx, a, w.like, a.layoutOf)
+		v, err := question(ctx, a, w.like, layoutOf)
 		if err != nil {
 			return l, err
 		}

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/ceph"
 	"datamove.dev/mover"
 )
 
@@ -39,7 +39,7 @@ get, and where that comes from. It restores nothing from an archive.`,
 
 // showLayouts prints the layouts of paths; those that have none are told in the end.
 func (a *app) showLayouts(ctx context.Context, f format, paths []string) error {
-	views, failed := eachPath(ctx, a, paths, a.layoutOf)
+	views, failed := eachPath(ctx, a, paths, layoutOf)
 	var err error
 	switch {
 	case f != formatTable:
@@ -78,11 +78,11 @@ type layoutView struct {
 }
 
 // layoutOf asks for the layout of a path.
-func (a *app) layoutOf(ctx context.Context, m *mounted) (*layoutView, error) {
+func layoutOf(ctx context.Context, m *mounted) (*layoutView, error) {
 	if m.Layout == nil {
 		return nil, m.Lack(lustre.AskLayout)
 	}
-	l, from, err := a.layoutFrom(ctx, m)
+	l, from, err := layoutFrom(ctx, m)
 	if err != nil {
 		return nil, naming(m.path, kindly(err))
 	}
@@ -108,40 +108,23 @@ const (
 // layoutFrom is the layout of a path, and which directory it comes from. Lustre gives
 // new files that of the file system when their directory has none; CephFS that of the
 // nearest directory above.
-func (a *app) layoutFrom(ctx context.Context, m *mounted) (lustre.Layout, string, error) {
+func layoutFrom(ctx context.Context, m *mounted) (lustre.Layout, string, error) {
 	l, err := m.Layout.Layout(ctx, m.fd)
 	if !errors.Is(err, lustre.ErrInherited) {
 		return l, fromItself, err
 	}
 	if m.Kind == lustre.IsCephFS {
-		if l, from, err := a.layoutAbove(ctx, m); from != "" {
-			return l, from, err
+		l, from, err := ceph.Default(ctx, m.fd)
+		if errors.Is(err, lustre.ErrInherited) { // from above the mount, and not told
+			err = nil
 		}
+		return l, cmp.Or(from, fromSystem), err
 	}
 	c, err := m.Layout.Cluster(ctx, m.fd)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = nil
 	}
 	return c.Default, fromSystem, err
-}
-
-// layoutAbove is the layout of the nearest directory above that has one; from is "" when
-// none has that can be looked at.
-func (a *app) layoutAbove(ctx context.Context, m *mounted) (l lustre.Layout, from string, err error) {
-	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", m.fd)) // the name without symbolic links
-	for err == nil && path != m.Mount && path != filepath.Dir(path) {
-		path = filepath.Dir(path)
-		above, opened := a.openMounted(path)
-		if opened != nil {
-			break
-		}
-		l, err := above.Layout.Layout(ctx, above.fd)
-		above.Close()
-		if !errors.Is(err, lustre.ErrInherited) {
-			return l, path, err
-		}
-	}
-	return lustre.Layout{}, "", nil
 }
 
 // stripesRow is one component of one path in a table.
