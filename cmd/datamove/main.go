@@ -8,10 +8,10 @@
 //
 // An interrupted or killed run leaves nothing half visible; the same command goes
 // on where it stopped. What asks file systems waits for none that hangs (question), and
-// is done by a second process, which can be left behind (apart). Text that comes from elsewhere reaches no terminal as it is
-// (shown). Scripts in test/script show every command with its output,
-// TestEveryKindHasACode that no kind of error was forgotten, TestCodesAgree that a
-// service counts the same.
+// is done by a second process, which can be left behind (apart). Text that comes from
+// elsewhere reaches no terminal as it is (shown). Scripts in test/script show every
+// command with its output, TestEveryKindHasACode that no kind of error was forgotten,
+// TestCodesAgree that a service counts the same.
 package main
 
 import (

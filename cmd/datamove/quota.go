@@ -208,7 +208,7 @@ var quotasListing = listing[*quotaView]{
 }
 
 // limitsListing is how limits are listed for people: without columns of soft ones where there
-// are none, which keeps a line within 100 characters.
+// are none, which leaves room for a path within 100 characters.
 func limitsListing(rows []limitRow) listing[limitRow] {
 	l := softAndHard
 	if !slices.ContainsFunc(rows, func(r limitRow) bool { return r.SoftBytes > 0 || r.SoftFiles > 0 }) {
