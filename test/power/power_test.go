@@ -76,7 +76,7 @@ func cuts(t *testing.T, d disk, random *rand.Rand) {
 	if testing.Short() {
 		total = 2
 	}
-	w := work.Make(t, rig.Memory(t), rig.Memory(t), 150)
+	w := work.Make(t, rig.Memory(t), rig.Memory(t))
 	whole := episode(t, w, d, 0, 0, random) // how long a run takes
 	for n, left := 1, total; left > 0 && !t.Failed(); n++ {
 		some := min(left, 3)

@@ -47,7 +47,7 @@ func trees() *work.Work {
 // TestPrepare makes the trees, and puts what was there before on each disk.
 func TestPrepare(t *testing.T) {
 	top := os.Getenv(sources)
-	w := work.Make(t, filepath.Join(top, "want"), filepath.Join(top, "old"), 60) // few: the processor is emulated
+	w := work.Make(t, filepath.Join(top, "want"), filepath.Join(top, "old"))
 	for _, mount := range strings.Fields(os.Getenv(mounts)) {
 		w.Prepare(t, mount)
 	}

@@ -33,15 +33,15 @@ const (
 	Olds = 2
 )
 
-// Make makes the trees below two empty directories, each of so many small files, and a large
-// one of more than one part.
-func Make(t *testing.T, sources, old string, small int) *Work {
+// Make makes the trees below two empty directories. There are as many names as it takes for
+// the program to say something several times: what it says is collected.
+func Make(t *testing.T, sources, old string) *Work {
 	t.Helper()
 	for i := range Trees {
 		below := func(dir string) string { return filepath.Join(dir, fmt.Sprint("tree-", i), fmt.Sprint("in-", i)) }
-		rig.Make(t, below(sources), rig.Shape{Seed: uint64(i), Small: small, Large: 1, LargeBytes: 5 << 20, Odd: i == 0, OddBytes: 8 << 20})
+		rig.Make(t, below(sources), rig.Shape{Seed: uint64(i), Small: 150, Large: 1, LargeBytes: 5 << 20, Odd: i == 0, OddBytes: 8 << 20})
 		if i < Olds {
-			rig.Make(t, below(old), rig.Shape{Seed: uint64(100 + i), Small: small, Large: 1, LargeBytes: 5 << 20})
+			rig.Make(t, below(old), rig.Shape{Seed: uint64(100 + i), Small: 150, Large: 1, LargeBytes: 5 << 20})
 		}
 	}
 	return At(sources, old)
