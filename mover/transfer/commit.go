@@ -73,8 +73,10 @@ func leaveOne(d mover.Draft, recorded bool) {
 	_ = d.Close()
 }
 
-// loop publishes when enough is there, when it has waited long enough, and at the end.
-func (c *committer) loop(ctx context.Context) error {
+// loop publishes when enough is there, when it has waited long enough, and at the end. A
+// run that ends because the target is full, and is not stopped from outside, publishes what
+// it has finished.
+func (c *committer) loop(ctx, outside context.Context) error {
 	every := c.r.to.CommitEvery
 	if every <= 0 {
 		every = durableEvery
@@ -86,7 +88,7 @@ func (c *committer) loop(ctx context.Context) error {
 		select {
 		case s, ok := <-c.in:
 			if !ok {
-				return g.publish(ctx, c.r)
+				return g.publish(outside, c.r)
 			}
 			g.add(s)
 			if g.bytes < c.r.to.CommitBytes && len(g.done) < stagedDrafts {
@@ -94,8 +96,14 @@ func (c *committer) loop(ctx context.Context) error {
 			}
 		case <-timer.C:
 		case <-ctx.Done():
-			leave(g.done, len(g.ids) > 0)
-			return context.Cause(ctx)
+			if !errors.Is(context.Cause(ctx), mover.ErrFull) {
+				leave(g.done, len(g.ids) > 0)
+				return context.Cause(ctx)
+			}
+			for s := range c.in {
+				g.add(s)
+			}
+			return g.publish(outside, c.r)
 		}
 		if err := g.publish(ctx, c.r); err != nil {
 			return err

@@ -203,7 +203,7 @@ func (r *run) work(ctx context.Context, feed func(context.Context) error) error 
 		stopGiving()
 		return errors.Join(err, given.Wait())
 	})
-	g.Go(func() error { return r.commit.loop(gctx) })
+	g.Go(func() error { return r.commit.loop(gctx, ctx) })
 	err := g.Wait()
 	r.commit.drain()
 	r.abandon()
