@@ -50,15 +50,10 @@ func (a *app) agentList() *cobra.Command {
 func (a *app) agentChange(verb, short string, call func(context.Context, *api.Client, string) (*pb.Agent, error)) *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use:     verb + " [flags] NAME...",
-		Short:   short,
-		Example: "  datamove agent " + verb + " n17",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("want the name of an agent, or several; datamove agent list has them")
-			}
-			return nil
-		},
+		Use:               verb + " [flags] NAME...",
+		Short:             short,
+		Example:           "  datamove agent " + verb + " n17",
+		Args:              some("the name of an agent, or several; datamove agent list has them"),
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, names []string) error {

@@ -30,12 +30,7 @@ func (a *app) duCommand() *cobra.Command {
 		Long: `Du counts what is below each location: contents as they read, so that a folder and
 its copy have the same count, whatever the disks make of them.`,
 		Example: `  datamove du /data/run-7 s3://archive/run-7`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("want one location or more")
-			}
-			return nil
-		},
+		Args:    some("one location or more"),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		out := newLines(a.out)

@@ -30,12 +30,7 @@ again with a new token: start datamoved there with it.
 A node that is connected is refused; --revoke cuts it off. It asks, or wants --yes.`,
 		Example: `  datamove agent forget --yes n17
   datamove agent forget --revoke n17`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("want the name of an agent, or several; datamove agent list has them")
-			}
-			return nil
-		},
+		Args:              some("the name of an agent, or several; datamove agent list has them"),
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, names []string) error {

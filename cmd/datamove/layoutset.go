@@ -42,12 +42,7 @@ What was set is read again: Lustre takes some layouts and does something else.`,
   datamove layout set --like /lustre/other/train.tar /lustre/vision/train.tar
   datamove layout set --advise --use dataset /lustre/vision
   lfs find /lustre/vision --ost 7 -size +10G -print0 | xargs -0 datamove layout set --stripe-count 8`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("want a directory, or a file")
-			}
-			return nil
-		},
+		Args: some("a directory, or a file"),
 	}
 	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
 		if err := w.check(cmd.Flags()); err != nil {

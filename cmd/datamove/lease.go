@@ -46,15 +46,10 @@ func (a *app) leaseList() *cobra.Command {
 
 func (a *app) leaseDrop() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "drop ID...",
-		Short:   "End leases; one that has ended is no error",
-		Example: "  datamove lease list --holder slurm:4711 -o name | xargs datamove lease drop",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("want the id of a lease, or several; datamove lease list has them")
-			}
-			return nil
-		},
+		Use:               "drop ID...",
+		Short:             "End leases; one that has ended is no error",
+		Example:           "  datamove lease list --holder slurm:4711 -o name | xargs datamove lease drop",
+		Args:              some("the id of a lease, or several; datamove lease list has them"),
 		ValidArgsFunction: a.completeLeases,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, ids []string) error {

@@ -18,6 +18,16 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
+// some is the check of a command that takes one thing or more.
+func some(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("want %s", what)
+		}
+		return nil
+	}
+}
+
 // ends sets where a task goes and, unless source is "", where it comes from.
 func (t *task) ends(source, target string) error {
 	var err error

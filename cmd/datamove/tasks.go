@@ -221,9 +221,4 @@ var changesListing = listing[*pb.Task]{
 }
 
 // someIDs wants one task or more.
-func someIDs(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return usage("want the id of a task, or several; datamove task list has them")
-	}
-	return nil
-}
+var someIDs = some("the id of a task, or several; datamove task list has them")
