@@ -50,7 +50,7 @@ func runChild(dir string) {
 // TestKill kills a process at random instants. The log can be opened each time, its
 // chain is whole, and what the process was told of is there.
 func TestKill(t *testing.T) {
-	kills := 60
+	kills := 30
 	if testing.Short() {
 		kills = 8
 	}

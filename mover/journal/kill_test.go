@@ -94,7 +94,7 @@ func hear(out *bufio.Scanner, all map[string]*told, first chan<- struct{}) (wron
 
 // TestKill kills a process at random instants. All that it said is there.
 func TestKill(t *testing.T) {
-	kills := 60
+	kills := 40
 	if testing.Short() {
 		kills = 8
 	}
@@ -182,7 +182,7 @@ func runLives(dir string) {
 // TestKillOpening kills a process while it opens and removes a journal. No kill
 // damages it: what was half made or half removed is none, and goes unnoticed.
 func TestKillOpening(t *testing.T) {
-	kills := 150
+	kills := 100
 	if testing.Short() {
 		kills = 20
 	}

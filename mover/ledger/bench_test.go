@@ -15,7 +15,7 @@ import (
 
 // Memory does not grow with the rows.
 func TestMemory(t *testing.T) {
-	rows := 400_000
+	rows := 100_000
 	if testing.Short() {
 		rows = 60_000
 	}

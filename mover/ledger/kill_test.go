@@ -215,7 +215,7 @@ func start(t testing.TB, what, dir string) (*exec.Cmd, *bufio.Scanner) {
 // TestKill kills a process at random instants. All that it said is there, changes
 // are there whole or not at all, and no term or epoch comes again.
 func TestKill(t *testing.T) {
-	kills := 40
+	kills := 25
 	if testing.Short() {
 		kills = 6
 	}
@@ -253,7 +253,7 @@ func runLives(dir string) {
 // TestKillOpening kills a process while it makes, opens and closes a ledger, and
 // while it restores one. That is no damage.
 func TestKillOpening(t *testing.T) {
-	kills := 100
+	kills := 60
 	if testing.Short() {
 		kills = 15
 	}

@@ -169,7 +169,7 @@ func source(n int) func(context.Context, string, string, int) ([]string, error) 
 // A million ids wait in the ledger, and a window of them here.
 func TestMillion(t *testing.T) {
 	const million = 1_000_000
-	takes := map[string]int{"memory": million, "jetstream": 100_000}
+	takes := map[string]int{"memory": 400_000, "jetstream": 50_000}
 	if testing.Short() {
 		takes = map[string]int{"memory": 100_000, "jetstream": 5000}
 	}
