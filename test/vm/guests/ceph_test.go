@@ -33,6 +33,7 @@ func TestCephFS(t *testing.T) {
 		"copies": {{"copies", "test/vm/ceph", "", nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := boot(t, cephGuest(t, string(script), env, parts))
 			whole(t, r)
 			if r.Outcomes[0].Code != 0 {
@@ -59,7 +60,7 @@ func cephGuest(t *testing.T, script string, env []string, parts []cephPart) *vm.
 		Programs: []string{"cat", "ip", "mkdir", "mount", "sh"},
 		Files: []vm.File{
 			{Path: "/ceph.sh", Content: script},
-			{Path: "/bin/datamove", From: built(t, vm.Build, "cmd/datamove")},
+			{Path: "/bin/datamove", From: program(t, "cmd/datamove")},
 		},
 		Disks:  []vm.Disk{{File: image(t, memory(t), "scratch", "ext4", 2<<30)}},
 		Mounts: []wire.Mount{{Source: vm.DiskName(0), Target: "/tmp", Type: "ext4"}}, // in memory there would be no attributes of users
@@ -67,7 +68,7 @@ func cephGuest(t *testing.T, script string, env []string, parts []cephPart) *vm.
 		Run:    []wire.Command{{Args: []string{"/bin/sh", "/ceph.sh"}}},
 	}
 	for _, p := range parts {
-		g.Files = append(g.Files, vm.File{Path: "/tests/" + p.name, From: built(t, vm.BuildTest, p.pkg)})
+		g.Files = append(g.Files, vm.File{Path: "/tests/" + p.name, From: tests(t, p.pkg)})
 		c := vm.TestCommand("/tests/"+p.name, "-test.run="+p.run)
 		c.Env = p.env
 		g.Run = append(g.Run, c)

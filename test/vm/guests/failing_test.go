@@ -11,6 +11,7 @@ import (
 // word: no run that lost something ends with 0, and when the disk is healed the same command
 // ends with equal trees.
 func TestFailingDisk(t *testing.T) {
+	t.Parallel()
 	o := newOutage(t)
 	g := o.guest()
 	g.Run = append(g.Run, inside("TestPrepare"))

@@ -1,6 +1,7 @@
 // Package guests runs what the kernel of a build machine may not be able to do, in
 // guests with Debian's stock kernel: make e2e-vm. A guest takes half a minute and more,
-// so go test ./... leaves it out: DATAMOVE_VM=1 asks for it.
+// so go test ./... leaves it out: DATAMOVE_VM=1 asks for it. As many guests run beside
+// each other as go test -parallel says.
 package guests
 
 import (
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,22 +26,61 @@ func TestMain(m *testing.M) {
 		fmt.Println("guests are booted by make e2e-vm")
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "datamove-guests-")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binaries.dir, binaries.there = dir, map[string]string{}
+	return m.Run()
 }
 
 // patience is how long a guest may take, on a host that does other things beside.
-const patience = 10 * time.Minute
+const patience = 20 * time.Minute
 
 // guestEnv tells tests that they are in a guest, where nothing may be missing.
 var guestEnv = []string{"DATAMOVE_GUEST=1", "DATAMOVE_BIN=/bin", "TMPDIR=/tmp"}
 
-// built is where the binaries for guests are, which all tests share.
-func built(t *testing.T, build func(dir, pkg string) (string, error), pkg string) string {
+// binaries are the programs for guests. All tests share them, and each is linked once.
+var binaries struct {
+	dir string
+
+	mu    sync.Mutex
+	there map[string]string // by the directory of each; guarded by mu
+}
+
+// program is a command of this module, and tests the test binary of a package.
+func program(t *testing.T, pkg string) string {
 	t.Helper()
-	path, err := build(t.TempDir(), "datamove.dev/"+pkg)
+	return built(t, "program", pkg, vm.Build)
+}
+
+func tests(t *testing.T, pkg string) string {
+	t.Helper()
+	return built(t, "tests", pkg, vm.BuildTest)
+}
+
+func built(t *testing.T, kind, pkg string, build func(dir, pkg string) (string, error)) string {
+	t.Helper()
+	binaries.mu.Lock()
+	defer binaries.mu.Unlock()
+	dir := filepath.Join(binaries.dir, kind, pkg) // the last names of two packages may be the same
+	if path, there := binaries.there[dir]; there {
+		return path
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path, err := build(dir, "datamove.dev/"+pkg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	binaries.there[dir] = path
 	return path
 }
 
@@ -89,7 +130,7 @@ func boot(t *testing.T, g *vm.Guest) *vm.Result {
 // begin starts a guest, which ends with the test.
 func begin(t *testing.T, g *vm.Guest) *vm.Machine {
 	t.Helper()
-	g.Init = built(t, vm.Build, "test/vm/init")
+	g.Init = program(t, "test/vm/init")
 	end := time.Now().Add(patience)
 	if last, limited := t.Deadline(); limited && last.Before(end) {
 		end = last.Add(-5 * time.Second) // there is time to show how far it came
@@ -153,6 +194,7 @@ func good(t *testing.T, r *vm.Result) {
 // TestBoot: a guest runs programs one after the other, until one fails that is not
 // optional, tells what each said, and says how it ended.
 func TestBoot(t *testing.T) {
+	t.Parallel()
 	r := boot(t, &vm.Guest{
 		Modules:  []string{"ext4"},
 		Programs: []string{"cat", "sh", "sleep"},
@@ -187,6 +229,7 @@ func TestBoot(t *testing.T) {
 
 // TestMount: a guest that can not be made ready says why.
 func TestMount(t *testing.T) {
+	t.Parallel()
 	r := boot(t, &vm.Guest{Run: []wire.Command{{Args: []string{"/bin/sh"}}},
 		Mounts: []wire.Mount{{Source: "nothing", Target: "/nowhere", Type: "no such type"}}})
 	if !strings.Contains(r.Failed, "mount nothing (no such type) at /nowhere") {
@@ -196,6 +239,7 @@ func TestMount(t *testing.T) {
 
 // TestKill: a guest is killed, and what it had said until then is known.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	m := begin(t, &vm.Guest{Programs: []string{"sh", "sleep"},
 		Run: []wire.Command{{Args: []string{"/bin/sh", "-c", "echo begun; sleep 1000"}}}})
 	for m.Said(0) == "" {

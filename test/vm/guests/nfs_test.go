@@ -11,29 +11,40 @@ import (
 // TestNFS: copies that are killed, replace what is open, and meet a quota, and the
 // contract of a place, on NFS 4.2, 4.1, 4.0 and 3. The server and the client are the same kernel.
 func TestNFS(t *testing.T) {
+	t.Parallel()
 	script, err := os.ReadFile("nfs.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, version := range []string{"nfs42", "nfs41", "nfs40", "nfs3"} { // which nfs.sh mounts by these names
+	versions := []string{"nfs42", "nfs41", "nfs40", "nfs3"} // which nfs.sh mounts by these names
+	parts := []struct {
+		name    string
+		command wire.Command
+		env     string // before the mount
+	}{
+		{"scenarios", vm.TestCommand("/tests/nfs"), "NFS_MOUNT="},
+		{"named", vm.TestCommand("/tests/system", "-test.run=NamedMounts"), "DATAMOVE_TEST_MOUNTS=nfs="},
+		{"contract", vm.TestCommand("/tests/posix", "-test.run=TestContract/elsewhere"), "DATAMOVE_TEST_DIRS="},
+	}
+	g := nfsGuest(t, string(script))
+	for _, version := range versions {
+		for _, p := range parts {
+			p.command.Env = []string{p.env + "/" + version, "NFS_EXPORT=/export"}
+			g.Run = append(g.Run, p.command)
+		}
+	}
+	r := boot(t, g)
+	whole(t, r)
+	if r.Outcomes[0].Code != 0 {
+		t.Fatalf("the server was not started:\n%s", r.Outcomes[0].Stderr)
+	}
+	outcomes := r.Outcomes[1:]
+	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			mount := "/" + version
-			scenarios := vm.TestCommand("/tests/nfs")
-			scenarios.Env = []string{"NFS_MOUNT=" + mount, "NFS_EXPORT=/export"}
-			named := vm.TestCommand("/tests/system", "-test.run=NamedMounts")
-			named.Env = []string{"DATAMOVE_TEST_MOUNTS=nfs=" + mount}
-			contract := vm.TestCommand("/tests/posix", "-test.run=TestContract/elsewhere")
-			contract.Env = []string{"DATAMOVE_TEST_DIRS=" + mount}
-			g := nfsGuest(t, string(script))
-			g.Run = append(g.Run, scenarios, named, contract)
-			r := boot(t, g)
-			whole(t, r)
-			if r.Outcomes[0].Code != 0 {
-				t.Fatalf("the server was not started:\n%s", r.Outcomes[0].Stderr)
+			for _, p := range parts {
+				t.Run(p.name, func(t *testing.T) { vm.Replay(t, outcomes[0], nil) })
+				outcomes = outcomes[1:]
 			}
-			t.Run("scenarios", func(t *testing.T) { vm.Replay(t, r.Outcomes[1], nil) })
-			t.Run("named", func(t *testing.T) { vm.Replay(t, r.Outcomes[2], nil) })
-			t.Run("contract", func(t *testing.T) { vm.Replay(t, r.Outcomes[3], nil) })
 		})
 	}
 }
@@ -45,10 +56,10 @@ func nfsGuest(t *testing.T, script string) *vm.Guest {
 		Programs: []string{"sh", "mkdir", "chmod", "mount", "rpcbind", "exportfs", "rpc.mountd", "rpc.nfsd"}, //nolint:misspell // a program's name
 		Files: []vm.File{
 			{Path: "/nfs.sh", Content: script},
-			{Path: "/bin/datamove", From: built(t, vm.Build, "cmd/datamove")},
-			{Path: "/tests/posix", From: built(t, vm.BuildTest, "mover/posix")},
-			{Path: "/tests/system", From: built(t, vm.BuildTest, "lustre/system")},
-			{Path: "/tests/nfs", From: built(t, vm.BuildTest, "test/vm/nfs")},
+			{Path: "/bin/datamove", From: program(t, "cmd/datamove")},
+			{Path: "/tests/posix", From: tests(t, "mover/posix")},
+			{Path: "/tests/system", From: tests(t, "lustre/system")},
+			{Path: "/tests/nfs", From: tests(t, "test/vm/nfs")},
 		},
 		Disks: []vm.Disk{{File: image(t, memory(t), "export", "ext4", 1<<30, "-O", "quota,project", "-E", "quotatype=prjquota")}},
 		Mounts: []wire.Mount{

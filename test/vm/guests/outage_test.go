@@ -55,6 +55,7 @@ const (
 // half there, and the same command ends with equal trees. The disks forget what was
 // not flushed, in any order; the last cut kills the machine, too.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	o := newOutage(t)
 	for _, v := range []*victim{
 		{name: "ext4", system: "ext4"},
@@ -116,8 +117,8 @@ func (o *outage) guest() *vm.Guest {
 		Modules:  []string{"ext4", "xfs", "btrfs", "dm_log_writes", "dm_flakey"},
 		Programs: []string{"cp", "sync"},
 		Files: []vm.File{
-			{Path: "/bin/datamove", From: built(o.t, vm.Build, "cmd/datamove")},
-			{Path: "/tests/outage", From: built(o.t, vm.BuildTest, "test/power/outage")},
+			{Path: "/bin/datamove", From: program(o.t, "cmd/datamove")},
+			{Path: "/tests/outage", From: tests(o.t, "test/power/outage")},
 		},
 		Disks: []vm.Disk{{File: o.scratch}},
 		Mounts: []wire.Mount{

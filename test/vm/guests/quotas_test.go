@@ -8,17 +8,25 @@ import (
 )
 
 // TestQuotas: project quotas of ext4 and xfs, and the groups of btrfs, are set, read,
-// and enforced.
+// and enforced; and datamove quota, copy and doctor do with them what they say.
 func TestQuotas(t *testing.T) {
+	t.Parallel()
 	r := boot(t, &vm.Guest{
 		Modules:  []string{"ext4", "xfs", "btrfs", "quota_v2", "loop"},
 		Programs: []string{"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"},
-		Files:    []vm.File{{Path: "/tests/plain", From: built(t, vm.BuildTest, "lustre/plain")}},
-		Env:      guestEnv,
-		Run:      []wire.Command{vm.TestCommand("/tests/plain")},
+		Files: []vm.File{
+			{Path: "/tests/plain", From: tests(t, "lustre/plain")},
+			{Path: "/tests/commands", From: tests(t, "cmd/datamove")},
+		},
+		Env: guestEnv,
+		Run: []wire.Command{
+			vm.TestCommand("/tests/plain"),
+			vm.TestCommand("/tests/commands", "-test.run=^TestQuotaOnDisks$"),
+		},
 	})
 	whole(t, r)
-	vm.Replay(t, r.Outcomes[0], map[string]string{
-		"TestSubvolumesSimple": "simple quotas came with Linux 6.7",
+	t.Run("kernel", func(t *testing.T) {
+		vm.Replay(t, r.Outcomes[0], map[string]string{"TestSubvolumesSimple": "simple quotas came with Linux 6.7"})
 	})
+	t.Run("commands", func(t *testing.T) { vm.Replay(t, r.Outcomes[1], nil) })
 }

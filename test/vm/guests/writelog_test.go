@@ -31,6 +31,7 @@ const (
 // writes, with the kernel's own word on which of them were flushed. At the last instant the
 // program has ended, and everything is there.
 func TestWriteLog(t *testing.T) {
+	t.Parallel()
 	o := newOutage(t)
 	victims := []*victim{
 		{name: "ext4", system: "ext4", options: writeback},

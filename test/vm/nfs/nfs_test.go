@@ -213,7 +213,7 @@ func TestOpenFiles(t *testing.T) {
 // TestQuota: a project's quota on the server stops a copy of an ordinary user over NFS
 // as a full target, nothing is half there, and with room the same command ends.
 func TestQuota(t *testing.T) {
-	source := tree(t, 10, 24<<20)
+	source := tree(t, 10, 12<<20)
 	target, served := folder(t)
 	system := &lustre.System{Kind: lustre.IsExt4}
 	plain.Answer(system, "/dev/vda")
@@ -259,9 +259,9 @@ func TestQuota(t *testing.T) {
 
 // TestLock: a second run on the same target hears who is there.
 func TestLock(t *testing.T) {
-	source := tree(t, 10, 48<<20)
+	source := tree(t, 10, 24<<20)
 	target, _ := folder(t)
-	first := rig.New(t).Start(t, "copy", "--bwlimit", "4M", source, target)
+	first := rig.New(t).Start(t, "copy", "--bwlimit", "1M", source, target)
 	first.Until("the first one to begin", func() bool { return len(names(t, target)) > 1 })
 	second := rig.New(t).Do(t, 5, "copy", source, target)
 	t.Logf("it says: %s", second.Stderr())
