@@ -57,7 +57,7 @@ func (s *System) Lack(q Question) error {
 	if why == "" {
 		why = "it has no such thing"
 	}
-	return fmt.Errorf("%s of %s (%s): %w: %s", q, s.Mount, s.Kind, errors.ErrUnsupported, why)
+	return fmt.Errorf("%s of %s (%s): %w: %s", q, printable(s.Mount), s.Kind, errors.ErrUnsupported, why)
 }
 
 // Descriptors (fd, dir) are open files of the caller and stay the caller's. A released

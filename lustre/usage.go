@@ -1,5 +1,10 @@
 package lustre
 
+import (
+	"math"
+	"math/bits"
+)
+
 // TargetKind is what a server's target is for.
 type TargetKind uint8
 
@@ -47,4 +52,14 @@ func (t *Target) Used() float64 {
 		return 0
 	}
 	return 1 - float64(min(max(t.FreeBytes, 0), t.TotalBytes))/float64(t.TotalBytes)
+}
+
+// Times is n×unit, or the largest number there is: what servers and kernels say of
+// themselves may be anything.
+func Times(n, unit uint64) int64 {
+	high, low := bits.Mul64(n, unit)
+	if high > 0 || low > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(low)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -101,7 +102,11 @@ func (a *app) doApart(body func(ctx context.Context, args []string) error) func(
 // explain tells a person what went wrong, and what there is to do about it.
 func (a *app) explain(cmd *cobra.Command, err error) {
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", ": ")
-	for line := range strings.SplitSeq(err.Error(), "\n") {
+	text := err.Error()
+	for _, name := range namesIn(err) {
+		text = strings.ReplaceAll(text, name, mover.Printable(name)) // a line of it would look like ours
+	}
+	for line := range strings.SplitSeq(text, "\n") {
 		if line = strings.TrimSpace(line); line != "" { // cobra's advice has empty lines and tabs
 			fmt.Fprintf(a.err, "%s: %s\n", name, shown(line))
 		}
@@ -109,6 +114,26 @@ func (a *app) explain(cmd *cobra.Command, err error) {
 	if advice := adviceFor(err); advice != "" {
 		fmt.Fprintf(a.err, "try: %s\n", advice)
 	}
+}
+
+// namesIn are the names that errors of the operating system say as they are.
+func namesIn(err error) []string {
+	switch err := err.(type) { //nolint:errorlint // each error of the tree comes here
+	case *fs.PathError:
+		return []string{err.Path}
+	case *os.LinkError:
+		return []string{err.Old, err.New}
+	case interface{ Unwrap() []error }:
+		var all []string
+		for _, one := range err.Unwrap() {
+			all = append(all, namesIn(one)...)
+		}
+		return all
+	}
+	if within := errors.Unwrap(err); within != nil {
+		return namesIn(within)
+	}
+	return nil
 }
 
 // config reads the configuration once.

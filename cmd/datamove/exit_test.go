@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
 )
@@ -57,5 +61,22 @@ func TestExitCode(t *testing.T) {
 		if got := exitCode(row.err); got != row.want {
 			t.Errorf("%s: exit %d, want %d", row.name, got, row.want)
 		}
+	}
+}
+
+// TestNamesBeginNoLine: each of several errors has a line, and a name begins none.
+func TestNamesBeginNoLine(t *testing.T) {
+	open := &fs.PathError{Op: "open", Path: "/x\ndatamove: all is well", Err: fs.ErrNotExist}
+	link := &os.LinkError{Op: "rename", Old: "a\nb", New: "c", Err: fs.ErrExist}
+	var said strings.Builder
+	a := app{err: &said}
+	a.explain(&cobra.Command{Use: "do"}, fmt.Errorf("first: %w", advise(errors.Join(open, errors.New("full"), link), "less")))
+	const want = `do: first: open "/x\ndatamove: all is well": file does not exist
+do: full
+do: rename "a\nb" c: file already exists
+try: less
+`
+	if said.String() != want {
+		t.Errorf("%swant\n%s", said.String(), want)
 	}
 }

@@ -2,8 +2,6 @@ package abi
 
 import (
 	"encoding/binary"
-	"math"
-	"math/bits"
 
 	"datamove.dev/lustre"
 )
@@ -141,17 +139,8 @@ func (s *Statfs) Target(uuid []byte) lustre.Target {
 	block := uint64(s.BlockBytes)
 	return lustre.Target{
 		Name:       text(uuid),
-		TotalBytes: product(s.Blocks, block), FreeBytes: product(s.Available, block),
-		TotalFiles: product(s.Files, 1), FreeFiles: product(s.FreeFiles, 1),
+		TotalBytes: lustre.Times(s.Blocks, block), FreeBytes: lustre.Times(s.Available, block),
+		TotalFiles: lustre.Times(s.Files, 1), FreeFiles: lustre.Times(s.FreeFiles, 1),
 		State: lustre.TargetState(s.State),
 	}
-}
-
-// product is a × b, or the largest there is.
-func product(a, b uint64) int64 {
-	high, low := bits.Mul64(a, b)
-	if high != 0 || low > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(low)
 }

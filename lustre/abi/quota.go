@@ -101,8 +101,8 @@ func DecodeQuotactl(b []byte) (Quotactl, error) {
 // Limits are those of q: 0 is none. One that is larger than can be said here is the largest that can.
 func (q *Quotactl) Limits() lustre.Limits {
 	return lustre.Limits{
-		SoftBytes: product(q.SoftKiB, 1024), HardBytes: product(q.HardKiB, 1024),
-		SoftFiles: product(q.SoftInodes, 1), HardFiles: product(q.HardInodes, 1),
+		SoftBytes: lustre.Times(q.SoftKiB, 1024), HardBytes: lustre.Times(q.HardKiB, 1024),
+		SoftFiles: lustre.Times(q.SoftInodes, 1), HardFiles: lustre.Times(q.HardInodes, 1),
 	}
 }
 
@@ -119,7 +119,7 @@ func kib(n int64) uint64 {
 
 // Used is what is held: bytes and files.
 func (q *Quotactl) Used() (usedBytes, files int64) {
-	return product(q.UsedBytes, 1), product(q.UsedInodes, 1)
+	return lustre.Times(q.UsedBytes, 1), lustre.Times(q.UsedInodes, 1)
 }
 
 // Until is when passed soft limits become hard ones; zero times while none is passed.

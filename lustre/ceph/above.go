@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
 )
 
 // maxDepth bounds the way to the root: half of the longest path.
@@ -31,7 +33,7 @@ func above(ctx context.Context, fd int, visit func(dir int) (enough bool, err er
 		}
 		parent, err := unix.Openat(here, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return fmt.Errorf("the directory above %s can not be looked at: %w", where(here), err)
+			return fmt.Errorf("the directory above %s can not be looked at: %w", lustre.Where(here), err)
 		}
 		top, err := isTop(here, parent)
 		if top || err != nil {
@@ -40,7 +42,7 @@ func above(ctx context.Context, fd int, visit func(dir int) (enough bool, err er
 		_ = unix.Close(here)
 		here = parent
 	}
-	return fmt.Errorf("%s is more than %d directories deep", where(fd), maxDepth)
+	return fmt.Errorf("%s is more than %d directories deep", lustre.Where(fd), maxDepth)
 }
 
 // isTop reports whether parent is in another mount than dir, or dir itself. It may be of the

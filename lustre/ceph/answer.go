@@ -64,5 +64,5 @@ func isDir(fd int) (bool, error) {
 	case unix.S_IFREG:
 		return false, nil
 	}
-	return false, fmt.Errorf("%s: %w: it is neither a file nor a directory", where(fd), errors.ErrUnsupported)
+	return false, fmt.Errorf("%s: %w: it is neither a file nor a directory", lustre.Where(fd), errors.ErrUnsupported)
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
 )
 
 // maxValue bounds an attribute. The longest one has the names of a pool and of a
@@ -18,8 +20,8 @@ const maxValue = 4 << 10
 // were opened with O_PATH have no other way to their attributes.
 func inProc(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// where names an open file for people.
-func where(fd int) string {
+// pathOf is where an open file is, or was.
+func pathOf(fd int) string {
 	name, err := os.Readlink(inProc(fd))
 	if err != nil {
 		return "descriptor " + strconv.Itoa(fd)
@@ -36,7 +38,7 @@ func get(fd int, name string) (string, error) {
 		n, err = again(func() (int, error) { return unix.Getxattr(inProc(fd), name, b) })
 	}
 	if errors.Is(err, unix.ERANGE) || n > len(b) {
-		return "", fmt.Errorf("%s of %s: it has more than %d bytes, which no CephFS says", name, where(fd), maxValue)
+		return "", fmt.Errorf("%s of %s: it has more than %d bytes, which no CephFS says", name, lustre.Where(fd), maxValue)
 	}
 	if err != nil {
 		return "", unknown(err)
@@ -94,10 +96,10 @@ func failed(what string, fd int, err error, hints map[error]string) error {
 	}
 	for kind, hint := range hints {
 		if errors.Is(err, kind) {
-			return fmt.Errorf("%s of %s: %w: %s", what, where(fd), err, hint)
+			return fmt.Errorf("%s of %s: %w: %s", what, lustre.Where(fd), err, hint)
 		}
 	}
-	return fmt.Errorf("%s of %s: %w", what, where(fd), err)
+	return fmt.Errorf("%s of %s: %w", what, lustre.Where(fd), err)
 }
 
 // noRight is what EACCES and EPERM mean for layouts and quotas.

@@ -25,7 +25,7 @@ func (Client) Layout(ctx context.Context, fd int) (lustre.Layout, error) {
 	}
 	s, err := stripingOf(fd)
 	if absent(err) {
-		return lustre.Layout{}, fmt.Errorf("layout of %s: %w", where(fd), lustre.ErrInherited)
+		return lustre.Layout{}, fmt.Errorf("layout of %s: %w", lustre.Where(fd), lustre.ErrInherited)
 	}
 	return s.layout(), failed("layout", fd, err, nil)
 }
@@ -39,7 +39,7 @@ func Default(ctx context.Context, fd int) (l lustre.Layout, from string, err err
 		if absent(err) {
 			return false, nil
 		}
-		l, from, found = s.layout(), where(at), err == nil
+		l, from, found = s.layout(), pathOf(at), err == nil
 		return true, err
 	})
 	if err != nil || found {
@@ -47,7 +47,7 @@ func Default(ctx context.Context, fd int) (l lustre.Layout, from string, err err
 	}
 	text, err := get(fd, dir+".json")
 	if err != nil {
-		return l, "", fmt.Errorf("layout of %s: %w: it comes from above the mount, and this client does not tell it", where(fd), lustre.ErrInherited)
+		return l, "", fmt.Errorf("layout of %s: %w: it comes from above the mount, and this client does not tell it", lustre.Where(fd), lustre.ErrInherited)
 	}
 	s, err := parseInherited(text)
 	return s.layout(), "", failed("layout", fd, err, nil)
@@ -62,7 +62,7 @@ func (Client) SetDefault(ctx context.Context, fd int, l lustre.Layout) error {
 		err := unset(fd, dir)
 		if err == nil {
 			if _, err := get(fd, dir); !absent(err) {
-				return fmt.Errorf("take away the layout of %s: %w", where(fd), errors.Join(lustre.ErrNotApplied, err))
+				return fmt.Errorf("take away the layout of %s: %w", lustre.Where(fd), errors.Join(lustre.ErrNotApplied, err))
 			}
 		}
 		return failed("take away the layout", fd, err, map[error]string{
@@ -83,16 +83,16 @@ func (Client) Create(ctx context.Context, at int, base string, flags int, mode u
 		return -1, err
 	}
 	if base == "" || base == "." || base == ".." || strings.ContainsAny(base, "/\x00") {
-		return -1, fmt.Errorf("create %q in %s: it is no name of a file", base, where(at))
+		return -1, fmt.Errorf("create %q in %s: it is no name of a file", base, lustre.Where(at))
 	}
 	want, err := wanted(l)
 	if err != nil {
-		return -1, fmt.Errorf("create %q in %s: %w", base, where(at), err)
+		return -1, fmt.Errorf("create %q in %s: %w", base, lustre.Where(at), err)
 	}
 	flags |= unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := again(func() (int, error) { return unix.Openat(at, base, flags, mode) })
 	if err != nil {
-		return -1, fmt.Errorf("create %q in %s: %w", base, where(at), err)
+		return -1, fmt.Errorf("create %q in %s: %w", base, lustre.Where(at), err)
 	}
 	err = want.apply(fd, file)
 	if err == nil && want != (striping{}) {
@@ -115,7 +115,7 @@ func takeBack(at int, base string, fd int) error {
 		err = unix.Unlinkat(at, base, 0)
 	}
 	if err != nil {
-		err = fmt.Errorf("an empty file %q may be left in %s: %w", base, where(at), err)
+		err = fmt.Errorf("an empty file %q may be left in %s: %w", base, lustre.Where(at), err)
 	}
 	return errors.Join(err, unix.Close(fd))
 }

@@ -28,7 +28,7 @@ func (Client) Project(ctx context.Context, fd int) (lustre.Project, error) {
 }
 
 // project is the directory as one.
-func project(at int) lustre.Project { return lustre.Project{Name: where(at), Inherit: true} }
+func project(at int) lustre.Project { return lustre.Project{Name: pathOf(at), Inherit: true} }
 
 // SetProject has nothing to do for a directory and itself, and can do nothing else: every
 // directory is a project, as soon as it has limits.
@@ -47,7 +47,7 @@ func (Client) SetProject(ctx context.Context, fd int, p lustre.Project) error {
 	}
 	if own.Ino != other.Ino {
 		return fmt.Errorf("set project of %s: %w: a directory of a CephFS is in the projects of the directories above it: move it into %s, or give it a quota of its own",
-			where(fd), errors.ErrUnsupported, p.Name)
+			lustre.Where(fd), errors.ErrUnsupported, lustre.Where(at))
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (Client) SetQuota(ctx context.Context, fd int, p lustre.Project, l lustre.L
 		return failed("set quota", fd, err, nil)
 	}
 	if l.SoftBytes != 0 || l.SoftFiles != 0 {
-		return fmt.Errorf("set quota of %s: %w: a CephFS has hard limits only", where(fd), errors.ErrUnsupported)
+		return fmt.Errorf("set quota of %s: %w: a CephFS has hard limits only", lustre.Where(fd), errors.ErrUnsupported)
 	}
 	at, err := named(fd, p)
 	if err != nil {
@@ -119,7 +119,7 @@ func (Client) SetQuota(ctx context.Context, fd int, p lustre.Project, l lustre.L
 	}
 	if got != l {
 		return fmt.Errorf("set quota of %s: %w, or changed by somebody else at the same time: it has %d bytes and %d files",
-			where(at), lustre.ErrNotApplied, got.HardBytes, got.HardFiles)
+			lustre.Where(at), lustre.ErrNotApplied, got.HardBytes, got.HardFiles)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (Client) SetQuota(ctx context.Context, fd int, p lustre.Project, l lustre.L
 // named opens the directory that a project is, which is of the file system of fd.
 func named(fd int, p lustre.Project) (int, error) {
 	if p.ID != 0 {
-		return -1, fmt.Errorf("project %d of %s: %w: a project of a CephFS is a directory, and named by its path", p.ID, where(fd), errors.ErrUnsupported)
+		return -1, fmt.Errorf("project %d of %s: %w: a project of a CephFS is a directory, and named by its path", p.ID, lustre.Where(fd), errors.ErrUnsupported)
 	}
 	if p.Name == "" {
 		return directory(fd)
@@ -139,7 +139,7 @@ func named(fd int, p lustre.Project) (int, error) {
 	var here, there unix.Stat_t
 	err = errors.Join(unix.Fstat(fd, &here), unix.Fstat(at, &there))
 	if err == nil && here.Dev != there.Dev {
-		err = fmt.Errorf("it is on another file system than %s", where(fd))
+		err = fmt.Errorf("it is on another file system than %s", lustre.Where(fd))
 	}
 	if err != nil {
 		return -1, errors.Join(fmt.Errorf("project %q: %w", p.Name, err), unix.Close(at))

@@ -3,7 +3,6 @@ package ceph
 import (
 	"context"
 	"math"
-	"math/bits"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,18 +66,9 @@ func (Client) Targets(ctx context.Context, fd int) ([]lustre.Target, error) {
 	if unit == 0 {
 		unit = uint64(max(st.Bsize, 0))
 	}
-	target := lustre.Target{Kind: lustre.InPool, Name: "data pools", TotalBytes: product(st.Blocks, unit), FreeBytes: product(st.Bavail, unit)}
+	target := lustre.Target{Kind: lustre.InPool, Name: "data pools", TotalBytes: lustre.Times(st.Blocks, unit), FreeBytes: lustre.Times(st.Bavail, unit)}
 	if target.TotalBytes == 0 {
 		target.Inactive = "the cluster does not know how large it is: it has just begun, or its manager (ceph-mgr) is silent"
 	}
 	return []lustre.Target{target}, nil
-}
-
-// product is n×unit, or the largest number.
-func product(n, unit uint64) int64 {
-	high, low := bits.Mul64(n, unit)
-	if high > 0 || low > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(low)
 }

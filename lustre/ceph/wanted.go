@@ -156,7 +156,7 @@ func (s *striping) apply(fd int, name string) error {
 	}
 	want, have := s.layout(), got.layout()
 	if differs := lustre.Same(&want, &have, 0); differs != "" {
-		return fmt.Errorf("set the layout of %s: %w: %s", where(fd), lustre.ErrNotApplied, differs)
+		return fmt.Errorf("set the layout of %s: %w: %s", lustre.Where(fd), lustre.ErrNotApplied, differs)
 	}
 	return nil
 }

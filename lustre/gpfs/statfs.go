@@ -2,7 +2,6 @@ package gpfs
 
 import (
 	"fmt"
-	"math"
 
 	"golang.org/x/sys/unix"
 
@@ -28,15 +27,7 @@ func capacity(fd int) (lustre.Target, error) {
 	}
 	return lustre.Target{
 		Kind:       lustre.InPool,
-		TotalBytes: product(st.Blocks, unit), FreeBytes: product(st.Bavail, unit),
-		TotalFiles: product(st.Files, 1), FreeFiles: product(st.Ffree, 1),
+		TotalBytes: lustre.Times(st.Blocks, unit), FreeBytes: lustre.Times(st.Bavail, unit),
+		TotalFiles: lustre.Times(st.Files, 1), FreeFiles: lustre.Times(st.Ffree, 1),
 	}, nil
-}
-
-// product is a*b, or the largest int64.
-func product(a, b uint64) int64 {
-	if b != 0 && a > math.MaxInt64/b {
-		return math.MaxInt64
-	}
-	return int64(a * b)
 }

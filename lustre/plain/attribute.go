@@ -74,7 +74,7 @@ func writeAttribute(dir int, a attribute) error {
 		return err
 	}
 	if got.project() != a.project() {
-		return fmt.Errorf("set project ID %d of %s: %w: it has %d", a.project().ID, where(dir), lustre.ErrNotApplied, got.project().ID)
+		return fmt.Errorf("set project ID %d of %s: %w: it has %d", a.project().ID, lustre.Where(dir), lustre.ErrNotApplied, got.project().ID)
 	}
 	return nil
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre"
 )
 
 // ioctl exchanges arg, which is as large as the request says, with the kernel.
@@ -76,23 +76,14 @@ func (p *Projects) special(fd int) (string, error) {
 	return "", unix.ENOSYS
 }
 
-// where names an open file for people.
-func where(fd int) string {
-	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
-	if err != nil {
-		return "descriptor " + strconv.Itoa(fd)
-	}
-	return name
-}
-
 // failed says what was not possible where, why, and what to do if that is known.
 func failed(what string, fd int, err error, hints map[error]string) error {
 	for kind, hint := range hints {
 		if errors.Is(err, kind) {
-			return fmt.Errorf("%s of %s: %w: %s", what, where(fd), err, hint)
+			return fmt.Errorf("%s of %s: %w: %s", what, lustre.Where(fd), err, hint)
 		}
 	}
-	return fmt.Errorf("%s of %s: %w", what, where(fd), err)
+	return fmt.Errorf("%s of %s: %w", what, lustre.Where(fd), err)
 }
 
 // ended reports that nobody waits any more. Calls into the kernel are short, and are not

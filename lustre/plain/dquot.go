@@ -26,10 +26,10 @@ var dqblk = form{get: 0x800007, set: 0x800008, size: 72,
 		u := binary.NativeEndian.Uint64
 		return lustre.Quota{
 			Limits: lustre.Limits{
-				HardBytes: times(u(b[0:]), 1<<10), SoftBytes: times(u(b[8:]), 1<<10),
-				HardFiles: times(u(b[24:]), 1), SoftFiles: times(u(b[32:]), 1),
+				HardBytes: lustre.Times(u(b[0:]), 1<<10), SoftBytes: lustre.Times(u(b[8:]), 1<<10),
+				HardFiles: lustre.Times(u(b[24:]), 1), SoftFiles: lustre.Times(u(b[32:]), 1),
 			},
-			UsedBytes: times(u(b[16:]), 1), UsedFiles: times(u(b[40:]), 1),
+			UsedBytes: lustre.Times(u(b[16:]), 1), UsedFiles: lustre.Times(u(b[40:]), 1),
 			BytesUntil: until(int64(u(b[48:]))), FilesUntil: until(int64(u(b[56:]))),
 		}
 	},
@@ -58,10 +58,10 @@ var diskQuota = form{get: 'X'<<8 | 3, set: 'X'<<8 | 4, size: 112,
 		}
 		return lustre.Quota{
 			Limits: lustre.Limits{
-				HardBytes: times(u(b[8:]), 512), SoftBytes: times(u(b[16:]), 512),
-				HardFiles: times(u(b[24:]), 1), SoftFiles: times(u(b[32:]), 1),
+				HardBytes: lustre.Times(u(b[8:]), 512), SoftBytes: lustre.Times(u(b[16:]), 512),
+				HardFiles: lustre.Times(u(b[24:]), 1), SoftFiles: lustre.Times(u(b[32:]), 1),
 			},
-			UsedBytes: times(u(b[40:]), 512), UsedFiles: times(u(b[48:]), 1),
+			UsedBytes: lustre.Times(u(b[40:]), 512), UsedFiles: lustre.Times(u(b[48:]), 1),
 			FilesUntil: seconds(56, 68), BytesUntil: seconds(60, 69),
 		}
 	},
@@ -86,14 +86,6 @@ const (
 	stateCounts  = 1 << 4 // FS_QUOTA_PDQ_ACCT
 	stateRefuses = 1 << 5 // FS_QUOTA_PDQ_ENFD
 )
-
-// times is n units in bytes, or the largest number there is.
-func times(n, unit uint64) int64 {
-	if n > math.MaxInt64/unit {
-		return math.MaxInt64
-	}
-	return int64(n * unit)
-}
 
 // blocks is how many units n bytes are; what is begun counts, so that a small limit does
 // not become none.

@@ -49,7 +49,7 @@ func (p *Projects) SetProject(ctx context.Context, dir int, project lustre.Proje
 		return err
 	}
 	if project.ID > MaxProject || project.Name != "" {
-		return fmt.Errorf("set project of %s: %w: a project is a number from 0 to %d", where(dir), fs.ErrInvalid, uint32(MaxProject))
+		return fmt.Errorf("set project of %s: %w: a project is a number from 0 to %d", lustre.Where(dir), fs.ErrInvalid, uint32(MaxProject))
 	}
 	a, err := readAttribute(dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func (p *Projects) SetProject(ctx context.Context, dir int, project lustre.Proje
 		return failed("set project", dir, err, nil)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR { // the kernel would take it
-		return fmt.Errorf("set project of %s: %w: it is no directory", where(dir), fs.ErrInvalid)
+		return fmt.Errorf("set project of %s: %w: it is no directory", lustre.Where(dir), fs.ErrInvalid)
 	}
 	a.put(project)
 	return writeAttribute(dir, a)
@@ -104,11 +104,11 @@ func (p *Projects) SetQuota(ctx context.Context, fd int, project lustre.Project,
 		return err
 	}
 	if err := l.Validate(); err != nil {
-		return fmt.Errorf("set quota of %s: %w: %w", where(fd), fs.ErrInvalid, err)
+		return fmt.Errorf("set quota of %s: %w: %w", lustre.Where(fd), fs.ErrInvalid, err)
 	}
 	// xfs takes a limit of project 0 as the default of all, and ext4 as one of everything else.
 	if project.ID == 0 || project.ID > MaxProject || project.Name != "" {
-		return fmt.Errorf("set quota of %s: %w: a project with limits is a number from 1 to %d; 0 is everything that is in no project", where(fd), fs.ErrInvalid, uint32(MaxProject))
+		return fmt.Errorf("set quota of %s: %w: a project with limits is a number from 1 to %d; 0 is everything that is in no project", lustre.Where(fd), fs.ErrInvalid, uint32(MaxProject))
 	}
 	if err := p.quotactl(fd, p.form.set, project.ID, p.form.encode(project.ID, l)); err != nil {
 		return p.failed("set quota", fd, err)
@@ -118,7 +118,7 @@ func (p *Projects) SetQuota(ctx context.Context, fd int, project lustre.Project,
 		return fmt.Errorf("read it again: %w", err)
 	}
 	if !rounded(l.HardBytes, q.HardBytes) || !rounded(l.SoftBytes, q.SoftBytes) || l.HardFiles != q.HardFiles || l.SoftFiles != q.SoftFiles {
-		return fmt.Errorf("set quota of project %d of %s: %w, or changed by somebody else at the same time: it has %+v", project.ID, where(fd), lustre.ErrNotApplied, q.Limits)
+		return fmt.Errorf("set quota of project %d of %s: %w, or changed by somebody else at the same time: it has %+v", project.ID, lustre.Where(fd), lustre.ErrNotApplied, q.Limits)
 	}
 	return nil
 }

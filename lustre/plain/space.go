@@ -43,7 +43,7 @@ func spaceOf(fd int) (lustre.Target, error) {
 	if unit == 0 {
 		unit = uint64(max(f.Bsize, 1))
 	}
-	t := lustre.Target{Kind: lustre.InPool, TotalBytes: times(f.Blocks, unit), FreeBytes: times(f.Bavail, unit),
+	t := lustre.Target{Kind: lustre.InPool, TotalBytes: lustre.Times(f.Blocks, unit), FreeBytes: lustre.Times(f.Bavail, unit),
 		TotalFiles: int64(min(f.Files, math.MaxInt64)), FreeFiles: int64(min(f.Ffree, math.MaxInt64))}
 	if f.Flags&unix.ST_RDONLY != 0 {
 		t.State |= lustre.ReadOnlyState

@@ -20,7 +20,7 @@ func (s *Subvolumes) MakeProject(ctx context.Context, dir int, base string, mode
 		return none, err
 	}
 	if err := validBase(base); err != nil {
-		return none, fmt.Errorf("make a subvolume in %s: %w", where(dir), err)
+		return none, fmt.Errorf("make a subvolume in %s: %w", lustre.Where(dir), err)
 	}
 	if err := ioctl(dir, makeVolume, volumeArgs(0, base, 0)); err != nil {
 		return none, unsupported(failed("make subvolume "+base, dir, err, map[error]string{unix.ENOTTY: "this is no btrfs"}))
@@ -36,7 +36,7 @@ func (s *Subvolumes) MakeProject(ctx context.Context, dir int, base string, mode
 		err = unix.Fstat(fd, &st)
 	}
 	if err == nil && (st.Ino != firstInode || int(st.Uid) != unix.Geteuid()) {
-		return none, fmt.Errorf("make subvolume %s in %s: somebody replaced it at once", base, where(dir))
+		return none, fmt.Errorf("make subvolume %q in %s: somebody replaced it at once", base, lustre.Where(dir))
 	}
 	if err == nil {
 		if err = unix.Fchmod(fd, mode); err != nil {
@@ -54,7 +54,7 @@ func (s *Subvolumes) MakeProject(ctx context.Context, dir int, base string, mode
 // space back after the call, and then its qgroup goes.
 func (s *Subvolumes) RemoveProject(ctx context.Context, dir int, base string, p lustre.Project) error {
 	if err := validBase(base); err != nil {
-		return fmt.Errorf("remove a subvolume in %s: %w", where(dir), err)
+		return fmt.Errorf("remove a subvolume in %s: %w", lustre.Where(dir), err)
 	}
 	fd, err := openBase(dir, base)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Subvolumes) RemoveProject(ctx context.Context, dir int, base string, p 
 		return err
 	}
 	if st.Ino != firstInode || got.ID != p.ID {
-		return fmt.Errorf("remove %s in %s: %w: it is in subvolume %d, and not the root of subvolume %d", base, where(dir), fs.ErrInvalid, got.ID, p.ID)
+		return fmt.Errorf("remove %q in %s: %w: it is in subvolume %d, and not the root of subvolume %d", base, lustre.Where(dir), fs.ErrInvalid, got.ID, p.ID)
 	}
 	const byID = 1 << 4 // BTRFS_SUBVOL_SPEC_BY_ID
 	if err := ioctl(dir, destroy, volumeArgs(byID, "", uint64(p.ID))); err != nil {

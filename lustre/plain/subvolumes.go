@@ -45,7 +45,7 @@ func (s *Subvolumes) Project(ctx context.Context, fd int) (lustre.Project, error
 		return lustre.Project{}, unsupported(failed("subvolume", fd, err, quotaHints))
 	}
 	if id > math.MaxUint32 {
-		return lustre.Project{}, fmt.Errorf("subvolume of %s: its ID %d is larger than a project ID", where(fd), id)
+		return lustre.Project{}, fmt.Errorf("subvolume of %s: its ID %d is larger than a project ID", lustre.Where(fd), id)
 	}
 	return lustre.Project{ID: uint32(id), Inherit: true}, nil
 }
@@ -58,7 +58,7 @@ func (s *Subvolumes) SetProject(ctx context.Context, dir int, p lustre.Project) 
 	}
 	if got.ID != p.ID || p.Name != "" || !p.Inherit {
 		return fmt.Errorf("set project of %s: %w: it is in subvolume %d of a btrfs, and a directory can not be put into another one: make it as a subvolume",
-			where(dir), errors.ErrUnsupported, got.ID)
+			lustre.Where(dir), errors.ErrUnsupported, got.ID)
 	}
 	return nil
 }
@@ -73,9 +73,9 @@ func (s *Subvolumes) Quota(ctx context.Context, fd int, p lustre.Project) (lustr
 		return lustre.Quota{}, fmt.Errorf("quota of subvolume %d: %w", p.ID, err)
 	}
 	on := g.status&statusOn != 0
-	q := lustre.Quota{Project: p, Doubt: g.doubt(), UsedBytes: times(min(g.referenced, math.MaxInt64)+min(g.reserved, math.MaxInt64), 1)}
+	q := lustre.Quota{Project: p, Doubt: g.doubt(), UsedBytes: lustre.Times(min(g.referenced, math.MaxInt64)+min(g.reserved, math.MaxInt64), 1)}
 	if g.limits&limitReferenced != 0 {
-		q.HardBytes = times(g.maximum, 1)
+		q.HardBytes = lustre.Times(g.maximum, 1)
 	}
 	// While its counts are inconsistent, btrfs does not promise to hold limits (btrfs-qgroup(8)).
 	q.Enforced = on && g.exists && g.status&statusInconsistent == 0
@@ -121,7 +121,7 @@ func (s *Subvolumes) group(fd int, id uint64) (qgroup, error) {
 	}
 	switch {
 	case err == nil, errors.Is(err, unix.ENOENT), errors.Is(err, unix.EPERM) && (told == nil || errors.Is(told, fs.ErrNotExist)):
-		return g, fmt.Errorf("%s: %w: %s", where(fd), errors.ErrUnsupported, noGroups)
+		return g, fmt.Errorf("%s: %w: %s", lustre.Where(fd), errors.ErrUnsupported, noGroups)
 	}
 	return g, failed("quota", fd, err, quotaHints)
 }
@@ -133,13 +133,13 @@ func (s *Subvolumes) SetQuota(ctx context.Context, fd int, p lustre.Project, l l
 		return err
 	}
 	if err := l.Validate(); err != nil {
-		return fmt.Errorf("set quota of %s: %w: %w", where(fd), fs.ErrInvalid, err)
+		return fmt.Errorf("set quota of %s: %w: %w", lustre.Where(fd), fs.ErrInvalid, err)
 	}
 	if l.SoftBytes != 0 || l.SoftFiles != 0 || l.HardFiles != 0 {
-		return fmt.Errorf("set quota of %s: %w: btrfs has hard limits of bytes only", where(fd), errors.ErrUnsupported)
+		return fmt.Errorf("set quota of %s: %w: btrfs has hard limits of bytes only", lustre.Where(fd), errors.ErrUnsupported)
 	}
 	if p.ID == 0 || p.Name != "" {
-		return fmt.Errorf("set quota of %s: %w: a project of btrfs is the ID of a subvolume (5 is the top)", where(fd), fs.ErrInvalid)
+		return fmt.Errorf("set quota of %s: %w: a project of btrfs is the ID of a subvolume (5 is the top)", lustre.Where(fd), fs.ErrInvalid)
 	}
 	// Reading first says in words that quotas are off.
 	if _, err := s.group(fd, uint64(p.ID)); err != nil {
@@ -157,7 +157,7 @@ func (s *Subvolumes) SetQuota(ctx context.Context, fd int, p lustre.Project, l l
 		return fmt.Errorf("read it again: %w", err)
 	}
 	if q.HardBytes != l.HardBytes {
-		return fmt.Errorf("set quota of subvolume %d of %s: %w, or changed by somebody else at the same time: it is %d", p.ID, where(fd), lustre.ErrNotApplied, q.HardBytes)
+		return fmt.Errorf("set quota of subvolume %d of %s: %w, or changed by somebody else at the same time: it is %d", p.ID, lustre.Where(fd), lustre.ErrNotApplied, q.HardBytes)
 	}
 	return nil
 }
