@@ -260,7 +260,7 @@ func (p *Place) remove(seat, base string) error {
 		return ignoreMissing(err)
 	}
 	defer at.release()
-	p.changed.add(p, at)
+	defer p.changed.around(p, at)()
 	err = removeTree(at.fd, base)
 	if err == unix.ENOTEMPTY || err == unix.EISDIR {
 		err = removeTree(at.fd, base)

@@ -158,12 +158,15 @@ type changedDirs struct {
 	err   error               // guarded by mu; of those that were synced early
 }
 
-// add remembers a directory. When there are too many, they are synced now.
-func (c *changedDirs) add(p *Place, at *handle) {
-	c.addSeat(p, at.seat, at.foreign)
+// around remembers a directory before it is changed, when what was lost of it until then
+// is known, and again when the change is done: it may have been synced in between.
+func (c *changedDirs) around(p *Place, at *handle) (done func()) {
+	c.add(p, at.seat, at.foreign)
+	return func() { c.add(p, at.seat, at.foreign) }
 }
 
-func (c *changedDirs) addSeat(p *Place, seat string, foreign bool) {
+// add remembers a directory. When there are too many, they are synced now.
+func (c *changedDirs) add(p *Place, seat string, foreign bool) {
 	if p.system.durable == volatile || p.system.durable == wholeSystem && !foreign {
 		return
 	}

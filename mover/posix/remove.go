@@ -39,7 +39,7 @@ func (p *Place) removeEntry(e *mover.Entry, by mover.Owner) error {
 	if err != nil {
 		return immutable(at.fd, at.base, err)
 	}
-	p.changed.add(p, at.dir)
+	defer p.changed.around(p, at.dir)()
 	if err := p.condemn(at, q, e); err != nil {
 		if back := renameNew(at.fd, q, at.fd, at.base); back != nil {
 			return errors.Join(err, fmt.Errorf("it stays under the name %s: %w", q, back))

@@ -34,7 +34,7 @@ func (p *Place) mkdir(e *mover.Entry) error {
 		return err
 	}
 	defer at.release()
-	p.changed.add(p, at.dir)
+	defer p.changed.around(p, at.dir)()
 	mode := uint32(0o700)
 	switch {
 	case !e.Known.Has(mover.FactMode):
@@ -142,7 +142,7 @@ func (p *Place) update(e *mover.Entry) error {
 func (p *Place) noteUpdate(at spot, e *mover.Entry) error {
 	switch {
 	case e.Kind == mover.Dir:
-		p.changed.addSeat(p, e.Name, at.dir.foreign)
+		p.changed.add(p, e.Name, at.dir.foreign)
 	case e.Kind == mover.File && (p.system.durable == eachFile || at.dir.foreign):
 		fd, err := openSegment(at.fd, at.base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err == unix.EACCES {
