@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -114,10 +115,15 @@ func mount(t *testing.T, d work.Disk) {
 	}
 }
 
-// unmount takes the file system away with all that its kernel knows of it.
+// unmount takes the file system away with all that its kernel knows of it. It is busy for
+// a moment when a test beside this one begins a program, which has our files until its exec.
 func unmount(t *testing.T, mount string) {
 	t.Helper()
-	if err := unix.Unmount(mount, 0); err != nil {
+	err := unix.Unmount(mount, 0)
+	for end := time.Now().Add(10 * time.Second); err == unix.EBUSY && time.Now().Before(end); err = unix.Unmount(mount, 0) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
 		t.Fatalf("unmount %s: %v", mount, err)
 	}
 }
