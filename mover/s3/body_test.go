@@ -55,7 +55,7 @@ func TestSending(t *testing.T) {
 			}))
 			server.Listener = narrow{server.Listener}
 			start(server)
-			tr := newTransport(1, time.Minute, nil)
+			tr := newTransport(1, time.Minute, secure, nil)
 			tr.base.DialContext = dialNarrow
 			if secure {
 				tr.base.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig

@@ -15,6 +15,7 @@ import (
 // there is more (SO_RCVLOWAT, see socket(7)).
 type wideConn struct {
 	*net.TCPConn
+	eager bool      // its reader is woken by every byte
 	mark  int       // of the socket: below it nobody is woken; 0 is as it was made
 	rate  float64   // bytes per second; 0 is not known
 	begun time.Time // of what is counted
@@ -57,8 +58,12 @@ const (
 )
 
 // Read asks for no more than the answer has: net/http never reads a body, or a
-// chunk of one, beyond its end, and everything else in small pieces.
+// chunk of one, beyond its end, and everything else in small pieces. TLS reads as much as
+// its buffer has room for: it would wait for more than there will be.
 func (c *wideConn) Read(p []byte) (int, error) {
+	if c.eager {
+		return c.TCPConn.Read(p)
+	}
 	if mark := c.wanted(len(p)); mark != c.mark {
 		c.setMark(mark)
 	}
@@ -106,11 +111,20 @@ func (c *wideConn) count(n, of int) {
 	}
 }
 
+// dialWide connects for HTTP, and dialEager for HTTP over TLS.
 func dialWide(ctx context.Context, network, addr string) (net.Conn, error) {
+	return dial(ctx, network, addr, false)
+}
+
+func dialEager(ctx context.Context, network, addr string) (net.Conn, error) {
+	return dial(ctx, network, addr, true)
+}
+
+func dial(ctx context.Context, network, addr string, eager bool) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	c, err := dialer.DialContext(ctx, network, addr)
 	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
-		return &wideConn{TCPConn: tcp}, nil
+		return &wideConn{TCPConn: tcp, eager: eager}, nil
 	}
 	return c, err
 }

@@ -89,3 +89,49 @@ func TestPatientReader(t *testing.T) {
 		t.Errorf("of a body that ends early %d bytes came: %v", len(got), err)
 	}
 }
+
+// What comes over TLS is read when it is there, also behind much that came fast: TLS reads
+// into a buffer of its own, which may have room for more than an answer has.
+func TestTLSIsNotPatient(t *testing.T) {
+	const long, short = 32 << 20, 2449
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	go func() {
+		c, err := server.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for sent := 0; sent < long && err == nil; sent += long / 32 {
+			_, err = c.Write(make([]byte, long/32))
+			time.Sleep(patience / 8) // so that there is a rate
+		}
+		if _, err = c.Read(make([]byte, 1)); err == nil {
+			_, _ = c.Write(make([]byte, short))
+			_, _ = c.Read(make([]byte, 1)) // the end
+		}
+	}()
+	c, err := newTransport(1, time.Minute, true, nil).base.DialContext(t.Context(), "tcp", server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	buffer := make([]byte, leastMark)
+	for got := 0; got < long; {
+		n, err := c.Read(buffer)
+		if err != nil {
+			t.Fatalf("after %d bytes: %v", got, err)
+		}
+		got += n
+	}
+	if _, err := c.Write([]byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if n, err := c.Read(buffer); n == 0 || err != nil {
+		t.Errorf("of %d bytes %d were read: %v", short, n, err)
+	}
+}

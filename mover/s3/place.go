@@ -80,7 +80,7 @@ func (p *Place) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.transport = newTransport(max(maxParallel, o.Parallel), o.Stall, roots)
+	p.transport = newTransport(max(maxParallel, o.Parallel), o.Stall, endpoint.Scheme == "https", roots)
 	if err := p.connect(ctx, endpoint, roots); err != nil {
 		return err
 	}

@@ -101,13 +101,17 @@ func (g *greeting) notBefore(t time.Time) time.Time {
 }
 
 // newTransport makes a transport whose idle connections are as many as its busy
-// ones: a mover that reconnects for each file is a slow one.
-func newTransport(parallel int, stall time.Duration, roots *x509.CertPool) *transport {
+// ones: a mover that reconnects for each file is a slow one. secure is with TLS.
+func newTransport(parallel int, stall time.Duration, secure bool, roots *x509.CertPool) *transport {
+	connect := dialWide
+	if secure {
+		connect = dialEager
+	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // HTTP/2 would send all requests over one connection
 	return &transport{stall: stall, base: &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialWide,
+		DialContext:           connect,
 		MaxIdleConns:          parallel,
 		MaxIdleConnsPerHost:   parallel,
 		IdleConnTimeout:       time.Minute,
