@@ -25,8 +25,27 @@ type loss struct {
 
 func (l *loss) seen() uint64 { return l.count.Load() }
 
-func (l *loss) sync(fd int) error {
-	return l.during(func() error { return again(func() error { return unix.Syncfs(fd) }) })
+// syncSystem puts everything on stable storage. A file system that has become read-only,
+// as it does when its disk fails, says at once that all is well, whatever it has lost
+// (sync_filesystem of fs/sync.c).
+func (p *Place) syncSystem() error {
+	return p.loss.during(func() error {
+		err := again(func() error { return unix.Syncfs(p.root) })
+		if err != nil || !p.system.writable {
+			return err
+		}
+		writable, err := isWritable(p.root)
+		if err == nil && !writable {
+			err = unix.EROFS
+		}
+		return err
+	})
+}
+
+func isWritable(fd int) (bool, error) {
+	var st unix.Statfs_t
+	err := again(func() error { return unix.Fstatfs(fd, &st) })
+	return st.Flags&unix.ST_RDONLY == 0, err
 }
 
 func (l *loss) during(sync func() error) error {
@@ -88,7 +107,7 @@ func (p *Place) syncNames(todo []pending, dirs map[string]*dirSync) {
 	maps.DeleteFunc(dirs, func(seat string, _ *dirSync) bool { return !named[seat] })
 	var err error
 	if whole {
-		err = p.loss.sync(p.root)
+		err = p.syncSystem()
 	}
 	p.syncDirs(dirs)
 	for _, w := range todo {
@@ -206,7 +225,7 @@ func (p *Place) Sync(ctx context.Context) error {
 	p.changed.err = nil
 	p.changed.mu.Unlock()
 	if err == nil && p.system.durable == wholeSystem {
-		err = p.loss.sync(p.root)
+		err = p.syncSystem()
 	}
 	return p.fail("sync", "", err)
 }

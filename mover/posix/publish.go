@@ -79,7 +79,7 @@ func (p *Place) syncContents(todo []pending) {
 	if p.system.durable != wholeSystem {
 		return
 	}
-	err := p.loss.sync(p.root)
+	err := p.syncSystem()
 	for _, w := range todo {
 		switch {
 		case err != nil:

@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/crash/rig"
 )
 
 func fileEntry(name, text string) mover.Entry {
@@ -161,7 +162,7 @@ func TestLossSpoilsAll(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{})
 	p.system.durable = wholeSystem
 	before := ready(t, p, "before", "x", nil)
-	if err := p.loss.sync(-1); err == nil {
+	if err := p.loss.during(func() error { return unix.Syncfs(-1) }); err == nil {
 		t.Fatal("a sync of no file system worked")
 	}
 	after := ready(t, p, "after", "y", nil)
@@ -442,4 +443,18 @@ func TestRenameByLink(t *testing.T) {
 	if _, err := os.Lstat(in("a")); !os.IsNotExist(err) {
 		t.Errorf("the old name: %v", err)
 	}
+}
+
+// TestReadOnlyIsNoSync: a file system that has become read-only says of each sync that it
+// went well, and whoever was told so would be told a lie. One that always was is no error.
+func TestReadOnlyIsNoSync(t *testing.T) {
+	dir := rig.Disk(t, "ext4", 64<<20)
+	p := open(t, dir, Options{})
+	must(t, p.Mkdir(t.Context(), mover.Entry{Name: "made", Kind: mover.Dir}))
+	must(t, p.Sync(t.Context()))
+	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	if err := p.Sync(t.Context()); !errors.Is(err, unix.EROFS) {
+		t.Errorf("it is read-only now, and a sync says %v", err)
+	}
+	must(t, open(t, dir, Options{}).Sync(t.Context()))
 }

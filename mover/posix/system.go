@@ -26,13 +26,14 @@ const (
 
 // system is a type of file system.
 type system struct {
-	name    string
-	durable durability
-	cow     bool // copy on write: preallocation only costs there
-	noHoles bool // ranges that were never written are stored, or nobody can tell
-	times   mover.TimeRange
-	mount   uint64
-	noUsers bool // there are no attributes of users, at most ACLs: they are set, and not claimed
+	name     string
+	durable  durability
+	cow      bool // copy on write: preallocation only costs there
+	noHoles  bool // ranges that were never written are stored, or nobody can tell
+	times    mover.TimeRange
+	mount    uint64
+	writable bool // it was, when the place was opened
+	noUsers  bool // there are no attributes of users, at most ACLs: they are set, and not claimed
 }
 
 // systems are the types by the magic number of statfs(2): linux/magic.h, and the
@@ -78,6 +79,7 @@ func systemOf(fd int) (system, error) {
 	}
 	s := typeOf(fd, uint32(st.Type))
 	s.mount = mountOf(fd)
+	s.writable = st.Flags&unix.ST_RDONLY == 0
 	return s, nil
 }
 
