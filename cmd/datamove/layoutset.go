@@ -167,7 +167,7 @@ func (a *app) notSet(path string, err error) error {
 
 // naming says of which path an error is, if it does not say so itself.
 func naming(path string, err error) error {
-	if strings.Contains(err.Error(), path) {
+	if said := err.Error(); strings.Contains(said, path) || strings.Contains(said, mover.Printable(path)) {
 		return err
 	}
 	return fmt.Errorf("layout of %s: %w", mover.Printable(path), err)

@@ -220,16 +220,7 @@ func TestFinishSyncs(t *testing.T) {
 		t.Fatal(err)
 	}
 	synced := new(sync.Map)
-	server, err := fuse.Mount(mount, &noted{root.(*fuse.LoopbackNode), synced}, &fuse.Options{RootStableAttr: &fuse.StableAttr{Ino: 1}})
-	if err != nil {
-		t.Skip("needs FUSE: ", err)
-	}
-	t.Cleanup(func() {
-		if err := server.Unmount(); err != nil {
-			t.Error(err)
-		}
-		server.Wait()
-	})
+	mountFUSE(t, mount, &noted{root.(*fuse.LoopbackNode), synced})
 	c := newCopying(t, mount, func(p *posix.Place) mover.Place { return p })
 	c.again(t, func() {
 		finished := below(t, under)

@@ -60,7 +60,14 @@ func deafly(t *testing.T) (dir string, fails *atomic.Int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := fs.Mount(dir, &deaf{root.(*fs.LoopbackNode), fails}, &fs.Options{RootStableAttr: &fs.StableAttr{Ino: 1}})
+	mountFUSE(t, dir, &deaf{root.(*fs.LoopbackNode), fails})
+	return dir, fails
+}
+
+// mountFUSE mounts what a node serves, until the test ends.
+func mountFUSE(t *testing.T, dir string, root fs.InodeEmbedder) {
+	t.Helper()
+	server, err := fs.Mount(dir, root, &fs.Options{RootStableAttr: &fs.StableAttr{Ino: 1}})
 	if err != nil {
 		t.Skip("needs FUSE: ", err)
 	}
@@ -70,7 +77,6 @@ func deafly(t *testing.T) (dir string, fails *atomic.Int64) {
 		}
 		server.Wait()
 	})
-	return dir, fails
 }
 
 // TestUnconfirmedIsMovedAnew: when the sync of a directory fails, the names in it look as if
