@@ -74,7 +74,7 @@ type pauses struct {
 // again waits until a call that failed with err may be made once more, as long as
 // err asks for. It returns an error when it is not to be.
 func (p *pauses) again(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	if over(ctx) {
 		return context.Cause(ctx)
 	}
 	if worth := unanswered(err) || errors.Is(err, mover.ErrTransient); !worth || errors.Is(err, mover.ErrPermission) {
@@ -91,4 +91,13 @@ func (p *pauses) again(ctx context.Context, err error) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// over reports whether ctx has ended, also when its time is up and its timer comes
+// late: the service has a timer of its own, and its answer can be here before that.
+func over(ctx context.Context) bool {
+	if end, has := ctx.Deadline(); has && !time.Now().Before(end) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }

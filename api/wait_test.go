@@ -174,3 +174,24 @@ func TestPages(t *testing.T) {
 		ok(t, c.Close())
 	})
 }
+
+// late is a context whose timer fires after its time is up.
+type late struct {
+	context.Context
+	end time.Time
+}
+
+func (l late) Deadline() (time.Time, bool) { return l.end, true }
+
+// The service has a timer of its own: that its answer was faster changes nothing.
+func TestWaitIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("waited long enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+		defer cancel()
+		p := pauses{until: time.Now().Add(time.Hour)}
+		if err := p.again(late{ctx, time.Now()}, FromStatus(ToStatus(context.DeadlineExceeded))); !errors.Is(err, why) {
+			t.Errorf("%v", err)
+		}
+	})
+}
