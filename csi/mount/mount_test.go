@@ -1,0 +1,282 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// apart says that this process has a mount namespace of its own.
+const apart = "DATAMOVE_APART"
+
+// TestMain runs the tests of root in a mount namespace of their own: what they mount is seen by nobody
+// else, and gone with them.
+func TestMain(m *testing.M) {
+	if os.Geteuid() != 0 || os.Getenv(apart) == "1" {
+		if os.Getenv(apart) == "1" {
+			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		}
+		os.Exit(m.Run())
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), apart+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(max(1, cmd.ProcessState.ExitCode()))
+	}
+}
+
+// ground is a file system in memory with a directory volume, and a path to mount at.
+func ground(t *testing.T) (dir int, volume, target string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it mounts")
+	}
+	top := t.TempDir()
+	if err := unix.Mount("tmpfs", top, "tmpfs", 0, "size=4m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { must(t, unix.Unmount(top, unix.MNT_DETACH)) })
+	volume = filepath.Join(top, "volume")
+	must(t, os.Mkdir(volume, 0o755))
+	must(t, os.WriteFile(filepath.Join(volume, "file"), []byte("here"), 0o644))
+	target = filepath.Join(t.TempDir(), "target")
+	t.Cleanup(func() {
+		table, err := Table(filepath.Dir(target))
+		must(t, err)
+		for _, m := range slices.Backward(table) {
+			must(t, unix.Unmount(m.Point, unix.MNT_DETACH))
+		}
+	})
+	return open(t, volume), volume, target
+}
+
+func open(t *testing.T, path string) int {
+	t.Helper()
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gone takes a mount away as the driver does, and looks.
+func gone(t *testing.T, target string) {
+	t.Helper()
+	must(t, Unmount(target, Plain))
+	must(t, Unmount(target, Plain)) // twice is once
+	must(t, RemoveTarget(target))
+	must(t, RemoveTarget(target))
+	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is there: %v", target, err)
+	}
+}
+
+func TestBind(t *testing.T) {
+	dir, _, target := ground(t)
+	for _, f := range []Flags{{}, {ReadOnly: true}, {NoExec: true, NoAtime: true, NoSymFollow: true}} {
+		must(t, Bind(dir, target, f))
+		must(t, Bind(dir, target, f))
+		table, err := Table(target)
+		must(t, err)
+		if len(table) != 1 || table[0].Root != "/volume" || table[0].Type != "tmpfs" {
+			t.Fatalf("%+v", table)
+		}
+		options := strings.Split(table[0].Options, ",")
+		for option, want := range map[string]bool{"nosuid": true, "nodev": true, "ro": f.ReadOnly, "noexec": f.NoExec, "noatime": f.NoAtime, "nosymfollow": f.NoSymFollow} {
+			if slices.Contains(options, option) != want {
+				t.Errorf("%+v: %s", f, table[0].Options)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(target, "new"), nil, 0o644); (err != nil) != f.ReadOnly {
+			t.Errorf("%+v: write: %v", f, err)
+		}
+		gone(t, target)
+	}
+}
+
+// TestBindOnOlderKernels: the way that kernels before 5.12 know ends with the same mount.
+func TestBindOnOlderKernels(t *testing.T) {
+	dir, _, target := ground(t)
+	at, err := openTarget(target)
+	must(t, err)
+	defer unix.Close(at)
+	f := Flags{ReadOnly: true, NoExec: true}
+	must(t, attachInSteps(dir, at, target, f))
+	must(t, Bind(dir, target, f)) // it is what Bind would have made
+	gone(t, target)
+	if err := attachInSteps(dir, at, target, Flags{NoSymFollow: true}); err == nil {
+		t.Error("a flag that is not there was promised")
+	}
+	if _, mounted, err := At(target); mounted || err != nil {
+		t.Errorf("it is mounted all the same: %v", err)
+	}
+}
+
+// TestBindIsOfWhatIsOpen: what takes the place of a directory after it was checked is not mounted.
+func TestBindIsOfWhatIsOpen(t *testing.T) {
+	dir, volume, target := ground(t)
+	must(t, os.Rename(volume, volume+".away"))
+	must(t, os.Symlink("/etc", volume))
+	must(t, Bind(dir, target, Flags{}))
+	if got, err := os.ReadFile(filepath.Join(target, "file")); err != nil || string(got) != "here" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestBindLeavesOutWhatIsMountedBelow: a user who can mount in a volume gives nothing to another pod.
+func TestBindLeavesOutWhatIsMountedBelow(t *testing.T) {
+	dir, volume, target := ground(t)
+	below := filepath.Join(volume, "below")
+	must(t, os.Mkdir(below, 0o755))
+	must(t, unix.Mount("/etc", below, "", unix.MS_BIND, ""))
+	defer unix.Unmount(below, unix.MNT_DETACH)
+	must(t, Bind(dir, target, Flags{}))
+	names, err := os.ReadDir(filepath.Join(target, "below"))
+	if err != nil || len(names) != 0 {
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
+func TestBindRefuses(t *testing.T) {
+	dir, volume, target := ground(t)
+	for _, bad := range []string{"", "relative", "/", "/tmp/../etc", "/tmp/x/"} {
+		if err := Bind(dir, bad, Flags{}); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("%q: %v", bad, err)
+		}
+		if err := Unmount(bad, Plain); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("unmount %q: %v", bad, err)
+		}
+	}
+	must(t, os.Symlink("/etc", target))
+	if err := Bind(dir, target, Flags{}); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("a link was mounted over: %v", err)
+	}
+	must(t, os.Remove(target))
+	must(t, os.WriteFile(target, nil, 0o644))
+	if err := Bind(dir, target, Flags{}); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("a file was mounted over: %v", err)
+	}
+	must(t, os.Remove(target))
+
+	must(t, Bind(dir, target, Flags{}))
+	if err := Bind(dir, target, Flags{ReadOnly: true}); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("a writable mount was taken for a read-only one: %v", err)
+	}
+	other := filepath.Join(filepath.Dir(volume), "other")
+	must(t, os.Mkdir(other, 0o755))
+	if err := Bind(open(t, other), target, Flags{}); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "/volume") {
+		t.Errorf("another directory was taken for it: %v", err)
+	}
+	gone(t, target)
+	must(t, Bind(dir, target, Flags{ReadOnly: true}))
+	if err := Bind(dir, target, Flags{}); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("a read-only mount was taken for a writable one: %v", err)
+	}
+}
+
+func TestUnmountInUse(t *testing.T) {
+	dir, _, target := ground(t)
+	must(t, Bind(dir, target, Flags{}))
+	f, err := os.Open(filepath.Join(target, "file"))
+	must(t, err)
+	defer f.Close()
+	if err := Unmount(target, Plain); !errors.Is(err, mover.ErrHeld) {
+		t.Errorf("plain: %v", err)
+	}
+	if err := Unmount(target, Force); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "other mounts") {
+		t.Errorf("what others of the same file system wait for was ended: %v", err)
+	}
+	must(t, Unmount(target, Detach))
+	must(t, RemoveTarget(target))
+	got := make([]byte, 4)
+	if _, err := f.Read(got); err != nil || string(got) != "here" {
+		t.Errorf("its last user lost it: %q, %v", got, err)
+	}
+}
+
+// TestUnmountAll: mounts over one another go together; those below another path stay.
+func TestUnmountAll(t *testing.T) {
+	dir, _, target := ground(t)
+	must(t, Bind(dir, target, Flags{}))
+	must(t, unix.Mount("tmpfs", target, "tmpfs", 0, "size=1m"))
+	beside := target + "-beside"
+	must(t, Bind(dir, beside, Flags{}))
+	must(t, Unmount(target, Plain))
+	if table, err := Table(target); err != nil || len(table) != 0 {
+		t.Errorf("%+v, %v", table, err)
+	}
+	if _, mounted, err := At(beside); !mounted || err != nil {
+		t.Errorf("what is beside is gone: %v", err)
+	}
+}
+
+func TestFileSystem(t *testing.T) {
+	_, _, target := ground(t)
+	spec := Spec{Type: "tmpfs", Source: "memory", Options: []string{"size=1m", "noexec"}}
+	must(t, FileSystem(t.Context(), spec, target))
+	must(t, FileSystem(t.Context(), spec, target))
+	m, mounted, err := At(target)
+	must(t, err)
+	for _, option := range []string{"nosuid", "nodev", "noexec"} {
+		if !mounted || !slices.Contains(strings.Split(m.Options, ","), option) {
+			t.Errorf("%+v is not %s", m, option)
+		}
+	}
+	if err := FileSystem(t.Context(), Spec{Type: "tmpfs", Source: "other"}, target); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("another file system was taken for it: %v", err)
+	}
+	must(t, Unmount(target, Force)) // nobody else has it
+	for _, row := range []struct {
+		spec Spec
+		kind error
+		says string
+	}{
+		{Spec{Type: "nosuchfs", Source: "x"}, mover.ErrUnsupported, "module"},
+		{Spec{Type: "tmpfs", Source: "x", Options: []string{"suid"}}, mover.ErrUsage, "suid"},
+		{Spec{Type: "nfs4", Source: "nowhere"}, mover.ErrUsage, "HOST:/EXPORT"},
+	} {
+		if err := FileSystem(t.Context(), row.spec, target); !errors.Is(err, row.kind) || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%+v: %v", row.spec, err)
+		}
+	}
+}
+
+// TestOptions: what the mount programs would add is there.
+func TestOptions(t *testing.T) {
+	for _, row := range []struct {
+		spec Spec
+		want string
+	}{
+		{Spec{"lustre", "10.0.0.1@tcp:/lab", []string{"flock", "noatime"}}, "flock device=10.0.0.1@tcp:/lab"},
+		{Spec{"nfs4", "127.0.0.1:/export", []string{"vers=4.2"}}, "vers=4.2 addr=127.0.0.1"},
+		{Spec{"nfs", "[::1]:/export", nil}, "addr=::1"},
+		{Spec{"ceph", "admin@fsid.lab=/", []string{"mon_addr=10.0.0.1:6789"}}, "mon_addr=10.0.0.1:6789"},
+	} {
+		_, got, err := row.spec.options(t.Context())
+		if err != nil || strings.Join(got, " ") != row.want {
+			t.Errorf("%+v: %q, %v", row.spec, got, err)
+		}
+	}
+}
