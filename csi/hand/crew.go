@@ -1,0 +1,149 @@
+package hand
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// Crew starts hands and asks them. The zero Crew runs this program again with the argument "hand".
+type Crew struct {
+	Program string        // "" is this one
+	Args    []string      // nil is "hand"
+	Stuck   int           // hands of a lane that may hang before its calls fail at once; 0 means 4
+	Default time.Duration // how long a call may take whose context has no deadline; 0 means 30 s
+	Logger  *slog.Logger  // nil is no log
+
+	mu    sync.Mutex
+	lanes map[string]*lane // guarded by mu
+	ended bool             // guarded by mu
+}
+
+// lane is what hangs together. Its fields are guarded by the mutex of its Crew.
+type lane struct {
+	at    *child               // nil until the next call
+	stuck map[*child]time.Time // killed, and not gone
+}
+
+// Call asks the hand of a lane. When ctx is over by its deadline, the hand is killed and
+// the error is mover.ErrTimeout; whether the call was done is not known. Other calls that it
+// had fail with mover.ErrTransient then.
+func (c *Crew) Call(ctx context.Context, name, method string, args, reply any) error {
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, cmp.Or(c.Default, 30*time.Second))
+		defer cancel()
+	}
+	h, err := c.hand(name)
+	if err != nil {
+		return err
+	}
+	a, err := h.ask(ctx, method, args)
+	if errors.Is(err, context.DeadlineExceeded) {
+		c.dismiss(name, h)
+		return fmt.Errorf("%w: %s of %s: it does not answer", mover.ErrTimeout, method, name)
+	}
+	if err == nil {
+		err = a.failed()
+	}
+	if err != nil || reply == nil {
+		return err
+	}
+	return json.Unmarshal(a.Reply, reply)
+}
+
+// hand returns the one of a lane, which is started where there is none.
+func (c *Crew) hand(name string) (*child, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return nil, fmt.Errorf("%w: the driver is stopping", mover.ErrTransient)
+	}
+	if c.lanes == nil {
+		c.lanes = map[string]*lane{}
+	}
+	l := c.lanes[name]
+	if l == nil {
+		l = &lane{stuck: map[*child]time.Time{}}
+		c.lanes[name] = l
+	}
+	if l.at != nil && !l.at.over() {
+		return l.at, nil
+	}
+	if len(l.stuck) >= cmp.Or(c.Stuck, 4) {
+		since := slices.MinFunc(slices.Collect(maps.Values(l.stuck)), time.Time.Compare)
+		return nil, fmt.Errorf("%w: %s has not answered since %s, and %d processes hang in it", mover.ErrUnreachable, name, since.UTC().Format(time.TimeOnly), len(l.stuck))
+	}
+	h, err := c.start()
+	if err != nil {
+		return nil, fmt.Errorf("start a process for %s: %w", name, err)
+	}
+	l.at = h
+	return h, nil
+}
+
+// dismiss kills a hand that did not answer. It is counted until the kernel lets it go.
+func (c *Crew) dismiss(name string, h *child) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lanes[name]
+	if l.at != h {
+		return // another call that waited for it was faster
+	}
+	l.at = nil
+	l.stuck[h] = time.Now()
+	if c.Logger != nil {
+		c.Logger.Warn("a file system does not answer; its process is killed", "lane", name, "pid", h.pid())
+	}
+	h.kill()
+	go func() {
+		<-h.gone
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(l.stuck, h)
+	}()
+}
+
+// Hanging says how many hands of each lane hang.
+func (c *Crew) Hanging() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hanging := map[string]int{}
+	for name, l := range c.lanes {
+		hanging[name] = len(l.stuck)
+	}
+	return hanging
+}
+
+// Close ends all hands, and waits for those that do not hang.
+func (c *Crew) Close() {
+	c.mu.Lock()
+	c.ended = true
+	var busy []*child
+	for _, l := range c.lanes {
+		if l.at != nil {
+			busy = append(busy, l.at)
+		}
+	}
+	c.mu.Unlock()
+	for _, h := range busy {
+		h.kill()
+	}
+	limit := time.After(5 * time.Second)
+	for _, h := range busy {
+		select {
+		case <-h.gone:
+		case <-limit:
+			return
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package hand
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"datamove.dev/mover"
+)
+
+// silent is a file system that answers nothing until it is let.
+type silent struct {
+	fs.Inode
+	let chan struct{}
+}
+
+func (s *silent) Lookup(context.Context, string, *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	<-s.let
+	return nil, syscall.ENOENT
+}
+
+// TestUnkillable: a process that the kernel keeps in a call is counted, its lane fails at once instead of
+// losing one process after the other, and works again when the file system does.
+func TestUnkillable(t *testing.T) {
+	dir, root := t.TempDir(), &silent{let: make(chan struct{})}
+	server, err := fs.Mount(dir, root, &fs.Options{})
+	if err != nil {
+		t.Skip("needs FUSE: ", err)
+	}
+	t.Cleanup(func() {
+		if err := server.Unmount(); err != nil {
+			t.Error(err)
+		}
+		server.Wait()
+	})
+	c := crew(t)
+	c.Stuck = 2
+	stat := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		return c.Call(ctx, "a", "stat", filepath.Join(dir, "x"), nil)
+	}
+	for range 2 {
+		if err := stat(); !errors.Is(err, mover.ErrTimeout) {
+			t.Fatal(err)
+		}
+	}
+	if n := c.Hanging()["a"]; n != 2 {
+		t.Errorf("%d hands hang", n)
+	}
+	if err := stat(); !errors.Is(err, mover.ErrUnreachable) || !strings.Contains(err.Error(), "2 processes hang") {
+		t.Errorf("%v", err)
+	}
+	pidOf(t, c, "b")
+	close(root.let)
+	for limit := time.Now().Add(30 * time.Second); c.Hanging()["a"] > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("they are counted though they are gone")
+		}
+	}
+	if err := stat(); !errors.Is(err, mover.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
