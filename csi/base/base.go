@@ -1,0 +1,152 @@
+package base
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"datamove.dev/csi/volume"
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/gpfs"
+	"datamove.dev/lustre/system"
+	"datamove.dev/mover"
+)
+
+// Spec is a file system of the driver's configuration.
+type Spec struct {
+	Name    string                  `json:"name"`
+	Kind    lustre.Kind             `json:"kind"`           // what it has to be
+	Root    string                  `json:"root"`           // where it is mounted, or a directory of it: Static volumes lie below
+	Volumes string                  `json:"volumes"`        // below Root: what the driver makes
+	IDs     Range                   `json:"ids"`            // of project IDs, where they are ours to give
+	GPFS    map[string]gpfs.Options `json:"gpfs,omitempty"` // by device, as in system.Options
+	// Unenforced takes a file system without quotas: then nothing holds a volume to its capacity.
+	Unenforced bool `json:"unenforced"`
+}
+
+// Range is of project IDs, both ends in it.
+type Range struct{ First, Last uint32 }
+
+// Base is an open file system of the configuration. It is used by one goroutine, and closed by it.
+type Base struct {
+	spec     Spec
+	handle   *system.Handle
+	top      dir // Spec.Volumes
+	Identity string
+}
+
+type about struct {
+	Schema   string    `json:"schema"`
+	Identity string    `json:"identity"`
+	Created  time.Time `json:"created"`
+}
+
+const (
+	aboutSchema = "datamove.csi/base/v1"
+	aboutFile   = "base.json"
+	recordFile  = "volume.json"
+	stoneFile   = "tombstone.json"
+	dataDir     = "data"
+
+	volumesDir   = "volumes"
+	snapshotsDir = "snapshots"
+	makingDir    = "making"
+	trashDir     = "trash"
+	projectsDir  = "projects"
+)
+
+// Open opens the directory of volumes, which is made where it is not there. A file system
+// of another kind than it has to be is not the one that is meant: mover.ErrUnreachable.
+func Open(ctx context.Context, s Spec) (*Base, error) {
+	fail := func(err error, closed ...error) error {
+		return errors.Join(append([]error{fmt.Errorf("file system %s: %w", s.Name, err)}, closed...)...)
+	}
+	h, err := system.Open(s.Root, system.Options{GPFS: s.GPFS})
+	if err != nil {
+		return nil, fail(err)
+	}
+	if h.System.Kind != s.Kind {
+		return nil, fail(fmt.Errorf("%w: %s is on a file system of kind %s (%s) and has to be on one of kind %s: is it mounted?",
+			mover.ErrUnreachable, mover.Printable(s.Root), h.System.Kind, h.System.Type, s.Kind), h.Close())
+	}
+	top, err := way(dir(h.FD()), s.Volumes)
+	if err != nil {
+		return nil, fail(err, h.Close())
+	}
+	b := &Base{spec: s, handle: h, top: top}
+	if err := b.introduce(ctx); err != nil {
+		return nil, fail(err, b.Close())
+	}
+	return b, nil
+}
+
+// way opens a directory some levels down, which are made where they are not there. They
+// are on one file system.
+func way(at dir, path string) (dir, error) {
+	fd, err := openBeneath(at, ".", asDir, 0, sameFS)
+	for part := range strings.SplitSeq(path, "/") {
+		if err != nil {
+			return -1, err
+		}
+		next, makeErr := dir(fd).make(part, 0o711)
+		dir(fd).close()
+		fd, err = int(next), makeErr
+	}
+	return dir(fd), err
+}
+
+// introduce reads who this base is. A new one is given an identity, once: who comes second takes that
+// of who came first.
+func (b *Base) introduce(ctx context.Context) error {
+	var a about
+	err := b.top.read(aboutFile, &a)
+	if errors.Is(err, mover.ErrNotExist) {
+		for _, name := range []string{volumesDir, snapshotsDir, makingDir, trashDir, projectsDir} {
+			d, err := b.top.make(name, 0o711)
+			if err != nil {
+				return err
+			}
+			d.close()
+		}
+		err = b.top.write(aboutFile, about{aboutSchema, random(), time.Now().UTC()}, false)
+		if err == nil || errors.Is(err, mover.ErrConflict) {
+			err = b.top.read(aboutFile, &a)
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case a.Schema != aboutSchema || len(a.Identity) != 32:
+		return &mover.Error{Op: "read", Place: b.top.name(), Name: aboutFile, Err: fmt.Errorf("%w: this driver does not know schema %s", mover.ErrUnsupported, mover.Printable(a.Schema))}
+	}
+	b.Identity = a.Identity
+	return ctx.Err()
+}
+
+// Close lets go of it.
+func (b *Base) Close() error {
+	b.top.close()
+	return b.handle.Close()
+}
+
+// in opens one of the directories of the base.
+func (b *Base) in(name string) (dir, error) { return b.top.sub(name) }
+
+// homeOf is where volumes of a kind are when they are whole.
+func homeOf(k volume.Kind) string {
+	if k == volume.Snapshot {
+		return snapshotsDir
+	}
+	return volumesDir
+}
+
+// random is an identity, or a mark.
+func random() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // it never fails
+	return hex.EncodeToString(b)
+}

@@ -1,0 +1,100 @@
+package base
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/csi/volume"
+	"datamove.dev/lustre"
+)
+
+// Expand gives a volume another limit of bytes, at once and for pods that have it. It never becomes smaller.
+func (b *Base) Expand(ctx context.Context, id volume.ID, bytes int64) (Record, error) {
+	return b.change(ctx, id, func(r *Record) { r.Bytes = max(r.Bytes, bytes) })
+}
+
+// Modify gives a volume other parameters: its quota, and the layout of files that are made from now on.
+func (b *Base) Modify(ctx context.Context, id volume.ID, p volume.Parameters) (Record, error) {
+	return b.change(ctx, id, func(r *Record) { r.Parameters = p })
+}
+
+// change sets what the changed record says, and then the record: who is killed between the two finds the
+// old one, and changes it again.
+func (b *Base) change(ctx context.Context, id volume.ID, to func(*Record)) (Record, error) {
+	f, err := b.Find(ctx, id)
+	if err != nil {
+		return Record{}, err
+	}
+	defer f.Close()
+	r := f.Record
+	if to(&r); r == f.Record {
+		return r, nil
+	}
+	if err := b.limit(ctx, f.data, &r); err != nil {
+		return Record{}, err
+	}
+	if r.Parameters.Place != f.Record.Parameters.Place {
+		if err := b.lay(ctx, f.data, r.Parameters.Place); err != nil {
+			return Record{}, err
+		}
+	}
+	return r, f.at.write(recordFile, r, true)
+}
+
+// Stats is what a volume holds.
+type Stats struct {
+	TotalBytes, UsedBytes, LeftBytes int64
+	TotalFiles, UsedFiles, LeftFiles int64 // 0 where files are not counted
+	Doubt                            string
+}
+
+// Stats says how full a volume is: by its quota, and never more than the file system has left.
+func (b *Base) Stats(ctx context.Context, f *Found) (Stats, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(f.Data(), &st); err != nil {
+		return Stats{}, err
+	}
+	free, unit := lustre.Times(st.Bavail, uint64(st.Bsize)), uint64(st.Bsize)
+	quotas := b.handle.System.Quota
+	if quotas == nil {
+		total := lustre.Times(st.Blocks, unit)
+		return Stats{TotalBytes: total, UsedBytes: total - lustre.Times(st.Bfree, unit), LeftBytes: free, Doubt: f.Record.Unenforced}, nil
+	}
+	q, err := quotas.Quota(ctx, f.Data(), f.Record.project())
+	if err != nil {
+		return Stats{}, err
+	}
+	s := Stats{TotalBytes: q.HardBytes, UsedBytes: q.UsedBytes, LeftBytes: free, UsedFiles: q.UsedFiles, TotalFiles: q.HardFiles, Doubt: q.Doubt}
+	if left, limited := q.LeftBytes(); limited {
+		s.LeftBytes = min(s.LeftBytes, left)
+	}
+	if left, limited := q.LeftFiles(); limited {
+		s.LeftFiles = left
+	}
+	return s, nil
+}
+
+// List returns the records of all volumes, or of all snapshots. One that can not be read is left out and told to bad.
+func (b *Base) List(ctx context.Context, k volume.Kind, bad func(key string, err error)) ([]Record, error) {
+	home, err := b.in(homeOf(k))
+	if err != nil {
+		return nil, err
+	}
+	defer home.close()
+	names, err := home.names()
+	if err != nil {
+		return nil, err
+	}
+	var all []Record
+	for _, key := range names {
+		f, err := b.Find(ctx, volume.ID{Kind: k, FileSystem: b.spec.Name, Key: key})
+		if err != nil {
+			bad(key, err)
+			continue
+		}
+		all = append(all, f.Record)
+		f.Close()
+	}
+	return all, ctx.Err()
+}

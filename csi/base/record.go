@@ -1,0 +1,92 @@
+package base
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"datamove.dev/csi/volume"
+	"datamove.dev/lustre"
+	"datamove.dev/mover"
+)
+
+// serial tells the drafts of one process apart.
+var serial atomic.Int64
+
+// Wish is what somebody wants made.
+type Wish struct {
+	ID         volume.ID
+	Name       string // as the provisioner chose it; the key is made of it
+	Bytes      int64  // hard limit; 0 is none, for snapshots
+	Parameters volume.Parameters
+	From       *volume.ID // volume or snapshot to begin with; nil is empty
+}
+
+// Record is what is known of a volume or a snapshot. It lies beside what pods see of it.
+type Record struct {
+	Schema     string            `json:"schema"`
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`
+	Mark       string            `json:"mark"` // what data carries, too: random, so that nothing else is taken for it
+	Bytes      int64             `json:"bytes,omitempty"`
+	From       string            `json:"from,omitempty"`
+	Parameters volume.Parameters `json:"parameters"`
+	Project    *lustre.Project   `json:"project,omitempty"` // nil until it has one
+	Inode      uint64            `json:"inode,omitempty"`   // of data; 0 until it is there
+	Created    time.Time         `json:"created"`
+	// Enforced says that the file system holds the limit; why not, Unenforced says.
+	Enforced   bool   `json:"enforced"`
+	Unenforced string `json:"unenforced,omitempty"`
+}
+
+const recordSchema = "datamove.csi/volume/v1"
+
+// fits reports why a record is not of what is wished for.
+func (r *Record) fits(w Wish) error {
+	from := ""
+	if w.From != nil {
+		from = w.From.String()
+	}
+	for _, one := range []struct {
+		what     string
+		differs  bool
+		was, now any
+	}{
+		{"name", r.Name != w.Name, r.Name, w.Name},
+		{"capacity", r.Bytes != w.Bytes, r.Bytes, w.Bytes},
+		{"content to begin with", r.From != from, r.From, from},
+		{"parameters", r.Parameters != w.Parameters, "others", "these"},
+	} {
+		if one.differs {
+			return fmt.Errorf("%w: %s is there with another %s: %v, and not %v", mover.ErrConflict, r.ID, one.what, one.was, one.now)
+		}
+	}
+	return nil
+}
+
+// Tombstone says of something removed when, by whom, and for how long it can be brought back.
+type Tombstone struct {
+	Schema  string    `json:"schema"`
+	ID      string    `json:"id"`
+	Removed time.Time `json:"removed"`
+	Keep    time.Time `json:"keep"` // until then
+	By      string    `json:"by"`
+	// ArchiveTo is where it has to be copied before it may go; Archived is when that was done.
+	ArchiveTo string     `json:"archive_to,omitempty"`
+	Archived  *time.Time `json:"archived,omitempty"`
+}
+
+const tombstoneSchema = "datamove.csi/tombstone/v1"
+
+// whole reports what is wrong with a record that was read.
+func (r *Record) whole(id volume.ID) error {
+	switch {
+	case r.Schema != recordSchema:
+		return fmt.Errorf("%w: record of %s: schema %s is not known to this driver", mover.ErrUnsupported, id, mover.Printable(r.Schema))
+	case r.ID != id.String():
+		return fmt.Errorf("%w: record of %s: it is of %s", mover.ErrConflict, id, mover.Printable(r.ID))
+	case len(r.Mark) != 32 || r.Inode == 0:
+		return fmt.Errorf("%w: record of %s: it has no mark", mover.ErrConflict, id)
+	}
+	return nil
+}
