@@ -105,6 +105,16 @@ type ProjectMaker interface {
 	RemoveProject(ctx context.Context, dir int, base string, p Project) error
 }
 
+// ProjectCloner is a ProjectMaker that can make a project with the content of another one
+// at once, of which both share the bytes until one of them changes them.
+type ProjectCloner interface {
+	// CloneProject makes the directory base in dir, a project of its own with what the root
+	// of another one, open as source, holds at this moment. An error leaves nothing.
+	CloneProject(ctx context.Context, source, dir int, base string) (Project, error)
+	// Freeze lets nobody change the project that is open as root, or lets everybody again.
+	Freeze(ctx context.Context, root int, frozen bool) error
+}
+
 // Usage says how full a file system is, target by target.
 type Usage interface {
 	// Targets returns them all: OSTs, MDTs, pools. Those that do not answer are Inactive.

@@ -13,14 +13,36 @@ import (
 	"datamove.dev/mover"
 )
 
-// Make makes an empty volume, or finds it made. One of that ID and other wishes is
+// Make makes a volume or a snapshot, or finds it made. One of that ID and other wishes is
 // mover.ErrConflict; where there is no room, or the quota can not be set, nothing is left that
-// could be found.
+// could be found. Where the file system can not copy by itself what the wish begins with,
+// the error is an *Unfilled.
 func (b *Base) Make(ctx context.Context, w Wish) (Record, error) {
 	r, err := b.begin(ctx, w)
 	if err != nil || r.Inode != 0 {
 		return r, err
 	}
+	return b.finish(ctx, w, r)
+}
+
+// Unfilled is the error of Make where somebody has to copy Source into Target, both below the Root of the
+// file system. When that is done, Filled goes on.
+type Unfilled struct{ Source, Target string }
+
+func (u *Unfilled) Error() string {
+	return "the content of " + u.Source + " has to be copied to " + u.Target + " first"
+}
+
+// Unwrap makes it an error of a file system.
+func (u *Unfilled) Unwrap() error { return mover.ErrUnsupported }
+
+// Filled makes a volume whose target was filled.
+func (b *Base) Filled(ctx context.Context, w Wish) (Record, error) {
+	r, err := b.begin(ctx, w)
+	if err != nil || r.Inode != 0 {
+		return r, err
+	}
+	r.Filled = true
 	return b.finish(ctx, w, r)
 }
 
@@ -71,7 +93,7 @@ func (b *Base) finish(ctx context.Context, w Wish, r Record) (Record, error) {
 		return Record{}, err
 	}
 	defer at.close()
-	data, err := b.project(ctx, at, &r)
+	data, err := b.project(ctx, at, w, &r)
 	if err != nil {
 		return Record{}, err
 	}
@@ -79,8 +101,10 @@ func (b *Base) finish(ctx context.Context, w Wish, r Record) (Record, error) {
 	for _, step := range []func() error{
 		func() error { return b.limit(ctx, data, &r) },
 		func() error { return b.lay(ctx, data, r.Parameters.Place) },
-		func() error { return own(data, r.Parameters) },
+		func() error { return b.fill(ctx, at, w, &r) },
+		func() error { return own(data, w) },
 		func() error { return r.mark(data) },
+		func() error { return b.freeze(ctx, data, w.ID) },
 		data.sync,
 		func() error { return at.write(recordFile, r, true) },
 		ctx.Err,
@@ -111,11 +135,14 @@ func (b *Base) publish(ctx context.Context, making dir, w Wish, r Record) (Recor
 	return f.Record, f.Record.fits(w)
 }
 
-// own gives data its owner and mode.
-func own(data dir, p volume.Parameters) error {
-	err := unix.Fchown(int(data), int(p.UID), int(p.GID))
+// own gives data its owner and mode. One that begins with the content of another has those of that.
+func own(data dir, w Wish) error {
+	if w.From != nil {
+		return nil
+	}
+	err := unix.Fchown(int(data), int(w.Parameters.UID), int(w.Parameters.GID))
 	if err == nil {
-		err = unix.Fchmod(int(data), p.Mode)
+		err = unix.Fchmod(int(data), w.Parameters.Mode)
 	}
 	if err != nil {
 		return &mover.Error{Op: "set owner and mode of", Place: data.name(), Err: err}
@@ -126,6 +153,9 @@ func own(data dir, p volume.Parameters) error {
 // limit gives a project its quota, and looks if it holds.
 func (b *Base) limit(ctx context.Context, data dir, r *Record) error {
 	quotas := b.handle.System.Quota
+	if quotas == nil && r.Bytes == 0 {
+		return nil
+	}
 	if quotas == nil {
 		if r.Unenforced = b.handle.System.Lacks[lustre.AskQuota]; b.spec.Unenforced {
 			return nil

@@ -16,10 +16,10 @@ import (
 )
 
 // project makes data in at, if it is not there, as a project of its own, and says in r which.
-func (b *Base) project(ctx context.Context, at dir, r *Record) (dir, error) {
+func (b *Base) project(ctx context.Context, at dir, w Wish, r *Record) (dir, error) {
 	data, err := at.data()
 	if errors.Is(err, mover.ErrNotExist) {
-		if err = b.makeData(ctx, at); err == nil {
+		if err = b.makeData(ctx, at, w); err == nil {
 			data, err = at.data()
 		}
 	}
@@ -33,8 +33,18 @@ func (b *Base) project(ctx context.Context, at dir, r *Record) (dir, error) {
 	return data, nil
 }
 
-// makeData makes the directory that pods see.
-func (b *Base) makeData(ctx context.Context, at dir) error {
+// makeData makes the directory that pods see: empty, or with what the wish begins with, where the file
+// system can do that at once.
+func (b *Base) makeData(ctx context.Context, at dir, w Wish) error {
+	if cloner, ok := b.handle.System.Quota.(lustre.ProjectCloner); ok && w.From != nil {
+		from, err := b.Find(ctx, *w.From)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		_, err = cloner.CloneProject(ctx, from.Data(), int(at), dataDir)
+		return full(err)
+	}
 	if maker, ok := b.handle.System.Quota.(lustre.ProjectMaker); ok {
 		_, err := maker.MakeProject(ctx, int(at), dataDir, 0o700)
 		return full(err)

@@ -33,6 +33,7 @@ type Record struct {
 	Parameters volume.Parameters `json:"parameters"`
 	Project    *lustre.Project   `json:"project,omitempty"` // nil until it has one
 	Inode      uint64            `json:"inode,omitempty"`   // of data; 0 until it is there
+	Filled     bool              `json:"filled,omitempty"`  // the mover has copied what it begins with
 	Created    time.Time         `json:"created"`
 	// Enforced says that the file system holds the limit; why not, Unenforced says.
 	Enforced   bool   `json:"enforced"`

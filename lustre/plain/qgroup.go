@@ -18,6 +18,9 @@ const (
 	rescanStatus = 0x8040942d // BTRFS_IOC_QUOTA_RESCAN_STATUS
 	makeVolume   = 0x50009418 // BTRFS_IOC_SUBVOL_CREATE_V2
 	destroy      = 0x5000943f // BTRFS_IOC_SNAP_DESTROY_V2
+	snapshot     = 0x50009417 // BTRFS_IOC_SNAP_CREATE_V2
+	getFlags     = 0x80089419 // BTRFS_IOC_SUBVOL_GETFLAGS
+	setFlags     = 0x4008941a // BTRFS_IOC_SUBVOL_SETFLAGS
 
 	quotaTree  = 8
 	statusItem = 240

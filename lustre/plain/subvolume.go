@@ -25,28 +25,34 @@ func (s *Subvolumes) MakeProject(ctx context.Context, dir int, base string, mode
 	if err := ioctl(dir, makeVolume, volumeArgs(0, base, 0)); err != nil {
 		return none, unsupported(failed("make subvolume "+base, dir, err, map[error]string{unix.ENOTTY: "this is no btrfs"}))
 	}
-	fd, err := openBase(dir, base)
+	fd, p, err := s.made(ctx, dir, base, unix.Geteuid())
 	if err != nil {
 		return none, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	p, err := s.Project(ctx, fd)
-	var st unix.Stat_t
-	if err == nil {
-		err = unix.Fstat(fd, &st)
-	}
-	if err == nil && (st.Ino != firstInode || int(st.Uid) != unix.Geteuid()) {
-		return none, fmt.Errorf("make subvolume %q in %s: somebody replaced it at once", base, lustre.Where(dir))
-	}
-	if err == nil {
-		if err = unix.Fchmod(fd, mode); err != nil {
-			err = failed("set the mode", fd, err, nil)
-		}
-	}
-	if err != nil {
-		return none, errors.Join(err, unix.Unlinkat(dir, base, unix.AT_REMOVEDIR))
+	if err := unix.Fchmod(fd, mode); err != nil {
+		return none, errors.Join(failed("set the mode", fd, err, nil), unix.Unlinkat(dir, base, unix.AT_REMOVEDIR))
 	}
 	return p, nil
+}
+
+// made opens a subvolume that was just made in dir, and looks if it is that one: owner is whose it has to be.
+func (s *Subvolumes) made(ctx context.Context, dir int, base string, owner int) (fd int, p lustre.Project, err error) {
+	fd, err = openBase(dir, base)
+	if err != nil {
+		return -1, p, err
+	}
+	var st unix.Stat_t
+	if p, err = s.Project(ctx, fd); err == nil {
+		err = unix.Fstat(fd, &st)
+	}
+	if err == nil && (st.Ino != firstInode || int(st.Uid) != owner) {
+		err = fmt.Errorf("make subvolume %q in %s: somebody replaced it at once", base, lustre.Where(dir))
+	}
+	if err != nil {
+		return -1, lustre.Project{}, errors.Join(err, unix.Close(fd))
+	}
+	return fd, p, nil
 }
 
 // RemoveProject removes a subvolume and everything in it at once. It is named to the
