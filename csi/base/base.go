@@ -21,7 +21,7 @@ type Spec struct {
 	Name    string                  `json:"name"`
 	Kind    lustre.Kind             `json:"kind"`           // what it has to be
 	Root    string                  `json:"root"`           // where it is mounted, or a directory of it: Static volumes lie below
-	Volumes string                  `json:"volumes"`        // below Root: what the driver makes
+	Volumes string                  `json:"volumes"`        // below Root: what the driver makes; "" is nothing
 	IDs     Range                   `json:"ids"`            // of project IDs, where they are ours to give
 	GPFS    map[string]gpfs.Options `json:"gpfs,omitempty"` // by device, as in system.Options
 	// Unenforced takes a file system without quotas: then nothing holds a volume to its capacity.
@@ -69,16 +69,18 @@ func Open(ctx context.Context, s Spec) (*Base, error) {
 	if err != nil {
 		return nil, fail(err)
 	}
-	if h.System.Kind != s.Kind {
+	if s.Kind != "" && h.System.Kind != s.Kind {
 		return nil, fail(fmt.Errorf("%w: %s is on a file system of kind %s (%s) and has to be on one of kind %s: is it mounted?",
 			mover.ErrUnreachable, mover.Printable(s.Root), h.System.Kind, h.System.Type, s.Kind), h.Close())
 	}
-	top, err := way(dir(h.FD()), s.Volumes)
-	if err != nil {
-		return nil, fail(err, h.Close())
+	b := &Base{spec: s, handle: h, top: -1}
+	if s.Volumes == "" {
+		return b, nil
 	}
-	b := &Base{spec: s, handle: h, top: top}
-	if err := b.introduce(ctx); err != nil {
+	if b.top, err = way(dir(h.FD()), s.Volumes); err == nil {
+		err = b.introduce(ctx)
+	}
+	if err != nil {
 		return nil, fail(err, b.Close())
 	}
 	return b, nil
@@ -129,12 +131,19 @@ func (b *Base) introduce(ctx context.Context) error {
 
 // Close lets go of it.
 func (b *Base) Close() error {
-	b.top.close()
+	if b.top >= 0 {
+		b.top.close()
+	}
 	return b.handle.Close()
 }
 
 // in opens one of the directories of the base.
-func (b *Base) in(name string) (dir, error) { return b.top.sub(name) }
+func (b *Base) in(name string) (dir, error) {
+	if b.top < 0 {
+		return -1, fmt.Errorf("%w: no volumes are made on file system %s", mover.ErrUnsupported, b.spec.Name)
+	}
+	return b.top.sub(name)
+}
 
 // homeOf is where volumes of a kind are when they are whole.
 func homeOf(k volume.Kind) string {

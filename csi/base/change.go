@@ -1,12 +1,16 @@
 package base
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
+	"datamove.dev/mover"
 )
 
 // Expand gives a volume another limit of bytes, at once and for pods that have it. It never becomes smaller.
@@ -97,4 +101,82 @@ func (b *Base) List(ctx context.Context, k volume.Kind, bad func(key string, err
 		f.Close()
 	}
 	return all, ctx.Err()
+}
+
+// Space is how full a file system is.
+type Space struct {
+	TotalBytes, FreeBytes int64
+	GivenBytes            int64 // the capacities of all volumes together
+	Volumes               int
+	Enforces              bool // it can hold a volume to its capacity
+}
+
+// Space says how full the file system is, and how much of it was promised to volumes.
+func (b *Base) Space(ctx context.Context) (Space, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(b.handle.FD(), &st); err != nil {
+		return Space{}, err
+	}
+	s := Space{TotalBytes: lustre.Times(st.Blocks, uint64(st.Bsize)), FreeBytes: lustre.Times(st.Bavail, uint64(st.Bsize)), Enforces: b.handle.System.Quota != nil}
+	for _, name := range []string{volumesDir, makingDir, trashDir} {
+		if err := b.given(ctx, name, &s); err != nil {
+			return Space{}, err
+		}
+	}
+	return s, nil
+}
+
+// given adds what the volumes in a directory of the base were promised. What lies in the trash is held by its bytes still.
+func (b *Base) given(ctx context.Context, name string, s *Space) error {
+	home, err := b.in(name)
+	if err != nil {
+		return err
+	}
+	defer home.close()
+	keys, err := home.names()
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		var r Record
+		at, err := home.sub(key)
+		if err == nil {
+			err = at.read(recordFile, &r)
+			at.close()
+		}
+		if err != nil {
+			continue // it is being made, or being removed
+		}
+		s.GivenBytes += r.Bytes
+		if name == volumesDir {
+			s.Volumes++
+		}
+	}
+	return ctx.Err()
+}
+
+// Directory opens a directory below the root of the file system that the driver did not make. Those that it made are
+// not to be had this way.
+func (b *Base) Directory(path string) (int, error) {
+	if made := b.spec.Volumes; made != "" && (path == "" || path == made || strings.HasPrefix(path, made+"/") || strings.HasPrefix(made, path+"/")) {
+		return -1, &mover.Error{Op: "open", Place: b.spec.Root, Name: path, Err: fmt.Errorf("%w: the volumes of the driver are there", mover.ErrPermission)}
+	}
+	return openBeneath(dir(b.handle.FD()), cmp.Or(path, "."), unix.O_PATH|unix.O_DIRECTORY, 0, beneath)
+}
+
+// Share gives the directory of a volume to a group, with what will be made in it. What is in it already stays as it is:
+// nothing is walked.
+func (f *Found) Share(group uint32) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(f.Data(), &st); err != nil {
+		return err
+	}
+	mode := st.Mode&0o7777 | unix.S_ISGID | 0o070
+	if st.Gid == group && st.Mode&0o7777 == mode {
+		return nil
+	}
+	if err := unix.Fchown(f.Data(), -1, int(group)); err != nil {
+		return failed("share", f.at, dataDir, err)
+	}
+	return failed("share", f.at, dataDir, unix.Fchmod(f.Data(), mode))
 }

@@ -1,0 +1,119 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"datamove.dev/csi/base"
+	"datamove.dev/csi/hand"
+	"datamove.dev/csi/mount"
+	"datamove.dev/csi/volume"
+)
+
+// Files asks hands, one for each file system.
+type Files struct {
+	Crew  *hand.Crew
+	Limit time.Duration // of a call; 0 means 20 s
+}
+
+// call makes one. It is not given up with its caller.
+func (f *Files) call(ctx context.Context, lane, method string, args, reply any) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(f.Limit, 20*time.Second))
+	defer cancel()
+	return f.Crew.Call(ctx, lane, method, args, reply)
+}
+
+// Make makes a volume or a snapshot; without a key in its ID, that of its name is taken. With
+// Unfilled, its content has to be copied first; Filled is called then.
+func (f *Files) Make(ctx context.Context, s base.Spec, w base.Wish) (base.Record, *base.Unfilled, error) {
+	var m made
+	err := f.call(ctx, s.Name, "make", making{s, w, false}, &m)
+	return m.Record, m.Unfilled, err
+}
+
+// Filled makes a volume whose content was copied.
+func (f *Files) Filled(ctx context.Context, s base.Spec, w base.Wish) (base.Record, error) {
+	var m made
+	err := f.call(ctx, s.Name, "make", making{s, w, true}, &m)
+	return m.Record, err
+}
+
+// Find returns what is known of a volume.
+func (f *Files) Find(ctx context.Context, s base.Spec, id volume.ID) (r base.Record, err error) {
+	return r, f.call(ctx, s.Name, "find", of{s, id, ""}, &r)
+}
+
+// Remove moves a volume to the trash.
+func (f *Files) Remove(ctx context.Context, s base.Spec, id volume.ID, by string) error {
+	return f.call(ctx, s.Name, "remove", of{s, id, by}, nil)
+}
+
+// Expand gives a volume more room.
+func (f *Files) Expand(ctx context.Context, s base.Spec, id volume.ID, bytes int64) (r base.Record, err error) {
+	return r, f.call(ctx, s.Name, "change", changing{s, id, bytes, nil}, &r)
+}
+
+// Modify gives a volume other parameters.
+func (f *Files) Modify(ctx context.Context, s base.Spec, id volume.ID, p volume.Parameters) (r base.Record, err error) {
+	return r, f.call(ctx, s.Name, "change", changing{s, id, 0, &p}, &r)
+}
+
+// Stats says how full a volume is.
+func (f *Files) Stats(ctx context.Context, s base.Spec, id volume.ID) (v base.Stats, err error) {
+	return v, f.call(ctx, s.Name, "stats", of{s, id, ""}, &v)
+}
+
+// List returns all volumes, or snapshots; and why some could not be read, by their keys.
+func (f *Files) List(ctx context.Context, s base.Spec, k volume.Kind) ([]base.Record, map[string]string, error) {
+	var l listed
+	err := f.call(ctx, s.Name, "list", listing{s, k}, &l)
+	return l.Records, l.Bad, err
+}
+
+// Space says how full a file system is.
+func (f *Files) Space(ctx context.Context, s base.Spec) (v base.Space, err error) {
+	return v, f.call(ctx, s.Name, "space", s, &v)
+}
+
+// Reap removes what is due in the trash, for half of the limit of a call, and says how much is left.
+func (f *Files) Reap(ctx context.Context, s base.Spec, now time.Time) (gone, left int, err error) {
+	var r reaped
+	err = f.call(ctx, s.Name, "reap", reaping{s, now, cmp.Or(f.Limit, 20*time.Second) / 2}, &r)
+	return r.Gone, r.Left, err
+}
+
+// Attachment is a volume and where it has to be mounted.
+type Attachment struct {
+	Spec   base.Spec
+	ID     volume.ID
+	Path   string // of a directory that the driver did not make, below the root of Spec
+	Target string
+	Flags  mount.Flags
+	Group  *uint32 // that its directory is shared with; nil leaves it as it is
+}
+
+// Attach mounts a volume.
+func (f *Files) Attach(ctx context.Context, a Attachment) error {
+	return f.call(ctx, a.Spec.Name, "attach", attachment(a), nil)
+}
+
+// Detach takes away what is mounted at a target of a file system, in as many phases as that needs, and
+// removes the target.
+func (f *Files) Detach(ctx context.Context, lane, target string) error {
+	var errs []error
+	for _, phase := range mount.Phases {
+		err := f.call(ctx, lane, "detach", detachment{target, phase}, nil)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Mount mounts a file system of the configuration.
+func (f *Files) Mount(ctx context.Context, lane string, m mount.Spec, target string) error {
+	return f.call(ctx, lane, "mount", mounting{m, target}, nil)
+}

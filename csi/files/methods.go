@@ -1,0 +1,205 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/csi/base"
+	"datamove.dev/csi/hand"
+	"datamove.dev/csi/mount"
+	"datamove.dev/csi/volume"
+)
+
+// The calls, as they go over the wire.
+type (
+	making struct {
+		Spec   base.Spec
+		Wish   base.Wish
+		Filled bool
+	}
+	made struct {
+		Record   base.Record
+		Unfilled *base.Unfilled
+	}
+	of struct {
+		Spec base.Spec
+		ID   volume.ID
+		By   string // who removes it
+	}
+	changing struct {
+		Spec       base.Spec
+		ID         volume.ID
+		Bytes      int64
+		Parameters *volume.Parameters
+	}
+	listing struct {
+		Spec base.Spec
+		Kind volume.Kind
+	}
+	listed struct {
+		Records []base.Record
+		Bad     map[string]string // by key, why
+	}
+	reaping struct {
+		Spec base.Spec
+		Now  time.Time
+		For  time.Duration
+	}
+	reaped     struct{ Gone, Left int }
+	attachment struct {
+		Spec   base.Spec
+		ID     volume.ID
+		Path   string // of a directory that the driver did not make
+		Target string
+		Flags  mount.Flags
+		Group  *uint32
+	}
+	detachment struct {
+		Target string
+		Phase  mount.Phase
+	}
+	mounting struct {
+		Mount  mount.Spec
+		Target string
+	}
+)
+
+// Methods are what a hand of the driver can do.
+func Methods() map[string]hand.Method {
+	return map[string]hand.Method{
+		"make":   hand.Typed(makeVolume),
+		"find":   hand.Typed(find),
+		"remove": hand.Typed(remove),
+		"change": hand.Typed(change),
+		"stats":  hand.Typed(stats),
+		"list":   hand.Typed(list),
+		"reap":   hand.Typed(reap),
+		"space":  hand.Typed(space),
+		"attach": hand.Typed(attach),
+		"detach": hand.Typed(detach),
+		"mount":  hand.Typed(mountSystem),
+	}
+}
+
+// on opens a file system for one call.
+func on[R any](ctx context.Context, s base.Spec, do func(*base.Base) (R, error)) (R, error) {
+	b, err := base.Open(ctx, s)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	r, err := do(b)
+	return r, errors.Join(err, b.Close())
+}
+
+func makeVolume(ctx context.Context, q making) (made, error) {
+	return on(ctx, q.Spec, func(b *base.Base) (m made, err error) {
+		if q.Wish.ID.Key == "" {
+			q.Wish.ID.Key = volume.KeyOf(b.Identity, q.Wish.ID.Kind, q.Wish.Name)
+		}
+		if q.Filled {
+			m.Record, err = b.Filled(ctx, q.Wish)
+		} else {
+			m.Record, err = b.Make(ctx, q.Wish)
+		}
+		if errors.As(err, &m.Unfilled) {
+			err = nil
+		}
+		return m, err
+	})
+}
+
+func find(ctx context.Context, q of) (base.Record, error) {
+	return on(ctx, q.Spec, func(b *base.Base) (base.Record, error) {
+		f, err := b.Find(ctx, q.ID)
+		if err != nil {
+			return base.Record{}, err
+		}
+		defer f.Close()
+		return f.Record, nil
+	})
+}
+
+func remove(ctx context.Context, q of) (struct{}, error) {
+	return on(ctx, q.Spec, func(b *base.Base) (struct{}, error) { return struct{}{}, b.Remove(ctx, q.ID, q.By) })
+}
+
+func change(ctx context.Context, q changing) (base.Record, error) {
+	return on(ctx, q.Spec, func(b *base.Base) (base.Record, error) {
+		if q.Parameters != nil {
+			return b.Modify(ctx, q.ID, *q.Parameters)
+		}
+		return b.Expand(ctx, q.ID, q.Bytes)
+	})
+}
+
+func stats(ctx context.Context, q of) (base.Stats, error) {
+	return on(ctx, q.Spec, func(b *base.Base) (base.Stats, error) {
+		f, err := b.Find(ctx, q.ID)
+		if err != nil {
+			return base.Stats{}, err
+		}
+		defer f.Close()
+		return b.Stats(ctx, f)
+	})
+}
+
+func list(ctx context.Context, q listing) (listed, error) {
+	return on(ctx, q.Spec, func(b *base.Base) (l listed, err error) {
+		l.Bad = map[string]string{}
+		l.Records, err = b.List(ctx, q.Kind, func(key string, err error) { l.Bad[key] = err.Error() })
+		return l, err
+	})
+}
+
+func reap(ctx context.Context, q reaping) (reaped, error) {
+	ctx, cancel := context.WithTimeout(ctx, q.For)
+	defer cancel()
+	return on(ctx, q.Spec, func(b *base.Base) (r reaped, err error) {
+		r.Gone, r.Left, err = b.Reap(ctx, q.Now)
+		return r, err
+	})
+}
+
+func space(ctx context.Context, s base.Spec) (base.Space, error) {
+	return on(ctx, s, func(b *base.Base) (base.Space, error) { return b.Space(ctx) })
+}
+
+// attach mounts a volume at a target.
+func attach(ctx context.Context, q attachment) (struct{}, error) {
+	return on(ctx, q.Spec, func(b *base.Base) (struct{}, error) {
+		if !q.ID.Ours() {
+			fd, err := b.Directory(q.Path)
+			if err != nil {
+				return struct{}{}, err
+			}
+			defer unix.Close(fd)
+			return struct{}{}, mount.Bind(fd, q.Target, q.Flags)
+		}
+		f, err := b.Find(ctx, q.ID)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer f.Close()
+		if q.Group != nil {
+			if err := f.Share(*q.Group); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, mount.Bind(f.Data(), q.Target, q.Flags)
+	})
+}
+
+func detach(_ context.Context, q detachment) (struct{}, error) {
+	if err := mount.Unmount(q.Target, q.Phase); err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, mount.RemoveTarget(q.Target)
+}
+
+func mountSystem(ctx context.Context, q mounting) (struct{}, error) {
+	return struct{}{}, mount.FileSystem(ctx, q.Mount, q.Target)
+}
