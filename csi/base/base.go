@@ -24,8 +24,16 @@ type Spec struct {
 	Volumes string                  `json:"volumes"`        // below Root: what the driver makes; "" is nothing
 	IDs     Range                   `json:"ids"`            // of project IDs, where they are ours to give
 	GPFS    map[string]gpfs.Options `json:"gpfs,omitempty"` // by device, as in system.Options
+	// Promise gives volumes no more together than there is; nil is for file systems that are
+	// shared with others, where a capacity is a limit and no promise.
+	Promise *Promise `json:"promise,omitempty"`
 	// Unenforced takes a file system without quotas: then nothing holds a volume to its capacity.
 	Unenforced bool `json:"unenforced"`
+}
+
+// Promise is what volumes may be promised.
+type Promise struct {
+	KeepFree int // percent of the file system that nobody is
 }
 
 // Range is of project IDs, both ends in it.

@@ -128,6 +128,9 @@ func TestQuotaHolds(t *testing.T) {
 	if r, err := b.Expand(t.Context(), w.ID, mib); err != nil || r.Bytes != 60*mib {
 		t.Errorf("it became smaller: %+v, %v", r, err)
 	}
+	if r, err := b.Make(t.Context(), w); err != nil || r.Bytes != 60*mib { // the same wish is the same volume
+		t.Errorf("%+v, %v", r, err)
+	}
 }
 
 // fill writes to a file until it has n bytes, or is refused.

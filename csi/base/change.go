@@ -35,6 +35,9 @@ func (b *Base) change(ctx context.Context, id volume.ID, to func(*Record)) (Reco
 	if to(&r); r == f.Record {
 		return r, nil
 	}
+	if err := b.promiseMore(ctx, r.Bytes-f.Record.Bytes); err != nil {
+		return Record{}, err
+	}
 	if err := b.limit(ctx, f.data, &r); err != nil {
 		return Record{}, err
 	}
@@ -44,6 +47,20 @@ func (b *Base) change(ctx context.Context, id volume.ID, to func(*Record)) (Reco
 		}
 	}
 	return r, f.at.write(recordFile, r, true)
+}
+
+// promiseMore reports if a volume can not be promised more.
+func (b *Base) promiseMore(ctx context.Context, bytes int64) error {
+	if b.spec.Promise == nil || bytes <= 0 {
+		return nil
+	}
+	promising.Lock()
+	defer promising.Unlock()
+	s, err := b.Space(ctx)
+	if err == nil && bytes > s.RoomBytes {
+		err = fmt.Errorf("%w: file system %s can promise %d bytes more, and not %d", mover.ErrFull, b.spec.Name, s.RoomBytes, bytes)
+	}
+	return err
 }
 
 // Stats is what a volume holds.
@@ -106,7 +123,8 @@ func (b *Base) List(ctx context.Context, k volume.Kind, bad func(key string, err
 // Space is how full a file system is.
 type Space struct {
 	TotalBytes, FreeBytes int64
-	GivenBytes            int64 // the capacities of all volumes together
+	GivenBytes            int64 // the capacities of all volumes together, also of those in the trash
+	RoomBytes             int64 // what can be promised still
 	Volumes               int
 	Enforces              bool // it can hold a volume to its capacity
 }
@@ -122,6 +140,10 @@ func (b *Base) Space(ctx context.Context) (Space, error) {
 		if err := b.given(ctx, name, &s); err != nil {
 			return Space{}, err
 		}
+	}
+	s.RoomBytes = s.FreeBytes
+	if p := b.spec.Promise; p != nil {
+		s.RoomBytes = max(0, s.TotalBytes-s.TotalBytes/100*int64(p.KeepFree)-s.GivenBytes)
 	}
 	return s, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,11 +67,8 @@ func (b *Base) begin(ctx context.Context, w Wish) (Record, error) {
 		return Record{}, err
 	}
 	defer at.close()
-	r := Record{Schema: recordSchema, ID: w.ID.String(), Name: w.Name, Mark: random(), Bytes: w.Bytes, Parameters: w.Parameters, Created: time.Now().UTC()}
-	if w.From != nil {
-		r.From = w.From.String()
-	}
-	err = at.write(recordFile, r, false)
+	r := Record{Schema: recordSchema, ID: w.ID.String(), Mark: random(), Asked: w.asked(), Bytes: w.Bytes, Parameters: w.Parameters, Created: time.Now().UTC()}
+	err = b.promise(ctx, at, r)
 	if errors.Is(err, mover.ErrConflict) { // begun before: its mark stays
 		r = Record{}
 		if err = at.read(recordFile, &r); err == nil {
@@ -79,6 +77,43 @@ func (b *Base) begin(ctx context.Context, w Wish) (Record, error) {
 	}
 	r.Inode = 0
 	return r, err
+}
+
+// promising is held while room is counted and a record written: two who look at once would both see it.
+var promising sync.Mutex
+
+// promise writes the first record of a volume, if there is room for it.
+func (b *Base) promise(ctx context.Context, at dir, r Record) error {
+	if b.spec.Promise == nil {
+		return at.write(recordFile, r, false)
+	}
+	promising.Lock()
+	defer promising.Unlock()
+	if begun, err := at.has(recordFile); err != nil || begun {
+		return errors.Join(err, mover.ErrConflict)
+	}
+	s, err := b.Space(ctx)
+	if err != nil {
+		return err
+	}
+	if r.Bytes > s.RoomBytes {
+		return errors.Join(fmt.Errorf("%w: file system %s can promise %d bytes more, and not %d", mover.ErrFull, b.spec.Name, s.RoomBytes, r.Bytes), b.forget(r))
+	}
+	return at.write(recordFile, r, false)
+}
+
+// forget removes the directory of a volume that was not even begun.
+func (b *Base) forget(r Record) error {
+	id, err := volume.ParseID(r.ID)
+	if err != nil {
+		return err
+	}
+	making, err := b.in(makingDir)
+	if err != nil {
+		return err
+	}
+	defer making.close()
+	return failed("remove", making, id.Key, unix.Unlinkat(int(making), id.Key, unix.AT_REMOVEDIR))
 }
 
 // finish makes what has been begun, step by step: each finds what it has done before.

@@ -22,15 +22,30 @@ type Wish struct {
 	From       *volume.ID // volume or snapshot to begin with; nil is empty
 }
 
+// Asked is a wish as its record keeps it: the same wish again is the same volume, whatever became of it since.
+type Asked struct {
+	Name       string            `json:"name"`
+	Bytes      int64             `json:"bytes,omitempty"`
+	From       string            `json:"from,omitempty"`
+	Parameters volume.Parameters `json:"parameters"`
+}
+
+func (w *Wish) asked() Asked {
+	a := Asked{w.Name, w.Bytes, "", w.Parameters}
+	if w.From != nil {
+		a.From = w.From.String()
+	}
+	return a
+}
+
 // Record is what is known of a volume or a snapshot. It lies beside what pods see of it.
 type Record struct {
 	Schema     string            `json:"schema"`
 	ID         string            `json:"id"`
-	Name       string            `json:"name"`
 	Mark       string            `json:"mark"` // what data carries, too: random, so that nothing else is taken for it
-	Bytes      int64             `json:"bytes,omitempty"`
-	From       string            `json:"from,omitempty"`
-	Parameters volume.Parameters `json:"parameters"`
+	Asked      Asked             `json:"asked"`
+	Bytes      int64             `json:"bytes,omitempty"`   // what it may hold now
+	Parameters volume.Parameters `json:"parameters"`        // as they are now
 	Project    *lustre.Project   `json:"project,omitempty"` // nil until it has one
 	Inode      uint64            `json:"inode,omitempty"`   // of data; 0 until it is there
 	Filled     bool              `json:"filled,omitempty"`  // the mover has copied what it begins with
@@ -44,22 +59,18 @@ const recordSchema = "datamove.csi/volume/v1"
 
 // fits reports why a record is not of what is wished for.
 func (r *Record) fits(w Wish) error {
-	from := ""
-	if w.From != nil {
-		from = w.From.String()
-	}
+	was, now := r.Asked, w.asked()
 	for _, one := range []struct {
 		what     string
-		differs  bool
 		was, now any
 	}{
-		{"name", r.Name != w.Name, r.Name, w.Name},
-		{"capacity", r.Bytes != w.Bytes, r.Bytes, w.Bytes},
-		{"content to begin with", r.From != from, r.From, from},
-		{"parameters", r.Parameters != w.Parameters, "others", "these"},
+		{"name", was.Name, now.Name},
+		{"capacity", was.Bytes, now.Bytes},
+		{"content to begin with", was.From, now.From},
+		{"parameters", was.Parameters, now.Parameters},
 	} {
-		if one.differs {
-			return fmt.Errorf("%w: %s is there with another %s: %v, and not %v", mover.ErrConflict, r.ID, one.what, one.was, one.now)
+		if one.was != one.now {
+			return fmt.Errorf("%w: %s was made with another %s: %v, and not %v", mover.ErrConflict, r.ID, one.what, one.was, one.now)
 		}
 	}
 	return nil

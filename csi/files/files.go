@@ -113,6 +113,11 @@ func (f *Files) Detach(ctx context.Context, lane, target string) error {
 	return errors.Join(errs...)
 }
 
+// Usage says how full the file system of a path is.
+func (f *Files) Usage(ctx context.Context, lane, path string) (v base.Stats, err error) {
+	return v, f.call(ctx, lane, "usage", path, &v)
+}
+
 // Mount mounts a file system of the configuration.
 func (f *Files) Mount(ctx context.Context, lane string, m mount.Spec, target string) error {
 	return f.call(ctx, lane, "mount", mounting{m, target}, nil)

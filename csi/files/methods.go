@@ -11,6 +11,8 @@ import (
 	"datamove.dev/csi/hand"
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
+	"datamove.dev/lustre"
+	"datamove.dev/mover"
 )
 
 // The calls, as they go over the wire.
@@ -81,6 +83,7 @@ func Methods() map[string]hand.Method {
 		"attach": hand.Typed(attach),
 		"detach": hand.Typed(detach),
 		"mount":  hand.Typed(mountSystem),
+		"usage":  hand.Typed(usage),
 	}
 }
 
@@ -202,4 +205,16 @@ func detach(_ context.Context, q detachment) (struct{}, error) {
 
 func mountSystem(ctx context.Context, q mounting) (struct{}, error) {
 	return struct{}{}, mount.FileSystem(ctx, q.Mount, q.Target)
+}
+
+// usage is what statfs(2) has of a path.
+func usage(_ context.Context, path string) (base.Stats, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return base.Stats{}, &mover.Error{Op: "look at", Place: path, Err: err}
+	}
+	size := uint64(st.Bsize)
+	s := base.Stats{TotalBytes: lustre.Times(st.Blocks, size), LeftBytes: lustre.Times(st.Bavail, size), TotalFiles: lustre.Times(st.Files, 1), LeftFiles: lustre.Times(st.Ffree, 1)}
+	s.UsedBytes, s.UsedFiles = s.TotalBytes-lustre.Times(st.Bfree, size), s.TotalFiles-s.LeftFiles
+	return s, nil
 }

@@ -1,0 +1,211 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"datamove.dev/csi/base"
+	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
+)
+
+// Capacities are whole mebibytes: every file system can hold a volume to that.
+const (
+	unit         = 1 << 20
+	defaultBytes = 1 << 30
+	mostBytes    = 1 << 60
+)
+
+// ControllerGetCapabilities says what the controller can do.
+func (d *Driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	var all []*csi.ControllerServiceCapability
+	for _, t := range []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+		csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
+		csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS,
+		csi.ControllerServiceCapability_RPC_GET_VOLUME,
+		csi.ControllerServiceCapability_RPC_GET_SNAPSHOT,
+		csi.ControllerServiceCapability_RPC_GET_CAPACITY,
+		csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
+		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+		csi.ControllerServiceCapability_RPC_MODIFY_VOLUME,
+		csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+		csi.ControllerServiceCapability_RPC_GET_VOLUME_HEALTH,
+		csi.ControllerServiceCapability_RPC_LIST_VOLUME_HEALTH,
+	} {
+		all = append(all, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: t}}})
+	}
+	return &csi.ControllerGetCapabilitiesResponse{Capabilities: all}, nil
+}
+
+// CreateVolume makes a volume, or finds it made.
+func (d *Driver) CreateVolume(ctx context.Context, q *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	if q.GetName() == "" {
+		return nil, fmt.Errorf("%w: the name of the volume is missing", mover.ErrUsage)
+	}
+	p, err := volume.ParseParameters(q.GetParameters())
+	if err == nil && len(q.GetMutableParameters()) > 0 {
+		p, err = p.Modified(q.GetMutableParameters())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := usable(p.Kind, q.GetVolumeCapabilities()); err != nil {
+		return nil, err
+	}
+	bytes, err := capacity(q.GetCapacityRange())
+	if err != nil {
+		return nil, err
+	}
+	if p.Kind == volume.Dataset {
+		return d.describeDataset(q, p)
+	}
+	name, err := d.Config.pick(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.here(name, q.GetAccessibilityRequirements()); err != nil {
+		return nil, err
+	}
+	w := base.Wish{ID: volume.ID{Kind: p.Kind, FileSystem: name}, Name: q.GetName(), Bytes: bytes, Parameters: p}
+	if w.From, err = d.source(name, q.GetVolumeContentSource()); err != nil {
+		return nil, err
+	}
+	done, err := d.volumes.begin("name:"+q.GetName(), "another creation")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	r, err := d.make(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.CreateVolumeResponse{Volume: d.described(&r, q.GetVolumeContentSource())}, nil
+}
+
+// make makes what is wished for.
+func (d *Driver) make(ctx context.Context, w base.Wish) (base.Record, error) {
+	spec := d.Config.spec(w.ID.FileSystem)
+	if w.From != nil {
+		from, err := d.Files.Find(ctx, spec, *w.From)
+		switch {
+		case errors.Is(err, mover.ErrNotExist) && w.ID.Kind == volume.Scratch:
+			// It may be on another node. Said so, the scheduler tries another one; NotFound is for good.
+			return base.Record{}, fmt.Errorf("%w: %w: it may be on another node", mover.ErrFull, err)
+		case err != nil:
+			return base.Record{}, err
+		case w.ID.Kind != volume.Snapshot && w.Bytes < from.Bytes:
+			return base.Record{}, status.Errorf(codes.OutOfRange, "%s has a capacity of %d bytes, and what is made of it can not have less", w.From, from.Bytes)
+		}
+	}
+	r, unfilled, err := d.Files.Make(ctx, spec, w)
+	if unfilled != nil {
+		return base.Record{}, fmt.Errorf("%w: %s can not copy by itself, and no mover is configured to do it", mover.ErrUnsupported, w.ID.FileSystem)
+	}
+	if errors.Is(err, mover.ErrConflict) {
+		return r, status.Error(codes.AlreadyExists, err.Error())
+	}
+	return r, err
+}
+
+// capacity is how much a volume gets for what is asked.
+func capacity(r *csi.CapacityRange) (int64, error) {
+	least, most := r.GetRequiredBytes(), r.GetLimitBytes()
+	if least < 0 || most < 0 || least > mostBytes {
+		return 0, status.Errorf(codes.OutOfRange, "a capacity from %d to %d bytes", least, most)
+	}
+	bytes := (least + unit - 1) / unit * unit
+	if least == 0 {
+		bytes = defaultBytes
+		if most > 0 {
+			bytes = min(bytes, most/unit*unit)
+		}
+	}
+	if most > 0 && bytes > most || bytes == 0 {
+		return 0, status.Errorf(codes.OutOfRange, "a capacity from %d to %d bytes: no whole MiB lies between", least, most)
+	}
+	return bytes, nil
+}
+
+// here reports why a volume on a file system can not be where a topology wants it.
+func (d *Driver) here(name string, t *csi.TopologyRequirement) error {
+	if d.Config.FileSystems[name].Use != volume.Scratch || t == nil {
+		return nil
+	}
+	for _, one := range append(t.GetPreferred(), t.GetRequisite()...) {
+		if node, said := one.GetSegments()[NodeTopology]; !said || node == d.NodeID {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: scratch of node %s is not where the volume has to be", mover.ErrFull, d.NodeID)
+}
+
+// source reads what a volume begins with.
+func (d *Driver) source(name string, s *csi.VolumeContentSource) (*volume.ID, error) {
+	text := ""
+	switch {
+	case s.GetSnapshot() != nil:
+		text = s.GetSnapshot().GetSnapshotId()
+	case s.GetVolume() != nil:
+		text = s.GetVolume().GetVolumeId()
+	default:
+		return nil, nil
+	}
+	id, _, err := d.known(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case !id.Ours() || s.GetSnapshot() != nil != (id.Kind == volume.Snapshot):
+		return nil, fmt.Errorf("%w: %s can not be copied by this driver", mover.ErrNotExist, id)
+	case id.FileSystem != name:
+		return nil, fmt.Errorf("%w: %s is on file system %s, and can not be the beginning of a volume on %s", mover.ErrUsage, id, id.FileSystem, name)
+	}
+	return &id, nil
+}
+
+// described is a volume as Kubernetes hears of it.
+func (d *Driver) described(r *base.Record, from *csi.VolumeContentSource) *csi.Volume {
+	v := &csi.Volume{VolumeId: r.ID, CapacityBytes: r.Bytes, ContentSource: from}
+	if r.Parameters.Kind == volume.Scratch {
+		v.AccessibleTopology = d.topology()
+	}
+	return v
+}
+
+func (d *Driver) topology() []*csi.Topology {
+	return []*csi.Topology{{Segments: map[string]string{NodeTopology: d.NodeID}}}
+}
+
+// describeDataset makes a volume of a dataset: nothing is brought before a pod needs it.
+func (d *Driver) describeDataset(q *csi.CreateVolumeRequest, p volume.Parameters) (*csi.CreateVolumeResponse, error) {
+	if q.GetVolumeContentSource() != nil {
+		return nil, fmt.Errorf("%w: a dataset can not begin with a snapshot or another volume", mover.ErrUsage)
+	}
+	id := volume.ID{Kind: volume.Dataset, Key: volume.KeyOf("", volume.Dataset, q.GetName())}
+	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: id.String(), CapacityBytes: q.GetCapacityRange().GetRequiredBytes(), VolumeContext: p.Context()}}, nil
+}
+
+// DeleteVolume moves a volume to the trash. What the driver did not make, it leaves alone.
+func (d *Driver) DeleteVolume(ctx context.Context, q *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	id, spec, err := d.known(q.GetVolumeId())
+	switch {
+	case q.GetVolumeId() == "":
+		return nil, err
+	case errors.Is(err, mover.ErrNotExist), err == nil && !id.Ours():
+		return &csi.DeleteVolumeResponse{}, nil
+	case err != nil:
+		return nil, err
+	}
+	done, err := d.volumes.begin(id.String(), "another call")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return &csi.DeleteVolumeResponse{}, d.Files.Remove(ctx, spec, id, "DeleteVolume")
+}

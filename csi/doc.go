@@ -1,0 +1,14 @@
+// Package csi is the driver csi.datamove.dev: it gives pods directories of parallel file systems, scratch of their node
+// and staged datasets, by the Container Storage Interface 1.13.
+//
+// Its words are those of the interface. A [Driver] has the identity, the controller and the node service,
+// of which its [Mode] says which are served; a [Config] says which file systems there are.
+//
+// What a volume is lies in the volume (package base): a driver that is killed and started again, or asked
+// twice, or by two, finds what was done. Nothing that may hang is done in this process (packages files and hand),
+// and no call waits for another one: who asks for what is under way is told to ask again (Aborted).
+//
+// Who writes a PersistentVolume may be somebody else than who uses it: directories and datasets that were there
+// before are given to a pod only if a grant of the configuration says so, and a volume only to pods of the namespace that it
+// was made for.
+package csi

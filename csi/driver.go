@@ -1,0 +1,117 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"datamove.dev/csi/base"
+	"datamove.dev/csi/files"
+	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
+)
+
+// Name is the driver's, as StorageClasses have it.
+const Name = "csi.datamove.dev"
+
+// NodeTopology is the key of the topology: a node has its own scratch.
+const NodeTopology = "topology.csi.datamove.dev/node"
+
+// Mode is which services a process of the driver has.
+type Mode string
+
+// The modes.
+const (
+	All        Mode = "all"
+	Controller Mode = "controller"
+	Node       Mode = "node"
+)
+
+// Driver answers the calls of Kubernetes.
+type Driver struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedControllerServer
+	csi.UnimplementedNodeServer
+
+	Config  *Config
+	Files   *files.Files
+	Mode    Mode
+	NodeID  string
+	Version string
+	Logger  *slog.Logger
+	// Staging brings datasets; nil has none.
+	Staging Staging
+
+	volumes busy // by ID or name
+	targets busy // by path
+}
+
+// Register adds the services of the driver's mode.
+func (d *Driver) Register(s grpc.ServiceRegistrar) {
+	csi.RegisterIdentityServer(s, d)
+	if d.Mode != Node {
+		csi.RegisterControllerServer(s, d)
+	}
+	if d.Mode != Controller {
+		csi.RegisterNodeServer(s, d)
+	}
+}
+
+// Unary is around every call: errors get their codes, and are logged once.
+func (d *Driver) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	reply, err := handle(ctx, request)
+	if err != nil {
+		err = toStatus(err)
+		d.Logger.WarnContext(ctx, "a call failed", "call", info.FullMethod, "err", err)
+	}
+	return reply, err
+}
+
+// GetPluginInfo says who this is.
+func (d *Driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: Name, VendorVersion: d.Version}, nil
+}
+
+// GetPluginCapabilities says what kinds of services there are.
+func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	var all []*csi.PluginCapability
+	for _, t := range []csi.PluginCapability_Service_Type{
+		csi.PluginCapability_Service_CONTROLLER_SERVICE,
+		csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS,
+		csi.PluginCapability_Service_SNAPSHOT_ACCESSIBILITY_CONSTRAINTS,
+	} {
+		all = append(all, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: t}}})
+	}
+	online := &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}
+	all = append(all, &csi.PluginCapability{Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: online}})
+	return &csi.GetPluginCapabilitiesResponse{Capabilities: all}, nil
+}
+
+// Probe says that the driver can be asked. A file system that hangs is no reason to restart it: that is what
+// NodeGetStorageHealth and the metrics say.
+func (d *Driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
+}
+
+// known reads the ID of a volume whose file system the configuration has.
+func (d *Driver) known(text string) (volume.ID, base.Spec, error) {
+	if text == "" {
+		return volume.ID{}, base.Spec{}, fmt.Errorf("%w: the volume ID is missing", mover.ErrUsage)
+	}
+	id, err := volume.ParseID(text)
+	if err != nil {
+		// Nobody has a volume of an ID that none can have.
+		return id, base.Spec{}, fmt.Errorf("%w: %w", mover.ErrNotExist, err)
+	}
+	if id.FileSystem == "" {
+		return id, base.Spec{}, nil
+	}
+	if _, ok := d.Config.FileSystems[id.FileSystem]; !ok {
+		return id, base.Spec{}, fmt.Errorf("%w: %s: the driver's configuration has no file system %s", mover.ErrNotExist, id, id.FileSystem)
+	}
+	return id, d.Config.spec(id.FileSystem), nil
+}

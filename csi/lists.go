@@ -1,0 +1,194 @@
+package csi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"datamove.dev/csi/base"
+	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
+)
+
+// records returns those of all volumes, or snapshots, of all file systems, by ID. A file system that does not answer is
+// an error: a list without its volumes would say that they are gone.
+func (d *Driver) records(ctx context.Context, snapshots bool) ([]base.Record, error) {
+	var all []base.Record
+	for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
+		f := d.Config.FileSystems[name]
+		if f.Volumes == "" {
+			continue
+		}
+		kind := f.Use
+		if snapshots {
+			kind = volume.Snapshot
+		}
+		records, bad, err := d.Files.List(ctx, d.Config.spec(name), kind)
+		if err != nil {
+			return nil, err
+		}
+		for key, why := range bad {
+			d.Logger.WarnContext(ctx, "a volume can not be read", "fileSystem", name, "key", key, "err", why)
+		}
+		all = append(all, records...)
+	}
+	slices.SortFunc(all, func(a, b base.Record) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+// page cuts a list behind the ID that a token is.
+func page(all []base.Record, token string, most int32) (some []base.Record, next string, err error) {
+	if most < 0 {
+		return nil, "", fmt.Errorf("%w: max_entries is %d", mover.ErrUsage, most)
+	}
+	if token != "" {
+		if _, err := volume.ParseID(token); err != nil {
+			return nil, "", status.Errorf(codes.Aborted, "starting_token %s is none of this driver", mover.Printable(token))
+		}
+		i, found := slices.BinarySearchFunc(all, token, func(r base.Record, id string) int { return cmp.Compare(r.ID, id) })
+		if found {
+			i++
+		}
+		all = all[i:]
+	}
+	if most > 0 && len(all) > int(most) {
+		return all[:most], all[most-1].ID, nil
+	}
+	return all, "", nil
+}
+
+// ListVolumes returns what the driver made, page by page.
+func (d *Driver) ListVolumes(ctx context.Context, q *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+	all, err := d.records(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	some, next, err := page(all, q.GetStartingToken(), q.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	reply := &csi.ListVolumesResponse{NextToken: next}
+	for i := range some {
+		reply.Entries = append(reply.Entries, &csi.ListVolumesResponse_Entry{Volume: d.described(&some[i], contentSource(&some[i]))})
+	}
+	return reply, nil
+}
+
+// contentSource is what a volume began with.
+func contentSource(r *base.Record) *csi.VolumeContentSource {
+	id, err := volume.ParseID(r.Asked.From)
+	switch {
+	case err != nil:
+		return nil
+	case id.Kind == volume.Snapshot:
+		return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: r.Asked.From}}}
+	}
+	return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: r.Asked.From}}}
+}
+
+// ListSnapshots returns snapshots, all, of a volume, or one.
+func (d *Driver) ListSnapshots(ctx context.Context, q *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
+	all, err := d.records(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(r base.Record) bool {
+		return q.GetSnapshotId() != "" && r.ID != q.GetSnapshotId() || q.GetSourceVolumeId() != "" && r.Asked.From != q.GetSourceVolumeId()
+	})
+	some, next, err := page(all, q.GetStartingToken(), q.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	reply := &csi.ListSnapshotsResponse{NextToken: next}
+	for i := range some {
+		reply.Entries = append(reply.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: d.snapshot(&some[i])})
+	}
+	return reply, nil
+}
+
+// ControllerGetVolume returns one volume.
+func (d *Driver) ControllerGetVolume(ctx context.Context, q *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+	r, err := d.find(ctx, q.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerGetVolumeResponse{Volume: d.described(&r, contentSource(&r)), Status: &csi.ControllerGetVolumeResponse_VolumeStatus{}}, nil
+}
+
+// find returns the record of a volume that the driver made.
+func (d *Driver) find(ctx context.Context, text string) (base.Record, error) {
+	id, spec, err := d.known(text)
+	if err == nil && (!id.Ours() || id.Kind == volume.Snapshot) {
+		err = fmt.Errorf("%w: %s is no volume that the driver made", mover.ErrNotExist, id)
+	}
+	if err != nil {
+		return base.Record{}, err
+	}
+	return d.Files.Find(ctx, spec, id)
+}
+
+// ValidateVolumeCapabilities says if a volume can be used so.
+func (d *Driver) ValidateVolumeCapabilities(ctx context.Context, q *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+	id, spec, err := d.known(q.GetVolumeId())
+	if err == nil && len(q.GetVolumeCapabilities()) == 0 {
+		err = fmt.Errorf("%w: volume capabilities are missing", mover.ErrUsage)
+	}
+	if err == nil && id.Ours() {
+		_, err = d.Files.Find(ctx, spec, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := usable(id.Kind, q.GetVolumeCapabilities()); err != nil {
+		return &csi.ValidateVolumeCapabilitiesResponse{Message: err.Error()}, nil
+	}
+	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
+		VolumeContext: q.GetVolumeContext(), VolumeCapabilities: q.GetVolumeCapabilities(), Parameters: q.GetParameters()}}, nil
+}
+
+// GetCapacity says how much can be promised by volumes of a StorageClass.
+func (d *Driver) GetCapacity(ctx context.Context, q *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+	name, err := d.capacityOf(q)
+	if err != nil || name == "" {
+		return &csi.GetCapacityResponse{}, err
+	}
+	s, err := d.Files.Space(ctx, d.Config.spec(name))
+	if err != nil {
+		return nil, err
+	}
+	room := s.RoomBytes / unit * unit
+	return &csi.GetCapacityResponse{AvailableCapacity: room, MaximumVolumeSize: wrapperspb.Int64(room), MinimumVolumeSize: wrapperspb.Int64(unit)}, nil
+}
+
+// capacityOf says which file system's capacity is asked for; "" is one that is not here. Without
+// parameters it is that of the only file system there is.
+func (d *Driver) capacityOf(q *csi.GetCapacityRequest) (string, error) {
+	if len(q.GetParameters()) == 0 {
+		if len(d.Config.FileSystems) != 1 {
+			return "", nil
+		}
+		for name := range d.Config.FileSystems {
+			return name, nil
+		}
+	}
+	p, err := volume.ParseParameters(q.GetParameters())
+	if err != nil || p.Kind == volume.Dataset {
+		return "", err
+	}
+	name, err := d.Config.pick(p)
+	if err != nil {
+		return "", err
+	}
+	node, said := q.GetAccessibleTopology().GetSegments()[NodeTopology]
+	if p.Kind == volume.Scratch && said && node != d.NodeID {
+		return "", nil
+	}
+	return name, nil
+}

@@ -1,0 +1,206 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"datamove.dev/csi/base"
+	"datamove.dev/csi/files"
+	"datamove.dev/csi/mount"
+	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
+)
+
+// NodeGetCapabilities says what a node can do.
+func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	var all []*csi.NodeServiceCapability
+	for _, t := range []csi.NodeServiceCapability_RPC_Type{
+		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+		csi.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP,
+		csi.NodeServiceCapability_RPC_GET_VOLUME_HEALTH,
+		csi.NodeServiceCapability_RPC_GET_STORAGE_HEALTH,
+	} {
+		all = append(all, &csi.NodeServiceCapability{Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: t}}})
+	}
+	return &csi.NodeGetCapabilitiesResponse{Capabilities: all}, nil
+}
+
+// NodeGetInfo says which node this is.
+func (d *Driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: d.NodeID, MaxVolumesPerNode: d.Config.MaxVolumes, AccessibleTopology: d.topology()[0]}, nil
+}
+
+// publication is a volume that a pod is to have, as far as it was read.
+type publication struct {
+	id     volume.ID
+	spec   base.Spec
+	about  volume.Attributes
+	flags  mount.Flags
+	group  *uint32
+	single bool // no other pod may have it
+	target string
+}
+
+// NodePublishVolume mounts a volume for a pod.
+func (d *Driver) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	p, err := d.publication(q)
+	if err != nil {
+		return nil, err
+	}
+	done, err := d.targets.begin(p.target, "another call")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := d.alone(p); err != nil {
+		return nil, err
+	}
+	a := files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Group: p.group}
+	switch p.id.Kind {
+	case volume.Project, volume.Scratch:
+		err = d.ofNamespace(ctx, p)
+	case volume.Static:
+		a.Path, a.Flags, err = d.granted(p)
+	case volume.Dataset, volume.Inline:
+		a, err = d.staged(ctx, p, a)
+	default:
+		err = fmt.Errorf("%w: %s can not be mounted", mover.ErrUsage, p.id)
+	}
+	if err == nil {
+		err = d.Files.Attach(ctx, a)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &csi.NodePublishVolumeResponse{}, nil
+}
+
+// publication reads a request.
+func (d *Driver) publication(q *csi.NodePublishVolumeRequest) (p publication, err error) {
+	if q.GetTargetPath() == "" || q.GetVolumeCapability() == nil {
+		return p, fmt.Errorf("%w: a target path and a volume capability are needed", mover.ErrUsage)
+	}
+	if p.id, p.spec, err = d.known(q.GetVolumeId()); err != nil {
+		return p, err
+	}
+	if err := usable(p.id.Kind, []*csi.VolumeCapability{q.GetVolumeCapability()}); err != nil && !q.GetReadonly() {
+		return p, err
+	}
+	if p.about, err = volume.ParseAttributes(p.id.Kind, q.GetVolumeContext()); err != nil {
+		return p, err
+	}
+	m, err := volume.ParseMounting(q.GetVolumeCapability().GetMount().GetMountFlags())
+	if err != nil {
+		return p, err
+	}
+	if m.SELinuxLabel != "" {
+		return p, fmt.Errorf("%w: mount option context: the file system is mounted for many volumes, and has one label for all: set seLinuxChangePolicy: Recursive for the pod", mover.ErrUnsupported)
+	}
+	mode := q.GetVolumeCapability().GetAccessMode().GetMode()
+	p.flags = mount.Flags{ReadOnly: m.ReadOnly || q.GetReadonly() || access[mode].read, NoExec: m.NoExec, NoAtime: m.NoAtime, NoSymFollow: m.NoSymFollow}
+	p.single = mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
+	p.target = q.GetTargetPath()
+	if group := q.GetVolumeCapability().GetMount().GetVolumeMountGroup(); group != "" {
+		n, err := strconv.ParseUint(group, 10, 32)
+		if err != nil || n == 1<<32-1 {
+			return p, fmt.Errorf("%w: volume mount group %s is no ID of a group", mover.ErrUsage, strconv.Quote(group))
+		}
+		id := uint32(n)
+		p.group = &id
+	}
+	return p, nil
+}
+
+// alone reports if somebody else on this node has a volume that only one pod may have.
+func (d *Driver) alone(p publication) error {
+	if !p.single || !p.id.Ours() {
+		return nil
+	}
+	table, err := mount.Table("")
+	if err != nil {
+		return err
+	}
+	for _, m := range table {
+		if strings.HasSuffix(m.Root, "/"+p.id.Key+"/data") && m.Point != p.target {
+			return fmt.Errorf("%w: %s is for one pod (ReadWriteOncePod), and mounted at %s", mover.ErrConflict, p.id, mover.Printable(m.Point))
+		}
+	}
+	return nil
+}
+
+// ofNamespace reports if a volume was made for another namespace than that of the pod: who can write
+// PersistentVolumes may name any volume in one.
+func (d *Driver) ofNamespace(ctx context.Context, p publication) error {
+	r, err := d.Files.Find(ctx, p.spec, p.id)
+	if err != nil {
+		return err
+	}
+	if made := r.Parameters.For.Namespace; made != "" && made != p.about.Pod.Namespace {
+		return fmt.Errorf("%w: %s was made for namespace %s, and is not given to %s", mover.ErrPermission, p.id, mover.Printable(made), p.about.Pod)
+	}
+	return nil
+}
+
+// granted is a directory that was there before, as the pod may have it.
+func (d *Driver) granted(p publication) (string, mount.Flags, error) {
+	readOnly, err := d.Config.Grants.Directory(p.about.Pod, p.spec.Name, p.about.Path)
+	p.flags.ReadOnly = p.flags.ReadOnly || readOnly
+	return p.about.Path, p.flags, err
+}
+
+// staged is a dataset, when it is on this node.
+func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) (files.Attachment, error) {
+	if err := d.Config.Grants.Source(p.about.Pod, p.about.Source.Location); err != nil {
+		return a, err
+	}
+	if d.Staging == nil {
+		return a, fmt.Errorf("%w: datasets need the mover: the driver's configuration has no service", mover.ErrUnsupported)
+	}
+	s, err := d.Staging.Stage(ctx, p.about.Source, holder(p.target))
+	if err != nil {
+		return a, err
+	}
+	a.Spec, a.Path = base.Spec{Name: "tier:" + s.Root, Root: s.Root}, s.Path
+	a.Flags.ReadOnly = true
+	return a, nil
+}
+
+// holder is whose lease a mount is.
+func holder(target string) string {
+	return "csi:" + volume.KeyOf("", volume.Dataset, target)
+}
+
+// NodeUnpublishVolume takes a mount away. One that is not there is taken away.
+func (d *Driver) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	if q.GetVolumeId() == "" || q.GetTargetPath() == "" {
+		return nil, fmt.Errorf("%w: a volume ID and a target path are needed", mover.ErrUsage)
+	}
+	done, err := d.targets.begin(q.GetTargetPath(), "another call")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	id, spec, err := d.known(q.GetVolumeId())
+	if err != nil && !errors.Is(err, mover.ErrNotExist) {
+		return nil, err
+	}
+	lane := spec.Name // of what is not known any more, and of tiers: a lane of its own
+	if lane == "" {
+		lane = "mounts"
+	}
+	if err := d.Files.Detach(ctx, lane, q.GetTargetPath()); err != nil {
+		return nil, err
+	}
+	if dataset := id.Kind == volume.Dataset || id.Kind == volume.Inline; dataset && d.Staging != nil {
+		if err := d.Staging.Drop(ctx, holder(q.GetTargetPath())); err != nil {
+			return nil, err
+		}
+	}
+	return &csi.NodeUnpublishVolumeResponse{}, nil
+}
