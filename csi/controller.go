@@ -207,5 +207,6 @@ func (d *Driver) DeleteVolume(ctx context.Context, q *csi.DeleteVolumeRequest) (
 		return nil, err
 	}
 	defer done()
+	defer d.reapSoon()
 	return &csi.DeleteVolumeResponse{}, d.Files.Remove(ctx, spec, id, "DeleteVolume")
 }

@@ -31,12 +31,8 @@ const (
 	Node       Mode = "node"
 )
 
-// Driver answers the calls of Kubernetes.
-type Driver struct {
-	csi.UnimplementedIdentityServer
-	csi.UnimplementedControllerServer
-	csi.UnimplementedNodeServer
-
+// Options are what a driver is made of.
+type Options struct {
 	Config  *Config
 	Files   *files.Files
 	Mode    Mode
@@ -45,10 +41,22 @@ type Driver struct {
 	Logger  *slog.Logger
 	// Staging brings datasets; nil has none.
 	Staging Staging
-
-	volumes busy // by ID or name
-	targets busy // by path
 }
+
+// Driver answers the calls of Kubernetes.
+type Driver struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedControllerServer
+	csi.UnimplementedNodeServer
+	Options
+
+	volumes busy          // by ID or name
+	targets busy          // by path
+	removed chan struct{} // that there is something to reap
+}
+
+// New makes a driver.
+func New(o Options) *Driver { return &Driver{Options: o, removed: make(chan struct{}, 1)} }
 
 // Register adds the services of the driver's mode.
 func (d *Driver) Register(s grpc.ServiceRegistrar) {
@@ -105,7 +113,7 @@ func (d *Driver) known(text string) (volume.ID, base.Spec, error) {
 	id, err := volume.ParseID(text)
 	if err != nil {
 		// Nobody has a volume of an ID that none can have.
-		return id, base.Spec{}, fmt.Errorf("%w: %w", mover.ErrNotExist, err)
+		return id, base.Spec{}, fmt.Errorf("%w: %s", mover.ErrNotExist, err.Error())
 	}
 	if id.FileSystem == "" {
 		return id, base.Spec{}, nil

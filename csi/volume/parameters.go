@@ -128,6 +128,9 @@ func ParseParameters(given map[string]string) (Parameters, error) {
 	if !slices.Contains(table[0].Kinds, p.Kind) {
 		return Parameters{}, fmt.Errorf("%w: parameter type is %s: it has to be project, scratch or dataset", mover.ErrUsage, quoted(given["type"]))
 	}
+	if p.Kind == Scratch {
+		p.Trash = 0 // what a node's pods left is nobody's, and its room is the next one's
+	}
 	if err := p.read(given, "type"); err != nil {
 		return Parameters{}, err
 	}

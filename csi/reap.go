@@ -1,0 +1,50 @@
+package csi
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"datamove.dev/csi/volume"
+)
+
+// Reap removes what is due in the trash of every file system, until ctx is over. Scratch is reaped by its node, the
+// others by the controller.
+func (d *Driver) Reap(ctx context.Context, every time.Duration) error {
+	for ctx.Err() == nil {
+		again := false
+		for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
+			f := d.Config.FileSystems[name]
+			if f.Volumes == "" || f.Use == volume.Scratch && d.Mode == Controller {
+				continue
+			}
+			gone, left, err := d.Files.Reap(ctx, d.Config.spec(name), time.Now())
+			if err != nil {
+				d.Logger.WarnContext(ctx, "the trash can not be emptied", "fileSystem", name, "err", err)
+			}
+			if gone > 0 {
+				d.Logger.InfoContext(ctx, "removed from the trash", "fileSystem", name, "volumes", gone, "left", left)
+			}
+			again = again || err == nil && left > 0
+		}
+		if again {
+			continue // a call has a limit, and there is more to do than one does
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		case <-d.removed:
+		}
+	}
+	return nil
+}
+
+// reapSoon has what was removed just now looked at without waiting.
+func (d *Driver) reapSoon() {
+	select {
+	case d.removed <- struct{}{}:
+	default: // it is known
+	}
+}
