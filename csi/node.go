@@ -12,6 +12,7 @@ import (
 	"datamove.dev/csi/base"
 	"datamove.dev/csi/files"
 	"datamove.dev/csi/mount"
+	"datamove.dev/csi/stage"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 )
@@ -162,7 +163,7 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 	if d.Staging == nil {
 		return a, fmt.Errorf("%w: datasets need the mover: the driver's configuration has no service", mover.ErrUnsupported)
 	}
-	s, err := d.Staging.Stage(ctx, p.about.Source, holder(p.target))
+	s, err := d.Staging.Stage(ctx, stage.Source(p.about.Source), holder(p.target))
 	if err != nil {
 		return a, err
 	}

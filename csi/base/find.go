@@ -111,13 +111,15 @@ func (r *Record) marks(data dir) error {
 	return nil
 }
 
-// mark makes data that of r.
+// mark makes data that of r. What is marked may be frozen already, by one that was killed.
 func (r *Record) mark(data dir) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(data), &st); err != nil {
 		return err
 	}
-	r.Inode = st.Ino
+	if r.Inode = st.Ino; r.marks(data) == nil {
+		return nil
+	}
 	if err := unix.Fsetxattr(int(data), markName, []byte(r.Mark), 0); err != nil && err != unix.EOPNOTSUPP {
 		return &mover.Error{Op: "mark", Place: data.name(), Err: full(err)}
 	}

@@ -1,0 +1,149 @@
+package base
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
+)
+
+// worksOn has the Spec, as JSON, of a process that makes and removes volumes until it is killed.
+const worksOn = "DATAMOVE_TEST_BASE"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(worksOn); text != "" {
+		var s Spec
+		err := json.Unmarshal([]byte(text), &s)
+		if err == nil {
+			err = restless(s)
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// names of the volumes that restless makes; few, so that it meets what it left.
+const names = 6
+
+// restless does one thing after the other to some volumes, and goes on for ever.
+func restless(s Spec) error {
+	ctx := context.Background()
+	for i := 0; ; i++ {
+		b, err := Open(ctx, s)
+		if err != nil {
+			return err
+		}
+		if err := b.something(ctx, i); err != nil {
+			return err
+		}
+		if err := b.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+// something makes, changes, copies or removes one volume.
+func (b *Base) something(ctx context.Context, i int) error {
+	name := fmt.Sprint("pvc-", i%names)
+	w, err := b.wished(name)
+	if err != nil {
+		return err
+	}
+	s := snapshotOf(b, "of "+name, w.ID)
+	switch i / names % 4 {
+	case 0:
+		_, err = b.Make(ctx, w)
+	case 1:
+		if _, err = b.Expand(ctx, w.ID, 30*mib); err == nil {
+			_, err = b.Make(ctx, s)
+		}
+	case 2:
+		err = errors.Join(b.Remove(ctx, w.ID, "test"), b.Remove(ctx, s.ID, "test"))
+	case 3:
+		_, _, err = b.Reap(ctx, time.Now())
+	}
+	if errors.Is(err, mover.ErrNotExist) { // the one before died
+		return nil
+	}
+	return err
+}
+
+func (b *Base) wished(name string) (Wish, error) {
+	p, err := volume.ParseParameters(map[string]string{"type": "project", "trash": "0s"})
+	return Wish{ID: volume.ID{Kind: volume.Project, FileSystem: "lab", Key: volume.KeyOf(b.Identity, volume.Project, name)}, Name: name, Bytes: 20 * mib, Parameters: p}, err
+}
+
+// TestKill: whenever the driver is killed, what it made is whole or not there, the same calls go on, and in the end
+// nothing is left over.
+func TestKill(t *testing.T) {
+	s := onBtrfs(t)
+	text, err := json.Marshal(s)
+	must(t, err)
+	rounds := 30
+	if testing.Short() {
+		rounds = 5
+	}
+	for range rounds {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), worksOn+"="+string(text))
+		cmd.Stderr = os.Stderr
+		must(t, cmd.Start())
+		time.Sleep(time.Duration(20+rand.IntN(150)) * time.Millisecond)
+		must(t, cmd.Process.Kill())
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != -1 {
+			t.Fatalf("it ended by itself: %v", err)
+		}
+		looksWhole(t, s)
+	}
+	b := opened(t, s)
+	for i := range names {
+		w, err := b.wished(fmt.Sprint("pvc-", i))
+		must(t, err)
+		_, err = b.Make(t.Context(), w)
+		must(t, err)
+		must(t, b.Remove(t.Context(), w.ID, "test"))
+		must(t, b.Remove(t.Context(), snapshotOf(b, fmt.Sprint("of pvc-", i), w.ID).ID, "test"))
+	}
+	if _, left, err := b.Reap(t.Context(), time.Now()); left != 0 || err != nil {
+		t.Errorf("%d, %v", left, err)
+	}
+	for _, name := range []string{volumesDir, snapshotsDir, makingDir, trashDir, projectsDir} {
+		left, err := os.ReadDir(filepath.Join(b.top.name(), name))
+		if err != nil || len(left) != 0 {
+			t.Errorf("%s has %v, %v", name, left, err)
+		}
+	}
+}
+
+// looksWhole looks at everything that can be found.
+func looksWhole(t *testing.T, s Spec) {
+	t.Helper()
+	b, err := Open(t.Context(), s)
+	must(t, err)
+	defer b.Close()
+	for _, k := range []volume.Kind{volume.Project, volume.Snapshot} {
+		records, err := b.List(t.Context(), k, func(key string, err error) { t.Errorf("%s: %v", key, err) })
+		must(t, err)
+		for _, r := range records {
+			id, err := volume.ParseID(r.ID)
+			must(t, err)
+			f, err := b.Find(t.Context(), id)
+			must(t, err)
+			st, err := b.Stats(t.Context(), f)
+			f.Close()
+			if err != nil || k == volume.Project && st.TotalBytes != r.Bytes && st.TotalBytes != 30*mib {
+				t.Errorf("%s: %+v, %v", r.ID, st, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,218 @@
+// Package stage asks the mover for datasets on this node, and holds them there.
+//
+// Its words: a holder is whoever needs a dataset, by a name that it makes up; its lease keeps the
+// replica where it is. [Mover.Stage] can be called again and again: it says how far it is, and
+// gives the place when everything is there. [Mover.Keep] renews the leases of holders that are alive.
+//
+// What is held is in the mover's ledger, and not here: after a restart nothing is lost but how long a
+// holder has waited. It knows nothing of Kubernetes or CSI, so that others can ask it, too.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+)
+
+// Mover stages by a service.
+type Mover struct {
+	Client *api.Client
+	Node   string // of node-local tiers, as the mover names it
+
+	mu    sync.Mutex
+	waits map[string]wait // by holder; guarded by mu
+}
+
+// wait is somebody for whom something is on its way.
+type wait struct {
+	task  string
+	since time.Time
+}
+
+const (
+	ttl     = 24 * time.Hour   // of a lease; renewed long before
+	renewal = time.Hour        // between renewals
+	grace   = 10 * time.Minute // of a lease that nobody seems to hold: its holder may be about to
+	glance  = 8 * time.Second  // how long a call waits for what is nearly there
+	pause   = 250 * time.Millisecond
+)
+
+// Source is what is needed.
+type Source struct {
+	Location string // as on the command line
+	Tier     string // "" is the hottest that the node has
+}
+
+// Place is where it is.
+type Place struct{ Root, Path string }
+
+// Underway is the error for what is not there yet.
+type Underway struct {
+	Task        string
+	Since       time.Time // that its holder has waited
+	Done, Total int64     // bytes; 0 and 0 are not known yet
+	Why         string    // why it does not go on, when it does not
+}
+
+// Error says how far it is.
+func (u *Underway) Error() string {
+	text := fmt.Sprintf("it is being staged (task %s, for %s)", u.Task, time.Since(u.Since).Round(time.Second))
+	if u.Total > 0 {
+		text += fmt.Sprintf(": %d of %d bytes are there", u.Done, u.Total)
+	}
+	if u.Why != "" {
+		text += ": " + mover.Printable(u.Why)
+	}
+	return text
+}
+
+// Unwrap makes it something to ask for again.
+func (u *Underway) Unwrap() error { return mover.ErrHeld }
+
+// Stage returns where a source is, held for a holder, or an *Underway after some seconds. A staging that failed is told
+// once; the next call tries again.
+func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Place, error) {
+	limit := time.Now().Add(glance)
+	for {
+		place, err := m.ask(ctx, s, holder)
+		var u *Underway
+		if !errors.As(err, &u) || time.Now().After(limit) || ctx.Err() != nil {
+			return place, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (m *Mover) ask(ctx context.Context, s Source, holder string) (Place, error) {
+	if err := m.failed(ctx, holder); err != nil {
+		return Place{}, err
+	}
+	r, err := m.Client.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: m.Node, LeaseTtl: durationpb.New(ttl), Holder: holder})
+	if err != nil {
+		return Place{}, err
+	}
+	if t := r.GetTask(); t != nil {
+		p := t.GetProgress()
+		return Place{}, &Underway{Task: t.GetId(), Since: m.waiting(holder, t.GetId()), Done: p.GetBytesDone(), Total: p.GetPlanned().GetBytes(), Why: t.GetWhy()}
+	}
+	m.forget(holder)
+	return m.place(ctx, r.GetReplica())
+}
+
+// failed tells how the task ended that a holder waits for, if it failed.
+func (m *Mover) failed(ctx context.Context, holder string) error {
+	m.mu.Lock()
+	w, waits := m.waits[holder]
+	m.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	t, err := m.Client.GetTask(ctx, &datamovev1.GetTaskRequest{Id: w.task})
+	if err != nil || t.GetState() != datamovev1.TaskState_TASK_STATE_FAILED {
+		return nil // the next question says what is to be said
+	}
+	m.forget(holder)
+	kind := mover.KindNamed(t.GetErrorKind())
+	if kind == nil {
+		kind = mover.ErrTransient
+	}
+	return fmt.Errorf("%w: staging failed (task %s): %s", kind, t.GetId(), mover.Printable(t.GetError()))
+}
+
+// waiting remembers for what a holder waits, and returns since when.
+func (m *Mover) waiting(holder, task string) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.waits == nil {
+		m.waits = map[string]wait{}
+	}
+	w, known := m.waits[holder]
+	if !known {
+		w.since = time.Now()
+	}
+	w.task = task
+	m.waits[holder] = w
+	return w.since
+}
+
+func (m *Mover) forget(holder string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.waits, holder)
+}
+
+// place is where a replica is on this node.
+func (m *Mover) place(ctx context.Context, r *datamovev1.Replica) (Place, error) {
+	tiers, err := m.Client.ListTiers(ctx, &datamovev1.ListTiersRequest{})
+	if err != nil {
+		return Place{}, err
+	}
+	path, ok := strings.CutPrefix(r.GetLocation(), r.GetTier()+":")
+	for _, t := range tiers.GetTiers() {
+		if ok && t.GetName() == r.GetTier() && (t.GetNode() == "" || t.GetNode() == m.Node) && strings.HasPrefix(t.GetLocation(), "/") {
+			return Place{t.GetLocation(), strings.Trim(path, "/")}, nil
+		}
+	}
+	return Place{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on this node", mover.ErrUnsupported, mover.Printable(r.GetLocation()))
+}
+
+// Drop lets go of everything that a holder has.
+func (m *Mover) Drop(ctx context.Context, holder string) error {
+	m.forget(holder)
+	for l, err := range m.Client.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
+		if err != nil {
+			return err
+		}
+		if _, err := m.Client.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()}); err != nil && !errors.Is(err, mover.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Keep renews, until ctx is over, the leases of holders that begin with a prefix and are alive, and drops those that are
+// not: who held them died without saying so.
+func (m *Mover) Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error)) {
+	for {
+		if err := m.keep(ctx, prefix, alive); err != nil && ctx.Err() == nil {
+			told(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(renewal):
+		}
+	}
+}
+
+func (m *Mover) keep(ctx context.Context, prefix string, alive func(string) bool) error {
+	var errs []error
+	for l, err := range m.Client.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
+		switch {
+		case err != nil:
+			return err
+		case !strings.HasPrefix(l.GetHolder(), prefix):
+			continue
+		case alive(l.GetHolder()):
+			_, err = m.Client.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(ttl)})
+		case time.Since(l.GetCreateTime().AsTime()) < grace:
+			continue
+		default:
+			_, err = m.Client.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()})
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
