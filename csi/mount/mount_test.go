@@ -2,44 +2,19 @@ package mount
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/apart"
 )
 
-// apart says that this process has a mount namespace of its own.
-const apart = "DATAMOVE_APART"
-
-// TestMain runs the tests of root in a mount namespace of their own: what they mount is seen by nobody
-// else, and gone with them.
-func TestMain(m *testing.M) {
-	if os.Geteuid() != 0 || os.Getenv(apart) == "1" {
-		if os.Getenv(apart) == "1" {
-			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-		}
-		os.Exit(m.Run())
-	}
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), apart+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
-	if err := cmd.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(max(1, cmd.ProcessState.ExitCode()))
-	}
-}
+func TestMain(m *testing.M) { apart.Main(m) }
 
 // ground is a file system in memory with a directory volume, and a path to mount at.
 func ground(t *testing.T) (dir int, volume, target string) {

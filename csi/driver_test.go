@@ -1,0 +1,272 @@
+package csi
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+
+	"datamove.dev/csi/mount"
+	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
+)
+
+// TestCodes: every kind of error has a code, and no other one is Internal by mistake.
+func TestCodes(t *testing.T) {
+	for _, kind := range mover.Kinds() {
+		found := false
+		for _, row := range codeOf {
+			found = found || row.kind == kind
+		}
+		if !found {
+			t.Errorf("%v has no code", kind)
+		}
+	}
+}
+
+// TestLife: a claim becomes a directory that a pod writes, up to its capacity, that grows, is kept in a
+// snapshot, restored, and gone in the end.
+func TestLife(t *testing.T) {
+	r := rigged(t)
+	v := r.created(volume.Project, "vision", "home", 20*mib)
+	q := r.publication(v.GetVolumeId(), "vision", "train")
+	target := r.published(q)
+	r.published(q) // the kubelet asks twice
+	if n, err := fill(filepath.Join(target, "a"), 40*mib); !errors.Is(err, syscall.EDQUOT) || n > 20*mib {
+		t.Errorf("%d, %v", n, err)
+	}
+	_, err := r.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: v.GetVolumeId(), CapacityRange: &csi.CapacityRange{RequiredBytes: 60 * mib}})
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(target, "a"), []byte("kept"), 0o644))
+	if n, err := fill(filepath.Join(target, "b"), 30*mib); err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	stats, err := r.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: v.GetVolumeId(), VolumePath: target})
+	must(t, err)
+	if u := stats.GetUsage()[0]; u.GetTotal() != 60*mib || u.GetUsed() < 29*mib || u.GetAvailable() > 31*mib {
+		t.Errorf("%v", u)
+	}
+	s, err := r.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: v.GetVolumeId()})
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(target, "a"), []byte("lost"), 0o644))
+	again := creation(volume.Project, "vision", "again", 60*mib)
+	again.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: s.GetSnapshot().GetSnapshotId()}}}
+	restored, err := r.CreateVolume(t.Context(), again)
+	must(t, err)
+	q2 := r.publication(restored.GetVolume().GetVolumeId(), "vision", "look")
+	if got, err := os.ReadFile(filepath.Join(r.published(q2), "a")); err != nil || string(got) != "kept" {
+		t.Errorf("%q, %v", got, err)
+	}
+	r.unpublished(q)
+	r.unpublished(q)
+	r.unpublished(q2)
+	for range 2 {
+		_, err = r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v.GetVolumeId()})
+		must(t, err)
+	}
+	_, err = r.NodePublishVolume(t.Context(), q)
+	r.refused(err, codes.NotFound)
+}
+
+// fill writes to a file until it has n bytes, or is refused.
+func fill(path string, n int64) (int64, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	block := []byte(strings.Repeat("datamove", 8<<10))
+	for off := int64(0); off < n; off += int64(len(block)) {
+		if _, err := f.WriteAt(block, off); err != nil {
+			return off, err
+		}
+		if err := f.Sync(); err != nil {
+			return off, err
+		}
+	}
+	return n, nil
+}
+
+// TestTenants: nobody gets what was made for, or granted to, somebody else.
+func TestTenants(t *testing.T) {
+	r := rigged(t)
+	must(t, os.MkdirAll(filepath.Join(r.root, "team/vision/run1"), 0o755))
+	must(t, os.MkdirAll(filepath.Join(r.root, "team/audio"), 0o755))
+	must(t, os.MkdirAll(filepath.Join(r.root, "shared"), 0o777))
+	must(t, os.Symlink("../audio", filepath.Join(r.root, "team/vision/link")))
+	v := r.created(volume.Project, "vision", "home", 20*mib)
+	for _, row := range []struct {
+		what, id, namespace string
+		path                string
+		want                codes.Code
+	}{
+		{"a volume of another namespace", v.GetVolumeId(), "audio", "", codes.PermissionDenied},
+		{"a volume for a pod that nobody names", v.GetVolumeId(), "", "", codes.PermissionDenied},
+		{"a volume of its own", v.GetVolumeId(), "vision", "", codes.OK},
+		{"an ID that somebody made up", "v1:project:lab:00000000000000000000000000000000", "vision", "", codes.NotFound},
+		{"an ID with a path", "v1:project:lab:../../../../etc", "vision", "", codes.NotFound},
+		{"a file system that is not there", "v1:static:other:x", "vision", "team/vision", codes.NotFound},
+		{"a directory that is granted", "v1:static:lab:vision", "vision", "team/vision", codes.OK},
+		{"one below it", "v1:static:lab:vision", "vision", "team/vision/run1", codes.OK},
+		{"that of another team", "v1:static:lab:vision", "vision", "team/audio", codes.PermissionDenied},
+		{"that of another team, by ..", "v1:static:lab:vision", "vision", "team/vision/../audio", codes.InvalidArgument},
+		{"that of another team, by a link", "v1:static:lab:vision", "vision", "team/vision/link", codes.PermissionDenied},
+		{"an absolute path", "v1:static:lab:vision", "vision", "/etc", codes.InvalidArgument},
+		{"the volumes of others", "v1:static:lab:vision", "vision", "k8s", codes.PermissionDenied},
+		{"all of it", "v1:static:lab:vision", "vision", "", codes.PermissionDenied},
+		{"a directory for another namespace", "v1:static:lab:vision", "audio", "team/vision", codes.PermissionDenied},
+		{"one that is not there", "v1:static:lab:vision", "vision", "team/vision/none", codes.NotFound},
+	} {
+		q := r.publication(row.id, row.namespace, "pod")
+		if strings.HasPrefix(row.id, "v1:static") {
+			q.VolumeContext["path"] = row.path
+		}
+		_, err := r.NodePublishVolume(t.Context(), q)
+		t.Log(row.what, err)
+		r.refused(err, row.want)
+		if row.want == codes.OK {
+			r.unpublished(q)
+		}
+	}
+	q := r.publication("v1:static:lab:shared", "vision", "reader")
+	q.VolumeContext["path"] = "shared"
+	if err := os.WriteFile(filepath.Join(r.published(q), "x"), nil, 0o644); !errors.Is(err, unix.EROFS) {
+		t.Errorf("a grant to read was taken for one to write: %v", err)
+	}
+	_, err := r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: "v1:static:lab:shared"})
+	must(t, err)
+	if _, err := os.Stat(filepath.Join(r.root, "shared")); err != nil {
+		t.Errorf("a directory that was there before was deleted: %v", err)
+	}
+}
+
+// TestOnePod: a volume that is for one pod is not given to a second one.
+func TestOnePod(t *testing.T) {
+	r := rigged(t)
+	v := r.created(volume.Scratch, "vision", "tmp", 20*mib)
+	q := r.publication(v.GetVolumeId(), "vision", "first")
+	q.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
+	r.published(q)
+	r.published(q)
+	second := r.publication(v.GetVolumeId(), "vision", "second")
+	second.VolumeCapability = q.VolumeCapability
+	_, err := r.NodePublishVolume(t.Context(), second)
+	r.refused(err, codes.FailedPrecondition)
+	second.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER)
+	r.published(second)
+}
+
+// TestGroup: a pod's group may write at the top, what is made there is the group's, and what is there is not walked.
+func TestGroup(t *testing.T) {
+	r := rigged(t)
+	q := creation(volume.Scratch, "vision", "tmp", 20*mib)
+	q.Parameters["mode"] = "0750"
+	v, err := r.CreateVolume(t.Context(), q)
+	must(t, err)
+	p := r.publication(v.GetVolume().GetVolumeId(), "vision", "pod")
+	p.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER)
+	p.VolumeCapability.GetMount().VolumeMountGroup = "4711"
+	target := r.published(p)
+	var st unix.Stat_t
+	must(t, unix.Stat(target, &st))
+	if st.Gid != 4711 || st.Mode&0o7777 != 0o2770 {
+		t.Errorf("%o of group %d", st.Mode, st.Gid)
+	}
+	must(t, os.WriteFile(filepath.Join(target, "x"), nil, 0o600))
+	must(t, unix.Stat(filepath.Join(target, "x"), &st))
+	if st.Gid != 4711 {
+		t.Errorf("what is made has group %d", st.Gid)
+	}
+	p.VolumeCapability.GetMount().VolumeMountGroup = "root"
+	_, err = r.NodePublishVolume(t.Context(), p)
+	r.refused(err, codes.InvalidArgument)
+}
+
+// TestOptions: what a StorageClass asks for is there, and what it may not ask for is refused.
+func TestOptions(t *testing.T) {
+	r := rigged(t)
+	v := r.created(volume.Project, "vision", "home", 20*mib)
+	q := r.publication(v.GetVolumeId(), "vision", "pod")
+	q.VolumeCapability = writer("noexec", "noatime")
+	m, mounted, err := mount.At(r.published(q))
+	must(t, err)
+	for _, option := range []string{"noexec", "noatime", "nosuid", "nodev", "rw"} {
+		if !mounted || !strings.Contains(m.Options, option) {
+			t.Errorf("%s has no %s", m.Options, option)
+		}
+	}
+	for _, option := range []string{"suid", "dev", "bind", "exec"} {
+		q.VolumeCapability = writer(option)
+		_, err := r.NodePublishVolume(t.Context(), q)
+		r.refused(err, codes.InvalidArgument)
+	}
+	q.VolumeCapability = writer("context=system_u:object_r:container_file_t:s0")
+	_, err = r.NodePublishVolume(t.Context(), q)
+	r.refused(err, codes.InvalidArgument)
+}
+
+// TestThousandPublishes: calls that come at once are done, or told to come again, and leave one mount each.
+func TestThousandPublishes(t *testing.T) {
+	r := rigged(t)
+	v := r.created(volume.Project, "vision", "home", 20*mib)
+	const targets, calls = 50, 1000
+	var wait sync.WaitGroup
+	for i := range calls {
+		wait.Go(func() {
+			q := r.publication(v.GetVolumeId(), "vision", fmt.Sprint("pod", i%targets))
+			for {
+				_, err := r.NodePublishVolume(t.Context(), q)
+				if code := codes.Aborted; err == nil || !strings.Contains(err.Error(), code.String()) {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	table, err := mount.Table(r.pods)
+	if err != nil || len(table) != targets {
+		t.Errorf("%d mounts, %v", len(table), err)
+	}
+}
+
+// TestScratchRoom: a node promises no more than it has, and says how much it can.
+func TestScratchRoom(t *testing.T) {
+	r := rigged(t)
+	capacity := func() int64 {
+		c, err := r.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: map[string]string{"type": "scratch"}, AccessibleTopology: &csi.Topology{Segments: map[string]string{NodeTopology: "n1"}}})
+		must(t, err)
+		return c.GetAvailableCapacity()
+	}
+	before := capacity()
+	if before < 1500*mib || before > 2000*mib {
+		t.Fatalf("%d of 2 GiB", before)
+	}
+	v := r.created(volume.Scratch, "vision", "tmp", 1024*mib)
+	if left := capacity(); left != before-1024*mib {
+		t.Errorf("%d, and before %d", left, before)
+	}
+	if got := v.GetAccessibleTopology(); len(got) != 1 || got[0].GetSegments()[NodeTopology] != "n1" {
+		t.Errorf("%v", got)
+	}
+	_, err := r.CreateVolume(t.Context(), creation(volume.Scratch, "vision", "more", 1024*mib))
+	r.refused(err, codes.ResourceExhausted)
+	elsewhere := creation(volume.Scratch, "vision", "there", 20*mib)
+	elsewhere.AccessibilityRequirements = &csi.TopologyRequirement{Requisite: []*csi.Topology{{Segments: map[string]string{NodeTopology: "n2"}}}}
+	_, err = r.CreateVolume(t.Context(), elsewhere)
+	r.refused(err, codes.ResourceExhausted)
+	gone := creation(volume.Scratch, "vision", "restore", 20*mib)
+	gone.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: "v1:snapshot:nvme:00000000000000000000000000000000"}}}
+	_, err = r.CreateVolume(t.Context(), gone)
+	r.refused(err, codes.ResourceExhausted) // the scheduler tries another node; NotFound would be for good
+}
