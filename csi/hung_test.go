@@ -1,0 +1,128 @@
+package csi
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"google.golang.org/grpc/codes"
+
+	"datamove.dev/csi/volume"
+	"datamove.dev/lustre"
+)
+
+// moody is a file system with one directory, dir, that answers or does not.
+type moody struct {
+	fs.Inode
+	mu     sync.Mutex
+	silent chan struct{} // guarded by mu; closed when it answers again
+}
+
+func (m *moody) OnAdd(ctx context.Context) {
+	m.AddChild("dir", m.NewPersistentInode(ctx, &room{of: m}, fs.StableAttr{Mode: syscall.S_IFDIR}), false)
+}
+
+func (m *moody) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	m.answer()
+	out.Mode = syscall.S_IFDIR | 0o755
+	return 0
+}
+
+func (m *moody) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
+	m.answer()
+	*out = fuse.StatfsOut{Blocks: 1000, Bfree: 500, Bavail: 500, Bsize: 4096}
+	return 0
+}
+
+// answer waits until it is in the mood.
+func (m *moody) answer() {
+	m.mu.Lock()
+	silent := m.silent
+	m.mu.Unlock()
+	if silent != nil {
+		<-silent
+	}
+}
+
+// shutUp has it answer nothing until the function that it returns is called.
+func (m *moody) shutUp() (speak func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	silent := make(chan struct{})
+	m.silent = silent
+	return sync.OnceFunc(func() { close(silent) })
+}
+
+type room struct {
+	fs.Inode
+	of *moody
+}
+
+func (r *room) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	r.of.answer()
+	out.Mode = syscall.S_IFDIR | 0o755
+	return 0
+}
+
+func (r *room) Statfs(ctx context.Context, out *fuse.StatfsOut) syscall.Errno {
+	return r.of.Statfs(ctx, out)
+}
+
+// TestHungFileSystem: a file system that does not answer keeps no call for longer than its limit, none of another
+// file system at all, and its volumes can be taken away from pods.
+func TestHungFileSystem(t *testing.T) {
+	r := rigged(t)
+	root, dir, none := &moody{}, t.TempDir(), time.Duration(0)
+	server, err := fs.Mount(dir, root, &fs.Options{EntryTimeout: &none, AttrTimeout: &none})
+	if err != nil {
+		t.Skip("needs FUSE: ", err)
+	}
+	t.Cleanup(func() { must(t, server.Unmount()); server.Wait() })
+	r.driver.Files.Limit = 2 * time.Second
+	r.driver.Config.FileSystems["moody"] = FileSystem{Use: volume.Project, Kind: lustre.IsOther, Root: dir}
+	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Directories: []volume.Directory{{FileSystem: "moody", Path: "dir"}}})
+	v := r.created(volume.Project, "vision", "home", 20*mib)
+
+	publication := func(pod string) *csi.NodePublishVolumeRequest {
+		q := r.publication("v1:static:moody:dir", "vision", pod)
+		q.VolumeContext["path"] = "dir"
+		return q
+	}
+	first := publication("first")
+	target := r.published(first)
+	speak := root.shutUp()
+	defer speak()
+
+	_, err = r.NodePublishVolume(t.Context(), publication("second"))
+	r.refused(err, codes.DeadlineExceeded)
+	_, err = r.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: "v1:static:moody:dir", VolumePath: target})
+	r.refused(err, codes.DeadlineExceeded)
+	health, err := r.NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
+	must(t, err)
+	if h := health.GetBackendHealth(); len(h) != 1 || h[0].GetStatus() != csi.StorageHealthErrorType_STORAGE_UNREACHABLE {
+		t.Errorf("%v", h)
+	}
+	q := r.publication(v.GetVolumeId(), "vision", "beside")
+	r.published(q)
+	r.unpublished(q)
+	r.unpublished(first)
+	if hanging := r.driver.Files.Crew.Hanging(); hanging["moody"] == 0 || hanging["lab"] != 0 {
+		t.Errorf("%v", hanging)
+	}
+	speak()
+	again := publication("third")
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err = r.NodePublishVolume(t.Context(), again); err == nil {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal(err)
+		}
+	}
+	r.unpublished(again)
+}
