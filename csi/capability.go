@@ -20,7 +20,7 @@ var access = map[csi.VolumeCapability_AccessMode_Mode]struct{ many, read bool }{
 	csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER:   {true, false},
 }
 
-// usable reports why volumes of a kind can not be used as capabilities say.
+// usable reports why volumes of a kind can not be used as capabilities say. A dataset is mounted read-only whatever they say.
 func usable(k volume.Kind, wanted []*csi.VolumeCapability) error {
 	if len(wanted) == 0 {
 		return fmt.Errorf("%w: volume capabilities are missing", mover.ErrUsage)
@@ -37,8 +37,6 @@ func usable(k volume.Kind, wanted []*csi.VolumeCapability) error {
 			return fmt.Errorf("%w: access mode %s", mover.ErrUsage, mode)
 		case k == volume.Scratch && a.many:
 			return fmt.Errorf("%w: scratch is on one node: access mode %s is for several", mover.ErrUsage, mode)
-		case (k == volume.Dataset || k == volume.Inline) && !a.read:
-			return fmt.Errorf("%w: a dataset is only read: its access mode has to be ReadOnlyMany", mover.ErrUsage)
 		}
 		if _, err := volume.ParseMounting(c.GetMount().GetMountFlags()); err != nil {
 			return err

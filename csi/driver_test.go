@@ -152,13 +152,15 @@ func TestTenants(t *testing.T) {
 func TestOnePod(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Scratch, "vision", "tmp", 20*mib)
+	_, err := r.NodePublishVolume(t.Context(), r.publication(v.GetVolumeId(), "vision", "many")) // ReadWriteMany
+	r.refused(err, codes.InvalidArgument)
 	q := r.publication(v.GetVolumeId(), "vision", "first")
 	q.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
 	r.published(q)
 	r.published(q)
 	second := r.publication(v.GetVolumeId(), "vision", "second")
 	second.VolumeCapability = q.VolumeCapability
-	_, err := r.NodePublishVolume(t.Context(), second)
+	_, err = r.NodePublishVolume(t.Context(), second)
 	r.refused(err, codes.FailedPrecondition)
 	second.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER)
 	r.published(second)

@@ -90,7 +90,7 @@ func (d *Driver) publication(q *csi.NodePublishVolumeRequest) (p publication, er
 	if p.id, p.spec, err = d.known(q.GetVolumeId()); err != nil {
 		return p, err
 	}
-	if err := usable(p.id.Kind, []*csi.VolumeCapability{q.GetVolumeCapability()}); err != nil && !q.GetReadonly() {
+	if err := usable(p.id.Kind, []*csi.VolumeCapability{q.GetVolumeCapability()}); err != nil {
 		return p, err
 	}
 	if p.about, err = volume.ParseAttributes(p.id.Kind, q.GetVolumeContext()); err != nil {

@@ -47,6 +47,7 @@ type rig struct {
 	csi.ControllerClient
 	csi.NodeClient
 	driver *Driver
+	socket string
 	root   string // of the file system
 	pods   string // where targets are
 }
@@ -70,7 +71,8 @@ grants:
 	t.Cleanup(crew.Close)
 	d := New(Options{Config: config, Files: &files.Files{Crew: crew}, Mode: All, NodeID: "n1", Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	r := &rig{T: t, driver: d, root: root, pods: t.TempDir()}
-	conn := serve(t, d)
+	conn, socket := serve(t, d)
+	r.socket = socket
 	r.ControllerClient, r.NodeClient = csi.NewControllerClient(conn), csi.NewNodeClient(conn)
 	t.Cleanup(func() { // before the file system goes, and with it what a test has left
 		table, err := mount.Table(r.pods)
@@ -83,7 +85,7 @@ grants:
 }
 
 // serve starts a driver on a socket, and connects.
-func serve(t *testing.T, d *Driver) *grpc.ClientConn {
+func serve(t *testing.T, d *Driver) (*grpc.ClientConn, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "csi.sock")
 	l, err := net.Listen("unix", path)
@@ -99,7 +101,7 @@ func serve(t *testing.T, d *Driver) *grpc.ClientConn {
 		server.Stop()
 		must(t, <-ended)
 	})
-	return conn
+	return conn, path
 }
 
 func must(t *testing.T, err error) {
