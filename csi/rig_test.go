@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 
 const mib = 1 << 20
 
-// rig is a driver on a btrfs, with a client. It is the kubelet, and the sidecars.
-type rig struct {
+// kubelet is a driver on a btrfs, with a client. It is the kubelet, and the sidecars.
+type kubelet struct {
 	*testing.T
 	csi.ControllerClient
 	csi.NodeClient
@@ -53,7 +53,7 @@ type rig struct {
 }
 
 // rigged starts one. lab is for projects, nvme for scratch; grants and staging may be changed before the first call.
-func rigged(t *testing.T) *rig {
+func rigged(t *testing.T) *kubelet {
 	t.Helper()
 	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: 2 << 30})
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -70,7 +70,7 @@ grants:
 	crew := &hand.Crew{}
 	t.Cleanup(crew.Close)
 	d := New(Options{Config: config, Files: &files.Files{Crew: crew}, Mode: All, NodeID: "n1", Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	r := &rig{T: t, driver: d, root: root, pods: t.TempDir()}
+	r := &kubelet{T: t, driver: d, root: root, pods: t.TempDir()}
 	conn, socket := serve(t, d)
 	r.socket = socket
 	r.ControllerClient, r.NodeClient = csi.NewControllerClient(conn), csi.NewNodeClient(conn)
@@ -112,7 +112,7 @@ func must(t *testing.T, err error) {
 }
 
 // refused looks if a call ended with a code.
-func (r *rig) refused(err error, want codes.Code) {
+func (r *kubelet) refused(err error, want codes.Code) {
 	r.Helper()
 	if status.Code(err) != want {
 		r.Errorf("%v, and not %s", err, want)
@@ -143,7 +143,7 @@ func creation(kind volume.Kind, namespace, name string, bytes int64) *csi.Create
 }
 
 // created makes a volume for a namespace.
-func (r *rig) created(kind volume.Kind, namespace, name string, bytes int64) *csi.Volume {
+func (r *kubelet) created(kind volume.Kind, namespace, name string, bytes int64) *csi.Volume {
 	r.Helper()
 	reply, err := r.CreateVolume(r.Context(), creation(kind, namespace, name, bytes))
 	must(r.T, err)
@@ -151,13 +151,13 @@ func (r *rig) created(kind volume.Kind, namespace, name string, bytes int64) *cs
 }
 
 // publication is the request of a kubelet for a pod.
-func (r *rig) publication(id, namespace, pod string) *csi.NodePublishVolumeRequest {
+func (r *kubelet) publication(id, namespace, pod string) *csi.NodePublishVolumeRequest {
 	return &csi.NodePublishVolumeRequest{VolumeId: id, TargetPath: filepath.Join(r.pods, namespace+"."+pod), VolumeCapability: writer(),
 		VolumeContext: map[string]string{"csi.storage.k8s.io/pod.namespace": namespace, "csi.storage.k8s.io/pod.name": pod, "csi.storage.k8s.io/pod.uid": "u-" + pod, "csi.storage.k8s.io/serviceAccount.name": "default", "csi.storage.k8s.io/ephemeral": "false"}}
 }
 
 // published mounts a volume for a pod, and returns where.
-func (r *rig) published(q *csi.NodePublishVolumeRequest) string {
+func (r *kubelet) published(q *csi.NodePublishVolumeRequest) string {
 	r.Helper()
 	_, err := r.NodePublishVolume(r.Context(), q)
 	must(r.T, err)
@@ -165,7 +165,7 @@ func (r *rig) published(q *csi.NodePublishVolumeRequest) string {
 }
 
 // unpublished takes it away.
-func (r *rig) unpublished(q *csi.NodePublishVolumeRequest) {
+func (r *kubelet) unpublished(q *csi.NodePublishVolumeRequest) {
 	r.Helper()
 	_, err := r.NodeUnpublishVolume(r.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: q.GetVolumeId(), TargetPath: q.GetTargetPath()})
 	must(r.T, err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 
@@ -47,17 +48,30 @@ func (c *Crew) start() (*child, error) {
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	h := &child{cmd: cmd, conn: ours, gone: make(chan struct{}), waiting: map[uint64]chan answered{}}
+	if err := h.live(); err != nil {
 		ours.Close()
 		return nil, err
 	}
-	h := &child{cmd: cmd, conn: ours, gone: make(chan struct{}), waiting: map[uint64]chan answered{}}
 	go h.read()
-	go func() {
-		_ = cmd.Wait() // how it ended is of no use: those who wait hear that it did
-		close(h.gone)
-	}()
 	return h, nil
+}
+
+// live starts the process from a thread that stays until it is gone: its death signal is for the end of
+// that thread, and not of the program.
+func (h *child) live() error {
+	begun := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := h.cmd.Start()
+		begun <- err
+		if err == nil {
+			_ = h.cmd.Wait() // how it ended is of no use: those who wait hear that it did
+			close(h.gone)
+		}
+	}()
+	return <-begun
 }
 
 // pair makes a socket with two ends.

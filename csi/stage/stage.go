@@ -95,24 +95,34 @@ func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Place, erro
 	}
 }
 
+// ask looks for the lease, then at the task, and then asks for both: who asks twice has two leases.
 func (m *Mover) ask(ctx context.Context, s Source, holder string) (Place, error) {
-	if err := m.failed(ctx, holder); err != nil {
-		return Place{}, err
+	for l, err := range m.Client.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
+		if err != nil {
+			return Place{}, err
+		}
+		m.forget(holder)
+		return m.place(ctx, l.GetTier(), l.GetLocation())
+	}
+	if t := m.task(ctx, holder); t != nil && !api.Ended(t.GetState()) {
+		return Place{}, m.underway(holder, t)
+	} else if t.GetState() == datamovev1.TaskState_TASK_STATE_FAILED {
+		m.forget(holder)
+		return Place{}, failed(t)
 	}
 	r, err := m.Client.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: m.Node, LeaseTtl: durationpb.New(ttl), Holder: holder})
 	if err != nil {
 		return Place{}, err
 	}
 	if t := r.GetTask(); t != nil {
-		p := t.GetProgress()
-		return Place{}, &Underway{Task: t.GetId(), Since: m.waiting(holder, t.GetId()), Done: p.GetBytesDone(), Total: p.GetPlanned().GetBytes(), Why: t.GetWhy()}
+		return Place{}, m.underway(holder, t)
 	}
 	m.forget(holder)
-	return m.place(ctx, r.GetReplica())
+	return m.place(ctx, r.GetReplica().GetTier(), r.GetReplica().GetLocation())
 }
 
-// failed tells how the task ended that a holder waits for, if it failed.
-func (m *Mover) failed(ctx context.Context, holder string) error {
+// task is what a holder waits for; nil is nothing that is known.
+func (m *Mover) task(ctx context.Context, holder string) *datamovev1.Task {
 	m.mu.Lock()
 	w, waits := m.waits[holder]
 	m.mu.Unlock()
@@ -120,15 +130,24 @@ func (m *Mover) failed(ctx context.Context, holder string) error {
 		return nil
 	}
 	t, err := m.Client.GetTask(ctx, &datamovev1.GetTaskRequest{Id: w.task})
-	if err != nil || t.GetState() != datamovev1.TaskState_TASK_STATE_FAILED {
+	if err != nil {
 		return nil // the next question says what is to be said
 	}
-	m.forget(holder)
+	return t
+}
+
+// failed is how a task ended.
+func failed(t *datamovev1.Task) error {
 	kind := mover.KindNamed(t.GetErrorKind())
 	if kind == nil {
 		kind = mover.ErrTransient
 	}
 	return fmt.Errorf("%w: staging failed (task %s): %s", kind, t.GetId(), mover.Printable(t.GetError()))
+}
+
+func (m *Mover) underway(holder string, t *datamovev1.Task) *Underway {
+	p := t.GetProgress()
+	return &Underway{Task: t.GetId(), Since: m.waiting(holder, t.GetId()), Done: p.GetBytesDone(), Total: p.GetPlanned().GetBytes(), Why: t.GetWhy()}
 }
 
 // waiting remembers for what a holder waits, and returns since when.
@@ -153,19 +172,19 @@ func (m *Mover) forget(holder string) {
 	delete(m.waits, holder)
 }
 
-// place is where a replica is on this node.
-func (m *Mover) place(ctx context.Context, r *datamovev1.Replica) (Place, error) {
+// place is where a location of a tier is on this node.
+func (m *Mover) place(ctx context.Context, tier, location string) (Place, error) {
 	tiers, err := m.Client.ListTiers(ctx, &datamovev1.ListTiersRequest{})
 	if err != nil {
 		return Place{}, err
 	}
-	path, ok := strings.CutPrefix(r.GetLocation(), r.GetTier()+":")
+	path, ok := strings.CutPrefix(location, tier+":")
 	for _, t := range tiers.GetTiers() {
-		if ok && t.GetName() == r.GetTier() && (t.GetNode() == "" || t.GetNode() == m.Node) && strings.HasPrefix(t.GetLocation(), "/") {
+		if ok && t.GetName() == tier && (t.GetNode() == "" || t.GetNode() == m.Node) && strings.HasPrefix(t.GetLocation(), "/") {
 			return Place{t.GetLocation(), strings.Trim(path, "/")}, nil
 		}
 	}
-	return Place{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on this node", mover.ErrUnsupported, mover.Printable(r.GetLocation()))
+	return Place{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on this node", mover.ErrUnsupported, mover.Printable(location))
 }
 
 // Drop lets go of everything that a holder has.

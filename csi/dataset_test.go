@@ -1,0 +1,148 @@
+package csi
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/csi/stage"
+	"datamove.dev/csi/volume"
+	"datamove.dev/test/crash/rig"
+)
+
+// staging starts a real mover on this node, with the tiers shared and scratch and the datasets train and secret, and lets
+// the driver stage with it.
+func (r *kubelet) staging() *api.Client {
+	r.Helper()
+	dir := r.TempDir()
+	socket := "unix://" + filepath.Join(dir, "sock")
+	for _, name := range []string{"train", "secret"} {
+		must(r.T, os.MkdirAll(filepath.Join(dir, "shared", name, "sub"), 0o755))
+		must(r.T, os.WriteFile(filepath.Join(dir, "shared", name, "sub/file"), []byte(name), 0o644))
+	}
+	must(r.T, os.Mkdir(filepath.Join(dir, "scratch"), 0o755))
+	config := filepath.Join(dir, "config.yaml")
+	must(r.T, os.WriteFile(config, fmt.Appendf(nil, "tiers:\n  scratch: {level: hot, path: %[1]s/scratch, ephemeral: true, node_local: true}\n  shared: {level: warm, path: %[1]s/shared}\n", dir), 0o644))
+	service := rig.NewCommand(r.T, "datamoved").Start(r.T, "--config", config, "--data", filepath.Join(dir, "data"), "--listen", socket, "--node", "n1")
+	cli := rig.New(r.T)
+	cli.Env = []string{"DATAMOVE_SERVICE=" + socket}
+	service.Until("it is ready", func() bool {
+		return strings.Contains(cli.Start(r.T, "agent", "list").Stdout(), "ready")
+	})
+	for _, name := range []string{"train", "secret"} {
+		cli.Do(r.T, 0, "dataset", "add", name, "shared:"+name)
+	}
+	client, err := api.Dial(r.Context(), socket, api.Options{})
+	must(r.T, err)
+	r.Cleanup(func() { must(r.T, client.Close()) })
+	r.driver.Staging = &stage.Mover{Client: client, Node: "n1"}
+	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"dataset:train"}})
+	return client
+}
+
+// leases counts those that hold something on the node.
+func (r *kubelet) leases(c *api.Client) (n int) {
+	r.Helper()
+	for _, err := range c.Leases(r.Context(), &datamovev1.ListLeasesRequest{}) {
+		must(r.T, err)
+		n++
+	}
+	return n
+}
+
+// TestDataset: a dataset is staged before the pod has it, is read-only, is held as long as a pod has it, and comes
+// once for all pods of a node.
+func TestDataset(t *testing.T) {
+	r := rigged(t)
+	client := r.staging()
+	v, err := r.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "pvc-train", VolumeCapabilities: []*csi.VolumeCapability{able(csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)},
+		Parameters: map[string]string{"type": "dataset", "dataset": "train", "tier": "scratch"}})
+	must(t, err)
+	publication := func(pod string) *csi.NodePublishVolumeRequest {
+		q := r.publication(v.GetVolume().GetVolumeId(), "vision", pod)
+		for name, value := range v.GetVolume().GetVolumeContext() {
+			q.VolumeContext[name] = value
+		}
+		return q
+	}
+	first, second := publication("first"), publication("second")
+	target := r.eventually(first)
+	if got, err := os.ReadFile(filepath.Join(target, "sub/file")); err != nil || string(got) != "train" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := os.WriteFile(filepath.Join(target, "new"), nil, 0o644); !errors.Is(err, unix.EROFS) {
+		t.Errorf("it can be written: %v", err)
+	}
+	r.eventually(second)
+	if n := r.leases(client); n != 2 {
+		t.Errorf("%d leases", n)
+	}
+	r.unpublished(first)
+	r.unpublished(first)
+	if n := r.leases(client); n != 1 {
+		t.Errorf("%d leases", n)
+	}
+	if _, err := os.Stat(filepath.Join(second.GetTargetPath(), "sub/file")); err != nil {
+		t.Error(err)
+	}
+	r.unpublished(second)
+	if n := r.leases(client); n != 0 {
+		t.Errorf("%d leases", n)
+	}
+}
+
+// eventually publishes as a kubelet does: again and again.
+func (r *kubelet) eventually(q *csi.NodePublishVolumeRequest) string {
+	r.Helper()
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		_, err := r.NodePublishVolume(r.Context(), q)
+		if err == nil {
+			return q.GetTargetPath()
+		}
+		if time.Now().After(limit) {
+			r.Fatal(err)
+		}
+		r.refused(err, codes.Aborted)
+	}
+}
+
+// TestDatasetsOfOthers: what nobody granted is neither staged nor mounted, and what a pod describes is a dataset and nothing else.
+func TestDatasetsOfOthers(t *testing.T) {
+	r := rigged(t)
+	client := r.staging()
+	inline := func(namespace, name string) *csi.NodePublishVolumeRequest {
+		q := r.publication("csi-"+strings.Repeat("0123456789abcdef", 4), namespace, "pod")
+		q.VolumeContext["csi.storage.k8s.io/ephemeral"] = "true"
+		q.VolumeContext["dataset"] = name
+		return q
+	}
+	for _, row := range []struct {
+		namespace, name string
+		want            codes.Code
+	}{
+		{"vision", "secret", codes.PermissionDenied},
+		{"audio", "train", codes.PermissionDenied},
+		{"", "train", codes.PermissionDenied},
+		{"vision", "../../etc", codes.InvalidArgument},
+	} {
+		_, err := r.NodePublishVolume(t.Context(), inline(row.namespace, row.name))
+		r.refused(err, row.want)
+	}
+	if n := r.leases(client); n != 0 {
+		t.Errorf("%d leases", n)
+	}
+	q := inline("vision", "train")
+	q.VolumeContext["tier"] = "scratch"
+	r.eventually(q)
+	r.unpublished(q)
+}
