@@ -148,7 +148,7 @@ func (d *Driver) here(name string, t *csi.TopologyRequirement) error {
 
 // source reads what a volume begins with.
 func (d *Driver) source(name string, s *csi.VolumeContentSource) (*volume.ID, error) {
-	text := ""
+	var text string
 	switch {
 	case s.GetSnapshot() != nil:
 		text = s.GetSnapshot().GetSnapshotId()

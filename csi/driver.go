@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -57,6 +60,29 @@ type Driver struct {
 
 // New makes a driver.
 func New(o Options) *Driver { return &Driver{Options: o, removed: make(chan struct{}, 1)} }
+
+// MountAll mounts the file systems that the configuration has the driver mount. One that does not answer is told, and
+// tried again when it is asked for: the others are not held up by it.
+func (d *Driver) MountAll(ctx context.Context) {
+	for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
+		f := d.Config.FileSystems[name]
+		if f.Mount == nil {
+			continue
+		}
+		if err := d.Files.Mount(ctx, name, f.Mount.spec(), f.Root); err != nil {
+			d.Logger.WarnContext(ctx, "a file system can not be mounted", "fileSystem", name, "err", err)
+		}
+	}
+}
+
+// Busy is how many calls are under way, and for how long the oldest has been.
+func (d *Driver) Busy() (n int, oldest time.Duration) {
+	for _, b := range []*busy{&d.volumes, &d.targets} {
+		age, some := b.oldest()
+		n, oldest = n+some, max(oldest, age)
+	}
+	return n, oldest
+}
 
 // Register adds the services of the driver's mode.
 func (d *Driver) Register(s grpc.ServiceRegistrar) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
@@ -164,17 +165,16 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 		return a, fmt.Errorf("%w: datasets need the mover: the driver's configuration has no service", mover.ErrUnsupported)
 	}
 	s, err := d.Staging.Stage(ctx, stage.Source(p.about.Source), holder(p.target))
+	var u *stage.Underway
+	if errors.As(err, &u) && time.Since(u.Since) > p.about.Deadline {
+		return a, fmt.Errorf("%w: after its deadline of %s %s", mover.ErrTimeout, p.about.Deadline, u.Error())
+	}
 	if err != nil {
 		return a, err
 	}
 	a.Spec, a.Path = base.Spec{Name: "tier:" + s.Root, Root: s.Root}, s.Path
 	a.Flags.ReadOnly = true
 	return a, nil
-}
-
-// holder is whose lease a mount is.
-func holder(target string) string {
-	return "csi:" + volume.KeyOf("", volume.Dataset, target)
 }
 
 // NodeUnpublishVolume takes a mount away. One that is not there is taken away.

@@ -2,8 +2,11 @@ package csi
 
 import (
 	"context"
+	"slices"
 
+	"datamove.dev/csi/mount"
 	"datamove.dev/csi/stage"
+	"datamove.dev/csi/volume"
 )
 
 // Staging brings datasets to this node, and keeps them there: *stage.Mover does.
@@ -13,4 +16,26 @@ type Staging interface {
 	Stage(ctx context.Context, source stage.Source, holder string) (stage.Place, error)
 	// Drop says that a holder does not need it any more. Nothing held is dropped.
 	Drop(ctx context.Context, holder string) error
+	// Keep renews, until ctx is over, what holders that begin with a prefix and are alive have, and drops the rest.
+	Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error))
+}
+
+// holders begin with it.
+const holders = "csi:"
+
+// holder is whose lease a mount is.
+func holder(target string) string { return holders + volume.KeyOf("", volume.Dataset, target) }
+
+// KeepLeases keeps datasets on this node as long as they are mounted, until ctx is over. What is mounted the kernel says:
+// a driver that was killed remembers nothing, and has to.
+func (d *Driver) KeepLeases(ctx context.Context) {
+	d.Staging.Keep(ctx, holders, mounted, func(err error) {
+		d.Logger.WarnContext(ctx, "leases of datasets can not be renewed", "err", err)
+	})
+}
+
+// mounted reports if something is mounted where a holder has it. When that can not be known, it is.
+func mounted(who string) bool {
+	table, err := mount.Table("")
+	return err != nil || slices.ContainsFunc(table, func(m mount.Mount) bool { return holder(m.Point) == who })
 }

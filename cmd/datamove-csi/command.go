@@ -15,10 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"datamove.dev/api"
 	"datamove.dev/csi"
 	"datamove.dev/csi/files"
 	"datamove.dev/csi/hand"
 	"datamove.dev/csi/registrar"
+	"datamove.dev/csi/stage"
 	"datamove.dev/mover"
 )
 
@@ -93,7 +95,12 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", o.config, err)
 	}
-	return csi.New(csi.Options{Config: config, Files: &files.Files{Crew: &hand.Crew{Logger: log}, Limit: o.limit}, Mode: mode, NodeID: o.node, Version: version, Logger: log}), nil
+	d := csi.New(csi.Options{Config: config, Files: &files.Files{Crew: &hand.Crew{Logger: log}, Limit: o.limit}, Mode: mode, NodeID: o.node, Version: version, Logger: log})
+	if config.Service != "" {
+		dial := func(ctx context.Context) (*api.Client, error) { return api.Dial(ctx, config.Service, api.Options{}) }
+		d.Staging = &stage.Mover{Dial: dial, Node: o.node}
+	}
+	return d, nil
 }
 
 func (o *options) run(ctx context.Context) error {
@@ -111,6 +118,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.MountAll(ctx)
 	g, ctx := errgroup.WithContext(ctx)
 	server := grpc.NewServer(grpc.UnaryInterceptor(d.Unary))
 	d.Register(server)
@@ -118,6 +126,9 @@ func (o *options) run(ctx context.Context) error {
 	g.Go(func() error { <-ctx.Done(); server.GracefulStop(); return nil })
 	if d.Mode != csi.Node {
 		g.Go(func() error { return d.Reap(ctx, time.Minute) })
+	}
+	if d.Staging != nil && d.Mode != csi.Controller {
+		g.Go(func() error { d.KeepLeases(ctx); return nil })
 	}
 	if o.register != "" {
 		r := &registrar.Registrar{Name: csi.Name, Dir: o.register, Endpoint: o.registerAs}

@@ -121,7 +121,7 @@ func (d dir) write(name string, value any, replace bool) error {
 	if err != nil {
 		return fail(err)
 	}
-	draft := "." + name + "." + strconv.Itoa(os.Getpid()) + "." + strconv.FormatInt(int64(serial.Add(1)), 10)
+	draft := "." + name + "." + strconv.Itoa(os.Getpid()) + "." + strconv.FormatInt(serial.Add(1), 10)
 	fd, err := openBeneath(d, draft, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600, sameFS)
 	if err != nil {
 		return err

@@ -109,19 +109,19 @@ func (b *Base) claim(mark string) (uint32, error) {
 
 // claimed claims an ID for a volume, and reports whether it has it now. The claim is a link whose target is
 // the mark: made and readable in one call.
-func (claims dir) claimed(id uint32, mark string) (bool, error) {
+func (d dir) claimed(id uint32, mark string) (bool, error) {
 	name := strconv.FormatUint(uint64(id), 10)
-	err := unix.Symlinkat(mark, int(claims), name)
+	err := unix.Symlinkat(mark, int(d), name)
 	if err == nil {
-		return true, claims.sync()
+		return true, d.sync()
 	}
 	if err != unix.EEXIST {
-		return false, &mover.Error{Op: "claim", Place: claims.name(), Name: name, Err: full(err)}
+		return false, &mover.Error{Op: "claim", Place: d.name(), Name: name, Err: full(err)}
 	}
 	got := make([]byte, 64)
-	n, err := unix.Readlinkat(int(claims), name, got)
+	n, err := unix.Readlinkat(int(d), name, got)
 	if err != nil {
-		return false, &mover.Error{Op: "read", Place: claims.name(), Name: name, Err: err}
+		return false, &mover.Error{Op: "read", Place: d.name(), Name: name, Err: err}
 	}
 	return string(got[:n]) == mark, nil
 }

@@ -126,7 +126,7 @@ func TestBindLeavesOutWhatIsMountedBelow(t *testing.T) {
 	below := filepath.Join(volume, "below")
 	must(t, os.Mkdir(below, 0o755))
 	must(t, unix.Mount("/etc", below, "", unix.MS_BIND, ""))
-	defer unix.Unmount(below, unix.MNT_DETACH)
+	defer func() { must(t, unix.Unmount(below, unix.MNT_DETACH)) }()
 	must(t, Bind(dir, target, Flags{}))
 	names, err := os.ReadDir(filepath.Join(target, "below"))
 	if err != nil || len(names) != 0 {

@@ -5,6 +5,7 @@ package registrar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -47,8 +48,7 @@ func (r *Registrar) Serve(ctx context.Context) error {
 		return err
 	}
 	server.Stop()
-	<-ended
-	return err
+	return errors.Join(err, <-ended)
 }
 
 // Listen makes a socket that only its owner can connect to. One that is left of an earlier process is replaced.

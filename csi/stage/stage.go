@@ -25,11 +25,12 @@ import (
 
 // Mover stages by a service.
 type Mover struct {
-	Client *api.Client
-	Node   string // of node-local tiers, as the mover names it
+	Dial func(context.Context) (*api.Client, error) // called until it succeeds once
+	Node string                                     // of node-local tiers, as the mover names it
 
-	mu    sync.Mutex
-	waits map[string]wait // by holder; guarded by mu
+	mu     sync.Mutex
+	client *api.Client     // guarded by mu; nil until somebody was there
+	waits  map[string]wait // by holder; guarded by mu
 }
 
 // wait is somebody for whom something is on its way.
@@ -95,22 +96,57 @@ func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Place, erro
 	}
 }
 
+// service is the mover's. One that is not there when the driver starts may come later.
+func (m *Mover) service(ctx context.Context) (*api.Client, error) {
+	m.mu.Lock()
+	c := m.client
+	m.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	c, err := m.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.client != nil {
+		return m.client, c.Close()
+	}
+	m.client = c
+	return c, nil
+}
+
+// Close ends the connection.
+func (m *Mover) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.client == nil {
+		return nil
+	}
+	return m.client.Close()
+}
+
 // ask looks for the lease, then at the task, and then asks for both: who asks twice has two leases.
 func (m *Mover) ask(ctx context.Context, s Source, holder string) (Place, error) {
-	for l, err := range m.Client.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
+	c, err := m.service(ctx)
+	if err != nil {
+		return Place{}, err
+	}
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
 		if err != nil {
 			return Place{}, err
 		}
 		m.forget(holder)
-		return m.place(ctx, l.GetTier(), l.GetLocation())
+		return m.place(ctx, c, l.GetTier(), l.GetLocation())
 	}
-	if t := m.task(ctx, holder); t != nil && !api.Ended(t.GetState()) {
+	if t := m.task(ctx, c, holder); t != nil && !api.Ended(t.GetState()) {
 		return Place{}, m.underway(holder, t)
 	} else if t.GetState() == datamovev1.TaskState_TASK_STATE_FAILED {
 		m.forget(holder)
 		return Place{}, failed(t)
 	}
-	r, err := m.Client.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: m.Node, LeaseTtl: durationpb.New(ttl), Holder: holder})
+	r, err := c.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: m.Node, LeaseTtl: durationpb.New(ttl), Holder: holder})
 	if err != nil {
 		return Place{}, err
 	}
@@ -118,18 +154,18 @@ func (m *Mover) ask(ctx context.Context, s Source, holder string) (Place, error)
 		return Place{}, m.underway(holder, t)
 	}
 	m.forget(holder)
-	return m.place(ctx, r.GetReplica().GetTier(), r.GetReplica().GetLocation())
+	return m.place(ctx, c, r.GetReplica().GetTier(), r.GetReplica().GetLocation())
 }
 
 // task is what a holder waits for; nil is nothing that is known.
-func (m *Mover) task(ctx context.Context, holder string) *datamovev1.Task {
+func (m *Mover) task(ctx context.Context, c *api.Client, holder string) *datamovev1.Task {
 	m.mu.Lock()
 	w, waits := m.waits[holder]
 	m.mu.Unlock()
 	if !waits {
 		return nil
 	}
-	t, err := m.Client.GetTask(ctx, &datamovev1.GetTaskRequest{Id: w.task})
+	t, err := c.GetTask(ctx, &datamovev1.GetTaskRequest{Id: w.task})
 	if err != nil {
 		return nil // the next question says what is to be said
 	}
@@ -173,8 +209,8 @@ func (m *Mover) forget(holder string) {
 }
 
 // place is where a location of a tier is on this node.
-func (m *Mover) place(ctx context.Context, tier, location string) (Place, error) {
-	tiers, err := m.Client.ListTiers(ctx, &datamovev1.ListTiersRequest{})
+func (m *Mover) place(ctx context.Context, c *api.Client, tier, location string) (Place, error) {
+	tiers, err := c.ListTiers(ctx, &datamovev1.ListTiersRequest{})
 	if err != nil {
 		return Place{}, err
 	}
@@ -190,11 +226,15 @@ func (m *Mover) place(ctx context.Context, tier, location string) (Place, error)
 // Drop lets go of everything that a holder has.
 func (m *Mover) Drop(ctx context.Context, holder string) error {
 	m.forget(holder)
-	for l, err := range m.Client.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
+	c, err := m.service(ctx)
+	if err != nil {
+		return err
+	}
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
 		if err != nil {
 			return err
 		}
-		if _, err := m.Client.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()}); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		if _, err := c.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()}); err != nil && !errors.Is(err, mover.ErrNotExist) {
 			return err
 		}
 	}
@@ -217,19 +257,23 @@ func (m *Mover) Keep(ctx context.Context, prefix string, alive func(holder strin
 }
 
 func (m *Mover) keep(ctx context.Context, prefix string, alive func(string) bool) error {
+	c, err := m.service(ctx)
+	if err != nil {
+		return err
+	}
 	var errs []error
-	for l, err := range m.Client.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
 		switch {
 		case err != nil:
 			return err
 		case !strings.HasPrefix(l.GetHolder(), prefix):
 			continue
 		case alive(l.GetHolder()):
-			_, err = m.Client.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(ttl)})
+			_, err = c.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(ttl)})
 		case time.Since(l.GetCreateTime().AsTime()) < grace:
 			continue
 		default:
-			_, err = m.Client.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()})
+			_, err = c.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()})
 		}
 		errs = append(errs, err)
 	}

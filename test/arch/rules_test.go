@@ -101,7 +101,7 @@ var packages = map[string]struct {
 	"csi/files":     {task, []string{"lustre", "mover", "csi/base", "csi/hand", "csi/mount", "csi/volume"}},
 	"csi":           {services, []string{"lustre", "lustre/gpfs", "mover", "csi/base", "csi/files", "csi/mount", "csi/stage", "csi/volume"}},
 
-	"cmd/datamove-csi": {commands, []string{"mover", "csi", "csi/files", "csi/hand", "csi/registrar"}},
+	"cmd/datamove-csi": {commands, []string{"api", "mover", "csi", "csi/files", "csi/hand", "csi/registrar", "csi/stage"}},
 	"cmd/datamoved": {commands, []string{"lustre/hints", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
 		"mover/ledger", "mover/queue", "mover/service", "mover/telemetry", "mover/trust", "mover/web", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
