@@ -46,6 +46,22 @@ func (d *Driver) NodeGetVolumeStats(ctx context.Context, q *csi.NodeGetVolumeSta
 	return &csi.NodeGetVolumeStatsResponse{Usage: usage}, nil
 }
 
+// NodeExpandVolume says how large a volume is: what the controller has made larger is so everywhere.
+func (d *Driver) NodeExpandVolume(ctx context.Context, q *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	if q.GetVolumeId() == "" || q.GetVolumePath() == "" {
+		return nil, fmt.Errorf("%w: a volume ID and a volume path are needed", mover.ErrUsage)
+	}
+	id, spec, err := d.known(q.GetVolumeId())
+	if err != nil || !id.Ours() {
+		return &csi.NodeExpandVolumeResponse{}, err
+	}
+	r, err := d.Files.Find(ctx, spec, id)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: r.Bytes}, nil
+}
+
 // ailments says what is wrong with a volume.
 func ailments(err error) []*csi.VolumeHealth_VolumeHealthEntry {
 	one := func(s csi.VolumeHealthErrorType, reason string) []*csi.VolumeHealth_VolumeHealthEntry {

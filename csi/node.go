@@ -23,6 +23,7 @@ func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 	var all []*csi.NodeServiceCapability
 	for _, t := range []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
 		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 		csi.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP,
 		csi.NodeServiceCapability_RPC_GET_VOLUME_HEALTH,
@@ -60,7 +61,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolume
 		return nil, err
 	}
 	defer done()
-	if err := d.alone(p); err != nil {
+	if err := d.alone(ctx, p); err != nil {
 		return nil, err
 	}
 	a := files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Group: p.group}
@@ -120,10 +121,29 @@ func (d *Driver) publication(q *csi.NodePublishVolumeRequest) (p publication, er
 }
 
 // alone reports if somebody else on this node has a volume that only one pod may have.
-func (d *Driver) alone(p publication) error {
-	if !p.single || !p.id.Ours() {
+func (d *Driver) alone(ctx context.Context, p publication) error {
+	switch {
+	case !p.single:
+		return nil
+	case p.id.Ours():
+		return aloneAt(p)
+	case d.Staging == nil:
 		return nil
 	}
+	all, err := d.Staging.Holders(ctx, ofVolume(p.id))
+	if err != nil {
+		return err
+	}
+	for _, who := range all {
+		if who != holder(p.id, p.target) && mounted(who) {
+			return fmt.Errorf("%w: %s is for one pod (ReadWriteOncePod), and another one has it", mover.ErrConflict, p.id)
+		}
+	}
+	return nil
+}
+
+// aloneAt is alone for what the driver made: where it is mounted, the kernel says.
+func aloneAt(p publication) error {
 	table, err := mount.Table("")
 	if err != nil {
 		return err
@@ -164,7 +184,7 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 	if d.Staging == nil {
 		return a, fmt.Errorf("%w: datasets need the mover: the driver's configuration has no service", mover.ErrUnsupported)
 	}
-	s, err := d.Staging.Stage(ctx, stage.Source(p.about.Source), holder(p.target))
+	s, err := d.Staging.Stage(ctx, stage.Source(p.about.Source), holder(p.id, p.target))
 	var u *stage.Underway
 	if errors.As(err, &u) && time.Since(u.Since) > p.about.Deadline {
 		return a, fmt.Errorf("%w: after its deadline of %s %s", mover.ErrTimeout, p.about.Deadline, u.Error())
@@ -199,7 +219,7 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVo
 		return nil, err
 	}
 	if dataset := id.Kind == volume.Dataset || id.Kind == volume.Inline; dataset && d.Staging != nil {
-		if err := d.Staging.Drop(ctx, holder(q.GetTargetPath())); err != nil {
+		if err := d.Staging.Drop(ctx, holder(id, q.GetTargetPath())); err != nil {
 			return nil, err
 		}
 	}

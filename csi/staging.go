@@ -3,6 +3,7 @@ package csi
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/stage"
@@ -16,6 +17,8 @@ type Staging interface {
 	Stage(ctx context.Context, source stage.Source, holder string) (stage.Place, error)
 	// Drop says that a holder does not need it any more. Nothing held is dropped.
 	Drop(ctx context.Context, holder string) error
+	// Holders are those that begin with a prefix and have something here.
+	Holders(ctx context.Context, prefix string) ([]string, error)
 	// Keep renews, until ctx is over, what holders that begin with a prefix and are alive have, and drops the rest.
 	Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error))
 }
@@ -23,8 +26,15 @@ type Staging interface {
 // holders begin with it.
 const holders = "csi:"
 
-// holder is whose lease a mount is.
-func holder(target string) string { return holders + volume.KeyOf("", volume.Dataset, target) }
+// ofVolume begins the holders that are mounts of one volume.
+func ofVolume(id volume.ID) string {
+	return holders + volume.KeyOf("", volume.Dataset, id.String()) + ":"
+}
+
+// holder is whose lease a mount is: which volume, and where.
+func holder(id volume.ID, target string) string {
+	return ofVolume(id) + volume.KeyOf("", volume.Dataset, target)
+}
 
 // KeepLeases keeps datasets on this node as long as they are mounted, until ctx is over. What is mounted the kernel says:
 // a driver that was killed remembers nothing, and has to.
@@ -37,5 +47,7 @@ func (d *Driver) KeepLeases(ctx context.Context) {
 // mounted reports if something is mounted where a holder has it. When that can not be known, it is.
 func mounted(who string) bool {
 	table, err := mount.Table("")
-	return err != nil || slices.ContainsFunc(table, func(m mount.Mount) bool { return holder(m.Point) == who })
+	return err != nil || slices.ContainsFunc(table, func(m mount.Mount) bool {
+		return strings.HasSuffix(who, ":"+volume.KeyOf("", volume.Dataset, m.Point))
+	})
 }

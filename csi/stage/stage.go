@@ -241,6 +241,23 @@ func (m *Mover) Drop(ctx context.Context, holder string) error {
 	return nil
 }
 
+// Holders returns the holders that begin with a prefix and have something on this node.
+func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err error) {
+	c, err := m.service(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(l.GetHolder(), prefix) {
+			all = append(all, l.GetHolder())
+		}
+	}
+	return all, nil
+}
+
 // Keep renews, until ctx is over, the leases of holders that begin with a prefix and are alive, and drops those that are
 // not: who held them died without saying so.
 func (m *Mover) Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error)) {

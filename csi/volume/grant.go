@@ -13,7 +13,7 @@ import (
 // grants is denied. It is asked when a pod gets a volume, and not only when the volume was
 // described: who writes the description may be somebody else.
 type Grant struct {
-	Namespaces      []string    `yaml:"namespaces"`      // NAME, or a beginning with * behind it
+	Namespaces      []string    `yaml:"namespaces"`      // NAME, a beginning with * behind it, or * for everybody
 	ServiceAccounts []string    `yaml:"serviceAccounts"` // as Namespaces; none is all
 	Directories     []Directory `yaml:"directories"`
 	Sources         []string    `yaml:"sources"` // dataset:NAME, dataset:BEGINNING*, s3://BUCKET/PREFIX, TIER:PATH and what is below
@@ -73,10 +73,10 @@ func (g Grants) of(pod Pod) func(func(*Grant) bool) {
 	}
 }
 
-// matches reports whether one of the patterns is for name. The name "" is nobody's: a
-// kubelet that does not say whom it mounts for is told so by a denial.
+// matches reports whether one of the patterns is for name. Who is not named gets what
+// everybody may have, *, and nothing else.
 func matches(patterns []string, name string) bool {
-	return name != "" && slices.ContainsFunc(patterns, func(p string) bool { return fits(p, name) })
+	return slices.ContainsFunc(patterns, func(p string) bool { return p == "*" || name != "" && fits(p, name) })
 }
 
 // fits reports whether a pattern, which may end in *, is for name.

@@ -225,6 +225,7 @@ func TestGrants(t *testing.T) {
 		{Namespaces: []string{"vision"}, Directories: []Directory{{"lustre1", "team/vision", false}, {"lustre1", "shared", true}}, Sources: []string{"dataset:image*", "s3://public/open"}},
 		{Namespaces: []string{"vision"}, ServiceAccounts: []string{"curator"}, Directories: []Directory{{"lustre1", "shared", false}}},
 		{Namespaces: []string{"guest-*"}, Sources: []string{"dataset:*", "archive:guests"}},
+		{Namespaces: []string{"*"}, Sources: []string{"dataset:open"}},
 	}
 	for i := range grants {
 		if err := grants[i].Validate(); err != nil {
@@ -273,6 +274,8 @@ func TestGrants(t *testing.T) {
 		{guest, "archive:", false},
 		{guest, "dataset:secret", true},
 		{Pod{}, "dataset:imagenet", false},
+		{Pod{}, "dataset:open", true},
+		{vision, "dataset:open", true},
 	} {
 		if err := grants.Source(row.pod, row.source); (err == nil) != row.may {
 			t.Errorf("%v, %s: %v", row.pod, row.source, err)
