@@ -122,13 +122,13 @@ func (f *FileSystem) ids() (base.Range, error) {
 	return base.Range{First: uint32(a), Last: uint32(b)}, nil
 }
 
-// spec is the file system as package base has it.
-func (c *Config) spec(name string) base.Spec {
+// spec is the file system as package base has it, on a node.
+func (c *Config) spec(name, node string) base.Spec {
 	f := c.FileSystems[name]
 	ids, _ := f.ids() // it was read before
 	s := base.Spec{Name: name, Kind: f.Kind, Root: f.Root, Volumes: f.Volumes, IDs: ids, Unenforced: f.Unenforced}
 	if f.Use == volume.Scratch {
-		s.Promise = &base.Promise{KeepFree: f.KeepFree}
+		s.Promise, s.Node = &base.Promise{KeepFree: f.KeepFree}, node
 	}
 	if g := f.GPFS; g != nil {
 		s.GPFS = map[string]gpfs.Options{g.Device: {URL: g.URL, CredentialsFile: g.Credentials, CABundle: g.CA, CommandsDir: g.Commands}}

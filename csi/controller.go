@@ -91,7 +91,7 @@ func (d *Driver) CreateVolume(ctx context.Context, q *csi.CreateVolumeRequest) (
 
 // make makes what is wished for.
 func (d *Driver) make(ctx context.Context, w base.Wish) (base.Record, error) {
-	spec := d.Config.spec(w.ID.FileSystem)
+	spec := d.spec(w.ID.FileSystem)
 	if w.From != nil {
 		from, err := d.Files.Find(ctx, spec, *w.From)
 		switch {

@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/csi/base"
 	"datamove.dev/csi/files"
+	"datamove.dev/csi/relay"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 )
@@ -44,6 +45,8 @@ type Options struct {
 	Logger  *slog.Logger
 	// Staging brings datasets; nil has none.
 	Staging Staging
+	// Fleet reaches the drivers of nodes, for a controller that has no scratch of its own; nil is for one that has.
+	Fleet *relay.Fleet
 }
 
 // Driver answers the calls of Kubernetes.
@@ -66,7 +69,7 @@ func New(o Options) *Driver { return &Driver{Options: o, removed: make(chan stru
 func (d *Driver) MountAll(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
 		f := d.Config.FileSystems[name]
-		if f.Mount == nil {
+		if f.Mount == nil || !d.has(name) {
 			continue
 		}
 		if err := d.Files.Mount(ctx, name, f.Mount.spec(), f.Root); err != nil {
@@ -97,7 +100,11 @@ func (d *Driver) Register(s grpc.ServiceRegistrar) {
 
 // Unary is around every call: errors get their codes, and are logged once.
 func (d *Driver) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	reply, err := handle(ctx, request)
+	var reply any
+	there, answered, err := d.elsewhere(ctx, request, info.FullMethod)
+	if reply = there; !answered {
+		reply, err = handle(ctx, request)
+	}
 	if err != nil {
 		err = toStatus(err)
 		d.Logger.WarnContext(ctx, "a call failed", "call", info.FullMethod, "err", err)
@@ -131,6 +138,9 @@ func (d *Driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, 
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
 }
 
+// spec is a file system as package base has it.
+func (d *Driver) spec(name string) base.Spec { return d.Config.spec(name, d.NodeID) }
+
 // known reads the ID of a volume whose file system the configuration has.
 func (d *Driver) known(text string) (volume.ID, base.Spec, error) {
 	if text == "" {
@@ -147,5 +157,5 @@ func (d *Driver) known(text string) (volume.ID, base.Spec, error) {
 	if _, ok := d.Config.FileSystems[id.FileSystem]; !ok {
 		return id, base.Spec{}, fmt.Errorf("%w: %s: the driver's configuration has no file system %s", mover.ErrNotExist, id, id.FileSystem)
 	}
-	return id, d.Config.spec(id.FileSystem), nil
+	return id, d.spec(id.FileSystem), nil
 }

@@ -110,25 +110,29 @@ func (d *Driver) ControllerListVolumeHealth(ctx context.Context, q *csi.Controll
 	if err != nil {
 		return nil, err
 	}
-	some, next, err := page(all, q.GetStartingToken(), q.GetMaxEntries())
+	var ill []*csi.VolumeHealth
+	for i := range all {
+		h, err := d.health(ctx, all[i].ID)
+		if err == nil && len(h.HealthStatuses) > 0 {
+			ill = append(ill, h)
+		}
+	}
+	ill, err = everywhere(ctx, d, csi.Controller_ControllerListVolumeHealth_FullMethodName, &csi.ControllerListVolumeHealthRequest{}, ill, (*csi.ControllerListVolumeHealthResponse).GetEntries)
 	if err != nil {
 		return nil, err
 	}
-	reply := &csi.ControllerListVolumeHealthResponse{NextToken: next}
-	for i := range some {
-		h, err := d.health(ctx, some[i].ID)
-		if err == nil && len(h.HealthStatuses) > 0 {
-			reply.Entries = append(reply.Entries, h)
-		}
-	}
-	return reply, nil
+	some, next, err := page(ill, (*csi.VolumeHealth).GetVolumeId, q.GetStartingToken(), q.GetMaxEntries())
+	return &csi.ControllerListVolumeHealthResponse{Entries: some, NextToken: next}, err
 }
 
 // NodeGetStorageHealth says which file systems this node can not use, before any volume is on them.
 func (d *Driver) NodeGetStorageHealth(ctx context.Context, _ *csi.NodeGetStorageHealthRequest) (*csi.NodeGetStorageHealthResponse, error) {
 	reply := &csi.NodeGetStorageHealthResponse{}
 	for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
-		s, err := d.Files.Space(ctx, d.Config.spec(name))
+		if !d.has(name) {
+			continue
+		}
+		s, err := d.Files.Space(ctx, d.spec(name))
 		h := &csi.NodeGetStorageHealthResponse_StorageBackendHealth{VolumeCapability: capabilityOf(d.Config.FileSystems[name].Use)}
 		switch {
 		case err != nil:

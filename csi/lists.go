@@ -17,20 +17,20 @@ import (
 	"datamove.dev/mover"
 )
 
-// records returns those of all volumes, or snapshots, of all file systems, by ID. A file system that does not answer is
-// an error: a list without its volumes would say that they are gone.
+// records returns those of all volumes, or snapshots, of all file systems that this driver has. A file system
+// that does not answer is an error: a list without its volumes would say that they are gone.
 func (d *Driver) records(ctx context.Context, snapshots bool) ([]base.Record, error) {
 	var all []base.Record
 	for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
 		f := d.Config.FileSystems[name]
-		if f.Volumes == "" {
+		if f.Volumes == "" || !d.has(name) {
 			continue
 		}
 		kind := f.Use
 		if snapshots {
 			kind = volume.Snapshot
 		}
-		records, bad, err := d.Files.List(ctx, d.Config.spec(name), kind)
+		records, bad, err := d.Files.List(ctx, d.spec(name), kind)
 		if err != nil {
 			return nil, err
 		}
@@ -39,46 +39,47 @@ func (d *Driver) records(ctx context.Context, snapshots bool) ([]base.Record, er
 		}
 		all = append(all, records...)
 	}
-	slices.SortFunc(all, func(a, b base.Record) int { return cmp.Compare(a.ID, b.ID) })
 	return all, nil
 }
 
-// page cuts a list behind the ID that a token is.
-func page(all []base.Record, token string, most int32) (some []base.Record, next string, err error) {
+// page sorts a list by ID, and cuts it behind the ID that a token is.
+func page[E any](all []E, idOf func(E) string, token string, most int32) (some []E, next string, err error) {
 	if most < 0 {
 		return nil, "", fmt.Errorf("%w: max_entries is %d", mover.ErrUsage, most)
 	}
+	slices.SortFunc(all, func(a, b E) int { return cmp.Compare(idOf(a), idOf(b)) })
 	if token != "" {
 		if _, err := volume.ParseID(token); err != nil {
 			return nil, "", status.Errorf(codes.Aborted, "starting_token %s is none of this driver", mover.Printable(token))
 		}
-		i, found := slices.BinarySearchFunc(all, token, func(r base.Record, id string) int { return cmp.Compare(r.ID, id) })
+		i, found := slices.BinarySearchFunc(all, token, func(e E, id string) int { return cmp.Compare(idOf(e), id) })
 		if found {
 			i++
 		}
 		all = all[i:]
 	}
 	if most > 0 && len(all) > int(most) {
-		return all[:most], all[most-1].ID, nil
+		return all[:most], idOf(all[most-1]), nil
 	}
 	return all, "", nil
 }
 
 // ListVolumes returns what the driver made, page by page.
 func (d *Driver) ListVolumes(ctx context.Context, q *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
-	all, err := d.records(ctx, false)
+	records, err := d.records(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	some, next, err := page(all, q.GetStartingToken(), q.GetMaxEntries())
+	var all []*csi.ListVolumesResponse_Entry
+	for i := range records {
+		all = append(all, &csi.ListVolumesResponse_Entry{Volume: d.described(&records[i], contentSource(&records[i]))})
+	}
+	all, err = everywhere(ctx, d, csi.Controller_ListVolumes_FullMethodName, &csi.ListVolumesRequest{}, all, (*csi.ListVolumesResponse).GetEntries)
 	if err != nil {
 		return nil, err
 	}
-	reply := &csi.ListVolumesResponse{NextToken: next}
-	for i := range some {
-		reply.Entries = append(reply.Entries, &csi.ListVolumesResponse_Entry{Volume: d.described(&some[i], contentSource(&some[i]))})
-	}
-	return reply, nil
+	some, next, err := page(all, func(e *csi.ListVolumesResponse_Entry) string { return e.GetVolume().GetVolumeId() }, q.GetStartingToken(), q.GetMaxEntries())
+	return &csi.ListVolumesResponse{Entries: some, NextToken: next}, err
 }
 
 // contentSource is what a volume began with.
@@ -95,22 +96,26 @@ func contentSource(r *base.Record) *csi.VolumeContentSource {
 
 // ListSnapshots returns snapshots, all, of a volume, or one.
 func (d *Driver) ListSnapshots(ctx context.Context, q *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
-	all, err := d.records(ctx, true)
+	records, err := d.records(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(r base.Record) bool {
-		return q.GetSnapshotId() != "" && r.ID != q.GetSnapshotId() || q.GetSourceVolumeId() != "" && r.Asked.From != q.GetSourceVolumeId()
+	var all []*csi.ListSnapshotsResponse_Entry
+	for i := range records {
+		all = append(all, &csi.ListSnapshotsResponse_Entry{Snapshot: d.snapshot(&records[i])})
+	}
+	if subject(q) == "" { // one that is elsewhere was asked for there
+		all, err = everywhere(ctx, d, csi.Controller_ListSnapshots_FullMethodName, &csi.ListSnapshotsRequest{}, all, (*csi.ListSnapshotsResponse).GetEntries)
+		if err != nil {
+			return nil, err
+		}
+	}
+	all = slices.DeleteFunc(all, func(e *csi.ListSnapshotsResponse_Entry) bool {
+		s := e.GetSnapshot()
+		return q.GetSnapshotId() != "" && s.GetSnapshotId() != q.GetSnapshotId() || q.GetSourceVolumeId() != "" && s.GetSourceVolumeId() != q.GetSourceVolumeId()
 	})
-	some, next, err := page(all, q.GetStartingToken(), q.GetMaxEntries())
-	if err != nil {
-		return nil, err
-	}
-	reply := &csi.ListSnapshotsResponse{NextToken: next}
-	for i := range some {
-		reply.Entries = append(reply.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: d.snapshot(&some[i])})
-	}
-	return reply, nil
+	some, next, err := page(all, func(e *csi.ListSnapshotsResponse_Entry) string { return e.GetSnapshot().GetSnapshotId() }, q.GetStartingToken(), q.GetMaxEntries())
+	return &csi.ListSnapshotsResponse{Entries: some, NextToken: next}, err
 }
 
 // ControllerGetVolume returns one volume.
@@ -159,7 +164,7 @@ func (d *Driver) GetCapacity(ctx context.Context, q *csi.GetCapacityRequest) (*c
 	if err != nil || name == "" {
 		return &csi.GetCapacityResponse{}, err
 	}
-	s, err := d.Files.Space(ctx, d.Config.spec(name))
+	s, err := d.Files.Space(ctx, d.spec(name))
 	if err != nil {
 		return nil, err
 	}

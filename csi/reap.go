@@ -16,10 +16,11 @@ func (d *Driver) Reap(ctx context.Context, every time.Duration) error {
 		again := false
 		for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
 			f := d.Config.FileSystems[name]
-			if f.Volumes == "" || f.Use == volume.Scratch && d.Mode == Controller {
+			mine := d.Mode == All || (f.Use == volume.Scratch) == (d.Mode == Node)
+			if f.Volumes == "" || !mine {
 				continue
 			}
-			gone, left, err := d.Files.Reap(ctx, d.Config.spec(name), time.Now())
+			gone, left, err := d.Files.Reap(ctx, d.spec(name), time.Now())
 			if err != nil {
 				d.Logger.WarnContext(ctx, "the trash can not be emptied", "fileSystem", name, "err", err)
 			}

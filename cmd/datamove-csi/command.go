@@ -124,9 +124,7 @@ func (o *options) run(ctx context.Context) error {
 	d.Register(server)
 	g.Go(func() error { return server.Serve(listener) })
 	g.Go(func() error { <-ctx.Done(); server.GracefulStop(); return nil })
-	if d.Mode != csi.Node {
-		g.Go(func() error { return d.Reap(ctx, time.Minute) })
-	}
+	g.Go(func() error { return d.Reap(ctx, time.Minute) })
 	if d.Staging != nil && d.Mode != csi.Controller {
 		g.Go(func() error { d.KeepLeases(ctx); return nil })
 	}

@@ -24,6 +24,7 @@ type Spec struct {
 	Volumes string                  `json:"volumes"`        // below Root: what the driver makes; "" is nothing
 	IDs     Range                   `json:"ids"`            // of project IDs, where they are ours to give
 	GPFS    map[string]gpfs.Options `json:"gpfs,omitempty"` // by device, as in system.Options
+	Node    string                  `json:"node,omitempty"` // that has it, and no other one; "" where every node has it
 	// Promise gives volumes no more together than there is; nil is for file systems that are
 	// shared with others, where a capacity is a limit and no promise.
 	Promise *Promise `json:"promise,omitempty"`
@@ -34,6 +35,15 @@ type Spec struct {
 // Promise is what volumes may be promised.
 type Promise struct {
 	KeepFree int // percent of the file system that nobody is
+}
+
+// KeyOf is the key of what is wished for, on a file system of this identity.
+func (s *Spec) KeyOf(identity string, w Wish) string {
+	key := volume.KeyOf(identity, w.ID.Kind, w.Name)
+	if s.Node != "" {
+		key = volume.OnNode(key, s.Node)
+	}
+	return key
 }
 
 // Range is of project IDs, both ends in it.

@@ -101,7 +101,7 @@ func on[R any](ctx context.Context, s base.Spec, do func(*base.Base) (R, error))
 func makeVolume(ctx context.Context, q making) (made, error) {
 	return on(ctx, q.Spec, func(b *base.Base) (m made, err error) {
 		if q.Wish.ID.Key == "" {
-			q.Wish.ID.Key = volume.KeyOf(b.Identity, q.Wish.ID.Kind, q.Wish.Name)
+			q.Wish.ID.Key = q.Spec.KeyOf(b.Identity, q.Wish)
 		}
 		if q.Filled {
 			m.Record, err = b.Filled(ctx, q.Wish)

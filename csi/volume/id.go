@@ -57,6 +57,21 @@ func KeyOf(identity string, k Kind, name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// OnNode is a key of what one node has: it begins with the node's tag, so that it is known whom to ask.
+func OnNode(key, node string) string { return TagOf(node) + key[tagDigits:] }
+
+// tagDigits is how much of a key says which node has it.
+const tagDigits = 8
+
+// TagOf is what the keys of a node begin with. Two nodes may have the same one.
+func TagOf(node string) string {
+	sum := sha256.Sum256([]byte("node\x00" + node))
+	return hex.EncodeToString(sum[:tagDigits/2])
+}
+
+// Tag is the tag of the node that a volume of scratch, or a snapshot of one, is on.
+func (id ID) Tag() string { return id.Key[:min(tagDigits, len(id.Key))] }
+
 // ValidName reports whether a file system can have that name in the configuration.
 func ValidName(name string) error {
 	if !nameForm.MatchString(name) {

@@ -1,0 +1,187 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"datamove.dev/csi/relay"
+	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
+)
+
+// Local is a driver that answers the controller service for what only this node has. It is asked by the controller, on a
+// port of its own.
+func (d *Driver) Local() *Driver {
+	o, c := d.Options, *d.Config
+	c.FileSystems, o.Config, o.Mode = map[string]FileSystem{}, &c, All
+	for name, f := range d.Config.FileSystems {
+		if f.Use == volume.Scratch {
+			c.FileSystems[name] = f
+		}
+	}
+	return New(o)
+}
+
+// has reports whether a file system is this driver's to ask: a controller that reaches nodes has no scratch of its own.
+func (d *Driver) has(name string) bool {
+	return d.Fleet == nil || d.Config.FileSystems[name].Use != volume.Scratch
+}
+
+// elsewhere answers calls about what one node has: the driver there is asked. Calls that are done here are not answered.
+func (d *Driver) elsewhere(ctx context.Context, request any, method string) (reply proto.Message, answered bool, err error) {
+	if d.Fleet == nil {
+		return nil, false, nil
+	}
+	ask := func(n relay.Node) error {
+		reply, err = replyTo(method)
+		if err == nil {
+			err = d.Fleet.Ask(ctx, n, method, request, reply)
+		}
+		return err
+	}
+	switch q := request.(type) {
+	case *csi.CreateVolumeRequest:
+		if q.GetParameters()["type"] != string(volume.Scratch) {
+			return nil, false, nil
+		}
+		err = d.onOneOf(ctx, nodesOf(q.GetAccessibilityRequirements()), ask)
+	case *csi.GetCapacityRequest:
+		node, said := q.GetAccessibleTopology().GetSegments()[NodeTopology]
+		if q.GetParameters()["type"] != string(volume.Scratch) || !said {
+			return nil, false, nil
+		}
+		err = d.onOneOf(ctx, []string{node}, ask)
+	default:
+		id, parseErr := volume.ParseID(subject(request))
+		if parseErr != nil || d.has(id.FileSystem) {
+			return nil, false, nil
+		}
+		err = d.onTheNodeOf(ctx, id, method, ask)
+		if status.Code(err) == codes.OK && reply == nil {
+			reply, err = replyTo(method)
+		}
+	}
+	return reply, true, err
+}
+
+// subject is the volume or snapshot that a request is about; "" is none.
+func subject(request any) string {
+	if q, ok := request.(interface{ GetVolumeId() string }); ok {
+		return q.GetVolumeId()
+	}
+	if q, ok := request.(interface{ GetSnapshotId() string }); ok && q.GetSnapshotId() != "" {
+		return q.GetSnapshotId()
+	}
+	if q, ok := request.(interface{ GetSourceVolumeId() string }); ok {
+		return q.GetSourceVolumeId()
+	}
+	return ""
+}
+
+// replyTo makes the empty reply of a method of gRPC: /csi.v1.Controller/DeleteVolume.
+func replyTo(method string) (proto.Message, error) {
+	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+	if err != nil {
+		return nil, err
+	}
+	called, ok := d.(protoreflect.MethodDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is no method", mover.ErrUnsupported, name)
+	}
+	t, err := protoregistry.GlobalTypes.FindMessageByName(called.Output().FullName())
+	if err != nil {
+		return nil, err
+	}
+	return t.New().Interface(), nil
+}
+
+// nodesOf are the nodes that a topology is satisfied with, the preferred ones first.
+func nodesOf(t *csi.TopologyRequirement) (names []string) {
+	for _, one := range slices.Concat(t.GetPreferred(), t.GetRequisite()) {
+		if node := one.GetSegments()[NodeTopology]; node != "" && !slices.Contains(names, node) {
+			names = append(names, node)
+		}
+	}
+	return names
+}
+
+// onOneOf asks nodes in their order, until one is not full.
+func (d *Driver) onOneOf(ctx context.Context, names []string, ask func(relay.Node) error) error {
+	if len(names) == 0 {
+		return fmt.Errorf("%w: scratch is made on the node of its pod: the StorageClass needs volumeBindingMode WaitForFirstConsumer", mover.ErrUsage)
+	}
+	all, err := d.Fleet.All(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(n relay.Node) bool { return n.Name == name })
+		if i < 0 {
+			err = fmt.Errorf("%w: the cluster has no node %s", mover.ErrFull, mover.Printable(name))
+			continue
+		}
+		if err = ask(all[i]); status.Code(err) != codes.ResourceExhausted {
+			return err
+		}
+	}
+	return err
+}
+
+// onTheNodeOf asks the node that has what an ID names. What was on a node that the cluster has no more is gone with it.
+func (d *Driver) onTheNodeOf(ctx context.Context, id volume.ID, method string, ask func(relay.Node) error) error {
+	all, err := d.Fleet.All(ctx)
+	if err != nil {
+		return err
+	}
+	gone := fmt.Errorf("%w: %s was on a node that the cluster has no more", mover.ErrNotExist, id)
+	err = gone
+	for _, n := range all {
+		if volume.TagOf(n.Name) != id.Tag() {
+			continue
+		}
+		if err = ask(n); status.Code(err) != codes.NotFound { // else another node has the same tag
+			return err
+		}
+	}
+	if err == gone && strings.Contains(method, "/Delete") {
+		d.Logger.WarnContext(ctx, "it counts as deleted", "why", gone)
+		return nil
+	}
+	return err
+}
+
+// everywhere adds what the drivers of all nodes answer to a question. Nodes without a driver have nothing; one that does not
+// answer is an error, because a list without its volumes would say that they are gone.
+func everywhere[R proto.Message, E any](ctx context.Context, d *Driver, method string, request proto.Message, here []E, of func(R) []E) ([]E, error) {
+	if d.Fleet == nil {
+		return here, nil
+	}
+	all, err := d.Fleet.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range all {
+		if n.Address == "" {
+			continue
+		}
+		reply, err := replyTo(method)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.Fleet.Ask(ctx, n, method, request, reply); err != nil {
+			return nil, err
+		}
+		here = append(here, of(reply.(R))...)
+	}
+	return here, nil
+}

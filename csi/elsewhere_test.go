@@ -1,0 +1,182 @@
+package csi
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"datamove.dev/csi/relay"
+	"datamove.dev/csi/relay/relaytest"
+	"datamove.dev/csi/volume"
+)
+
+// clusterOf is a controller, and nodes each with a file system of its own.
+type clusterOf struct {
+	*kubelet // the controller's sidecars
+	nodes    map[string]*kubelet
+	fleet    []relay.Node
+}
+
+func clustered(t *testing.T, names ...string) *clusterOf {
+	t.Helper()
+	authority := relaytest.NewAuthority(t)
+	c := &clusterOf{kubelet: rigged(t), nodes: map[string]*kubelet{}}
+	for _, name := range names {
+		n := rigged(t)
+		n.driver.NodeID, n.driver.Mode = name, Node
+		c.nodes[name] = n
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		local := n.driver.Local()
+		server := grpc.NewServer(grpc.UnaryInterceptor(local.Unary), grpc.Creds(authority.Keys(t, relay.NodeName).Node()))
+		csi.RegisterControllerServer(server, local)
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(server.Stop)
+		c.fleet = append(c.fleet, relay.Node{Name: name, Address: l.Addr().String()})
+	}
+	c.driver.Mode, c.driver.NodeID = Controller, ""
+	nvme := c.driver.Config.FileSystems["nvme"]
+	nvme.Root = filepath.Join(t.TempDir(), "not-here")
+	c.driver.Config.FileSystems["nvme"] = nvme
+	c.driver.Fleet = &relay.Fleet{Keys: authority.Keys(t, relay.ControllerName), Nodes: func(context.Context) ([]relay.Node, error) { return c.fleet, nil }}
+	return c
+}
+
+// onNodes is a topology.
+func onNodes(names ...string) *csi.TopologyRequirement {
+	q := &csi.TopologyRequirement{}
+	for _, name := range names {
+		q.Preferred = append(q.Preferred, &csi.Topology{Segments: map[string]string{NodeTopology: name}})
+	}
+	return q
+}
+
+// TestElsewhere: what is asked of the controller about scratch is done on the node that has it.
+func TestElsewhere(t *testing.T) {
+	c := clustered(t, "n1", "n2")
+	q := creation(volume.Scratch, "vision", "tmp", 20*mib)
+	_, err := c.CreateVolume(t.Context(), q)
+	c.refused(err, codes.InvalidArgument) // which node is not said
+	q.AccessibilityRequirements = onNodes("n2", "n1")
+	for range 2 { // the provisioner asks twice
+		reply, err := c.CreateVolume(t.Context(), q)
+		must(t, err)
+		if got := reply.GetVolume().GetAccessibleTopology()[0].GetSegments()[NodeTopology]; got != "n2" {
+			t.Fatalf("it is on %s", got)
+		}
+	}
+	reply, err := c.CreateVolume(t.Context(), q)
+	must(t, err)
+	id := reply.GetVolume().GetVolumeId()
+	project := c.created(volume.Project, "vision", "home", 20*mib)
+
+	// A pod there has it, and what is in it is kept in a snapshot.
+	n2 := c.nodes["n2"]
+	p := n2.publication(id, "vision", "train")
+	p.VolumeCapability = single
+	must(t, os.WriteFile(filepath.Join(n2.published(p), "a"), []byte("kept"), 0o644))
+	_, err = c.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 40 * mib}})
+	must(t, err)
+	stats, err := n2.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: p.GetTargetPath()})
+	if must(t, err); stats.GetUsage()[0].GetTotal() != 40*mib {
+		t.Errorf("%v", stats)
+	}
+	s, err := c.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: id})
+	must(t, err)
+	restore := creation(volume.Scratch, "vision", "again", 40*mib)
+	restore.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: s.GetSnapshot().GetSnapshotId()}}}
+	restore.AccessibilityRequirements = onNodes("n1")
+	_, err = c.CreateVolume(t.Context(), restore)
+	c.refused(err, codes.ResourceExhausted) // which has the scheduler try another node
+	restore.AccessibilityRequirements = onNodes("n1", "n2")
+	again, err := c.CreateVolume(t.Context(), restore)
+	must(t, err)
+
+	// Lists have what all have.
+	volumes, err := c.ListVolumes(t.Context(), &csi.ListVolumesRequest{})
+	must(t, err)
+	var ids []string
+	for _, e := range volumes.GetEntries() {
+		ids = append(ids, e.GetVolume().GetVolumeId())
+	}
+	want := []string{id, again.GetVolume().GetVolumeId(), project.GetVolumeId()}
+	slices.Sort(want)
+	if !slices.Equal(ids, want) {
+		t.Errorf("%v, and not %v", ids, want)
+	}
+	snapshots, err := c.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{SnapshotId: s.GetSnapshot().GetSnapshotId()})
+	if must(t, err); len(snapshots.GetEntries()) != 1 {
+		t.Errorf("%v", snapshots)
+	}
+	if all, err := c.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{}); err != nil || len(all.GetEntries()) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	before, err := c.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: q.GetParameters(), AccessibleTopology: onNodes("n2").GetPreferred()[0]})
+	must(t, err)
+	other, err := c.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: q.GetParameters(), AccessibleTopology: onNodes("n1").GetPreferred()[0]})
+	must(t, err)
+	if other.GetAvailableCapacity()-before.GetAvailableCapacity() != 80*mib {
+		t.Errorf("n1 has %d and n2 %d", other.GetAvailableCapacity(), before.GetAvailableCapacity())
+	}
+
+	_, err = c.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: s.GetSnapshot().GetSnapshotId()})
+	must(t, err)
+	n2.unpublished(p)
+	for range 2 {
+		_, err = c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+		must(t, err)
+	}
+	_, err = n2.NodePublishVolume(t.Context(), p)
+	n2.refused(err, codes.NotFound)
+}
+
+// TestElsewhereGone: a node that is down is waited for; one that the cluster has no more took its scratch with it.
+func TestElsewhereGone(t *testing.T) {
+	c := clustered(t, "n1", "n2")
+	q := creation(volume.Scratch, "vision", "tmp", 20*mib)
+	q.AccessibilityRequirements = onNodes("n1")
+	reply, err := c.CreateVolume(t.Context(), q)
+	must(t, err)
+	id := reply.GetVolume().GetVolumeId()
+	was := c.fleet[0].Address
+	for _, address := range []string{"", "127.0.0.1:1"} {
+		c.fleet[0].Address = address
+		_, err = c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+		c.refused(err, codes.Unavailable)
+		_, err = c.CreateVolume(t.Context(), q)
+		c.refused(err, codes.Unavailable)
+	}
+	_, err = c.ListVolumes(t.Context(), &csi.ListVolumesRequest{})
+	c.refused(err, codes.Unavailable)
+
+	c.fleet = c.fleet[1:]
+	_, err = c.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 40 * mib}})
+	c.refused(err, codes.NotFound)
+	_, err = c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	must(t, err)
+	_, err = c.CreateVolume(t.Context(), q)
+	c.refused(err, codes.ResourceExhausted)
+
+	c.fleet = append(c.fleet, relay.Node{Name: "n1", Address: was})
+	if _, err := c.ControllerGetVolume(t.Context(), &csi.ControllerGetVolumeRequest{VolumeId: id}); err != nil {
+		t.Errorf("the node is back, and what it has was removed: %v", err)
+	}
+}
+
+// TestLocal: by its port, a node gives nothing away but its scratch.
+func TestLocal(t *testing.T) {
+	c := clustered(t, "n1")
+	p := c.nodes["n1"].created(volume.Project, "vision", "home", 20*mib)
+	reply := &csi.DeleteVolumeResponse{}
+	must(t, c.driver.Fleet.Ask(t.Context(), c.fleet[0], csi.Controller_DeleteVolume_FullMethodName, &csi.DeleteVolumeRequest{VolumeId: p.GetVolumeId()}, reply))
+	if _, err := c.nodes["n1"].ControllerGetVolume(t.Context(), &csi.ControllerGetVolumeRequest{VolumeId: p.GetVolumeId()}); err != nil {
+		t.Errorf("a project was removed by the port of the node: %v", err)
+	}
+}
