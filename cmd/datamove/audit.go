@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/audit"
+	"datamove.dev/mover/units"
 )
 
 // auditDir is where the service keeps its audit log by default.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) configCommand() *cobra.Command {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) copyCommand() *cobra.Command {

@@ -11,9 +11,9 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) datasetCommand() *cobra.Command {

@@ -17,11 +17,11 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove/doctor"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/units"
 )
 
 // doctorView is what the doctor found, as JSON.

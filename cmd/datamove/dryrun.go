@@ -4,10 +4,10 @@ import (
 	"context"
 	"strings"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/units"
 )
 
 // plan prints what the task would do.

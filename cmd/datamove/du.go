@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/units"
 )
 
 // usageView is what is below a location, as JSON.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // The exit codes (DESIGN, "Words on the command line").

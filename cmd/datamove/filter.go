@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"datamove.dev/api"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/units"
 )
 
 // filterFlags are the flags that say which names take part.

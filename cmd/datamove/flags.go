@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/units"
 )
 
 // parsed is a flag whose text is read by a function.

@@ -10,8 +10,8 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) agentForget() *cobra.Command {

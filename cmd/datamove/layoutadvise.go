@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) layoutAdvise() *cobra.Command {

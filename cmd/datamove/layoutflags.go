@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/lustre"
+	"datamove.dev/mover/units"
 )
 
 // overWord stands before the count of stripes of a file that may have several on one OST.

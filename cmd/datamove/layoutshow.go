@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/ceph"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) layoutShow() *cobra.Command {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover/units"
 )
 
 // exactly is the check of a command's arguments.

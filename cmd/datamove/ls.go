@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/units"
 )
 
 // entryView is one entry as JSON. What the place does not know is left out.

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/cmd/datamove/doctor"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) quotaCommand() *cobra.Command {

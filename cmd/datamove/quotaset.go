@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // quotaWords are the flags of quota set. What was not said stays as it is.

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/units"
 )
 
 // The schemas of what is printed as JSON. A change that breaks readers gets

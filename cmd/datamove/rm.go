@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/units"
 	"datamove.dev/mover/wire"
 )
 

@@ -12,9 +12,9 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) serviceCommand() *cobra.Command {

@@ -10,9 +10,9 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove/progress"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/units"
 )
 
 // task is one request as the command line makes it: what to ask the mover, here or

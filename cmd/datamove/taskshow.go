@@ -14,8 +14,8 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 	"datamove.dev/mover/wire"
 )
 

@@ -14,10 +14,10 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) tierCommand() *cobra.Command {

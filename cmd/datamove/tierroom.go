@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"datamove.dev/cmd/datamove/doctor"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // room is what a file system says of how full it is, beyond what everybody sees.

@@ -11,7 +11,7 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) usageCommand() *cobra.Command {

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 
 	"datamove.dev/cmd/datamove/progress"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/units"
 )
 
 // watcher is the local.Observer of a task.

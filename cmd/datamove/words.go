@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover/units"
 )
 
 // word is a value of the API as people write it: TASK_STATE_RUNNING is running.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover/units"
 )
 
 // TestAway: while the service is away the page says so, and keeps what it knew with its

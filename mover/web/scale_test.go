@@ -6,8 +6,8 @@ import (
 	"time"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
 	life "datamove.dev/mover/task"
+	"datamove.dev/mover/units"
 )
 
 const many = 100_000

@@ -11,10 +11,10 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/door"
 	life "datamove.dev/mover/task"
+	"datamove.dev/mover/units"
 )
 
 // figures are what a page has to show of a task.

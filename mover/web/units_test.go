@@ -15,9 +15,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	life "datamove.dev/mover/task"
+	"datamove.dev/mover/units"
 	"datamove.dev/tiering"
 )
 

@@ -24,7 +24,7 @@ import (
 	"strings"
 	"time"
 
-	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover/units"
 )
 
 // Options says what to show. Program and Dir have no default.

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/crc"
+	"datamove.dev/mover/units"
 )
 
 // Opener opens the bucket. What is remembered of it is kept in stateDir, so that

@@ -13,7 +13,7 @@ import (
 	"os"
 	"time"
 
-	"datamove.dev/cmd/datamove/units"
+	"datamove.dev/mover/units"
 )
 
 // Endpoint looks at a server before anyone signs a request: whether it answers,

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/ceph"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // HighShare is how full a target, or a project, is when somebody should look at it.

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/mover/units"
 )
 
 // Folder looks at a folder and the file system that it is on.

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // lockName is the lock that a run holds on a folder (package posix).

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // process is the subject of findings about ourselves.

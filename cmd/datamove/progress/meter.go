@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"datamove.dev/cmd/datamove/units"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // Meter makes rates of samples. The zero value is ready.
