@@ -31,6 +31,7 @@ func (r *kubelet) staging() *api.Client {
 		must(r.T, os.MkdirAll(filepath.Join(dir, "shared", name, "sub"), 0o755))
 		must(r.T, os.WriteFile(filepath.Join(dir, "shared", name, "sub/file"), []byte(name), 0o644))
 	}
+	r.shared = filepath.Join(dir, "shared")
 	must(r.T, os.Mkdir(filepath.Join(dir, "scratch"), 0o755))
 	config := filepath.Join(dir, "config.yaml")
 	must(r.T, os.WriteFile(config, fmt.Appendf(nil, "tiers:\n  scratch: {level: hot, path: %[1]s/scratch, ephemeral: true, node_local: true}\n  shared: {level: warm, path: %[1]s/shared}\n", dir), 0o644))

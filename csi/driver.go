@@ -45,6 +45,8 @@ type Options struct {
 	Logger  *slog.Logger
 	// Staging brings datasets; nil has none.
 	Staging Staging
+	// Cluster is told what becomes of volumes; nil is nobody.
+	Cluster Cluster
 	// Fleet reaches the drivers of nodes, for a controller that has no scratch of its own; nil is for one that has.
 	Fleet *relay.Fleet
 }

@@ -187,8 +187,9 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 	s, err := d.Staging.Stage(ctx, stage.Source(p.about.Source), holder(p.id, p.target))
 	var u *stage.Underway
 	if errors.As(err, &u) && time.Since(u.Since) > p.about.Deadline {
-		return a, fmt.Errorf("%w: after its deadline of %s %s", mover.ErrTimeout, p.about.Deadline, u.Error())
+		err = fmt.Errorf("%w: after its deadline of %s %s", mover.ErrTimeout, p.about.Deadline, u.Error())
 	}
+	d.tellStaging(ctx, p.about.Pod, p.about.Source.Location, err)
 	if err != nil {
 		return a, err
 	}

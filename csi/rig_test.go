@@ -50,6 +50,7 @@ type kubelet struct {
 	socket string
 	root   string // of the file system
 	pods   string // where targets are
+	shared string // what datasets come from, when there is a mover
 }
 
 // rigged starts one. lab is for projects, nvme for scratch; grants and staging may be changed before the first call.

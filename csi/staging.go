@@ -19,6 +19,8 @@ type Staging interface {
 	Drop(ctx context.Context, holder string) error
 	// Holders are those that begin with a prefix and have something here.
 	Holders(ctx context.Context, prefix string) ([]string, error)
+	// Look says what is staged, and what is on its way.
+	Look(ctx context.Context) (*stage.View, error)
 	// Keep renews, until ctx is over, what holders that begin with a prefix and are alive have, and drops the rest.
 	Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error))
 }

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // Mover stages by a service.
@@ -58,22 +59,14 @@ type Place struct{ Root, Path string }
 
 // Underway is the error for what is not there yet.
 type Underway struct {
-	Task        string
-	Since       time.Time // that its holder has waited
-	Done, Total int64     // bytes; 0 and 0 are not known yet
-	Why         string    // why it does not go on, when it does not
+	Task  string
+	Since time.Time // that its holder has waited
+	How   string    // how far it is, as Progress says it
 }
 
 // Error says how far it is.
 func (u *Underway) Error() string {
-	text := fmt.Sprintf("it is being staged (task %s, for %s)", u.Task, time.Since(u.Since).Round(time.Second))
-	if u.Total > 0 {
-		text += fmt.Sprintf(": %d of %d bytes are there", u.Done, u.Total)
-	}
-	if u.Why != "" {
-		text += ": " + mover.Printable(u.Why)
-	}
-	return text
+	return fmt.Sprintf("it is being staged (task %s, for %s): %s", u.Task, units.Duration(time.Since(u.Since)), u.How)
 }
 
 // Unwrap makes it something to ask for again.
@@ -182,8 +175,7 @@ func failed(t *datamovev1.Task) error {
 }
 
 func (m *Mover) underway(holder string, t *datamovev1.Task) *Underway {
-	p := t.GetProgress()
-	return &Underway{Task: t.GetId(), Since: m.waiting(holder, t.GetId()), Done: p.GetBytesDone(), Total: p.GetPlanned().GetBytes(), Why: t.GetWhy()}
+	return &Underway{Task: t.GetId(), Since: m.waiting(holder, t.GetId()), How: Progress(t)}
 }
 
 // waiting remembers for what a holder waits, and returns since when.

@@ -1,0 +1,100 @@
+// Package kube is what the driver asks of Kubernetes, and says there.
+//
+// It asks which nodes there are and where their drivers answer ([Cluster.Nodes]), and which claims are of
+// datasets ([Cluster.Claims]). It says what becomes of a pod's volume in events of the pod, and what is staged
+// for a claim in its annotations. A driver without Kubernetes does without.
+//
+// What is asked for is little on purpose: a node's account may make events and nothing else.
+package kube
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+
+	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
+)
+
+// Cluster is a Kubernetes.
+type Cluster struct {
+	core      typed.CoreV1Interface
+	namespace string // of the driver's own pod
+	events    record.EventBroadcaster
+	recorder  record.EventRecorder
+}
+
+// Options say where a Kubernetes is, and who asks it.
+type Options struct {
+	Config    string // a kubeconfig; "" is the one that this process is a pod of
+	Driver    string // name of the CSI driver
+	Node      string // "" for a controller
+	Namespace string // of the driver's pods; "" is that of this one
+}
+
+// Available reports whether this process is a pod.
+func Available() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
+
+// namespaceFile is where a pod finds its namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// Open makes a Cluster. Nobody is asked yet.
+func Open(o Options) (*Cluster, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: Kubernetes: %w", mover.ErrUsage, err)
+	}
+	if o.Namespace == "" && o.Config == "" {
+		text, err := os.ReadFile(namespaceFile)
+		if err != nil {
+			return nil, fmt.Errorf("the namespace of this pod: %w", err)
+		}
+		o.Namespace = strings.TrimSpace(string(text))
+	}
+	return open(config, o)
+}
+
+func open(config *rest.Config, o Options) (*Cluster, error) {
+	config.UserAgent = o.Driver
+	config.ContentType = "application/vnd.kubernetes.protobuf,application/json"
+	core, err := typed.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: Kubernetes: %w", mover.ErrUsage, err)
+	}
+	c := &Cluster{core: core, namespace: o.Namespace, events: record.NewBroadcaster()}
+	c.events.StartRecordingToSink(&typed.EventSinkImpl{Interface: core.Events("")})
+	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: o.Driver, Host: o.Node})
+	return c, nil
+}
+
+// Close sends what is to be sent still.
+func (c *Cluster) Close() { c.events.Shutdown() }
+
+// Tell makes an event of a pod. Nobody waits for it, and the same one again is counted.
+func (c *Cluster) Tell(_ context.Context, pod volume.Pod, bad bool, reason, message string) {
+	if pod.Name == "" {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if bad {
+		kind = corev1.EventTypeWarning
+	}
+	c.recorder.Event(&corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: uid(pod)}, kind, reason, short(message))
+}
+
+// short is what an event may have of a message.
+func short(s string) string {
+	const most = 1000
+	if s = mover.Printable(s); len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,112 @@
+package kube
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"datamove.dev/csi/relay"
+	"datamove.dev/csi/volume"
+)
+
+// These look at what is asked and said; make e2e-k8s asks a real API server.
+
+func cluster(t *testing.T, objects ...runtime.Object) *Cluster {
+	t.Helper()
+	core := fake.NewClientset(objects...).CoreV1()
+	c := &Cluster{core: core, namespace: "datamove", events: record.NewBroadcaster()}
+	c.events.StartRecordingToSink(&typed.EventSinkImpl{Interface: core.Events("")})
+	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "csi.datamove.dev", Host: "n1"})
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestNodes: all nodes are known, and the drivers that can be asked.
+func TestNodes(t *testing.T) {
+	var objects []runtime.Object
+	for _, name := range []string{"n1", "n2", "n3", "n4", "n5"} {
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	pod := func(name, node, namespace, part, ip string, phase corev1.PodPhase, ending bool) {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"part": part}},
+			Spec:   corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "csi", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 9808}, {Name: "relay", ContainerPort: 9809}}}}},
+			Status: corev1.PodStatus{Phase: phase, PodIP: ip}}
+		if ending {
+			now := metav1.Now()
+			p.DeletionTimestamp, p.Finalizers = &now, []string{"x/y"}
+		}
+		objects = append(objects, p)
+	}
+	pod("a", "n1", "datamove", "node", "10.0.0.1", corev1.PodRunning, false)
+	pod("b", "n2", "datamove", "node", "fd00::2", corev1.PodRunning, false)
+	pod("c", "n3", "datamove", "node", "10.0.0.3", corev1.PodPending, false)
+	pod("d", "n4", "datamove", "node", "10.0.0.4", corev1.PodRunning, true)
+	pod("e", "n5", "datamove", "other", "10.0.0.5", corev1.PodRunning, false)
+	pod("f", "n5", "tenant", "node", "10.0.0.66", corev1.PodRunning, false) // anybody can label a pod of his own
+	got, err := cluster(t, objects...).Nodes(t.Context(), "part=node")
+	want := []relay.Node{{Name: "n1", Address: "10.0.0.1:9809"}, {Name: "n2", Address: "[fd00::2]:9809"}, {Name: "n3"}, {Name: "n4"}, {Name: "n5"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestClaims(t *testing.T) {
+	pv := func(name, driver, handle string, phase corev1.PersistentVolumePhase) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PersistentVolumeStatus{Phase: phase},
+			Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "vision", Name: name},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle, VolumeAttributes: map[string]string{"dataset": name}}}}}
+	}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "train", Annotations: map[string]string{"team": "vision", "old": "1"}}}
+	c := cluster(t, pv("train", "d", "v1:dataset::1", corev1.VolumeBound), pv("home", "d", "v1:project:lab:1", corev1.VolumeBound),
+		pv("other", "e", "v1:dataset::2", corev1.VolumeBound), pv("gone", "d", "v1:dataset::3", corev1.VolumeReleased), claim)
+	all, err := c.Claims(t.Context(), "d", "v1:dataset::")
+	if err != nil || len(all) != 1 || all[0].Claim != (volume.Claim{Namespace: "vision", Name: "train"}) || all[0].Volume != "v1:dataset::1" || all[0].Attributes["dataset"] != "train" {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for range 2 {
+		if err := c.Annotate(t.Context(), all[0].Claim, map[string]string{"staging": `n1: 4% of "1 TiB"`, "old": "", "never": ""}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := c.core.PersistentVolumeClaims("vision").Get(t.Context(), "train", metav1.GetOptions{})
+	if want := map[string]string{"team": "vision", "staging": `n1: 4% of "1 TiB"`}; err != nil || !maps.Equal(got.Annotations, want) {
+		t.Errorf("%v, %v", got.Annotations, err)
+	}
+	if err := c.Annotate(t.Context(), volume.Claim{Namespace: "vision", Name: "none"}, map[string]string{"a": "b"}); err != nil {
+		t.Errorf("a claim that is gone: %v", err)
+	}
+}
+
+// TestTell: an event is of the pod, in its namespace, and short.
+func TestTell(t *testing.T) {
+	c := cluster(t)
+	c.Tell(t.Context(), volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}, true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
+	c.Tell(t.Context(), volume.Pod{}, true, "Nobody", "is told")
+	var got *corev1.EventList
+	for ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second); ; time.Sleep(time.Millisecond) {
+		defer cancel()
+		var err error
+		if got, err = c.core.Events("vision").List(ctx, metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Items) > 0 {
+			break
+		}
+	}
+	e := got.Items[0]
+	if e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != "train" || e.InvolvedObject.UID != "u1" || e.Type != corev1.EventTypeWarning || e.Reason != "StagingFailed" ||
+		e.Source.Component != "csi.datamove.dev" || e.Source.Host != "n1" || len(e.Message) > 1024 || strings.Contains(e.Message, "\n") {
+		t.Errorf("%+v", e)
+	}
+}

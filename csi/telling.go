@@ -1,0 +1,88 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"datamove.dev/csi/kube"
+	"datamove.dev/csi/stage"
+	"datamove.dev/csi/volume"
+)
+
+// Cluster is what Kubernetes is told: *kube.Cluster tells it.
+type Cluster interface {
+	// Tell makes an event of a pod.
+	Tell(ctx context.Context, pod volume.Pod, bad bool, reason, message string)
+	// Claims are those whose volumes are of a driver, with a handle that begins with a prefix.
+	Claims(ctx context.Context, driver, prefix string) ([]kube.Claim, error)
+	// Annotate changes annotations of a claim; "" takes one away.
+	Annotate(ctx context.Context, of volume.Claim, annotations map[string]string) error
+}
+
+// Annotations of claims of datasets, which say what is staged for them, how far, and what is wrong.
+const (
+	stagedOn  = Name + "/staged-on" // nodes on which pods have it
+	stagingTo = Name + "/staging"   // where it is on its way, and how far
+	problem   = Name + "/problem"   // where it could not be staged, and why
+)
+
+// tellStaging says in events of a pod how the staging of what it waits for goes.
+func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string, err error) {
+	if d.Cluster == nil {
+		return
+	}
+	var u *stage.Underway
+	switch {
+	case err == nil:
+		d.Cluster.Tell(ctx, pod, false, "Staged", source+" is on this node")
+	case errors.As(err, &u):
+		d.Cluster.Tell(ctx, pod, false, "Staging", source+": "+u.How)
+	default:
+		d.Cluster.Tell(ctx, pod, true, "StagingFailed", source+": "+err.Error())
+	}
+}
+
+// Annotate keeps the annotations of claims of datasets true, until ctx is over.
+func (d *Driver) Annotate(ctx context.Context, every time.Duration) {
+	for {
+		if err := d.annotate(ctx); err != nil && ctx.Err() == nil {
+			d.Logger.WarnContext(ctx, "claims can not be annotated", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+		}
+	}
+}
+
+func (d *Driver) annotate(ctx context.Context) error {
+	claims, err := d.Cluster.Claims(ctx, Name, volume.ID{Kind: volume.Dataset}.String())
+	if err != nil || len(claims) == 0 {
+		return err
+	}
+	view, err := d.Staging.Look(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range claims {
+		id, err := volume.ParseID(c.Volume)
+		if err != nil {
+			continue // nobody mounts it
+		}
+		about, err := volume.ParseAttributes(id.Kind, c.Attributes)
+		said := map[string]string{stagedOn: strings.Join(view.On(ofVolume(id)), ", ")}
+		if err != nil {
+			said[problem] = err.Error()
+		} else {
+			source := about.Source.Location
+			said[stagingTo] = strings.Join(view.Coming(source), "; ")
+			said[problem] = strings.Join(view.Failed(source), "; ")
+		}
+		errs = append(errs, d.Cluster.Annotate(ctx, c.Claim, said))
+	}
+	return errors.Join(errs...)
+}

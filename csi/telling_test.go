@@ -1,0 +1,100 @@
+package csi
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"datamove.dev/csi/kube"
+	"datamove.dev/csi/volume"
+)
+
+// told remembers what Kubernetes was told.
+type told struct {
+	mu          sync.Mutex
+	events      []string // "vision/train Staged dataset:train is on this node"
+	claims      []kube.Claim
+	annotations map[string]map[string]string
+}
+
+func (c *told) Tell(_ context.Context, pod volume.Pod, bad bool, reason, message string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if bad {
+		reason += "!"
+	}
+	c.events = append(c.events, strings.Join([]string{pod.Namespace + "/" + pod.Name, reason, message}, " "))
+}
+
+func (c *told) Claims(context.Context, string, string) ([]kube.Claim, error) { return c.claims, nil }
+
+func (c *told) Annotate(_ context.Context, of volume.Claim, annotations map[string]string) error {
+	if c.annotations == nil {
+		c.annotations = map[string]map[string]string{}
+	}
+	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
+	c.annotations[of.Name] = annotations
+	return nil
+}
+
+// TestTelling: the events of a pod and the annotations of its claim say what is staged, and what is wrong.
+func TestTelling(t *testing.T) {
+	r := rigged(t)
+	client := r.staging()
+	k := &told{}
+	r.driver.Cluster = k
+	claimed := func(name string) *csi.NodePublishVolumeRequest {
+		v, err := r.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "pvc-" + name, VolumeCapabilities: []*csi.VolumeCapability{able(csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)},
+			Parameters: map[string]string{"type": "dataset", "dataset": name, "tier": "scratch"}})
+		must(t, err)
+		k.claims = append(k.claims, kube.Claim{Claim: volume.Claim{Namespace: "vision", Name: name}, Volume: v.GetVolume().GetVolumeId(), Attributes: v.GetVolume().GetVolumeContext()})
+		q := r.publication(v.GetVolume().GetVolumeId(), "vision", "pod-"+name)
+		maps.Copy(q.VolumeContext, v.GetVolume().GetVolumeContext())
+		return q
+	}
+	good, bad := claimed("train"), claimed("secret")
+	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"dataset:secret"}})
+	must(t, r.driver.annotate(t.Context()))
+	if len(k.annotations["train"])+len(k.annotations["secret"]) > 0 {
+		t.Errorf("before anything is staged: %v", k.annotations)
+	}
+	r.eventually(good)
+	must(t, os.RemoveAll(filepath.Join(r.shared, "secret")))
+	code := codes.Aborted
+	for limit := time.Now().Add(time.Minute); code == codes.Aborted; time.Sleep(50 * time.Millisecond) {
+		_, err := r.NodePublishVolume(t.Context(), bad)
+		code = status.Code(err)
+		if time.Now().After(limit) {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Contains(k.events, "vision/pod-train Staged dataset:train is on this node") {
+		t.Errorf("%q", k.events)
+	}
+	if !slices.ContainsFunc(k.events, func(e string) bool {
+		return strings.HasPrefix(e, "vision/pod-secret StagingFailed! dataset:secret: ")
+	}) {
+		t.Errorf("%q", k.events)
+	}
+	must(t, r.driver.annotate(t.Context()))
+	if got := k.annotations["train"]; len(got) != 1 || got[stagedOn] != "n1" {
+		t.Errorf("%v", got)
+	}
+	if got := k.annotations["secret"]; len(got) != 1 || !strings.HasPrefix(got[problem], "n1: ") {
+		t.Errorf("%v", got)
+	}
+	r.unpublished(good)
+	if n := r.leases(client); n != 0 {
+		t.Errorf("%d leases", n)
+	}
+}
