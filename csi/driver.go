@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/csi/base"
 	"datamove.dev/csi/files"
+	"datamove.dev/csi/metrics"
 	"datamove.dev/csi/relay"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
@@ -45,6 +46,8 @@ type Options struct {
 	Logger  *slog.Logger
 	// Staging brings datasets; nil has none.
 	Staging Staging
+	// Metrics count; nil is made by New.
+	Metrics *metrics.Metrics
 	// Cluster is told what becomes of volumes; nil is nobody.
 	Cluster Cluster
 	// Fleet reaches the drivers of nodes, for a controller that has no scratch of its own; nil is for one that has.
@@ -64,7 +67,13 @@ type Driver struct {
 }
 
 // New makes a driver.
-func New(o Options) *Driver { return &Driver{Options: o, removed: make(chan struct{}, 1)} }
+func New(o Options) *Driver {
+	d := &Driver{Options: o, removed: make(chan struct{}, 1)}
+	if d.Metrics == nil {
+		d.Metrics = metrics.New(metrics.Now{Busy: d.Busy, Hanging: d.Files.Crew.Hanging})
+	}
+	return d
+}
 
 // MountAll mounts the file systems that the configuration has the driver mount. One that does not answer is told, and
 // tried again when it is asked for: the others are not held up by it.
@@ -100,8 +109,14 @@ func (d *Driver) Register(s grpc.ServiceRegistrar) {
 	}
 }
 
-// Unary is around every call: errors get their codes, and are logged once.
+// Unary is around every call: it is counted, errors get their codes, and are logged once.
 func (d *Driver) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	return d.Metrics.Unary(ctx, request, info, func(ctx context.Context, request any) (any, error) {
+		return d.answer(ctx, request, info, handle)
+	})
+}
+
+func (d *Driver) answer(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	var reply any
 	there, answered, err := d.elsewhere(ctx, request, info.FullMethod)
 	if reply = there; !answered {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -18,9 +19,16 @@ import (
 	"datamove.dev/mover"
 )
 
-// Local is a driver that answers the controller service for what only this node has. It is asked by the controller, on a
-// port of its own.
-func (d *Driver) Local() *Driver {
+// RelayServer answers the controller about what only this node has, with the controller service.
+func (d *Driver) RelayServer(keys relay.Keys) *grpc.Server {
+	local := d.local()
+	s := grpc.NewServer(grpc.UnaryInterceptor(local.Unary), grpc.Creds(keys.Node()))
+	csi.RegisterControllerServer(s, local)
+	return s
+}
+
+// local is a driver that has nothing but the scratch of this node.
+func (d *Driver) local() *Driver {
 	o, c := d.Options, *d.Config
 	c.FileSystems, o.Config, o.Mode = map[string]FileSystem{}, &c, All
 	for name, f := range d.Config.FileSystems {
@@ -28,7 +36,9 @@ func (d *Driver) Local() *Driver {
 			c.FileSystems[name] = f
 		}
 	}
-	return New(o)
+	l := New(o)
+	l.removed = d.removed // one loop empties the trash
+	return l
 }
 
 // has reports whether a file system is this driver's to ask: a controller that reaches nodes has no scratch of its own.

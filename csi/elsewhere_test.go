@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"datamove.dev/csi/relay"
@@ -34,9 +33,7 @@ func clustered(t *testing.T, names ...string) *clusterOf {
 		c.nodes[name] = n
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
-		local := n.driver.Local()
-		server := grpc.NewServer(grpc.UnaryInterceptor(local.Unary), grpc.Creds(authority.Keys(t, relay.NodeName).Node()))
-		csi.RegisterControllerServer(server, local)
+		server := n.driver.RelayServer(authority.Keys(t, relay.NodeName))
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(server.Stop)
 		c.fleet = append(c.fleet, relay.Node{Name: name, Address: l.Addr().String()})

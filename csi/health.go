@@ -106,13 +106,20 @@ func (d *Driver) NodeGetVolumeHealth(ctx context.Context, q *csi.NodeGetVolumeHe
 
 // ControllerListVolumeHealth lists the volumes that something is wrong with.
 func (d *Driver) ControllerListVolumeHealth(ctx context.Context, q *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
-	all, err := d.records(ctx, false)
+	all, unread, err := d.records(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	var ill []*csi.VolumeHealth
+	var ids []string
 	for i := range all {
-		h, err := d.health(ctx, all[i].ID)
+		ids = append(ids, all[i].ID)
+	}
+	for _, id := range unread {
+		ids = append(ids, id.String())
+	}
+	var ill []*csi.VolumeHealth
+	for _, id := range ids {
+		h, err := d.health(ctx, id)
 		if err == nil && len(h.HealthStatuses) > 0 {
 			ill = append(ill, h)
 		}
@@ -133,14 +140,13 @@ func (d *Driver) NodeGetStorageHealth(ctx context.Context, _ *csi.NodeGetStorage
 			continue
 		}
 		s, err := d.Files.Space(ctx, d.spec(name))
-		h := &csi.NodeGetStorageHealthResponse_StorageBackendHealth{VolumeCapability: capabilityOf(d.Config.FileSystems[name].Use)}
-		switch {
-		case err != nil:
-			h.Status, h.Reason, h.Message = csi.StorageHealthErrorType_STORAGE_UNREACHABLE, "FileSystemDoesNotAnswer", err.Error()
-		case s.FreeBytes == 0:
-			h.Status, h.Reason, h.Message = csi.StorageHealthErrorType_STORAGE_DEGRADED, "FileSystemFull", "file system "+name+" is full"
-		default:
+		reason, message := wrongWith(name, s, err)
+		if reason == "" {
 			continue
+		}
+		h := &csi.NodeGetStorageHealthResponse_StorageBackendHealth{VolumeCapability: capabilityOf(d.Config.FileSystems[name].Use), Status: csi.StorageHealthErrorType_STORAGE_DEGRADED, Reason: reason, Message: message}
+		if err != nil {
+			h.Status = csi.StorageHealthErrorType_STORAGE_UNREACHABLE
 		}
 		reply.BackendHealth = append(reply.BackendHealth, h)
 	}

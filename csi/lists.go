@@ -17,10 +17,9 @@ import (
 	"datamove.dev/mover"
 )
 
-// records returns those of all volumes, or snapshots, of all file systems that this driver has. A file system
-// that does not answer is an error: a list without its volumes would say that they are gone.
-func (d *Driver) records(ctx context.Context, snapshots bool) ([]base.Record, error) {
-	var all []base.Record
+// records returns those of all volumes, or snapshots, of all file systems that this driver has, and which can not be
+// read. A file system that does not answer is an error: a list without its volumes would say that they are gone.
+func (d *Driver) records(ctx context.Context, snapshots bool) (all []base.Record, unread []volume.ID, err error) {
 	for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
 		f := d.Config.FileSystems[name]
 		if f.Volumes == "" || !d.has(name) {
@@ -32,14 +31,15 @@ func (d *Driver) records(ctx context.Context, snapshots bool) ([]base.Record, er
 		}
 		records, bad, err := d.Files.List(ctx, d.spec(name), kind)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for key, why := range bad {
 			d.Logger.WarnContext(ctx, "a volume can not be read", "fileSystem", name, "key", key, "err", why)
+			unread = append(unread, volume.ID{Kind: kind, FileSystem: name, Key: key})
 		}
 		all = append(all, records...)
 	}
-	return all, nil
+	return all, unread, nil
 }
 
 // page sorts a list by ID, and cuts it behind the ID that a token is.
@@ -66,7 +66,7 @@ func page[E any](all []E, idOf func(E) string, token string, most int32) (some [
 
 // ListVolumes returns what the driver made, page by page.
 func (d *Driver) ListVolumes(ctx context.Context, q *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
-	records, err := d.records(ctx, false)
+	records, _, err := d.records(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func contentSource(r *base.Record) *csi.VolumeContentSource {
 
 // ListSnapshots returns snapshots, all, of a volume, or one.
 func (d *Driver) ListSnapshots(ctx context.Context, q *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
-	records, err := d.records(ctx, true)
+	records, _, err := d.records(ctx, true)
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 
 // Cluster is what Kubernetes is told: *kube.Cluster tells it.
 type Cluster interface {
-	// Tell makes an event of a pod.
-	Tell(ctx context.Context, pod volume.Pod, bad bool, reason, message string)
+	// Tell makes an event.
+	Tell(ctx context.Context, about kube.About, bad bool, reason, message string)
 	// Claims are those whose volumes are of a driver, with a handle that begins with a prefix.
 	Claims(ctx context.Context, driver, prefix string) ([]kube.Claim, error)
 	// Annotate changes annotations of a claim; "" takes one away.
@@ -36,11 +36,11 @@ func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string,
 	var u *stage.Underway
 	switch {
 	case err == nil:
-		d.Cluster.Tell(ctx, pod, false, "Staged", source+" is on this node")
+		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node")
 	case errors.As(err, &u):
-		d.Cluster.Tell(ctx, pod, false, "Staging", source+": "+u.How)
+		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staging", source+": "+u.How)
 	default:
-		d.Cluster.Tell(ctx, pod, true, "StagingFailed", source+": "+err.Error())
+		d.Cluster.Tell(ctx, kube.OfPod(pod), true, "StagingFailed", source+": "+err.Error())
 	}
 }
 

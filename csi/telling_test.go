@@ -27,13 +27,13 @@ type told struct {
 	annotations map[string]map[string]string
 }
 
-func (c *told) Tell(_ context.Context, pod volume.Pod, bad bool, reason, message string) {
+func (c *told) Tell(_ context.Context, a kube.About, bad bool, reason, message string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if bad {
 		reason += "!"
 	}
-	c.events = append(c.events, strings.Join([]string{pod.Namespace + "/" + pod.Name, reason, message}, " "))
+	c.events = append(c.events, strings.Join([]string{a.Namespace + "/" + a.Name, reason, message}, " "))
 }
 
 func (c *told) Claims(context.Context, string, string) ([]kube.Claim, error) { return c.claims, nil }

@@ -5,21 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 
 	"datamove.dev/api"
 	"datamove.dev/csi"
 	"datamove.dev/csi/files"
 	"datamove.dev/csi/hand"
-	"datamove.dev/csi/registrar"
+	"datamove.dev/csi/kube"
+	"datamove.dev/csi/relay"
 	"datamove.dev/csi/stage"
 	"datamove.dev/mover"
 )
@@ -28,7 +25,9 @@ import (
 type options struct {
 	endpoint, mode, node, config string
 	register, registerAs         string
-	probe                        string
+	http                         string
+	nodes, relay, keys           string
+	kubeconfig, namespace        string
 	limit                        time.Duration
 }
 
@@ -56,7 +55,12 @@ func command() *cobra.Command {
 	f.StringVar(&o.config, "config", "/etc/datamove/csi.yaml", "configuration of file systems and grants")
 	f.StringVar(&o.register, "register", "", "directory where the kubelet looks for drivers (plugins_registry); \"\" leaves that to a node-driver-registrar")
 	f.StringVar(&o.registerAs, "register-endpoint", "", "path of the socket as the kubelet sees it")
-	f.StringVar(&o.probe, "probe", "", "address that answers /healthz, as :9808; \"\" is none")
+	f.StringVar(&o.http, "http", "", "address that answers /healthz and /metrics, as :9808; \"\" is none")
+	f.StringVar(&o.nodes, "nodes", "", "for mode controller: labels of the pods that are the drivers of nodes, in its own namespace; scratch is asked for there")
+	f.StringVar(&o.relay, "relay", "", "for mode node: address where the controller asks for the scratch of this node, as :9809")
+	f.StringVar(&o.keys, "relay-tls", "", "directory with tls.crt, tls.key and ca.crt, for --nodes and --relay")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach Kubernetes; \"\" is as a pod, or without it")
+	f.StringVar(&o.namespace, "namespace", "", "of the driver's pods; \"\" is that of this pod")
 	f.DurationVar(&o.limit, "call-limit", 20*time.Second, "time after which a file system counts as hung")
 	return c
 }
@@ -76,81 +80,71 @@ func exitCode(err error) int {
 	return 1
 }
 
-// driver makes what answers.
-func (o *options) driver(log *slog.Logger) (*csi.Driver, error) {
+// wrong reports what does not go together on the command line.
+func (o *options) wrong() error {
 	mode := csi.Mode(o.mode)
 	switch {
 	case mode != csi.All && mode != csi.Controller && mode != csi.Node:
-		return nil, usage("--mode is %q: it has to be all, controller or node", o.mode)
+		return usage("--mode is %q: it has to be all, controller or node", o.mode)
 	case o.node == "" && mode != csi.Controller:
-		return nil, usage("--node-id is missing")
+		return usage("--node-id is missing")
 	case o.register != "" && o.registerAs == "":
-		return nil, usage("--register needs --register-endpoint: the kubelet may see the socket under another path")
+		return usage("--register needs --register-endpoint: the kubelet may see the socket under another path")
+	case o.nodes != "" && mode != csi.Controller:
+		return usage("--nodes is for --mode controller")
+	case o.relay != "" && mode != csi.Node:
+		return usage("--relay is for --mode node")
+	case (o.nodes != "" || o.relay != "") && o.keys == "":
+		return usage("--nodes and --relay need --relay-tls: neither side believes who shows no certificate")
+	case !strings.HasPrefix(o.endpoint, "unix:///"):
+		return usage("--endpoint is %q: it has to be unix:///path", o.endpoint)
+	}
+	return nil
+}
+
+// driver makes what answers.
+func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
+	if err := o.wrong(); err != nil {
+		return nil, nil, err
 	}
 	text, err := os.ReadFile(o.config)
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, nil, fmt.Errorf("configuration: %w", err)
 	}
 	config, err := csi.ParseConfig(text)
 	if err != nil {
-		return nil, fmt.Errorf("configuration %s: %w", o.config, err)
+		return nil, nil, fmt.Errorf("configuration %s: %w", o.config, err)
 	}
-	d := csi.New(csi.Options{Config: config, Files: &files.Files{Crew: &hand.Crew{Logger: log}, Limit: o.limit}, Mode: mode, NodeID: o.node, Version: version, Logger: log})
+	d := csi.Options{Config: config, Files: &files.Files{Crew: &hand.Crew{Logger: log}, Limit: o.limit}, Mode: csi.Mode(o.mode), NodeID: o.node, Version: version, Logger: log}
 	if config.Service != "" {
 		dial := func(ctx context.Context) (*api.Client, error) { return api.Dial(ctx, config.Service, api.Options{}) }
 		d.Staging = &stage.Mover{Dial: dial, Node: o.node}
 	}
-	return d, nil
+	cluster, err := o.cluster()
+	if err != nil {
+		return nil, nil, err
+	}
+	if cluster != nil {
+		d.Cluster = cluster
+	}
+	if o.keys != "" {
+		if err := relay.Keys(o.keys).Check(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if o.nodes != "" {
+		if cluster == nil {
+			return nil, nil, usage("--nodes needs Kubernetes: this is no pod, and --kubeconfig is missing")
+		}
+		d.Fleet = &relay.Fleet{Keys: relay.Keys(o.keys), Nodes: func(ctx context.Context) ([]relay.Node, error) { return cluster.Nodes(ctx, o.nodes) }}
+	}
+	return csi.New(d), cluster, nil
 }
 
-func (o *options) run(ctx context.Context) error {
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	d, err := o.driver(log)
-	if err != nil {
-		return err
+// cluster is the Kubernetes that this is in; nil is none.
+func (o *options) cluster() (*kube.Cluster, error) {
+	if o.kubeconfig == "" && !kube.Available() {
+		return nil, nil
 	}
-	defer d.Files.Crew.Close()
-	path, ok := strings.CutPrefix(o.endpoint, "unix://")
-	if !ok || path == "" {
-		return usage("--endpoint is %q: it has to be unix:///path", o.endpoint)
-	}
-	listener, err := registrar.Listen(path)
-	if err != nil {
-		return err
-	}
-	d.MountAll(ctx)
-	g, ctx := errgroup.WithContext(ctx)
-	server := grpc.NewServer(grpc.UnaryInterceptor(d.Unary))
-	d.Register(server)
-	g.Go(func() error { return server.Serve(listener) })
-	g.Go(func() error { <-ctx.Done(); server.GracefulStop(); return nil })
-	g.Go(func() error { return d.Reap(ctx, time.Minute) })
-	if d.Staging != nil && d.Mode != csi.Controller {
-		g.Go(func() error { d.KeepLeases(ctx); return nil })
-	}
-	if o.register != "" {
-		r := &registrar.Registrar{Name: csi.Name, Dir: o.register, Endpoint: o.registerAs}
-		g.Go(func() error { return r.Serve(ctx) })
-	}
-	if o.probe != "" {
-		g.Go(func() error { return probe(ctx, o.probe, d) })
-	}
-	log.Info("the driver is ready", "name", csi.Name, "version", version, "mode", d.Mode, "node", d.NodeID, "endpoint", o.endpoint)
-	return g.Wait()
-}
-
-// probe answers the kubelet's liveness probe: as long as the driver can be asked, it lives.
-func probe(ctx context.Context, address string, d *csi.Driver) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	context.AfterFunc(ctx, func() { _ = s.Close() })
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return kube.Open(kube.Options{Config: o.kubeconfig, Driver: csi.Name, Node: o.node, Namespace: o.namespace})
 }

@@ -17,8 +17,14 @@ import (
 // Claim is a PersistentVolumeClaim whose volume is of a driver.
 type Claim struct {
 	volume.Claim
+	UID        string
 	Volume     string            // its handle
 	Attributes map[string]string // of its volume
+}
+
+// About is the claim.
+func (c *Claim) About() About {
+	return About{"PersistentVolumeClaim", c.Namespace, c.Name, c.UID}
 }
 
 // Claims returns the claims whose volumes are of a driver and have a handle that begins with a prefix.
@@ -34,7 +40,7 @@ func (c *Cluster) Claims(ctx context.Context, driver, prefix string) ([]Claim, e
 			continue
 		}
 		if strings.HasPrefix(spec.CSI.VolumeHandle, prefix) {
-			all = append(all, Claim{volume.Claim{Namespace: spec.ClaimRef.Namespace, Name: spec.ClaimRef.Name}, spec.CSI.VolumeHandle, spec.CSI.VolumeAttributes})
+			all = append(all, Claim{volume.Claim{Namespace: spec.ClaimRef.Namespace, Name: spec.ClaimRef.Name}, string(spec.ClaimRef.UID), spec.CSI.VolumeHandle, spec.CSI.VolumeAttributes})
 		}
 	}
 	return all, nil

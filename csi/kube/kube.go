@@ -1,8 +1,8 @@
 // Package kube is what the driver asks of Kubernetes, and says there.
 //
 // It asks which nodes there are and where their drivers answer ([Cluster.Nodes]), and which claims are of
-// datasets ([Cluster.Claims]). It says what becomes of a pod's volume in events of the pod, and what is staged
-// for a claim in its annotations. A driver without Kubernetes does without.
+// datasets ([Cluster.Claims]). It says what becomes of volumes in events of pods, claims and nodes ([Cluster.Tell]), and what
+// is staged for a claim in its annotations ([Cluster.Annotate]). A driver without Kubernetes does without.
 //
 // What is asked for is little on purpose: a node's account may make events and nothing else.
 package kube
@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -78,16 +79,25 @@ func open(config *rest.Config, o Options) (*Cluster, error) {
 // Close sends what is to be sent still.
 func (c *Cluster) Close() { c.events.Shutdown() }
 
-// Tell makes an event of a pod. Nobody waits for it, and the same one again is counted.
-func (c *Cluster) Tell(_ context.Context, pod volume.Pod, bad bool, reason, message string) {
-	if pod.Name == "" {
+// About is what an event is about.
+type About struct{ Kind, Namespace, Name, UID string }
+
+// OfPod is a pod.
+func OfPod(p volume.Pod) About { return About{"Pod", p.Namespace, p.Name, p.UID} }
+
+// OfNode is a node. Its events have its name for a UID, as those of the kubelet.
+func OfNode(name string) About { return About{"Node", "", name, name} }
+
+// Tell makes an event. Nobody waits for it, and the same one again is counted. An About without a name is told nothing.
+func (c *Cluster) Tell(_ context.Context, a About, bad bool, reason, message string) {
+	if a.Name == "" {
 		return
 	}
 	kind := corev1.EventTypeNormal
 	if bad {
 		kind = corev1.EventTypeWarning
 	}
-	c.recorder.Event(&corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: uid(pod)}, kind, reason, short(message))
+	c.recorder.Event(&corev1.ObjectReference{Kind: a.Kind, APIVersion: "v1", Namespace: a.Namespace, Name: a.Name, UID: types.UID(a.UID)}, kind, reason, short(message))
 }
 
 // short is what an event may have of a message.

@@ -64,14 +64,14 @@ func TestNodes(t *testing.T) {
 func TestClaims(t *testing.T) {
 	pv := func(name, driver, handle string, phase corev1.PersistentVolumePhase) *corev1.PersistentVolume {
 		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PersistentVolumeStatus{Phase: phase},
-			Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "vision", Name: name},
+			Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "vision", Name: name, UID: "u-1"},
 				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle, VolumeAttributes: map[string]string{"dataset": name}}}}}
 	}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "train", Annotations: map[string]string{"team": "vision", "old": "1"}}}
 	c := cluster(t, pv("train", "d", "v1:dataset::1", corev1.VolumeBound), pv("home", "d", "v1:project:lab:1", corev1.VolumeBound),
 		pv("other", "e", "v1:dataset::2", corev1.VolumeBound), pv("gone", "d", "v1:dataset::3", corev1.VolumeReleased), claim)
 	all, err := c.Claims(t.Context(), "d", "v1:dataset::")
-	if err != nil || len(all) != 1 || all[0].Claim != (volume.Claim{Namespace: "vision", Name: "train"}) || all[0].Volume != "v1:dataset::1" || all[0].Attributes["dataset"] != "train" {
+	if err != nil || len(all) != 1 || all[0].Claim != (volume.Claim{Namespace: "vision", Name: "train"}) || all[0].Volume != "v1:dataset::1" || all[0].About() != (About{"PersistentVolumeClaim", "vision", "train", "u-1"}) || all[0].Attributes["dataset"] != "train" {
 		t.Fatalf("%v, %v", all, err)
 	}
 	for range 2 {
@@ -91,8 +91,8 @@ func TestClaims(t *testing.T) {
 // TestTell: an event is of the pod, in its namespace, and short.
 func TestTell(t *testing.T) {
 	c := cluster(t)
-	c.Tell(t.Context(), volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}, true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
-	c.Tell(t.Context(), volume.Pod{}, true, "Nobody", "is told")
+	c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
+	c.Tell(t.Context(), OfPod(volume.Pod{}), true, "Nobody", "is told")
 	var got *corev1.EventList
 	for ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second); ; time.Sleep(time.Millisecond) {
 		defer cancel()

@@ -7,13 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"datamove.dev/csi/relay"
-	"datamove.dev/csi/volume"
 )
-
-func uid(pod volume.Pod) types.UID { return types.UID(pod.UID) }
 
 // portName is the port of a driver's pod that the controller asks.
 const portName = "relay"

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"datamove.dev/csi"
+	"datamove.dev/csi/registrar"
+	"datamove.dev/csi/relay"
+)
+
+// The work that goes on beside the calls.
+const (
+	reapEvery     = time.Minute
+	watchEvery    = time.Minute
+	annotateEvery = 15 * time.Second
+)
+
+func (o *options) run(ctx context.Context) error {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	d, cluster, err := o.driver(log)
+	if err != nil {
+		return err
+	}
+	defer d.Files.Crew.Close()
+	if cluster != nil {
+		defer cluster.Close()
+	}
+	listener, err := registrar.Listen(strings.TrimPrefix(o.endpoint, "unix://"))
+	if err != nil {
+		return err
+	}
+	d.MountAll(ctx)
+	g, ctx := errgroup.WithContext(ctx)
+	server := grpc.NewServer(grpc.UnaryInterceptor(d.Unary))
+	d.Register(server)
+	serve(ctx, g, server, listener)
+	if o.relay != "" {
+		l, err := net.Listen("tcp", o.relay)
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		serve(ctx, g, d.RelayServer(relay.Keys(o.keys)), l)
+	}
+	g.Go(func() error { return d.Reap(ctx, reapEvery) })
+	g.Go(func() error { d.Watch(ctx, watchEvery); return nil })
+	if d.Staging != nil && d.Mode != csi.Controller {
+		g.Go(func() error { d.KeepLeases(ctx); return nil })
+	}
+	if d.Staging != nil && d.Cluster != nil && d.Mode != csi.Node {
+		g.Go(func() error { d.Annotate(ctx, annotateEvery); return nil })
+	}
+	if o.register != "" {
+		r := &registrar.Registrar{Name: csi.Name, Dir: o.register, Endpoint: o.registerAs}
+		g.Go(func() error { return r.Serve(ctx) })
+	}
+	if o.http != "" {
+		g.Go(func() error { return serveHTTP(ctx, o.http, d) })
+	}
+	log.Info("the driver is ready", "name", csi.Name, "version", version, "mode", d.Mode, "node", d.NodeID, "endpoint", o.endpoint)
+	return g.Wait()
+}
+
+// serve answers calls until ctx is over.
+func serve(ctx context.Context, g *errgroup.Group, s *grpc.Server, l net.Listener) {
+	g.Go(func() error { return s.Serve(l) })
+	g.Go(func() error { <-ctx.Done(); s.GracefulStop(); return nil })
+}
+
+// serveHTTP answers the kubelet's probe, and Prometheus. As long as the driver can be asked, it lives: that a file system
+// hangs is no reason to restart it.
+func serveHTTP(ctx context.Context, address string, d *csi.Driver) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.Handle("GET /metrics", d.Metrics.Handler())
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { _ = s.Close() })
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"datamove.dev/csi/base"
+	"datamove.dev/csi/kube"
+	"datamove.dev/csi/metrics"
+)
+
+// volumesEach is after how many looks at the file systems all volumes are looked at, too: that is a question for each.
+const volumesEach = 5
+
+// Watch looks at the file systems, and a controller at the volumes, until ctx is over. What it sees is in the
+// metrics, and what changes in events: of the node, and of the claims. It says what the calls of health say to those who do not
+// make them yet.
+func (d *Driver) Watch(ctx context.Context, every time.Duration) {
+	w := &watch{Driver: d, systems: map[string]string{}, volumes: map[string]string{}}
+	for n := 0; ; n++ {
+		w.lookAtSystems(ctx)
+		if d.Mode != Node && n%volumesEach == 0 {
+			if err := w.lookAtVolumes(ctx); err != nil && ctx.Err() == nil {
+				d.Logger.WarnContext(ctx, "the health of volumes is not known", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+		}
+	}
+}
+
+// watch remembers what was told.
+type watch struct {
+	*Driver
+	mu      sync.Mutex
+	systems map[string]string // why each does not answer, or is full; guarded by mu
+	volumes map[string]string // what is wrong with each
+}
+
+// lookAtSystems asks all file systems at once: one that hangs keeps no other waiting.
+func (w *watch) lookAtSystems(ctx context.Context) {
+	var asked sync.WaitGroup
+	for name := range w.Config.FileSystems {
+		if !w.has(name) {
+			continue
+		}
+		asked.Go(func() {
+			s, err := w.Files.Space(ctx, w.spec(name))
+			if ctx.Err() != nil {
+				return
+			}
+			w.sawSystem(ctx, name, s, err)
+		})
+	}
+	asked.Wait()
+}
+
+func (w *watch) sawSystem(ctx context.Context, name string, s base.Space, err error) {
+	if err != nil {
+		w.Metrics.Down(name)
+	} else {
+		w.Metrics.FileSystem(name, metrics.Space{Total: s.TotalBytes, Free: s.FreeBytes, Promised: s.GivenBytes, Volumes: int64(s.Volumes)})
+	}
+	reason, message := wrongWith(name, s, err)
+	w.mu.Lock()
+	was := w.systems[name]
+	w.systems[name] = reason
+	w.mu.Unlock()
+	if reason == was || w.Cluster == nil || w.Mode == Controller {
+		return
+	}
+	if reason == "" {
+		w.Cluster.Tell(ctx, kube.OfNode(w.NodeID), false, "FileSystemHealthy", "file system "+name+" answers and has room")
+		return
+	}
+	w.Cluster.Tell(ctx, kube.OfNode(w.NodeID), true, reason, message)
+}
+
+// wrongWith says why a file system can not be used; "" is nothing.
+func wrongWith(name string, s base.Space, err error) (reason, message string) {
+	switch {
+	case err != nil:
+		return "FileSystemDoesNotAnswer", err.Error()
+	case s.FreeBytes == 0:
+		return "FileSystemFull", "file system " + name + " is full"
+	}
+	return "", ""
+}
+
+// lookAtVolumes asks how all volumes are.
+func (w *watch) lookAtVolumes(ctx context.Context) error {
+	reply, err := w.ControllerListVolumeHealth(ctx, &csi.ControllerListVolumeHealthRequest{})
+	if err != nil {
+		return err
+	}
+	now, byReason := map[string]*csi.VolumeHealth_VolumeHealthEntry{}, map[string]int{}
+	for _, v := range reply.GetEntries() {
+		for _, e := range v.GetHealthStatuses() {
+			now[v.GetVolumeId()] = e
+			byReason[e.GetReason()]++
+		}
+	}
+	w.Metrics.Ill(byReason)
+	var changed []string
+	for id, e := range now {
+		if w.volumes[id] != e.GetReason() {
+			changed = append(changed, id)
+		}
+	}
+	for id := range w.volumes {
+		if now[id] == nil {
+			changed = append(changed, id)
+		}
+	}
+	if len(changed) == 0 || w.Cluster == nil {
+		return nil
+	}
+	claims, err := w.Cluster.Claims(ctx, Name, "")
+	if err != nil {
+		return fmt.Errorf("claims: %w", err)
+	}
+	of := map[string]kube.About{}
+	for i := range claims {
+		of[claims[i].Volume] = claims[i].About()
+	}
+	for _, id := range changed {
+		if e := now[id]; e != nil {
+			w.volumes[id] = e.GetReason()
+			w.Cluster.Tell(ctx, of[id], true, e.GetReason(), e.GetMessage())
+			continue
+		}
+		delete(w.volumes, id)
+		w.Cluster.Tell(ctx, of[id], false, "VolumeHealthy", "nothing is wrong with the volume any more")
+	}
+	return nil
+}
