@@ -73,6 +73,9 @@ func (d *Driver) CreateVolume(ctx context.Context, q *csi.CreateVolumeRequest) (
 	if err := d.here(name, q.GetAccessibilityRequirements()); err != nil {
 		return nil, err
 	}
+	if err := d.archivable(name, p); err != nil {
+		return nil, err
+	}
 	w := base.Wish{ID: volume.ID{Kind: p.Kind, FileSystem: name}, Name: q.GetName(), Bytes: bytes, Parameters: p}
 	if w.From, err = d.source(name, q.GetVolumeContentSource()); err != nil {
 		return nil, err
@@ -106,7 +109,10 @@ func (d *Driver) make(ctx context.Context, w base.Wish) (base.Record, error) {
 	}
 	r, unfilled, err := d.Files.Make(ctx, spec, w)
 	if unfilled != nil {
-		return base.Record{}, fmt.Errorf("%w: %s can not copy by itself, and no mover is configured to do it", mover.ErrUnsupported, w.ID.FileSystem)
+		if err := d.copies(ctx, w.ID.FileSystem, unfilled); err != nil {
+			return base.Record{}, err
+		}
+		r, err = d.Files.Filled(ctx, spec, w)
 	}
 	if errors.Is(err, mover.ErrConflict) {
 		return r, status.Error(codes.AlreadyExists, err.Error())
@@ -208,5 +214,5 @@ func (d *Driver) DeleteVolume(ctx context.Context, q *csi.DeleteVolumeRequest) (
 	}
 	defer done()
 	defer d.reapSoon()
-	return &csi.DeleteVolumeResponse{}, d.Files.Remove(ctx, spec, id, "DeleteVolume")
+	return &csi.DeleteVolumeResponse{}, d.remove(ctx, spec, id, "DeleteVolume")
 }

@@ -34,7 +34,7 @@ func (r *kubelet) staging() *api.Client {
 	r.shared = filepath.Join(dir, "shared")
 	must(r.T, os.Mkdir(filepath.Join(dir, "scratch"), 0o755))
 	config := filepath.Join(dir, "config.yaml")
-	must(r.T, os.WriteFile(config, fmt.Appendf(nil, "tiers:\n  scratch: {level: hot, path: %[1]s/scratch, ephemeral: true, node_local: true}\n  shared: {level: warm, path: %[1]s/shared}\n", dir), 0o644))
+	must(r.T, os.WriteFile(config, fmt.Appendf(nil, "tiers:\n  scratch: {level: hot, path: %[1]s/scratch, ephemeral: true, node_local: true}\n  shared: {level: warm, path: %[1]s/shared}\n%[2]s", dir, r.tiers), 0o644))
 	service := rig.NewCommand(r.T, "datamoved").Start(r.T, "--config", config, "--data", filepath.Join(dir, "data"), "--listen", socket, "--node", "n1")
 	cli := rig.New(r.T)
 	cli.Env = []string{"DATAMOVE_SERVICE=" + socket}

@@ -50,6 +50,7 @@ type kubelet struct {
 	socket string
 	root   string // of the file system
 	pods   string // where targets are
+	tiers  string // of the mover, beside shared and scratch
 	shared string // what datasets come from, when there is a mover
 }
 

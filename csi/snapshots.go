@@ -66,7 +66,8 @@ func (d *Driver) DeleteSnapshot(ctx context.Context, q *csi.DeleteSnapshotReques
 		return nil, err
 	}
 	defer done()
-	return &csi.DeleteSnapshotResponse{}, d.Files.Remove(ctx, spec, id, "DeleteSnapshot")
+	defer d.reapSoon()
+	return &csi.DeleteSnapshotResponse{}, d.remove(ctx, spec, id, "DeleteSnapshot")
 }
 
 // GetSnapshot returns one.

@@ -19,6 +19,10 @@ type Staging interface {
 	Drop(ctx context.Context, holder string) error
 	// Holders are those that begin with a prefix and have something here.
 	Holders(ctx context.Context, prefix string) ([]string, error)
+	// Copy copies what is at one location to another, once for each key: nil when it is done, a *stage.Underway before.
+	Copy(ctx context.Context, key, from, to string) error
+	// Stop ends the copy of a key.
+	Stop(ctx context.Context, key string) error
 	// Look says what is staged, and what is on its way.
 	Look(ctx context.Context) (*stage.View, error)
 	// Keep renews, until ctx is over, what holders that begin with a prefix and are alive have, and drops the rest.

@@ -39,20 +39,15 @@ func command() *cobra.Command {
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("it takes no %q: see datamove-csi --help", args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+		Args:          none,
+		RunE:          func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
 	f := c.Flags()
 	f.StringVar(&o.endpoint, "endpoint", "unix:///csi/csi.sock", "socket that the driver answers on")
 	f.StringVar(&o.mode, "mode", string(csi.All), "services that it has: all, controller or node")
 	f.StringVar(&o.node, "node-id", os.Getenv("NODE_NAME"), "name of this node in Kubernetes")
-	f.StringVar(&o.config, "config", "/etc/datamove/csi.yaml", "configuration of file systems and grants")
+	c.PersistentFlags().StringVar(&o.config, "config", "/etc/datamove/csi.yaml", "configuration of file systems and grants")
 	f.StringVar(&o.register, "register", "", "directory where the kubelet looks for drivers (plugins_registry); \"\" leaves that to a node-driver-registrar")
 	f.StringVar(&o.registerAs, "register-endpoint", "", "path of the socket as the kubelet sees it")
 	f.StringVar(&o.http, "http", "", "address that answers /healthz and /metrics, as :9808; \"\" is none")
@@ -61,7 +56,8 @@ func command() *cobra.Command {
 	f.StringVar(&o.keys, "relay-tls", "", "directory with tls.crt, tls.key and ca.crt, for --nodes and --relay")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach Kubernetes; \"\" is as a pod, or without it")
 	f.StringVar(&o.namespace, "namespace", "", "of the driver's pods; \"\" is that of this pod")
-	f.DurationVar(&o.limit, "call-limit", 20*time.Second, "time after which a file system counts as hung")
+	c.PersistentFlags().DurationVar(&o.limit, "call-limit", 20*time.Second, "time after which a file system counts as hung")
+	c.AddCommand(o.trash())
 	return c
 }
 
@@ -102,18 +98,27 @@ func (o *options) wrong() error {
 	return nil
 }
 
+// read reads the configuration.
+func (o *options) read() (*csi.Config, error) {
+	text, err := os.ReadFile(o.config)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	config, err := csi.ParseConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", o.config, err)
+	}
+	return config, nil
+}
+
 // driver makes what answers.
 func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 	if err := o.wrong(); err != nil {
 		return nil, nil, err
 	}
-	text, err := os.ReadFile(o.config)
+	config, err := o.read()
 	if err != nil {
-		return nil, nil, fmt.Errorf("configuration: %w", err)
-	}
-	config, err := csi.ParseConfig(text)
-	if err != nil {
-		return nil, nil, fmt.Errorf("configuration %s: %w", o.config, err)
+		return nil, nil, err
 	}
 	d := csi.Options{Config: config, Files: &files.Files{Crew: &hand.Crew{Logger: log}, Limit: o.limit}, Mode: csi.Mode(o.mode), NodeID: o.node, Version: version, Logger: log}
 	if config.Service != "" {

@@ -19,6 +19,7 @@ func (b *Base) fill(ctx context.Context, at dir, w Wish, r *Record) error {
 	}
 	defer from.Close()
 	return &Unfilled{
+		Mark:   r.Mark,
 		Source: path.Join(b.spec.Volumes, homeOf(w.From.Kind), w.From.Key, dataDir),
 		Target: path.Join(b.spec.Volumes, makingDir, w.ID.Key, dataDir),
 	}

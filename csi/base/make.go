@@ -27,8 +27,8 @@ func (b *Base) Make(ctx context.Context, w Wish) (Record, error) {
 }
 
 // Unfilled is the error of Make where somebody has to copy Source into Target, both below the Root of the
-// file system. When that is done, Filled goes on.
-type Unfilled struct{ Source, Target string }
+// file system. When that is done, Filled goes on. Mark is of this volume, and of none that had its name before.
+type Unfilled struct{ Mark, Source, Target string }
 
 func (u *Unfilled) Error() string {
 	return "the content of " + u.Source + " has to be copied to " + u.Target + " first"
@@ -45,6 +45,25 @@ func (b *Base) Filled(ctx context.Context, w Wish) (Record, error) {
 	}
 	r.Filled = true
 	return b.finish(ctx, w, r)
+}
+
+// Begun is the mark of a volume that was begun, and is not made yet; "" is none.
+func (b *Base) Begun(_ context.Context, id volume.ID) (mark string, err error) {
+	making, err := b.in(makingDir)
+	if err != nil {
+		return "", err
+	}
+	defer making.close()
+	at, err := making.sub(id.Key)
+	var r Record
+	if err == nil {
+		defer at.close()
+		err = at.read(recordFile, &r)
+	}
+	if errors.Is(err, mover.ErrNotExist) {
+		return "", nil
+	}
+	return r.Mark, err
 }
 
 // begin returns the record of a volume that is there, or writes one of a volume to come: that has no inode.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -54,15 +55,15 @@ func (b *Base) abandon(id volume.ID, by string) error {
 	return b.discard(making, at, id, &Record{Parameters: volume.Parameters{OnDelete: volume.Remove}}, by)
 }
 
-// discard writes a tombstone, and moves a directory to the trash. The tombstone is first: who is killed
-// between the two has said what is to be done, and the next one does it.
+// discard writes a tombstone, and moves a directory to the trash. The tombstone is first: what lies in the trash without one
+// is what is left of something removed.
 func (b *Base) discard(home, at dir, id volume.ID, r *Record, by string) error {
 	now := time.Now().UTC()
 	t := Tombstone{Schema: tombstoneSchema, ID: id.String(), Removed: now, Keep: now.Add(r.Parameters.Trash), By: by}
 	if r.Parameters.OnDelete == volume.Archive {
 		t.ArchiveTo = r.Parameters.ArchiveTo
 	}
-	if err := at.write(stoneFile, t, false); err != nil && !errors.Is(err, mover.ErrConflict) {
+	if err := at.write(stoneFile, t, true); err != nil {
 		return err
 	}
 	trash, err := b.in(trashDir)
@@ -102,23 +103,33 @@ func (b *Base) Reap(ctx context.Context, now time.Time) (gone, left int, err err
 	return gone, left, errors.Join(errs...)
 }
 
+// going ends the names of what is being destroyed: from then on it can not be brought back.
+const going = ".going"
+
 func (b *Base) reapOne(ctx context.Context, trash dir, name string, now time.Time) (due bool, err error) {
 	at, err := trash.sub(name)
 	if err != nil {
 		return false, err
 	}
 	defer at.close()
+	begun := strings.HasSuffix(name, going)
 	var t Tombstone
 	switch err := at.read(stoneFile, &t); {
 	case errors.Is(err, mover.ErrNotExist): // all but the directory itself is gone
 	case err != nil:
 		return false, err
-	case t.Keep.After(now), t.ArchiveTo != "" && t.Archived == nil:
+	case !begun && (t.Keep.After(now) || t.ArchiveTo != "" && t.Archived == nil):
 		return false, nil
 	}
 	var r Record
 	if err := at.read(recordFile, &r); err != nil && !errors.Is(err, mover.ErrNotExist) {
 		return false, err
+	}
+	if !begun {
+		if err := trash.move(name, trash, name+going); err != nil {
+			return false, err
+		}
+		name += going
 	}
 	if err := b.destroy(ctx, at, &r); err != nil {
 		return false, err

@@ -50,6 +50,31 @@ func (f *Files) Remove(ctx context.Context, s base.Spec, id volume.ID, by string
 	return f.call(ctx, s.Name, "remove", of{s, id, by}, nil)
 }
 
+// Begun is the mark of a volume that was begun, and is not made yet; "" is none.
+func (f *Files) Begun(ctx context.Context, s base.Spec, id volume.ID) (mark string, err error) {
+	return mark, f.call(ctx, s.Name, "begun", of{s, id, ""}, &mark)
+}
+
+// Trash lists what was removed and is not gone.
+func (f *Files) Trash(ctx context.Context, s base.Spec) (all []base.Removed, err error) {
+	return all, f.call(ctx, s.Name, "trash", s, &all)
+}
+
+// Unarchived lists what has to be copied elsewhere before it may go.
+func (f *Files) Unarchived(ctx context.Context, s base.Spec) (all []base.Archival, err error) {
+	return all, f.call(ctx, s.Name, "unarchived", s, &all)
+}
+
+// Archived says that something removed was copied.
+func (f *Files) Archived(ctx context.Context, s base.Spec, name string, now time.Time) error {
+	return f.call(ctx, s.Name, "archived", archived{s, name, now}, nil)
+}
+
+// Restore brings back what was removed.
+func (f *Files) Restore(ctx context.Context, s base.Spec, id volume.ID) (r base.Record, err error) {
+	return r, f.call(ctx, s.Name, "restore", of{s, id, ""}, &r)
+}
+
 // Expand gives a volume more room.
 func (f *Files) Expand(ctx context.Context, s base.Spec, id volume.ID, bytes int64) (r base.Record, err error) {
 	return r, f.call(ctx, s.Name, "change", changing{s, id, bytes, nil}, &r)

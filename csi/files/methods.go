@@ -50,7 +50,12 @@ type (
 		Now  time.Time
 		For  time.Duration
 	}
-	reaped     struct{ Gone, Left int }
+	reaped   struct{ Gone, Left int }
+	archived struct {
+		Spec base.Spec
+		Name string
+		Now  time.Time
+	}
 	attachment struct {
 		Spec   base.Spec
 		ID     volume.ID
@@ -79,6 +84,21 @@ func Methods() map[string]hand.Method {
 		"stats":  hand.Typed(stats),
 		"list":   hand.Typed(list),
 		"reap":   hand.Typed(reap),
+		"begun": hand.Typed(func(ctx context.Context, q of) (string, error) {
+			return on(ctx, q.Spec, func(b *base.Base) (string, error) { return b.Begun(ctx, q.ID) })
+		}),
+		"trash": hand.Typed(func(ctx context.Context, s base.Spec) ([]base.Removed, error) {
+			return on(ctx, s, func(b *base.Base) ([]base.Removed, error) { return b.Trash(ctx) })
+		}),
+		"unarchived": hand.Typed(func(ctx context.Context, s base.Spec) ([]base.Archival, error) {
+			return on(ctx, s, func(b *base.Base) ([]base.Archival, error) { return b.Unarchived(ctx) })
+		}),
+		"archived": hand.Typed(func(ctx context.Context, q archived) (struct{}, error) {
+			return on(ctx, q.Spec, func(b *base.Base) (struct{}, error) { return struct{}{}, b.Archived(ctx, q.Name, q.Now) })
+		}),
+		"restore": hand.Typed(func(ctx context.Context, q of) (base.Record, error) {
+			return on(ctx, q.Spec, func(b *base.Base) (base.Record, error) { return b.Restore(ctx, q.ID) })
+		}),
 		"space":  hand.Typed(space),
 		"attach": hand.Typed(attach),
 		"detach": hand.Typed(detach),

@@ -130,7 +130,7 @@ var homes = map[string][]string{
 	"github.com/nats-io":                          {"mover/queue"},
 	"github.com/coreos/go-systemd/v22":            {"cmd/datamoved", "mover/door"},
 	"github.com/landlock-lsm":                     {"mover/acting"},
-	"github.com/prometheus":                       {"mover/telemetry"},
+	"github.com/prometheus":                       {"csi/metrics", "mover/telemetry"},
 	"go.opentelemetry.io":                         {"mover/telemetry"},
 	"github.com/grpc-ecosystem":                   {"api"},
 	"google.golang.org/genproto":                  {"api"},

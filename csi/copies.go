@@ -1,0 +1,86 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"datamove.dev/csi/base"
+	"datamove.dev/csi/stage"
+	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
+)
+
+// copies has the mover copy what a volume begins with, where its file system can not clone.
+func (d *Driver) copies(ctx context.Context, fileSystem string, u *base.Unfilled) error {
+	if err := d.canCopy(fileSystem); err != nil {
+		return fmt.Errorf("%w, and it can not clone by itself", err)
+	}
+	tier := d.Config.FileSystems[fileSystem].Tier
+	return d.Staging.Copy(ctx, u.Mark, tier+":"+u.Source, tier+":"+u.Target)
+}
+
+// canCopy reports why the mover can copy nothing on a file system.
+func (d *Driver) canCopy(fileSystem string) error {
+	if d.Staging == nil || d.Config.FileSystems[fileSystem].Tier == "" {
+		return fmt.Errorf("%w: the driver's configuration has no service, or no tier for file system %s: nobody can copy what is on it", mover.ErrUnsupported, fileSystem)
+	}
+	return nil
+}
+
+// archivable reports why volumes with these parameters could not be archived.
+func (d *Driver) archivable(fileSystem string, p volume.Parameters) error {
+	if p.OnDelete != volume.Archive {
+		return nil
+	}
+	if err := d.canCopy(fileSystem); err != nil {
+		return fmt.Errorf("onDelete archive: %w", err)
+	}
+	return nil
+}
+
+// remove takes a volume or a snapshot away. What is being copied into one that was begun only is not copied any further, so that
+// nobody writes where the next one of its name will be.
+func (d *Driver) remove(ctx context.Context, spec base.Spec, id volume.ID, by string) error {
+	if d.canCopy(spec.Name) == nil {
+		mark, err := d.Files.Begun(ctx, spec, id)
+		if err == nil && mark != "" {
+			err = d.Staging.Stop(ctx, mark)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return d.Files.Remove(ctx, spec, id, by)
+}
+
+// archive copies, or goes on copying, what was removed and has to be archived before it is gone. It reports how much is left.
+func (d *Driver) archive(ctx context.Context, fileSystem string) (left int, err error) {
+	if d.canCopy(fileSystem) != nil {
+		return 0, nil
+	}
+	spec := d.spec(fileSystem)
+	all, err := d.Files.Unarchived(ctx, spec)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, a := range all {
+		err := d.Staging.Copy(ctx, "archive "+a.Record.Mark, d.Config.FileSystems[fileSystem].Tier+":"+a.Source, a.Target)
+		var u *stage.Underway
+		switch {
+		case errors.As(err, &u):
+			left++
+			continue
+		case err == nil:
+			err = d.Files.Archived(ctx, spec, a.Name, time.Now())
+			d.Logger.InfoContext(ctx, "a removed volume is archived", "volume", a.Record.ID, "at", a.Target)
+		}
+		if err != nil {
+			left++
+			errs = append(errs, fmt.Errorf("%s to %s: %w", a.Record.ID, a.Target, err))
+		}
+	}
+	return left, errors.Join(errs...)
+}

@@ -1,0 +1,155 @@
+package csi
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"datamove.dev/csi/volume"
+	"datamove.dev/lustre"
+)
+
+// unable has a file system that can neither clone nor hold volumes to a capacity: memory, which the mover calls memory.
+func (r *kubelet) unable() {
+	r.Helper()
+	root, err := os.MkdirTemp("/dev/shm", "csi-")
+	must(r.T, err)
+	r.Cleanup(func() { must(r.T, os.RemoveAll(root)) })
+	r.tiers = "  memory: {level: warm, path: " + root + "}\n"
+	r.driver.Config.FileSystems["plain"] = FileSystem{Use: volume.Project, Kind: lustre.IsOther, Root: root, Volumes: "k8s", Unenforced: true, Tier: "memory"}
+	r.staging()
+}
+
+// until makes a call as the sidecars do: again and again while it is under way.
+func until[R any](t *testing.T, call func() (R, error)) R {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		r, err := call()
+		if err == nil {
+			return r
+		}
+		if status.Code(err) != codes.Aborted || time.Now().After(limit) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// onPlain is a request for a volume on plain.
+func onPlain(name string, from *csi.VolumeContentSource, more ...string) *csi.CreateVolumeRequest {
+	q := creation(volume.Project, "vision", name, 20*mib)
+	q.Parameters["fileSystem"], q.VolumeContentSource = "plain", from
+	for i := 0; i < len(more); i += 2 {
+		q.Parameters[more[i]] = more[i+1]
+	}
+	return q
+}
+
+// TestCopies: where the file system can not clone, the mover copies: into a snapshot, and out of it, and from volume to volume.
+func TestCopies(t *testing.T) {
+	r := rigged(t)
+	r.unable()
+	create := func(q *csi.CreateVolumeRequest) *csi.Volume {
+		return until(t, func() (*csi.CreateVolumeResponse, error) { return r.CreateVolume(t.Context(), q) }).GetVolume()
+	}
+	v := create(onPlain("home", nil))
+	q := r.publication(v.GetVolumeId(), "vision", "train")
+	target := r.published(q)
+	must(t, os.MkdirAll(filepath.Join(target, "run/1"), 0o750))
+	must(t, os.WriteFile(filepath.Join(target, "run/1/ckpt"), []byte("kept"), 0o640))
+	must(t, os.Symlink("/etc/passwd", filepath.Join(target, "link")))
+	s := until(t, func() (*csi.CreateSnapshotResponse, error) {
+		return r.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: v.GetVolumeId()})
+	}).GetSnapshot()
+	must(t, os.WriteFile(filepath.Join(target, "run/1/ckpt"), []byte("lost"), 0o640))
+	for name, from := range map[string]*csi.VolumeContentSource{
+		"kept": {Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: s.GetSnapshotId()}}},
+		"lost": {Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: v.GetVolumeId()}}},
+	} {
+		copied := create(onPlain(name, from))
+		q := r.publication(copied.GetVolumeId(), "vision", "look-"+name)
+		at := r.published(q)
+		if got, err := os.ReadFile(filepath.Join(at, "run/1/ckpt")); err != nil || string(got) != name {
+			t.Errorf("%q, %v", got, err)
+		}
+		if to, err := os.Readlink(filepath.Join(at, "link")); err != nil || to != "/etc/passwd" {
+			t.Errorf("%q, %v", to, err)
+		}
+		if info, err := os.Stat(at); err != nil || info.Mode().Perm() != 0o777 {
+			t.Errorf("%v, %v", info, err)
+		}
+		r.unpublished(q)
+		_, err := r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: copied.GetVolumeId()})
+		must(t, err)
+		// Its name again, and empty: what was copied once is not taken for this one.
+		again := create(onPlain(name, nil))
+		q = r.publication(again.GetVolumeId(), "vision", "look-"+name)
+		if entries, err := os.ReadDir(r.published(q)); err != nil || len(entries) != 0 {
+			t.Errorf("%v, %v", entries, err)
+		}
+	}
+}
+
+// TestCopyNobodyMakes: without a mover it is said at once, and a removal in the middle ends the copy.
+func TestCopyNobodyMakes(t *testing.T) {
+	r := rigged(t)
+	r.unable()
+	v, err := r.CreateVolume(t.Context(), onPlain("home", nil))
+	must(t, err)
+	from := &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: v.GetVolume().GetVolumeId()}}}
+	_, err = r.CreateVolume(t.Context(), onPlain("copy", from))
+	r.refused(err, codes.Aborted) // it is on its way
+	begun, err := volume.ParseID(v.GetVolume().GetVolumeId())
+	must(t, err)
+	making, err := os.ReadDir(filepath.Join(r.driver.Config.FileSystems["plain"].Root, "k8s/making"))
+	must(t, err)
+	begun.Key = making[0].Name()
+	_, err = r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: begun.String()})
+	must(t, err)
+
+	r.driver.Staging = nil
+	_, err = r.CreateVolume(t.Context(), onPlain("copy", from))
+	r.refused(err, codes.InvalidArgument)
+	_, err = r.CreateVolume(t.Context(), onPlain("attic", nil, "onDelete", "archive", "archiveTo", "cold:attic"))
+	r.refused(err, codes.InvalidArgument)
+}
+
+// TestArchive: a volume of such a class is copied to the colder tier before it is gone.
+func TestArchive(t *testing.T) {
+	r := rigged(t)
+	r.unable()
+	v, err := r.CreateVolume(t.Context(), onPlain("home", nil, "onDelete", "archive", "archiveTo", "shared:attic", "trash", "0s"))
+	must(t, err)
+	q := r.publication(v.GetVolume().GetVolumeId(), "vision", "train")
+	must(t, os.WriteFile(filepath.Join(r.published(q), "ckpt"), []byte("kept"), 0o640))
+	r.unpublished(q)
+	_, err = r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v.GetVolume().GetVolumeId()})
+	must(t, err)
+	spec := r.driver.spec("plain")
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		left, err := r.driver.archive(t.Context(), "plain")
+		must(t, err)
+		if left == 0 {
+			break
+		}
+		if gone, _, err := r.driver.Files.Reap(t.Context(), spec, time.Now()); gone > 0 || err != nil {
+			t.Fatalf("%d, %v", gone, err)
+		}
+		if time.Now().After(limit) {
+			t.Fatal("it is not archived")
+		}
+	}
+	if gone, _, err := r.driver.Files.Reap(t.Context(), spec, time.Now()); gone != 1 || err != nil {
+		t.Errorf("%d, %v", gone, err)
+	}
+	found, err := filepath.Glob(filepath.Join(r.shared, "attic/vision/home/*/ckpt"))
+	must(t, err)
+	if got, err := os.ReadFile(strings.Join(found, "")); err != nil || string(got) != "kept" {
+		t.Errorf("%q, %q, %v", found, got, err)
+	}
+}

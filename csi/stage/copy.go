@@ -1,0 +1,76 @@
+package stage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+)
+
+// copyLabel is of copies: the mover finds them by it, so that nobody has to remember them.
+const copyLabel = "csi-copy"
+
+// Copy has the mover copy what is at one location to another, once for each key. It returns nil when everything is
+// there, and an *Underway before. A copy that failed is told, and begun again at once: who asks the next time
+// hears of that one.
+func (m *Mover) Copy(ctx context.Context, key, from, to string) error {
+	c, err := m.service(ctx)
+	if err != nil {
+		return err
+	}
+	last, err := copying(ctx, c, key)
+	if err != nil || last.GetState() == datamovev1.TaskState_TASK_STATE_DONE {
+		return err
+	}
+	if last != nil && !api.Ended(last.GetState()) {
+		return underway(last)
+	}
+	next, err := c.Submit(ctx, &datamovev1.SubmitTaskRequest{IdempotencyKey: digest(key + "/" + last.GetId()), Spec: &datamovev1.TaskSpec{
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: from, Target: to, Labels: map[string]string{copyLabel: digest(key)}}})
+	switch {
+	case err != nil:
+		return err
+	case last != nil:
+		return failed(last)
+	}
+	return underway(next)
+}
+
+// copying is the newest copy of a key; nil is none.
+func copying(ctx context.Context, c *api.Client, key string) (*datamovev1.Task, error) {
+	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1, Brief: true, Labels: map[string]string{copyLabel: digest(key)}}) {
+		return t, err
+	}
+	return nil, nil
+}
+
+func underway(t *datamovev1.Task) *Underway {
+	return &Underway{Task: t.GetId(), Since: t.GetCreateTime().AsTime(), How: Progress(t)}
+}
+
+// Stop ends the copy of a key: with nil, none goes on.
+func (m *Mover) Stop(ctx context.Context, key string) error {
+	c, err := m.service(ctx)
+	if err != nil {
+		return err
+	}
+	last, err := copying(ctx, c, key)
+	if err != nil || last == nil || api.Ended(last.GetState()) {
+		return err
+	}
+	if _, err := c.CancelTask(ctx, &datamovev1.CancelTaskRequest{Id: last.GetId()}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, glance)
+	defer cancel()
+	_, err = c.Wait(ctx, last.GetId(), nil)
+	return err
+}
+
+// digest is a key as short as the mover takes them.
+func digest(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
