@@ -40,8 +40,11 @@ type FileSystem struct {
 	Unenforced bool        `yaml:"unenforced"` // make volumes though nothing holds them to their capacity
 	Tier       string      `yaml:"tier"`       // what the mover calls Root; "" copies nothing there
 	Mount      *Mount      `yaml:"mount"`      // nil: it is there
-	KeepFree   int         `yaml:"keepFree"`   // of scratch: percent of the file system that no volume is promised
-	GPFS       *GPFS       `yaml:"gpfs"`
+	// MountPerVolume mounts the directory of each volume by itself on a node: so each can have a label of SELinux, and a
+	// kubelet takes none for another. It needs Mount.
+	MountPerVolume bool  `yaml:"mountPerVolume"`
+	KeepFree       int   `yaml:"keepFree"` // of scratch: percent of the file system that no volume is promised
+	GPFS           *GPFS `yaml:"gpfs"`
 }
 
 // Mount is how the driver mounts a file system at its Root.
@@ -101,6 +104,8 @@ func (f *FileSystem) validate() error {
 		return bad("volumes has to be a directory below root, relative to it")
 	case f.Use == volume.Scratch && f.Volumes == "":
 		return bad("scratch needs volumes: a directory below root that is the driver's")
+	case f.MountPerVolume && (f.Mount == nil || f.Use != volume.Project || !mount.Separable(f.Mount.Type)):
+		return bad("mountPerVolume needs use: project, and a mount of type lustre, nfs, nfs4, ceph or btrfs")
 	case f.KeepFree < 0 || f.KeepFree > 99:
 		return bad("keepFree is a percentage from 0 to 99")
 	}

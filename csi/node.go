@@ -1,9 +1,11 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,14 +23,18 @@ import (
 // NodeGetCapabilities says what a node can do.
 func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	var all []*csi.NodeServiceCapability
-	for _, t := range []csi.NodeServiceCapability_RPC_Type{
+	types := []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
 		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
 		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 		csi.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP,
 		csi.NodeServiceCapability_RPC_GET_VOLUME_HEALTH,
 		csi.NodeServiceCapability_RPC_GET_STORAGE_HEALTH,
-	} {
+	}
+	if d.Config.mountsPerVolume() { // else the kubelet need not call
+		types = append(types, csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)
+	}
+	for _, t := range types {
 		all = append(all, &csi.NodeServiceCapability{Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: t}}})
 	}
 	return &csi.NodeGetCapabilitiesResponse{Capabilities: all}, nil
@@ -48,6 +54,7 @@ type publication struct {
 	group  *uint32
 	single bool // no other pod may have it
 	target string
+	staged string // where a mount of it alone is; "" for volumes that have none
 }
 
 // NodePublishVolume mounts a volume for a pod.
@@ -64,7 +71,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolume
 	if err := d.alone(ctx, p); err != nil {
 		return nil, err
 	}
-	a := files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Group: p.group}
+	a := files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Group: p.group, Staged: p.staged}
 	switch p.id.Kind {
 	case volume.Project, volume.Scratch:
 		err = d.ofNamespace(ctx, p)
@@ -102,7 +109,11 @@ func (d *Driver) publication(q *csi.NodePublishVolumeRequest) (p publication, er
 	if err != nil {
 		return p, err
 	}
-	if m.SELinuxLabel != "" {
+	if d.perVolume(p.id) {
+		if p.staged = q.GetStagingTargetPath(); p.staged == "" {
+			return p, fmt.Errorf("%w: %s is mounted by itself, and the staging target path is missing", mover.ErrConflict, p.id)
+		}
+	} else if m.SELinuxLabel != "" {
 		return p, fmt.Errorf("%w: mount option context: the file system is mounted for many volumes, and has one label for all: set seLinuxChangePolicy: Recursive for the pod", mover.ErrUnsupported)
 	}
 	mode := q.GetVolumeCapability().GetAccessMode().GetMode()
@@ -148,8 +159,12 @@ func aloneAt(p publication) error {
 	if err != nil {
 		return err
 	}
+	of := func(m mount.Mount) bool { return strings.HasSuffix(m.Root, "/"+p.id.Key+"/data") }
+	if i := slices.IndexFunc(table, func(m mount.Mount) bool { return p.staged != "" && m.Point == p.staged }); i >= 0 {
+		of = table[i].Same
+	}
 	for _, m := range table {
-		if strings.HasSuffix(m.Root, "/"+p.id.Key+"/data") && m.Point != p.target {
+		if of(m) && m.Point != p.target && m.Point != p.staged {
 			return fmt.Errorf("%w: %s is for one pod (ReadWriteOncePod), and mounted at %s", mover.ErrConflict, p.id, mover.Printable(m.Point))
 		}
 	}
@@ -212,11 +227,7 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVo
 	if err != nil && !errors.Is(err, mover.ErrNotExist) {
 		return nil, err
 	}
-	lane := spec.Name // of what is not known any more, and of tiers: a lane of its own
-	if lane == "" {
-		lane = "mounts"
-	}
-	if err := d.Files.Detach(ctx, lane, q.GetTargetPath()); err != nil {
+	if err := d.Files.Detach(ctx, laneOf(spec.Name), q.GetTargetPath()); err != nil {
 		return nil, err
 	}
 	if dataset := id.Kind == volume.Dataset || id.Kind == volume.Inline; dataset && d.Staging != nil {
@@ -226,3 +237,6 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVo
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
+
+// laneOf is where mounts of a file system are taken away: of what is not known any more, and of tiers, a lane of its own.
+func laneOf(fileSystem string) string { return cmp.Or(fileSystem, "mounts") }

@@ -20,7 +20,7 @@ func (b *Base) fill(ctx context.Context, at dir, w Wish, r *Record) error {
 	defer from.Close()
 	return &Unfilled{
 		Mark:   r.Mark,
-		Source: path.Join(b.spec.Volumes, homeOf(w.From.Kind), w.From.Key, dataDir),
+		Source: b.Path(*w.From),
 		Target: path.Join(b.spec.Volumes, makingDir, w.ID.Key, dataDir),
 	}
 }

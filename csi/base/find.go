@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,14 @@ type Found struct {
 
 // Data is the directory that pods see, open as the caller needs it for questions and for mounts.
 func (f *Found) Data() int { return int(f.data) }
+
+// Path is where the directory of a volume is, below the Root of the file system.
+func (b *Base) Path(id volume.ID) string {
+	return path.Join(b.spec.Volumes, homeOf(id.Kind), id.Key, dataDir)
+}
+
+// Is reports why an open directory is not that of the volume: it may have been reached another way.
+func (f *Found) Is(fd int) error { return f.Record.marks(dir(fd)) }
 
 // Close lets go of it.
 func (f *Found) Close() {

@@ -117,6 +117,7 @@ type Attachment struct {
 	Target string
 	Flags  mount.Flags
 	Group  *uint32 // that its directory is shared with; nil leaves it as it is
+	Staged string  // where a mount of it alone is; "" takes its directory in the file system
 }
 
 // Attach mounts a volume.
@@ -124,12 +125,27 @@ func (f *Files) Attach(ctx context.Context, a Attachment) error {
 	return f.call(ctx, a.Spec.Name, "attach", attachment(a), nil)
 }
 
+// Stage mounts the directory of a volume alone.
+func (f *Files) Stage(ctx context.Context, s base.Spec, id volume.ID, m mount.Spec, label, target string) error {
+	return f.call(ctx, s.Name, "stage", staging{s, id, m, label, target}, nil)
+}
+
+// Unstage takes away what is mounted at a target, in as many phases as that needs. The target stays.
+func (f *Files) Unstage(ctx context.Context, lane, target string) error {
+	return f.unmount(ctx, lane, detachment{Target: target, Keep: true})
+}
+
 // Detach takes away what is mounted at a target of a file system, in as many phases as that needs, and
 // removes the target.
 func (f *Files) Detach(ctx context.Context, lane, target string) error {
+	return f.unmount(ctx, lane, detachment{Target: target})
+}
+
+func (f *Files) unmount(ctx context.Context, lane string, d detachment) error {
 	var errs []error
 	for _, phase := range mount.Phases {
-		err := f.call(ctx, lane, "detach", detachment{target, phase}, nil)
+		d.Phase = phase
+		err := f.call(ctx, lane, "detach", d, nil)
 		if err == nil {
 			return nil
 		}

@@ -63,10 +63,19 @@ type (
 		Target string
 		Flags  mount.Flags
 		Group  *uint32
+		Staged string
+	}
+	staging struct {
+		Spec   base.Spec
+		ID     volume.ID
+		Mount  mount.Spec // of the whole file system
+		Label  string
+		Target string
 	}
 	detachment struct {
 		Target string
 		Phase  mount.Phase
+		Keep   bool // the target
 	}
 	mounting struct {
 		Mount  mount.Spec
@@ -101,6 +110,7 @@ func Methods() map[string]hand.Method {
 		}),
 		"space":  hand.Typed(space),
 		"attach": hand.Typed(attach),
+		"stage":  hand.Typed(stageVolume),
 		"detach": hand.Typed(detach),
 		"mount":  hand.Typed(mountSystem),
 		"usage":  hand.Typed(usage),
@@ -212,12 +222,55 @@ func attach(ctx context.Context, q attachment) (struct{}, error) {
 				return struct{}{}, err
 			}
 		}
-		return struct{}{}, mount.Bind(f.Data(), q.Target, q.Flags)
+		if q.Staged == "" {
+			return struct{}{}, mount.Bind(f.Data(), q.Target, q.Flags)
+		}
+		fd, err := mountOf(f, q.Staged)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer unix.Close(fd)
+		return struct{}{}, mount.Bind(fd, q.Target, q.Flags)
 	})
 }
 
+// stageVolume mounts the directory of a volume alone.
+func stageVolume(ctx context.Context, q staging) (struct{}, error) {
+	return on(ctx, q.Spec, func(b *base.Base) (struct{}, error) {
+		f, err := b.Find(ctx, q.ID)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer f.Close()
+		m, err := q.Mount.Below(b.Path(q.ID), q.Label)
+		if err == nil {
+			err = mount.FileSystem(ctx, m, q.Target)
+		}
+		if err != nil {
+			return struct{}{}, err
+		}
+		fd, err := mountOf(f, q.Target)
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, unix.Close(fd)
+	})
+}
+
+// mountOf opens what is mounted at a target, which has to be the directory of a volume.
+func mountOf(f *base.Found, target string) (int, error) {
+	fd, err := unix.Open(target, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &mover.Error{Op: "open", Place: target, Err: err}
+	}
+	if err := f.Is(fd); err != nil {
+		return -1, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
 func detach(_ context.Context, q detachment) (struct{}, error) {
-	if err := mount.Unmount(q.Target, q.Phase); err != nil {
+	if err := mount.Unmount(q.Target, q.Phase); err != nil || q.Keep {
 		return struct{}{}, err
 	}
 	return struct{}{}, mount.RemoveTarget(q.Target)

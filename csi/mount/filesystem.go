@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -45,8 +48,58 @@ func FileSystem(ctx context.Context, s Spec, target string) error {
 		return fail(err)
 	}
 	defer unix.Close(at)
-	return fail(hinted(unix.Mount(s.Source, procPath(at), s.Type, flags, strings.Join(options, ",")), s))
+	err = unix.Mount(s.Source, procPath(at), s.Type, flags, strings.Join(options, ","))
+	if err == unix.EINVAL && slices.Contains(options, uniqueFSID) { // a client that should know it, and does not
+		options = slices.DeleteFunc(options, func(o string) bool { return o == uniqueFSID })
+		err = unix.Mount(s.Source, procPath(at), s.Type, flags, strings.Join(options, ","))
+	}
+	return fail(hinted(err, s))
 }
+
+// uniqueFSID gives each mount of a Lustre a device number of its own. Without it all mounts of one Lustre
+// look like the same to a kubelet, which takes volumes for mounted elsewhere then.
+const uniqueFSID = "unique_fsid"
+
+// hasUniqueFSID reports whether a client of Lustre of this version knows the option: from 2.15.8 on
+// (kubernetes-sigs/azurelustre-csi-driver#280).
+func hasUniqueFSID(version string) bool {
+	var a, b, c int
+	if n, _ := fmt.Sscanf(version, "%d.%d.%d", &a, &b, &c); n < 3 {
+		return false
+	}
+	return slices.Compare([]int{a, b, c}, []int{2, 15, 8}) >= 0
+}
+
+// Below is the mount of one directory of a file system alone, for one volume: path is below what s mounts. With a label,
+// everything in it has that label of SELinux.
+func (s Spec) Below(path, label string) (Spec, error) {
+	s.Options = slices.Clone(s.Options)
+	switch s.Type {
+	case "lustre", "nfs", "nfs4", "ceph":
+		s.Source = strings.TrimSuffix(s.Source, "/") + "/" + path
+	case "btrfs":
+		s.Options = append(s.Options, "subvol="+path)
+	default:
+		return Spec{}, fmt.Errorf("%w: of a file system of type %s no directory can be mounted alone; lustre, nfs, ceph and btrfs can", mover.ErrUnsupported, mover.Printable(s.Type))
+	}
+	if label == "" {
+		return s, nil
+	}
+	if !labelForm.MatchString(label) {
+		return Spec{}, fmt.Errorf("%w: %s is no label of SELinux", mover.ErrUsage, mover.Printable(label))
+	}
+	s.Options = append(s.Options, `context="`+label+`"`)
+	return s, nil
+}
+
+// Separable reports whether Below can be had of a type.
+func Separable(kind string) bool {
+	_, err := Spec{Type: kind}.Below("x", "")
+	return err == nil
+}
+
+// labelForm is user:role:type:level, the last one with categories. It goes into an option: no quote may be in it.
+var labelForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+(:[A-Za-z0-9_.:,-]+)?$`)
 
 // kindred: what is mounted as nfs shows as nfs4 where the server speaks that.
 func kindred(a, b string) bool { return strings.TrimSuffix(a, "4") == strings.TrimSuffix(b, "4") }
@@ -79,7 +132,11 @@ func (s Spec) options(ctx context.Context) (flags uintptr, rest []string, err er
 func (s Spec) added(ctx context.Context) ([]string, error) {
 	switch s.Type {
 	case "lustre":
-		return []string{"device=" + s.Source}, nil
+		added := []string{"device=" + s.Source}
+		if version, err := os.ReadFile("/sys/module/lustre/version"); err == nil && hasUniqueFSID(string(version)) && !slices.Contains(s.Options, uniqueFSID) {
+			added = append(added, uniqueFSID)
+		}
+		return added, nil
 	case "nfs", "nfs4":
 		host, _, ok := strings.Cut(s.Source, ":/")
 		if !ok {
@@ -101,6 +158,8 @@ func hinted(err error, s Spec) error {
 		return nil
 	case err == unix.ENODEV:
 		return fmt.Errorf("%w: the kernel of this node knows no file system %s: is its client installed, and its module loaded?", mover.ErrUnsupported, s.Type)
+	case err == unix.EINVAL && slices.ContainsFunc(s.Options, func(o string) bool { return strings.HasPrefix(o, "context=") }):
+		return fmt.Errorf("%w: %w: it is to be mounted with a label of SELinux: is that enabled on this node?", mover.ErrUnsupported, err)
 	case s.Type == "lustre" && (err == unix.EIO || err == unix.ENOENT || err == unix.EINVAL):
 		return fmt.Errorf("%w: is the MGS of %s running, and does LNet reach it (lctl ping)?", err, mover.Printable(s.Source))
 	case err == unix.ETIMEDOUT || err == unix.EHOSTUNREACH || err == unix.ECONNREFUSED:

@@ -255,3 +255,45 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestBelow: the directory of a volume alone, as each file system takes it, and with a label that is one.
+func TestBelow(t *testing.T) {
+	const label = "system_u:object_r:container_file_t:s0:c1,c2"
+	for _, row := range []struct {
+		of             Spec
+		source, option string
+	}{
+		{Spec{Type: "lustre", Source: "10.0.0.1@tcp:/lab"}, "10.0.0.1@tcp:/lab/k8s/volumes/1/data", ""},
+		{Spec{Type: "nfs", Source: "server:/export/"}, "server:/export/k8s/volumes/1/data", ""},
+		{Spec{Type: "ceph", Source: "admin@1.fs=/"}, "admin@1.fs=/k8s/volumes/1/data", ""},
+		{Spec{Type: "btrfs", Source: "/dev/sdb"}, "/dev/sdb", "subvol=k8s/volumes/1/data"},
+		{Spec{Type: "gpfs", Source: "gpfs0"}, "", ""},
+	} {
+		got, err := row.of.Below("k8s/volumes/1/data", label)
+		if row.source == "" {
+			if !errors.Is(err, mover.ErrUnsupported) || Separable(row.of.Type) {
+				t.Errorf("%s: %v", row.of.Type, err)
+			}
+			continue
+		}
+		if err != nil || got.Source != row.source || !slices.Contains(got.Options, `context="`+label+`"`) || row.option != "" && !slices.Contains(got.Options, row.option) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if len(row.of.Options) > 0 {
+			t.Errorf("%s: the whole file system was changed, too", row.of.Type)
+		}
+		for _, bad := range []string{`u:r:t:s0",suid`, "u:r", "u:r:t:s0 x", "u:r:t\n"} {
+			if _, err := row.of.Below("x", bad); !errors.Is(err, mover.ErrUsage) {
+				t.Errorf("%q is taken for a label: %v", bad, err)
+			}
+		}
+	}
+}
+
+func TestUniqueFSID(t *testing.T) {
+	for version, want := range map[string]bool{"2.15.8": true, "2.15.8_DEBUG\n": true, "2.16.0": true, "2.17.57\n": true, "3.0.0": true, "2.15.7": false, "2.14.99": false, "1.99.99": false, "": false, "2.15": false, "unknown": false} {
+		if got := hasUniqueFSID(version); got != want {
+			t.Errorf("%q: %t", version, got)
+		}
+	}
+}

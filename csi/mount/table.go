@@ -19,6 +19,12 @@ type Mount struct {
 	Options string // of this mount: "ro,nosuid,nodev"
 }
 
+// Same reports whether o shows the same directory. A mount of a directory of an NFS or a Lustre alone says so in its
+// source, a bind of others in its root.
+func (m Mount) Same(o Mount) bool {
+	return m.Device == o.Device && m.Root == o.Root && m.Source == o.Source && m.Type == o.Type
+}
+
 // Table returns the mounts at or below a path, in the order in which they were made: those which lie on
 // others come later. It asks nothing of the file systems themselves. The path "" is everything.
 func Table(path string) ([]Mount, error) {

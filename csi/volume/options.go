@@ -34,7 +34,7 @@ func ParseMounting(options []string) (Mounting, error) {
 	var m Mounting
 	for _, option := range options {
 		if label, ok := strings.CutPrefix(option, "context="); ok { // the kubelet's, with seLinuxMount; a label has commas
-			m.SELinuxLabel = strings.Trim(label, `"`)
+			m.SELinuxLabel = strings.TrimSuffix(strings.TrimPrefix(label, `"`), `"`)
 			continue
 		}
 		for one := range strings.SplitSeq(option, ",") {
