@@ -2,6 +2,9 @@ package csi
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
 	"datamove.dev/csi/volume"
@@ -73,6 +77,52 @@ func (r *room) Statfs(ctx context.Context, out *fuse.StatfsOut) syscall.Errno {
 	return r.of.Statfs(ctx, out)
 }
 
+// moody is a file system of the configuration, of which vision may have dir.
+func (r *kubelet) moody(root string) (publication func(pod string) *csi.NodePublishVolumeRequest) {
+	r.driver.Config.FileSystems["moody"] = FileSystem{Use: volume.Project, Kind: lustre.IsOther, Root: root}
+	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Directories: []volume.Directory{{FileSystem: "moody", Path: "dir"}}})
+	return func(pod string) *csi.NodePublishVolumeRequest {
+		q := r.publication("v1:static:moody:dir", "vision", pod)
+		q.VolumeContext["path"] = "dir"
+		return q
+	}
+}
+
+// TestStaleMount: a mount of a file system whose program has died is taken away, and is replaced when a pod needs it.
+func TestStaleMount(t *testing.T) {
+	r := rigged(t)
+	dir := t.TempDir()
+	mounted := func() *fuse.Server {
+		server, err := fs.Mount(dir, &moody{}, &fs.Options{})
+		if err != nil {
+			t.Skip("needs FUSE: ", err)
+		}
+		return server
+	}
+	mounted()
+	publication := r.moody(dir)
+	first, second := publication("first"), publication("second")
+	r.published(first)
+	r.published(second)
+	var st unix.Stat_t
+	must(t, unix.Stat(dir, &st))
+	connections := t.TempDir()
+	must(t, unix.Mount("none", connections, "fusectl", 0, ""))
+	must(t, os.WriteFile(filepath.Join(connections, strconv.Itoa(int(unix.Minor(st.Dev))), "abort"), []byte("1"), 0))
+	must(t, unix.Unmount(connections, 0))
+	if err := unix.Stat(first.GetTargetPath(), &st); err != unix.ENOTCONN {
+		t.Fatalf("it is not dead: %v", err)
+	}
+	must(t, unix.Unmount(dir, unix.MNT_DETACH))
+	server := mounted()
+	t.Cleanup(func() { must(t, server.Unmount()); server.Wait() })
+	if err := unix.Stat(r.published(first), &st); err != nil {
+		t.Errorf("it is dead still: %v", err)
+	}
+	r.unpublished(first)
+	r.unpublished(second)
+}
+
 // TestHungFileSystem: a file system that does not answer keeps no call for longer than its limit, none of another
 // file system at all, and its volumes can be taken away from pods.
 func TestHungFileSystem(t *testing.T) {
@@ -84,15 +134,8 @@ func TestHungFileSystem(t *testing.T) {
 	}
 	t.Cleanup(func() { must(t, server.Unmount()); server.Wait() })
 	r.driver.Files.Limit = 2 * time.Second
-	r.driver.Config.FileSystems["moody"] = FileSystem{Use: volume.Project, Kind: lustre.IsOther, Root: dir}
-	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Directories: []volume.Directory{{FileSystem: "moody", Path: "dir"}}})
+	publication := r.moody(dir)
 	v := r.created(volume.Project, "vision", "home", 20*mib)
-
-	publication := func(pod string) *csi.NodePublishVolumeRequest {
-		q := r.publication("v1:static:moody:dir", "vision", pod)
-		q.VolumeContext["path"] = "dir"
-		return q
-	}
 	first := publication("first")
 	target := r.published(first)
 	speak := root.shutUp()

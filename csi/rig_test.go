@@ -57,7 +57,13 @@ type kubelet struct {
 // rigged starts one. lab is for projects, nvme for scratch; grants and staging may be changed before the first call.
 func rigged(t *testing.T) *kubelet {
 	t.Helper()
-	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: 2 << 30})
+	return riggedOn(t, 2<<30)
+}
+
+// riggedOn is rigged with a file system of a size.
+func riggedOn(t *testing.T, bytes int64) *kubelet {
+	t.Helper()
+	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: bytes})
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(t, err)
 	must(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))

@@ -132,6 +132,9 @@ func (n *node) interrupted(call func(context.Context) error) {
 	ended := make(chan error, 1)
 	go func() { ended <- call(n.Context()) }()
 	n.run.KillAfter(time.Duration(rand.Int64N(int64(8 * time.Millisecond))))
-	<-ended // how it ended is not known, and does not matter
+	select {
+	case <-ended: // how, is not known, and does not matter
+	case <-n.Context().Done():
+	}
 	n.begin()
 }

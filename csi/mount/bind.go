@@ -34,7 +34,8 @@ func (f Flags) attributes() uint64 {
 }
 
 // Bind mounts an open directory at target, without what is mounted below it. When it is there
-// already, with these flags, nothing is done. Another mount at target is mover.ErrConflict.
+// already, with these flags, nothing is done. A mount at target whose file system is dead is taken away; another one
+// is mover.ErrConflict.
 func Bind(dir int, target string, f Flags) error {
 	fail := func(err error) error {
 		if err == nil {
@@ -43,11 +44,14 @@ func Bind(dir int, target string, f Flags) error {
 		return &mover.Error{Op: "mount", Place: target, Err: err}
 	}
 	m, mounted, err := find(target)
-	switch {
-	case err != nil:
+	if err == nil && mounted {
+		if err = same(dir, target, m, f); !dead(err) {
+			return fail(err)
+		}
+		err = Unmount(target, Detach)
+	}
+	if err != nil {
 		return fail(err)
-	case mounted:
-		return fail(same(dir, target, m, f))
 	}
 	at, err := openTarget(target)
 	if err != nil {
@@ -161,6 +165,11 @@ func same(dir int, target string, m Mount, f Flags) error {
 		}
 	}
 	return nil
+}
+
+// dead reports whether an error is of a file system whose server, or program, is gone for good.
+func dead(err error) bool {
+	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ESTALE) || errors.Is(err, unix.ESHUTDOWN)
 }
 
 // RemoveTarget removes the directory that was mounted at. One that is not there is removed.

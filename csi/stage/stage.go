@@ -9,6 +9,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ import (
 type Mover struct {
 	Dial func(context.Context) (*api.Client, error) // called until it succeeds once
 	Node string                                     // of node-local tiers, as the mover names it
+	// Grace is for how long Keep leaves a lease alone that nobody seems to hold: its holder may be about to. 0 is ten minutes.
+	Grace time.Duration
 
 	mu     sync.Mutex
 	client *api.Client     // guarded by mu; nil until somebody was there
@@ -41,10 +44,9 @@ type wait struct {
 }
 
 const (
-	ttl     = 24 * time.Hour   // of a lease; renewed long before
-	renewal = time.Hour        // between renewals
-	grace   = 10 * time.Minute // of a lease that nobody seems to hold: its holder may be about to
-	glance  = 8 * time.Second  // how long a call waits for what is nearly there
+	ttl     = 24 * time.Hour  // of a lease; renewed long before
+	renewal = time.Hour       // between renewals
+	glance  = 8 * time.Second // how long a call waits for what is nearly there
 	pause   = 250 * time.Millisecond
 )
 
@@ -279,7 +281,7 @@ func (m *Mover) keep(ctx context.Context, prefix string, alive func(string) bool
 			continue
 		case alive(l.GetHolder()):
 			_, err = c.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(ttl)})
-		case time.Since(l.GetCreateTime().AsTime()) < grace:
+		case time.Since(l.GetCreateTime().AsTime()) < cmp.Or(m.Grace, 10*time.Minute):
 			continue
 		default:
 			_, err = c.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()})

@@ -9,7 +9,7 @@ import (
 )
 
 // TestNFS: copies that are killed, replace what is open, and meet a quota, and the
-// contract of a place, on NFS 4.2, 4.1, 4.0 and 3. The server and the client are the same kernel.
+// contract of a place, and volumes of the CSI driver, on NFS 4.2, 4.1, 4.0 and 3. The server and the client are the same kernel.
 func TestNFS(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("nfs.sh")
@@ -25,6 +25,7 @@ func TestNFS(t *testing.T) {
 		{"scenarios", vm.TestCommand("/tests/nfs"), "NFS_MOUNT="},
 		{"named", vm.TestCommand("/tests/system", "-test.run=NamedMounts"), "DATAMOVE_TEST_MOUNTS=nfs="},
 		{"contract", vm.TestCommand("/tests/posix", "-test.run=TestContract/elsewhere"), "DATAMOVE_TEST_DIRS="},
+		{"volumes", vm.TestCommand("/tests/base", "-test.run=^TestSystems$/nfs"), "CSI_DIRS=nfs="},
 	}
 	g := nfsGuest(t, string(script))
 	for _, version := range versions {
@@ -33,6 +34,9 @@ func TestNFS(t *testing.T) {
 			g.Run = append(g.Run, p.command)
 		}
 	}
+	mounts := vm.TestCommand("/tests/mount", "-test.run=NFS")
+	mounts.Env = []string{"CSI_NFS=127.0.0.1:/", "CSI_NFS_EXPORT=/export"}
+	g.Run = append(g.Run, mounts)
 	r := boot(t, g)
 	whole(t, r)
 	if r.Outcomes[0].Code != 0 {
@@ -47,6 +51,7 @@ func TestNFS(t *testing.T) {
 			}
 		})
 	}
+	t.Run("mounts", func(t *testing.T) { vm.Replay(t, outcomes[0], nil) })
 }
 
 // nfsGuest starts a server whose disk, an ext4 with project quotas, is at /export.
@@ -60,6 +65,8 @@ func nfsGuest(t *testing.T, script string) *vm.Guest {
 			{Path: "/tests/posix", From: tests(t, "mover/posix")},
 			{Path: "/tests/system", From: tests(t, "lustre/system")},
 			{Path: "/tests/nfs", From: tests(t, "test/vm/nfs")},
+			{Path: "/tests/base", From: tests(t, "csi/base")},
+			{Path: "/tests/mount", From: tests(t, "csi/mount")},
 		},
 		Disks: []vm.Disk{{File: image(t, memory(t), "export", "ext4", 1<<30, "-O", "quota,project", "-E", "quotatype=prjquota")}},
 		Mounts: []wire.Mount{

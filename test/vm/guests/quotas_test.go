@@ -8,7 +8,8 @@ import (
 )
 
 // TestQuotas: project quotas of ext4 and xfs, and the groups of btrfs, are set, read,
-// and enforced; and datamove quota, copy and doctor do with them what they say.
+// and enforced; datamove quota, copy and doctor do with them what they say, and so do the volumes of
+// the CSI driver.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	r := boot(t, &vm.Guest{
@@ -17,11 +18,13 @@ func TestQuotas(t *testing.T) {
 		Files: []vm.File{
 			{Path: "/tests/plain", From: tests(t, "lustre/plain")},
 			{Path: "/tests/commands", From: tests(t, "cmd/datamove")},
+			{Path: "/tests/volumes", From: tests(t, "csi/base")},
 		},
 		Env: guestEnv,
 		Run: []wire.Command{
 			vm.TestCommand("/tests/plain"),
 			vm.TestCommand("/tests/commands", "-test.run=^TestQuotaOnDisks$"),
+			vm.TestCommand("/tests/volumes", "-test.run=^TestSystems$/^(btrfs|ext4|xfs)$"),
 		},
 	})
 	whole(t, r)
@@ -29,4 +32,5 @@ func TestQuotas(t *testing.T) {
 		vm.Replay(t, r.Outcomes[0], map[string]string{"TestSubvolumesSimple": "simple quotas came with Linux 6.7"})
 	})
 	t.Run("commands", func(t *testing.T) { vm.Replay(t, r.Outcomes[1], nil) })
+	t.Run("volumes", func(t *testing.T) { vm.Replay(t, r.Outcomes[2], nil) })
 }
