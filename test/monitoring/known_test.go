@@ -17,7 +17,7 @@ type known map[string]map[string]words
 type words map[string]bool
 
 // target are the labels that Prometheus adds, by deploy/monitoring/prometheus.yml.
-var target = map[string]words{"job": {"datamove": true}, "role": {"coordinator": true, "agent": true}, "instance": nil}
+var target = map[string]words{"job": {"datamove": true}, "role": {"coordinator": true, "agent": true, "csi": true}, "instance": nil}
 
 // sampleLine is one line of a scrape: name, labels, value.
 var (

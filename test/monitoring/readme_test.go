@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"datamove.dev/csi/metrics"
 	"datamove.dev/mover/telemetry"
 )
 
@@ -18,7 +19,7 @@ const (
 	tableEnds   = "<!-- end of the table -->\n"
 )
 
-// markdown is the table of mover/telemetry for people.
+// markdown is the table of mover/telemetry, and that of csi/metrics, for people.
 func markdown() string {
 	var b strings.Builder
 	fmt.Fprint(&b, "| name | type | unit | labels | told by | meaning |\n|---|---|---|---|---|---|\n")
@@ -28,6 +29,14 @@ func markdown() string {
 			labels = append(labels, "`"+l+"`")
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", r.Name, r.Type, r.Unit, strings.Join(labels, " "), r.From, r.Meaning)
+	}
+	fmt.Fprint(&b, "\nThe CSI driver, `datamove-csi`, has metrics of its own:\n\n| name | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, r := range metrics.Table {
+		var labels []string
+		for _, l := range r.Labels {
+			labels = append(labels, "`"+l+"`")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Type, strings.Join(labels, " "), r.Meaning)
 	}
 	return b.String()
 }

@@ -24,7 +24,7 @@ func TestQuotas(t *testing.T) {
 		Run: []wire.Command{
 			vm.TestCommand("/tests/plain"),
 			vm.TestCommand("/tests/commands", "-test.run=^TestQuotaOnDisks$"),
-			vm.TestCommand("/tests/volumes", "-test.run=^TestSystems$/^(btrfs|ext4|xfs)$"),
+			vm.TestCommand("/tests/volumes", "-test.run=^TestSystems$/^(ext4|xfs)$"),
 		},
 	})
 	whole(t, r)
