@@ -11,7 +11,7 @@ import (
 
 // Reap removes what is due in the trash of every file system, until ctx is over. Scratch is reaped by its node, the
 // others by the controller.
-func (d *Driver) Reap(ctx context.Context, every time.Duration) error {
+func (d *Driver) Reap(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
 		again := false
 		for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
@@ -37,12 +37,11 @@ func (d *Driver) Reap(ctx context.Context, every time.Duration) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-time.After(every):
 		case <-d.removed:
 		}
 	}
-	return nil
 }
 
 // reapSoon has what was removed just now looked at without waiting.

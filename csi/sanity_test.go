@@ -53,7 +53,7 @@ func TestSanity(t *testing.T) {
 			dir := t.TempDir()
 			reaper, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			go func() { defer close(ended); must(t, r.driver.Reap(reaper, time.Minute)) }()
+			go func() { defer close(ended); r.driver.Reap(reaper, time.Minute) }()
 			defer func() { stop(); <-ended }()
 			for name, text := range map[string]string{"parameters": parameters, "mutable": map[volume.Kind]string{volume.Project: `{trash: 1h}`}[kind]} {
 				must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +26,28 @@ const (
 	reapEvery     = time.Minute
 	watchEvery    = time.Minute
 	annotateEvery = 15 * time.Second
+	leaseName     = "csi-datamove-dev-controller"
 )
+
+// beside is the work that goes on beside the calls, until ctx is over.
+func beside(ctx context.Context, d *csi.Driver) {
+	var all sync.WaitGroup
+	all.Go(func() { d.Reap(ctx, reapEvery) })
+	all.Go(func() { d.Watch(ctx, watchEvery) })
+	if d.Staging != nil && d.Mode != csi.Controller {
+		all.Go(func() { d.KeepLeases(ctx) })
+	}
+	if d.Staging != nil && d.Cluster != nil && d.Mode != csi.Node {
+		all.Go(func() { d.Annotate(ctx, annotateEvery) })
+	}
+	all.Wait()
+}
+
+// identity is as whom this process leads: its pod's name, and what no other one has.
+func identity() string {
+	name, _ := os.Hostname() // without, the rest is enough
+	return name + "_" + rand.Text()
+}
 
 func (o *options) run(ctx context.Context) error {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
@@ -52,13 +75,13 @@ func (o *options) run(ctx context.Context) error {
 		}
 		serve(ctx, g, d.RelayServer(relay.Keys(o.keys)), l)
 	}
-	g.Go(func() error { return d.Reap(ctx, reapEvery) })
-	g.Go(func() error { d.Watch(ctx, watchEvery); return nil })
-	if d.Staging != nil && d.Mode != csi.Controller {
-		g.Go(func() error { d.KeepLeases(ctx); return nil })
-	}
-	if d.Staging != nil && d.Cluster != nil && d.Mode != csi.Node {
-		g.Go(func() error { d.Annotate(ctx, annotateEvery); return nil })
+	if cluster != nil && d.Mode == csi.Controller { // there may be several
+		g.Go(func() error {
+			cluster.Lead(ctx, leaseName, identity(), func(ctx context.Context) { beside(ctx, d) })
+			return nil
+		})
+	} else {
+		g.Go(func() error { beside(ctx, d); return nil })
 	}
 	if o.register != "" {
 		r := &registrar.Registrar{Name: csi.Name, Dir: o.register, Endpoint: o.registerAs}

@@ -139,6 +139,11 @@ func fill(path string, n int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return fillFile(f, n)
+}
+
+// fillFile is fill for a file that is open, which it closes.
+func fillFile(f *os.File, n int64) (int64, error) {
 	defer f.Close()
 	block := make([]byte, 64<<10)
 	for i := range block {

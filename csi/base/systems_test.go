@@ -58,7 +58,6 @@ func TestSystems(t *testing.T) {
 
 // live is the life of a volume.
 func live(t *testing.T, s Spec) {
-	must(t, os.Chmod(s.Root, 0o755))
 	b := opened(t, s)
 	w := wish(t, b, "pvc-1", 20*mib, "mode", "1777", "trash", "0s")
 	r, err := b.Make(t.Context(), w)
@@ -129,6 +128,14 @@ func fillAs(t *testing.T, path string, n int64, enforced bool) (done int64, err 
 	if !enforced {
 		n = min(n, 16*mib)
 	}
-	must(t, errors.Join(image.As(somebody, func() { done, err = fill(path, n) })))
+	dir, openErr := os.OpenRoot(filepath.Dir(path)) // what is above it may be nobody's else
+	must(t, openErr)
+	defer dir.Close()
+	must(t, image.As(somebody, func() {
+		var f *os.File
+		if f, err = dir.Create(filepath.Base(path)); err == nil {
+			done, err = fillFile(f, n)
+		}
+	}))
 	return done, err
 }

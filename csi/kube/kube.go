@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,6 +29,7 @@ import (
 // Cluster is a Kubernetes.
 type Cluster struct {
 	core      typed.CoreV1Interface
+	leases    coordination.LeasesGetter
 	namespace string // of the driver's own pod
 	events    record.EventBroadcaster
 	recorder  record.EventRecorder
@@ -70,7 +72,11 @@ func open(config *rest.Config, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: Kubernetes: %w", mover.ErrUsage, err)
 	}
-	c := &Cluster{core: core, namespace: o.Namespace, events: record.NewBroadcaster()}
+	leases, err := coordination.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: Kubernetes: %w", mover.ErrUsage, err)
+	}
+	c := &Cluster{core: core, leases: leases, namespace: o.Namespace, events: record.NewBroadcaster()}
 	c.events.StartRecordingToSink(&typed.EventSinkImpl{Interface: core.Events("")})
 	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: o.Driver, Host: o.Node})
 	return c, nil

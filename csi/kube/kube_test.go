@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,8 +25,9 @@ import (
 
 func cluster(t *testing.T, objects ...runtime.Object) *Cluster {
 	t.Helper()
-	core := fake.NewClientset(objects...).CoreV1()
-	c := &Cluster{core: core, namespace: "datamove", events: record.NewBroadcaster()}
+	client := fake.NewClientset(objects...)
+	core := client.CoreV1()
+	c := &Cluster{core: core, leases: client.CoordinationV1(), namespace: "datamove", events: record.NewBroadcaster()}
 	c.events.StartRecordingToSink(&typed.EventSinkImpl{Interface: core.Events("")})
 	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "csi.datamove.dev", Host: "n1"})
 	t.Cleanup(c.Close)
@@ -109,4 +111,34 @@ func TestTell(t *testing.T) {
 		e.Source.Component != "csi.datamove.dev" || e.Source.Host != "n1" || len(e.Message) > 1024 || strings.Contains(e.Message, "\n") {
 		t.Errorf("%+v", e)
 	}
+}
+
+// TestLead: of two one leads, and the other one when the first is over.
+func TestLead(t *testing.T) {
+	c := cluster(t)
+	led := make(chan string, 2)
+	first, stop := context.WithCancel(t.Context())
+	second, end := context.WithCancel(t.Context())
+	var leaders sync.WaitGroup
+	lead := func(ctx context.Context, who string) {
+		leaders.Go(func() {
+			c.Lead(ctx, "csi", who, func(ctx context.Context) { led <- who; <-ctx.Done() })
+		})
+	}
+	lead(first, "a")
+	if who := <-led; who != "a" {
+		t.Fatal(who)
+	}
+	lead(second, "b")
+	select {
+	case who := <-led:
+		t.Fatalf("%s leads, too", who)
+	case <-time.After(100 * time.Millisecond):
+	}
+	stop()
+	if who := <-led; who != "b" {
+		t.Error(who)
+	}
+	end()
+	leaders.Wait()
 }

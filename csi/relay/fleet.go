@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -34,6 +35,9 @@ func (f *Fleet) All(ctx context.Context) ([]Node, error) {
 	return all, nil
 }
 
+// limit is how long a call may take: a node that froze says nothing.
+const limit = time.Minute
+
 // Ask makes one call of gRPC at the driver of a node. A connection is made for each: there are few, and none is kept
 // that nobody answers any more.
 func (f *Fleet) Ask(ctx context.Context, n Node, method string, request, reply any) error {
@@ -49,6 +53,8 @@ func (f *Fleet) Ask(ctx context.Context, n Node, method string, request, reply a
 		return err
 	}
 	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	err = conn.Invoke(ctx, method, request, reply)
 	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Aborted {
 		return status.Errorf(code, "node %s: %s", mover.Printable(n.Name), status.Convert(err).Message())
