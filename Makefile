@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 e2e-ceph e2e-vm lustre-test fabric dist clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 e2e-ceph e2e-vm e2e-k8s lustre-test fabric dist clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -102,6 +102,10 @@ e2e-ceph:
 # make e2e-vm RUN=TestQuotas
 e2e-vm:
 	test/e2e-vm '$(RUN)'
+
+# The CSI driver in a real Kubernetes of two nodes. make e2e-k8s RUN=TestVolumes
+e2e-k8s:
+	test/e2e-k8s '$(RUN)'
 
 # What runs on a real Lustre, as static binaries that need nothing there:
 # LUSTRE_MOUNT=/mnt/lustre bin/lustre.test -test.v, as root and as a user, and

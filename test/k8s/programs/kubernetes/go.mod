@@ -1,4 +1,4 @@
-module datamove.dev/test/k8s
+module datamove.dev/test/k8s/programs/kubernetes
 
 go 1.26.0
 
