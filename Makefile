@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 e2e-ceph e2e-vm e2e-k8s lustre-test fabric dist clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench e2e-s3 e2e-ceph e2e-vm e2e-k8s lustre-test fabric dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -43,6 +43,7 @@ setup:
 lint:
 	@bad="$$(gofmt -l $$(git ls-files '*.go'))"; test -z "$$bad" || { echo "not gofmt: $$bad"; exit 1; }
 	go vet ./...
+	go -C deploy/image vet ./...
 	go -C test/s3dev vet ./...
 	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
 	elif [ "$$DATAMOVE_STRICT" = 1 ]; then echo 'golangci-lint is missing'; exit 1; \
@@ -55,7 +56,7 @@ check: lint
 	$(TESTS) -short $$(go list ./... | grep -vE '/test/($(subst $(eval ) ,|,$(SLOW)))$$')
 
 test: build lint
-	$(TESTS) -modules .,test/s3dev -race -timeout 20m ./...
+	$(TESTS) -modules .,deploy/image,test/s3dev -race -timeout 20m ./...
 
 # Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m. Up to
 # Go 1.26 a target may end its time with a bare "context deadline exceeded" (go.dev/issue/75804),
@@ -127,7 +128,18 @@ dist:
 		echo "dist/$$c-linux-$$arch"; \
 		GOOS=linux GOARCH=$$arch $(BUILD) -o dist/$$c-linux-$$arch ./cmd/$$c; \
 		go version -m dist/$$c-linux-$$arch | grep -q 'CGO_ENABLED=0'; \
-	done; done; cd dist; sha256sum $$(ls | grep -v SHA256SUMS) > SHA256SUMS
+	done; done; cd dist; sha256sum *-linux-* > SHA256SUMS
+
+# The container image of the programs, for each architecture, without a daemon: dist/image has
+# archives for ctr, podman, skopeo and docker. make image PUSH=registry.site/team/datamove
+IMAGE    ?= datamove.dev/datamove
+PROGRAMS := datamove datamove-csi datamoved
+image:
+	@set -e; for arch in $(ARCHS); do for c in $(PROGRAMS); do \
+		GOOS=linux GOARCH=$$arch $(BUILD) -o dist/$$c-linux-$$arch ./cmd/$$c; \
+	done; done
+	go -C deploy/image run . -programs $(CURDIR)/dist -out $(CURDIR)/dist/image -name $(IMAGE) -version $(VERSION) \
+		-revision "$$(git rev-parse HEAD)" -epoch "$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" -push '$(PUSH)'
 
 clean:
 	rm -rf bin dist
