@@ -101,19 +101,20 @@ func archive(file string, fill func(layout.Path) error) (err error) {
 
 // pack writes a tree in the order of its names, with no time of this machine.
 func pack(to io.Writer, tree string) error {
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	t := tar.NewWriter(to)
-	err := filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || path == tree {
-			return err
-		}
-		name, err := filepath.Rel(tree, path)
-		if err != nil {
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == "." {
 			return err
 		}
 		if d.IsDir() {
 			return t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755})
 		}
-		f, err := os.Open(path)
+		f, err := root.Open(name)
 		if err != nil {
 			return err
 		}

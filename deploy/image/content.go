@@ -19,8 +19,8 @@ var programs = []string{"datamove", "datamove-csi", "datamoved"}
 
 // Who runs a coordinator, and who owns nothing. An agent gets the accounts of its node by a mount of its own.
 const (
-	passwd = "root:x:0:0:root:/:/sbin/nologin\ndatamove:x:64643:64643:datamove coordinator:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"
-	group  = "root:x:0:\ndatamove:x:64643:\nnobody:x:65534:\n"
+	accounts = "root:x:0:0:root:/:/sbin/nologin\ndatamove:x:64643:64643:datamove coordinator:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"
+	groups   = "root:x:0:\ndatamove:x:64643:\nnobody:x:65534:\n"
 )
 
 // content is what an image has, in the order of its archive.
@@ -44,8 +44,8 @@ func (f facts) content(arch string) (*content, error) {
 		{name: "bin/", mode: 0o755},
 		{name: "etc/", mode: 0o755},
 		{name: "etc/datamove/", mode: 0o755},
-		{name: "etc/group", mode: 0o644, text: []byte(group)},
-		{name: "etc/passwd", mode: 0o644, text: []byte(passwd)},
+		{name: "etc/group", mode: 0o644, text: []byte(groups)},
+		{name: "etc/passwd", mode: 0o644, text: []byte(accounts)},
 		{name: "etc/ssl/", mode: 0o755},
 		{name: "etc/ssl/certs/", mode: 0o755},
 		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, text: roots()},
