@@ -1,0 +1,114 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	chart    = "../../deploy/helm/datamove"
+	plain    = "../../deploy/kubernetes"
+	examples = "../../deploy/examples"
+)
+
+// helm runs it, and returns what it printed.
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	program, err := exec.LookPath("helm")
+	if err != nil {
+		t.Skip("helm is missing: test/setup tools")
+	}
+	c := exec.Command(program, args...)
+	c.Env = append(os.Environ(), "HELM_CACHE_HOME="+t.TempDir(), "HELM_CONFIG_HOME="+t.TempDir(), "HELM_DATA_HOME="+t.TempDir(), "KUBECONFIG=/dev/null")
+	var errors strings.Builder
+	c.Stderr = &errors
+	out, err := c.Output()
+	return string(out) + errors.String(), err
+}
+
+// settings are the files of values that everything is tried with; "" is none.
+func settings(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("values/*.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	return append([]string{"", filepath.Join(plain, "values.yaml")}, files...)
+}
+
+func flags(values string) []string {
+	if values == "" {
+		return nil
+	}
+	return []string{"-f", values}
+}
+
+// render is what the chart makes of values.
+func render(t *testing.T, values string, more ...string) string {
+	t.Helper()
+	args := slices.Concat([]string{"template", "datamove", chart, "-n", "datamove"}, flags(values), more)
+	out, err := helm(t, args...)
+	if err != nil {
+		t.Fatalf("%s: %v: %s", values, err, out)
+	}
+	return out
+}
+
+func TestLint(t *testing.T) {
+	for _, values := range settings(t) {
+		if out, err := helm(t, slices.Concat([]string{"lint", chart, "--strict"}, flags(values))...); err != nil {
+			t.Errorf("%s: %v: %s", values, err, out)
+		}
+	}
+}
+
+// What is not known, or can not go together, is refused with a word that says what.
+func TestRefused(t *testing.T) {
+	for _, row := range []struct{ set, says string }{
+		{"driver.nodes.hostNetwork=false", "nodes"},
+		{"kubeletRoot=var/lib/kubelet", "kubeletRoot"},
+		{"driver.config.fileSystem.x.root=/x", "fileSystem"},
+		{"driver.config.fileSystems.x.root=/x", "use"},
+		{"driver.relay.controllerSecret=x", "both, or neither"},
+		{"mover.coordinator.enabled=false", "mover.coordinator.address is needed"},
+		{"mover.coordinator.enabled=false,mover.coordinator.address=head:7643", "mover.coordinator.pin is needed"},
+		{"mover.config.listen={unix:///x}", "mover.config.listen is set by the chart"},
+		{"storageClasses[0].name=x", "parameters"},
+		{"storageClasses[0].name=x,storageClasses[0].parameters.type=project,storageClasses[0].parameters.uid=7", "uid"},
+		{"image.digest=latest", "digest"},
+	} {
+		out, err := helm(t, "template", "datamove", chart, "--set", row.set)
+		if err == nil || !strings.Contains(out, row.says) {
+			t.Errorf("%s: %v: %s", row.set, err, out)
+		}
+	}
+}
+
+// An upgrade keeps the certificates of the relay, and what is made says the same every time but for them.
+func TestSame(t *testing.T) {
+	for _, values := range settings(t) {
+		a, b := withoutSecrets(render(t, values)), withoutSecrets(render(t, values))
+		if !slices.Equal(a, b) {
+			t.Errorf("%s: twice the same gives two results", values)
+		}
+	}
+}
+
+func withoutSecrets(text string) []string {
+	return slices.DeleteFunc(split(text), func(d string) bool { return strings.Contains(d, "\nkind: Secret\n") })
+}
+
+// split parts a file into its documents.
+func split(text string) []string {
+	var all []string
+	for d := range strings.SplitSeq("\n"+text, "\n---") {
+		if strings.TrimSpace(d) != "" {
+			all = append(all, "\n"+strings.TrimSpace(d)+"\n")
+		}
+	}
+	return all
+}

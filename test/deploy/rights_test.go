@@ -1,0 +1,150 @@
+package deploy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// part is a pod that the chart makes, by its component.
+type part struct {
+	labels map[string]string
+	corev1.PodTemplateSpec
+}
+
+func parts(all []any) map[string]part {
+	found := map[string]part{}
+	add := func(labels map[string]string, p corev1.PodTemplateSpec) {
+		found[labels["app.kubernetes.io/component"]] = part{labels, p}
+	}
+	for _, o := range of[*appsv1.Deployment](all) {
+		add(o.Labels, o.Spec.Template)
+	}
+	for _, o := range of[*appsv1.DaemonSet](all) {
+		add(o.Labels, o.Spec.Template)
+	}
+	for _, o := range of[*appsv1.StatefulSet](all) {
+		add(o.Labels, o.Spec.Template)
+	}
+	return found
+}
+
+// capabilities are what containers may have at most; everybody else has none.
+var capabilities = map[string]string{
+	"csi-controller/driver": "SYS_ADMIN CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID",
+	"agent/agent":           "SETUID SETGID KILL CHOWN FOWNER FSETID DAC_OVERRIDE DAC_READ_SEARCH MKNOD SETFCAP SYS_ADMIN",
+}
+
+// Nothing has more than it needs: one container is privileged, and each of the others drops everything and
+// gets back what is on the list.
+func TestPods(t *testing.T) {
+	for _, values := range settings(t) {
+		for component, p := range parts(objects(t, values, render(t, values))) {
+			for _, c := range p.Spec.Containers {
+				where, s := values+": "+component+"/"+c.Name, c.SecurityContext
+				if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
+					t.Errorf("%s: its root can be written to", where)
+				}
+				if c.Resources.Requests.Memory().IsZero() {
+					t.Errorf("%s: no memory is asked for", where)
+				}
+				if component == "csi-node" {
+					continue // it mounts
+				}
+				if s.Privileged != nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+					t.Errorf("%s: %+v", where, s)
+				}
+				may := strings.Fields(capabilities[component+"/"+c.Name])
+				for _, has := range s.Capabilities.Add {
+					if !slices.Contains(may, string(has)) {
+						t.Errorf("%s: capability %s", where, has)
+					}
+				}
+				if p.Spec.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+					t.Errorf("%s: seccomp", where)
+				}
+			}
+			if c := p.Spec.SecurityContext; component == "coordinator" && (c.RunAsNonRoot == nil || !*c.RunAsNonRoot || *c.RunAsUser == 0) {
+				t.Errorf("%s: the coordinator is root", values)
+			}
+			if component == "agent" && (p.Spec.AutomountServiceAccountToken == nil || *p.Spec.AutomountServiceAccountToken) {
+				t.Errorf("%s: agents have a token of the API server", values)
+			}
+		}
+	}
+}
+
+// Mounts go out of the pod of a node only: its kubelet's directories, and what the driver mounts itself.
+func TestPropagation(t *testing.T) {
+	for _, values := range settings(t) {
+		for component, p := range parts(objects(t, values, render(t, values))) {
+			for _, c := range p.Spec.Containers {
+				for _, m := range c.VolumeMounts {
+					out := m.MountPropagation != nil && *m.MountPropagation == corev1.MountPropagationBidirectional
+					if out && (component != "csi-node" || m.Name != "kubelet" && m.MountPath != "/nfs/home") {
+						t.Errorf("%s: %s/%s: %s", values, component, c.Name, m.MountPath)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Rules have no star, write to nothing but what the README's table says, and no ServiceAccount but the controller's reads volumes.
+func TestRules(t *testing.T) {
+	writes := map[string][]string{
+		"csi-controller": {"persistentvolumes", "persistentvolumeclaims", "persistentvolumeclaims/status", "events", "leases", "csistoragecapacities",
+			"volumesnapshots", "volumesnapshotcontents", "volumesnapshotcontents/status"},
+		"csi-node":    {"events"},
+		"coordinator": {"tokenreviews", "configmaps"},
+	}
+	reads := map[string]bool{"csi-controller": true}
+	for _, values := range settings(t) {
+		all := objects(t, values, render(t, values))
+		check := func(labels map[string]string, rules []rbacv1.PolicyRule) {
+			component := labels["app.kubernetes.io/component"]
+			for _, r := range rules {
+				for _, resource := range r.Resources {
+					for _, verb := range r.Verbs {
+						looks := slices.Contains([]string{"get", "list", "watch"}, verb)
+						if resource == "*" || verb == "*" || slices.Contains(r.APIGroups, "*") || looks && !reads[component] || !looks && !slices.Contains(writes[component], resource) {
+							t.Errorf("%s: %s may %s %s", values, component, verb, resource)
+						}
+					}
+				}
+				if slices.Contains(r.Resources, "configmaps") && (len(r.ResourceNames) != 1 || !slices.Equal(r.Verbs, []string{"patch"})) {
+					t.Errorf("%s: %s: %+v", values, component, r)
+				}
+				if slices.Contains(r.Resources, "secrets") {
+					t.Errorf("%s: %s reads secrets", values, component)
+				}
+			}
+		}
+		for _, r := range of[*rbacv1.ClusterRole](all) {
+			check(r.Labels, r.Rules)
+		}
+		for _, r := range of[*rbacv1.Role](all) {
+			check(r.Labels, r.Rules)
+		}
+	}
+}
+
+// The driver's object says what the driver is.
+func TestDriverObject(t *testing.T) {
+	all := of[*storagev1.CSIDriver](objects(t, "", render(t, "")))
+	if len(all) != 1 {
+		t.Fatalf("%d of them", len(all))
+	}
+	s := all[0].Spec
+	if *s.AttachRequired || !*s.PodInfoOnMount || *s.FSGroupPolicy != storagev1.NoneFSGroupPolicy || !*s.StorageCapacity || *s.SELinuxMount || *s.RequiresRepublish || len(s.TokenRequests) > 0 {
+		t.Errorf("%+v", s)
+	}
+	if all[0].Labels["security.kubernetes.io/csi-ephemeral-volume-profile"] != "restricted" || len(s.VolumeLifecycleModes) != 2 {
+		t.Errorf("%+v", all[0])
+	}
+}
