@@ -46,6 +46,7 @@ type flags struct {
 	join      string
 	token     string
 	tokenFile string
+	authority string // file with the pin
 	noAgent   bool
 	logFormat string
 	logLevel  string
@@ -113,6 +114,7 @@ As root it works as whoever asked; as any other user it can work for that one on
 	own.StringVar(&a.flags.join, "join", "", "be an agent of the coordinator at `ADDR`, tcp://host:port")
 	own.StringVar(&a.flags.token, "token", "", "join `TOKEN`; everybody on this machine can read it, so prefer --token-file")
 	own.StringVar(&a.flags.tokenFile, "token-file", "", "`FILE` with the join token; - is stdin")
+	own.StringVar(&a.flags.authority, "authority-file", "", "`FILE` with the pin of the coordinator, which logs it: with a token of Kubernetes (join in the coordinator's configuration)")
 	own.BoolVar(&a.flags.noAgent, "no-agent", false, "coordinate only: no work is done on this node")
 	cmd.AddCommand(a.checkCommand(), a.backupCommand(), a.restoreCommand())
 	return cmd

@@ -36,8 +36,12 @@ func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger) err
 	if err != nil {
 		return err
 	}
+	cluster, err := h.cluster(authority)
+	if err != nil {
+		return err
+	}
 	s, err := service.New(ctx, service.Options{
-		Ledger: books, Rules: h.live.rules.Load, Config: h.live.config.Load, Audit: h.recordOf, Authority: authority,
+		Ledger: books, Rules: h.live.rules.Load, Config: h.live.config.Load, Audit: h.recordOf, Authority: authority, Vouch: cluster.vouch,
 		Queue: func(o queue.Options) (queue.Queue, error) {
 			return queue.NewJetStream(ctx, filepath.Join(h.at.data, "queue"), o)
 		},
@@ -53,7 +57,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger) err
 	if err != nil {
 		return errors.Join(err, attend(over(), func() {}, working))
 	}
-	parts, what := []*part{serving(d), working}, "coordinator"
+	parts, what := append([]*part{serving(d), working}, cluster.parts()...), "coordinator"
 	if !a.flags.noAgent {
 		conn, err := newLink(h.at.node, nil, d.AgentDialer(h.at.node))
 		if err != nil {
@@ -90,6 +94,7 @@ func (h *host) secure(o *door.Options) (*trust.Authority, error) {
 	if authority.Created() {
 		h.log.Info("a new authority signs certificates: agents that joined another one have to join again")
 	}
+	h.log.Info("nodes know this service by its authority", "pin", authority.Pin().String())
 	server, err := authority.Server(h.at.node, namesOf(hosts)...)
 	if err != nil {
 		return nil, err

@@ -43,13 +43,15 @@ func (a *app) serveAgent(ctx context.Context, h *host) error {
 	o := h.doorOptions()
 	o.Rules = func() door.Rules { return door.Passing{} }
 	o.Forward = conn
+	o.Health = func(context.Context) error { return nil } // it lives, also while its coordinator is away
 	d, err := door.Open(o)
 	if err != nil {
 		return err
 	}
 	enroll := agentv1.NewEnrollServiceClient(conn)
 	keeping := until("certificate", func(ctx context.Context) error { return keeper.Run(ctx, renew(enroll)) })
-	standing := until("standing", func(ctx context.Context) error { return h.standing(ctx, conn, target, secure) })
+	again := func(ctx context.Context) error { return a.joinAgain(ctx, h, keeper, target) }
+	standing := until("standing", func(ctx context.Context) error { return h.standing(ctx, conn, target, secure, again) })
 	helpers, err := h.agentParts(conn)
 	if err != nil {
 		return err
@@ -79,31 +81,31 @@ func renew(enroll agentv1.EnrollServiceClient) trust.Renew {
 // is good.
 func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keeper, error) {
 	dir, id := filepath.Join(h.at.data, "identity"), trust.Identity{Role: trust.Agent, Name: h.at.node}
-	token, noToken := a.tokenFor(h.at.node, target)
-	keeper, err := trust.OpenKeeper(dir, id, trust.KeeperOptions{Logger: h.log, Replace: noToken == nil})
+	ticket, noTicket := a.ticketFor(h.at.node, target)
+	keeper, err := trust.OpenKeeper(dir, id, trust.KeeperOptions{Logger: h.log, Replace: noTicket == nil})
 	if err != nil {
 		return nil, &advised{err, newToken(h.at.node) + "; it replaces what is here"}
 	}
 	good := time.Now().Before(keeper.Expires())
 	joinedWith := filepath.Join(dir, "joined-with")
 	switch {
-	case good && (noToken != nil || sameToken(joinedWith, token)):
+	case good && (noTicket != nil || sameTicket(joinedWith, ticket)):
 		return keeper, nil // a token is not needed, and its file may be gone
-	case noToken != nil:
-		return nil, noToken
+	case noTicket != nil:
+		return nil, noTicket
 	case good:
 		h.log.Info("the token is a new one: the identity that is here is replaced", "until", keeper.Expires())
 	}
-	err = joining(ctx, h, keeper, token, target)
+	err = joining(ctx, h, keeper, ticket, target)
 	switch {
 	case ctx.Err() != nil: // it may not have come to that
 	case err == nil:
-		err = os.WriteFile(joinedWith, []byte(token.ID()), 0o600)
+		err = os.WriteFile(joinedWith, []byte(ticket.id), 0o600)
 	case good:
 		h.log.Warn("this token does not let the node join again; it goes on with the certificate that it has", "err", err)
 		err = nil
 	case errors.Is(err, mover.ErrPermission):
-		err = &advised{err, newToken(h.at.node)}
+		err = &advised{err, ticket.advice}
 	}
 	return keeper, err
 }
@@ -113,33 +115,8 @@ func newToken(node string) string {
 	return "datamove agent token " + node + ", on the coordinator, and here --token-file"
 }
 
-// tokenFor is the token with which a node is to join.
-func (a *app) tokenFor(node, target string) (trust.Token, error) {
-	text, err := a.joinToken()
-	if err != nil {
-		return trust.Token{}, err
-	}
-	if text == "" {
-		return trust.Token{}, &advised{usage("node %s has no certificate that is good, and needs a token to join %s", node, target),
-			newToken(node)}
-	}
-	token, err := trust.ParseToken(text)
-	if err == nil && token.Name != node {
-		err = usage("the token is for node %s, and this is %s: --node %[1]s, or another token", token.Name, node)
-	}
-	return token, err
-}
-
-// sameToken says whether a node has its certificate by a token already. One that is new
-// is there because the service has forgotten the node, or is another one, and refuses what
-// it has.
-func sameToken(joinedWith string, token trust.Token) bool {
-	id, err := os.ReadFile(joinedWith)
-	return err == nil && string(id) == token.ID()
-}
-
-// maxToken is more than a token has.
-const maxToken = 4 << 10
+// maxToken is more than a token has, also one of Kubernetes.
+const maxToken = 16 << 10
 
 // joinToken is the token as it was given; "" is none.
 func (a *app) joinToken() (string, error) {
@@ -166,19 +143,10 @@ const joinPause = 2 * time.Second
 
 // joining gets the first certificate. A coordinator that is not there is waited for;
 // one that is not the one of the token is an error.
-func joining(ctx context.Context, h *host, keeper *trust.Keeper, token trust.Token, target string) error {
+func joining(ctx context.Context, h *host, keeper *trust.Keeper, ticket ticket, target string) error {
 	for {
-		err := keeper.Obtain(ctx, func(ctx context.Context, csr []byte) ([]byte, []byte, error) {
-			conn, err := api.Dial(ctx, "tcp://"+target, api.Options{TLS: trust.JoinTLS(token.Pin, "")})
-			if err != nil {
-				return nil, nil, err
-			}
-			defer conn.Close()
-			c, err := agentv1.NewEnrollServiceClient(conn.Conn()).Join(ctx, &agentv1.JoinRequest{Name: h.at.node, Token: token.Text(), Csr: csr})
-			return c.GetCertificate(), c.GetAuthority(), err
-		})
+		err := join(ctx, h, keeper, ticket, target)
 		if err == nil {
-			h.log.Info("joined", "coordinator", target, "until", keeper.Expires())
 			return nil
 		}
 		if ctx.Err() != nil || !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) {
@@ -191,4 +159,25 @@ func joining(ctx context.Context, h *host, keeper *trust.Keeper, token trust.Tok
 		case <-time.After(joinPause):
 		}
 	}
+}
+
+// join asks once.
+func join(ctx context.Context, h *host, keeper *trust.Keeper, ticket ticket, target string) error {
+	err := keeper.Obtain(ctx, func(ctx context.Context, csr []byte) ([]byte, []byte, error) {
+		text, err := ticket.text()
+		if err != nil {
+			return nil, nil, err
+		}
+		conn, err := api.Dial(ctx, "tcp://"+target, api.Options{TLS: trust.JoinTLS(ticket.pin, "")})
+		if err != nil {
+			return nil, nil, err
+		}
+		defer conn.Close()
+		c, err := agentv1.NewEnrollServiceClient(conn.Conn()).Join(ctx, &agentv1.JoinRequest{Name: h.at.node, Token: text, Csr: csr})
+		return c.GetCertificate(), c.GetAuthority(), err
+	})
+	if err == nil {
+		h.log.Info("joined", "coordinator", target, "until", keeper.Expires())
+	}
+	return err
 }

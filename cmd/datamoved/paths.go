@@ -15,6 +15,7 @@ type paths struct {
 	data   string
 	listen []string
 	page   string // host:port of metrics and the page; "" is none
+	scrape string // host:port of metrics for the network; "" is none
 	node   string
 }
 
@@ -26,7 +27,7 @@ func (a *app) place(c *config.Config) (p paths, err error) {
 	if p.listen, err = a.addresses(c); err != nil {
 		return p, err
 	}
-	p.page = c.Metrics
+	p.page, p.scrape = c.Metrics, c.Scrape
 	if p.node = cmp.Or(a.flags.node, c.Node); p.node == "" {
 		if p.node, err = os.Hostname(); err != nil {
 			return p, err

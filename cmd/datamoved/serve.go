@@ -155,7 +155,7 @@ func (h *host) recordOf(ctx context.Context, r audit.Record) error {
 // doorOptions are those of every door.
 func (h *host) doorOptions() door.Options {
 	return door.Options{
-		Listen: h.at.listen, Activated: h.sockets, Page: h.at.page, Accounts: h.accounts, Audit: h.record, Web: web.Handler(),
+		Listen: h.at.listen, Activated: h.sockets, Page: h.at.page, Scrape: h.at.scrape, Accounts: h.accounts, Audit: h.record, Web: web.Handler(),
 		Server: telemetry.ServerOptions(), Metrics: h.metrics, Logger: h.log,
 	}
 }
@@ -194,7 +194,7 @@ func (h *host) agentParts(coordinator grpc.ClientConnInterface) ([]*part, error)
 // run has parts work until ctx ends, and tells the service manager.
 func (h *host) run(ctx context.Context, what string, alive func(context.Context) error, d *door.Door, parts ...*part) error {
 	status := what + " at " + strings.Join(d.Addresses(), ", ")
-	h.log.Info("ready", "node", h.at.node, "what", what, "version", buildVersion(), "data", h.at.data, "addresses", strings.Join(d.Addresses(), " "), "page", d.PageAddress())
+	h.log.Info("ready", "node", h.at.node, "what", what, "version", buildVersion(), "data", h.at.data, "addresses", strings.Join(d.Addresses(), " "), "page", d.PageAddress(), "scrape", d.ScrapeAddress())
 	h.manager.ready(status)
 	own := []*part{
 		until("reload", func(ctx context.Context) error { return h.reloads(ctx, status) }),

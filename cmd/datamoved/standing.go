@@ -21,21 +21,34 @@ const (
 )
 
 // standing says, when the coordinator can not be reached, whether that is because it
-// refuses this node, or is another one: waiting would not mend that.
-func (h *host) standing(ctx context.Context, conn *grpc.ClientConn, target string, secure *tls.Config) error {
+// refuses this node, or is another one: waiting would not mend that, but joining again may.
+func (h *host) standing(ctx context.Context, conn *grpc.ClientConn, target string, secure *tls.Config, again func(context.Context) error) error {
 	for looked := (time.Time{}); ; {
 		state := conn.GetState()
 		if state == connectivity.TransientFailure && time.Since(looked) > standingEvery {
 			looked = time.Now()
-			if err := refused(ctx, target, secure); err != nil {
-				h.log.Error("this node is refused; it goes on trying", "coordinator", target, "err", err, "try", newToken(h.at.node))
-				h.manager.status("refused by %s: %v", target, err)
-			}
+			h.mend(ctx, target, secure, again)
 		}
 		if !conn.WaitForStateChange(ctx, state) {
 			return nil
 		}
 	}
+}
+
+// mend has a node join again that is refused, or says that it is.
+func (h *host) mend(ctx context.Context, target string, secure *tls.Config, again func(context.Context) error) {
+	err := refused(ctx, target, secure)
+	if err == nil {
+		return
+	}
+	switch failed := again(ctx); {
+	case failed == nil:
+		return
+	case !errors.Is(failed, errNoAgain):
+		h.log.Warn("this node could not join again", "coordinator", target, "err", failed)
+	}
+	h.log.Error("this node is refused; it goes on trying", "coordinator", target, "err", err, "try", newToken(h.at.node))
+	h.manager.status("refused by %s: %v", target, err)
 }
 
 // preface is what a client of HTTP/2 says first, with no settings of its own.

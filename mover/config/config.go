@@ -47,6 +47,7 @@ type Config struct {
 
 	Listen   []string           `koanf:"listen"`  // where it answers, as Service; none is DefaultListen
 	Metrics  string             `koanf:"metrics"` // loopback host:port of metrics and the web page without TLS; "" is none
+	Scrape   string             `koanf:"scrape"`  // host:port of metrics and health, for others than this machine, without TLS; "" is none
 	Data     string             `koanf:"data"`    // directory of its state; "" is DefaultData
 	Node     string             `koanf:"node"`    // name of this node; "" is the host's
 	Projects map[string]Project `koanf:"projects"`
@@ -58,6 +59,7 @@ type Config struct {
 	Agent    Agent              `koanf:"agent"`
 	Trace    Trace              `koanf:"trace"`
 	HSM      []HSM              `koanf:"hsm"`
+	Join     Join               `koanf:"join"`
 
 	settings []Setting
 }

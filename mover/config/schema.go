@@ -36,6 +36,7 @@ var schema = rule{keys: map[string]rule{
 	"service":  {check: service},
 	"listen":   {items: &rule{check: listen}, most: 16},
 	"metrics":  {check: loopback},
+	"scrape":   {check: everywhere},
 	"data":     {check: absolute},
 	"node":     {check: name},
 	"projects": {named: name, each: &projectRule},
@@ -46,6 +47,7 @@ var schema = rule{keys: map[string]rule{
 	"agent":    {keys: map[string]rule{"spares": {number: 64, zero: true}}},
 	"gpfs":     {named: name, each: &gpfsRule, most: 100},
 	"hsm":      {items: &hsmRule, most: 32},
+	"join":     {keys: map[string]rule{"kubernetes": kubernetesRule}},
 	"trace":    {need: []string{"endpoint"}, keys: map[string]rule{"endpoint": {check: endpoint}}},
 	"users":    {named: account, whole: ownCertificates, most: 10_000, each: &rule{need: []string{"certificate"}, keys: map[string]rule{"certificate": {check: commonName}}}},
 }}

@@ -62,6 +62,7 @@ tiers:
 # certificate does.
 #listen: [unix:///run/datamove/datamoved.sock, tcp://0.0.0.0:7643]
 #metrics: 127.0.0.1:7644       # metrics and the web page, for this machine alone
+#scrape: 0.0.0.0:7644          # metrics and health alone, for the network: they name no person, task or path
 #data: /var/lib/datamove       # its state
 #node: n17                     # leave it out for the name of the host
 
@@ -107,6 +108,17 @@ tiers:
 #    archive: 1                 # as in lfs hsm_archive --archive 1
 #    to: "archive:hsm"          # a tier, and a path or prefix in it, of this file system alone
 #    jobs: 4                    # files at a time; 4 if left out
+
+# How agents join that have no token of ours: on Kubernetes a pod has one of its own, and the API
+# server says on which node it runs. Outside of a pod: where that server is, and who we are there.
+#join:
+#  kubernetes:
+#    service_account: datamove/datamove-agent     # NAMESPACE/NAME of agents
+#    config_map: datamove/datamove-authority      # where the pin of this service is written for them
+#    audience: datamove         # of their tokens; datamove if left out
+#    server: https://api.site:6443
+#    ca: /etc/datamove/kubernetes.pem             # who signed its certificate
+#    token: /etc/datamove/kubernetes.token        # ours, mode 0600; it may make TokenReviews
 
 #trace: {endpoint: "http://127.0.0.1:4317"}    # where OpenTelemetry listens
 `

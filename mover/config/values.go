@@ -132,6 +132,14 @@ func loopback(s string) error {
 	return port(s)
 }
 
+// everywhere checks host:port of what others may reach without a certificate.
+func everywhere(s string) error {
+	if host, _, err := net.SplitHostPort(s); err != nil || host == "" {
+		return errors.New("must be host:port, as 0.0.0.0:7644")
+	}
+	return port(s)
+}
+
 // name checks a node, a project or a role.
 func name(s string) error {
 	for i, c := range []byte(s) {

@@ -19,6 +19,7 @@ type entrance struct {
 	net.Listener
 	remote bool // others come from other machines: TLS
 	page   bool // on loopback, without TLS
+	scrape bool // metrics and health, without TLS, for the network
 }
 
 // acceptPause is after an Accept that failed, as when files run out.
@@ -57,6 +58,8 @@ func (d *Door) count(e entrance, conn net.Conn) (leave func(), err error) {
 	switch {
 	case e.page:
 		return d.onPage.enter(hostOf(conn), false)
+	case e.scrape:
+		return d.scrapers.enter(hostOf(conn), false)
 	case e.remote:
 		return d.arrivals.enter(hostOf(conn), false)
 	}
@@ -104,8 +107,8 @@ func (d *Door) receive(e entrance, conn net.Conn, leave func()) {
 // meet makes a guest of a connection.
 func (d *Door) meet(ctx context.Context, e entrance, g *guest) (*passage, error) {
 	switch {
-	case e.page:
-		g.origin = &origin{page: true, peer: g.RemoteAddr().String()}
+	case e.page, e.scrape:
+		g.origin = &origin{page: e.page, scrape: e.scrape, peer: g.RemoteAddr().String()}
 		return d.toWeb, nil
 	case e.remote:
 		return d.meetRemote(ctx, g)

@@ -40,6 +40,7 @@ type Rules interface {
 type Options struct {
 	Listen    []string       // unix:///path or tcp://host:port
 	Activated []net.Listener // that somebody opened for us; one of them takes the place of its address in Listen
+	Scrape    string         // host:port of metrics and health for the network, without TLS; "" is none
 	Page      string         // loopback host:port of metrics and the page without TLS; "" is none
 
 	Rules    func() Rules // of this moment
@@ -51,6 +52,7 @@ type Options struct {
 	Register func(grpc.ServiceRegistrar) // adds the services
 	Forward  grpc.ClientConnInterface    // who answers where Register is nil, see [Passing]
 	Web      http.Handler                // the page; nil is none
+	Health   func(context.Context) error // what is told on Scrape; nil asks Alive
 	Server   []grpc.ServerOption         // what else gRPC is to do, as a stats handler for traces
 
 	Limits  Limits
@@ -95,6 +97,8 @@ const (
 	maxStrangers   = 64 // connections over TCP of nobody, and of each address
 	eachStranger   = 4
 	maxPageConns   = 128
+	maxScrapers    = 64
+	eachScraper    = 8
 	personStreams  = 128      // calls on one connection
 	agentStreams   = 8192     // an agent has one connection for all that it does
 	maxHeader      = 16 << 10 // of HTTP/1
@@ -126,6 +130,7 @@ type Door struct {
 	remotes   *crowd // over TCP, with a certificate
 	strangers *crowd // over TCP, without
 	onPage    *crowd
+	scrapers  *crowd
 
 	arriving sync.WaitGroup // accept loops, and connections that are not yet handed over
 	ctx      context.Context
@@ -153,7 +158,7 @@ func Open(o Options) (*Door, error) {
 		o: o, log: o.Logger, limits: l, self: uint32(os.Geteuid()),
 		toPeople: newPassage("people"), toAgents: newPassage("agents"), toWeb: newPassage("web"),
 		callers: newCallers(maxCallers), locals: newCrowd(l.Connections, l.EachPeer), arrivals: newCrowd(l.Connections, l.EachPeer),
-		remotes: newCrowd(l.Connections, l.EachPeer), strangers: newCrowd(maxStrangers, eachStranger), onPage: newCrowd(maxPageConns, maxPageConns),
+		remotes: newCrowd(l.Connections, l.EachPeer), strangers: newCrowd(maxStrangers, eachStranger), onPage: newCrowd(maxPageConns, maxPageConns), scrapers: newCrowd(maxScrapers, eachScraper),
 		health: health.NewServer(),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -171,7 +176,7 @@ func Open(o Options) (*Door, error) {
 func (d *Door) open() error {
 	ready := slices.Clone(d.o.Activated)
 	for _, l := range ready {
-		d.entrances = append(d.entrances, entrance{l, l.Addr().Network() == "tcp", false})
+		d.entrances = append(d.entrances, entrance{Listener: l, remote: l.Addr().Network() == "tcp"})
 	}
 	for _, address := range d.o.Listen {
 		if slices.ContainsFunc(ready, func(l net.Listener) bool { return addressOf(l) == address }) {
@@ -181,19 +186,26 @@ func (d *Door) open() error {
 		if err != nil {
 			return err
 		}
-		d.entrances = append(d.entrances, entrance{l, l.Addr().Network() == "tcp", false})
+		d.entrances = append(d.entrances, entrance{Listener: l, remote: l.Addr().Network() == "tcp"})
 	}
 	if d.o.TLS == nil && slices.ContainsFunc(d.entrances, func(e entrance) bool { return e.remote }) {
 		return fmt.Errorf("%w: tcp:// needs TLS", mover.ErrUsage)
 	}
-	if d.o.Page == "" {
-		return nil
+	for _, bare := range []entrance{{page: true}, {scrape: true}} {
+		address := d.o.Page
+		if bare.scrape {
+			address = d.o.Scrape
+		}
+		if address == "" {
+			continue
+		}
+		l, err := openTCP(address)
+		if err != nil {
+			return &mover.Error{Op: "listen on", Place: address, Err: err}
+		}
+		bare.Listener = l
+		d.entrances = append(d.entrances, bare)
 	}
-	l, err := openTCP(d.o.Page)
-	if err != nil {
-		return &mover.Error{Op: "listen on", Place: d.o.Page, Err: err}
-	}
-	d.entrances = append(d.entrances, entrance{l, false, true})
 	return nil
 }
 
@@ -230,7 +242,7 @@ func (d *Door) server(streams, words uint32, more ...grpc.ServerOption) *grpc.Se
 func (d *Door) Addresses() []string {
 	var all []string
 	for _, e := range d.entrances {
-		if !e.page {
+		if !e.page && !e.scrape {
 			all = append(all, addressOf(e))
 		}
 	}
@@ -241,6 +253,16 @@ func (d *Door) Addresses() []string {
 func (d *Door) PageAddress() string {
 	for _, e := range d.entrances {
 		if e.page {
+			return e.Addr().String()
+		}
+	}
+	return ""
+}
+
+// ScrapeAddress is host:port of metrics for the network; "" where there is none.
+func (d *Door) ScrapeAddress() string {
+	for _, e := range d.entrances {
+		if e.scrape {
 			return e.Addr().String()
 		}
 	}

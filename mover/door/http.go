@@ -34,6 +34,9 @@ const pageMethod = datamovev1.AdminService_GetInfo_FullMethodName
 // has its own patience.
 const slowTime = 30 * time.Second
 
+// healthTime is how long we are asked for how we are.
+const healthTime = 4 * time.Second
+
 type originKey struct{}
 
 // webContext has each request know the origin of its connection.
@@ -52,6 +55,10 @@ func (d *Door) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.ContentLength != 0 { // also net/http reads a body, of who is refused; at its end the deadline goes
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowTime)) // where there is a connection
+	}
+	if o.scrape {
+		d.serveScrape(w, r)
+		return
 	}
 	if !o.secure && !loopback(r.Host) {
 		answer(w, http.StatusMisdirectedRequest, mover.ErrPermission, "this is not "+mover.Printable(r.Host)+": call it localhost")
@@ -89,12 +96,41 @@ func (d *Door) serveMetrics(w http.ResponseWriter, r *http.Request, o *origin) {
 			return
 		}
 	}
+	d.giveMetrics(w, r)
+}
+
+func (d *Door) giveMetrics(w http.ResponseWriter, r *http.Request) {
 	if !onlyReads(r) {
 		answer(w, http.StatusMethodNotAllowed, mover.ErrUnsupported, "metrics can only be read")
 		return
 	}
 	hurry(w)
 	d.o.Metrics.Handler().ServeHTTP(w, r)
+}
+
+// serveScrape is all that is served to the network without a certificate. It goes around everything that asks who
+// calls, and so to nothing that depends on it.
+func (d *Door) serveScrape(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/metrics":
+		d.giveMetrics(w, r)
+	case "/healthz":
+		health := d.o.Health
+		if health == nil {
+			health = d.Alive
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), healthTime)
+		defer cancel()
+		if err := health(ctx); err != nil {
+			d.log.Warn("not healthy", "err", err)
+			answer(w, http.StatusServiceUnavailable, mover.ErrTransient, "not healthy: the log has more")
+			return
+		}
+		hurry(w)
+		fmt.Fprintln(w, "ok")
+	default:
+		answer(w, http.StatusNotFound, mover.ErrNotExist, "this address has /metrics and /healthz")
+	}
 }
 
 func (d *Door) servePage(w http.ResponseWriter, r *http.Request) {

@@ -28,6 +28,7 @@ type origin struct {
 	until   time.Time      // when the connection has to end; zero is never
 	inside  bool           // ours: it tells for whom each call is
 	page    bool           // the address on loopback
+	scrape  bool           // the address that has metrics and health, and nothing else
 	secure  bool           // over TLS, where the name of the service is in its certificate
 }
 

@@ -300,7 +300,7 @@ func (r *rig) run() {
 		if err := <-served; err != nil {
 			r.t.Errorf("Serve returned %v", err)
 		}
-		for _, c := range []*crowd{r.locals, r.arrivals, r.remotes, r.strangers, r.onPage} {
+		for _, c := range []*crowd{r.locals, r.arrivals, r.remotes, r.strangers, r.onPage, r.scrapers} {
 			if n := c.size(); n != 0 {
 				r.t.Errorf("%d connections are still counted", n)
 			}

@@ -33,7 +33,7 @@ func bubble(t *testing.T, body func(t *testing.T, r *rig, remote, page *pipes)) 
 			o.Listen, o.Page, o.Activated = nil, "", []net.Listener{remote}
 			o.pair = func() (net.Conn, net.Conn, error) { a, b := net.Pipe(); return a, b, nil }
 		})
-		r.entrances = append(r.entrances, entrance{page, false, true})
+		r.entrances = append(r.entrances, entrance{Listener: page, page: true})
 		r.run()
 		body(t, r, remote, page)
 	})

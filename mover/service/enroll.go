@@ -31,6 +31,9 @@ func (s *Service) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequ
 	}
 	c := access.From(ctx)
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		if err := invite(tx, record.Name); err != nil {
+			return err
+		}
 		return ledger.JoinTokens.Put(tx, &ledgerv1.JoinToken{
 			Digest: []byte(record.ID), Hash: record.Hash[:], Name: record.Name, ExpireTime: timestamppb.New(record.Expires), CreateTime: timestamppb.New(s.now()),
 			Creator: &pb.Account{Name: c.Name, Uid: c.UID},
@@ -47,6 +50,9 @@ func (s *Service) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequ
 func (s *Service) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
 	if s.o.Authority == nil {
 		return nil, errNoAuthority
+	}
+	if s.o.Vouch != nil && !trust.IsToken(r.GetToken()) {
+		return s.joinVouched(ctx, r)
 	}
 	token, err := trust.ParseToken(r.GetToken())
 	if err != nil {
@@ -72,6 +78,29 @@ func (s *Service) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *agent
 			return err
 		}
 		cert, err = s.issue(tx, r.GetCsr(), r.GetName())
+		return err
+	})
+	return cert, err
+}
+
+// joinVouched gives a certificate to a node for which somebody else vouches: to that one, and as often as it asks,
+// because its token says each time anew that it is there. One that was cut off stays out.
+func (s *Service) joinVouched(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
+	node, err := s.o.Vouch(ctx, r.GetToken())
+	switch {
+	case err != nil:
+		return nil, err
+	case node != r.GetName():
+		return nil, fmt.Errorf("%w: the token is of a pod on node %s", mover.ErrPermission, mover.Printable(node))
+	}
+	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		if err := cutOff(tx, node); err != nil {
+			return err
+		}
+		if err := s.joined(tx, node); err != nil {
+			return err
+		}
+		cert, err = s.issue(tx, r.GetCsr(), node)
 		return err
 	})
 	return cert, err

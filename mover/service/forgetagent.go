@@ -90,7 +90,7 @@ func (s *Service) forgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (dr
 			if more, err = s.dropReplicas(tx, r.GetName(), sum); err != nil || more {
 				return err
 			}
-			return errors.Join(s.distrust(tx, r.GetName(), sum), s.keep(tx, access.From(ctx), r.GetIdempotencyKey(), askedToForget(r)))
+			return errors.Join(s.distrust(tx, r, sum), s.keep(tx, access.From(ctx), r.GetIdempotencyKey(), askedToForget(r)))
 		})
 	}
 	switch {
@@ -152,7 +152,8 @@ func (s *Service) dropReplicas(tx *ledger.Tx, node string, dropped *pb.ForgetAge
 
 // distrust deletes the record of a node and the tokens that it could join with, and has
 // its certificates refused.
-func (s *Service) distrust(tx *ledger.Tx, name string, dropped *pb.ForgetAgentResponse) error {
+func (s *Service) distrust(tx *ledger.Tx, r *pb.ForgetAgentRequest, dropped *pb.ForgetAgentResponse) error {
+	name := r.GetName()
 	tokens, err := all(ledger.JoinTokens.All(tx, ledger.Range{}))
 	if err != nil {
 		return err
@@ -167,7 +168,7 @@ func (s *Service) distrust(tx *ledger.Tx, name string, dropped *pb.ForgetAgentRe
 	}
 	now := s.now()
 	return errors.Join(ledger.Agents.Delete(tx, name), ledger.Forgotten.Put(tx, &ledgerv1.Forgotten{
-		Name: name, ForgetTime: timestamppb.New(now), ExpireTime: timestamppb.New(now.Add(trust.AgentLife)), Dropped: proto.CloneOf(dropped),
+		Name: name, ForgetTime: timestamppb.New(now), ExpireTime: timestamppb.New(now.Add(trust.AgentLife)), Dropped: proto.CloneOf(dropped), Revoked: r.GetRevoke(),
 	}))
 }
 

@@ -31,13 +31,16 @@ type Options struct {
 	Config    func() *config.Config                     // of this moment; nil is an empty one
 	Audit     func(context.Context, audit.Record) error // nil records nothing
 	Authority *trust.Authority                          // nil: nobody can join
-	Node      string                                    // this node: that of callers on our socket
-	Version   string
-	Data      string                                              // a directory: manifests lie below it
-	Lease     time.Duration                                       // how long an agent may be silent; 0 means 30 s
-	Reload    func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
-	Logger    *slog.Logger                                        // nil means no log
-	Metrics   *telemetry.Metrics                                  // nil counts nothing
+	// Vouch says of which node a join token is that is none of ours; nil knows none. What it does not
+	// believe is of kind mover.ErrPermission.
+	Vouch   func(ctx context.Context, token string) (node string, err error)
+	Node    string // this node: that of callers on our socket
+	Version string
+	Data    string                                              // a directory: manifests lie below it
+	Lease   time.Duration                                       // how long an agent may be silent; 0 means 30 s
+	Reload  func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
+	Logger  *slog.Logger                                        // nil means no log
+	Metrics *telemetry.Metrics                                  // nil counts nothing
 
 	wall   func() time.Time     // of tests: the clock of the machine
 	steady func() time.Duration // of tests: the time that has passed

@@ -72,6 +72,30 @@ func (s *Service) gave(tx *ledger.Tx, node string, i trust.Issued) error {
 // is remembered that it was forgotten: a clock may be set back.
 const forgottenSpare = 30 * 24 * time.Hour
 
+// errCutOff keeps a node out for which others go on to vouch: they do not know what its operator knows.
+func errCutOff(node string) error {
+	return fmt.Errorf("%w: node %s was cut off (agent forget --revoke); a token made for it lets it join again: datamove agent token %[2]s", mover.ErrPermission, mover.Printable(node))
+}
+
+// cutOff says whether a node was.
+func cutOff(tx *ledger.Tx, node string) error {
+	f, err := ledger.Forgotten.Get(tx, node)
+	if err == nil && f.GetRevoked() {
+		return errCutOff(node)
+	}
+	return ignoreGone(err)
+}
+
+// invite has a node that was cut off join again by whatever way it can.
+func invite(tx *ledger.Tx, node string) error {
+	f, err := ledger.Forgotten.Get(tx, node)
+	if err != nil || !f.GetRevoked() {
+		return ignoreGone(err)
+	}
+	f.Revoked = false
+	return ledger.Forgotten.Put(tx, f)
+}
+
 // endForgotten lets go of nodes that were forgotten so long ago that all their
 // certificates are over.
 func (s *Service) endForgotten(ctx context.Context) error {
@@ -81,7 +105,7 @@ func (s *Service) endForgotten(ctx context.Context) error {
 			return err
 		}
 		for _, f := range rows {
-			if s.now().Sub(f.GetExpireTime().AsTime()) <= forgottenSpare {
+			if f.GetRevoked() || s.now().Sub(f.GetExpireTime().AsTime()) <= forgottenSpare {
 				continue
 			}
 			if err := ledger.Forgotten.Delete(tx, f.GetName()); err != nil {

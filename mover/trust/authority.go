@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -120,6 +121,18 @@ func (a *Authority) Expires() time.Time { return a.root().NotAfter }
 
 // Pin is the SHA-256 of an authority's public key, as it stands in its certificate.
 type Pin [sha256.Size]byte
+
+// String is the pin as it is written, in base32 of lower case.
+func (p Pin) String() string { return base32Lower.EncodeToString(p[:]) }
+
+// ParsePin reads what String wrote; space around it is left out.
+func ParsePin(text string) (p Pin, err error) {
+	b, err := base32Lower.DecodeString(strings.TrimSpace(text))
+	if err != nil || len(b) != len(p) {
+		return Pin{}, fmt.Errorf("%w: a pin has %d letters and digits: copy it again, wholly", mover.ErrUsage, base32Lower.EncodedLen(len(p)))
+	}
+	return Pin(b), nil
+}
 
 func pinOf(cert *x509.Certificate) Pin { return sha256.Sum256(cert.RawSubjectPublicKeyInfo) }
 

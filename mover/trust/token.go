@@ -93,6 +93,10 @@ func (t Token) ID() string {
 // Format prints [secret], whatever the verb.
 func (t Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]") }
 
+// IsToken reports whether a text begins as a join token does, whatever comes then. What does not is
+// a token of somebody else.
+func IsToken(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), tokenPrefix) }
+
 // ParseToken reads what Text wrote; space around it is left out.
 func ParseToken(text string) (Token, error) {
 	wrong := func(why string) (Token, error) {

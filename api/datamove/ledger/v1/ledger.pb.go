@@ -1076,6 +1076,7 @@ type Forgotten struct {
 	ExpireTime    *timestamppb.Timestamp  `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"` // of the last of these certificates: then this may go
 	Issued        []*Issued               `protobuf:"bytes,4,rep,name=issued,proto3" json:"issued,omitempty"`                           // since then: these alone are good
 	Dropped       *v1.ForgetAgentResponse `protobuf:"bytes,5,opt,name=dropped,proto3" json:"dropped,omitempty"`                         // what went with it
+	Revoked       bool                    `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`                        // it was cut off: nobody but a token of the service lets it join again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1143,6 +1144,13 @@ func (x *Forgotten) GetDropped() *v1.ForgetAgentResponse {
 		return x.Dropped
 	}
 	return nil
+}
+
+func (x *Forgotten) GetRevoked() bool {
+	if x != nil {
+		return x.Revoked
+	}
+	return false
 }
 
 // Issued is a certificate of a node.
@@ -1363,7 +1371,7 @@ const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12.\n" +
 	"\acreator\x18\x05 \x01(\v2\x14.datamove.v1.AccountR\acreator\x12\x12\n" +
-	"\x04hash\x18\x06 \x01(\fR\x04hash\"\x89\x02\n" +
+	"\x04hash\x18\x06 \x01(\fR\x04hash\"\xa3\x02\n" +
 	"\tForgotten\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
 	"\vforget_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -1371,7 +1379,8 @@ const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x122\n" +
 	"\x06issued\x18\x04 \x03(\v2\x1a.datamove.ledger.v1.IssuedR\x06issued\x12:\n" +
-	"\adropped\x18\x05 \x01(\v2 .datamove.v1.ForgetAgentResponseR\adropped\"]\n" +
+	"\adropped\x18\x05 \x01(\v2 .datamove.v1.ForgetAgentResponseR\adropped\x12\x18\n" +
+	"\arevoked\x18\x06 \x01(\bR\arevoked\"]\n" +
 	"\x06Issued\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12;\n" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +

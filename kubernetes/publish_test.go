@@ -1,0 +1,66 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/kubernetes/apitest"
+	"datamove.dev/mover"
+)
+
+// The pin is written, also when the server comes late.
+func TestPublisher(t *testing.T) {
+	s := apitest.New(t)
+	s.Down(503)
+	failed := make(chan error, 10)
+	p := &Publisher{Client: clientOf(t, s), ConfigMap: "datamove/authority", Key: "pin", Value: func() string { return "the pin" }, Failed: func(err error) { failed <- err }}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	if err := <-failed; !errors.Is(err, mover.ErrTransient) || !strings.Contains(err.Error(), "the server is unwell") {
+		t.Errorf("%v", err)
+	}
+	s.Down(0)
+	for limit := time.Now().Add(20 * time.Second); s.Pin() != "the pin"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("it is not written")
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// Without rights to it the operator is told of what.
+func TestPublishForbidden(t *testing.T) {
+	s := apitest.New(t)
+	p := &Publisher{Client: clientOf(t, s), ConfigMap: "datamove/another", Key: "pin", Value: func() string { return "x" }}
+	if err := p.publish(t.Context()); err == nil || !strings.Contains(err.Error(), "is forbidden") || !strings.Contains(err.Error(), "/configmaps/another") {
+		t.Errorf("%v", err)
+	}
+}
+
+// otherAuthority is a certificate that has signed nothing.
+func otherAuthority(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
