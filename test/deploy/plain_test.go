@@ -21,8 +21,8 @@ var update = flag.Bool("update", false, "write deploy/kubernetes, and the table 
 // source is the line by which helm says of which template a document is.
 var source = regexp.MustCompile(`(?m)^# Source: datamove/templates/(\S+)\n`)
 
-// ofHelm are lines that are not so where there is no helm.
-var ofHelm = regexp.MustCompile(`(?m)^ *(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n`)
+// ofHelm are lines that are not so where there is no helm, and those that templates leave empty.
+var ofHelm = regexp.MustCompile(`(?m)^ *((helm\.sh/chart|app\.kubernetes\.io/managed-by): .*)?\n`)
 
 // manifests are the files of deploy/kubernetes as the chart makes them.
 func manifests(t *testing.T) map[string]string {
