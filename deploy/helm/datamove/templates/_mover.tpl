@@ -6,19 +6,29 @@
 {{- if and .Values.mover.enabled .Values.mover.agent.enabled }}yes{{ end -}}
 {{- end -}}
 
-{{/* moverConfig is the configuration of agents; coordinatorConfig that of the coordinator, which also lets agents join. */}}
-{{- define "datamove.moverConfig" -}}
-{{- merge (dict "scrape" (printf "%s:%v" .Values.mover.coordinator.listen .Values.mover.httpPort)) .Values.mover.config | toYaml -}}
+{{/* agentConfig is the configuration of agents; coordinatorConfig that of the coordinator, which also lets agents join. */}}
+{{- define "datamove.agentConfig" -}}
+{{- $a := .Values.mover.agent -}}
+{{- $ours := dict
+      "listen" (list (printf "unix://%s/datamoved.sock" $a.socketPath))
+      "data" $a.dataPath
+      "scrape" (printf "%s:%v" .Values.mover.coordinator.listen .Values.mover.httpPort) -}}
+{{- merge $ours .Values.mover.config | toYaml -}}
 {{- end -}}
 
 {{- define "datamove.coordinatorConfig" -}}
 {{- $name := include "datamove.fullname" . -}}
-{{- $config := include "datamove.moverConfig" . | fromYaml -}}
+{{- $c := .Values.mover.coordinator -}}
+{{- $ours := dict
+      "listen" (list "unix:///run/datamove/datamoved.sock" (printf "tcp://%s:%v" $c.listen $c.port))
+      "data" "/var/lib/datamove/state"
+      "node" "coordinator"
+      "scrape" (printf "%s:%v" $c.listen .Values.mover.httpPort) -}}
 {{- if .Values.mover.agent.enabled -}}
 {{- $join := dict "service_account" (printf "%s/%s-agent" .Release.Namespace $name) "config_map" (printf "%s/%s-authority" .Release.Namespace $name) -}}
-{{- $_ := set $config "join" (dict "kubernetes" $join) -}}
+{{- $_ := set $ours "join" (dict "kubernetes" $join) -}}
 {{- end -}}
-{{- toYaml $config -}}
+{{- merge $ours .Values.mover.config | toYaml -}}
 {{- end -}}
 
 {{/* coordinatorAddress is where agents call. */}}
