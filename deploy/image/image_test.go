@@ -249,19 +249,21 @@ func tagOf(t *testing.T, text string) name.Tag {
 func TestRefused(t *testing.T) {
 	dir := programsIn(t)
 	source := filepath.Join(dir, "main.go")
+	ours := "datamoved-linux-" + runtime.GOARCH
+	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
 	for what, env := range map[string][]string{
-		"for another architecture": {"CGO_ENABLED=0", "GOARCH=arm64"},
-		"with cgo":                 {"CGO_ENABLED=1", "GOARCH=amd64"},
+		"for another architecture": {"CGO_ENABLED=0", "GOARCH=" + other},
+		"with cgo":                 {"CGO_ENABLED=1"},
 	} {
-		goBuild(t, filepath.Join(dir, "datamoved-linux-amd64"), source, env...)
-		if _, err := build(factsOf(dir)); err == nil || !strings.Contains(err.Error(), "datamoved-linux-amd64 was built with") {
+		goBuild(t, filepath.Join(dir, ours), source, env...)
+		if _, err := build(factsOf(dir)); err == nil || !strings.Contains(err.Error(), ours+" was built with") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, "datamoved-linux-amd64")); err != nil {
+	if err := os.Remove(filepath.Join(dir, ours)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := build(factsOf(dir)); err == nil || !strings.Contains(fmt.Sprint(err), "datamoved-linux-amd64") {
+	if _, err := build(factsOf(dir)); err == nil || !strings.Contains(fmt.Sprint(err), ours) {
 		t.Errorf("missing: %v", err)
 	}
 }

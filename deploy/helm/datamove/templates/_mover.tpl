@@ -33,10 +33,11 @@
 
 {{/* coordinatorAddress is where agents call. */}}
 {{- define "datamove.coordinatorAddress" -}}
-{{- if .Values.mover.coordinator.enabled -}}
+{{- $address := .Values.mover.coordinator.address | trimPrefix "tcp://" -}}
+{{- if and .Values.mover.coordinator.enabled (not $address) -}}
 {{- printf "tcp://%s-coordinator.%s.svc:%v" (include "datamove.fullname" .) .Release.Namespace .Values.mover.coordinator.port -}}
 {{- else -}}
-{{- printf "tcp://%s" (required "mover.coordinator.address is needed where coordinator.enabled is false" .Values.mover.coordinator.address | trimPrefix "tcp://") -}}
+{{- printf "tcp://%s" (required "mover.coordinator.address is needed where coordinator.enabled is false" $address) -}}
 {{- end -}}
 {{- end -}}
 
