@@ -28,6 +28,17 @@ func (c *Cluster) Apply(manifests string) {
 	must(c.t, err)
 }
 
+// Helm runs helm, which has to succeed.
+func (c *Cluster) Helm(args ...string) string {
+	c.t.Helper()
+	all := append([]string{"--target", fmt.Sprint(c.cmd.Process.Pid), "--net", "--", "helm", "--kubeconfig=" + c.Config()}, args...)
+	cmd := exec.Command("nsenter", all...)
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+c.dir, "HELM_CONFIG_HOME="+c.dir, "HELM_DATA_HOME="+c.dir)
+	out, err := run(cmd)
+	must(c.t, err)
+	return out
+}
+
 // Inside runs a program in the namespaces of node n: its mounts, its network, and the processes of the cluster. 0 is the control plane.
 func (c *Cluster) Inside(n int, program ...string) (string, error) {
 	args := []string{"--target", c.processOf(n), "--mount", "--net", "--pid", "--"}

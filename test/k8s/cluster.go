@@ -23,9 +23,9 @@ type Options struct {
 	Nodes int
 	// Images are archives, as of Images, that every node has.
 	Images []string
-	// Binds are directories of this machine that nodes see: which, by where. {N} in one is the number of the node. Where has to be
-	// below /opt or /run, which nodes have of their own.
-	Binds map[string]string
+	// Binds are directories of this machine that node n sees: which, by where. Where has to be below /opt or /run, which
+	// nodes have of their own. nil is none.
+	Binds func(n int) map[string]string
 }
 
 // Cluster is one that runs.
@@ -42,7 +42,7 @@ type plan struct {
 	Dir, Programs, Cgroup string
 	Nodes                 int
 	Images                []string
-	Binds                 map[string]string
+	Binds                 []map[string]string // of node 1 first
 }
 
 // packaged are the programs that packages of Debian have.
@@ -80,7 +80,10 @@ func Start(t testing.TB, o Options) *Cluster {
 	programs := Programs(t)
 	dir, err := os.MkdirTemp("", "datamove-k8s-")
 	must(t, err)
-	c := &Cluster{t: t, dir: dir, plan: plan{Dir: dir, Programs: programs, Cgroup: "datamove-" + filepath.Base(dir), Nodes: o.Nodes, Images: o.Images, Binds: o.Binds}}
+	c := &Cluster{t: t, dir: dir, plan: plan{Dir: dir, Programs: programs, Cgroup: "datamove-" + filepath.Base(dir), Nodes: o.Nodes, Images: o.Images}}
+	for n := 1; n <= o.Nodes && o.Binds != nil; n++ {
+		c.plan.Binds = append(c.plan.Binds, o.Binds(n))
+	}
 	t.Cleanup(c.stop)
 	must(t, c.plan.trust())
 	text, err := json.Marshal(c.plan)

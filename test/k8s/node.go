@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -69,8 +68,11 @@ func (p *plan) places(n int) error {
 			return fmt.Errorf("mount %s: %w", dir, err)
 		}
 	}
-	for at, dir := range p.Binds {
-		dir = strings.ReplaceAll(dir, "{N}", strconv.Itoa(n))
+	var binds map[string]string
+	if len(p.Binds) >= n {
+		binds = p.Binds[n-1]
+	}
+	for at, dir := range binds {
 		if err := os.MkdirAll(at, 0o755); err != nil {
 			return err
 		}

@@ -1,0 +1,165 @@
+// Package driver installs the chart on a real Kubernetes, and does with the driver what users and operators do: make e2e-k8s.
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre/plain"
+	"datamove.dev/test/image"
+	"datamove.dev/test/k8s"
+	"datamove.dev/test/vm"
+)
+
+func TestMain(m *testing.M) { k8s.Main(m) }
+
+const module = "../../.."
+
+// site is a Kubernetes with the chart, on file systems with quotas: lab, which both nodes have, and scratch of each.
+type site struct {
+	*testing.T
+	*k8s.Cluster
+	lab string // on this machine
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// limited is a btrfs whose quotas hold.
+func limited(t *testing.T) string {
+	t.Helper()
+	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: 4 << 30})
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	must(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
+	return root
+}
+
+// install starts a cluster and installs the chart.
+func install(t *testing.T) *site {
+	programs := k8s.Programs(t, "csi-provisioner", "csi-resizer", "csi-snapshotter", "snapshot-controller")
+	s := &site{T: t, lab: limited(t)}
+	scratch := []string{limited(t), limited(t)}
+	for _, dir := range []string{"datasets/train", "archive"} {
+		must(t, os.MkdirAll(filepath.Join(s.lab, dir), 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(s.lab, "datasets/train/sample"), []byte("a sample"), 0o644))
+	bin := t.TempDir()
+	ours := map[string]string{}
+	for _, name := range []string{"datamove", "datamoved", "datamove-csi"} {
+		path, err := vm.Build(bin, "datamove.dev/cmd/"+name)
+		must(t, err)
+		ours["bin/"+name] = path
+	}
+	images := []k8s.Image{{Name: "datamove.dev/datamove:0.1.0", Files: ours, Entry: []string{"/bin/datamove"}}}
+	for name, version := range map[string]string{"csi-provisioner": "v6.3.0", "csi-resizer": "v2.3.0", "csi-snapshotter": "v8.7.0", "snapshot-controller": "v8.7.0"} {
+		images = append(images, k8s.Image{Name: "registry.k8s.io/sig-storage/" + name + ":" + version, Files: map[string]string{name: filepath.Join(programs, name)}, Entry: []string{"/" + name}})
+	}
+	s.Cluster = k8s.Start(t, k8s.Options{Nodes: 2, Images: k8s.Images(t, images...), Binds: func(n int) map[string]string {
+		return map[string]string{"/opt/lab": s.lab, "/opt/nvme": scratch[n-1]}
+	}})
+	s.snapshots(programs)
+	began := time.Now()
+	s.Helm("install", "datamove", filepath.Join(module, "deploy/helm/datamove"), "--namespace=datamove", "--create-namespace", "--values="+s.values())
+	for _, what := range []string{"deployment/datamove-csi-controller", "daemonset/datamove-csi-node"} {
+		s.Eventually(what+" is ready", 2*time.Minute, func() error {
+			_, err := s.Try("-n", "datamove", "rollout", "status", what, "--timeout=5s")
+			return err
+		})
+	}
+	t.Logf("the driver is ready after %v", time.Since(began).Round(100*time.Millisecond))
+	return s
+}
+
+// values are those of this site.
+func (s *site) values() string {
+	s.Helper()
+	text, err := os.ReadFile("testdata/values.yaml")
+	must(s.T, err)
+	path := filepath.Join(s.TempDir(), "values.yaml")
+	must(s.T, os.WriteFile(path, text, 0o600))
+	return path
+}
+
+// snapshots installs what a distribution of Kubernetes has for snapshots: their types, and the controller.
+func (s *site) snapshots(string) {
+	s.Helper()
+	dir, err := s.modules("github.com/kubernetes-csi/external-snapshotter/client/v8")
+	must(s.T, err)
+	crds, err := filepath.Glob(filepath.Join(dir, "config/crd/*snapshot.storage.k8s.io*.yaml"))
+	must(s.T, err)
+	for _, crd := range crds {
+		s.Kubectl("apply", "--server-side", "-f", crd)
+	}
+	s.Apply(snapshotController)
+}
+
+const snapshotController = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: snapshot-controller, namespace: kube-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: snapshot-controller}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: snapshot-controller, namespace: kube-system}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: snapshot-controller, namespace: kube-system}
+spec:
+  selector: {matchLabels: {app: snapshot-controller}}
+  template:
+    metadata: {labels: {app: snapshot-controller}}
+    spec:
+      serviceAccountName: snapshot-controller
+      dnsPolicy: Default
+      containers: [{name: controller, image: "registry.k8s.io/sig-storage/snapshot-controller:v8.7.0"}]
+`
+
+// modules is where the source of a module of the snapshotter's is.
+func (s *site) modules(path string) (string, error) {
+	out, err := command("go", "-C", filepath.Join(module, "test/k8s/programs/snapshotter"), "list", "-m", "-f", "{{.Dir}}", path)
+	return strings.TrimSpace(out), err
+}
+
+// says waits until a pod has said something.
+func (s *site) says(pod, want string) {
+	s.Helper()
+	s.Eventually(fmt.Sprintf("%s says %q", pod, want), 2*time.Minute, func() error {
+		out, err := s.Try("logs", pod)
+		if err == nil && !strings.Contains(out, want) {
+			err = fmt.Errorf("it said %q", out)
+		}
+		return err
+	})
+}
+
+// runs waits until a pod does.
+func (s *site) runs(pod string) {
+	s.Helper()
+	s.Eventually(pod+" runs", 2*time.Minute, func() error {
+		out, err := s.Try("get", "pod", pod, "-o", "jsonpath={.status.phase}")
+		if err == nil && out != "Running" {
+			err = errors.New(out)
+		}
+		return err
+	})
+}
+
+// in runs the worker in a pod.
+func (s *site) in(pod string, args ...string) (string, error) {
+	return s.Try(append([]string{"exec", pod, "--", "/worker"}, args...)...)
+}

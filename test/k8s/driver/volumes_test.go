@@ -1,0 +1,74 @@
+package driver
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/test/k8s"
+)
+
+func command(name string, args ...string) (string, error) {
+	out, err := exec.Command(name, args...).Output()
+	return string(out), err
+}
+
+// claim is one of a class.
+func claim(name, class, size, more string) string {
+	return fmt.Sprintf("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: %s}, spec: {storageClassName: %s, accessModes: [%s], resources: {requests: {storage: %s}}%s}}\n---\n",
+		name, class, map[bool]string{true: "ReadWriteOnce", false: "ReadWriteMany"}[class == "scratch"], size, more)
+}
+
+// pod runs the worker with volumes at /NAME.
+func pod(name, more string, volumes map[string]string) string {
+	var mounts, list []string
+	for volume, source := range volumes {
+		mounts = append(mounts, fmt.Sprintf("{name: %[1]s, mountPath: /%[1]s}", volume))
+		list = append(list, fmt.Sprintf("{name: %s, %s}", volume, source))
+	}
+	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {dnsPolicy: Default, terminationGracePeriodSeconds: 1, %s containers: [{name: worker, image: "%s", args: [pause], volumeMounts: [%s]}], volumes: [%s]}}`+"\n---\n",
+		name, more, k8s.Worker, strings.Join(mounts, ", "), strings.Join(list, ", "))
+}
+
+func claimed(name string) string { return "persistentVolumeClaim: {claimName: " + name + "}" }
+
+// TestVolumes: what a researcher does with a project, and with scratch.
+func TestVolumes(t *testing.T) {
+	s := install(t)
+	s.Apply(claim("home", "project", "20Mi", "") + pod("one", "nodeName: node1,", map[string]string{"home": claimed("home")}) + pod("two", "nodeName: node2,", map[string]string{"home": claimed("home")}))
+	s.runs("one")
+	s.runs("two")
+	if out, err := s.in("one", "fill", "/home/a", fmt.Sprint(40<<20)); err == nil || !strings.Contains(out+err.Error(), "EDQUOT") {
+		t.Errorf("more than its capacity: %s, %v", out, err)
+	}
+	s.Kubectl("patch", "pvc", "home", "--type=merge", "-p", `{"spec": {"resources": {"requests": {"storage": "80Mi"}}}}`)
+	s.Eventually("the claim is larger", time.Minute, func() error {
+		out, err := s.Try("get", "pvc", "home", "-o", "jsonpath={.status.capacity.storage}")
+		if err == nil && out != "80Mi" {
+			err = fmt.Errorf("it has %s", out)
+		}
+		return err
+	})
+	if out, err := s.in("one", "fill", "/home/b", fmt.Sprint(30<<20)); err != nil {
+		t.Errorf("after it has grown: %s, %v", out, err)
+	}
+	_, err := s.in("one", "write", "/home/note", "kept")
+	must(t, err)
+	s.Apply("{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshot, metadata: {name: snap}, spec: {volumeSnapshotClassName: project, source: {persistentVolumeClaimName: home}}}")
+	s.Eventually("the snapshot is ready", time.Minute, func() error {
+		out, err := s.Try("get", "volumesnapshot", "snap", "-o", "jsonpath={.status.readyToUse}")
+		if err == nil && out != "true" {
+			err = fmt.Errorf("%q", out)
+		}
+		return err
+	})
+	_, err = s.in("two", "write", "/home/note", "lost")
+	must(t, err)
+	s.Apply(claim("again", "project", "80Mi", ", dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: snap}") + pod("three", "", map[string]string{"again": claimed("again")}))
+	s.runs("three")
+	if out, err := s.in("three", "read", "/again/note"); err != nil || out != "kept" {
+		t.Errorf("restored: %q, %v", out, err)
+	}
+}
