@@ -72,3 +72,48 @@ func TestVolumes(t *testing.T) {
 		t.Errorf("restored: %q, %v", out, err)
 	}
 }
+
+// TestScratch: scratch lies on the node of its pod, no pod gets more of it than there is, and nothing of it is left when the pod is
+// gone; a restore on another node than its snapshot's is scheduled anew.
+func TestScratch(t *testing.T) {
+	s := install(t)
+	ephemeral := "ephemeral: {volumeClaimTemplate: {spec: {storageClassName: scratch, accessModes: [ReadWriteOnce], resources: {requests: {storage: %s}}}}}"
+	s.Apply(pod("one", "", map[string]string{"tmp": fmt.Sprintf(ephemeral, "20Mi")}))
+	s.runs("one")
+	if out, err := s.in("one", "fill", "/tmp/a", fmt.Sprint(40<<20)); err == nil || !strings.Contains(out+err.Error(), "EDQUOT") {
+		t.Errorf("more than its capacity: %s, %v", out, err)
+	}
+	node := s.Kubectl("get", "pod", "one", "-o", "jsonpath={.spec.nodeName}")
+	n := int(node[len(node)-1] - '0')
+	volumes := func() string {
+		t.Helper()
+		out, err := s.Inside(n, "ls", "/opt/nvme/k8s/volumes", "/opt/nvme/k8s/trash")
+		must(t, err)
+		return out
+	}
+	if out := volumes(); len(strings.Fields(out)) != 3 {
+		t.Errorf("%s has %q", node, out)
+	}
+	s.Kubectl("delete", "pod", "one", "--wait")
+	s.Eventually("the scratch of the pod is gone", time.Minute, func() error {
+		if out := volumes(); len(strings.Fields(out)) != 2 {
+			return fmt.Errorf("%q", out)
+		}
+		return nil
+	})
+
+	// 3 GiB fit on a node once.
+	for _, name := range []string{"big1", "big2", "big3"} {
+		s.Apply(pod(name, "", map[string]string{"tmp": fmt.Sprintf(ephemeral, "3Gi")}))
+	}
+	s.Eventually("two of three have room, on two nodes", 2*time.Minute, func() error {
+		out, err := s.Try("get", "pods", "-o", `jsonpath={range .items[*]}{.status.phase}:{.spec.nodeName} {end}`)
+		if err == nil && (strings.Count(out, "Running:") != 2 || !strings.Contains(out, ":node1 ") || !strings.Contains(out, ":node2 ") || !strings.Contains(out, "Pending: ")) {
+			err = fmt.Errorf("%s", out)
+		}
+		return err
+	})
+	for _, name := range []string{"big1", "big2", "big3"} {
+		s.Kubectl("delete", "pod", name, "--wait=false")
+	}
+}
