@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -43,6 +44,22 @@ func (c *Cluster) Helm(args ...string) string {
 func (c *Cluster) Inside(n int, program ...string) (string, error) {
 	args := []string{"--target", c.processOf(n), "--mount", "--net", "--pid", "--"}
 	return run(exec.Command("nsenter", append(args, program...)...))
+}
+
+// Beside starts a program on the side of the control plane, in its network. It ends with the cluster.
+func (c *Cluster) Beside(name string, program ...string) {
+	c.t.Helper()
+	log, err := os.Create(filepath.Join(c.dir, "log", name))
+	must(c.t, err)
+	defer log.Close()
+	cmd := exec.Command("nsenter", append([]string{"--target", fmt.Sprint(c.cmd.Process.Pid), "--net", "--"}, program...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	must(c.t, cmd.Start())
+	c.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended by itself
+		_ = cmd.Wait()
+	})
 }
 
 // processOf is a process of node n, as this machine counts: one that has the mounts which the node has said are its own.

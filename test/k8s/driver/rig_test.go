@@ -3,7 +3,6 @@ package driver
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +25,8 @@ const module = "../../.."
 type site struct {
 	*testing.T
 	*k8s.Cluster
-	lab string // on this machine
+	lab    string // on this machine
+	bucket string // of the S3 server, as a directory
 }
 
 func must(t testing.TB, err error) {
@@ -51,10 +51,9 @@ func install(t *testing.T) *site {
 	programs := k8s.Programs(t, "csi-provisioner", "csi-resizer", "csi-snapshotter", "snapshot-controller")
 	s := &site{T: t, lab: limited(t)}
 	scratch := []string{limited(t), limited(t)}
-	for _, dir := range []string{"datasets/train", "archive"} {
-		must(t, os.MkdirAll(filepath.Join(s.lab, dir), 0o755))
+	for _, dir := range scratch {
+		must(t, os.Mkdir(filepath.Join(dir, "cache"), 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(s.lab, "datasets/train/sample"), []byte("a sample"), 0o644))
 	bin := t.TempDir()
 	ours := map[string]string{}
 	for _, name := range []string{"datamove", "datamoved", "datamove-csi"} {
@@ -69,10 +68,11 @@ func install(t *testing.T) *site {
 	s.Cluster = k8s.Start(t, k8s.Options{Nodes: 2, Images: k8s.Images(t, images...), Binds: func(n int) map[string]string {
 		return map[string]string{"/opt/lab": s.lab, "/opt/nvme": scratch[n-1]}
 	}})
-	s.snapshots(programs)
+	s.snapshots()
+	s.store()
 	began := time.Now()
 	s.Helm("install", "datamove", filepath.Join(module, "deploy/helm/datamove"), "--namespace=datamove", "--create-namespace", "--values="+s.values())
-	for _, what := range []string{"deployment/datamove-csi-controller", "daemonset/datamove-csi-node"} {
+	for _, what := range []string{"deployment/datamove-csi-controller", "daemonset/datamove-csi-node", "statefulset/datamove-coordinator", "daemonset/datamove-agent"} {
 		s.Eventually(what+" is ready", 2*time.Minute, func() error {
 			_, err := s.Try("-n", "datamove", "rollout", "status", what, "--timeout=5s")
 			return err
@@ -93,7 +93,7 @@ func (s *site) values() string {
 }
 
 // snapshots installs what a distribution of Kubernetes has for snapshots: their types, and the controller.
-func (s *site) snapshots(string) {
+func (s *site) snapshots() {
 	s.Helper()
 	dir, err := s.modules("github.com/kubernetes-csi/external-snapshotter/client/v8")
 	must(s.T, err)
@@ -135,16 +135,22 @@ func (s *site) modules(path string) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// says waits until a pod has said something.
-func (s *site) says(pod, want string) {
+// store starts a S3 server on the side of the control plane, with a bucket archive, and gives the chart its keys.
+func (s *site) store() {
 	s.Helper()
-	s.Eventually(fmt.Sprintf("%s says %q", pod, want), 2*time.Minute, func() error {
-		out, err := s.Try("logs", pod)
-		if err == nil && !strings.Contains(out, want) {
-			err = fmt.Errorf("it said %q", out)
-		}
-		return err
-	})
+	dir := s.TempDir()
+	program := filepath.Join(dir, "s3dev")
+	_, err := command("go", "-C", filepath.Join(module, "test/s3dev"), "build", "-o", program, ".")
+	must(s.T, err)
+	s.bucket = filepath.Join(dir, "store", "archive")
+	must(s.T, os.MkdirAll(s.bucket, 0o755))
+	s.Beside("s3dev", program, "--listen=0.0.0.0:9000", "--dir="+filepath.Dir(s.bucket), "--buckets=archive")
+	s.Kubectl("create", "namespace", "datamove")
+	s.Kubectl("-n", "datamove", "create", "secret", "generic", "archive", "--from-literal=keys=AWS_ACCESS_KEY_ID=datamove\nAWS_SECRET_ACCESS_KEY=datamove-secret\n")
+	for n := 1; n <= 2; n++ {
+		_, err := s.Inside(n, "install", "-d", "-m", "0700", "-o", "64643", "-g", "64643", "/var/lib/kubelet/coordinator")
+		must(s.T, err)
+	}
 }
 
 // runs waits until a pod does.

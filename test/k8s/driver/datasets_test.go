@@ -1,0 +1,55 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDatasets: what is in a bucket is on the node before a pod starts, once for all its pods, read-only; events and annotations
+// say so; and it is nobody's who was not granted it.
+func TestDatasets(t *testing.T) {
+	s := install(t)
+	must(t, os.MkdirAll(filepath.Join(s.bucket, "train"), 0o755))
+	must(t, os.WriteFile(filepath.Join(s.bucket, "train/sample"), []byte("a sample"), 0o644))
+	out, err := s.Try("-n", "datamove", "exec", "datamove-coordinator-0", "--", "/bin/datamove", "--service=unix:///run/datamove/datamoved.sock", "dataset", "add", "train", "archive:train")
+	if err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	train := "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: train}, spec: {storageClassName: train, accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}}\n---\n"
+	s.Apply(train + pod("one", "nodeName: node2,", map[string]string{"train": claimed("train")}) +
+		pod("inline", "nodeName: node2,", map[string]string{"train": "csi: {driver: csi.datamove.dev, readOnly: true, volumeAttributes: {dataset: train, tier: cache}}"}) +
+		pod("denied", "nodeName: node2,", map[string]string{"other": "csi: {driver: csi.datamove.dev, readOnly: true, volumeAttributes: {dataset: other}}"}))
+	for _, name := range []string{"one", "inline"} {
+		s.runs(name)
+		if out, err := s.in(name, "read", "/train/sample"); err != nil || out != "a sample" {
+			t.Errorf("%q, %v", out, err)
+		}
+		if out, err := s.in(name, "write", "/train/sample", "mine"); err == nil || !strings.Contains(out+err.Error(), "EROFS") {
+			t.Errorf("it was changed: %s, %v", out, err)
+		}
+	}
+	s.Eventually("events and annotations say it", time.Minute, func() error {
+		events, err := s.Try("get", "events", "-o", `jsonpath={range .items[*]}{.involvedObject.name} {.reason} {.message}{"\n"}{end}`)
+		if err != nil {
+			return err
+		}
+		on, err := s.Try("get", "pvc", "train", "-o", `jsonpath={.metadata.annotations.csi\.datamove\.dev/staged-on}`)
+		switch {
+		case err != nil:
+			return err
+		case !strings.Contains(events, "one Staged dataset:train is on this node"), !strings.Contains(events, "denied FailedMount") || !strings.Contains(events, "no grant"):
+			return errors.New(events)
+		case on != "node2":
+			return fmt.Errorf("it is said to be on %q", on)
+		}
+		return nil
+	})
+	if out, err := s.Try("get", "pod", "denied", "-o", "jsonpath={.status.phase}"); err != nil || out != "Pending" {
+		t.Errorf("a dataset that nobody granted: %s, %v", out, err)
+	}
+}
