@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"datamove.dev/kubernetes"
+	"datamove.dev/mover/kubernetes"
 	"datamove.dev/mover/trust"
 )
 

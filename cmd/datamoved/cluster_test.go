@@ -9,7 +9,7 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
-	"datamove.dev/kubernetes/apitest"
+	"datamove.dev/mover/kubernetes/apitest"
 )
 
 // clusterOf is a coordinator in a cluster, and the API server of that.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +25,7 @@ func Of(dir int) (mover.FileSystem, error) {
 	if s.Kind == lustre.IsGPFS {
 		return nil, h.Close() // it lays files out by its policy, and answers by a program for each file
 	}
-	held := os.Geteuid() != 0 || s.Quota == nil
+	held := !overdraws() || s.Quota == nil
 	if s.Layout == nil && s.HSM == nil && held {
 		return nil, h.Close()
 	}

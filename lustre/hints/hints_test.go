@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -346,6 +347,25 @@ func TestLeft(t *testing.T) {
 				t.Errorf("why: %s", got.Why)
 			}
 		})
+	}
+}
+
+// TestOverdraws: root of a container is held to quotas as anybody.
+func TestOverdraws(t *testing.T) {
+	if os.Geteuid() != 0 || !overdraws() {
+		t.Skip("needs root with CAP_SYS_RESOURCE")
+	}
+	has := make(chan bool)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with what it lost
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var sets [2]unix.CapUserData
+		err := unix.Capget(&header, &sets[0])
+		sets[0].Effective &^= 1 << unix.CAP_SYS_RESOURCE
+		has <- errors.Join(err, unix.Capset(&header, &sets[0])) != nil || overdraws()
+	}()
+	if <-has {
+		t.Error("without CAP_SYS_RESOURCE it is thought to be beyond quotas")
 	}
 }
 

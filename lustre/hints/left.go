@@ -5,9 +5,20 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
 )
+
+// overdraws reports whether this process may go beyond quotas: Linux (fs/quota/dquot.c) and the
+// clients of Lustre (osc) let CAP_SYS_RESOURCE do that, which root mostly has. In a container it often has not;
+// then it is held as anybody, and may not even ask.
+func overdraws() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	return unix.Capget(&header, &sets[0]) == nil && sets[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+}
 
 // Left implements mover.FileSystem.
 func (a *answers) Left(dir int) (mover.Room, bool, error) {

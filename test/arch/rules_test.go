@@ -58,8 +58,8 @@ var packages = map[string]struct {
 	"mover/task":             {parts, []string{"mover", "api/datamove/v1"}},
 	"mover/telemetry":        {parts, []string{"mover", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/trust":            {parts, []string{"mover"}},
+	"mover/kubernetes":       {parts, []string{"mover"}},
 	"mover/web":              {parts, nil},
-	"kubernetes":             {parts, []string{"mover"}},
 
 	"mover/access": {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"tiering":      {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
@@ -108,7 +108,7 @@ var packages = map[string]struct {
 	"csi":                 {services, []string{"lustre", "lustre/gpfs", "mover", "csi/base", "csi/files", "csi/kube", "csi/metrics", "csi/mount", "csi/relay", "csi/stage", "csi/volume"}},
 
 	"cmd/datamove-csi": {commands, []string{"api", "mover", "csi", "csi/files", "csi/hand", "csi/kube", "csi/registrar", "csi/relay", "csi/stage"}},
-	"cmd/datamoved": {commands, []string{"kubernetes", "lustre/hints", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
+	"cmd/datamoved": {commands, []string{"mover/kubernetes", "lustre/hints", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
 		"mover/ledger", "mover/queue", "mover/service", "mover/telemetry", "mover/trust", "mover/web", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
 		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/units"}},
@@ -118,7 +118,7 @@ var packages = map[string]struct {
 	"cmd/datamove-bench":    {commands, []string{"bench"}},
 
 	"mover/placetest":          {tests, []string{"mover", "mover/crc", "mover/buffer"}},
-	"kubernetes/apitest":       {tests, nil},
+	"mover/kubernetes/apitest": {tests, nil},
 	"lustre/copytool/copytest": {tests, []string{"lustre", "lustre/abi"}},
 
 	"mover/s3/s3test": {tests, []string{"mover", "mover/s3"}},

@@ -16,7 +16,7 @@ func TestDatasets(t *testing.T) {
 	s := install(t)
 	must(t, os.MkdirAll(filepath.Join(s.bucket, "train"), 0o755))
 	must(t, os.WriteFile(filepath.Join(s.bucket, "train/sample"), []byte("a sample"), 0o644))
-	out, err := s.Try("-n", "datamove", "exec", "datamove-coordinator-0", "--", "/bin/datamove", "--service=unix:///run/datamove/datamoved.sock", "dataset", "add", "train", "archive:train")
+	out, err := s.Try("-n", "datamove", "exec", "daemonset/datamove-agent", "--", "/bin/datamove", "dataset", "add", "train", "archive:train")
 	if err != nil {
 		t.Fatalf("%s: %v", out, err)
 	}

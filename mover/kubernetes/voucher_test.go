@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"datamove.dev/kubernetes/apitest"
 	"datamove.dev/mover"
+	"datamove.dev/mover/kubernetes/apitest"
 )
 
 const agent = "system:serviceaccount:datamove:datamove-agent"

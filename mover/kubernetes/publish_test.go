@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"datamove.dev/kubernetes/apitest"
 	"datamove.dev/mover"
+	"datamove.dev/mover/kubernetes/apitest"
 )
 
 // The pin is written, also when the server comes late.
