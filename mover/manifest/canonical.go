@@ -28,6 +28,40 @@ const canonicalHeader = `{"format":"datamove-dataset","version":1}` + "\n"
 // A file without a checksum is refused, because its content would not be
 // identified; so is a manifest that is not whole. Memory is that of a Reader.
 func Digest(r io.Reader) (digest string, entries, bytes int64, err error) {
+	return digestAs(r, func(*mover.Entry) (bool, error) { return true, nil })
+}
+
+// DigestAs is Digest of a replica of the dataset that the manifest of describes. What that does
+// not say is no part of the dataset, so a replica may have it: modes and directories, when it was described in a store
+// that has none, and the replica is on a file system that has to.
+func DigestAs(r, of io.Reader) (digest string, entries, bytes int64, err error) {
+	original, err := NewReader(of)
+	if err != nil {
+		return "", 0, 0, err
+	}
+	defer original.Close()
+	var head mover.Entry
+	end := false
+	return digestAs(r, func(e *mover.Entry) (bool, error) {
+		for !end && (head.Kind == 0 || mover.Compare(&head, e) < 0) {
+			if head, err = original.Next(); err == io.EOF {
+				end = true
+			} else if err != nil {
+				return false, err
+			}
+		}
+		switch {
+		case end || mover.Compare(&head, e) != 0:
+			return e.Kind != mover.Dir, nil
+		case !head.Known.Has(mover.FactMode):
+			e.Known &^= mover.FactMode
+		}
+		return true, nil
+	})
+}
+
+// digestAs is the digest of those entries of a manifest that counts tells to count, as it leaves them.
+func digestAs(r io.Reader, counts func(*mover.Entry) (bool, error)) (digest string, entries, bytes int64, err error) {
 	m, err := NewReader(r)
 	if err != nil {
 		return "", 0, 0, err
@@ -44,6 +78,13 @@ func Digest(r io.Reader) (digest string, entries, bytes int64, err error) {
 			return "", 0, 0, err
 		}
 		if e.Name == "" {
+			continue
+		}
+		counted, err := counts(&e)
+		if err != nil {
+			return "", 0, 0, err
+		}
+		if !counted {
 			continue
 		}
 		if line, err = appendContent(line[:0], &e); err != nil {

@@ -167,3 +167,63 @@ func someEntries(seed uint64) []mover.Entry {
 	}
 	return all
 }
+
+// TestDigestAs: what a store can not say of a dataset is no part of it, and a replica on a file system is one all the same; a
+// content, a name or a mode more or less is not.
+func TestDigestAs(t *testing.T) {
+	bare := func(edit func([]mover.Entry) []mover.Entry) (entries []mover.Entry) {
+		for _, e := range dataset() {
+			if e.Kind == mover.File {
+				e.Known &= mover.FactCRC
+				entries = append(entries, e)
+			}
+		}
+		return edit(entries)
+	}
+	files := func() (entries []mover.Entry) {
+		for _, e := range dataset() {
+			if e.Kind == mover.File || e.Kind == mover.Dir {
+				entries = append(entries, e)
+			}
+		}
+		return entries
+	}
+	as := func(original, replica []mover.Entry) (bool, int64) {
+		of, _ := write(t, Header{}, original)
+		r, _ := write(t, Header{}, replica)
+		digest, entries, _, err := DigestAs(bytes.NewReader(r), bytes.NewReader(of))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digest == digestOf(t, original), entries
+	}
+	all := func(e []mover.Entry) []mover.Entry { return e }
+	changed := func(edit func([]mover.Entry) []mover.Entry) []mover.Entry { return edit(files()) }
+	for _, c := range []struct {
+		what              string
+		original, replica []mover.Entry
+		want              bool
+	}{
+		{"itself", dataset(), dataset(), true},
+		{"a store's, on a file system", bare(all), files(), true},
+		{"a store's, in a store", bare(all), bare(all), true},
+		{"a file system's, in a store", dataset(), bare(all), false},
+		{"a store's, of which one is missing", bare(all), changed(func(e []mover.Entry) []mover.Entry { return e[:len(e)-1] }), false},
+		{"a store's, and one more", bare(func(e []mover.Entry) []mover.Entry { return e[1:] }), files(), false},
+		{"a store's, with another content", bare(all), changed(func(e []mover.Entry) []mover.Entry { e[3].CRC++; return e }), false},
+		{"a store's, with another size", bare(all), changed(func(e []mover.Entry) []mover.Entry { e[3].Size++; return e }), false},
+		{"another mode", dataset(), func() []mover.Entry { e := dataset(); e[3].Mode = 0o600; return e }(), false},
+	} {
+		if got, _ := as(c.original, c.replica); got != c.want {
+			t.Errorf("%s: the same is %v", c.what, got)
+		}
+	}
+	if _, n := as(bare(all), files()); n != 3 {
+		t.Errorf("%d entries count", n)
+	}
+	of, _ := write(t, Header{}, bare(all))
+	r, _ := write(t, Header{}, files())
+	if _, _, _, err := DigestAs(bytes.NewReader(r), bytes.NewReader(of[:len(of)/2])); err == nil {
+		t.Error("half a manifest is the whole")
+	}
+}

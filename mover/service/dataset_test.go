@@ -313,6 +313,23 @@ func TestFollow(t *testing.T) {
 	wants(t, "the key for something else", second(d.Stage(bob, r)), mover.ErrConflict)
 }
 
+// TestStoreWithoutModes: a dataset that others have put into a bucket has no modes, and its replica on a file system has.
+func TestStoreWithoutModes(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "a", "archive:a", bare|1)
+	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}, 1)
+	if got := d.row("a", digestOf(bare|1), "scratch", "n1"); got.GetState() != whole {
+		t.Fatalf("it is %v", got)
+	}
+	r, err := d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.give()
+	wants(t, "another content is kept", d.prove(r.GetId(), 2), mover.ErrChanged)
+	wants(t, "the same is released", d.prove(r.GetId(), 1), nil)
+}
+
 // TestReleaseAsksAgain: what was pinned before the removal has begun stays.
 func TestReleaseAsksAgain(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})

@@ -219,6 +219,9 @@ type content struct {
 	digest   string
 }
 
+// bare of a number is its content as a store has it, that knows no modes.
+const bare = 1 << 63
+
 var contents sync.Map // of all that were asked for, by number: to compress takes longer than all else
 
 func contentOf(number uint64) content {
@@ -228,7 +231,11 @@ func contentOf(number uint64) content {
 	var b bytes.Buffer
 	w, err := manifest.NewWriter(&b, manifest.Header{})
 	if err == nil {
-		err = w.Write(&mover.Entry{Name: "file", Kind: mover.File, Size: 100, CRC: number, Known: mover.FactCRC | mover.FactMode, Mode: 0o644})
+		e := mover.Entry{Name: "file", Kind: mover.File, Size: 100, CRC: number &^ bare, Known: mover.FactCRC}
+		if number&bare == 0 {
+			e.Mode, e.Known = 0o644, e.Known|mover.FactMode
+		}
+		err = w.Write(&e)
 	}
 	if err == nil {
 		_, err = w.Close()

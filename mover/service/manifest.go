@@ -43,17 +43,17 @@ func (s *Service) PutManifest(stream grpc.ClientStreamingServer[agentv1.PutManif
 	if err != nil {
 		return err
 	}
-	keep, done, err := s.expects(stream.Context(), first)
+	of, done, err := s.expects(stream.Context(), first)
 	if err != nil {
 		return err
 	}
 	defer done()
 	in := &arriving{stream: stream, rest: first.GetData(), total: int64(len(first.GetData()))}
 	var p proof
-	if keep {
+	if of == "" {
 		p, err = s.shelve(in)
 	} else {
-		p.digest, p.entries, p.bytes, err = manifest.Digest(in)
+		p, err = s.replica(in, of)
 	}
 	if err != nil {
 		return err
@@ -68,22 +68,27 @@ func (s *Service) PutManifest(stream grpc.ClientStreamingServer[agentv1.PutManif
 	return stream.SendAndClose(&agentv1.PutManifestResponse{Digest: p.digest})
 }
 
-// expects says whether the manifest of a lead is to be kept. done has to be called at
+// expects says of which version what a lead has read has to be; "" is a new one, whose manifest is kept. done has to be called at
 // the end: a lead sends one at a time.
-func (s *Service) expects(ctx context.Context, r *agentv1.PutManifestRequest) (keep bool, done func(), err error) {
+func (s *Service) expects(ctx context.Context, r *agentv1.PutManifestRequest) (digest string, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
 	switch {
 	case err != nil:
-		return false, nil, err
+		return "", nil, err
 	case !proves(l.task.GetSpec()):
-		return false, nil, usage("task %s needs no manifest", r.GetTask())
+		return "", nil, usage("task %s needs no manifest", r.GetTask())
 	case l.sending:
-		return false, nil, fmt.Errorf("%w: task %s is sending a manifest already", mover.ErrTransient, r.GetTask())
+		return "", nil, fmt.Errorf("%w: task %s is sending a manifest already", mover.ErrTransient, r.GetTask())
+	}
+	if l.task.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_DESCRIBE {
+		if _, digest, _ = strings.Cut(l.task.GetDataset(), "@"); !validDigest(digest) {
+			return "", nil, fmt.Errorf("%w: task %s is of no version of a dataset", mover.ErrConflict, r.GetTask())
+		}
 	}
 	l.sending = true
-	return l.task.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_DESCRIBE, func() {
+	return digest, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l.sending = false
@@ -151,6 +156,20 @@ func (s *Service) shelve(in io.Reader) (p proof, err error) {
 		err = syncDir(s.manifests())
 	}
 	return p, noRoom(err)
+}
+
+// replica is what a manifest says of a replica of a version.
+func (s *Service) replica(in io.Reader, of string) (p proof, err error) {
+	f, err := os.Open(s.manifestFile(of))
+	if errors.Is(err, mover.ErrNotExist) {
+		return p, fmt.Errorf("%w: the manifest %s is not there any more; add the dataset again", mover.ErrNotExist, of)
+	}
+	if err != nil {
+		return p, err
+	}
+	defer f.Close()
+	p.digest, p.entries, p.bytes, err = manifest.DigestAs(in, f)
+	return p, err
 }
 
 // roomy writes to a file as long as the disk has room for the ledger beside it.
