@@ -2,6 +2,8 @@ package monitoring
 
 import (
 	"fmt"
+	"maps"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -119,11 +121,15 @@ func (p *running) copy(from, to string) *datamovev1.Task {
 // metrics is a scrape.
 func (p *running) metrics() map[string]*dto.MetricFamily {
 	p.t.Helper()
-	answer := p.get("/metrics")
+	return familiesOf(p.t, p.get("/metrics"))
+}
+
+func familiesOf(t *testing.T, answer *http.Response) map[string]*dto.MetricFamily {
+	t.Helper()
 	defer answer.Body.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(answer.Body)
-	check(p.t, err)
+	check(t, err)
 	return families
 }
 
@@ -232,7 +238,28 @@ func TestTheProgramTells(t *testing.T) {
 			t.Errorf("%s tells nothing", name)
 		}
 	}
+	maps.Copy(got, p.driver())
 	everythingIsThere(t, got)
+}
+
+// driver is a scrape of the CSI driver, with a file system that has no quotas.
+func (p *running) driver() (got map[string]*dto.MetricFamily) {
+	p.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(p.t, err)
+	at := l.Addr().String()
+	check(p.t, l.Close())
+	check(p.t, os.WriteFile(p.path("csi.yaml"), fmt.Appendf(nil, "fileSystems:\n  warm: {use: project, kind: plain, root: %s, volumes: k8s}\n", p.path("warm")), 0o600))
+	rig.NewCommand(p.t, "datamove-csi").Start(p.t, "--endpoint", "unix://"+p.path("csi"), "--mode", "node", "--node-id", "n1", "--config", p.path("csi.yaml"), "--http", at)
+	p.eventually("the driver has looked at its file system", func() bool {
+		answer, err := http.Get("http://" + at + "/metrics")
+		if err != nil {
+			return false
+		}
+		got = familiesOf(p.t, answer)
+		return got["datamove_csi_file_system_up"] != nil
+	})
+	return got
 }
 
 // absent are metrics that this machine can not tell.
@@ -240,9 +267,10 @@ var absent = words{
 	"datamove_client_cache_hits_total": true, "datamove_client_cache_misses_total": true, // of Lustre
 	"datamove_client_read_bytes_total": true, "datamove_client_fetched_bytes_total": true, // of Lustre and NFS
 	"datamove_hsm_actions_total": true, "datamove_hsm_waiting_actions": true, "datamove_hsm_working_actions": true, // of Lustre
+	"datamove_csi_ill_volumes": true, // only of what is wrong with one
 }
 
-// everythingIsThere looks for every metric of ours that somebody looks at.
+// everythingIsThere looks for every metric of ours that somebody looks at, in what both programs tell.
 func everythingIsThere(t *testing.T, got map[string]*dto.MetricFamily) {
 	t.Helper()
 	var exprs []string
