@@ -51,7 +51,10 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // Open makes a Cluster. Nobody is asked yet.
 func Open(o Options) (*Cluster, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", o.Config)
+	config, err := rest.InClusterConfig()
+	if o.Config != "" {
+		config, err = clientcmd.BuildConfigFromFlags("", o.Config)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: Kubernetes: %w", mover.ErrUsage, err)
 	}
@@ -65,9 +68,12 @@ func Open(o Options) (*Cluster, error) {
 	return open(config, o)
 }
 
+// protobuf is how objects are sent: that is smaller and faster than JSON.
+const protobuf = "application/vnd.kubernetes.protobuf"
+
 func open(config *rest.Config, o Options) (*Cluster, error) {
 	config.UserAgent = o.Driver
-	config.ContentType = "application/vnd.kubernetes.protobuf,application/json"
+	config.ContentType, config.AcceptContentTypes = protobuf, protobuf+",application/json"
 	core, err := typed.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Kubernetes: %w", mover.ErrUsage, err)

@@ -2,7 +2,10 @@ package kube
 
 import (
 	"context"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
 	"datamove.dev/csi/relay"
@@ -109,6 +113,38 @@ func TestTell(t *testing.T) {
 	e := got.Items[0]
 	if e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != "train" || e.InvolvedObject.UID != "u1" || e.Type != corev1.EventTypeWarning || e.Reason != "StagingFailed" ||
 		e.Source.Component != "csi.datamove.dev" || e.Source.Host != "n1" || len(e.Message) > 1024 || strings.Contains(e.Message, "\n") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestWire: what is sent can be read by an API server, and what it answers by us.
+func TestWire(t *testing.T) {
+	got := make(chan *corev1.Event, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces/vision/events" || r.Header.Get("Content-Type") != protobuf || r.Header.Get("User-Agent") != "csi.datamove.dev" {
+			t.Errorf("%s %s, %v", r.Method, r.URL, r.Header)
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		e, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		w.Header().Set("Content-Type", protobuf)
+		_, _ = w.Write(body)
+		got <- e.(*corev1.Event)
+	}))
+	defer server.Close()
+	c, err := open(&rest.Config{Host: server.URL}, Options{Driver: "csi.datamove.dev", Node: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), false, "Staged", "it is here")
+	if e := <-got; e.Reason != "Staged" || e.InvolvedObject.Name != "train" {
 		t.Errorf("%+v", e)
 	}
 }
