@@ -16,10 +16,7 @@ func TestDatasets(t *testing.T) {
 	s := install(t)
 	must(t, os.MkdirAll(filepath.Join(s.bucket, "train"), 0o755))
 	must(t, os.WriteFile(filepath.Join(s.bucket, "train/sample"), []byte("a sample"), 0o644))
-	out, err := s.Try("-n", "datamove", "exec", "daemonset/datamove-agent", "--", "/bin/datamove", "dataset", "add", "train", "archive:train")
-	if err != nil {
-		t.Fatalf("%s: %v", out, err)
-	}
+	s.dataset("train", "archive:train")
 	train := "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: train}, spec: {storageClassName: train, accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}}\n---\n"
 	s.Apply(train + pod("one", "nodeName: node2,", map[string]string{"train": claimed("train")}) +
 		pod("inline", "nodeName: node2,", map[string]string{"train": "csi: {driver: csi.datamove.dev, readOnly: true, volumeAttributes: {dataset: train, tier: cache}}"}) +

@@ -169,3 +169,23 @@ func (s *site) runs(pod string) {
 func (s *site) in(pod string, args ...string) (string, error) {
 	return s.Try(append([]string{"exec", pod, "--", "/worker"}, args...)...)
 }
+
+// none is an error as long as kubectl finds what a jsonpath asks for.
+func (s *site) none(of, path string) func() error {
+	return func() error {
+		out, err := s.Try("get", of, "-o", "jsonpath="+path)
+		if err == nil && out != "" {
+			err = errors.New(out)
+		}
+		return err
+	}
+}
+
+// dataset adds one, as root of a node.
+func (s *site) dataset(name, at string) {
+	s.Helper()
+	out, err := s.Try("-n", "datamove", "exec", "daemonset/datamove-agent", "--", "/bin/datamove", "dataset", "add", name, at)
+	if err != nil {
+		s.Fatalf("%s: %v", out, err)
+	}
+}
