@@ -40,13 +40,13 @@ func toStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := status.FromError(err); ok {
-		return err
-	}
-	for _, row := range codeOf {
+	for _, row := range codeOf { // before its status: what the mover answers has one, which is of the mover's calls
 		if errors.Is(err, row.kind) {
 			return status.Error(row.code, err.Error())
 		}
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
 	}
 	return status.Error(codes.Internal, err.Error())
 }

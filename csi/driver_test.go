@@ -16,21 +16,7 @@ import (
 
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
-	"datamove.dev/mover"
 )
-
-// TestCodes: every kind of error has a code, and no other one is Internal by mistake.
-func TestCodes(t *testing.T) {
-	for _, kind := range mover.Kinds() {
-		found := false
-		for _, row := range codeOf {
-			found = found || row.kind == kind
-		}
-		if !found {
-			t.Errorf("%v has no code", kind)
-		}
-	}
-}
 
 // TestLife: a claim becomes a directory that a pod writes, up to its capacity, that grows, is kept in a
 // snapshot, restored, and gone in the end.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 )
 
 // copyLabel is of copies: the mover finds them by it, so that nobody has to remember them.
@@ -60,8 +62,8 @@ func (m *Mover) Stop(ctx context.Context, key string) error {
 	if err != nil || last == nil || api.Ended(last.GetState()) {
 		return err
 	}
-	if _, err := c.CancelTask(ctx, &datamovev1.CancelTaskRequest{Id: last.GetId()}); err != nil {
-		return err
+	if _, err := c.CancelTask(ctx, &datamovev1.CancelTaskRequest{Id: last.GetId()}); err != nil && !errors.Is(err, mover.ErrConflict) {
+		return err // in conflict is one that ended by itself just now
 	}
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()

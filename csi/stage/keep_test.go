@@ -17,22 +17,7 @@ import (
 // TestKeep: leases of those who are alive are renewed, those of the dead are dropped when nobody can be about to
 // need them, and those of others are left alone.
 func TestKeep(t *testing.T) {
-	dir := t.TempDir()
-	socket := "unix://" + filepath.Join(dir, "sock")
-	for _, name := range []string{"shared/train", "scratch"} {
-		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
-	}
-	must(t, os.WriteFile(filepath.Join(dir, "shared/train/file"), []byte("train"), 0o644))
-	config := filepath.Join(dir, "config.yaml")
-	must(t, os.WriteFile(config, fmt.Appendf(nil, "tiers:\n  scratch: {level: hot, path: %[1]s/scratch, ephemeral: true, node_local: true}\n  shared: {level: warm, path: %[1]s/shared}\n", dir), 0o644))
-	service := rig.NewCommand(t, "datamoved").Start(t, "--config", config, "--data", filepath.Join(dir, "data"), "--listen", socket, "--node", "n1")
-	var client *api.Client
-	service.Until("it answers", func() (ok bool) {
-		var err error
-		client, err = api.Dial(t.Context(), socket, api.Options{})
-		return err == nil
-	})
-	t.Cleanup(func() { must(t, client.Close()) })
+	dir, client := served(t)
 	m := &Mover{Dial: func(context.Context) (*api.Client, error) { return client, nil }, Node: "n1"}
 	held := func(holder string) {
 		t.Helper()
@@ -70,6 +55,27 @@ func TestKeep(t *testing.T) {
 	if left := leases(); len(left) != 2 || left["csi:dead"] != (time.Time{}) {
 		t.Errorf("%v", left)
 	}
+}
+
+// served starts a mover with the tiers shared and scratch, directories below dir, and a file in shared/train.
+func served(t *testing.T) (dir string, client *api.Client) {
+	t.Helper()
+	dir = t.TempDir()
+	socket := "unix://" + filepath.Join(dir, "sock")
+	for _, name := range []string{"shared/train", "scratch"} {
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "shared/train/file"), []byte("train"), 0o644))
+	config := filepath.Join(dir, "config.yaml")
+	must(t, os.WriteFile(config, fmt.Appendf(nil, "tiers:\n  scratch: {level: hot, path: %[1]s/scratch, ephemeral: true, node_local: true}\n  shared: {level: warm, path: %[1]s/shared}\n", dir), 0o644))
+	service := rig.NewCommand(t, "datamoved").Start(t, "--config", config, "--data", filepath.Join(dir, "data"), "--listen", socket, "--node", "n1")
+	service.Until("it answers", func() (ok bool) {
+		var err error
+		client, err = api.Dial(t.Context(), socket, api.Options{})
+		return err == nil
+	})
+	t.Cleanup(func() { must(t, client.Close()) })
+	return dir, client
 }
 
 func must(t *testing.T, err error) {

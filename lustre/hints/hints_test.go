@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -350,23 +351,33 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestOverdraws: root of a container is held to quotas as anybody.
+// TestOverdraws: root of a container is held to quotas as anybody, when it has not what it takes.
 func TestOverdraws(t *testing.T) {
-	if os.Geteuid() != 0 || !overdraws() {
-		t.Skip("needs root with CAP_SYS_RESOURCE")
+	told := func() bool {
+		text, err := os.ReadFile("/proc/thread-self/status")
+		_, sets, ok := strings.Cut(string(text), "\nCapEff:")
+		effective, parseErr := strconv.ParseUint(strings.Fields(sets)[0], 16, 64)
+		if err != nil || !ok || parseErr != nil {
+			t.Error(err, parseErr)
+		}
+		return effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 	}
-	has := make(chan bool)
+	done := make(chan bool)
 	go func() {
+		defer close(done)
 		runtime.LockOSThread() // and never unlocked: the thread ends with what it lost
+		if got := overdraws(); got != told() {
+			t.Errorf("%v, the kernel has it otherwise", got)
+		}
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var sets [2]unix.CapUserData
 		err := unix.Capget(&header, &sets[0])
 		sets[0].Effective &^= 1 << unix.CAP_SYS_RESOURCE
-		has <- errors.Join(err, unix.Capset(&header, &sets[0])) != nil || overdraws()
+		if err := errors.Join(err, unix.Capset(&header, &sets[0])); err != nil || overdraws() || told() {
+			t.Errorf("without CAP_SYS_RESOURCE it is thought to be beyond quotas, or: %v", err)
+		}
 	}()
-	if <-has {
-		t.Error("without CAP_SYS_RESOURCE it is thought to be beyond quotas")
-	}
+	<-done
 }
 
 // TestOf: a file system of which nothing is to be said has nobody.
