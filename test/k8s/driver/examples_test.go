@@ -14,8 +14,8 @@ import (
 // fitting makes an example one for this site: a worker for each program, sizes that two small nodes have, and no GPUs.
 func fitting(text string) string {
 	for pattern, with := range map[string]string{
-		`(?m)^( +)(- name: \S+\n +)?image: .*$`:        `$1${2}image: "` + k8s.Worker + `"`,
-		`(?m)^( +)(command|args): \[.*$`:               `$1args: [pause]`,
+		`(?m)^( +)(- name: \S+\n +)?image: .*$`:        `${1}${2}image: "` + k8s.Worker + `"`,
+		`(?m)^( +)(command|args): \[.*$`:               `${1}args: [pause]`,
 		`(?m)^ +(requests: {cpu:|limits: {nvidia).*\n`: ``,
 		`storage: \d+[GT]i`:                            `storage: 20Mi`,
 	} {
