@@ -99,8 +99,8 @@ func (d *Driver) make(ctx context.Context, w base.Wish) (base.Record, error) {
 		from, err := d.Files.Find(ctx, spec, *w.From)
 		switch {
 		case errors.Is(err, mover.ErrNotExist) && w.ID.Kind == volume.Scratch:
-			// It may be on another node. Said so, the scheduler tries another one; NotFound is for good.
-			return base.Record{}, fmt.Errorf("%w: %w: it may be on another node", mover.ErrFull, err)
+			// Said so, the scheduler tries another node; NotFound is for good.
+			return base.Record{}, status.Errorf(codes.ResourceExhausted, "%s is not on node %s, and what is made of it has to be where it is", w.From, d.NodeID)
 		case err != nil:
 			return base.Record{}, err
 		case w.ID.Kind != volume.Snapshot && w.Bytes < from.Bytes:

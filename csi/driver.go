@@ -46,6 +46,8 @@ type Options struct {
 	Logger  *slog.Logger
 	// Staging brings datasets; nil has none.
 	Staging Staging
+	// Patience is how long a call waits for a dataset, beyond what Staging does; less than the two minutes of the kubelet.
+	Patience time.Duration
 	// Metrics count; nil is made by New.
 	Metrics *metrics.Metrics
 	// Cluster is told what becomes of volumes; nil is nobody.

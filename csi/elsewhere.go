@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -63,7 +64,10 @@ func (d *Driver) elsewhere(ctx context.Context, request any, method string) (rep
 		if q.GetParameters()["type"] != string(volume.Scratch) {
 			return nil, false, nil
 		}
-		err = d.onOneOf(ctx, nodesOf(q.GetAccessibilityRequirements()), ask)
+		nodes := nodesOf(q.GetAccessibilityRequirements())
+		if nodes, err = d.besideSource(ctx, nodes, q.GetVolumeContentSource()); err == nil {
+			err = d.onOneOf(ctx, nodes, ask)
+		}
 	case *csi.GetCapacityRequest:
 		node, said := q.GetAccessibleTopology().GetSegments()[NodeTopology]
 		if q.GetParameters()["type"] != string(volume.Scratch) || !said {
@@ -125,6 +129,38 @@ func nodesOf(t *csi.TopologyRequirement) (names []string) {
 	return names
 }
 
+// besideSource leaves of nodes those that may have what a volume is made of. Where none does, the scheduler hears that there is no
+// room, and tries another node; NotFound would be for good.
+func (d *Driver) besideSource(ctx context.Context, names []string, s *csi.VolumeContentSource) ([]string, error) {
+	id, err := volume.ParseID(cmp.Or(s.GetSnapshot().GetSnapshotId(), s.GetVolume().GetVolumeId()))
+	if err != nil || d.has(id.FileSystem) || len(names) == 0 {
+		return names, nil // the driver of the node says what is wrong with it
+	}
+	all, err := d.Fleet.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var there []string
+	for _, n := range all {
+		if volume.TagOf(n.Name) == id.Tag() {
+			there = append(there, n.Name)
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(there, name) })
+	switch {
+	case len(there) == 0:
+		return nil, goneWithNode(id)
+	case len(names) == 0:
+		return nil, status.Errorf(codes.ResourceExhausted, "%s is on node %s, and what is made of it has to be there", id, strings.Join(there, " or "))
+	}
+	return names, nil
+}
+
+// goneWithNode is that of what only a node had.
+func goneWithNode(id volume.ID) error {
+	return fmt.Errorf("%w: %s was on a node that the cluster has no more", mover.ErrNotExist, id)
+}
+
 // onOneOf asks nodes in their order, until one is not full.
 func (d *Driver) onOneOf(ctx context.Context, names []string, ask func(relay.Node) error) error {
 	if len(names) == 0 {
@@ -153,7 +189,7 @@ func (d *Driver) onTheNodeOf(ctx context.Context, id volume.ID, method string, a
 	if err != nil {
 		return err
 	}
-	gone := fmt.Errorf("%w: %s was on a node that the cluster has no more", mover.ErrNotExist, id)
+	gone := goneWithNode(id)
 	err = gone
 	for _, n := range all {
 		if volume.TagOf(n.Name) != id.Tag() {

@@ -199,18 +199,34 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 	if d.Staging == nil {
 		return a, fmt.Errorf("%w: datasets need the mover: the driver's configuration has no service", mover.ErrUnsupported)
 	}
-	s, err := d.Staging.Stage(ctx, stage.Source(p.about.Source), holder(p.id, p.target))
-	var u *stage.Underway
-	if errors.As(err, &u) && time.Since(u.Since) > p.about.Deadline {
-		err = fmt.Errorf("%w: after its deadline of %s %s", mover.ErrTimeout, p.about.Deadline, u.Error())
-	}
-	d.tellStaging(ctx, p.about.Pod, p.about.Source.Location, err)
+	s, err := d.await(ctx, p)
 	if err != nil {
 		return a, err
 	}
 	a.Spec, a.Path = base.Spec{Name: "tier:" + s.Root, Root: s.Root}, s.Path
 	a.Flags.ReadOnly = true
 	return a, nil
+}
+
+// await waits for a dataset as long as the driver has patience: between two calls the kubelet waits longer and longer, up to two minutes,
+// and so would its pod, for what is there already.
+func (d *Driver) await(ctx context.Context, p publication) (stage.Place, error) {
+	limit := time.Now().Add(d.Patience)
+	for first := true; ; first = false {
+		s, err := d.Staging.Stage(ctx, stage.Source(p.about.Source), holder(p.id, p.target))
+		var u *stage.Underway
+		underway := errors.As(err, &u)
+		if underway && time.Since(u.Since) > p.about.Deadline {
+			underway, err = false, fmt.Errorf("%w: after its deadline of %s %s", mover.ErrTimeout, p.about.Deadline, u.Error())
+		}
+		again := underway && time.Now().Before(limit) && ctx.Err() == nil
+		if first || !again {
+			d.tellStaging(ctx, p.about.Pod, p.about.Source.Location, err)
+		}
+		if !again {
+			return s, err
+		}
+	}
 }
 
 // NodeUnpublishVolume takes a mount away. One that is not there is taken away.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"datamove.dev/csi/kube"
+	"datamove.dev/csi/stage"
 	"datamove.dev/csi/volume"
 )
 
@@ -97,4 +98,54 @@ func TestTelling(t *testing.T) {
 	if n := r.leases(client); n != 0 {
 		t.Errorf("%d leases", n)
 	}
+}
+
+// slow is a mover with which everything takes a while.
+type slow struct {
+	Staging
+	calls int // until it goes on
+}
+
+func (s *slow) Stage(ctx context.Context, source stage.Source, holder string) (stage.Place, error) {
+	if s.calls--; s.calls >= 0 {
+		return stage.Place{}, &stage.Underway{Task: "t1", Since: time.Now(), How: "half of it is there"}
+	}
+	return s.Staging.Stage(ctx, source, holder)
+}
+
+// TestPatience: a call waits for a dataset as long as the driver has patience and the call has time, and tells how it goes
+// when it begins to and when it ends.
+func TestPatience(t *testing.T) {
+	r := rigged(t)
+	r.staging()
+	k := &told{}
+	r.driver.Cluster, r.driver.Patience = k, time.Minute
+	slow := &slow{Staging: r.driver.Staging, calls: 20}
+	r.driver.Staging = slow
+	q := r.publication("csi-"+strings.Repeat("0123456789abcdef", 4), "vision", "pod")
+	maps.Copy(q.VolumeContext, map[string]string{"csi.storage.k8s.io/ephemeral": "true", "dataset": "train", "tier": "scratch"})
+	_, err := r.NodePublishVolume(t.Context(), q)
+	must(t, err)
+	if want := []string{"vision/pod Staging dataset:train: half of it is there", "vision/pod Staged dataset:train is on this node"}; !slices.Equal(k.events, want) {
+		t.Errorf("%q", k.events)
+	}
+	r.unpublished(q)
+
+	slow.calls = 1 << 40
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err = r.NodePublishVolume(soon, q); status.Code(err) != codes.DeadlineExceeded {
+		t.Error(err)
+	}
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if n, _ := r.driver.Busy(); n == 0 {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the call goes on, and nobody waits for it")
+		}
+	}
+	q.VolumeContext["deadline"] = "1ns"
+	_, err = r.NodePublishVolume(t.Context(), q)
+	r.refused(err, codes.DeadlineExceeded)
 }

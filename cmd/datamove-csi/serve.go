@@ -94,10 +94,18 @@ func (o *options) run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// lastCalls is how long calls go on when the driver is to end. Kubernetes makes again what is cut off then.
+const lastCalls = 10 * time.Second
+
 // serve answers calls until ctx is over.
 func serve(ctx context.Context, g *errgroup.Group, s *grpc.Server, l net.Listener) {
 	g.Go(func() error { return s.Serve(l) })
-	g.Go(func() error { <-ctx.Done(); s.GracefulStop(); return nil })
+	g.Go(func() error {
+		<-ctx.Done()
+		defer time.AfterFunc(lastCalls, s.Stop).Stop()
+		s.GracefulStop()
+		return nil
+	})
 }
 
 // serveHTTP answers the kubelet's probe, and Prometheus. As long as the driver can be asked, it lives: that a file system

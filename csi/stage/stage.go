@@ -47,7 +47,7 @@ const (
 	ttl     = 24 * time.Hour  // of a lease; renewed long before
 	renewal = time.Hour       // between renewals
 	glance  = 8 * time.Second // how long a call waits for what is nearly there
-	pause   = 250 * time.Millisecond
+	pause   = time.Second
 )
 
 // Source is what is needed.
@@ -77,17 +77,30 @@ func (u *Underway) Unwrap() error { return mover.ErrHeld }
 // Stage returns where a source is, held for a holder, or an *Underway after some seconds. A staging that failed is told
 // once; the next call tries again.
 func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Place, error) {
-	limit := time.Now().Add(glance)
+	limit, cancel := context.WithTimeout(ctx, glance)
+	defer cancel()
 	for {
 		place, err := m.ask(ctx, s, holder)
 		var u *Underway
-		if !errors.As(err, &u) || time.Now().After(limit) || ctx.Err() != nil {
+		if !errors.As(err, &u) || limit.Err() != nil {
 			return place, err
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		m.await(limit, u.Task)
+	}
+}
+
+// await waits until a task has ended, or a while where that can not be heard.
+func (m *Mover) await(ctx context.Context, task string) {
+	c, err := m.service(ctx)
+	if err == nil {
+		_, err = c.Wait(ctx, task, nil)
+	}
+	if err == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
 	}
 }
 
