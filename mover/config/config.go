@@ -27,6 +27,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/rawbytes"
@@ -219,6 +220,16 @@ func CredentialsFile(credentials string) (string, bool) {
 	return strings.CutPrefix(credentials, "file:")
 }
 
+// OthersMayRead reports if a file of secrets is open to others than its owner and who reads it, a user of this number. Who
+// is not its owner reads it by its group: that is how Kubernetes gives a Secret to a pod that is not root.
+func OthersMayRead(info fs.FileInfo, reader int) bool {
+	others := info.Mode().Perm() & 0o077
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && reader != 0 && s.Uid != uint32(reader) {
+		others &^= 0o040
+	}
+	return others != 0
+}
+
 // Warnings names what works but should be mended: credentials that other people
 // on this machine can read.
 func (c *Config) Warnings() []Problem {
@@ -228,7 +239,7 @@ func (c *Config) Warnings() []Problem {
 		if !ok || !strings.HasSuffix(s.Key, ".s3.credentials") {
 			continue
 		}
-		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+		if info, err := os.Stat(file); err == nil && OthersMayRead(info, os.Geteuid()) {
 			found = append(found, Problem{File: file, Key: s.Key,
 				What: fmt.Sprintf("others may read this file of secrets (mode %04o)", info.Mode().Perm()),
 				Mend: "chmod 600 " + mover.Printable(file)})

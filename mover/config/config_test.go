@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -219,6 +220,26 @@ func TestCredentialsThatOthersCanRead(t *testing.T) {
 	}
 	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0].Mend, "chmod 600") {
 		t.Errorf("0644: %v", w)
+	}
+	for _, row := range []struct {
+		mode   fs.FileMode
+		reader int
+		want   bool
+	}{
+		{0o400, os.Geteuid(), false}, {0o440, os.Geteuid(), true}, {0o444, os.Geteuid(), true},
+		{0o440, 64643, false}, {0o444, 64643, true}, {0o460, 64643, true}, // by the group of a pod
+		{0o440, 0, true},
+	} {
+		if err := os.Chmod(file, row.mode); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := OthersMayRead(info, row.reader); got != row.want {
+			t.Errorf("%04o, read by %d: %v", row.mode, row.reader, got)
+		}
 	}
 }
 

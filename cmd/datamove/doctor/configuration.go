@@ -47,7 +47,7 @@ func CredentialsFile(file string) Finding {
 	if err != nil {
 		return fail(file, "credentials", why(err), "look at the disk")
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if config.OthersMayRead(info, os.Geteuid()) {
 		return warn(file, "credentials", fmt.Sprintf("others may read this file of secrets (mode %04o)", info.Mode().Perm()),
 			"chmod 600 "+mover.Printable(file))
 	}
