@@ -139,7 +139,7 @@ image:
 		GOOS=linux GOARCH=$$arch $(BUILD) -o dist/$$c-linux-$$arch ./cmd/$$c; \
 	done; done
 	go -C deploy/image run . -programs $(CURDIR)/dist -out $(CURDIR)/dist/image -name $(IMAGE) -version $(VERSION) \
-		-revision "$$(git rev-parse HEAD)" -epoch "$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" -push '$(PUSH)'
+		-architectures "$$(echo $(ARCHS) | tr ' ' ,)" -revision "$$(git rev-parse HEAD)" -epoch "$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" -push '$(PUSH)'
 
 clean:
 	rm -rf bin dist

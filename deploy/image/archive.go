@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -24,13 +26,14 @@ func archives(dir string, tag name.Tag, m *made) ([]string, error) {
 	if err := archive(all, func(p layout.Path) error { return p.AppendIndex(m.index, named(tag)) }); err != nil {
 		return nil, err
 	}
-	for _, arch := range architectures {
+	for _, arch := range slices.Sorted(maps.Keys(m.each)) {
+		image := m.each[arch]
 		file := filepath.Join(dir, "datamove-"+arch+".tar")
 		err := archive(file, func(p layout.Path) error {
-			if err := p.AppendImage(m.each[arch], named(tag), layout.WithPlatform(v1.Platform{OS: "linux", Architecture: arch})); err != nil {
+			if err := p.AppendImage(image, named(tag), layout.WithPlatform(v1.Platform{OS: "linux", Architecture: arch})); err != nil {
 				return err
 			}
-			return forDocker(string(p), tag, m.each[arch])
+			return forDocker(string(p), tag, image)
 		})
 		if err != nil {
 			return nil, err

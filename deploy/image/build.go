@@ -12,12 +12,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// architectures that there are images for.
-var architectures = []string{"amd64", "arm64"}
-
 // facts are what an image is made of.
 type facts struct {
-	Dir                       string // with the programs
+	Dir                       string   // with the programs
+	Architectures             []string // as Go names them
 	Version, Revision, Source string
 	Time                      time.Time // of everything
 }
@@ -47,7 +45,7 @@ func (f facts) labels() map[string]string {
 // build makes the image of every architecture.
 func build(f facts) (*made, error) {
 	m := &made{index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex), each: map[string]v1.Image{}}
-	for _, arch := range architectures {
+	for _, arch := range f.Architectures {
 		image, err := f.image(arch)
 		if err != nil {
 			return nil, fmt.Errorf("image for %s: %w", arch, err)

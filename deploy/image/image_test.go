@@ -27,6 +27,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
+var architectures = []string{"amd64", "arm64"}
+
 // programsIn builds stand-ins for the programs, which say who they are.
 func programsIn(t *testing.T) string {
 	t.Helper()
@@ -61,7 +63,7 @@ func goBuild(t *testing.T, to, source string, env ...string) {
 }
 
 func factsOf(dir string) facts {
-	return facts{Dir: dir, Version: "v1.2.3", Revision: "abc", Source: "https://datamove.dev", Time: time.Unix(1_700_000_000, 0).UTC()}
+	return facts{Dir: dir, Architectures: architectures, Version: "v1.2.3", Revision: "abc", Source: "https://datamove.dev", Time: time.Unix(1_700_000_000, 0).UTC()}
 }
 
 // The same programs give the same bytes, at any time and wherever they lie.

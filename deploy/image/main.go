@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string) error {
 	var in facts
 	f := flag.NewFlagSet("image", flag.ContinueOnError)
 	f.StringVar(&in.Dir, "programs", "dist", "directory with PROGRAM-linux-ARCH")
+	archs := f.String("architectures", "amd64,arm64", "architectures that there are programs of")
 	out := f.String("out", "dist/image", "directory of the archives")
 	image := f.String("name", "datamove.dev/datamove", "name of the image, without a tag")
 	push := f.String("push", "", "push it as REGISTRY/NAME or REGISTRY/NAME:TAG; \"\" pushes nothing")
@@ -48,6 +49,7 @@ func run(ctx context.Context, args []string) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
+	in.Architectures = strings.Split(*archs, ",")
 	in.Time = time.Unix(*epoch, 0).UTC()
 	made, err := build(in)
 	if err != nil {

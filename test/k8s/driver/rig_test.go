@@ -3,8 +3,10 @@ package driver
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -54,18 +56,11 @@ func install(t *testing.T) *site {
 	for _, dir := range scratch {
 		must(t, os.Mkdir(filepath.Join(dir, "cache"), 0o755))
 	}
-	bin := t.TempDir()
-	ours := map[string]string{}
-	for _, name := range []string{"datamove", "datamoved", "datamove-csi"} {
-		path, err := vm.Build(bin, "datamove.dev/cmd/"+name)
-		must(t, err)
-		ours["bin/"+name] = path
-	}
-	images := []k8s.Image{{Name: "datamove.dev/datamove:0.1.0", Files: ours, Entry: []string{"/bin/datamove"}}}
+	var images []k8s.Image
 	for name, version := range map[string]string{"csi-provisioner": "v6.3.0", "csi-resizer": "v2.3.0", "csi-snapshotter": "v8.7.0", "snapshot-controller": "v8.7.0"} {
 		images = append(images, k8s.Image{Name: "registry.k8s.io/sig-storage/" + name + ":" + version, Files: map[string]string{name: filepath.Join(programs, name)}, Entry: []string{"/" + name}})
 	}
-	s.Cluster = k8s.Start(t, k8s.Options{Nodes: 2, Images: k8s.Images(t, images...), Binds: func(n int) map[string]string {
+	s.Cluster = k8s.Start(t, k8s.Options{Nodes: 2, Images: append(k8s.Images(t, images...), ours(t)), Binds: func(n int) map[string]string {
 		return map[string]string{"/opt/lab": s.lab, "/opt/nvme": scratch[n-1]}
 	}})
 	s.snapshots()
@@ -80,6 +75,20 @@ func install(t *testing.T) *site {
 	}
 	t.Logf("the driver is ready after %v", time.Since(began).Round(100*time.Millisecond))
 	return s
+}
+
+// ours makes our image as make image does, for this machine.
+func ours(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"datamove", "datamoved", "datamove-csi"} {
+		program, err := vm.Build(dir, "datamove.dev/cmd/"+name)
+		must(t, err)
+		must(t, os.Rename(program, program+"-linux-"+runtime.GOARCH))
+	}
+	_, err := command("go", "-C", filepath.Join(module, "deploy/image"), "run", ".", "-programs="+dir, "-out="+dir, "-version=0.1.0", "-architectures="+runtime.GOARCH)
+	must(t, err)
+	return filepath.Join(dir, "datamove.tar")
 }
 
 // values are those of this site.
@@ -160,6 +169,19 @@ func (s *site) runs(pod string) {
 		out, err := s.Try("get", "pod", pod, "-o", "jsonpath={.status.phase}")
 		if err == nil && out != "Running" {
 			err = errors.New(out)
+		}
+		return err
+	})
+}
+
+// snapshot takes one of a claim.
+func (s *site) snapshot(name, of string) {
+	s.Helper()
+	s.Apply(fmt.Sprintf("{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshot, metadata: {name: %s}, spec: {volumeSnapshotClassName: project, source: {persistentVolumeClaimName: %s}}}", name, of))
+	s.Eventually("the snapshot is ready", time.Minute, func() error {
+		out, err := s.Try("get", "volumesnapshot", name, "-o", "jsonpath={.status.readyToUse}")
+		if err == nil && out != "true" {
+			err = fmt.Errorf("%q", out)
 		}
 		return err
 	})

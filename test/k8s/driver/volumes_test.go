@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -56,14 +57,7 @@ func TestVolumes(t *testing.T) {
 	}
 	_, err := s.in("one", "write", "/home/note", "kept")
 	must(t, err)
-	s.Apply("{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshot, metadata: {name: snap}, spec: {volumeSnapshotClassName: project, source: {persistentVolumeClaimName: home}}}")
-	s.Eventually("the snapshot is ready", time.Minute, func() error {
-		out, err := s.Try("get", "volumesnapshot", "snap", "-o", "jsonpath={.status.readyToUse}")
-		if err == nil && out != "true" {
-			err = fmt.Errorf("%q", out)
-		}
-		return err
-	})
+	s.snapshot("snap", "home")
 	_, err = s.in("two", "write", "/home/note", "lost")
 	must(t, err)
 	s.Apply(claim("again", "project", "80Mi", ", dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: snap}") + pod("three", "", map[string]string{"again": claimed("again")}))
@@ -73,8 +67,7 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// TestScratch: scratch lies on the node of its pod, no pod gets more of it than there is, and nothing of it is left when the pod is
-// gone; a restore on another node than its snapshot's is scheduled anew.
+// TestScratch: scratch lies on the node of its pod, no pod gets more of it than there is, and nothing of it is left when the pod is gone.
 func TestScratch(t *testing.T) {
 	s := install(t)
 	ephemeral := "ephemeral: {volumeClaimTemplate: {spec: {storageClassName: scratch, accessModes: [ReadWriteOnce], resources: {requests: {storage: %s}}}}}"
@@ -113,7 +106,34 @@ func TestScratch(t *testing.T) {
 		}
 		return err
 	})
-	for _, name := range []string{"big1", "big2", "big3"} {
-		s.Kubectl("delete", "pod", name, "--wait=false")
+}
+
+// TestScratchRestored: a snapshot of scratch is on the node of its volume. A pod that has to be elsewhere waits, with the reason in
+// the events of its claim; one that does not have to be comes there.
+func TestScratchRestored(t *testing.T) {
+	s := install(t)
+	s.Apply(claim("data", "scratch", "20Mi", "") + pod("one", "nodeSelector: {kubernetes.io/hostname: node1},", map[string]string{"data": claimed("data")}))
+	s.runs("one")
+	_, err := s.in("one", "write", "/data/note", "kept")
+	must(t, err)
+	s.snapshot("snap", "data")
+	restored := func(name, where string) {
+		s.Apply(claim(name, "scratch", "20Mi", ", dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: snap}") + pod(name, where, map[string]string{"data": claimed(name)}))
+	}
+	restored("elsewhere", "nodeSelector: {kubernetes.io/hostname: node2},")
+	s.Eventually("the claim says why", time.Minute, func() error {
+		events, err := s.Try("get", "events", "--field-selector=involvedObject.name=elsewhere", "-o", `jsonpath={range .items[*]}{.reason} {.message}{"\n"}{end}`)
+		if err == nil && (!strings.Contains(events, "ResourceExhausted") || !strings.Contains(events, "is on node node1")) {
+			err = errors.New(events)
+		}
+		return err
+	})
+	restored("there", "")
+	s.runs("there")
+	if out, err := s.in("there", "read", "/data/note"); err != nil || out != "kept" {
+		t.Errorf("restored: %q, %v", out, err)
+	}
+	if out := s.Kubectl("get", "pod", "there", "-o", "jsonpath={.spec.nodeName}"); out != "node1" {
+		t.Errorf("it runs on %s", out)
 	}
 }
