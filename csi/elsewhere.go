@@ -64,8 +64,8 @@ func (d *Driver) elsewhere(ctx context.Context, request any, method string) (rep
 		if q.GetParameters()["type"] != string(volume.Scratch) {
 			return nil, false, nil
 		}
-		nodes := nodesOf(q.GetAccessibilityRequirements())
-		if nodes, err = d.besideSource(ctx, nodes, q.GetVolumeContentSource()); err == nil {
+		var nodes []string
+		if nodes, err = d.nodesFor(ctx, q); err == nil {
 			err = d.onOneOf(ctx, nodes, ask)
 		}
 	case *csi.GetCapacityRequest:
@@ -129,12 +129,17 @@ func nodesOf(t *csi.TopologyRequirement) (names []string) {
 	return names
 }
 
-// besideSource leaves of nodes those that may have what a volume is made of. Where none does, the scheduler hears that there is no
-// room, and tries another node; NotFound would be for good.
-func (d *Driver) besideSource(ctx context.Context, names []string, s *csi.VolumeContentSource) ([]string, error) {
-	id, err := volume.ParseID(cmp.Or(s.GetSnapshot().GetSnapshotId(), s.GetVolume().GetVolumeId()))
+// selectedNode is the annotation of a claim by which the scheduler says where its volume is to be made.
+const selectedNode = "volume.kubernetes.io/selected-node"
+
+// nodesFor are the nodes on which scratch may be made: those of the request, and what is made of a snapshot or a volume only
+// where that is. When that is another one, the scheduler hears that there is no room, and tries again; because it would choose the same
+// node for ever, the claim has the right one from then on.
+func (d *Driver) nodesFor(ctx context.Context, q *csi.CreateVolumeRequest) ([]string, error) {
+	names, source := nodesOf(q.GetAccessibilityRequirements()), q.GetVolumeContentSource()
+	id, err := volume.ParseID(cmp.Or(source.GetSnapshot().GetSnapshotId(), source.GetVolume().GetVolumeId()))
 	if err != nil || d.has(id.FileSystem) || len(names) == 0 {
-		return names, nil // the driver of the node says what is wrong with it
+		return names, nil // what is wrong with it the driver of the node says
 	}
 	all, err := d.Fleet.All(ctx)
 	if err != nil {
@@ -151,9 +156,21 @@ func (d *Driver) besideSource(ctx context.Context, names []string, s *csi.Volume
 	case len(there) == 0:
 		return nil, goneWithNode(id)
 	case len(names) == 0:
+		d.move(ctx, q.GetParameters(), there[0])
 		return nil, status.Errorf(codes.ResourceExhausted, "%s is on node %s, and what is made of it has to be there", id, strings.Join(there, " or "))
 	}
 	return names, nil
+}
+
+// move says in the claim of a volume where that is to be made.
+func (d *Driver) move(ctx context.Context, parameters map[string]string, node string) {
+	p, err := volume.ParseParameters(parameters)
+	if err != nil || d.Cluster == nil || p.For.Name == "" {
+		return
+	}
+	if err := d.Cluster.Annotate(ctx, p.For, map[string]string{selectedNode: node}); err != nil {
+		d.Logger.WarnContext(ctx, "a claim can not be moved to the node of what it is made of", "claim", p.For, "node", node, "err", err)
+	}
 }
 
 // goneWithNode is that of what only a node had.

@@ -91,9 +91,14 @@ func TestElsewhere(t *testing.T) {
 	restore := creation(volume.Scratch, "vision", "again", 40*mib)
 	restore.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: s.GetSnapshot().GetSnapshotId()}}}
 	restore.AccessibilityRequirements = onNodes("n1")
+	k := &told{}
+	c.driver.Cluster = k
 	_, err = c.CreateVolume(t.Context(), restore)
 	if c.refused(err, codes.ResourceExhausted); !strings.Contains(err.Error(), "is on node n2") { // which has the scheduler try another node
 		t.Error(err)
+	}
+	if got := k.annotations["again"]; got[selectedNode] != "n2" {
+		t.Errorf("the scheduler would choose the same node again: %v", got)
 	}
 	restore.AccessibilityRequirements = onNodes("n1", "n2")
 	again, err := c.CreateVolume(t.Context(), restore)
