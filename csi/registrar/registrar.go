@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"google.golang.org/grpc"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -59,15 +60,15 @@ func Listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		listener.Close()
-		return nil, err
-	}
-	return listener, nil
+	return (&net.ListenConfig{Control: ownersOnly}).Listen(context.Background(), "unix", path)
+}
+
+// ownersOnly gives the socket the mode that its file is made with (unix_bind in net/unix/af_unix.c), so that
+// it is nobody else's for no moment.
+func ownersOnly(_, _ string, socket syscall.RawConn) error {
+	var refused error
+	err := socket.Control(func(fd uintptr) { refused = syscall.Fchmod(int(fd), 0o600) })
+	return errors.Join(err, refused)
 }
 
 // GetInfo says who the driver is.
