@@ -4,12 +4,17 @@
 
 SHELL   := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-GOFLAGS ?= -p=2
+# Commands, tests and linter find what the others have compiled. The race detector needs cgo.
+GOFLAGS ?= -p=2 -trimpath
+CGO_ENABLED ?= 0
+RACE    := CGO_ENABLED=1
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 TESTS   := go run ./test/run
+# lint vets all packages; and nobody debugs these binaries.
+QUICK   := -vet=off -ldflags '-s -w'
 FUZZTIME ?= 20s
 COUNT   ?= 10
-export GOFLAGS
+export GOFLAGS CGO_ENABLED
 export PATH := $(CURDIR)/bin/tools:$(PATH)
 
 COMMANDS := $(notdir $(wildcard cmd/*))
@@ -53,10 +58,10 @@ lint:
 # Whole programs that are killed, starved and cut off take minutes: they are in test.
 SLOW := cluster crash hostile power siege
 check: lint
-	$(TESTS) -short $$(go list ./... | grep -vE '/test/($(subst $(eval ) ,|,$(SLOW)))$$')
+	$(TESTS) $(QUICK) -short $$(go list ./... | grep -vE '/test/($(subst $(eval ) ,|,$(SLOW)))$$')
 
 test: build lint
-	$(TESTS) -modules .,deploy/image,test/s3dev -race -timeout 20m ./...
+	$(RACE) $(TESTS) -modules .,deploy/image,test/s3dev $(QUICK) -race -timeout 20m ./...
 
 # Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m. Up to
 # Go 1.26 a target may end its time with a bare "context deadline exceeded" (go.dev/issue/75804),
@@ -84,7 +89,7 @@ sim:
 # One test until it fails: make stress RUN=TestName PKG=./mover/posix COUNT=100
 stress:
 	@test -n "$(RUN)" || { echo 'make stress RUN=TestName [PKG=./mover/...] [COUNT=100]'; exit 2; }
-	go test -race -failfast -count $(COUNT) -run '$(RUN)' $(or $(PKG),./...)
+	$(RACE) go test -race -failfast -count $(COUNT) -run '$(RUN)' $(or $(PKG),./...)
 
 # Our mover beside its peers on the same data; see bench/.
 bench: build

@@ -41,7 +41,8 @@ func TestS3Scripts(t *testing.T) {
 // script starts at $SERVICE, with the configuration service.yaml of its own.
 func TestServiceScripts(t *testing.T) {
 	programs := t.TempDir()
-	build := exec.Command("go", "build", "-o", programs, "../datamoved")
+	build := exec.Command("go", "build", "-trimpath", "-o", programs, "../datamoved")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}

@@ -159,8 +159,11 @@ func Open(t testing.TB, o s3.Options) *s3.Place {
 
 // binary is the path of s3dev, built from its sources as they are now.
 var binary = sync.OnceValues(func() (string, error) {
-	_, here, _, _ := runtime.Caller(0)
-	source := filepath.Join(filepath.Dir(here), "..", "..", "..", "test", "s3dev")
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "datamove.dev").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list -m: %w", err)
+	}
+	source := filepath.Join(strings.TrimSpace(string(root)), "test", "s3dev")
 	version, err := hashOf(source)
 	if err != nil {
 		return "", err
@@ -182,8 +185,9 @@ func build(source, bin string) error {
 		return err
 	}
 	fresh := fmt.Sprintf("%s.%d", bin, os.Getpid())
-	cmd := exec.Command("go", "build", "-o", fresh, ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", fresh, ".") // as make demo does, which fills the cache
 	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building test/s3dev: %w\n%s", err, out)
 	}

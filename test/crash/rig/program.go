@@ -77,10 +77,8 @@ func executable(name string) (bin string, err error) {
 		}
 		built.bins = map[string]string{}
 	}
-	_, here, _, _ := runtime.Caller(0)
 	bin = filepath.Join(built.dir, name)
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "./cmd/"+name) // as make build does, which fills the cache
-	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "..")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "datamove.dev/cmd/"+name) // as make build does, which fills the cache
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
