@@ -133,13 +133,10 @@ func TestJoinByKubernetesLater(t *testing.T) {
 	}
 	node.eventually("the coordinator sees it", ready)
 	node.stop(t)
-	forget := func() {
-		t.Helper()
-		if _, err := head.ForgetAgent(t.Context(), &datamovev1.ForgetAgentRequest{Name: "n1"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	forget()
+	coordinator.eventually("it sees that the agent is gone, and forgets it", func() bool {
+		_, err := head.ForgetAgent(t.Context(), &datamovev1.ForgetAgentRequest{Name: "n1"})
+		return err == nil
+	})
 	node = podOf(t, node.dir, coordinator.addressOf(), "n1", server.Pin(), "h.p.n1")
 	node.eventually("it is there again", ready)
 	if _, err := head.ForgetAgent(t.Context(), &datamovev1.ForgetAgentRequest{Name: "n1", Revoke: true}); err != nil {
