@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"datamove.dev/csi/base"
 	"datamove.dev/csi/files"
@@ -66,6 +66,7 @@ type Driver struct {
 	volumes busy          // by ID or name
 	targets busy          // by path
 	removed chan struct{} // that there is something to reap
+	ready   atomic.Bool   // of a controller: its file systems were seen
 }
 
 // New makes a driver.
@@ -151,16 +152,11 @@ func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 	return &csi.GetPluginCapabilitiesResponse{Capabilities: all}, nil
 }
 
-// Probe says that the driver can be asked. A file system that hangs is no reason to restart it: that is what
-// NodeGetStorageHealth and the metrics say.
-func (d *Driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
-}
-
 // spec is a file system as package base has it.
 func (d *Driver) spec(name string) base.Spec { return d.Config.spec(name, d.NodeID) }
 
-// known reads the ID of a volume whose file system the configuration has.
+// known reads the ID of a volume whose file system the configuration has: mover.ErrNotExist for what no volume has as its ID,
+// mover.ErrConflict for one of another file system.
 func (d *Driver) known(text string) (volume.ID, base.Spec, error) {
 	if text == "" {
 		return volume.ID{}, base.Spec{}, fmt.Errorf("%w: the volume ID is missing", mover.ErrUsage)
@@ -174,7 +170,8 @@ func (d *Driver) known(text string) (volume.ID, base.Spec, error) {
 		return id, base.Spec{}, nil
 	}
 	if _, ok := d.Config.FileSystems[id.FileSystem]; !ok {
-		return id, base.Spec{}, fmt.Errorf("%w: %s: the driver's configuration has no file system %s", mover.ErrNotExist, id, id.FileSystem)
+		// It may well be there: who answered NotFound would have its PersistentVolume deleted, and leave the rest for ever.
+		return id, base.Spec{}, fmt.Errorf("%w: %s: the driver's configuration has no file system %s", mover.ErrConflict, id, id.FileSystem)
 	}
 	return id, d.spec(id.FileSystem), nil
 }

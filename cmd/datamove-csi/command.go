@@ -50,7 +50,7 @@ func command() *cobra.Command {
 	c.PersistentFlags().StringVar(&o.config, "config", "/etc/datamove/csi.yaml", "configuration of file systems and grants")
 	f.StringVar(&o.register, "register", "", "directory where the kubelet looks for drivers (plugins_registry); \"\" leaves that to a node-driver-registrar")
 	f.StringVar(&o.registerAs, "register-endpoint", "", "path of the socket as the kubelet sees it")
-	f.StringVar(&o.http, "http", "", "address that answers /healthz and /metrics, as :9808; \"\" is none")
+	f.StringVar(&o.http, "http", "", "address that answers /healthz, /readyz and /metrics, as :9808; \"\" is none")
 	f.StringVar(&o.nodes, "nodes", "", "for mode controller: labels of the pods that are the drivers of nodes, in its own namespace; scratch is asked for there")
 	f.StringVar(&o.relay, "relay", "", "for mode node: address where the controller asks for the scratch of this node, as :9809")
 	f.StringVar(&o.keys, "relay-tls", "", "directory with tls.crt, tls.key and ca.crt, for --nodes and --relay")

@@ -70,7 +70,7 @@ func TestRegistration(t *testing.T) {
 	if info.GetType() != "CSIPlugin" || info.GetName() != "csi.datamove.dev" || info.GetEndpoint() != "/var/lib/kubelet/plugins/x/csi.sock" || len(info.GetSupportedVersions()) == 0 {
 		t.Errorf("%v", info)
 	}
-	for path, want := range map[string]string{"/healthz": "ok\n", "/metrics": "datamove_csi_calls_now 0\n"} {
+	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ok\n", "/metrics": "datamove_csi_calls_now 0\n"} {
 		reply, err := http.Get("http://127.0.0.1:19808" + path)
 		must(t, err)
 		body, err := io.ReadAll(reply.Body)

@@ -23,6 +23,7 @@ import (
 
 // The work that goes on beside the calls.
 const (
+	lookEvery     = 5 * time.Second // for file systems that were not seen yet
 	reapEvery     = time.Minute
 	watchEvery    = time.Minute
 	annotateEvery = 15 * time.Second
@@ -75,6 +76,9 @@ func (o *options) run(ctx context.Context) error {
 		}
 		serve(ctx, g, d.RelayServer(relay.Keys(o.keys)), l)
 	}
+	if d.Mode == csi.Controller {
+		g.Go(func() error { d.BecomeReady(ctx, lookEvery); return nil })
+	}
 	if cluster != nil && d.Mode == csi.Controller { // there may be several
 		g.Go(func() error {
 			cluster.Lead(ctx, leaseName, identity(), func(ctx context.Context) { beside(ctx, d) })
@@ -108,11 +112,18 @@ func serve(ctx context.Context, g *errgroup.Group, s *grpc.Server, l net.Listene
 	})
 }
 
-// serveHTTP answers the kubelet's probe, and Prometheus. As long as the driver can be asked, it lives: that a file system
-// hangs is no reason to restart it.
+// serveHTTP answers the kubelet's probes, and Prometheus. As long as the driver can be asked, it lives: that a file system
+// hangs, or is not here, is no reason to restart it.
 func serveHTTP(ctx context.Context, address string, d *csi.Driver) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !d.Ready() {
+			http.Error(w, "not every file system for projects was seen here: see the log", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
 	mux.Handle("GET /metrics", d.Metrics.Handler())
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	l, err := net.Listen("tcp", address)

@@ -59,19 +59,19 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* healthy takes the name of a port: how the kubelet asks. A start may take ten minutes, as of a ledger after a power cut. */}}
+{{/* healthy takes the path that says whether there is anything to ask for: how the kubelet asks the port http. A start may take ten minutes, as of a ledger after a power cut. */}}
 {{- define "datamove.healthy" -}}
 startupProbe:
-  httpGet: {path: /healthz, port: {{ . }}}
+  httpGet: {path: /healthz, port: http}
   periodSeconds: 2
   failureThreshold: 300
 livenessProbe:
-  httpGet: {path: /healthz, port: {{ . }}}
+  httpGet: {path: /healthz, port: http}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: /healthz, port: {{ . }}}
+  httpGet: {path: {{ . }}, port: http}
   periodSeconds: 10
   timeoutSeconds: 5
 {{- end -}}
