@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/csi/stage"
 	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
 	"datamove.dev/test/crash/rig"
 )
 
@@ -101,6 +103,38 @@ func TestDataset(t *testing.T) {
 	if n := r.leases(client); n != 0 {
 		t.Errorf("%d leases", n)
 	}
+}
+
+// away is a mover that was there when the pod came, and is not when it goes.
+type away struct{ Staging }
+
+func (away) Drop(context.Context, string) error { return mover.ErrUnreachable }
+
+// TestMoverAway: a pod ends without the mover, and its lease is dropped when that is back.
+func TestMoverAway(t *testing.T) {
+	r := rigged(t)
+	client := r.staging()
+	there := r.driver.Staging
+	q := r.publication("csi-"+strings.Repeat("0123456789abcdef", 4), "vision", "pod")
+	maps.Copy(q.VolumeContext, map[string]string{"csi.storage.k8s.io/ephemeral": "true", "dataset": "train", "tier": "scratch"})
+	r.eventually(q)
+	r.driver.Staging = away{there}
+	r.unpublished(q)
+	if n := r.leases(client); n != 1 {
+		t.Errorf("%d leases", n)
+	}
+	there.(*stage.Mover).Grace = time.Nanosecond
+	r.driver.Staging = there
+	ctx, stop := context.WithCancel(t.Context())
+	kept := make(chan struct{})
+	go func() { defer close(kept); r.driver.KeepLeases(ctx) }()
+	for limit := time.Now().Add(time.Minute); r.leases(client) != 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("it is held by nobody, and held")
+		}
+	}
+	stop()
+	<-kept
 }
 
 // eventually publishes as a kubelet does: again and again.

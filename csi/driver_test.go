@@ -99,7 +99,7 @@ func TestTenants(t *testing.T) {
 		{"a volume of its own", v.GetVolumeId(), "vision", "", codes.OK},
 		{"an ID that somebody made up", "v1:project:lab:00000000000000000000000000000000", "vision", "", codes.NotFound},
 		{"an ID with a path", "v1:project:lab:../../../../etc", "vision", "", codes.NotFound},
-		{"a file system that is not there", "v1:static:other:x", "vision", "team/vision", codes.NotFound},
+		{"a file system that is not there", "v1:static:other:x", "vision", "team/vision", codes.FailedPrecondition},
 		{"a directory that is granted", "v1:static:lab:vision", "vision", "team/vision", codes.OK},
 		{"one below it", "v1:static:lab:vision", "vision", "team/vision/run1", codes.OK},
 		{"that of another team", "v1:static:lab:vision", "vision", "team/audio", codes.PermissionDenied},
@@ -152,6 +152,20 @@ func TestOnePod(t *testing.T) {
 	r.published(second)
 }
 
+// TestForgotten: a volume on a file system that a configuration has lost does not count as deleted.
+func TestForgotten(t *testing.T) {
+	r := rigged(t)
+	v := r.created(volume.Project, "vision", "home", 20*mib)
+	all := r.driver.Config.FileSystems
+	r.driver.Config.FileSystems = map[string]FileSystem{"nvme": all["nvme"]}
+	_, err := r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v.GetVolumeId()})
+	r.refused(err, codes.FailedPrecondition)
+	_, err = r.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: strings.Replace(v.GetVolumeId(), "project", "snapshot", 1)})
+	r.refused(err, codes.FailedPrecondition)
+	r.driver.Config.FileSystems = all
+	r.published(r.publication(v.GetVolumeId(), "vision", "pod"))
+}
+
 // TestGroup: a pod's group may write at the top, what is made there is the group's, and what is there is not walked.
 func TestGroup(t *testing.T) {
 	r := rigged(t)
@@ -163,19 +177,57 @@ func TestGroup(t *testing.T) {
 	p.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER)
 	p.VolumeCapability.GetMount().VolumeMountGroup = "4711"
 	target := r.published(p)
-	var st unix.Stat_t
-	must(t, unix.Stat(target, &st))
-	if st.Gid != 4711 || st.Mode&0o7777 != 0o2770 {
-		t.Errorf("%o of group %d", st.Mode, st.Gid)
-	}
+	r.owned(target, 4711, 0o2770)
 	must(t, os.WriteFile(filepath.Join(target, "x"), nil, 0o600))
-	must(t, unix.Stat(filepath.Join(target, "x"), &st))
-	if st.Gid != 4711 {
-		t.Errorf("what is made has group %d", st.Gid)
-	}
+	r.owned(filepath.Join(target, "x"), 4711, 0o600)
 	p.VolumeCapability.GetMount().VolumeMountGroup = "root"
 	_, err = r.NodePublishVolume(t.Context(), p)
 	r.refused(err, codes.InvalidArgument)
+}
+
+// TestGroupsOfMany: what several pods have at once does not go from one's group to that of the other, and a volume whose owner
+// was said, that is everybody's, or that is only read, keeps its group.
+func TestGroupsOfMany(t *testing.T) {
+	for _, row := range []struct {
+		name, mode, gid string
+		readOnly        bool
+		second          codes.Code // for the second pod; the first is served
+		group           uint32
+		want            uint32
+	}{
+		{"the group of the first pod", "0750", "", false, codes.FailedPrecondition, 4711, 0o2770},
+		{"a group that the StorageClass says", "0750", "99", false, codes.OK, 99, 0o750},
+		{"everybody may write", "1777", "", false, codes.OK, 0, 0o1777},
+		{"pods that only read", "0755", "", true, codes.OK, 0, 0o755},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := rigged(t)
+			q := creation(volume.Project, "vision", "home", 20*mib)
+			q.Parameters["mode"] = row.mode
+			if row.gid != "" {
+				q.Parameters["gid"] = row.gid
+			}
+			v, err := r.CreateVolume(t.Context(), q)
+			must(t, err)
+			for i, group := range []string{"4711", "4712"} {
+				p := r.publication(v.GetVolume().GetVolumeId(), "vision", "of-"+group)
+				p.VolumeCapability.GetMount().VolumeMountGroup, p.Readonly = group, row.readOnly
+				_, err := r.NodePublishVolume(t.Context(), p)
+				r.refused(err, []codes.Code{codes.OK, row.second}[i])
+			}
+			r.owned(r.published(r.publication(v.GetVolume().GetVolumeId(), "vision", "third")), row.group, row.want)
+		})
+	}
+}
+
+// owned looks at the group and the mode of something.
+func (r *kubelet) owned(path string, group, mode uint32) {
+	r.Helper()
+	var st unix.Stat_t
+	must(r.T, unix.Stat(path, &st))
+	if st.Gid != group || st.Mode&0o7777 != mode {
+		r.Errorf("%s has mode %o and is of group %d", path, st.Mode&0o7777, st.Gid)
+	}
 }
 
 // TestOptions: what a StorageClass asks for is there, and what it may not ask for is refused.

@@ -53,6 +53,7 @@ type publication struct {
 	flags  mount.Flags
 	group  *uint32
 	single bool // no other pod may have it
+	many   bool // pods on other nodes may have it
 	target string
 	staged string // where a mount of it alone is; "" for volumes that have none
 }
@@ -71,7 +72,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolume
 	if err := d.alone(ctx, p); err != nil {
 		return nil, err
 	}
-	a := files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Group: p.group, Staged: p.staged}
+	a := files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Group: p.group, Many: p.many, Staged: p.staged}
 	switch p.id.Kind {
 	case volume.Project, volume.Scratch:
 		err = d.ofNamespace(ctx, p)
@@ -118,6 +119,7 @@ func (d *Driver) publication(q *csi.NodePublishVolumeRequest) (p publication, er
 	}
 	mode := q.GetVolumeCapability().GetAccessMode().GetMode()
 	p.flags = mount.Flags{ReadOnly: m.ReadOnly || q.GetReadonly() || access[mode].read, NoExec: m.NoExec, NoAtime: m.NoAtime, NoSymFollow: m.NoSymFollow}
+	p.many = access[mode].many
 	p.single = mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
 	p.target = q.GetTargetPath()
 	if group := q.GetVolumeCapability().GetMount().GetVolumeMountGroup(); group != "" {
@@ -125,8 +127,9 @@ func (d *Driver) publication(q *csi.NodePublishVolumeRequest) (p publication, er
 		if err != nil || n == 1<<32-1 {
 			return p, fmt.Errorf("%w: volume mount group %s is no ID of a group", mover.ErrUsage, strconv.Quote(group))
 		}
-		id := uint32(n)
-		p.group = &id
+		if id := uint32(n); !p.flags.ReadOnly {
+			p.group = &id
+		}
 	}
 	return p, nil
 }
@@ -239,16 +242,14 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVo
 		return nil, err
 	}
 	defer done()
-	id, spec, err := d.known(q.GetVolumeId())
-	if err != nil && !errors.Is(err, mover.ErrNotExist) {
-		return nil, err
-	}
+	id, spec, _ := d.known(q.GetVolumeId()) // what is mounted of a volume that nobody knows is taken away, too
 	if err := d.Files.Detach(ctx, laneOf(spec.Name), q.GetTargetPath()); err != nil {
 		return nil, err
 	}
 	if dataset := id.Kind == volume.Dataset || id.Kind == volume.Inline; dataset && d.Staging != nil {
+		// A pod does not wait for the mover to end: KeepLeases drops what is not mounted any more.
 		if err := d.Staging.Drop(ctx, holder(id, q.GetTargetPath())); err != nil {
-			return nil, err
+			d.Logger.WarnContext(ctx, "the lease of a dataset stays for a while", "volume", id, "err", err)
 		}
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil

@@ -2,7 +2,6 @@ package csi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -60,10 +59,7 @@ func (d *Driver) NodeUnstageVolume(ctx context.Context, q *csi.NodeUnstageVolume
 	if q.GetVolumeId() == "" || q.GetStagingTargetPath() == "" {
 		return nil, fmt.Errorf("%w: a volume ID and a staging target path are needed", mover.ErrUsage)
 	}
-	_, spec, err := d.known(q.GetVolumeId())
-	if err != nil && !errors.Is(err, mover.ErrNotExist) {
-		return nil, err
-	}
+	_, spec, _ := d.known(q.GetVolumeId()) // as in NodeUnpublishVolume
 	done, err := d.targets.begin(q.GetStagingTargetPath(), "another call")
 	if err != nil {
 		return nil, err

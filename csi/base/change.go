@@ -186,16 +186,21 @@ func (b *Base) Directory(path string) (int, error) {
 	return openBeneath(dir(b.handle.FD()), cmp.Or(path, "."), unix.O_PATH|unix.O_DIRECTORY, 0, beneath)
 }
 
-// Share gives the directory of a volume to a group, with what will be made in it. What is in it already stays as it is:
-// nothing is walked.
-func (f *Found) Share(group uint32) error {
+// Share gives the directory of a volume to the group of a pod, with what will be made in it. What is in it already stays as it is:
+// nothing is walked. It keeps the group that its StorageClass says, or none where everybody may do what the group could.
+// Of a volume that many have, only the first group becomes that of all.
+func (f *Found) Share(group uint32, many bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(f.Data(), &st); err != nil {
 		return err
 	}
 	mode := st.Mode&0o7777 | unix.S_ISGID | 0o070
-	if st.Gid == group && st.Mode&0o7777 == mode {
+	switch {
+	case f.Record.Parameters.GID != 0, st.Mode&0o007 == 0o007, st.Gid == group && st.Mode&0o7777 == mode:
 		return nil
+	case many && st.Gid != 0 && st.Gid != group:
+		return fmt.Errorf("%w: %s is of group %d, which another pod's fsGroup gave it, and is not given to group %d: pods that share a volume need the same fsGroup, or a StorageClass with a gid",
+			mover.ErrConflict, f.Record.ID, st.Gid, group)
 	}
 	if err := unix.Fchown(f.Data(), -1, int(group)); err != nil {
 		return failed("share", f.at, dataDir, err)

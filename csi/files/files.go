@@ -117,6 +117,7 @@ type Attachment struct {
 	Target string
 	Flags  mount.Flags
 	Group  *uint32 // that its directory is shared with; nil leaves it as it is
+	Many   bool    // other pods may have it, with another group
 	Staged string  // where a mount of it alone is; "" takes its directory in the file system
 }
 

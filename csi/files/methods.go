@@ -63,6 +63,7 @@ type (
 		Target string
 		Flags  mount.Flags
 		Group  *uint32
+		Many   bool
 		Staged string
 	}
 	staging struct {
@@ -218,7 +219,7 @@ func attach(ctx context.Context, q attachment) (struct{}, error) {
 		}
 		defer f.Close()
 		if q.Group != nil {
-			if err := f.Share(*q.Group); err != nil {
+			if err := f.Share(*q.Group, q.Many); err != nil {
 				return struct{}{}, err
 			}
 		}
