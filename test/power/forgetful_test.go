@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -105,7 +106,11 @@ func carry(t *testing.T, d *platter.Disk) string {
 		t.Skip("no FUSE: ", err)
 	}
 	t.Cleanup(func() {
-		if err := server.Unmount(); err != nil {
+		err := server.Unmount()
+		for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); err = server.Unmount() {
+			time.Sleep(100 * time.Millisecond) // the kernel closes the file of a loop device a while after its unmount
+		}
+		if err != nil {
 			t.Error(err)
 		}
 	})
