@@ -73,7 +73,7 @@ type Driver struct {
 func New(o Options) *Driver {
 	d := &Driver{Options: o, removed: make(chan struct{}, 1)}
 	if d.Metrics == nil {
-		d.Metrics = metrics.New(metrics.Now{Busy: d.Busy, Hanging: d.Files.Crew.Hanging})
+		d.Metrics = metrics.New(metrics.Now{Busy: d.Busy, Hanging: d.Files.Hanging})
 	}
 	return d
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"datamove.dev/csi/base"
@@ -12,17 +13,34 @@ import (
 	"datamove.dev/csi/volume"
 )
 
-// Files asks hands, one for each file system.
+// Files asks hands, one for each file system, and another one for what is taken away there.
 type Files struct {
 	Crew  *hand.Crew
 	Limit time.Duration // of a call; 0 means 20 s
 }
 
+// unmounting is behind the name of a file system in the lane where its mounts are taken away: calls that hang in the file
+// system keep nobody from that.
+const unmounting = " (unmount)"
+
 // call makes one. It is not given up with its caller.
 func (f *Files) call(ctx context.Context, lane, method string, args, reply any) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(f.Limit, 20*time.Second))
+	ctx, cancel := f.limit(ctx)
 	defer cancel()
 	return f.Crew.Call(ctx, lane, method, args, reply)
+}
+
+func (f *Files) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(f.Limit, 20*time.Second))
+}
+
+// Hanging says how many processes hang in each file system.
+func (f *Files) Hanging() map[string]int {
+	all := map[string]int{}
+	for lane, n := range f.Crew.Hanging() {
+		all[strings.TrimSuffix(lane, unmounting)] += n
+	}
+	return all
 }
 
 // Make makes a volume or a snapshot; without a key in its ID, that of its name is taken. With
@@ -146,13 +164,24 @@ func (f *Files) unmount(ctx context.Context, lane string, d detachment) error {
 	var errs []error
 	for _, phase := range mount.Phases {
 		d.Phase = phase
-		err := f.call(ctx, lane, "detach", d, nil)
+		err := f.detach(ctx, lane+unmounting, d)
 		if err == nil {
 			return nil
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// detach is one phase. The last one asks no server, and is made whatever hangs: what hangs in it has been taken away, and no
+// call for the same mount comes to it again.
+func (f *Files) detach(ctx context.Context, lane string, d detachment) error {
+	ctx, cancel := f.limit(ctx)
+	defer cancel()
+	if d.Phase == mount.Detach {
+		return f.Crew.Alone(ctx, lane, "detach", d, nil)
+	}
+	return f.Crew.Call(ctx, lane, "detach", d, nil)
 }
 
 // Usage says how full the file system of a path is.

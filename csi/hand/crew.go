@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,22 +29,47 @@ type Crew struct {
 
 // lane is what hangs together. Its fields are guarded by the mutex of its Crew.
 type lane struct {
-	at    *child               // nil until the next call
-	stuck map[*child]time.Time // killed, and not gone
+	at    *child               // that calls are given to; nil until the next one
+	hands map[*child]time.Time // all that are not gone, and since when each is known to hang; zero is one that works
+}
+
+// stuck are the times since when hands hang.
+func (l *lane) stuck() (since []time.Time) {
+	for _, t := range l.hands {
+		if !t.IsZero() {
+			since = append(since, t)
+		}
+	}
+	return since
 }
 
 // Call asks the hand of a lane. When ctx is over by its deadline, the hand is killed and
 // the error is mover.ErrTimeout; whether the call was done is not known. Other calls that it
 // had fail with mover.ErrTransient then.
 func (c *Crew) Call(ctx context.Context, name, method string, args, reply any) error {
+	h, err := c.hand(name)
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, name, h, method, args, reply)
+}
+
+// Alone is Call with a hand that is started for it, and ends with it. It is never refused because others hang, and costs
+// a process each time.
+func (c *Crew) Alone(ctx context.Context, name, method string, args, reply any) error {
+	h, err := c.alone(name)
+	if err != nil {
+		return err
+	}
+	defer h.kill()
+	return c.ask(ctx, name, h, method, args, reply)
+}
+
+func (c *Crew) ask(ctx context.Context, name string, h *child, method string, args, reply any) error {
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, cmp.Or(c.Default, 30*time.Second))
 		defer cancel()
-	}
-	h, err := c.hand(name)
-	if err != nil {
-		return err
 	}
 	a, err := h.ask(ctx, method, args)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -61,56 +85,78 @@ func (c *Crew) Call(ctx context.Context, name, method string, args, reply any) e
 	return json.Unmarshal(a.Reply, reply)
 }
 
-// hand returns the one of a lane, which is started where there is none.
+// hand returns the one of a lane that takes calls, which is started where there is none.
 func (c *Crew) hand(name string) (*child, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
-		return nil, fmt.Errorf("%w: the driver is stopping", mover.ErrTransient)
-	}
-	if c.lanes == nil {
-		c.lanes = map[string]*lane{}
-	}
-	l := c.lanes[name]
-	if l == nil {
-		l = &lane{stuck: map[*child]time.Time{}}
-		c.lanes[name] = l
-	}
+	l := c.lane(name)
 	if l.at != nil && !l.at.over() {
 		return l.at, nil
 	}
-	if len(l.stuck) >= cmp.Or(c.Stuck, 4) {
-		since := slices.MinFunc(slices.Collect(maps.Values(l.stuck)), time.Time.Compare)
-		return nil, fmt.Errorf("%w: %s has not answered since %s, and %d processes hang in it", mover.ErrUnreachable, name, since.UTC().Format(time.TimeOnly), len(l.stuck))
+	if stuck := l.stuck(); len(stuck) >= cmp.Or(c.Stuck, 4) {
+		since := slices.MinFunc(stuck, time.Time.Compare)
+		return nil, fmt.Errorf("%w: %s has not answered since %s, and %d processes hang in it", mover.ErrUnreachable, name, since.UTC().Format(time.TimeOnly), len(stuck))
+	}
+	h, err := c.begin(name, l)
+	if err == nil {
+		l.at = h
+	}
+	return h, err
+}
+
+// alone starts one that takes no other calls.
+func (c *Crew) alone(name string) (*child, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.begin(name, c.lane(name))
+}
+
+// lane returns the one of that name. The mutex is held.
+func (c *Crew) lane(name string) *lane {
+	if c.lanes == nil {
+		c.lanes = map[string]*lane{}
+	}
+	if c.lanes[name] == nil {
+		c.lanes[name] = &lane{hands: map[*child]time.Time{}}
+	}
+	return c.lanes[name]
+}
+
+// begin starts a hand, which its lane knows until it is gone. The mutex is held.
+func (c *Crew) begin(name string, l *lane) (*child, error) {
+	if c.ended {
+		return nil, fmt.Errorf("%w: the driver is stopping", mover.ErrTransient)
 	}
 	h, err := c.start()
 	if err != nil {
 		return nil, fmt.Errorf("start a process for %s: %w", name, err)
 	}
-	l.at = h
-	return h, nil
-}
-
-// dismiss kills a hand that did not answer. It is counted until the kernel lets it go.
-func (c *Crew) dismiss(name string, h *child) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.lanes[name]
-	if l.at != h {
-		return // another call that waited for it was faster
-	}
-	l.at = nil
-	l.stuck[h] = time.Now()
-	if c.Logger != nil {
-		c.Logger.Warn("a file system does not answer; its process is killed", "lane", name, "pid", h.pid())
-	}
-	h.kill()
+	l.hands[h] = time.Time{}
 	go func() {
 		<-h.gone
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(l.stuck, h)
+		delete(l.hands, h)
 	}()
+	return h, nil
+}
+
+// dismiss kills a hand that did not answer. It hangs until the kernel lets it go.
+func (c *Crew) dismiss(name string, h *child) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lanes[name]
+	if since, there := l.hands[h]; !there || !since.IsZero() {
+		return // another call that waited for it was faster
+	}
+	if l.at == h {
+		l.at = nil
+	}
+	l.hands[h] = time.Now()
+	if c.Logger != nil {
+		c.Logger.Warn("a file system does not answer; its process is killed", "lane", name, "pid", h.pid())
+	}
+	h.kill()
 }
 
 // Hanging says how many hands of each lane hang.
@@ -119,7 +165,7 @@ func (c *Crew) Hanging() map[string]int {
 	defer c.mu.Unlock()
 	hanging := map[string]int{}
 	for name, l := range c.lanes {
-		hanging[name] = len(l.stuck)
+		hanging[name] = len(l.stuck())
 	}
 	return hanging
 }
@@ -130,8 +176,10 @@ func (c *Crew) Close() {
 	c.ended = true
 	var busy []*child
 	for _, l := range c.lanes {
-		if l.at != nil {
-			busy = append(busy, l.at)
+		for h, since := range l.hands {
+			if since.IsZero() {
+				busy = append(busy, h)
+			}
 		}
 	}
 	c.mu.Unlock()

@@ -9,7 +9,7 @@
 // system. [Crew.Call] asks; [Serve] answers, in the child. A hand is started by its first call, and
 // serves many at a time. A killed hand may stay, because the kernel does not let it go: then it is
 // counted, and when too many of a lane do not go, its calls fail at once, and not one more
-// process is hung up on it.
+// process is hung up on it. What has to be tried all the same, [Crew.Alone] asks of a hand of its own.
 //
 // A Crew may be used from many goroutines, and holds no lock while a call is under way. Hands die with the process
 // that started them. Errors keep the kind of mover that they had in the child.

@@ -27,7 +27,8 @@ func (s *silent) Lookup(context.Context, string, *fuse.EntryOut) (*fs.Inode, sys
 }
 
 // TestUnkillable: a process that the kernel keeps in a call is counted, its lane fails at once instead of
-// losing one process after the other, and works again when the file system does.
+// losing one process after the other, and works again when the file system does. Meanwhile a call by a hand of its own is
+// made, and leaves no process.
 func TestUnkillable(t *testing.T) {
 	dir, root := t.TempDir(), &silent{let: make(chan struct{})}
 	server, err := fs.Mount(dir, root, &fs.Options{})
@@ -59,6 +60,15 @@ func TestUnkillable(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	pidOf(t, c, "b")
+	var got int
+	if err := c.Alone(t.Context(), "a", "double", 4, &got); err != nil || got != 8 {
+		t.Errorf("alone: %d, %v", got, err)
+	}
+	for limit := time.Now().Add(30 * time.Second); c.working("a") > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("a process that was for one call stays")
+		}
+	}
 	close(root.let)
 	for limit := time.Now().Add(30 * time.Second); c.Hanging()["a"] > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
@@ -68,4 +78,12 @@ func TestUnkillable(t *testing.T) {
 	if err := stat(); !errors.Is(err, mover.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
+}
+
+// working counts the hands of a lane that do not hang.
+func (c *Crew) working(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lane(name)
+	return len(l.hands) - len(l.stuck())
 }
