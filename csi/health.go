@@ -139,7 +139,7 @@ func (d *Driver) NodeGetStorageHealth(ctx context.Context, _ *csi.NodeGetStorage
 		if !d.has(name) {
 			continue
 		}
-		s, err := d.Files.Space(ctx, d.spec(name))
+		s, err := d.Files.Look(ctx, d.spec(name))
 		reason, message := wrongWith(name, s, err)
 		if reason == "" {
 			continue

@@ -34,7 +34,7 @@ func (d *Driver) BecomeReady(ctx context.Context, every time.Duration) {
 			if f := d.Config.FileSystems[name]; f.Use != volume.Project || f.Volumes == "" || slices.Contains(seen, name) {
 				continue
 			}
-			_, err := d.Files.Space(ctx, d.spec(name))
+			_, err := d.Files.Look(ctx, d.spec(name))
 			if err == nil || errors.Is(err, mover.ErrTimeout) { // what hangs is mounted
 				seen = append(seen, name)
 				continue

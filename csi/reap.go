@@ -9,15 +9,19 @@ import (
 	"datamove.dev/csi/volume"
 )
 
-// Reap removes what is due in the trash of every file system, until ctx is over. Scratch is reaped by its node, the
-// others by the controller.
+// keeps reports whether the volumes of a file system are this driver's to count and to reap: scratch is its node's, the others
+// are the controller's.
+func (d *Driver) keeps(name string) bool {
+	f := d.Config.FileSystems[name]
+	return f.Volumes != "" && (d.Mode == All || (f.Use == volume.Scratch) == (d.Mode == Node))
+}
+
+// Reap removes what is due in the trash of the file systems that this driver keeps, until ctx is over.
 func (d *Driver) Reap(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
 		again := false
 		for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
-			f := d.Config.FileSystems[name]
-			mine := d.Mode == All || (f.Use == volume.Scratch) == (d.Mode == Node)
-			if f.Volumes == "" || !mine {
+			if !d.keeps(name) {
 				continue
 			}
 			if _, err := d.archive(ctx, name); err != nil {

@@ -10,19 +10,21 @@ import (
 
 	"datamove.dev/csi/base"
 	"datamove.dev/csi/kube"
-	"datamove.dev/csi/metrics"
 )
 
-// volumesEach is after how many looks at the file systems all volumes are looked at, too: that is a question for each.
+// volumesEach is after how many looks at the file systems all volumes are looked at, too: that is some questions for each.
 const volumesEach = 5
 
-// Watch looks at the file systems, and a controller at the volumes, until ctx is over. What it sees is in the
+// Watch looks at the file systems, and at the volumes of those that this driver keeps, until ctx is over. What it sees is in the
 // metrics, and what changes in events: of the node, and of the claims. It says what the calls of health say to those who do not
 // make them yet.
 func (d *Driver) Watch(ctx context.Context, every time.Duration) {
 	w := &watch{Driver: d, systems: map[string]string{}, volumes: map[string]string{}}
 	for n := 0; ; n++ {
 		w.lookAtSystems(ctx)
+		if n%volumesEach == 0 {
+			w.countVolumes(ctx)
+		}
 		if d.Mode != Node && n%volumesEach == 0 {
 			if err := w.lookAtVolumes(ctx); err != nil && ctx.Err() == nil {
 				d.Logger.WarnContext(ctx, "the health of volumes is not known", "err", err)
@@ -52,7 +54,7 @@ func (w *watch) lookAtSystems(ctx context.Context) {
 			continue
 		}
 		asked.Go(func() {
-			s, err := w.Files.Space(ctx, w.spec(name))
+			s, err := w.Files.Look(ctx, w.spec(name))
 			if ctx.Err() != nil {
 				return
 			}
@@ -62,11 +64,28 @@ func (w *watch) lookAtSystems(ctx context.Context) {
 	asked.Wait()
 }
 
-func (w *watch) sawSystem(ctx context.Context, name string, s base.Space, err error) {
+// countVolumes reads the records of all volumes that this driver keeps. What a file system does not answer is left as it was:
+// that it does not, lookAtSystems says.
+func (w *watch) countVolumes(ctx context.Context) {
+	var asked sync.WaitGroup
+	for name := range w.Config.FileSystems {
+		if !w.keeps(name) {
+			continue
+		}
+		asked.Go(func() {
+			if s, err := w.Files.Space(ctx, w.spec(name)); err == nil {
+				w.Metrics.Volumes(name, s.Volumes, s.GivenBytes)
+			}
+		})
+	}
+	asked.Wait()
+}
+
+func (w *watch) sawSystem(ctx context.Context, name string, s base.Stats, err error) {
 	if err != nil {
 		w.Metrics.Down(name)
 	} else {
-		w.Metrics.FileSystem(name, metrics.Space{Total: s.TotalBytes, Free: s.FreeBytes, Promised: s.GivenBytes, Volumes: int64(s.Volumes)})
+		w.Metrics.FileSystem(name, s.TotalBytes, s.LeftBytes)
 	}
 	reason, message := wrongWith(name, s, err)
 	w.mu.Lock()
@@ -84,11 +103,11 @@ func (w *watch) sawSystem(ctx context.Context, name string, s base.Space, err er
 }
 
 // wrongWith says why a file system can not be used; "" is nothing.
-func wrongWith(name string, s base.Space, err error) (reason, message string) {
+func wrongWith(name string, s base.Stats, err error) (reason, message string) {
 	switch {
 	case err != nil:
 		return "FileSystemDoesNotAnswer", err.Error()
-	case s.FreeBytes == 0:
+	case s.LeftBytes == 0:
 		return "FileSystemFull", "file system " + name + " is full"
 	}
 	return "", ""

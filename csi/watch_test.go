@@ -34,6 +34,7 @@ func TestWatch(t *testing.T) {
 		k.events = nil
 		for range 2 {
 			w.lookAtSystems(t.Context())
+			w.countVolumes(t.Context())
 			must(t, w.lookAtVolumes(t.Context()))
 		}
 		if !slices.EqualFunc(k.events, events, strings.HasPrefix) {
@@ -81,12 +82,43 @@ func TestWatch(t *testing.T) {
 	look("it answers again", "/n1 FileSystemHealthy ")
 }
 
+// TestWhoCounts: records of volumes are read by one driver each, those of a shared file system by the controller, and those of scratch
+// by its node. All look how full it is.
+func TestWhoCounts(t *testing.T) {
+	r := rigged(t)
+	for _, row := range []struct {
+		mode          Mode
+		counts, looks []string
+	}{
+		{All, []string{"lab", "nvme"}, []string{"lab", "nvme"}},
+		{Controller, []string{"lab"}, []string{"lab", "nvme"}},
+		{Node, []string{"nvme"}, []string{"lab", "nvme"}},
+	} {
+		o := r.driver.Options
+		o.Mode, o.Metrics = row.mode, nil
+		r.driver = New(o)
+		w := &watch{Driver: r.driver, systems: map[string]string{}, volumes: map[string]string{}}
+		w.lookAtSystems(t.Context())
+		w.countVolumes(t.Context())
+		got := r.scraped()
+		for _, name := range []string{"lab", "nvme"} {
+			if counts := strings.Contains(got, `datamove_csi_volumes{file_system="`+name+`"}`); counts != slices.Contains(row.counts, name) {
+				t.Errorf("%s counts the volumes of %s: %t", row.mode, name, counts)
+			}
+			if looks := strings.Contains(got, `datamove_csi_file_system_free_bytes{file_system="`+name+`"}`); looks != slices.Contains(row.looks, name) {
+				t.Errorf("%s looks at %s: %t", row.mode, name, looks)
+			}
+		}
+	}
+}
+
 // TestMetricsTable: what is scraped is what the table says.
 func TestMetricsTable(t *testing.T) {
 	r := rigged(t)
 	r.created(volume.Project, "vision", "home", 20*mib)
 	w := &watch{Driver: r.driver, systems: map[string]string{}, volumes: map[string]string{}}
 	w.lookAtSystems(t.Context())
+	w.countVolumes(t.Context())
 	r.driver.Metrics.Ill(map[string]int{"X": 1})
 	got := r.scraped()
 	for _, row := range metrics.Table {

@@ -13,32 +13,51 @@ import (
 	"datamove.dev/csi/volume"
 )
 
-// Files asks hands, one for each file system, and another one for what is taken away there.
+// Files asks hands: of each file system one for what is short, one for what takes longer the more volumes there are, and
+// one for what is taken away there.
 type Files struct {
 	Crew  *hand.Crew
 	Limit time.Duration // of a call; 0 means 20 s
 }
 
-// unmounting is behind the name of a file system in the lane where its mounts are taken away: calls that hang in the file
-// system keep nobody from that.
-const unmounting = " (unmount)"
+// What is behind the name of a file system in lanes of its own: calls that hang in the file system keep no mount from being taken
+// away, and none of them is killed beside a scan that takes long.
+const (
+	unmounting = " (unmount)"
+	scanning   = " (scan)"
+)
+
+// scanLimits is how many limits of a call one has that looks at every volume.
+const scanLimits = 10
 
 // call makes one. It is not given up with its caller.
 func (f *Files) call(ctx context.Context, lane, method string, args, reply any) error {
-	ctx, cancel := f.limit(ctx)
+	ctx, cancel := f.within(ctx, 1)
 	defer cancel()
 	return f.Crew.Call(ctx, lane, method, args, reply)
 }
 
-func (f *Files) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(f.Limit, 20*time.Second))
+// scan makes one that looks at every volume. It has the time for many; that the file system answers at all is seen before, within
+// the limit of any call.
+func (f *Files) scan(ctx context.Context, s base.Spec, method string, args, reply any) error {
+	if _, err := f.Look(ctx, s); err != nil {
+		return err
+	}
+	ctx, cancel := f.within(ctx, scanLimits)
+	defer cancel()
+	return f.Crew.Call(ctx, s.Name+scanning, method, args, reply)
+}
+
+// within is the time of some limits.
+func (f *Files) within(ctx context.Context, limits time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), limits*cmp.Or(f.Limit, 20*time.Second))
 }
 
 // Hanging says how many processes hang in each file system.
 func (f *Files) Hanging() map[string]int {
 	all := map[string]int{}
 	for lane, n := range f.Crew.Hanging() {
-		all[strings.TrimSuffix(lane, unmounting)] += n
+		all[strings.TrimSuffix(strings.TrimSuffix(lane, unmounting), scanning)] += n
 	}
 	return all
 }
@@ -75,12 +94,12 @@ func (f *Files) Begun(ctx context.Context, s base.Spec, id volume.ID) (mark stri
 
 // Trash lists what was removed and is not gone.
 func (f *Files) Trash(ctx context.Context, s base.Spec) (all []base.Removed, err error) {
-	return all, f.call(ctx, s.Name, "trash", s, &all)
+	return all, f.scan(ctx, s, "trash", s, &all)
 }
 
 // Unarchived lists what has to be copied elsewhere before it may go.
 func (f *Files) Unarchived(ctx context.Context, s base.Spec) (all []base.Archival, err error) {
-	return all, f.call(ctx, s.Name, "unarchived", s, &all)
+	return all, f.scan(ctx, s, "unarchived", s, &all)
 }
 
 // Archived says that something removed was copied.
@@ -111,13 +130,18 @@ func (f *Files) Stats(ctx context.Context, s base.Spec, id volume.ID) (v base.St
 // List returns all volumes, or snapshots; and why some could not be read, by their keys.
 func (f *Files) List(ctx context.Context, s base.Spec, k volume.Kind) ([]base.Record, map[string]string, error) {
 	var l listed
-	err := f.call(ctx, s.Name, "list", listing{s, k}, &l)
+	err := f.scan(ctx, s, "list", listing{s, k}, &l)
 	return l.Records, l.Bad, err
 }
 
-// Space says how full a file system is.
+// Space says how full a file system is, and what its volumes were promised: all their records are read.
 func (f *Files) Space(ctx context.Context, s base.Spec) (v base.Space, err error) {
-	return v, f.call(ctx, s.Name, "space", s, &v)
+	return v, f.scan(ctx, s, "space", s, &v)
+}
+
+// Look says how full a file system is, and nothing of its volumes: every node may ask that often.
+func (f *Files) Look(ctx context.Context, s base.Spec) (v base.Stats, err error) {
+	return v, f.call(ctx, s.Name, "look", s, &v)
 }
 
 // Reap removes what is due in the trash, for half of the limit of a call, and says how much is left.
@@ -176,7 +200,7 @@ func (f *Files) unmount(ctx context.Context, lane string, d detachment) error {
 // detach is one phase. The last one asks no server, and is made whatever hangs: what hangs in it has been taken away, and no
 // call for the same mount comes to it again.
 func (f *Files) detach(ctx context.Context, lane string, d detachment) error {
-	ctx, cancel := f.limit(ctx)
+	ctx, cancel := f.within(ctx, 1)
 	defer cancel()
 	if d.Phase == mount.Detach {
 		return f.Crew.Alone(ctx, lane, "detach", d, nil)

@@ -110,6 +110,7 @@ func Methods() map[string]hand.Method {
 			return on(ctx, q.Spec, func(b *base.Base) (base.Record, error) { return b.Restore(ctx, q.ID) })
 		}),
 		"space":  hand.Typed(space),
+		"look":   hand.Typed(look),
 		"attach": hand.Typed(attach),
 		"stage":  hand.Typed(stageVolume),
 		"detach": hand.Typed(detach),
@@ -200,6 +201,12 @@ func reap(ctx context.Context, q reaping) (reaped, error) {
 
 func space(ctx context.Context, s base.Spec) (base.Space, error) {
 	return on(ctx, s, func(b *base.Base) (base.Space, error) { return b.Space(ctx) })
+}
+
+// look is usage of a file system, when it is the one that is meant.
+func look(ctx context.Context, s base.Spec) (base.Stats, error) {
+	s.Volumes = ""
+	return on(ctx, s, func(*base.Base) (base.Stats, error) { return usage(ctx, s.Root) })
 }
 
 // attach mounts a volume at a target.

@@ -48,8 +48,8 @@ var Table = [...]Row{
 	up:          {"datamove_csi_file_system_up", "gauge", "1 when a file system answered the last time that it was looked at", []string{"file_system"}},
 	total:       {"datamove_csi_file_system_bytes", "gauge", "its size", []string{"file_system"}},
 	free:        {"datamove_csi_file_system_free_bytes", "gauge", "what it has left", []string{"file_system"}},
-	promised:    {"datamove_csi_promised_bytes", "gauge", "capacities of the volumes on it, with those in the trash", []string{"file_system"}},
-	volumes:     {"datamove_csi_volumes", "gauge", "volumes on it", []string{"file_system"}},
+	promised:    {"datamove_csi_promised_bytes", "gauge", "capacities of the volumes on it, with those in the trash; the controller tells it, of scratch its node", []string{"file_system"}},
+	volumes:     {"datamove_csi_volumes", "gauge", "volumes on it; the controller tells it, of scratch its node", []string{"file_system"}},
 	ill:         {"datamove_csi_ill_volumes", "gauge", "volumes that something is wrong with, by what that is", []string{"reason"}},
 }
 
@@ -113,15 +113,17 @@ func (m *Metrics) Unary(ctx context.Context, request any, info *grpc.UnaryServer
 	return reply, err
 }
 
-// Space is what is known of a file system.
-type Space struct{ Total, Free, Promised, Volumes int64 }
-
-// FileSystem says that a file system answered.
-func (m *Metrics) FileSystem(name string, s Space) {
+// FileSystem says that a file system answered, and how full it is.
+func (m *Metrics) FileSystem(name string, bytes, freeBytes int64) {
 	m.gauges[up].WithLabelValues(name).Set(1)
-	for i, n := range map[int]int64{total: s.Total, free: s.Free, promised: s.Promised, volumes: s.Volumes} {
-		m.gauges[i].WithLabelValues(name).Set(float64(n))
-	}
+	m.gauges[total].WithLabelValues(name).Set(float64(bytes))
+	m.gauges[free].WithLabelValues(name).Set(float64(freeBytes))
+}
+
+// Volumes says how many volumes a file system has, and what they are promised together.
+func (m *Metrics) Volumes(name string, n int, promisedBytes int64) {
+	m.gauges[volumes].WithLabelValues(name).Set(float64(n))
+	m.gauges[promised].WithLabelValues(name).Set(float64(promisedBytes))
 }
 
 // Down says that a file system does not answer. What was known of it stays.

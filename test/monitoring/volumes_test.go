@@ -18,7 +18,8 @@ func volumesScraped(t *testing.T) string {
 		Busy:    func() (int, time.Duration) { return 1, time.Minute },
 		Hanging: func() map[string]int { return map[string]int{"lustre": 2} },
 	})
-	m.FileSystem("lustre", metrics.Space{Total: 1000, Free: 100, Promised: 500, Volumes: 1})
+	m.FileSystem("lustre", 1000, 100)
+	m.Volumes("lustre", 1, 500)
 	m.Down("lustre")
 	m.Ill(map[string]int{"DirectoryReplaced": 1, "QuotaUnknown": 1, "FileSystemDoesNotAnswer": 1})
 	if _, err := m.Unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/csi.v1.Node/NodePublishVolume"}, func(context.Context, any) (any, error) { return nil, nil }); err != nil {
