@@ -131,7 +131,7 @@ func (f *FileSystem) ids() (base.Range, error) {
 func (c *Config) spec(name, node string) base.Spec {
 	f := c.FileSystems[name]
 	ids, _ := f.ids() // it was read before
-	s := base.Spec{Name: name, Kind: f.Kind, Root: f.Root, Volumes: f.Volumes, IDs: ids, Unenforced: f.Unenforced}
+	s := base.Spec{Name: name, Kind: f.Kind, Root: f.Root, Volumes: f.Volumes, IDs: ids, Unenforced: f.Unenforced, Mounted: f.Mount != nil}
 	if f.Use == volume.Scratch {
 		s.Promise, s.Node = &base.Promise{KeepFree: f.KeepFree}, node
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -76,20 +74,6 @@ func New(o Options) *Driver {
 		d.Metrics = metrics.New(metrics.Now{Busy: d.Busy, Hanging: d.Files.Hanging})
 	}
 	return d
-}
-
-// MountAll mounts the file systems that the configuration has the driver mount. One that does not answer is told, and
-// tried again when it is asked for: the others are not held up by it.
-func (d *Driver) MountAll(ctx context.Context) {
-	for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
-		f := d.Config.FileSystems[name]
-		if f.Mount == nil || !d.has(name) {
-			continue
-		}
-		if err := d.Files.Mount(ctx, name, f.Mount.spec(), f.Root); err != nil {
-			d.Logger.WarnContext(ctx, "a file system can not be mounted", "fileSystem", name, "err", err)
-		}
-	}
 }
 
 // Busy is how many calls are under way, and for how long the oldest has been.

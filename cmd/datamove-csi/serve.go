@@ -24,6 +24,7 @@ import (
 // The work that goes on beside the calls.
 const (
 	lookEvery     = 5 * time.Second // for file systems that were not seen yet
+	mountEvery    = time.Minute
 	reapEvery     = time.Minute
 	watchEvery    = time.Minute
 	annotateEvery = 15 * time.Second
@@ -64,7 +65,6 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.MountAll(ctx)
 	g, ctx := errgroup.WithContext(ctx)
 	server := grpc.NewServer(grpc.UnaryInterceptor(d.Unary))
 	d.Register(server)
@@ -76,6 +76,7 @@ func (o *options) run(ctx context.Context) error {
 		}
 		serve(ctx, g, d.RelayServer(relay.Keys(o.keys)), l)
 	}
+	g.Go(func() error { d.KeepMounted(ctx, mountEvery); return nil })
 	if d.Mode == csi.Controller {
 		g.Go(func() error { d.BecomeReady(ctx, lookEvery); return nil })
 	}

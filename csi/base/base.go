@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/gpfs"
@@ -30,6 +32,8 @@ type Spec struct {
 	Promise *Promise `json:"promise,omitempty"`
 	// Unenforced takes a file system without quotas: then nothing holds a volume to its capacity.
 	Unenforced bool `json:"unenforced"`
+	// Mounted says that Root is where a file system is mounted, and not a directory of one.
+	Mounted bool `json:"mounted,omitempty"`
 }
 
 // Promise is what volumes may be promised.
@@ -91,6 +95,9 @@ func Open(ctx context.Context, s Spec) (*Base, error) {
 		return nil, fail(fmt.Errorf("%w: %s is on a file system of kind %s (%s) and has to be on one of kind %s: is it mounted?",
 			mover.ErrUnreachable, mover.Printable(s.Root), h.System.Kind, h.System.Type, s.Kind), h.Close())
 	}
+	if s.Mounted && !isMount(h.FD()) {
+		return nil, fail(fmt.Errorf("%w: nothing is mounted at %s", mover.ErrUnreachable, mover.Printable(s.Root)), h.Close())
+	}
 	b := &Base{spec: s, handle: h, top: -1}
 	if s.Volumes == "" {
 		return b, nil
@@ -102,6 +109,13 @@ func Open(ctx context.Context, s Spec) (*Base, error) {
 		return nil, fail(err, b.Close())
 	}
 	return b, nil
+}
+
+// isMount reports whether a directory is where something is mounted: what the kernel does not say (before Linux 5.8) is taken for true.
+func isMount(fd int) bool {
+	var st unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, 0, &st)
+	return err != nil || st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
 // way opens a directory some levels down, which are made where they are not there. They

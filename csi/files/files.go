@@ -13,22 +13,23 @@ import (
 	"datamove.dev/csi/volume"
 )
 
-// Files asks hands: of each file system one for what is short, one for what takes longer the more volumes there are, and
-// one for what is taken away there.
+// Files asks hands: of each file system one for what is short, one for what takes longer the more volumes there are, one
+// that mounts it, and one for what is taken away there.
 type Files struct {
 	Crew  *hand.Crew
 	Limit time.Duration // of a call; 0 means 20 s
 }
 
 // What is behind the name of a file system in lanes of its own: calls that hang in the file system keep no mount from being taken
-// away, and none of them is killed beside a scan that takes long.
+// away, and none of them is killed beside a scan, or a mount, that takes long.
 const (
+	mounting   = " (mount)"
 	unmounting = " (unmount)"
 	scanning   = " (scan)"
 )
 
-// scanLimits is how many limits of a call one has that looks at every volume.
-const scanLimits = 10
+// longLimits is how many limits of a call one has that looks at every volume, or mounts a file system.
+const longLimits = 10
 
 // call makes one. It is not given up with its caller.
 func (f *Files) call(ctx context.Context, lane, method string, args, reply any) error {
@@ -43,9 +44,13 @@ func (f *Files) scan(ctx context.Context, s base.Spec, method string, args, repl
 	if _, err := f.Look(ctx, s); err != nil {
 		return err
 	}
-	ctx, cancel := f.within(ctx, scanLimits)
+	return f.long(ctx, s.Name+scanning, method, args, reply)
+}
+
+func (f *Files) long(ctx context.Context, lane, method string, args, reply any) error {
+	ctx, cancel := f.within(ctx, longLimits)
 	defer cancel()
-	return f.Crew.Call(ctx, s.Name+scanning, method, args, reply)
+	return f.Crew.Call(ctx, lane, method, args, reply)
 }
 
 // within is the time of some limits.
@@ -57,7 +62,10 @@ func (f *Files) within(ctx context.Context, limits time.Duration) (context.Conte
 func (f *Files) Hanging() map[string]int {
 	all := map[string]int{}
 	for lane, n := range f.Crew.Hanging() {
-		all[strings.TrimSuffix(strings.TrimSuffix(lane, unmounting), scanning)] += n
+		for _, work := range []string{mounting, unmounting, scanning} {
+			lane = strings.TrimSuffix(lane, work)
+		}
+		all[lane] += n
 	}
 	return all
 }
@@ -213,7 +221,7 @@ func (f *Files) Usage(ctx context.Context, lane, path string) (v base.Stats, err
 	return v, f.call(ctx, lane, "usage", path, &v)
 }
 
-// Mount mounts a file system of the configuration.
+// Mount mounts a file system of the configuration, if it is not mounted. A client that looks for its servers may take long.
 func (f *Files) Mount(ctx context.Context, lane string, m mount.Spec, target string) error {
-	return f.call(ctx, lane, "mount", mounting{m, target}, nil)
+	return f.long(ctx, lane+mounting, "mount", mountable{m, target}, nil)
 }

@@ -60,7 +60,7 @@ func TestScan(t *testing.T) {
 		t.Errorf("beside it: %v", err)
 	}
 	began := time.Now()
-	if _, _, err := f.List(t.Context(), base.Spec{Name: "silent"}, volume.Project); !errors.Is(err, mover.ErrTimeout) || time.Since(began) > scanLimits*limit/2 {
+	if _, _, err := f.List(t.Context(), base.Spec{Name: "silent"}, volume.Project); !errors.Is(err, mover.ErrTimeout) || time.Since(began) > longLimits*limit/2 {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 }

@@ -78,7 +78,7 @@ type (
 		Phase  mount.Phase
 		Keep   bool // the target
 	}
-	mounting struct {
+	mountable struct {
 		Mount  mount.Spec
 		Target string
 	}
@@ -284,7 +284,7 @@ func detach(_ context.Context, q detachment) (struct{}, error) {
 	return struct{}{}, mount.RemoveTarget(q.Target)
 }
 
-func mountSystem(ctx context.Context, q mounting) (struct{}, error) {
+func mountSystem(ctx context.Context, q mountable) (struct{}, error) {
 	return struct{}{}, mount.FileSystem(ctx, q.Mount, q.Target)
 }
 

@@ -120,10 +120,17 @@ func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // find is At for what somebody says is a target.
 func find(target string) (Mount, bool, error) {
-	if !filepath.IsAbs(target) || filepath.Clean(target) != target || target == "/" {
-		return Mount{}, false, fmt.Errorf("%w: a target is an absolute path without empty, . and .. parts", mover.ErrUsage)
+	if err := valid(target); err != nil {
+		return Mount{}, false, err
 	}
 	return At(target)
+}
+
+func valid(target string) error {
+	if !filepath.IsAbs(target) || filepath.Clean(target) != target || target == "/" {
+		return fmt.Errorf("%w: a target is an absolute path without empty, . and .. parts", mover.ErrUsage)
+	}
+	return nil
 }
 
 // openTarget opens the directory to mount at, which is made when it is not there. The kubelet makes what is

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,6 +31,10 @@ func FileSystem(ctx context.Context, s Spec, target string) error {
 		}
 		return &mover.Error{Op: "mount " + mover.Printable(s.Source) + " at", Place: target, Err: err}
 	}
+	target, err := straight(target)
+	if err != nil {
+		return fail(err)
+	}
 	m, mounted, err := find(target)
 	switch {
 	case err != nil:
@@ -54,6 +59,16 @@ func FileSystem(ctx context.Context, s Spec, target string) error {
 		err = unix.Mount(s.Source, procPath(at), s.Type, flags, strings.Join(options, ","))
 	}
 	return fail(hinted(err, s))
+}
+
+// straight is a target as the table of mounts has it: over no link to where it is.
+func straight(target string) (string, error) {
+	if err := valid(target); err != nil {
+		return "", err
+	}
+	above, base := filepath.Split(target)
+	above, err := filepath.EvalSymlinks(above)
+	return filepath.Join(above, base), err
 }
 
 // uniqueFSID gives each mount of a Lustre a device number of its own. Without it all mounts of one Lustre
