@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -31,7 +33,7 @@ func (d *Driver) RelayServer(keys relay.Keys) *grpc.Server {
 // local is a driver that has nothing but the scratch of this node.
 func (d *Driver) local() *Driver {
 	o, c := d.Options, *d.Config
-	c.FileSystems, o.Config, o.Mode = map[string]FileSystem{}, &c, All
+	c.FileSystems, o.Config, o.Mode, o.Cluster = map[string]FileSystem{}, &c, All, nil // the controller knows the claims
 	for name, f := range d.Config.FileSystems {
 		if f.Use == volume.Scratch {
 			c.FileSystems[name] = f
@@ -64,9 +66,9 @@ func (d *Driver) elsewhere(ctx context.Context, request any, method string) (rep
 		if q.GetParameters()["type"] != string(volume.Scratch) {
 			return nil, false, nil
 		}
-		var nodes []string
-		if nodes, err = d.nodesFor(ctx, q); err == nil {
-			err = d.onOneOf(ctx, nodes, ask)
+		var names []string
+		if names, err = d.nodesFor(ctx, q); err == nil {
+			err = d.onOneOf(ctx, names, ask)
 		}
 	case *csi.GetCapacityRequest:
 		node, said := q.GetAccessibleTopology().GetSegments()[NodeTopology]
@@ -223,28 +225,56 @@ func (d *Driver) onTheNodeOf(ctx context.Context, id volume.ID, method string, a
 	return err
 }
 
-// everywhere adds what the drivers of all nodes answer to a question. Nodes without a driver have nothing; one that does not
+// everywhere adds what the drivers of all nodes answer to a question. One that does not
 // answer is an error, because a list without its volumes would say that they are gone.
 func everywhere[R proto.Message, E any](ctx context.Context, d *Driver, method string, request proto.Message, here []E, of func(R) []E) ([]E, error) {
-	if d.Fleet == nil {
-		return here, nil
-	}
-	all, err := d.Fleet.All(ctx)
+	there, silent, err := askNodes(ctx, d, method, request, of)
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range all {
+	for _, name := range slices.Sorted(maps.Keys(silent)) {
+		return nil, silent[name]
+	}
+	return append(here, there...), nil
+}
+
+// nodesAtOnce is how many drivers of nodes are asked at once.
+const nodesAtOnce = 64
+
+// askNodes asks the drivers of all nodes a question. It returns what they answer, and of nodes that do not, why. Nodes without a
+// driver have nothing.
+func askNodes[R proto.Message, E any](ctx context.Context, d *Driver, method string, request proto.Message, of func(R) []E) (all []E, silent map[string]error, err error) {
+	if d.Fleet == nil {
+		return nil, nil, nil
+	}
+	fleet, err := d.Fleet.All(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	silent = map[string]error{}
+	var mu sync.Mutex // of all and silent
+	var asked sync.WaitGroup
+	slots := make(chan struct{}, nodesAtOnce)
+	for _, n := range fleet {
 		if n.Address == "" {
 			continue
 		}
-		reply, err := replyTo(method)
-		if err != nil {
-			return nil, err
-		}
-		if err := d.Fleet.Ask(ctx, n, method, request, reply); err != nil {
-			return nil, err
-		}
-		here = append(here, of(reply.(R))...)
+		slots <- struct{}{}
+		asked.Go(func() {
+			defer func() { <-slots }()
+			reply, err := replyTo(method)
+			if err == nil {
+				err = d.Fleet.Ask(ctx, n, method, request, reply)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				silent[n.Name] = err
+				return
+			}
+			all = append(all, of(reply.(R))...)
+		})
 	}
-	return here, nil
+	asked.Wait()
+	return all, silent, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
@@ -62,20 +63,29 @@ func (d *Driver) NodeExpandVolume(ctx context.Context, q *csi.NodeExpandVolumeRe
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: r.Bytes}, nil
 }
 
-// ailments says what is wrong with a volume.
+// Reasons for which a volume is INACCESSIBLE.
+const (
+	silentSystem = "FileSystemDoesNotAnswer"
+	silentNode   = "NodeDoesNotAnswer"
+	notMounted   = "NotMounted"
+)
+
+// ailment is one thing that is wrong with a volume.
+func ailment(s csi.VolumeHealthErrorType, reason string, err error) []*csi.VolumeHealth_VolumeHealthEntry {
+	return []*csi.VolumeHealth_VolumeHealthEntry{{Status: s, Reason: reason, Message: err.Error()}}
+}
+
+// ailments says what is wrong with a volume that was asked for how full it is.
 func ailments(err error) []*csi.VolumeHealth_VolumeHealthEntry {
-	one := func(s csi.VolumeHealthErrorType, reason string) []*csi.VolumeHealth_VolumeHealthEntry {
-		return []*csi.VolumeHealth_VolumeHealthEntry{{Status: s, Reason: reason, Message: err.Error()}}
-	}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, mover.ErrTimeout), errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient):
-		return one(csi.VolumeHealthErrorType_INACCESSIBLE, "FileSystemDoesNotAnswer")
+		return ailment(csi.VolumeHealthErrorType_INACCESSIBLE, silentSystem, err)
 	case errors.Is(err, mover.ErrConflict):
-		return one(csi.VolumeHealthErrorType_DATA_LOSS, "DirectoryReplaced")
+		return ailment(csi.VolumeHealthErrorType_DATA_LOSS, "DirectoryReplaced", err)
 	}
-	return one(csi.VolumeHealthErrorType_DEGRADED, "QuotaUnknown")
+	return ailment(csi.VolumeHealthErrorType_DEGRADED, "QuotaUnknown", err)
 }
 
 // health says how a volume is: a NotFound when there is none.
@@ -84,10 +94,13 @@ func (d *Driver) health(ctx context.Context, text string) (*csi.VolumeHealth, er
 	if err != nil {
 		return nil, err
 	}
-	if id.Ours() {
+	switch {
+	case id.Ours():
 		if _, err = d.Files.Stats(ctx, spec, id); errors.Is(err, mover.ErrNotExist) {
 			return nil, err
 		}
+	case id.FileSystem != "":
+		_, err = d.Files.Look(ctx, spec)
 	}
 	return &csi.VolumeHealth{VolumeId: text, HealthStatuses: ailments(err)}, nil
 }
@@ -98,38 +111,137 @@ func (d *Driver) ControllerGetVolumeHealth(ctx context.Context, q *csi.Controlle
 	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: h}, err
 }
 
-// NodeGetVolumeHealth says how a volume is, as seen from this node.
+// NodeGetVolumeHealth says how a volume is, as seen from this node: where it was mounted, it has to be mounted and to answer.
 func (d *Driver) NodeGetVolumeHealth(ctx context.Context, q *csi.NodeGetVolumeHealthRequest) (*csi.NodeGetVolumeHealthResponse, error) {
 	h, err := d.health(ctx, q.GetVolumeId())
-	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: h}, err
-}
-
-// ControllerListVolumeHealth lists the volumes that something is wrong with.
-func (d *Driver) ControllerListVolumeHealth(ctx context.Context, q *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
-	all, unread, err := d.records(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	for i := range all {
-		ids = append(ids, all[i].ID)
+	id, spec, err := d.known(q.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	paths := []string{q.GetVolumePublishPath()}
+	if d.perVolume(id) {
+		paths = append(paths, q.GetStagingTargetPath())
+	}
+	for _, path := range paths {
+		if path == "" || len(h.HealthStatuses) > 0 {
+			continue
+		}
+		if h.HealthStatuses, err = d.mountHealth(ctx, laneOf(spec.Name), path); err != nil {
+			return nil, err
+		}
+	}
+	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: h}, nil
+}
+
+// mountHealth says what is wrong with a mount.
+func (d *Driver) mountHealth(ctx context.Context, lane, path string) ([]*csi.VolumeHealth_VolumeHealthEntry, error) {
+	_, mounted, err := mount.At(path)
+	if err != nil {
+		return nil, err
+	}
+	if !mounted {
+		return ailment(csi.VolumeHealthErrorType_INACCESSIBLE, notMounted, fmt.Errorf("nothing is mounted at %s", mover.Printable(path))), nil
+	}
+	_, err = d.Files.Usage(ctx, lane, path)
+	return ailments(err), nil
+}
+
+// ControllerListVolumeHealth lists the volumes that something is wrong with. What is on a file system, or on a node, that does not
+// answer is not accessible: Kubernetes says which volumes that are.
+func (d *Driver) ControllerListVolumeHealth(ctx context.Context, q *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
+	ill, systems := d.illHere(ctx)
+	there, nodes, err := askNodes(ctx, d, csi.Controller_ControllerListVolumeHealth_FullMethodName, &csi.ControllerListVolumeHealthRequest{}, (*csi.ControllerListVolumeHealthResponse).GetEntries)
+	if err != nil {
+		return nil, err
+	}
+	out, err := d.inaccessible(ctx, systems, nodes)
+	if err != nil {
+		return nil, err
+	}
+	some, next, err := page(slices.Concat(ill, there, out), (*csi.VolumeHealth).GetVolumeId, q.GetStartingToken(), q.GetMaxEntries())
+	return &csi.ControllerListVolumeHealthResponse{Entries: some, NextToken: next}, err
+}
+
+// illHere are the volumes that something is wrong with on the file systems of this driver, which are asked all at once; and why
+// those do not answer that do not.
+func (d *Driver) illHere(ctx context.Context) (ill []*csi.VolumeHealth, silent map[string]error) {
+	silent = map[string]error{}
+	var mu sync.Mutex // of ill and silent
+	var asked sync.WaitGroup
+	for name := range d.Config.FileSystems {
+		if !d.has(name) {
+			continue
+		}
+		asked.Go(func() {
+			some, err := d.illOn(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			ill = append(ill, some...)
+			if err != nil {
+				silent[name] = err
+			}
+		})
+	}
+	asked.Wait()
+	return ill, silent
+}
+
+func (d *Driver) illOn(ctx context.Context, name string) (ill []*csi.VolumeHealth, err error) {
+	f := d.Config.FileSystems[name]
+	if f.Volumes == "" {
+		_, err := d.Files.Look(ctx, d.spec(name))
+		return nil, err
+	}
+	records, unread, err := d.recordsOn(ctx, name, f.Use)
+	if err != nil {
+		return nil, err
+	}
+	for i := range records {
+		unread = append(unread, records[i].ID)
 	}
 	for _, id := range unread {
-		ids = append(ids, id.String())
-	}
-	var ill []*csi.VolumeHealth
-	for _, id := range ids {
 		h, err := d.health(ctx, id)
 		if err == nil && len(h.HealthStatuses) > 0 {
 			ill = append(ill, h)
 		}
 	}
-	ill, err = everywhere(ctx, d, csi.Controller_ControllerListVolumeHealth_FullMethodName, &csi.ControllerListVolumeHealthRequest{}, ill, (*csi.ControllerListVolumeHealthResponse).GetEntries)
-	if err != nil {
-		return nil, err
+	return ill, nil
+}
+
+// inaccessible are the volumes of claims that lie where nobody answers: on a file system, or as scratch on a node. Without
+// Kubernetes nobody knows them, and silence is an error.
+func (d *Driver) inaccessible(ctx context.Context, systems, nodes map[string]error) (all []*csi.VolumeHealth, err error) {
+	if len(systems)+len(nodes) == 0 {
+		return nil, nil
 	}
-	some, next, err := page(ill, (*csi.VolumeHealth).GetVolumeId, q.GetStartingToken(), q.GetMaxEntries())
-	return &csi.ControllerListVolumeHealthResponse{Entries: some, NextToken: next}, err
+	if d.Cluster == nil {
+		return nil, errors.Join(slices.Concat(slices.Collect(maps.Values(systems)), slices.Collect(maps.Values(nodes)))...)
+	}
+	claims, err := d.Cluster.Claims(ctx, Name, "")
+	if err != nil {
+		return nil, fmt.Errorf("claims: %w", err)
+	}
+	ofTag := map[string]error{}
+	for name, err := range nodes {
+		ofTag[volume.TagOf(name)] = err
+	}
+	for _, c := range claims {
+		id, err := volume.ParseID(c.Volume)
+		if err != nil {
+			continue // nobody mounts it
+		}
+		reason, why := silentSystem, systems[id.FileSystem]
+		if !d.has(id.FileSystem) {
+			reason, why = silentNode, ofTag[id.Tag()]
+		}
+		if why != nil {
+			all = append(all, &csi.VolumeHealth{VolumeId: c.Volume, HealthStatuses: ailment(csi.VolumeHealthErrorType_INACCESSIBLE, reason, why)})
+		}
+	}
+	return all, nil
 }
 
 // NodeGetStorageHealth says which file systems this node can not use, before any volume is on them.

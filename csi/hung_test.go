@@ -114,6 +114,11 @@ func TestStaleMount(t *testing.T) {
 	if err := unix.Stat(first.GetTargetPath(), &st); err != unix.ENOTCONN {
 		t.Fatalf("it is not dead: %v", err)
 	}
+	health, err := r.NodeGetVolumeHealth(t.Context(), &csi.NodeGetVolumeHealthRequest{VolumeId: first.GetVolumeId(), VolumePublishPath: first.GetTargetPath()})
+	must(t, err)
+	if h := health.GetVolumeHealth().GetHealthStatuses(); len(h) != 1 || h[0].GetStatus() != csi.VolumeHealthErrorType_INACCESSIBLE {
+		t.Errorf("it is dead, and %v", h)
+	}
 	must(t, unix.Unmount(dir, unix.MNT_DETACH))
 	server := mounted()
 	t.Cleanup(func() { must(t, server.Unmount()); server.Wait() })

@@ -17,9 +17,9 @@ import (
 	"datamove.dev/mover"
 )
 
-// records returns those of all volumes, or snapshots, of all file systems that this driver has, and which can not be
-// read. A file system that does not answer is an error: a list without its volumes would say that they are gone.
-func (d *Driver) records(ctx context.Context, snapshots bool) (all []base.Record, unread []volume.ID, err error) {
+// records returns those of all volumes, or snapshots, of all file systems that this driver has. A file system that does not answer is
+// an error: a list without its volumes would say that they are gone.
+func (d *Driver) records(ctx context.Context, snapshots bool) (all []base.Record, err error) {
 	for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
 		f := d.Config.FileSystems[name]
 		if f.Volumes == "" || !d.has(name) {
@@ -29,17 +29,23 @@ func (d *Driver) records(ctx context.Context, snapshots bool) (all []base.Record
 		if snapshots {
 			kind = volume.Snapshot
 		}
-		records, bad, err := d.Files.List(ctx, d.spec(name), kind)
+		some, _, err := d.recordsOn(ctx, name, kind)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		for key, why := range bad {
-			d.Logger.WarnContext(ctx, "a volume can not be read", "fileSystem", name, "key", key, "err", why)
-			unread = append(unread, volume.ID{Kind: kind, FileSystem: name, Key: key})
-		}
-		all = append(all, records...)
+		all = append(all, some...)
 	}
-	return all, unread, nil
+	return all, nil
+}
+
+// recordsOn returns those of a file system, and the IDs of what can not be read.
+func (d *Driver) recordsOn(ctx context.Context, name string, kind volume.Kind) (all []base.Record, unread []string, err error) {
+	all, bad, err := d.Files.List(ctx, d.spec(name), kind)
+	for key, why := range bad {
+		d.Logger.WarnContext(ctx, "a volume can not be read", "fileSystem", name, "key", key, "err", why)
+		unread = append(unread, volume.ID{Kind: kind, FileSystem: name, Key: key}.String())
+	}
+	return all, unread, err
 }
 
 // page sorts a list by ID, and cuts it behind the ID that a token is.
@@ -66,7 +72,7 @@ func page[E any](all []E, idOf func(E) string, token string, most int32) (some [
 
 // ListVolumes returns what the driver made, page by page.
 func (d *Driver) ListVolumes(ctx context.Context, q *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
-	records, _, err := d.records(ctx, false)
+	records, err := d.records(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +102,7 @@ func contentSource(r *base.Record) *csi.VolumeContentSource {
 
 // ListSnapshots returns snapshots, all, of a volume, or one.
 func (d *Driver) ListSnapshots(ctx context.Context, q *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
-	records, _, err := d.records(ctx, true)
+	records, err := d.records(ctx, true)
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (w *watch) sawSystem(ctx context.Context, name string, s base.Stats, err er
 func wrongWith(name string, s base.Stats, err error) (reason, message string) {
 	switch {
 	case err != nil:
-		return "FileSystemDoesNotAnswer", err.Error()
+		return silentSystem, err.Error()
 	case s.LeftBytes == 0:
 		return "FileSystemFull", "file system " + name + " is full"
 	}

@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -124,10 +125,18 @@ func on[R any](ctx context.Context, s base.Spec, do func(*base.Base) (R, error))
 	b, err := base.Open(ctx, s)
 	if err != nil {
 		var none R
-		return none, err
+		return none, reached(err)
 	}
 	r, err := do(b)
-	return r, errors.Join(err, b.Close())
+	return r, reached(errors.Join(err, b.Close()))
+}
+
+// reached gives the errors of a file system whose server, or program, is gone their kind.
+func reached(err error) error {
+	if mount.Dead(err) {
+		return fmt.Errorf("%w: %w", mover.ErrUnreachable, err)
+	}
+	return err
 }
 
 func makeVolume(ctx context.Context, q making) (made, error) {
@@ -291,7 +300,7 @@ func mountSystem(ctx context.Context, q mountable) (struct{}, error) {
 // usage is what statfs(2) has of a path.
 func usage(_ context.Context, path string) (base.Stats, error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
+	if err := reached(unix.Statfs(path, &st)); err != nil {
 		return base.Stats{}, &mover.Error{Op: "look at", Place: path, Err: err}
 	}
 	size := uint64(st.Bsize)

@@ -45,7 +45,7 @@ func Bind(dir int, target string, f Flags) error {
 	}
 	m, mounted, err := find(target)
 	if err == nil && mounted {
-		if err = same(dir, target, m, f); !dead(err) {
+		if err = same(dir, target, m, f); !Dead(err) {
 			return fail(err)
 		}
 		err = Unmount(target, Detach)
@@ -174,8 +174,8 @@ func same(dir int, target string, m Mount, f Flags) error {
 	return nil
 }
 
-// dead reports whether an error is of a file system whose server, or program, is gone for good.
-func dead(err error) bool {
+// Dead reports whether an error is of a file system whose server, or program, is gone for good.
+func Dead(err error) bool {
 	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ESTALE) || errors.Is(err, unix.ESHUTDOWN)
 }
 
