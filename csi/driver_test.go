@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -309,4 +310,40 @@ func TestScratchRoom(t *testing.T) {
 	gone.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: "v1:snapshot:nvme:00000000000000000000000000000000"}}}
 	_, err = r.CreateVolume(t.Context(), gone)
 	r.refused(err, codes.ResourceExhausted) // the scheduler tries another node; NotFound would be for good
+}
+
+// TestBusyMount: a mount in which somebody works is left to them for a while, and then taken away under them.
+func TestBusyMount(t *testing.T) {
+	r := rigged(t)
+	v := r.created(volume.Project, "vision", "home", 20*mib)
+	q := r.publication(v.GetVolumeId(), "vision", "train")
+	for _, row := range []struct {
+		leaves bool
+		busy   time.Duration
+	}{{true, time.Minute}, {false, time.Millisecond}} {
+		r.driver.Files.Busy = row.busy
+		inside, err := os.Create(filepath.Join(r.published(q), "a"))
+		must(t, err)
+		gone := make(chan error, 1)
+		go func() {
+			_, err := r.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: q.GetVolumeId(), TargetPath: q.GetTargetPath()})
+			gone <- err
+		}()
+		if row.leaves {
+			select {
+			case err := <-gone:
+				t.Errorf("it was taken away under who worked in it: %v", err)
+				gone <- err
+			case <-time.After(500 * time.Millisecond):
+			}
+			must(t, inside.Close())
+		}
+		must(t, <-gone)
+		if !row.leaves {
+			if _, err := inside.WriteString("kept"); err != nil {
+				t.Errorf("who works in it still can not: %v", err)
+			}
+			must(t, inside.Close())
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"datamove.dev/csi/hand"
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
 )
 
 // Files asks hands: of each file system one for what is short, one for what takes longer the more volumes there are, one
@@ -18,6 +19,7 @@ import (
 type Files struct {
 	Crew  *hand.Crew
 	Limit time.Duration // of a call; 0 means 20 s
+	Busy  time.Duration // for which a mount in use is left to who works in it, before it is taken away under them; 0 means 5 s
 }
 
 // What is behind the name of a file system in lanes of its own: calls that hang in the file system keep no mount from being taken
@@ -52,6 +54,9 @@ func (f *Files) long(ctx context.Context, lane, method string, args, reply any) 
 	defer cancel()
 	return f.Crew.Call(ctx, lane, method, args, reply)
 }
+
+// busyPause is between two looks if somebody works in a mount still.
+const busyPause = 100 * time.Millisecond
 
 // within is the time of some limits.
 func (f *Files) within(ctx context.Context, limits time.Duration) (context.Context, context.CancelFunc) {
@@ -196,7 +201,7 @@ func (f *Files) unmount(ctx context.Context, lane string, d detachment) error {
 	var errs []error
 	for _, phase := range mount.Phases {
 		d.Phase = phase
-		err := f.detach(ctx, lane+unmounting, d)
+		err := f.unmounted(ctx, lane+unmounting, d)
 		if err == nil {
 			return nil
 		}
@@ -205,7 +210,17 @@ func (f *Files) unmount(ctx context.Context, lane string, d detachment) error {
 	return errors.Join(errs...)
 }
 
-// detach is one phase. The last one asks no server, and is made whatever hangs: what hangs in it has been taken away, and no
+// unmounted is one phase. What is in use is tried again for a while before the next one.
+func (f *Files) unmounted(ctx context.Context, lane string, d detachment) error {
+	for limit := time.Now().Add(cmp.Or(f.Busy, 5*time.Second)); ; time.Sleep(busyPause) {
+		err := f.detach(ctx, lane, d)
+		if d.Phase != mount.Plain || !errors.Is(err, mover.ErrHeld) || time.Now().After(limit) {
+			return err
+		}
+	}
+}
+
+// detach is one try. The last phase asks no server, and is made whatever hangs: what hangs in it has been taken away, and no
 // call for the same mount comes to it again.
 func (f *Files) detach(ctx context.Context, lane string, d detachment) error {
 	ctx, cancel := f.within(ctx, 1)
