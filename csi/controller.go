@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"datamove.dev/csi/base"
+	"datamove.dev/csi/files"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 )
@@ -213,6 +214,26 @@ func (d *Driver) DeleteVolume(ctx context.Context, q *csi.DeleteVolumeRequest) (
 		return nil, err
 	}
 	defer done()
+	if err := d.unused(ctx, spec, id); err != nil {
+		return nil, err
+	}
 	defer d.reapSoon()
 	return &csi.DeleteVolumeResponse{}, d.remove(ctx, spec, id, "DeleteVolume")
+}
+
+// unused reports if scratch is mounted still: all its pods are on its node, which is this one. Who has a volume of a shared file
+// system only Kubernetes knows.
+func (d *Driver) unused(ctx context.Context, spec base.Spec, id volume.ID) error {
+	if id.Kind != volume.Scratch {
+		return nil
+	}
+	switch all, err := d.Files.Mounts(ctx, files.Attachment{Spec: spec, ID: id}); {
+	case errors.Is(err, mover.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(all) > 0:
+		return fmt.Errorf("%w: %s is mounted at %s on node %s", mover.ErrConflict, id, mover.Printable(all[0].Point), d.NodeID)
+	}
+	return nil
 }

@@ -61,15 +61,15 @@ type Driver struct {
 	csi.UnimplementedNodeServer
 	Options
 
-	volumes busy          // by ID or name
-	targets busy          // by path
+	volumes *busy         // by ID or name
+	targets *busy         // by path
 	removed chan struct{} // that there is something to reap
 	ready   atomic.Bool   // of a controller: its file systems were seen
 }
 
 // New makes a driver.
 func New(o Options) *Driver {
-	d := &Driver{Options: o, removed: make(chan struct{}, 1)}
+	d := &Driver{Options: o, volumes: &busy{}, targets: &busy{}, removed: make(chan struct{}, 1)}
 	if d.Metrics == nil {
 		d.Metrics = metrics.New(metrics.Now{Busy: d.Busy, Hanging: d.Files.Hanging})
 	}
@@ -78,7 +78,7 @@ func New(o Options) *Driver {
 
 // Busy is how many calls are under way, and for how long the oldest has been.
 func (d *Driver) Busy() (n int, oldest time.Duration) {
-	for _, b := range []*busy{&d.volumes, &d.targets} {
+	for _, b := range []*busy{d.volumes, d.targets} {
 		age, some := b.oldest()
 		n, oldest = n+some, max(oldest, age)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
@@ -135,22 +137,79 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestOnePod: a volume that is for one pod is not given to a second one.
+// TestOnePod: a volume that is for one pod is not given to a second one, also of those that the driver did not make, and also when
+// both come at once.
 func TestOnePod(t *testing.T) {
 	r := rigged(t)
+	must(t, os.MkdirAll(filepath.Join(r.root, "team/vision"), 0o755))
 	v := r.created(volume.Scratch, "vision", "tmp", 20*mib)
 	_, err := r.NodePublishVolume(t.Context(), r.publication(v.GetVolumeId(), "vision", "many")) // ReadWriteMany
 	r.refused(err, codes.InvalidArgument)
-	q := r.publication(v.GetVolumeId(), "vision", "first")
-	q.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
-	r.published(q)
-	r.published(q)
-	second := r.publication(v.GetVolumeId(), "vision", "second")
-	second.VolumeCapability = q.VolumeCapability
-	_, err = r.NodePublishVolume(t.Context(), second)
-	r.refused(err, codes.FailedPrecondition)
-	second.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER)
-	r.published(second)
+	for _, row := range []struct{ id, path string }{{v.GetVolumeId(), ""}, {"v1:static:lab:vision", "team/vision"}} {
+		alone := func(pod string) *csi.NodePublishVolumeRequest {
+			q := r.publication(row.id, "vision", pod)
+			q.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
+			if row.path != "" {
+				q.VolumeContext["path"] = row.path
+			}
+			return q
+		}
+		q, second := alone("first"), alone("second")
+		r.published(q)
+		r.published(q)
+		_, err = r.NodePublishVolume(t.Context(), second)
+		r.refused(err, codes.FailedPrecondition)
+		second.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER)
+		r.published(second)
+		r.unpublished(second)
+		r.unpublished(q)
+		for range 10 {
+			var both sync.WaitGroup
+			var got [2]codes.Code
+			for i := range got {
+				both.Go(func() { got[i] = r.decided(alone(fmt.Sprint("pod", i))) })
+			}
+			both.Wait()
+			if slices.Sort(got[:]); got != [2]codes.Code{codes.OK, codes.FailedPrecondition} {
+				t.Errorf("%s: of two that came at once: %v", row.id, got)
+			}
+			for i := range got {
+				r.unpublished(alone(fmt.Sprint("pod", i)))
+			}
+		}
+	}
+}
+
+// decided publishes until the answer is another one than to come again.
+func (r *kubelet) decided(q *csi.NodePublishVolumeRequest) codes.Code {
+	for {
+		_, err := r.NodePublishVolume(r.Context(), q)
+		if code := status.Code(err); code != codes.Aborted {
+			return code
+		}
+	}
+}
+
+// TestScratchInUse: scratch that a pod has is not deleted, also when the controller asks its node for that.
+func TestScratchInUse(t *testing.T) {
+	c := clustered(t, "n1")
+	q := creation(volume.Scratch, "vision", "tmp", 20*mib)
+	q.AccessibilityRequirements = onNodes("n1")
+	v, err := c.CreateVolume(t.Context(), q)
+	must(t, err)
+	n1, id := c.nodes["n1"], v.GetVolume().GetVolumeId()
+	p := n1.publication(id, "vision", "train")
+	p.VolumeCapability = single
+	target := n1.published(p)
+	_, err = c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	if c.refused(err, codes.FailedPrecondition); !strings.Contains(err.Error(), target+" on node n1") {
+		t.Error(err)
+	}
+	n1.unpublished(p)
+	for range 2 {
+		_, err = c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+		must(t, err)
+	}
 }
 
 // TestForgotten: a volume on a file system that a configuration has lost does not count as deleted.

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -69,19 +67,19 @@ func (d *Driver) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolume
 		return nil, err
 	}
 	defer done()
-	if err := d.alone(ctx, p); err != nil {
-		return nil, err
+	if p.single { // who looks if another pod has it, and mounts it, is alone with it
+		done, err := d.volumes.begin(p.id.String(), "another call")
+		if err != nil {
+			return nil, err
+		}
+		defer done()
 	}
-	a := files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Group: p.group, Many: p.many, Staged: p.staged}
-	switch p.id.Kind {
-	case volume.Project, volume.Scratch:
-		err = d.ofNamespace(ctx, p)
-	case volume.Static:
-		a.Path, a.Flags, err = d.granted(p)
-	case volume.Dataset, volume.Inline:
+	a, err := d.allowed(ctx, p)
+	if err == nil {
+		err = d.alone(ctx, p, a)
+	}
+	if dataset := p.id.Kind == volume.Dataset || p.id.Kind == volume.Inline; err == nil && dataset {
 		a, err = d.staged(ctx, p, a)
-	default:
-		err = fmt.Errorf("%w: %s can not be mounted", mover.ErrUsage, p.id)
 	}
 	if err == nil {
 		err = d.Files.Attach(ctx, a)
@@ -134,13 +132,39 @@ func (d *Driver) publication(q *csi.NodePublishVolumeRequest) (p publication, er
 	return p, nil
 }
 
-// alone reports if somebody else on this node has a volume that only one pod may have.
-func (d *Driver) alone(ctx context.Context, p publication) error {
+// allowed is how a pod may have a volume.
+func (d *Driver) allowed(ctx context.Context, p publication) (a files.Attachment, err error) {
+	a = files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Group: p.group, Many: p.many, Staged: p.staged}
+	switch p.id.Kind {
+	case volume.Project, volume.Scratch:
+		err = d.ofNamespace(ctx, p)
+	case volume.Static:
+		a.Path, a.Flags, err = d.granted(p)
+	case volume.Dataset, volume.Inline:
+		err = d.Config.Grants.Source(p.about.Pod, p.about.Source.Location)
+	default:
+		err = fmt.Errorf("%w: %s can not be mounted", mover.ErrUsage, p.id)
+	}
+	return a, err
+}
+
+// alone reports if somebody else on this node has a volume that only one pod may have. Where a directory is mounted the kernel
+// says, under whatever name; who has a dataset, the mover.
+func (d *Driver) alone(ctx context.Context, p publication, a files.Attachment) error {
 	switch {
 	case !p.single:
 		return nil
-	case p.id.Ours():
-		return aloneAt(p)
+	case p.id.FileSystem != "":
+		all, err := d.Files.Mounts(ctx, a)
+		if err != nil {
+			return err
+		}
+		for _, m := range all {
+			if m.Point != p.target && m.Point != p.staged {
+				return fmt.Errorf("%w: %s is for one pod (ReadWriteOncePod), and mounted at %s", mover.ErrConflict, p.id, mover.Printable(m.Point))
+			}
+		}
+		return nil
 	case d.Staging == nil:
 		return nil
 	}
@@ -151,24 +175,6 @@ func (d *Driver) alone(ctx context.Context, p publication) error {
 	for _, who := range all {
 		if who != holder(p.id, p.target) && mounted(who) {
 			return fmt.Errorf("%w: %s is for one pod (ReadWriteOncePod), and another one has it", mover.ErrConflict, p.id)
-		}
-	}
-	return nil
-}
-
-// aloneAt is alone for what the driver made: where it is mounted, the kernel says.
-func aloneAt(p publication) error {
-	table, err := mount.Table("")
-	if err != nil {
-		return err
-	}
-	of := func(m mount.Mount) bool { return strings.HasSuffix(m.Root, "/"+p.id.Key+"/data") }
-	if i := slices.IndexFunc(table, func(m mount.Mount) bool { return p.staged != "" && m.Point == p.staged }); i >= 0 {
-		of = table[i].Same
-	}
-	for _, m := range table {
-		if of(m) && m.Point != p.target && m.Point != p.staged {
-			return fmt.Errorf("%w: %s is for one pod (ReadWriteOncePod), and mounted at %s", mover.ErrConflict, p.id, mover.Printable(m.Point))
 		}
 	}
 	return nil
@@ -196,9 +202,6 @@ func (d *Driver) granted(p publication) (string, mount.Flags, error) {
 
 // staged is a dataset, when it is on this node.
 func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) (files.Attachment, error) {
-	if err := d.Config.Grants.Source(p.about.Pod, p.about.Source.Location); err != nil {
-		return a, err
-	}
 	if d.Staging == nil {
 		return a, fmt.Errorf("%w: datasets need the mover: the driver's configuration has no service", mover.ErrUnsupported)
 	}

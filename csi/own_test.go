@@ -58,8 +58,14 @@ func TestOwnMount(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(other, "a")); err != nil {
 		t.Error(err)
 	}
+	alone := r.publication(v.GetVolumeId(), "vision", "alone")
+	alone.StagingTargetPath, alone.VolumeCapability = s.GetStagingTargetPath(), able(csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
+	_, err = r.NodePublishVolume(t.Context(), alone)
+	r.refused(err, codes.FailedPrecondition)
 	r.unpublished(q)
 	r.unpublished(q2)
+	r.published(alone)
+	r.unpublished(alone)
 	unstage := &csi.NodeUnstageVolumeRequest{VolumeId: v.GetVolumeId(), StagingTargetPath: s.GetStagingTargetPath()}
 	for range 2 {
 		_, err := r.NodeUnstageVolume(t.Context(), unstage)

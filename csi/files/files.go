@@ -181,6 +181,13 @@ func (f *Files) Attach(ctx context.Context, a Attachment) error {
 	return f.call(ctx, a.Spec.Name, "attach", attachment(a), nil)
 }
 
+// Mounts returns where a volume is mounted on this node: for pods, and those that others have made of its directory. Target and Flags
+// are of no meaning.
+func (f *Files) Mounts(ctx context.Context, a Attachment) (all []mount.Mount, err error) {
+	a.Group = nil
+	return all, f.call(ctx, a.Spec.Name, "mounts", attachment(a), &all)
+}
+
 // Stage mounts the directory of a volume alone.
 func (f *Files) Stage(ctx context.Context, s base.Spec, id volume.ID, m mount.Spec, label, target string) error {
 	return f.call(ctx, s.Name, "stage", staging{s, id, m, label, target}, nil)

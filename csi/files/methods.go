@@ -113,6 +113,7 @@ func Methods() map[string]hand.Method {
 		"space":  hand.Typed(space),
 		"look":   hand.Typed(look),
 		"attach": hand.Typed(attach),
+		"mounts": hand.Typed(mounts),
 		"stage":  hand.Typed(stageVolume),
 		"detach": hand.Typed(detach),
 		"mount":  hand.Typed(mountSystem),
@@ -220,34 +221,43 @@ func look(ctx context.Context, s base.Spec) (base.Stats, error) {
 
 // attach mounts a volume at a target.
 func attach(ctx context.Context, q attachment) (struct{}, error) {
-	return on(ctx, q.Spec, func(b *base.Base) (struct{}, error) {
+	return shown(ctx, q, func(fd int) (struct{}, error) { return struct{}{}, mount.Bind(fd, q.Target, q.Flags) })
+}
+
+// mounts are where a volume is mounted.
+func mounts(ctx context.Context, q attachment) ([]mount.Mount, error) { return shown(ctx, q, mount.Of) }
+
+// shown opens what pods see of a volume for one call.
+func shown[R any](ctx context.Context, q attachment, do func(fd int) (R, error)) (R, error) {
+	return on(ctx, q.Spec, func(b *base.Base) (R, error) {
+		var none R
 		if !q.ID.Ours() {
 			fd, err := b.Directory(q.Path)
 			if err != nil {
-				return struct{}{}, err
+				return none, err
 			}
 			defer unix.Close(fd)
-			return struct{}{}, mount.Bind(fd, q.Target, q.Flags)
+			return do(fd)
 		}
 		f, err := b.Find(ctx, q.ID)
 		if err != nil {
-			return struct{}{}, err
+			return none, err
 		}
 		defer f.Close()
 		if q.Group != nil {
 			if err := f.Share(*q.Group, q.Many); err != nil {
-				return struct{}{}, err
+				return none, err
 			}
 		}
 		if q.Staged == "" {
-			return struct{}{}, mount.Bind(f.Data(), q.Target, q.Flags)
+			return do(f.Data())
 		}
 		fd, err := mountOf(f, q.Staged)
 		if err != nil {
-			return struct{}{}, err
+			return none, err
 		}
 		defer unix.Close(fd)
-		return struct{}{}, mount.Bind(fd, q.Target, q.Flags)
+		return do(fd)
 	})
 }
 

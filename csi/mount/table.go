@@ -2,10 +2,15 @@ package mount
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/moby/sys/mountinfo"
+
+	"datamove.dev/mover"
 )
 
 // Mount is one line of the table of mounts of this process.
@@ -17,12 +22,6 @@ type Mount struct {
 	Type    string // "lustre"
 	Source  string
 	Options string // of this mount: "ro,nosuid,nodev"
-}
-
-// Same reports whether o shows the same directory. A mount of a directory of an NFS or a Lustre alone says so in its
-// source, a bind of others in its root.
-func (m Mount) Same(o Mount) bool {
-	return m.Device == o.Device && m.Root == o.Root && m.Source == o.Source && m.Type == o.Type
 }
 
 // Table returns the mounts at or below a path, in the order in which they were made: those which lie on
@@ -55,6 +54,46 @@ func At(path string) (m Mount, mounted bool, err error) {
 		}
 	}
 	return Mount{}, false, nil
+}
+
+// Of returns the mounts that show an open directory, beside the one by which it was opened.
+func Of(dir int) ([]Mount, error) {
+	fail := func(err error) ([]Mount, error) {
+		return nil, &mover.Error{Op: "look for mounts of", Place: procPath(dir), Err: err}
+	}
+	path, err := os.Readlink(procPath(dir))
+	if err != nil {
+		return fail(err)
+	}
+	id, err := mountID(dir)
+	if err != nil {
+		return fail(err)
+	}
+	table, err := Table("")
+	if err != nil {
+		return fail(err)
+	}
+	i := slices.IndexFunc(table, func(m Mount) bool { return m.ID == id })
+	if i < 0 {
+		return fail(fmt.Errorf("%w: its mount is not there any more", mover.ErrChanged))
+	}
+	by := table[i]
+	root := filepath.Join(by.Root, strings.TrimPrefix(path, by.Point))
+	return slices.DeleteFunc(table, func(m Mount) bool { return m.ID == id || m.Device != by.Device || m.Root != root }), nil
+}
+
+// mountID is by which mount a descriptor was opened.
+func mountID(fd int) (int, error) {
+	text, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strconv.Atoi(strings.TrimSpace(id))
+		}
+	}
+	return 0, fmt.Errorf("%w: the kernel does not say by which mount a file was opened", mover.ErrUnsupported)
 }
 
 // alone reports whether nothing else of the file system of m is mounted.
