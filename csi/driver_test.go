@@ -313,6 +313,25 @@ func TestOptions(t *testing.T) {
 	r.refused(err, codes.InvalidArgument)
 }
 
+// TestPublishedAgain: where a pod has a volume already, the same again is done, the same otherwise is AlreadyExists, and another volume is
+// refused.
+func TestPublishedAgain(t *testing.T) {
+	r := rigged(t)
+	q := r.publication(r.created(volume.Project, "vision", "home", 20*mib).GetVolumeId(), "vision", "pod")
+	r.published(q)
+	r.published(q)
+	q.Readonly = true
+	_, err := r.NodePublishVolume(t.Context(), q)
+	r.refused(err, codes.AlreadyExists)
+	q.Readonly, q.VolumeCapability = false, writer("noexec")
+	_, err = r.NodePublishVolume(t.Context(), q)
+	r.refused(err, codes.AlreadyExists)
+	q = r.publication(r.created(volume.Project, "vision", "other", 20*mib).GetVolumeId(), "vision", "pod")
+	_, err = r.NodePublishVolume(t.Context(), q)
+	r.refused(err, codes.FailedPrecondition)
+	r.unpublished(q)
+}
+
 // TestThousandPublishes: calls that come at once are done, or told to come again, and leave one mount each.
 func TestThousandPublishes(t *testing.T) {
 	r := rigged(t)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"datamove.dev/csi/base"
 	"datamove.dev/csi/files"
@@ -84,7 +86,11 @@ func (d *Driver) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolume
 	if err == nil {
 		err = d.Files.Attach(ctx, a)
 	}
-	if err != nil {
+	var otherwise *mount.Otherwise
+	switch {
+	case errors.As(err, &otherwise):
+		return nil, status.Error(codes.AlreadyExists, err.Error())
+	case err != nil:
 		return nil, err
 	}
 	return &csi.NodePublishVolumeResponse{}, nil

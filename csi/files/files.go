@@ -176,9 +176,14 @@ type Attachment struct {
 	Staged string  // where a mount of it alone is; "" takes its directory in the file system
 }
 
-// Attach mounts a volume.
+// Attach mounts a volume. An error may be a *mount.Otherwise.
 func (f *Files) Attach(ctx context.Context, a Attachment) error {
-	return f.call(ctx, a.Spec.Name, "attach", attachment(a), nil)
+	var r attached
+	err := f.call(ctx, a.Spec.Name, "attach", attachment(a), &r)
+	if err == nil && r.Otherwise != nil {
+		return r.Otherwise
+	}
+	return err
 }
 
 // Mounts returns where a volume is mounted on this node: for pods, and those that others have made of its directory. Target and Flags

@@ -67,7 +67,8 @@ type (
 		Many   bool
 		Staged string
 	}
-	staging struct {
+	attached struct{ Otherwise *mount.Otherwise }
+	staging  struct {
 		Spec   base.Spec
 		ID     volume.ID
 		Mount  mount.Spec // of the whole file system
@@ -220,8 +221,14 @@ func look(ctx context.Context, s base.Spec) (base.Stats, error) {
 }
 
 // attach mounts a volume at a target.
-func attach(ctx context.Context, q attachment) (struct{}, error) {
-	return shown(ctx, q, func(fd int) (struct{}, error) { return struct{}{}, mount.Bind(fd, q.Target, q.Flags) })
+func attach(ctx context.Context, q attachment) (attached, error) {
+	return shown(ctx, q, func(fd int) (a attached, err error) {
+		err = mount.Bind(fd, q.Target, q.Flags)
+		if errors.As(err, &a.Otherwise) {
+			err = nil
+		}
+		return a, err
+	})
 }
 
 // mounts are where a volume is mounted.

@@ -33,9 +33,19 @@ func (f Flags) attributes() uint64 {
 	return set
 }
 
+// Otherwise is the error for a directory that is mounted at its target already, with other options than it has to have.
+type Otherwise struct{ Target, Options string }
+
+func (o *Otherwise) Error() string {
+	return fmt.Sprintf("%s: it is mounted at %s with other options (%s)", mover.ErrConflict, mover.Printable(o.Target), o.Options)
+}
+
+// Unwrap is its kind.
+func (o *Otherwise) Unwrap() error { return mover.ErrConflict }
+
 // Bind mounts an open directory at target, without what is mounted below it. When it is there
-// already, with these flags, nothing is done. A mount at target whose file system is dead is taken away; another one
-// is mover.ErrConflict.
+// already, with these flags, nothing is done; with others the error is an *Otherwise. A mount at target whose file system is
+// dead is taken away; one of something else is mover.ErrConflict.
 func Bind(dir int, target string, f Flags) error {
 	fail := func(err error) error {
 		if err == nil {
@@ -168,7 +178,7 @@ func same(dir int, target string, m Mount, f Flags) error {
 		strict bool // it may not be there either when it is not wanted
 	}{{"nosuid", true, true}, {"nodev", true, true}, {"ro", f.ReadOnly, true}, {"noexec", f.NoExec, false}, {"noatime", f.NoAtime, false}, {"nosymfollow", f.NoSymFollow, false}} {
 		if is := slices.Contains(options, one.option); is != one.want && (one.want || one.strict) {
-			return fmt.Errorf("%w: it is mounted there with other options (%s)", mover.ErrConflict, m.Options)
+			return &Otherwise{target, m.Options}
 		}
 	}
 	return nil
