@@ -8,15 +8,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"datamove.dev/csi/base"
 	"datamove.dev/mover"
 )
 
 // ControllerExpandVolume gives a volume more room. Pods that have it have more at once.
 func (d *Driver) ControllerExpandVolume(ctx context.Context, q *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
-	r, err := d.find(ctx, q.GetVolumeId())
+	r, done, err := d.marked(ctx, q.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	if q.GetCapacityRange() == nil {
 		return nil, fmt.Errorf("%w: the capacity is missing", mover.ErrUsage)
 	}
@@ -27,15 +29,10 @@ func (d *Driver) ControllerExpandVolume(ctx context.Context, q *csi.ControllerEx
 	if limit := q.GetCapacityRange().GetLimitBytes(); limit > 0 && r.Bytes > limit {
 		return nil, status.Errorf(codes.OutOfRange, "it has %d bytes, and a volume never becomes smaller", r.Bytes)
 	}
-	id, spec, err := d.known(q.GetVolumeId())
+	id, spec, err := d.known(r.ID)
 	if err != nil {
 		return nil, err
 	}
-	done, err := d.volumes.begin(id.String(), "another call")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	if r, err = d.Files.Expand(ctx, spec, id, bytes); err != nil {
 		return nil, err
 	}
@@ -44,23 +41,30 @@ func (d *Driver) ControllerExpandVolume(ctx context.Context, q *csi.ControllerEx
 
 // ControllerModifyVolume gives a volume other parameters.
 func (d *Driver) ControllerModifyVolume(ctx context.Context, q *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
-	r, err := d.find(ctx, q.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.Parameters.Modified(q.GetMutableParameters())
-	if err != nil {
-		return nil, err
-	}
-	id, spec, err := d.known(q.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	done, err := d.volumes.begin(id.String(), "another call")
+	r, done, err := d.marked(ctx, q.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+	p, err := r.Parameters.Modified(q.GetMutableParameters())
+	if err != nil {
+		return nil, err
+	}
+	id, spec, err := d.known(r.ID)
+	if err != nil {
+		return nil, err
+	}
 	_, err = d.Files.Modify(ctx, spec, id, p)
 	return &csi.ControllerModifyVolumeResponse{}, err
+}
+
+// marked finds a volume and marks it as being worked on: what its record says stays so until done.
+func (d *Driver) marked(ctx context.Context, text string) (r base.Record, done func(), err error) {
+	if done, err = d.volumes.begin(text, "another call"); err != nil {
+		return r, nil, err
+	}
+	if r, err = d.find(ctx, text); err != nil {
+		done()
+	}
+	return r, done, err
 }

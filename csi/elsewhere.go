@@ -218,9 +218,12 @@ func (d *Driver) onTheNodeOf(ctx context.Context, id volume.ID, method string, a
 			return err
 		}
 	}
-	if err == gone && strings.Contains(method, "/Delete") {
+	switch {
+	case err == gone && strings.Contains(method, "/Delete"):
 		d.Logger.WarnContext(ctx, "it counts as deleted", "why", gone)
 		return nil
+	case err == gone && strings.Contains(method, "/List"):
+		return nil // of what is gone a list has nothing
 	}
 	return err
 }

@@ -150,6 +150,8 @@ func TestElsewhereGone(t *testing.T) {
 	reply, err := c.CreateVolume(t.Context(), q)
 	must(t, err)
 	id := reply.GetVolume().GetVolumeId()
+	s, err := c.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: id})
+	must(t, err)
 	was := c.fleet[0].Address
 	for _, address := range []string{"", "127.0.0.1:1"} {
 		c.fleet[0].Address = address
@@ -166,6 +168,11 @@ func TestElsewhereGone(t *testing.T) {
 	c.refused(err, codes.NotFound)
 	_, err = c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
 	must(t, err)
+	for _, q := range []*csi.ListSnapshotsRequest{{SnapshotId: s.GetSnapshot().GetSnapshotId()}, {SourceVolumeId: id}} {
+		if list, err := c.ListSnapshots(t.Context(), q); err != nil || len(list.GetEntries()) > 0 {
+			t.Errorf("%v, %v", list, err)
+		}
+	}
 	_, err = c.CreateVolume(t.Context(), q)
 	c.refused(err, codes.ResourceExhausted)
 
