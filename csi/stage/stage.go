@@ -4,8 +4,8 @@
 // replica where it is. [Mover.Stage] can be called again and again: it says how far it is, and
 // gives the place when everything is there. [Mover.Keep] renews the leases of holders that are alive.
 //
-// What is held is in the mover's ledger, and not here: after a restart nothing is lost but how long a
-// holder has waited. It knows nothing of Kubernetes or CSI, so that others can ask it, too.
+// What is held is in the mover's ledger, and not here: after a restart nothing is lost but since when a holder has waited for what
+// was on its way before; it counts as waiting since that was asked for. It knows nothing of Kubernetes or CSI, so that others can ask it, too.
 package stage
 
 import (
@@ -35,6 +35,7 @@ type Mover struct {
 	mu     sync.Mutex
 	client *api.Client     // guarded by mu; nil until somebody was there
 	waits  map[string]wait // by holder; guarded by mu
+	began  time.Time       // when the first holder was remembered; guarded by mu
 }
 
 // wait is somebody for whom something is on its way.
@@ -190,21 +191,24 @@ func failed(t *datamovev1.Task) error {
 }
 
 func (m *Mover) underway(holder string, t *datamovev1.Task) *Underway {
-	return &Underway{Task: t.GetId(), Since: m.waiting(holder, t.GetId()), How: Progress(t)}
+	return &Underway{Task: t.GetId(), Since: m.waiting(holder, t), How: Progress(t)}
 }
 
-// waiting remembers for what a holder waits, and returns since when.
-func (m *Mover) waiting(holder, task string) time.Time {
+// waiting remembers for what a holder waits, and returns since when. What was asked for before this process remembered anybody, a holder
+// that comes now may have waited for all the time.
+func (m *Mover) waiting(holder string, t *datamovev1.Task) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.waits == nil {
-		m.waits = map[string]wait{}
+		m.waits, m.began = map[string]wait{}, time.Now()
 	}
 	w, known := m.waits[holder]
-	if !known {
+	if created := t.GetCreateTime().AsTime(); !known && created.Before(m.began) {
+		w.since = created
+	} else if !known {
 		w.since = time.Now()
 	}
-	w.task = task
+	w.task = t.GetId()
 	m.waits[holder] = w
 	return w.since
 }
