@@ -63,6 +63,7 @@ type Driver struct {
 
 	volumes *busy         // by ID or name
 	targets *busy         // by path
+	stats   kept          // of volumes on this node
 	removed chan struct{} // that there is something to reap
 	ready   atomic.Bool   // of a controller: its file systems were seen
 }

@@ -16,7 +16,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// NodeGetVolumeStats says how full a volume is, by its quota.
+// NodeGetVolumeStats says how full a volume is, by its quota. For a file system that does not answer it says what that answered
+// last, for some minutes: that it does not, the calls of health say.
 func (d *Driver) NodeGetVolumeStats(ctx context.Context, q *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	if q.GetVolumeId() == "" || q.GetVolumePath() == "" {
 		return nil, fmt.Errorf("%w: a volume ID and a volume path are needed", mover.ErrUsage)
@@ -36,6 +37,11 @@ func (d *Driver) NodeGetVolumeStats(ctx context.Context, q *csi.NodeGetVolumeSta
 		s, err = d.Files.Stats(ctx, spec, id)
 	} else {
 		s, err = d.Files.Usage(ctx, spec.Name, q.GetVolumePath())
+	}
+	if err == nil {
+		d.stats.put(q.GetVolumeId(), s)
+	} else if last, ok := d.stats.get(q.GetVolumeId()); ok && silent(err) {
+		s, err = last, nil
 	}
 	if err != nil {
 		return nil, err
@@ -75,12 +81,17 @@ func ailment(s csi.VolumeHealthErrorType, reason string, err error) []*csi.Volum
 	return []*csi.VolumeHealth_VolumeHealthEntry{{Status: s, Reason: reason, Message: err.Error()}}
 }
 
+// silent reports whether an error is of a file system that does not answer.
+func silent(err error) bool {
+	return errors.Is(err, mover.ErrTimeout) || errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrTransient)
+}
+
 // ailments says what is wrong with a volume that was asked for how full it is.
 func ailments(err error) []*csi.VolumeHealth_VolumeHealthEntry {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, mover.ErrTimeout), errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient):
+	case silent(err):
 		return ailment(csi.VolumeHealthErrorType_INACCESSIBLE, silentSystem, err)
 	case errors.Is(err, mover.ErrConflict):
 		return ailment(csi.VolumeHealthErrorType_DATA_LOSS, "DirectoryReplaced", err)
@@ -167,9 +178,9 @@ func (d *Driver) ControllerListVolumeHealth(ctx context.Context, q *csi.Controll
 
 // illHere are the volumes that something is wrong with on the file systems of this driver, which are asked all at once; and why
 // those do not answer that do not.
-func (d *Driver) illHere(ctx context.Context) (ill []*csi.VolumeHealth, silent map[string]error) {
-	silent = map[string]error{}
-	var mu sync.Mutex // of ill and silent
+func (d *Driver) illHere(ctx context.Context) (ill []*csi.VolumeHealth, systems map[string]error) {
+	systems = map[string]error{}
+	var mu sync.Mutex // of ill and systems
 	var asked sync.WaitGroup
 	for name := range d.Config.FileSystems {
 		if !d.has(name) {
@@ -181,12 +192,12 @@ func (d *Driver) illHere(ctx context.Context) (ill []*csi.VolumeHealth, silent m
 			defer mu.Unlock()
 			ill = append(ill, some...)
 			if err != nil {
-				silent[name] = err
+				systems[name] = err
 			}
 		})
 	}
 	asked.Wait()
-	return ill, silent
+	return ill, systems
 }
 
 func (d *Driver) illOn(ctx context.Context, name string) (ill []*csi.VolumeHealth, err error) {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
@@ -145,12 +146,20 @@ func TestHungFileSystem(t *testing.T) {
 	v := r.created(volume.Project, "vision", "home", 20*mib)
 	first := publication("first")
 	target := r.published(first)
+	stats := func(id string) (*csi.NodeGetVolumeStatsResponse, error) {
+		return r.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: target})
+	}
+	before, err := stats(first.GetVolumeId())
+	must(t, err)
 	speak := root.shutUp()
 	defer speak()
 
 	_, err = r.NodePublishVolume(t.Context(), publication("second"))
 	r.refused(err, codes.DeadlineExceeded)
-	_, err = r.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: "v1:static:moody:dir", VolumePath: target})
+	if last, err := stats(first.GetVolumeId()); err != nil || !proto.Equal(last, before) {
+		t.Errorf("what it answered last: %v, %v", last, err)
+	}
+	_, err = stats("v1:static:moody:other") // which was not asked for before
 	r.refused(err, codes.DeadlineExceeded)
 	health, err := r.NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
 	must(t, err)

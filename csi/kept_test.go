@@ -1,0 +1,34 @@
+package csi
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"datamove.dev/csi/base"
+)
+
+// TestKept: the last answer about a volume stands for another one for a while, and is forgotten then.
+func TestKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k kept
+		k.put("a", base.Stats{UsedBytes: 1})
+		time.Sleep(keptFor / 2)
+		k.put("a", base.Stats{UsedBytes: 2})
+		k.put("b", base.Stats{})
+		time.Sleep(keptFor)
+		if s, ok := k.get("a"); !ok || s.UsedBytes != 2 {
+			t.Errorf("%v, %t", s, ok)
+		}
+		time.Sleep(time.Second)
+		if _, ok := k.get("a"); ok {
+			t.Error("it stands for an answer for ever")
+		}
+		if k.put("c", base.Stats{}); len(k.last) != 1 {
+			t.Errorf("%d are remembered", len(k.last))
+		}
+		if _, ok := k.get("none"); ok {
+			t.Error("nobody asked for it")
+		}
+	})
+}
