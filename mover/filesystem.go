@@ -28,6 +28,10 @@ type FileSystem interface {
 	Left(dir int) (room Room, ok bool, err error)
 }
 
+// FileSystemKinds are the words for kinds of file systems that a directory can be held to
+// be on: where such a one is not mounted, what is at its path is of another kind.
+var FileSystemKinds = []string{"beegfs", "btrfs", "cephfs", "ext4", "fuse", "gpfs", "lustre", "nfs", "tmpfs", "xfs", "zfs"}
+
 // NewFile is what is known of a file before it is made.
 type NewFile struct {
 	Size   int64

@@ -54,16 +54,18 @@ func unknownTier(conf *config.Config, name string) error {
 	return usage("there is no tier %q in %s; there are: %s", name, conf.File, strings.Join(slices.Sorted(maps.Keys(conf.Tiers)), ", "))
 }
 
-// open is the local.Opener of this program. Paths need no configuration.
+// open is the local.Opener of this program. Paths need no configuration: one that can not be
+// read has no tiers that they could be in.
 func (a *app) open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
-	if l.Scheme == location.S3 && l.Tier != "" {
-		conf, err := a.config()
-		if err != nil {
-			return nil, err
-		}
-		return site.Site{Tiers: conf.Tiers}.Open(ctx, l, o)
+	s := site.Site{FileSystem: hints.Of}
+	conf, err := a.config()
+	switch {
+	case err == nil:
+		s.Tiers = conf.Tiers
+	case l.Tier != "":
+		return nil, err
 	}
-	return site.Site{FileSystem: hints.Of}.Open(ctx, l, o)
+	return s.Open(ctx, l, o)
 }
 
 // bucket says how to reach the bucket of l.

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/site"
 	"datamove.dev/mover/units"
 )
 
@@ -40,8 +41,9 @@ that have a stripe there can not grow when it is full, however much is free else
 // tierRow is a tier, and what its file system says beside.
 type tierRow struct {
 	*pb.Tier
-	room *room // nil when it is not known
-	err  error // why its folder can not be looked at
+	here config.Tier // as this machine has it
+	room *room       // nil when it is not known
+	err  error       // why its folder can not be looked at
 }
 
 // tierLook makes a command that lists tiers in one way, those of a service and those of
@@ -105,7 +107,7 @@ func (a *app) tiersHere(name string) (rows []tierRow, err error) {
 	}
 	for _, one := range slices.Sorted(maps.Keys(conf.Tiers)) {
 		if name == "" || name == one {
-			rows = append(rows, tierRow{Tier: tierHere(one, conf.Tiers[one])})
+			rows = append(rows, tierRow{Tier: tierHere(one, conf.Tiers[one]), here: conf.Tiers[one]})
 		}
 	}
 	return rows, nil
@@ -137,6 +139,9 @@ func (t *tierRow) look(ctx context.Context, more func(context.Context, string) (
 		}
 		return fs, nil
 	})
+	if err == nil {
+		err = site.Mounted(t.here)
+	}
 	if err != nil {
 		t.err = err
 		return

@@ -85,7 +85,7 @@ func (r *room) doubt(err error) {
 }
 
 // tellRooms tells a person what is in doubt, and returns why tiers could not be looked
-// at. A folder that is not there is no failure: not every machine has every tier.
+// at. A folder that is not there, or not mounted, is no failure: not every machine has every tier.
 func (a *app) tellRooms(rows []tierRow) error {
 	var errs []error
 	for _, t := range rows {
@@ -94,7 +94,7 @@ func (a *app) tellRooms(rows []tierRow) error {
 				a.note("%s: %s", t.GetName(), doubt)
 			}
 		}
-		if t.err != nil && !errors.Is(t.err, mover.ErrNotExist) {
+		if t.err != nil && !errors.Is(t.err, mover.ErrNotExist) && !errors.Is(t.err, mover.ErrUnreachable) {
 			errs = append(errs, told(kindly(t.err)))
 		}
 	}

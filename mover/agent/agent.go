@@ -87,6 +87,7 @@ func New(o Options) (*Agent, error) {
 		instance: newInstance(), boot: bootID(), changed: make(chan struct{}, 1),
 		sessions: map[sessionKey]*session{}, procs: map[string]*process{},
 	}
+	a.sights.log = a.log
 	a.spares.most = func() int {
 		if n := a.conf().Agent.Spares; n != nil {
 			return *n

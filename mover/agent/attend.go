@@ -116,7 +116,7 @@ func (a *Agent) hello() *agentv1.Hello {
 	}
 	tiers := a.conf().Tiers
 	for _, name := range slices.Sorted(maps.Keys(tiers)) {
-		if t := tiers[name]; t.S3 != nil || a.sights.at(name, t.Path).there {
+		if t := tiers[name]; t.S3 != nil || a.sights.at(name, t).there {
 			h.Reaches = append(h.Reaches, &agentv1.Reach{Tier: name, NodeLocal: t.NodeLocal})
 		}
 	}
@@ -163,7 +163,7 @@ func (a *Agent) batchSlots() int {
 // room is how full the tiers with a path are.
 func (a *Agent) room() (rooms []*agentv1.Room) {
 	for name, t := range a.conf().Tiers {
-		if s := a.sights.at(name, t.Path); t.S3 == nil && s.there && s.total > 0 {
+		if s := a.sights.at(name, t); t.S3 == nil && s.there && s.total > 0 {
 			rooms = append(rooms, &agentv1.Room{Tier: name, TotalBytes: s.total, FreeBytes: s.free})
 		}
 	}

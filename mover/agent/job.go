@@ -108,7 +108,7 @@ func removes(k pb.TaskKind) bool {
 // access is a tier with what opens it: the credentials of the project where it has
 // some, else its own.
 func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.TierAccess, error) {
-	out := &agentv1.TierAccess{Name: name, Level: t.Level, Path: t.Path}
+	out := &agentv1.TierAccess{Name: name, Level: t.Level, Path: t.Path, Kind: t.Kind}
 	if t.S3 == nil {
 		return out, nil
 	}

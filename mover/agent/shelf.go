@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/site"
 	"datamove.dev/mover/wire"
 )
 
@@ -25,8 +26,8 @@ import (
 func (a *Agent) shelfOf(spec *pb.TaskSpec) (root string, folders []string) {
 	l, err := wire.Locate(spec.GetTarget())
 	t := a.conf().Tiers[l.Tier]
-	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.S3 != nil || t.Path == "" {
-		return "", nil
+	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.S3 != nil || t.Path == "" || site.Mounted(t) != nil {
+		return "", nil // the process will see, and say it better
 	}
 	if folders = strings.Split(l.Path, "/"); len(folders) != 3 || folders[0] != ".datasets" {
 		return "", nil

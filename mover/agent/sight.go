@@ -1,16 +1,20 @@
 package agent
 
 import (
+	"log/slog"
 	"os"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/site"
 )
 
 // sight is what was seen of the path of a tier.
 type sight struct {
-	there       bool
+	there       bool  // and of the kind of file system that it has to be
 	total, free int64 // bytes
 }
 
@@ -19,12 +23,15 @@ type sight struct {
 // for each tier. Else one tier that hangs would make the agent silent, and cost it the
 // work on all others.
 type sights struct {
+	log *slog.Logger
+
 	mu   sync.Mutex
-	seen map[string]*looking // by tier and path; guarded by mu, as all below
+	seen map[string]*looking // by tier, path and kind; guarded by mu, as all below
 }
 
 type looking struct {
 	last sight
+	why  string        // it is not there; "" when it is, or never was
 	at   time.Time     // when that was seen
 	done chan struct{} // closed when the look is over; nil while there is none
 }
@@ -36,8 +43,8 @@ const (
 )
 
 // at returns what is seen of a tier, or was a moment ago.
-func (s *sights) at(tier, path string) sight {
-	done, l := s.look(tier+"\x00"+path, path)
+func (s *sights) at(name string, t config.Tier) sight {
+	done, l := s.look(name, t)
 	if done != nil {
 		patience := time.NewTimer(sightPatience)
 		defer patience.Stop()
@@ -54,8 +61,9 @@ func (s *sights) at(tier, path string) sight {
 	return l.last
 }
 
-// look begins to look at a path, unless somebody does, or just did.
-func (s *sights) look(key, path string) (done chan struct{}, l *looking) {
+// look begins to look at a tier, unless somebody does, or just did.
+func (s *sights) look(name string, t config.Tier) (done chan struct{}, l *looking) {
+	key := name + "\x00" + t.Path + "\x00" + t.Kind
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
@@ -69,22 +77,47 @@ func (s *sights) look(key, path string) (done chan struct{}, l *looking) {
 		return l.done, l
 	}
 	l.done = make(chan struct{})
-	go s.see(l, path)
+	go s.see(l, name, t)
 	return l.done, l
 }
 
-func (s *sights) see(l *looking, path string) {
-	var now sight
-	var st unix.Statfs_t
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		now.there = true
-		if unix.Statfs(path, &st) == nil {
-			now.total, now.free = int64(st.Blocks)*st.Bsize, int64(st.Bavail)*st.Bsize
-		}
+// see looks at a tier, and tells once why it is not there: what nobody announces nobody uses, and somebody may wonder.
+func (s *sights) see(l *looking, name string, t config.Tier) {
+	now, err := seen(t)
+	why := ""
+	if err != nil {
+		why = err.Error()
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.last, l.at = now, time.Now()
+	told := why == l.why
+	l.last, l.why, l.at = now, why, time.Now()
 	close(l.done)
 	l.done = nil
+	s.mu.Unlock()
+	switch {
+	case told:
+	case why == "":
+		s.log.Info("a tier is here now", "tier", name, "path", t.Path)
+	default:
+		s.log.Info("a tier is not here", "tier", name, "path", t.Path, "err", err)
+	}
+}
+
+func seen(t config.Tier) (sight, error) {
+	info, err := os.Stat(t.Path)
+	if err == nil && !info.IsDir() {
+		err = &os.PathError{Op: "open", Path: t.Path, Err: unix.ENOTDIR}
+	}
+	if err == nil {
+		err = site.Mounted(t)
+	}
+	if err != nil {
+		return sight{}, err
+	}
+	now := sight{there: true}
+	var st unix.Statfs_t
+	if unix.Statfs(t.Path, &st) == nil {
+		now.total, now.free = int64(st.Blocks)*st.Bsize, int64(st.Bavail)*st.Bsize
+	}
+	return now, nil
 }

@@ -1,45 +1,83 @@
 package agent
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/posix"
 )
 
 // TestSights: a tier is seen when it is there, and one that hangs keeps nobody.
 func TestSights(t *testing.T) {
 	dir := t.TempDir()
-	var s sights
-	eventually := func(what, path string, there bool) {
+	s := sights{log: slog.New(slog.DiscardHandler)}
+	eventually := func(what string, tier config.Tier, there bool) {
 		t.Helper()
-		for begun := time.Now(); s.at("x", path).there != there; time.Sleep(10 * time.Millisecond) {
+		for begun := time.Now(); s.at("x", tier).there != there; time.Sleep(10 * time.Millisecond) {
 			if time.Since(begun) > time.Minute {
 				t.Fatalf("%s: it is seen otherwise", what)
 			}
 		}
 	}
 	path := filepath.Join(dir, "tier")
-	eventually("not there", path, false)
+	tier := config.Tier{Path: path}
+	eventually("not there", tier, false)
 	if err := os.Mkdir(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	eventually("mounted", path, true)
-	if got := s.at("x", path); got.total == 0 || got.free > got.total {
+	eventually("mounted", tier, true)
+	if got := s.at("x", tier); got.total == 0 || got.free > got.total {
 		t.Errorf("it has %+v", got)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	eventually("gone", path, false)
+	eventually("gone", tier, false)
 
 	hung := &looking{last: sight{there: true, total: 7}, at: time.Now(), done: make(chan struct{})} // a look that does not end
-	s.seen["y\x00/hung"] = hung
-	if got := s.at("y", "/hung"); got.total != 7 {
+	y := config.Tier{Path: "/hung"}
+	s.seen["y\x00/hung\x00"] = hung
+	if got := s.at("y", y); got.total != 7 {
 		t.Errorf("at first what was seen counts: %+v", got)
 	}
 	hung.at = time.Now().Add(-2 * sightLasts)
-	if s.at("y", "/hung").there {
+	if s.at("y", y).there {
 		t.Error("it hangs, and is said to be there")
+	}
+}
+
+// TestNotMounted: a tier that is on another kind of file system than it has to be is not there, and that is told once.
+func TestNotMounted(t *testing.T) {
+	dir := t.TempDir()
+	here, err := posix.KindAt(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	s := sights{log: slog.New(slog.NewTextHandler(&said, nil))}
+	l := &looking{}
+	look := func(tier config.Tier) sight {
+		l.done = make(chan struct{})
+		s.see(l, "project", tier)
+		return l.last
+	}
+	if !look(config.Tier{Path: dir, Kind: here}).there || said.Len() > 0 {
+		t.Errorf("it is there: %s", said.String())
+	}
+	for range 2 {
+		if got := look(config.Tier{Path: dir, Kind: "lustre"}); got != (sight{}) {
+			t.Errorf("it is the disk that the mount point is on: %+v", got)
+		}
+	}
+	if strings.Count(said.String(), "has to be on one of kind lustre: is it mounted?") != 1 {
+		t.Errorf("it is said once, and not so:\n%s", said.String())
+	}
+	if !look(config.Tier{Path: dir, Kind: here}).there || !strings.Contains(said.String(), "a tier is here now") {
+		t.Errorf("it was mounted late: %s", said.String())
 	}
 }

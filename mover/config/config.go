@@ -69,6 +69,7 @@ type Config struct {
 type Tier struct {
 	Level     string `koanf:"level"`      // hot, warm or cold
 	Path      string `koanf:"path"`       // absolute; "" when it is a bucket
+	Kind      string `koanf:"kind"`       // of the file system at Path, of mover.FileSystemKinds; "" is any
 	Ephemeral bool   `koanf:"ephemeral"`  // purge may remove what is here
 	NodeLocal bool   `koanf:"node_local"` // each node has its own at that path
 	Cache     *Cache `koanf:"cache"`      // nil evicts nothing

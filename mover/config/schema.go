@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"datamove.dev/mover"
 )
 
 // rule says what may stand at a key: text that passes check, truth, a number, a
@@ -56,6 +58,7 @@ var tierRule = rule{
 	keys: map[string]rule{
 		"level":      {check: oneOf("hot", "warm", "cold")},
 		"path":       {check: absolute},
+		"kind":       {check: oneOf(mover.FileSystemKinds...)},
 		"ephemeral":  {truth: true},
 		"node_local": {truth: true},
 		"cache": {need: []string{"high", "low"}, whole: lowBelowHigh, keys: map[string]rule{
@@ -112,8 +115,8 @@ func pathOrBucket(has map[string]*yaml.Node) error {
 		return errors.New("has both path and s3: a tier is one of them")
 	case has["path"] == nil && has["s3"] == nil:
 		return errors.New("has neither path nor s3: say where the tier is")
-	case has["s3"] != nil && (has["node_local"] != nil || has["cache"] != nil):
-		return errors.New("is a bucket: node_local and cache are for tiers with a path")
+	case has["s3"] != nil && (has["node_local"] != nil || has["cache"] != nil || has["kind"] != nil):
+		return errors.New("is a bucket: kind, node_local and cache are for tiers with a path")
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ tiers:
 #  project:
 #    level: warm
 #    path: /lustre/project
+#    kind: lustre               # refused where something else is at the path: it is not mounted there
 #  archive:
 #    level: cold
 #    s3:

@@ -47,7 +47,7 @@ var systems = map[uint32]system{
 	0x0BD00BD0: {name: "lustre", durable: eachFile},
 	0x47504653: {name: "gpfs", durable: eachFile},
 	0x19830326: {name: "beegfs", durable: eachFile},
-	cephMagic:  {name: "ceph", durable: eachFile, noHoles: true, times: unsigned32},
+	cephMagic:  {name: "cephfs", durable: eachFile, noHoles: true, times: unsigned32},
 	nfsMagic:   {name: "nfs", durable: eachFile},
 	fuseMagic:  {name: "fuse", durable: eachFile},
 	0x794C7630: {name: "overlay", durable: eachFile},
@@ -98,6 +98,23 @@ func typeOf(fd int, magic uint32) system {
 	return system{name: fmt.Sprintf("unknown (0x%X)", magic)}
 }
 
+// KindAt returns the kind of file system that a path leads to: one of mover.FileSystemKinds,
+// or another word. It needs no right but to get there.
+func KindAt(path string) (string, error) {
+	var st unix.Statfs_t
+	if err := again(func() error { return unix.Statfs(path, &st) }); err != nil {
+		return "", &mover.Error{Op: "look at", Place: path, Err: kinded(err)}
+	}
+	magic := uint32(st.Type)
+	if magic == fuseMagic && isCephAt(path) {
+		magic = cephMagic
+	}
+	if s, ok := systems[magic]; ok {
+		return s.name, nil
+	}
+	return fmt.Sprintf("unknown (0x%X)", magic), nil
+}
+
 // mountOf is the number of the mount that fd was opened on, which is never given again until
 // the next boot; 0 from kernels before 6.8, which give numbers again.
 func mountOf(fd int) uint64 {
@@ -123,6 +140,12 @@ func lacks(fd int, name string) bool {
 func isCeph(fd int) bool {
 	var b [32]byte
 	_, err := unix.Fgetxattr(fd, "ceph.dir.entries", b[:])
+	return err == nil
+}
+
+func isCephAt(path string) bool {
+	var b [32]byte
+	_, err := unix.Getxattr(path, "ceph.dir.entries", b[:])
 	return err == nil
 }
 

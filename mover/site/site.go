@@ -69,6 +69,9 @@ func (s Site) Resolve(l location.Location) (location.Location, bool) {
 func (s Site) Open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
 	switch l.Scheme {
 	case location.POSIX:
+		if err := Mounted(s.around(l)); err != nil {
+			return nil, err
+		}
 		beneath, err := s.beneath(l)
 		if err != nil {
 			return nil, err
@@ -90,15 +93,40 @@ func (s Site) beneath(l location.Location) (root string, err error) {
 	if !s.Strict {
 		return "", nil
 	}
-	for _, t := range s.Tiers {
-		if t.Path != "" && mover.Within(strings.Trim(l.Path, "/"), strings.Trim(filepath.Clean(t.Path), "/")) && len(t.Path) > len(root) {
-			root = t.Path
-		}
-	}
-	if root == "" {
+	if root = s.around(l).Path; root == "" {
 		return "", &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: it is in no tier", mover.ErrRefused)}
 	}
 	return root, nil
+}
+
+// around is the innermost tier that a path is in; one without a path is none.
+func (s Site) around(l location.Location) (tier config.Tier) {
+	for _, t := range s.Tiers {
+		if t.Path != "" && mover.Within(strings.Trim(l.Path, "/"), strings.Trim(filepath.Clean(t.Path), "/")) && len(t.Path) > len(tier.Path) {
+			tier = t
+		}
+	}
+	return tier
+}
+
+// Mounted is mover.ErrUnreachable where a tier has to be on a kind of file system, and none of that kind is at its path:
+// what would be written there would lie on the disk that the mount point is on.
+func Mounted(t config.Tier) error {
+	if t.Path == "" || t.Kind == "" {
+		return nil
+	}
+	kind, err := posix.KindAt(t.Path)
+	switch {
+	case errors.Is(err, mover.ErrNotExist):
+		err = fmt.Errorf("%w: it is not there, and has to be on a file system of kind %s: is it mounted?", mover.ErrUnreachable, t.Kind)
+	case err != nil:
+		return err
+	case kind != t.Kind:
+		err = fmt.Errorf("%w: it is on a file system of kind %s and has to be on one of kind %s: is it mounted?", mover.ErrUnreachable, kind, t.Kind)
+	default:
+		return nil
+	}
+	return &mover.Error{Op: "look at", Place: t.Path, Err: err}
 }
 
 // RemoveEmpty removes the folder of a location that Resolve gave, if nothing is in it.

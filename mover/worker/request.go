@@ -35,7 +35,7 @@ func (w *worker) open(ctx context.Context, l location.Location, o local.OpenOpti
 }
 
 func tierOf(t *agentv1.TierAccess) config.Tier {
-	out := config.Tier{Level: t.GetLevel(), Path: t.GetPath()}
+	out := config.Tier{Level: t.GetLevel(), Path: t.GetPath(), Kind: t.GetKind()}
 	if t.GetS3() {
 		out.S3 = &config.S3{
 			Endpoint: t.GetEndpoint(), Bucket: t.GetBucket(), Prefix: t.GetPrefix(), Region: t.GetRegion(),

@@ -90,7 +90,7 @@ var packages = map[string]struct {
 	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/manifest",
 		"mover/queue", "mover/share", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering",
 		"api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
-	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/location", "mover/share", "mover/telemetry",
+	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/location", "mover/share", "mover/site", "mover/telemetry",
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 

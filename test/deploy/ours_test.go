@@ -77,6 +77,31 @@ func TestRoots(t *testing.T) {
 	}
 }
 
+// A pod waits for the file systems of its node: nothing is made in their place, but for those that the driver mounts itself.
+func TestRootsAreThere(t *testing.T) {
+	found := 0
+	for _, values := range settings(t) {
+		for component, p := range parts(objects(t, values, render(t, values))) {
+			for _, v := range p.Spec.Volumes {
+				if !strings.HasPrefix(v.Name, "root-") && !strings.HasPrefix(v.Name, "tier-") {
+					continue
+				}
+				found++
+				want := corev1.HostPathDirectory
+				if v.HostPath.Path == "/nfs/home" {
+					want = corev1.HostPathDirectoryOrCreate
+				}
+				if *v.HostPath.Type != want {
+					t.Errorf("%s: %s: %s is a %s", values, component, v.HostPath.Path, *v.HostPath.Type)
+				}
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d of them", found)
+	}
+}
+
 // The kubelet finds the driver's socket where the driver says it is.
 func TestKubeletRoot(t *testing.T) {
 	for values, root := range map[string]string{"": "/var/lib/kubelet", filepath.Join("values", "datasets.yaml"): "/var/lib/k0s/kubelet"} {

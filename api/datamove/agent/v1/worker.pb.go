@@ -585,6 +585,7 @@ type TierAccess struct {
 	PathStyle     bool                   `protobuf:"varint,12,opt,name=path_style,json=pathStyle,proto3" json:"path_style,omitempty"`
 	PathStyleSet  bool                   `protobuf:"varint,13,opt,name=path_style_set,json=pathStyleSet,proto3" json:"path_style_set,omitempty"`
 	S3            bool                   `protobuf:"varint,14,opt,name=s3,proto3" json:"s3,omitempty"`
+	Kind          string                 `protobuf:"bytes,15,opt,name=kind,proto3" json:"kind,omitempty"` // of the file system that is at path; empty is any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -715,6 +716,13 @@ func (x *TierAccess) GetS3() bool {
 		return x.S3
 	}
 	return false
+}
+
+func (x *TierAccess) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
 }
 
 // KeptDraft is a draft of one pair of a task.
@@ -2170,7 +2178,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\aexpects\x18\x10 \x01(\bR\aexpects\x1a<\n" +
 	"\x0eTierPathsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x02\n" +
 	"\n" +
 	"TierAccess\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -2188,7 +2196,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"path_style\x18\f \x01(\bR\tpathStyle\x12$\n" +
 	"\x0epath_style_set\x18\r \x01(\bR\fpathStyleSet\x12\x0e\n" +
-	"\x02s3\x18\x0e \x01(\bR\x02s3\"e\n" +
+	"\x02s3\x18\x0e \x01(\bR\x02s3\x12\x12\n" +
+	"\x04kind\x18\x0f \x01(\tR\x04kind\"e\n" +
 	"\tKeptDraft\x12\x12\n" +
 	"\x04pair\x18\x01 \x01(\x05R\x04pair\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x16\n" +

@@ -1,0 +1,56 @@
+package site
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/posix"
+)
+
+// Where the file system of a tier is not mounted, what is at its path is another one: nothing is written there, and nothing made.
+func TestWhereATierIsNotMounted(t *testing.T) {
+	dir := t.TempDir()
+	here, err := posix.KindAt(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := "lustre"
+	for _, row := range []struct {
+		what string
+		tier config.Tier
+		path string
+		want error
+	}{
+		{"any kind", config.Tier{Path: dir}, "a/b", nil},
+		{"the kind that it has to be", config.Tier{Path: dir, Kind: here}, "c/d", nil},
+		{"another kind", config.Tier{Path: dir, Kind: other}, "e/f", mover.ErrUnreachable},
+		{"the tier itself", config.Tier{Path: dir, Kind: other}, "", mover.ErrUnreachable},
+		{"nothing is there", config.Tier{Path: filepath.Join(dir, "g"), Kind: here}, "h", mover.ErrUnreachable},
+	} {
+		s := Site{Tiers: map[string]config.Tier{"project": row.tier, "outer": {Path: "/"}}}
+		l, ok := s.Resolve(location.Location{Scheme: location.InTier, Tier: "project", Path: row.path})
+		if !ok {
+			t.Fatal(row.what)
+		}
+		for _, write := range []bool{true, false} {
+			p, err := s.Open(t.Context(), l, local.OpenOptions{Write: write, StateDir: t.TempDir()})
+			if !errors.Is(err, row.want) || (err == nil) != (row.want == nil) {
+				t.Errorf("%s: %v", row.what, err)
+			}
+			if err == nil {
+				p.Close()
+			}
+		}
+	}
+	for _, made := range []string{"e", "g"} {
+		if _, err := os.Lstat(filepath.Join(dir, made)); err == nil {
+			t.Errorf("%s was made", made)
+		}
+	}
+}
