@@ -164,42 +164,55 @@ func (d *Driver) ValidateVolumeCapabilities(ctx context.Context, q *csi.Validate
 		VolumeContext: q.GetVolumeContext(), VolumeCapabilities: q.GetVolumeCapabilities(), Parameters: q.GetParameters()}}, nil
 }
 
-// GetCapacity says how much can be promised by volumes of a StorageClass.
+// GetCapacity says how much can be promised by volumes of a StorageClass. Where nothing is promised the answer is what
+// CreateVolume takes: the scheduler reads it before it chooses a node for a claim that waits for its first pod.
 func (d *Driver) GetCapacity(ctx context.Context, q *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
-	name, err := d.capacityOf(q)
-	if err != nil || name == "" {
-		return &csi.GetCapacityResponse{}, err
+	kind, name, err := d.capacityOf(q)
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == volume.Dataset: // it takes nothing before a pod wants it, and then what the tier has
+		return upTo(mostBytes, mostBytes), nil
+	case name == "":
+		return &csi.GetCapacityResponse{}, nil
 	}
 	s, err := d.Files.Space(ctx, d.spec(name))
 	if err != nil {
 		return nil, err
 	}
 	room := s.RoomBytes / unit * unit
-	return &csi.GetCapacityResponse{AvailableCapacity: room, MaximumVolumeSize: wrapperspb.Int64(room), MinimumVolumeSize: wrapperspb.Int64(unit)}, nil
+	if kind == volume.Project { // its capacity is a limit, and no promise
+		return upTo(room, mostBytes), nil
+	}
+	return upTo(room, room), nil
 }
 
-// capacityOf says which file system's capacity is asked for; "" is one that is not here. Without
-// parameters it is that of the only file system there is.
-func (d *Driver) capacityOf(q *csi.GetCapacityRequest) (string, error) {
+// upTo is room for volumes of at most so many bytes each.
+func upTo(room, largest int64) *csi.GetCapacityResponse {
+	return &csi.GetCapacityResponse{AvailableCapacity: room, MaximumVolumeSize: wrapperspb.Int64(largest), MinimumVolumeSize: wrapperspb.Int64(unit)}
+}
+
+// capacityOf says of which kind of volumes and of which file system the capacity is asked for; no file system is one
+// that is not here. Without parameters it is that of the only file system there is.
+func (d *Driver) capacityOf(q *csi.GetCapacityRequest) (kind volume.Kind, name string, err error) {
 	if len(q.GetParameters()) == 0 {
-		if len(d.Config.FileSystems) != 1 {
-			return "", nil
+		if len(d.Config.FileSystems) == 1 {
+			for name, f := range d.Config.FileSystems {
+				return f.Use, name, nil
+			}
 		}
-		for name := range d.Config.FileSystems {
-			return name, nil
-		}
+		return "", "", nil
 	}
 	p, err := volume.ParseParameters(q.GetParameters())
 	if err != nil || p.Kind == volume.Dataset {
-		return "", err
+		return p.Kind, "", err
 	}
-	name, err := d.Config.pick(p)
-	if err != nil {
-		return "", err
+	if name, err = d.Config.pick(p); err != nil {
+		return p.Kind, "", err
 	}
 	node, said := q.GetAccessibleTopology().GetSegments()[NodeTopology]
 	if p.Kind == volume.Scratch && said && node != d.NodeID {
-		return "", nil
+		name = ""
 	}
-	return name, nil
+	return p.Kind, name, nil
 }

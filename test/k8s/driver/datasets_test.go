@@ -17,11 +17,14 @@ func TestDatasets(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(s.bucket, "train"), 0o755))
 	must(t, os.WriteFile(filepath.Join(s.bucket, "train/sample"), []byte("a sample"), 0o644))
 	s.dataset("train", "archive:train")
-	train := "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: train}, spec: {storageClassName: train, accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}}\n---\n"
-	s.Apply(train + pod("one", "nodeName: node2,", map[string]string{"train": claimed("train")}) +
+	train := ""
+	for _, class := range []string{"train", "train-later"} { // the second one waits until the scheduler has chosen a node, by the room there
+		train += fmt.Sprintf("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: %[1]s}, spec: {storageClassName: %[1]s, accessModes: [ReadOnlyMany], resources: {requests: {storage: 10Ti}}}}\n---\n", class)
+	}
+	s.Apply(train + pod("later", "nodeSelector: {kubernetes.io/hostname: node2},", map[string]string{"train": claimed("train-later")}) + pod("one", "nodeName: node2,", map[string]string{"train": claimed("train")}) +
 		pod("inline", "nodeName: node2,", map[string]string{"train": "csi: {driver: csi.datamove.dev, readOnly: true, volumeAttributes: {dataset: train, tier: cache}}"}) +
 		pod("denied", "nodeName: node2,", map[string]string{"other": "csi: {driver: csi.datamove.dev, readOnly: true, volumeAttributes: {dataset: other}}"}))
-	for _, name := range []string{"one", "inline"} {
+	for _, name := range []string{"one", "later", "inline"} {
 		s.runs(name)
 		if out, err := s.in(name, "read", "/train/sample"); err != nil || out != "a sample" {
 			t.Errorf("%q, %v", out, err)
