@@ -93,6 +93,9 @@ func TestRefused(t *testing.T) {
 		{"storageClasses[0].name=x", "parameters"},
 		{"storageClasses[0].name=x,storageClasses[0].parameters.type=project,storageClasses[0].parameters.uid=7", "uid"},
 		{"image.digest=latest", "digest"},
+		{"driver.seLinuxMount=true", "mountPerVolume"},
+		{"driver.seLinuxMount=true,driver.config.fileSystems.lab.use=project,driver.config.fileSystems.lab.kind=lustre,driver.config.fileSystems.lab.root=/lab", "file system lab is mounted once"},
+		{"seLinuxOptions.typ=spc_t", "typ"},
 	} {
 		out, err := helm(t, "template", "datamove", chart, "--set", row.set)
 		if err == nil || !strings.Contains(out, row.says) {

@@ -81,14 +81,25 @@ func TestRoots(t *testing.T) {
 func TestRootsAreThere(t *testing.T) {
 	found := 0
 	for _, values := range settings(t) {
-		for component, p := range parts(objects(t, values, render(t, values))) {
+		all := objects(t, values, render(t, values))
+		mounted := map[string]bool{}
+		for _, m := range of[*corev1.ConfigMap](all) {
+			c, err := csi.ParseConfig([]byte(m.Data["csi.yaml"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range c.FileSystems {
+				mounted[f.Root] = f.Mount != nil
+			}
+		}
+		for component, p := range parts(all) {
 			for _, v := range p.Spec.Volumes {
 				if !strings.HasPrefix(v.Name, "root-") && !strings.HasPrefix(v.Name, "tier-") {
 					continue
 				}
 				found++
 				want := corev1.HostPathDirectory
-				if v.HostPath.Path == "/nfs/home" {
+				if mounted[v.HostPath.Path] {
 					want = corev1.HostPathDirectoryOrCreate
 				}
 				if *v.HostPath.Type != want {

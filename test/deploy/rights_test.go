@@ -79,6 +79,33 @@ func TestPods(t *testing.T) {
 	}
 }
 
+// Who has directories of the node may touch them where SELinux is enforcing; a coordinator that has none is as confined as any pod.
+func TestSELinux(t *testing.T) {
+	for _, values := range settings(t) {
+		for component, p := range parts(objects(t, values, render(t, values))) {
+			host := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil })
+			if s := p.Spec.Containers[0].SecurityContext; s.Privileged != nil && *s.Privileged {
+				continue // it is by itself
+			}
+			as := ""
+			if s := p.Spec.SecurityContext.SELinuxOptions; s != nil {
+				as = s.Type
+			}
+			if host && as != "spc_t" || component == "coordinator" && !host && as != "" {
+				t.Errorf("%s: %s has directories of its node: %v, and is %q", values, component, host, as)
+			}
+		}
+		for _, d := range of[*storagev1.CSIDriver](objects(t, values, render(t, values))) {
+			if want := strings.HasSuffix(values, "selinux.yaml"); *d.Spec.SELinuxMount != want {
+				t.Errorf("%s: seLinuxMount is %v", values, *d.Spec.SELinuxMount)
+			}
+		}
+	}
+	if out, err := helm(t, "template", "datamove", chart, "--set-json", "seLinuxOptions=null"); err != nil || strings.Contains(out, "seLinuxOptions") {
+		t.Errorf("it can be left to the runtime: %v", err)
+	}
+}
+
 // Mounts go out of the pod of a node only: its kubelet's directories, and what the driver mounts itself.
 func TestPropagation(t *testing.T) {
 	for _, values := range settings(t) {

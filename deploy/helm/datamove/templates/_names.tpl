@@ -37,6 +37,13 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 {{- end -}}
 
+{{/* seLinux is what pods that have directories of their node are to SELinux. */}}
+{{- define "datamove.seLinux" -}}
+{{- with .Values.seLinuxOptions }}
+seLinuxOptions: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* placing takes the values of a component: where its pods may be. */}}
 {{- define "datamove.placing" -}}
 {{- with .priorityClassName }}
