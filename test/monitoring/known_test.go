@@ -16,8 +16,9 @@ type known map[string]map[string]words
 
 type words map[string]bool
 
-// target are the labels that Prometheus adds, by deploy/monitoring/prometheus.yml.
-var target = map[string]words{"job": {"datamove": true}, "role": {"coordinator": true, "agent": true, "csi": true}, "instance": nil}
+// target are the labels that Prometheus adds, by deploy/monitoring/prometheus.yml and by the ServiceMonitors of the
+// chart (test/deploy TestMonitors).
+var target = map[string]words{"job": {"datamove": true}, "role": {"coordinator": true, "agent": true, "csi-controller": true, "csi-node": true}, "instance": nil}
 
 // sampleLine is one line of a scrape: name, labels, value.
 var (
@@ -47,7 +48,7 @@ func learn(scrape string) known {
 }
 
 // plain is a value, or one of several in a regular expression, that names a word.
-var plain = regexp.MustCompile(`^[A-Za-z_]+$`)
+var plain = regexp.MustCompile(`^[A-Za-z_-]+$`)
 
 // check says what an expression uses that is not there.
 func (k known) check(expr string) []string {

@@ -14,6 +14,7 @@
 helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" }}
 app.kubernetes.io/version: {{ $.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $.Release.Service }}
+app.kubernetes.io/part-of: datamove
 {{ include "datamove.selector" . }}
 {{- with $.Values.commonLabels }}
 {{ toYaml . }}
