@@ -20,6 +20,9 @@ const (
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	program, err := exec.LookPath("helm")
+	if err != nil && *update {
+		t.Fatal("helm is missing, and nothing is written without it: test/setup tools")
+	}
 	if err != nil {
 		t.Skip("helm is missing: test/setup tools")
 	}

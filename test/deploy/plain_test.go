@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 var update = flag.Bool("update", false, "write deploy/kubernetes, and the table of the chart's README.md")
@@ -23,6 +25,9 @@ var source = regexp.MustCompile(`(?m)^# Source: datamove/templates/(\S+)\n`)
 
 // ofHelm are lines that are not so where there is no helm, and those that templates leave empty.
 var ofHelm = regexp.MustCompile(`(?m)^ *((helm\.sh/chart|app\.kubernetes\.io/managed-by): .*)?\n`)
+
+// apart are the files of what a cluster may have no types for: each in a directory with a kustomization of its own.
+var apart = map[string]string{"snapshot-classes.yaml": "snapshots/classes.yaml", "attributes-classes.yaml": "attributes/classes.yaml"}
 
 // manifests are the files of deploy/kubernetes as the chart makes them.
 func manifests(t *testing.T) map[string]string {
@@ -34,7 +39,7 @@ func manifests(t *testing.T) map[string]string {
 			t.Fatalf("of no template: %.200s", d)
 		}
 		text := ofHelm.ReplaceAllString(source.ReplaceAllString(d, ""), "")
-		files[m[1]] += "---\n" + strings.TrimLeft(text, "\n")
+		files[cmp.Or(apart[m[1]], m[1])] += "---\n" + strings.TrimLeft(text, "\n")
 	}
 	return files
 }
@@ -42,9 +47,13 @@ func manifests(t *testing.T) map[string]string {
 // What is in deploy/kubernetes is what the chart makes, all of it, and nothing else.
 func TestPlain(t *testing.T) {
 	made := manifests(t)
-	there, err := filepath.Glob(filepath.Join(plain, "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	var there []string
+	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(plain, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		there = append(there, files...)
 	}
 	const mend = "go test ./test/deploy -run TestPlain -update"
 	for name, text := range made {
@@ -59,24 +68,47 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%s is not what the chart makes (%v): %s", file, err, mend)
 		}
 	}
-	ours := []string{"values.yaml", "kustomization.yaml", "namespace.yaml"}
+	listed := map[string]bool{}
+	for _, dir := range []string{"", "snapshots", "attributes"} {
+		name := filepath.Join(dir, "kustomization.yaml")
+		k := of[*kustomization](objects(t, name, document(t, filepath.Join(plain, name))))[0]
+		for _, r := range k.Resources {
+			listed[filepath.Join(dir, r)] = true
+		}
+	}
+	for name := range made {
+		if !listed[name] {
+			t.Errorf("no kustomization.yaml has %s", name)
+		}
+	}
+	ours := []string{"values.yaml", "namespace.yaml"}
 	for _, file := range there {
-		if name := filepath.Base(file); made[name] == "" && !slices.Contains(ours, name) {
+		name, err := filepath.Rel(plain, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made[name] == "" && !slices.Contains(ours, name) && filepath.Base(name) != "kustomization.yaml" {
 			t.Errorf("%s is of nobody: remove it", file)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(plain, "kustomization.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	if len(listed) != len(made)+1 || !listed["namespace.yaml"] {
+		t.Errorf("kustomizations have %v", listed)
 	}
-	k := of[*kustomization](objects(t, "kustomization.yaml", string(text)))[0]
-	for name := range made {
-		if !slices.Contains(k.Resources, name) {
-			t.Errorf("kustomization.yaml has no %s", name)
+}
+
+// What every supported cluster has the types for is by itself: the rest would keep kubectl from applying it.
+func TestPlainApart(t *testing.T) {
+	found := 0
+	for name, text := range manifests(t) {
+		all := objects(t, name, text)
+		foreign := len(of[*snapshotClass](all)) + len(of[*storagev1.VolumeAttributesClass](all)) + len(of[*serviceMonitor](all))
+		if own := strings.Contains(name, "/"); own != (foreign > 0) || own && foreign != len(all) {
+			t.Errorf("%s has %d of %d objects that a cluster may not know", name, foreign, len(all))
 		}
+		found += foreign
 	}
-	if len(k.Resources) != len(made)+1 || k.Resources[0] != "namespace.yaml" {
-		t.Errorf("kustomization.yaml has %q", k.Resources)
+	if found < 3 {
+		t.Errorf("%d of them", found)
 	}
 }
 

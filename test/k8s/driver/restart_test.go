@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,17 @@ func TestRestarts(t *testing.T) {
 		t.Errorf("%d mounts are left, and one pod", n)
 	}
 	keeps("after")
-	for _, when := range []string{"before", "killed0", "killed2", "replaced", "after"} {
+
+	// The release is upgraded, one node after the other, and both are as they were.
+	s.Helm("upgrade", "datamove", filepath.Join(module, "deploy/helm/datamove"), "--namespace=datamove", "--reuse-values", "--set=driver.node.podAnnotations.upgraded=yes")
+	s.Eventually("the drivers of nodes are new", 2*time.Minute, func() error {
+		_, err := s.Try("-n", "datamove", "rollout", "status", "daemonset/datamove-csi-node", "--timeout=5s")
+		return err
+	})
+	keeps("upgraded")
+	s.Apply(pod("new", "nodeSelector: {kubernetes.io/hostname: node2},", volumes))
+	s.runs("new")
+	for _, when := range []string{"before", "killed0", "killed2", "replaced", "after", "upgraded"} {
 		if out, err := s.in("old", "read", "/home/"+when); err != nil || out != when {
 			t.Errorf("%q, %v", out, err)
 		}

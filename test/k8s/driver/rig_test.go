@@ -48,8 +48,8 @@ func limited(t *testing.T) string {
 	return root
 }
 
-// install starts a cluster and installs the chart.
-func install(t *testing.T) *site {
+// install starts a cluster and installs the chart. before is done just before that.
+func install(t *testing.T, before ...func(*site)) *site {
 	programs := k8s.Programs(t, "csi-provisioner", "csi-resizer", "csi-snapshotter", "snapshot-controller")
 	s := &site{T: t, lab: limited(t)}
 	scratch := []string{limited(t), limited(t)}
@@ -65,6 +65,9 @@ func install(t *testing.T) *site {
 	}})
 	s.snapshots()
 	s.store()
+	for _, do := range before {
+		do(s)
+	}
 	began := time.Now()
 	s.Helm("install", "datamove", filepath.Join(module, "deploy/helm/datamove"), "--namespace=datamove", "--create-namespace", "--values="+s.values())
 	for _, what := range []string{"deployment/datamove-csi-controller", "daemonset/datamove-csi-node", "statefulset/datamove-coordinator", "daemonset/datamove-agent"} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,9 +36,17 @@ func pod(name, more string, volumes map[string]string) string {
 
 func claimed(name string) string { return "persistentVolumeClaim: {claimName: " + name + "}" }
 
+// plain is what the API server thinks of the manifests for kubectl.
+func (s *site) plain() {
+	s.Helper()
+	for _, dir := range []string{"", "snapshots", "attributes"} {
+		s.Kubectl("apply", "--dry-run=server", "-k", filepath.Join(module, "deploy/kubernetes", dir))
+	}
+}
+
 // TestVolumes: what a researcher does with a project, and with scratch.
 func TestVolumes(t *testing.T) {
-	s := install(t)
+	s := install(t, (*site).plain)
 	s.Apply(claim("home", "project", "20Mi", "") + pod("one", "nodeName: node1,", map[string]string{"home": claimed("home")}) + pod("two", "nodeName: node2,", map[string]string{"home": claimed("home")}))
 	s.runs("one")
 	s.runs("two")
