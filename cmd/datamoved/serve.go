@@ -34,7 +34,7 @@ type host struct {
 	metrics  *telemetry.Metrics
 	audit    *audit.Log
 	manager  manager
-	accounts accounts
+	accounts *account.Directory
 	sockets  []net.Listener // that systemd opened
 	hup      <-chan os.Signal
 }
@@ -101,7 +101,7 @@ func (a *app) host() (*host, error) {
 	for _, p := range conf.Warnings() {
 		log.Warn(p.String())
 	}
-	h := &host{log: log, manager: manager{log}, accounts: accounts{account.New()}}
+	h := &host{log: log, manager: manager{log}, accounts: accountsOf(conf.Accounts)}
 	if h.at, err = a.place(conf); err != nil {
 		return nil, err
 	}
@@ -110,6 +110,14 @@ func (a *app) host() (*host, error) {
 	}
 	h.sockets, err = door.Activated()
 	return h, err
+}
+
+// accountsOf are those of this node, or of the files in a directory.
+func accountsOf(dir string) *account.Directory {
+	if dir == "" {
+		return account.New()
+	}
+	return account.In(dir)
 }
 
 // open opens what both kinds have in the directory.
@@ -183,7 +191,7 @@ func (h *host) agentParts(coordinator grpc.ClientConnInterface) ([]*part, error)
 	}
 	a, err := agent.New(agent.Options{
 		Name: h.at.node, Version: buildVersion(), Coordinator: coordinator, Data: dir, Program: ourselves,
-		Config: h.live.config.Load, Accounts: h.accounts.Directory, Logger: h.log, Metrics: h.metrics,
+		Config: h.live.config.Load, Accounts: h.accounts, Logger: h.log, Metrics: h.metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
 	"datamove.dev/mover/config"
 )
 
@@ -145,24 +143,6 @@ func TestParts(t *testing.T) {
 	}
 	if err := attend(context.Background(), func() {}, begin("d", func() error { return nil }, func() {})); err == nil || !strings.Contains(err.Error(), "d has ended by itself") {
 		t.Errorf("without an error: %v", err)
-	}
-}
-
-// Everybody that the name service knows is found by name alone, and nobody else.
-func TestNamed(t *testing.T) {
-	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := accounts{account.New()}
-	got, err := a.Named(t.Context(), me.Username)
-	if err != nil || got.Name != me.Username || strconv.Itoa(int(got.UID)) != me.Uid {
-		t.Errorf("%+v, %v", got, err)
-	}
-	for _, name := range []string{"no-such-person", "-s", "", "0", "root:x:0:0"} {
-		if got, err := a.Named(t.Context(), name); !errors.Is(err, mover.ErrPermission) {
-			t.Errorf("%q: %+v, %v", name, got, err)
-		}
 	}
 }
 

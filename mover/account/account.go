@@ -11,8 +11,8 @@
 //
 // NSS is asked with getent and id, from fixed paths, with lists of arguments, a
 // deadline and a bounded answer, because our programs have no C library that could
-// load its modules. Where the tools are missing, os/user reads /etc/passwd and
-// /etc/group. What was answered holds for a minute. A uid without a name is nobody
+// load its modules. Where the tools are missing, /etc/passwd and /etc/group are read;
+// [In] reads those of another directory, for who runs in a container. What was answered holds for a minute. A uid without a name is nobody
 // that NSS could tell of: it may work on the node to whose socket it came, with the
 // groups that it had there, for a day.
 //

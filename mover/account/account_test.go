@@ -242,6 +242,79 @@ func TestEveryAccountOfThisNode(t *testing.T) {
 	}
 }
 
+// Everybody that the name service knows is found by name alone, and nobody else.
+func TestNamed(t *testing.T) {
+	me, err := osuser.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New()
+	got, err := a.Named(t.Context(), me.Username)
+	if err != nil || got.Name != me.Username || strconv.Itoa(int(got.UID)) != me.Uid {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, name := range []string{"no-such-person", "-s", "", "0", "root:x:0:0"} {
+		if got, err := a.Named(t.Context(), name); !errors.Is(err, mover.ErrPermission) {
+			t.Errorf("%q: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// TestFiles: who changes passwd or group puts another file in its place, and that counts. What is no account is nobody's.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(file+"+", []byte(text), 0o644), os.Rename(file+"+", file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, err := In(dir).Lookup(t.Context(), "alice", 1001); !errors.Is(err, mover.ErrPermission) {
+		t.Errorf("no files: %+v, %v", a, err)
+	}
+	put("passwd", "# accounts\n\nroot:x:0:0:root:/root:/bin/sh\n+@nis:x:1001:0::\nbroken:x\nalice:x:1001:1002:Alice:/home/alice:/bin/sh\nworse:x:-1:1002::/:\n")
+	put("group", "root:x:0:\nusers:x:1002:\nproject:x:1003:bob,alice\nalices:x:1004:alicea,malice\nmany:x:1005:"+strings.Repeat("somebody,", 20_000)+"alice\n+\n")
+	for _, row := range []struct {
+		name   string
+		uid    uint32
+		groups []uint32
+		named  string
+		want   error
+	}{
+		{"alice", 1001, []uint32{1002, 1003, 1005}, "many project users", nil},
+		{"root", 0, []uint32{0}, "root", nil},
+		{"root", 1001, nil, "", mover.ErrPermission},
+		{"bob", 1003, nil, "", mover.ErrPermission},
+		{"+@nis", 1001, nil, "", mover.ErrPermission},
+		{"broken", 0, nil, "", mover.ErrPermission},
+		{"worse", 0, nil, "", mover.ErrTransient},
+	} {
+		a, err := In(dir).Lookup(t.Context(), row.name, row.uid)
+		if !errors.Is(err, row.want) || !slices.Equal(a.Groups, row.groups) || strings.Join(a.GroupNames, " ") != row.named {
+			t.Errorf("%s: %+v, %v", row.name, a, err)
+		}
+	}
+	if u, err := In(dir).user(t.Context(), "1001"); err != nil || u.name != "alice" {
+		t.Errorf("by the uid: %+v, %v", u, err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d := In(dir)
+		if a, err := d.Lookup(t.Context(), "alice", 1001); err != nil || len(a.Groups) != 3 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		put("group", "users:x:1002:\nproject:x:1003:bob\n")
+		time.Sleep(fresh)
+		if a, err := d.Lookup(t.Context(), "alice", 1001); err != nil || !slices.Equal(a.Groups, []uint32{1002}) {
+			t.Errorf("she was taken out of a group: %+v, %v", a, err)
+		}
+	})
+	put("group", "long:x:1002:"+strings.Repeat("somebody,", maxAnswer/8)+"\n")
+	if a, err := In(dir).Lookup(t.Context(), "alice", 1001); !errors.Is(err, mover.ErrTransient) {
+		t.Errorf("a line without an end: %+v, %v", a, err)
+	}
+}
+
 func TestHostileNames(t *testing.T) {
 	with, without := New(), New()
 	without.nss.getent, without.nss.id = "", ""

@@ -31,6 +31,11 @@ func New() *Directory {
 	return &Directory{nss: findTools()}
 }
 
+// In returns a directory of the accounts that the files passwd and group of dir have; nothing else is asked.
+func In(dir string) *Directory {
+	return &Directory{nss: nss{files: files(dir), slots: make(chan struct{}, tools)}}
+}
+
 // Peer returns who is at the other end of conn, as the kernel saw it when that
 // process connected.
 func (d *Directory) Peer(ctx context.Context, conn *net.UnixConn) (Account, error) {
@@ -81,6 +86,18 @@ func (d *Directory) Lookup(ctx context.Context, name string, uid uint32) (Accoun
 	}
 	a.GroupNames, err = d.groupNames(ctx, a)
 	return a, err
+}
+
+// Named returns the account of a name alone, as a certificate has it.
+func (d *Directory) Named(ctx context.Context, name string) (Account, error) {
+	if !valid(name) {
+		return Account{}, denied("%q can not be the name of an account", name)
+	}
+	u, err := d.user(ctx, name)
+	if err != nil {
+		return Account{}, err
+	}
+	return d.Lookup(ctx, name, u.uid)
 }
 
 // visitor returns who called on this node without a name.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	osuser "os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +22,8 @@ type user struct {
 
 // nss asks the name service switch of this node.
 type nss struct {
-	getent, id string        // paths; "" asks os/user instead
+	getent, id string // paths; "" asks the files instead
+	files      files
 	slots      chan struct{} // one for each tool that may run
 }
 
@@ -34,6 +34,7 @@ func findTools() nss {
 	return nss{
 		getent: first("/usr/bin/getent", "/bin/getent", "/run/current-system/sw/bin/getent"),
 		id:     first("/usr/bin/id", "/bin/id", "/run/current-system/sw/bin/id"),
+		files:  "/etc",
 		slots:  make(chan struct{}, tools),
 	}
 }
@@ -62,7 +63,7 @@ func (n nss) enter(ctx context.Context) (leave func(), err error) {
 // user asks for a valid name, or a uid in digits.
 func (n nss) user(ctx context.Context, key string) (user, error) {
 	if n.getent == "" {
-		return userOfGo(key)
+		return n.files.user(key)
 	}
 	out, err := run(ctx, 4, n.getent, "passwd", "--", key)
 	if errors.Is(err, errNoKey) {
@@ -86,25 +87,6 @@ func readUser(name, uid, gid string) (user, error) {
 		return user{}, fmt.Errorf("account %s: %w: NSS gives no number for its uid or group", mover.Printable(name), mover.ErrTransient)
 	}
 	return user{name: name, uid: uint32(u), gid: uint32(g), found: true}, nil
-}
-
-func userOfGo(key string) (user, error) {
-	find := osuser.Lookup
-	if strings.Trim(key, "0123456789") == "" {
-		find = osuser.LookupId
-	}
-	u, err := find(key)
-	var noName osuser.UnknownUserError
-	var noID osuser.UnknownUserIdError
-	switch {
-	case errors.As(err, &noName) || errors.As(err, &noID) || errors.Is(err, os.ErrNotExist):
-		return user{}, nil
-	case err != nil:
-		return user{}, fmt.Errorf("account %s: %w: %w", mover.Printable(key), mover.ErrTransient, err)
-	case !valid(u.Username):
-		return user{}, nil
-	}
-	return readUser(u.Username, u.Uid, u.Gid)
 }
 
 // groupsOf returns all groups of an account, sorted.
@@ -133,17 +115,13 @@ func (n nss) groupWords(ctx context.Context, name string) ([]string, error) {
 		out, err := run(ctx, 1, n.id, "-G", "--", name)
 		return strings.Fields(string(out)), err
 	}
-	u, err := osuser.Lookup(name)
-	if err != nil {
-		return nil, fmt.Errorf("groups of %s: %w: %w", mover.Printable(name), mover.ErrTransient, err)
-	}
-	return u.GroupIds()
+	return n.files.groupsOf(name)
 }
 
 // groupNames returns the names of those groups that have one.
 func (n nss) groupNames(ctx context.Context, gids []uint32) (map[uint32]string, error) {
 	if n.getent == "" {
-		return groupNamesOfGo(gids), nil
+		return n.files.groupNames(gids)
 	}
 	args := []string{"group", "--"}
 	for _, gid := range gids {
@@ -164,14 +142,4 @@ func (n nss) groupNames(ctx context.Context, gids []uint32) (map[uint32]string, 
 		}
 	}
 	return found, nil
-}
-
-func groupNamesOfGo(gids []uint32) map[uint32]string {
-	found := map[uint32]string{}
-	for _, gid := range gids {
-		if g, err := osuser.LookupGroupId(fmt.Sprint(gid)); err == nil && valid(g.Name) {
-			found[gid] = g.Name
-		}
-	}
-	return found
 }

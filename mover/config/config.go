@@ -55,6 +55,7 @@ type Config struct {
 	Roles    map[string]Role    `koanf:"roles"`
 	Limits   []Limit            `koanf:"limits"`
 	Users    map[string]User    `koanf:"users"`
+	Accounts string             `koanf:"accounts"` // directory with the passwd and group of this node; "" asks its name service
 	Audit    Audit              `koanf:"audit"`
 	Leases   Leases             `koanf:"leases"`
 	Agent    Agent              `koanf:"agent"`

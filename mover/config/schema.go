@@ -44,6 +44,7 @@ var schema = rule{keys: map[string]rule{
 	"projects": {named: name, each: &projectRule},
 	"roles":    {named: name, each: &roleRule},
 	"limits":   {items: &limitRule},
+	"accounts": {check: absolute},
 	"audit":    {keys: map[string]rule{"dir": {check: absolute}, "sync": {truth: true}}},
 	"leases":   {keys: map[string]rule{"lead": {check: lead}}},
 	"agent":    {keys: map[string]rule{"spares": {number: 64, zero: true}}},

@@ -88,6 +88,10 @@ tiers:
 #users:
 #  alice: {certificate: alice}
 
+# Where the accounts of this node are, passwd and group, for a service in a container. Without
+# this its name service is asked (getent), which has those of LDAP, too.
+#accounts: /host/etc
+
 # What all agents together may do at one endpoint: a tier, or s3://bucket.
 #limits:
 #  - endpoint: archive

@@ -13,6 +13,9 @@
       "listen" (list (printf "unix://%s/datamoved.sock" $a.socketPath))
       "data" $a.dataPath
       "scrape" (printf "%s:%v" .Values.mover.coordinator.listen .Values.mover.httpPort) -}}
+{{- if $a.hostAccounts -}}
+{{- $_ := set $ours "accounts" "/host/etc" -}}
+{{- end -}}
 {{- merge $ours .Values.mover.config | toYaml -}}
 {{- end -}}
 
