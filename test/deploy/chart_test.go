@@ -98,6 +98,8 @@ func TestRefused(t *testing.T) {
 		{"image.digest=latest", "digest"},
 		{"driver.seLinuxMount=true", "mountPerVolume"},
 		{"driver.seLinuxMount=true,driver.config.fileSystems.lab.use=project,driver.config.fileSystems.lab.kind=lustre,driver.config.fileSystems.lab.root=/lab", "file system lab is mounted once"},
+		{"mover.coordinator.hostNetwork=true,mover.agent.hostNetwork=true,mover.agent.httpPort=7644", "give the agent another one"},
+		{"mover.httpPort=7644", "httpPort"},
 		{"seLinuxOptions.typ=spc_t", "typ"},
 	} {
 		out, err := helm(t, "template", "datamove", chart, "--set", row.set)

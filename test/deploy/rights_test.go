@@ -1,12 +1,14 @@
 package deploy
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -74,6 +76,84 @@ func TestPods(t *testing.T) {
 			}
 			if component == "agent" && (p.Spec.AutomountServiceAccountToken == nil || *p.Spec.AutomountServiceAccountToken) {
 				t.Errorf("%s: agents have a token of the API server", values)
+			}
+		}
+	}
+}
+
+// Pods come to nodes with Linux only, also where somebody says which of those.
+func TestOnLinux(t *testing.T) {
+	for _, values := range settings(t) {
+		for component, p := range parts(objects(t, values, render(t, values))) {
+			if p.Spec.NodeSelector["kubernetes.io/os"] != "linux" {
+				t.Errorf("%s: %s: %v", values, component, p.Spec.NodeSelector)
+			}
+		}
+	}
+	if p := parts(objects(t, "", render(t, filepath.Join("values", "full.yaml"))))["agent"]; p.Spec.NodeSelector["storage"] != "yes" {
+		t.Errorf("what is said counts: %v", p.Spec.NodeSelector)
+	}
+}
+
+// On the network of one node each program has ports of its own.
+func TestPortsOfANode(t *testing.T) {
+	text, err := helm(t, "template", "datamove", chart, "--set", "mover.coordinator.hostNetwork=true,mover.coordinator.address=head:7643,mover.agent.hostNetwork=true")
+	if err != nil {
+		t.Fatal(text)
+	}
+	owner := map[int32]string{}
+	for component, p := range parts(objects(t, "", text)) {
+		for _, c := range p.Spec.Containers {
+			for _, port := range c.Ports {
+				if other := owner[port.ContainerPort]; other != "" && p.Spec.HostNetwork {
+					t.Errorf("%s and %s have %d", component, other, port.ContainerPort)
+				}
+				if p.Spec.HostNetwork {
+					owner[port.ContainerPort] = component
+				}
+			}
+		}
+	}
+	if len(owner) < 5 {
+		t.Errorf("%v", owner)
+	}
+}
+
+// Whom a policy lets in by address is seen by address; and with metricsFrom nobody else is told metrics.
+func TestWhoIsLetIn(t *testing.T) {
+	full := objects(t, "", render(t, filepath.Join("values", "full.yaml")))
+	for _, s := range of[*corev1.Service](full) {
+		if s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+			t.Errorf("%s: %s", s.Name, s.Spec.ExternalTrafficPolicy)
+		}
+	}
+	metrics := 0
+	for _, p := range of[*networkingv1.NetworkPolicy](full) {
+		for _, in := range p.Spec.Ingress {
+			if in.Ports[0].Port.StrVal != "http" {
+				continue
+			}
+			metrics++
+			if len(in.From) != 1 || in.From[0].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "monitoring" {
+				t.Errorf("%s: metrics are for %+v", p.Name, in.From)
+			}
+		}
+	}
+	if metrics != 4 {
+		t.Errorf("%d policies are about metrics", metrics)
+	}
+	for set, want := range map[string]corev1.ServiceExternalTrafficPolicy{
+		"mover.coordinator.service.type=LoadBalancer":                                                   "Cluster",
+		"mover.coordinator.service.type=NodePort,mover.coordinator.service.externalTrafficPolicy=Local": "Local",
+		"mover.coordinator.service.type=ClusterIP":                                                      "",
+	} {
+		text, err := helm(t, "template", "datamove", chart, "--set", set)
+		if err != nil {
+			t.Fatal(text)
+		}
+		for _, s := range of[*corev1.Service](objects(t, set, text)) {
+			if s.Spec.ExternalTrafficPolicy != want {
+				t.Errorf("%s: %q", set, s.Spec.ExternalTrafficPolicy)
 			}
 		}
 	}

@@ -12,7 +12,7 @@
 {{- $ours := dict
       "listen" (list (printf "unix://%s/datamoved.sock" $a.socketPath))
       "data" $a.dataPath
-      "scrape" (printf "%s:%v" .Values.mover.coordinator.listen .Values.mover.httpPort) -}}
+      "scrape" (printf "%s:%v" .Values.mover.coordinator.listen $a.httpPort) -}}
 {{- if $a.hostAccounts -}}
 {{- $_ := set $ours "accounts" "/host/etc" -}}
 {{- end -}}
@@ -26,7 +26,7 @@
       "listen" (list "unix:///run/datamove/datamoved.sock" (printf "tcp://%s:%v" $c.listen $c.port))
       "data" "/var/lib/datamove/state"
       "node" "coordinator"
-      "scrape" (printf "%s:%v" $c.listen .Values.mover.httpPort) -}}
+      "scrape" (printf "%s:%v" $c.listen $c.httpPort) -}}
 {{- if .Values.mover.agent.enabled -}}
 {{- $join := dict "service_account" (printf "%s/%s-agent" .Release.Namespace $name) "config_map" (printf "%s/%s-authority" .Release.Namespace $name) -}}
 {{- $_ := set $ours "join" (dict "kubernetes" $join) -}}

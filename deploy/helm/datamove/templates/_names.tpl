@@ -45,14 +45,12 @@ seLinuxOptions: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* placing takes the values of a component: where its pods may be. */}}
+{{/* placing takes the values of a component: where its pods may be. Our programs are for Linux. */}}
 {{- define "datamove.placing" -}}
 {{- with .priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with .nodeSelector }}
-nodeSelector: {{- toYaml . | nindent 2 }}
-{{- end }}
+nodeSelector: {{- toYaml (merge (deepCopy .nodeSelector) (dict "kubernetes.io/os" "linux")) | nindent 2 }}
 {{- with .tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
