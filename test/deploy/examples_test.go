@@ -170,6 +170,30 @@ func TestExamplesAreGranted(t *testing.T) {
 	}
 }
 
+// A file or directory that the command of an example names is in one of its volumes.
+func TestExamplesHaveTheirFiles(t *testing.T) {
+	found := 0
+	for name, all := range applied(t) {
+		for _, p := range pods(all) {
+			for _, c := range p.Containers {
+				for _, word := range append(c.Command, c.Args...) {
+					at := word[strings.LastIndex(word, "=")+1:]
+					if !strings.HasPrefix(at, "/") {
+						continue
+					}
+					found++
+					if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return at == m.MountPath || strings.HasPrefix(at, m.MountPath+"/") }) {
+						t.Errorf("%s: nothing has %s", name, at)
+					}
+				}
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("%d files are named", found)
+	}
+}
+
 // Pods of the examples may run where the profile restricted is enforced, but for SkyPilot's, which are its own.
 func TestExamplesAreRestricted(t *testing.T) {
 	for name, all := range applied(t) {

@@ -7,7 +7,7 @@ import (
 )
 
 // helps are the programs of the image, with what they say of their flags.
-var helps = map[string]string{"/bin/datamoved": "datamove.dev/cmd/datamoved"}
+var helps = map[string]string{"/bin/datamoved": "datamove.dev/cmd/datamoved", "/bin/datamove-csi": "datamove.dev/cmd/datamove-csi"}
 
 // Every flag in the chart is one that the program has.
 func TestFlags(t *testing.T) {

@@ -1,7 +1,10 @@
 package deploy
 
 import (
+	"cmp"
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -202,42 +205,87 @@ func TestPropagation(t *testing.T) {
 	}
 }
 
-// Rules have no star, write to nothing but what the README's table says, and no ServiceAccount but the controller's reads volumes.
-func TestRules(t *testing.T) {
-	writes := map[string][]string{
-		"csi-controller": {"persistentvolumes", "persistentvolumeclaims", "persistentvolumeclaims/status", "events", "leases", "csistoragecapacities",
-			"volumesnapshots", "volumesnapshotcontents", "volumesnapshotcontents/status"},
-		"csi-node":    {"events"},
-		"coordinator": {"tokenreviews", "configmaps"},
+// row is one of the README's table of rules: who, scope, group, resources, verbs.
+var row = regexp.MustCompile(`(?m)^\| (\S*) ?\| (cluster|namespace) \| (\S+) \| ([^|]+) \| ([a-z ]+) \| [^|]+ \|$`)
+
+// documented are the rights that the README tells, by component: "cluster /nodes get", with the group before the slash.
+func documented(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	who := ""
+	for _, m := range row.FindAllStringSubmatch(document(t, filepath.Join(chart, "README.md")), -1) {
+		if m[1] != "" {
+			who = map[string]string{"controller": "csi-controller", "node": "csi-node"}[m[1]]
+			who = cmp.Or(who, m[1])
+		}
+		group := strings.TrimSuffix(m[3], "core")
+		resources, name, _ := strings.Cut(strings.ReplaceAll(m[4], "`", ""), " named ")
+		for resource := range strings.FieldsSeq(resources) {
+			for verb := range strings.FieldsSeq(m[5]) {
+				all[who] = append(all[who], right(m[2], group, resource, name, verb))
+			}
+		}
 	}
-	reads := map[string]bool{"csi-controller": true}
+	return all
+}
+
+func right(scope, group, resource, name, verb string) string {
+	return strings.TrimSpace(scope + " " + group + "/" + resource + " " + verb + " " + name)
+}
+
+// What the chart lets its ServiceAccounts do is what the README says, in that scope and for that group, and nothing more;
+// each has its own role, and no other one.
+func TestRules(t *testing.T) {
+	told := documented(t)
+	seen := map[string]bool{}
 	for _, values := range settings(t) {
 		all := objects(t, values, render(t, values))
-		check := func(labels map[string]string, rules []rbacv1.PolicyRule) {
+		made := map[string][]string{}
+		add := func(scope string, labels map[string]string, rules []rbacv1.PolicyRule) {
 			component := labels["app.kubernetes.io/component"]
 			for _, r := range rules {
-				for _, resource := range r.Resources {
-					for _, verb := range r.Verbs {
-						looks := slices.Contains([]string{"get", "list", "watch"}, verb)
-						if resource == "*" || verb == "*" || slices.Contains(r.APIGroups, "*") || looks && !reads[component] || !looks && !slices.Contains(writes[component], resource) {
-							t.Errorf("%s: %s may %s %s", values, component, verb, resource)
+				for _, group := range r.APIGroups {
+					for _, resource := range r.Resources {
+						for _, verb := range r.Verbs {
+							name := strings.Replace(strings.Join(r.ResourceNames, ","), "mover-", "datamove-", 1) // of the release with another name
+							made[component] = append(made[component], right(scope, group, resource, name, verb))
 						}
 					}
-				}
-				if slices.Contains(r.Resources, "configmaps") && (len(r.ResourceNames) != 1 || !slices.Equal(r.Verbs, []string{"patch"})) {
-					t.Errorf("%s: %s: %+v", values, component, r)
-				}
-				if slices.Contains(r.Resources, "secrets") {
-					t.Errorf("%s: %s reads secrets", values, component)
 				}
 			}
 		}
 		for _, r := range of[*rbacv1.ClusterRole](all) {
-			check(r.Labels, r.Rules)
+			add("cluster", r.Labels, r.Rules)
 		}
 		for _, r := range of[*rbacv1.Role](all) {
-			check(r.Labels, r.Rules)
+			add("namespace", r.Labels, r.Rules)
 		}
+		for component, rights := range made {
+			seen[component] = true
+			want := slices.Sorted(slices.Values(told[component]))
+			if slices.Sort(rights); !slices.Equal(rights, want) {
+				t.Errorf("%s: %s may\n%s\nand README.md says\n%s", values, component, strings.Join(rights, "\n"), strings.Join(want, "\n"))
+			}
+		}
+		bound := func(name string, to rbacv1.RoleRef, subjects []rbacv1.Subject) {
+			if to.Name != name || len(subjects) != 1 || subjects[0] != (rbacv1.Subject{Kind: "ServiceAccount", Name: name, Namespace: "datamove"}) {
+				t.Errorf("%s: %s is bound to %+v for %+v", values, name, to, subjects)
+			}
+		}
+		for _, b := range of[*rbacv1.ClusterRoleBinding](all) {
+			bound(b.Name, b.RoleRef, b.Subjects)
+		}
+		for _, b := range of[*rbacv1.RoleBinding](all) {
+			bound(b.Name, b.RoleRef, b.Subjects)
+		}
+	}
+	for component := range told {
+		if !seen[component] {
+			t.Errorf("README.md has rights of %s, and the chart none", component)
+		}
+	}
+	if len(told) != 3 {
+		t.Errorf("README.md has rights of %v", slices.Collect(maps.Keys(told)))
 	}
 }
 
