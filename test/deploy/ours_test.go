@@ -77,21 +77,28 @@ func TestRoots(t *testing.T) {
 	}
 }
 
+// ownMounts are the roots of file systems that the driver mounts itself.
+func ownMounts(t *testing.T, all []any) map[string]bool {
+	t.Helper()
+	mounted := map[string]bool{}
+	for _, m := range of[*corev1.ConfigMap](all) {
+		c, err := csi.ParseConfig([]byte(m.Data["csi.yaml"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range c.FileSystems {
+			mounted[f.Root] = f.Mount != nil
+		}
+	}
+	return mounted
+}
+
 // A pod waits for the file systems of its node: nothing is made in their place, but for those that the driver mounts itself.
 func TestRootsAreThere(t *testing.T) {
 	found := 0
 	for _, values := range settings(t) {
 		all := objects(t, values, render(t, values))
-		mounted := map[string]bool{}
-		for _, m := range of[*corev1.ConfigMap](all) {
-			c, err := csi.ParseConfig([]byte(m.Data["csi.yaml"]))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range c.FileSystems {
-				mounted[f.Root] = f.Mount != nil
-			}
-		}
+		mounted := ownMounts(t, all)
 		for component, p := range parts(all) {
 			for _, v := range p.Spec.Volumes {
 				if !strings.HasPrefix(v.Name, "root-") && !strings.HasPrefix(v.Name, "tier-") {
