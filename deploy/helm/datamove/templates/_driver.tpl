@@ -43,7 +43,7 @@
 {{- $fs := get $.Values.driver.config.fileSystems $name }}
 {{- if has $fs.use $uses }}
 - name: root-{{ $i }} # {{ $name }}
-  hostPath: {path: {{ $fs.root | quote }}, type: {{ ternary "DirectoryOrCreate" "Directory" (not (empty $fs.mount)) }}}
+  hostPath: {path: {{ $fs.root | quote }}, type: DirectoryOrCreate}
 {{- end }}
 {{- end }}
 {{- with include "datamove.driverSocket" $ }}
