@@ -55,9 +55,6 @@ func (f *Files) long(ctx context.Context, lane, method string, args, reply any) 
 	return f.Crew.Call(ctx, lane, method, args, reply)
 }
 
-// busyPause is between two looks if somebody works in a mount still.
-const busyPause = 100 * time.Millisecond
-
 // within is the time of some limits.
 func (f *Files) within(ctx context.Context, limits time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), limits*cmp.Or(f.Limit, 20*time.Second))
@@ -221,6 +218,9 @@ func (f *Files) unmount(ctx context.Context, lane string, d detachment) error {
 	}
 	return errors.Join(errs...)
 }
+
+// busyPause is between two looks if somebody works in a mount still.
+const busyPause = 100 * time.Millisecond
 
 // unmounted is one phase. What is in use is tried again for a while before the next one.
 func (f *Files) unmounted(ctx context.Context, lane string, d detachment) error {
