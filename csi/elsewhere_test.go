@@ -187,7 +187,8 @@ func TestLocal(t *testing.T) {
 	c := clustered(t, "n1")
 	p := c.nodes["n1"].created(volume.Project, "vision", "home", 20*mib)
 	reply := &csi.DeleteVolumeResponse{}
-	must(t, c.driver.Fleet.Ask(t.Context(), c.fleet[0], csi.Controller_DeleteVolume_FullMethodName, &csi.DeleteVolumeRequest{VolumeId: p.GetVolumeId()}, reply))
+	err := c.driver.Fleet.Ask(t.Context(), c.fleet[0], csi.Controller_DeleteVolume_FullMethodName, &csi.DeleteVolumeRequest{VolumeId: p.GetVolumeId()}, reply)
+	c.nodes["n1"].refused(err, codes.FailedPrecondition)
 	if _, err := c.nodes["n1"].ControllerGetVolume(t.Context(), &csi.ControllerGetVolumeRequest{VolumeId: p.GetVolumeId()}); err != nil {
 		t.Errorf("a project was removed by the port of the node: %v", err)
 	}

@@ -176,15 +176,13 @@ func (d *Driver) GetCapacity(ctx context.Context, q *csi.GetCapacityRequest) (*c
 	case name == "":
 		return &csi.GetCapacityResponse{}, nil
 	}
-	s, err := d.Files.Space(ctx, d.spec(name))
-	if err != nil {
-		return nil, err
-	}
-	room := s.RoomBytes / unit * unit
 	if kind == volume.Project { // its capacity is a limit, and no promise
-		return upTo(room, mostBytes), nil
+		s, err := d.Files.Look(ctx, d.spec(name))
+		return upTo(s.LeftBytes/unit*unit, mostBytes), err
 	}
-	return upTo(room, room), nil
+	s, err := d.Files.Space(ctx, d.spec(name))
+	room := s.RoomBytes / unit * unit
+	return upTo(room, room), err
 }
 
 // upTo is room for volumes of at most so many bytes each.
