@@ -51,6 +51,9 @@ type Quota struct {
 	// Doubt says why what it is told to hold may be wrong (it is being counted anew, or
 	// counts only what came after quotas were switched on); "" where it is right.
 	Doubt string
+	// Escape says how somebody who may write in the project, and means harm, gets around its
+	// hard limits; "" where no way is known. Where RootToo is false, root always does.
+	Escape string
 	// Targets is what each OST holds and was granted, where that is told, and what the pools
 	// of OSTs hold in which the project has limits of their own: it can be over on one of
 	// them and under as a whole. What is left there is in no LeftBytes: it does not hold for

@@ -115,6 +115,16 @@ type ProjectCloner interface {
 	Freeze(ctx context.Context, root int, frozen bool) error
 }
 
+// ProjectTender is a ProjectMaker whose projects have to be looked after from time to time.
+type ProjectTender interface {
+	// Gather puts what somebody made in a project, and so that its limits do not hold it, under
+	// them.
+	Gather(ctx context.Context, fd int, p Project) error
+	// Forget removes what the file system keeps of a project that was removed, and reports whether
+	// nothing is left of it.
+	Forget(ctx context.Context, fd int, p Project) (gone bool, err error)
+}
+
 // Usage says how full a file system is, target by target.
 type Usage interface {
 	// Targets returns them all: OSTs, MDTs, pools. Those that do not answer are Inactive.

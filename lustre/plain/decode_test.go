@@ -66,19 +66,24 @@ func TestItems(t *testing.T) {
 	binary.NativeEndian.PutUint64(item[16:], 256)
 	binary.NativeEndian.PutUint32(item[24:], usageItem)
 	binary.NativeEndian.PutUint32(item[28:], 40)
-	if got, err := firstItem(item, 1, usageItem, 256); err != nil || len(got) != 40 {
-		t.Errorf("it is %d bytes, %v", len(got), err)
+	at := func(kind uint32, offset uint64) key { return key{quotaTree, 0, kind, offset} }
+	for _, first := range []uint64{256, 0} {
+		if got, offset, err := firstItem(item, 1, at(usageItem, first), 256); err != nil || len(got) != 40 || offset != 256 {
+			t.Errorf("it is %d bytes at %d, %v", len(got), offset, err)
+		}
 	}
-	if got, err := firstItem(item, 0, usageItem, 256); err != nil || got != nil {
+	if got, _, err := firstItem(item, 0, at(usageItem, 256), 256); err != nil || got != nil {
 		t.Errorf("none is %d bytes, %v", len(got), err)
 	}
-	for what, cut := range map[string]func() ([]byte, error){
-		"too short": func() ([]byte, error) { return firstItem(item[:20], 1, usageItem, 256) },
-		"cut":       func() ([]byte, error) { return firstItem(item[:71], 1, usageItem, 256) },
-		"another":   func() ([]byte, error) { return firstItem(item, 1, limitItem, 256) },
-		"another's": func() ([]byte, error) { return firstItem(item, 1, usageItem, 257) },
+	for what, cut := range map[string]func() ([]byte, uint64, error){
+		"too short": func() ([]byte, uint64, error) { return firstItem(item[:20], 1, at(usageItem, 256), 256) },
+		"cut":       func() ([]byte, uint64, error) { return firstItem(item[:71], 1, at(usageItem, 256), 256) },
+		"another":   func() ([]byte, uint64, error) { return firstItem(item, 1, at(limitItem, 256), 256) },
+		"another's": func() ([]byte, uint64, error) { return firstItem(item, 1, key{quotaTree, 5, usageItem, 256}, 256) },
+		"before":    func() ([]byte, uint64, error) { return firstItem(item, 1, at(usageItem, 257), 300) },
+		"behind":    func() ([]byte, uint64, error) { return firstItem(item, 1, at(usageItem, 0), 255) },
 	} {
-		if got, err := cut(); err == nil {
+		if got, _, err := cut(); err == nil {
 			t.Errorf("%s: %d bytes", what, len(got))
 		}
 	}
@@ -91,7 +96,7 @@ func TestItems(t *testing.T) {
 func FuzzItems(f *testing.F) {
 	f.Add(make([]byte, 80), uint32(1), make([]byte, 40), make([]byte, 32))
 	f.Fuzz(func(t *testing.T, b []byte, found uint32, usage, status []byte) {
-		if item, err := firstItem(b, found, usageItem, 256); err == nil && len(item) > len(b) {
+		if item, _, err := firstItem(b, found, key{quotaTree, 0, usageItem, 256}, 256); err == nil && len(item) > len(b) {
 			t.Errorf("an item of %d bytes in %d", len(item), len(b))
 		}
 		var g qgroup
@@ -136,6 +141,10 @@ func TestShown(t *testing.T) {
 	put("qgroups/1_7/limit_flags", "0\n")
 	if g, err := shown(root, "id", 256); err != nil || g.around {
 		t.Errorf("an outer group without a limit: %+v, %v", g, err)
+	}
+	put("qgroups/1_256/limit_flags", "0x1\n")
+	if g, err := shown(root, "id", 257); err != nil || g.around {
+		t.Errorf("the group around another subvolume: %+v, %v", g, err)
 	}
 	put("qgroups/2_0/limit_flags", "0x2\n")
 	if g, err := shown(root, "id", 256); err != nil || !g.around {

@@ -123,23 +123,3 @@ func TestSubvolumesExclusive(t *testing.T) {
 		t.Errorf("after a limit beside it, it is %+v", q)
 	}
 }
-
-// TestSubvolumesAreNoFence: a subvolume that its user makes in it has a group of its own,
-// without a limit. Who relies on limits has to know that.
-func TestSubvolumesAreNoFence(t *testing.T) {
-	dir, fd, s := volumes(t)
-	counted(t, s, fd)
-	p := made(t, s, fd, "p")
-	must(t, os.Chmod(dir+"/p", 0o777))
-	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 2 * mib}))
-	asNobody(t, func() {
-		inner := made(t, s, opened(t, dir+"/p"), "inner")
-		must(t, write(dir+"/p/inner/f", 4*mib))
-		if q := quotaOf(t, s, fd, inner); q.HardBytes != 0 || q.UsedBytes < 4*mib {
-			t.Errorf("the inner one has %+v", q)
-		}
-	})
-	if q := quotaOf(t, s, fd, p); q.UsedBytes > mib {
-		t.Errorf("the outer one has %+v", q)
-	}
-}

@@ -33,6 +33,9 @@ var noQuota = map[error]string{
 
 const switchedOff = "project quotas are not switched on, or this kernel has none: mount with prjquota (ext4: after tune2fs -O project,quota, unmounted)"
 
+// byOwner is the way around a project quota. The kernel closes it in user namespaces.
+const byOwner = "the owner of a file may put it under another project, but not from within a user namespace (of a pod: hostUsers: false)"
+
 // Project is what the open file or directory is accounted under.
 func (p *Projects) Project(ctx context.Context, fd int) (lustre.Project, error) {
 	if err := ended(ctx); err != nil {
@@ -94,7 +97,7 @@ func (p *Projects) Quota(ctx context.Context, fd int, project lustre.Project) (l
 	q := p.form.decode(b)
 	q.Project = project
 	q.CountsFiles, q.HasSoft = true, true
-	q.Enforced, q.RootToo = refuses, refuses && p.rootToo
+	q.Enforced, q.RootToo, q.Escape = refuses, refuses && p.rootToo, byOwner
 	return q, nil
 }
 

@@ -12,6 +12,7 @@ const (
 	inodeLookup  = 0xd0009412 // BTRFS_IOC_INO_LOOKUP
 	systemInfo   = 0x8400941f // BTRFS_IOC_FS_INFO
 	quotaControl = 0xc0109428 // BTRFS_IOC_QUOTA_CTL
+	qgroupAssign = 0x40189429 // BTRFS_IOC_QGROUP_ASSIGN
 	qgroupCreate = 0x4010942a // BTRFS_IOC_QGROUP_CREATE
 	qgroupLimit  = 0x8030942b // BTRFS_IOC_QGROUP_LIMIT
 	quotaRescan  = 0x4040942c // BTRFS_IOC_QUOTA_RESCAN
@@ -22,11 +23,15 @@ const (
 	getFlags     = 0x80089419 // BTRFS_IOC_SUBVOL_GETFLAGS
 	setFlags     = 0x4008941a // BTRFS_IOC_SUBVOL_SETFLAGS
 
-	quotaTree  = 8
-	statusItem = 240
-	usageItem  = 242
-	limitItem  = 244
-	firstInode = 256 // BTRFS_FIRST_FREE_OBJECTID: the root of every subvolume
+	rootTree     = 1
+	quotaTree    = 8
+	rootItem     = 132 // of a subvolume, until the kernel has cleaned up behind it
+	rootRefItem  = 156 // of a subvolume and one that lies in it
+	statusItem   = 240
+	usageItem    = 242
+	limitItem    = 244
+	relationItem = 246 // of a group and one that it is in, and the other way round
+	firstInode   = 256 // BTRFS_FIRST_FREE_OBJECTID: the root of every subvolume
 
 	statusOn           = 1 << 0
 	statusRescan       = 1 << 1
@@ -37,10 +42,10 @@ const (
 	limitExclusive  = 1 << 1 // BTRFS_QGROUP_LIMIT_MAX_EXCL
 )
 
-// qgroup is what btrfs knows of one group of level 0.
+// qgroup is what btrfs knows of one group.
 type qgroup struct {
 	status     uint64 // statusOn...
-	referenced uint64 // bytes that the subvolume reaches, shared ones too
+	referenced uint64 // bytes that its subvolumes reach, shared ones too
 	reserved   uint64 // bytes that are written and not accounted yet; they count at a limit
 	limits     uint64 // flags: which are set
 	maximum    uint64 // of referenced
@@ -48,25 +53,21 @@ type qgroup struct {
 	override   bool // who has CAP_SYS_RESOURCE is not held
 	lags       bool // reserved is not known
 	around     bool // there are limits of groups of groups, which may hold for it
+	fence      bool // it is one of level 1, with what lies in the subvolume
 }
 
-// searched reads the group of a subvolume out of the tree of quotas. That needs
-// CAP_SYS_ADMIN, and does not have what is reserved.
-func searched(fd int, id uint64) (qgroup, error) {
+// searched reads a group out of the tree of quotas. That needs CAP_SYS_ADMIN, and does not
+// have what is reserved.
+func searched(fd int, group uint64) (qgroup, error) {
 	g := qgroup{lags: true}
-	status, err := search(fd, statusItem, 0)
-	if err != nil {
-		return g, err
+	var items [3][]byte
+	for i, k := range []key{{quotaTree, 0, statusItem, 0}, {quotaTree, 0, usageItem, group}, {quotaTree, 0, limitItem, group}} {
+		var err error
+		if items[i], _, err = search(fd, k, k.offset); err != nil {
+			return g, err
+		}
 	}
-	usage, err := search(fd, usageItem, id)
-	if err != nil {
-		return g, err
-	}
-	limit, err := search(fd, limitItem, id)
-	if err != nil {
-		return g, err
-	}
-	return g, g.decode(status, usage, limit)
+	return g, g.decode(items[0], items[1], items[2])
 }
 
 // decode takes the items of a group; nil is one that is not there. They are little-endian
@@ -94,44 +95,53 @@ func (g *qgroup) decode(status, usage, limit []byte) error {
 	return nil
 }
 
-// searchRoom is for one item; those of quotas have up to 40 bytes.
+// searchRoom is for one item; that of a subvolume has 439 bytes.
 const searchRoom = 512
 
-// search looks for the item (0, kind, offset) in the tree of quotas; nil is none.
-func search(fd int, kind uint32, offset uint64) ([]byte, error) {
+// key says where an item is.
+type key struct {
+	tree, object uint64
+	kind         uint32
+	offset       uint64
+}
+
+// search looks for the first item from k on, up to the offset last, and returns it and its
+// offset; nil is none. It needs CAP_SYS_ADMIN.
+func search(fd int, k key, last uint64) (item []byte, offset uint64, err error) {
 	// struct btrfs_ioctl_search_args_v2: a key of 104 bytes, the room, and the items. The
 	// key: tree, objects, offsets, transactions; kinds, and how many.
 	b := make([]byte, 112+searchRoom)
-	for i, v := range []uint64{quotaTree, 0, 0, offset, offset, 0, ^uint64(0)} {
+	for i, v := range []uint64{k.tree, k.object, k.object, k.offset, last, 0, ^uint64(0)} {
 		binary.NativeEndian.PutUint64(b[8*i:], v)
 	}
-	for i, v := range []uint32{kind, kind, 1} {
+	for i, v := range []uint32{k.kind, k.kind, 1} {
 		binary.NativeEndian.PutUint32(b[56+4*i:], v)
 	}
 	binary.NativeEndian.PutUint64(b[104:], searchRoom)
 	if err := ioctl(fd, treeSearch, b); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return firstItem(b[112:], binary.NativeEndian.Uint32(b[64:]), kind, offset)
+	return firstItem(b[112:], binary.NativeEndian.Uint32(b[64:]), k, last)
 }
 
 var errItem = errors.New("btrfs answered a search with something that is no item")
 
 // firstItem cuts the item out of an answer: a header (transid, objectid, offset, type,
 // length) and as many bytes.
-func firstItem(b []byte, found, kind uint32, offset uint64) ([]byte, error) {
+func firstItem(b []byte, found uint32, k key, last uint64) (item []byte, offset uint64, err error) {
 	if found == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if len(b) < 32 {
-		return nil, errItem
+		return nil, 0, errItem
 	}
 	u, u32 := binary.NativeEndian.Uint64, binary.NativeEndian.Uint32
+	offset = u(b[16:])
 	length := uint64(u32(b[28:]))
-	if u(b[8:]) != 0 || u(b[16:]) != offset || u32(b[24:]) != kind || length > uint64(len(b)-32) {
-		return nil, errItem
+	if u(b[8:]) != k.object || offset < k.offset || offset > last || u32(b[24:]) != k.kind || length > uint64(len(b)-32) {
+		return nil, 0, errItem
 	}
-	return b[32 : 32+length], nil
+	return b[32 : 32+length], offset, nil
 }
 
 // subvolume is the ID of the one that fd is in. Everybody may ask.
@@ -150,26 +160,6 @@ func systemID(fd int) (string, error) {
 	}
 	u := b[16:32]
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16]), nil
-}
-
-// limitGroup sets or takes away the limit of a group.
-func limitGroup(fd int, id uint64, bytes int64) error {
-	b := make([]byte, 48) // struct btrfs_ioctl_qgroup_limit_args
-	put := binary.NativeEndian.PutUint64
-	put(b[0:], id)
-	put(b[8:], limitReferenced)
-	put(b[16:], uint64(bytes))
-	if bytes == 0 {
-		put(b[16:], ^uint64(0)) // the value that takes it away
-	}
-	return ioctl(fd, qgroupLimit, b)
-}
-
-// removeGroup removes the group of a subvolume that is gone.
-func removeGroup(fd int, id uint64) error {
-	b := make([]byte, 16) // create, which is 0; ID
-	binary.NativeEndian.PutUint64(b[8:], id)
-	return ioctl(fd, qgroupCreate, b)
 }
 
 // volumeArgs is the struct btrfs_ioctl_vol_args_v2: fd, transid, flags, 32 bytes, name.

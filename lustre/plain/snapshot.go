@@ -48,18 +48,23 @@ func (s *Subvolumes) Freeze(ctx context.Context, root int, frozen bool) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}
+	if err := freeze(root, frozen); err != nil {
+		return unsupported(failed("make read-only", root, err, map[error]string{unix.EPERM: "that is for the owner of the subvolume, and root"}))
+	}
+	return nil
+}
+
+// freeze makes a subvolume read-only, or lets it be changed.
+func freeze(root int, frozen bool) error {
 	const readOnly = 1 << 1 // BTRFS_SUBVOL_RDONLY
 	b := make([]byte, 8)
 	if err := ioctl(root, getFlags, b); err != nil {
-		return unsupported(failed("flags of subvolume", root, err, nil))
+		return err
 	}
 	flags := binary.NativeEndian.Uint64(b) &^ readOnly
 	if frozen {
 		flags |= readOnly
 	}
 	binary.NativeEndian.PutUint64(b, flags)
-	if err := ioctl(root, setFlags, b); err != nil {
-		return unsupported(failed("make read-only", root, err, map[error]string{unix.EPERM: "that is for the owner of the subvolume, and root"}))
-	}
-	return nil
+	return ioctl(root, setFlags, b)
 }

@@ -55,9 +55,9 @@ func (s *Subvolumes) made(ctx context.Context, dir int, base string, owner int) 
 	return fd, p, nil
 }
 
-// RemoveProject removes a subvolume and everything in it at once. It is named to the
-// kernel by its ID, so that another one under that name is not touched. btrfs gives its
-// space back after the call, and then its qgroup goes.
+// RemoveProject removes a subvolume and everything in it, other subvolumes, too. It is named
+// to the kernel by its ID, so that another one under that name is not touched. btrfs gives its
+// space back after the call, and then its groups can go: Forget.
 func (s *Subvolumes) RemoveProject(ctx context.Context, dir int, base string, p lustre.Project) error {
 	if err := validBase(base); err != nil {
 		return fmt.Errorf("remove a subvolume in %s: %w", lustre.Where(dir), err)
@@ -78,17 +78,20 @@ func (s *Subvolumes) RemoveProject(ctx context.Context, dir int, base string, p 
 	if st.Ino != firstInode || got.ID != p.ID {
 		return fmt.Errorf("remove %q in %s: %w: it is in subvolume %d, and not the root of subvolume %d", base, lustre.Where(dir), fs.ErrInvalid, got.ID, p.ID)
 	}
-	const byID = 1 << 4 // BTRFS_SUBVOL_SPEC_BY_ID
-	if err := ioctl(dir, destroy, volumeArgs(byID, "", uint64(p.ID))); err != nil {
+	err = destroyID(dir, uint64(p.ID))
+	if err == unix.ENOTEMPTY { // everybody can make a subvolume in it
+		if err = uproot(ctx, dir, uint64(p.ID)); err == nil {
+			err = destroyID(dir, uint64(p.ID))
+		}
+	}
+	if err != nil {
 		return unsupported(failed("remove subvolume "+base, dir, err, map[error]string{
 			unix.EPERM:  "that needs CAP_SYS_ADMIN (root), or the mount option user_subvol_rm_allowed",
 			unix.EBUSY:  "something is mounted in it, or it is used for swap or by a send",
 			unix.ENOTTY: "this needs Linux 5.7",
 		}))
 	}
-	// Newer kernels do that when the space is free; older ones leave the group, which
-	// can not be removed before that: EBUSY is no failure.
-	_ = removeGroup(dir, uint64(p.ID))
+	_, _ = s.Forget(ctx, dir, p) // most often it is too early
 	return nil
 }
 

@@ -2,6 +2,7 @@ package plain
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -14,8 +15,8 @@ import (
 // and with what is not accounted yet.
 const sysfs = "/sys/fs/btrfs"
 
-// shown reads the group of a subvolume from sysfs. fs.ErrNotExist: it is not told here.
-func shown(root, system string, id uint64) (qgroup, error) {
+// shown reads a group from sysfs. fs.ErrNotExist: it is not told here.
+func shown(root, system string, group uint64) (qgroup, error) {
 	var g qgroup
 	folder := filepath.Join(root, system)
 	all := filepath.Join(folder, "qgroups")
@@ -41,24 +42,27 @@ func shown(root, system string, id uint64) (qgroup, error) {
 	if n, err := number(folder, "quota_override"); err == nil {
 		g.override = n != 0
 	}
-	if err := g.numbers(filepath.Join(all, "0_"+strconv.FormatUint(id, 10))); err != nil {
+	if err := g.numbers(filepath.Join(all, fmt.Sprintf("%d_%d", group>>levelShift, group&(1<<levelShift-1)))); err != nil {
 		return g, err
 	}
 	g.around, err = limitsAround(all)
 	return g, err
 }
 
-// limitsAround reports whether a group of level 1 and up has a limit. Which groups are in
-// it is not told here.
+// limitsAround reports whether a group of level 1 and up has a limit, beside those that are a
+// subvolume's own. Which groups are in it is not told here.
 func limitsAround(all string) (bool, error) {
 	groups, err := os.ReadDir(all)
 	if err != nil {
 		return false, err
 	}
 	for _, group := range groups {
-		level, _, isGroup := strings.Cut(group.Name(), "_")
+		level, tail, isGroup := strings.Cut(group.Name(), "_")
 		if !isGroup || level == "0" || !group.IsDir() {
 			continue
+		}
+		if id, err := strconv.ParseUint(tail, 10, levelShift); level == "1" && err == nil && id >= firstInode {
+			continue // see fenceOf
 		}
 		flags, err := number(filepath.Join(all, group.Name()), "limit_flags")
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it went meanwhile
