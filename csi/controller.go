@@ -93,21 +93,10 @@ func (d *Driver) CreateVolume(ctx context.Context, q *csi.CreateVolumeRequest) (
 	return &csi.CreateVolumeResponse{Volume: d.described(&r, q.GetVolumeContentSource())}, nil
 }
 
-// make makes what is wished for.
+// make makes what is wished for, or finds it made.
 func (d *Driver) make(ctx context.Context, w base.Wish) (base.Record, error) {
 	spec := d.spec(w.ID.FileSystem)
-	if w.From != nil {
-		from, err := d.Files.Find(ctx, spec, *w.From)
-		switch {
-		case errors.Is(err, mover.ErrNotExist) && w.ID.Kind == volume.Scratch:
-			// Said so, the scheduler tries another node; NotFound is for good.
-			return base.Record{}, status.Errorf(codes.ResourceExhausted, "%s is not on node %s, and what is made of it has to be where it is", w.From, d.NodeID)
-		case err != nil:
-			return base.Record{}, err
-		case w.ID.Kind != volume.Snapshot && w.Bytes < from.Bytes:
-			return base.Record{}, status.Errorf(codes.OutOfRange, "%s has a capacity of %d bytes, and what is made of it can not have less", w.From, from.Bytes)
-		}
-	}
+	w.Uncopied = d.uncopied(w.ID.FileSystem)
 	r, unfilled, err := d.Files.Make(ctx, spec, w)
 	if unfilled != nil {
 		if err := d.copies(ctx, w.ID.FileSystem, unfilled); err != nil {
@@ -115,7 +104,14 @@ func (d *Driver) make(ctx context.Context, w base.Wish) (base.Record, error) {
 		}
 		r, err = d.Files.Filled(ctx, spec, w)
 	}
-	if errors.Is(err, mover.ErrConflict) {
+	var small *base.TooSmall
+	switch {
+	case errors.As(err, &small):
+		return r, status.Error(codes.OutOfRange, err.Error())
+	case errors.Is(err, mover.ErrNotExist) && w.From != nil && w.ID.Kind == volume.Scratch:
+		// Said so, the scheduler tries another node; NotFound is for good.
+		return r, status.Errorf(codes.ResourceExhausted, "%s is not on node %s, and what is made of it has to be where it is", w.From, d.NodeID)
+	case errors.Is(err, mover.ErrConflict):
 		return r, status.Error(codes.AlreadyExists, err.Error())
 	}
 	return r, err
@@ -140,7 +136,7 @@ func capacity(r *csi.CapacityRange) (int64, error) {
 	return bytes, nil
 }
 
-// here reports why a volume on a file system can not be where a topology wants it.
+// here reports why a volume or a snapshot on a file system can not be where a topology wants it.
 func (d *Driver) here(name string, t *csi.TopologyRequirement) error {
 	if d.Config.FileSystems[name].Use != volume.Scratch || t == nil {
 		return nil
@@ -150,7 +146,7 @@ func (d *Driver) here(name string, t *csi.TopologyRequirement) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: scratch of node %s is not where the volume has to be", mover.ErrFull, d.NodeID)
+	return fmt.Errorf("%w: scratch of node %s is not where it has to be", mover.ErrFull, d.NodeID)
 }
 
 // source reads what a volume begins with.

@@ -15,16 +15,24 @@ import (
 // copies has the mover copy what a volume begins with, where its file system can not clone.
 func (d *Driver) copies(ctx context.Context, fileSystem string, u *base.Unfilled) error {
 	if err := d.canCopy(fileSystem); err != nil {
-		return fmt.Errorf("%w, and it can not clone by itself", err)
+		return err
 	}
 	tier := d.Config.FileSystems[fileSystem].Tier
 	return d.Staging.Copy(ctx, u.Mark, tier+":"+u.Source, tier+":"+u.Target)
 }
 
-// canCopy reports why the mover can copy nothing on a file system.
-func (d *Driver) canCopy(fileSystem string) error {
+// uncopied says why the mover can copy nothing on a file system; "" where it can.
+func (d *Driver) uncopied(fileSystem string) string {
 	if d.Staging == nil || d.Config.FileSystems[fileSystem].Tier == "" {
-		return fmt.Errorf("%w: the driver's configuration has no service, or no tier for file system %s: nobody can copy what is on it", mover.ErrUnsupported, fileSystem)
+		return fmt.Sprintf("the driver's configuration has no service, or no tier for file system %s: nobody can copy what is on it", fileSystem)
+	}
+	return ""
+}
+
+// canCopy is uncopied as an error.
+func (d *Driver) canCopy(fileSystem string) error {
+	if why := d.uncopied(fileSystem); why != "" {
+		return fmt.Errorf("%w: %s", mover.ErrUnsupported, why)
 	}
 	return nil
 }

@@ -25,7 +25,13 @@ const mib = 1 << 20
 // onBtrfs is a file system with quotas that hold.
 func onBtrfs(t *testing.T) Spec {
 	t.Helper()
-	point := image.Mount(t, image.Spec{Type: "btrfs"})
+	return onBtrfsOf(t, 0)
+}
+
+// onBtrfsOf is onBtrfs with a size; 0 is 512 MiB.
+func onBtrfsOf(t *testing.T, bytes int64) Spec {
+	t.Helper()
+	point := image.Mount(t, image.Spec{Type: "btrfs", Bytes: bytes})
 	fd, err := unix.Open(point, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(t, err)
 	defer unix.Close(fd)
@@ -76,7 +82,14 @@ func found(t *testing.T, b *Base, id volume.ID) *Found {
 	return f
 }
 
-func pathOf(t *testing.T, b *Base, id volume.ID) string { return found(t, b, id).data.name() }
+// pathOf is where a volume is. It is not left open: that would keep a file system from cleaning up behind it.
+func pathOf(t *testing.T, b *Base, id volume.ID) string {
+	t.Helper()
+	f, err := b.Find(t.Context(), id)
+	must(t, err)
+	defer f.Close()
+	return f.data.name()
+}
 
 func TestMake(t *testing.T) {
 	for _, spec := range []func(*testing.T) Spec{inMemory, onBtrfs} {

@@ -35,32 +35,21 @@ func (b *Base) change(ctx context.Context, id volume.ID, to func(*Record)) (Reco
 	if to(&r); r == f.Record {
 		return r, nil
 	}
-	if err := b.promiseMore(ctx, r.Bytes-f.Record.Bytes); err != nil {
-		return Record{}, err
-	}
-	if err := b.limit(ctx, f.data, &r); err != nil {
-		return Record{}, err
-	}
-	if r.Parameters.Place != f.Record.Parameters.Place {
-		if err := b.lay(ctx, f.data, r.Parameters.Place); err != nil {
-			return Record{}, err
+	err = b.promise(ctx, r.Bytes-f.Record.Bytes, func() error {
+		if err := b.limit(ctx, f.data, &r); err != nil {
+			return err
 		}
+		if r.Parameters.Place != f.Record.Parameters.Place {
+			if err := b.lay(ctx, f.data, r.Parameters.Place); err != nil {
+				return err
+			}
+		}
+		return f.at.write(recordFile, r, true)
+	})
+	if err != nil {
+		return Record{}, err
 	}
-	return r, f.at.write(recordFile, r, true)
-}
-
-// promiseMore reports if a volume can not be promised more.
-func (b *Base) promiseMore(ctx context.Context, bytes int64) error {
-	if b.spec.Promise == nil || bytes <= 0 {
-		return nil
-	}
-	promising.Lock()
-	defer promising.Unlock()
-	s, err := b.Space(ctx)
-	if err == nil && bytes > s.RoomBytes {
-		err = fmt.Errorf("%w: file system %s can promise %d bytes more, and not %d", mover.ErrFull, b.spec.Name, s.RoomBytes, bytes)
-	}
-	return err
+	return r, nil
 }
 
 // Stats is what a volume holds.
@@ -118,63 +107,6 @@ func (b *Base) List(ctx context.Context, k volume.Kind, bad func(key string, err
 		f.Close()
 	}
 	return all, ctx.Err()
-}
-
-// Space is how full a file system is.
-type Space struct {
-	TotalBytes, FreeBytes int64
-	GivenBytes            int64 // the capacities of all volumes together, also of those in the trash
-	RoomBytes             int64 // what can be promised still
-	Volumes               int
-	Enforces              bool // it can hold a volume to its capacity
-}
-
-// Space says how full the file system is, and how much of it was promised to volumes.
-func (b *Base) Space(ctx context.Context) (Space, error) {
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(b.handle.FD(), &st); err != nil {
-		return Space{}, err
-	}
-	s := Space{TotalBytes: lustre.Times(st.Blocks, uint64(st.Bsize)), FreeBytes: lustre.Times(st.Bavail, uint64(st.Bsize)), Enforces: b.handle.System.Quota != nil}
-	for _, name := range []string{volumesDir, makingDir, trashDir} {
-		if err := b.given(ctx, name, &s); err != nil {
-			return Space{}, err
-		}
-	}
-	s.RoomBytes = s.FreeBytes
-	if p := b.spec.Promise; p != nil {
-		s.RoomBytes = max(0, s.TotalBytes-s.TotalBytes/100*int64(p.KeepFree)-s.GivenBytes)
-	}
-	return s, nil
-}
-
-// given adds what the volumes in a directory of the base were promised. What lies in the trash is held by its bytes still.
-func (b *Base) given(ctx context.Context, name string, s *Space) error {
-	home, err := b.in(name)
-	if err != nil {
-		return err
-	}
-	defer home.close()
-	keys, err := home.names()
-	if err != nil {
-		return err
-	}
-	for _, key := range keys {
-		var r Record
-		at, err := home.sub(key)
-		if err == nil {
-			err = at.read(recordFile, &r)
-			at.close()
-		}
-		if err != nil {
-			continue // it is being made, or being removed
-		}
-		s.GivenBytes += r.Bytes
-		if name == volumesDir {
-			s.Volumes++
-		}
-	}
-	return ctx.Err()
 }
 
 // Directory opens a directory below the root of the file system that the driver did not make. Those that it made are

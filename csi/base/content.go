@@ -8,16 +8,27 @@ import (
 	"datamove.dev/lustre"
 )
 
+// clones reports whether the file system itself can begin one volume with the content of another one.
+func (b *Base) clones() bool {
+	_, ok := b.handle.System.Quota.(lustre.ProjectCloner)
+	return ok
+}
+
 // fill reports what has to be copied before a volume is whole.
 func (b *Base) fill(ctx context.Context, at dir, w Wish, r *Record) error {
-	if _, cloned := b.handle.System.Quota.(lustre.ProjectCloner); cloned || w.From == nil || r.Filled {
+	if b.clones() || w.From == nil {
 		return nil
 	}
-	from, err := b.Find(ctx, *w.From)
-	if err != nil {
-		return err
+	if r.Filled {
+		r.Filling = false
+		return nil
 	}
-	defer from.Close()
+	if !r.Filling { // who collects what was left behind leaves it alone
+		r.Filling = true
+		if err := at.write(recordFile, r, true); err != nil {
+			return err
+		}
+	}
 	return &Unfilled{
 		Mark:   r.Mark,
 		Source: b.Path(*w.From),

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/csi/volume"
-	"datamove.dev/mover"
 )
 
 // snapshotOf is the wish for a snapshot.
@@ -96,37 +95,4 @@ func TestCopyIsAskedFor(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(pathOf(t, b, clone.ID), "file")); err != nil || string(got) != "content" {
 		t.Errorf("%q, %v", got, err)
 	}
-}
-
-// TestPromises: volumes together are promised no more than there is, what is removed counts until it is
-// gone, and one that is there is found though there would be no room for it.
-func TestPromises(t *testing.T) {
-	s := onBtrfs(t)
-	s.Promise = &Promise{KeepFree: 20}
-	b := opened(t, s)
-	space, err := b.Space(t.Context())
-	must(t, err)
-	if space.RoomBytes != space.TotalBytes-space.TotalBytes/100*20 || space.RoomBytes > 512*mib {
-		t.Fatalf("%+v", space)
-	}
-	w := wish(t, b, "pvc-1", space.RoomBytes-10*mib, "trash", "0s")
-	_, err = b.Make(t.Context(), w)
-	must(t, err)
-	_, err = b.Make(t.Context(), w)
-	must(t, err)
-	second := wish(t, b, "pvc-2", 20*mib)
-	for range 2 {
-		if _, err := b.Make(t.Context(), second); !errors.Is(err, mover.ErrFull) {
-			t.Errorf("%v", err)
-		}
-	}
-	must(t, b.Remove(t.Context(), w.ID, "test"))
-	if _, err := b.Make(t.Context(), second); !errors.Is(err, mover.ErrFull) {
-		t.Errorf("what is in the trash was promised again: %v", err)
-	}
-	if gone, _, err := b.Reap(t.Context(), time.Now()); gone != 1 || err != nil {
-		t.Errorf("%d, %v", gone, err)
-	}
-	_, err = b.Make(t.Context(), second)
-	must(t, err)
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -117,12 +116,8 @@ func TestKill(t *testing.T) {
 	if _, left, err := b.Reap(t.Context(), time.Now()); left != 0 || err != nil {
 		t.Errorf("%d, %v", left, err)
 	}
-	for _, name := range []string{volumesDir, snapshotsDir, makingDir, trashDir, projectsDir} {
-		left, err := os.ReadDir(filepath.Join(b.top.name(), name))
-		if err != nil || len(left) != 0 {
-			t.Errorf("%s has %v, %v", name, left, err)
-		}
-	}
+	nothingIn(t, b, volumesDir, snapshotsDir, makingDir, trashDir)
+	settled(t, b)
 }
 
 // looksWhole looks at everything that can be found.

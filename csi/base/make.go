@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,16 +14,66 @@ import (
 	"datamove.dev/mover"
 )
 
-// Make makes a volume or a snapshot, or finds it made. One of that ID and other wishes is
-// mover.ErrConflict; where there is no room, or the quota can not be set, nothing is left that
-// could be found. Where the file system can not copy by itself what the wish begins with,
-// the error is an *Unfilled.
-func (b *Base) Make(ctx context.Context, w Wish) (Record, error) {
-	r, err := b.begin(ctx, w)
-	if err != nil || r.Inode != 0 {
-		return r, err
+// Make makes a volume or a snapshot, or finds it made, whatever became since of what it began with. One of that ID and
+// other wishes is mover.ErrConflict; where there is no room, or the quota can not be set, nothing is left
+// of it. Where the file system can not copy by itself what the wish begins with, the error is an
+// *Unfilled; where that is larger than what is wished for, a *TooSmall.
+func (b *Base) Make(ctx context.Context, w Wish) (Record, error) { return b.make(ctx, w, false) }
+
+// Filled makes a volume whose target was filled.
+func (b *Base) Filled(ctx context.Context, w Wish) (Record, error) { return b.make(ctx, w, true) }
+
+func (b *Base) make(ctx context.Context, w Wish, filled bool) (Record, error) {
+	f, err := b.Find(ctx, w.ID)
+	switch {
+	case err == nil:
+		defer f.Close()
+		return f.Record, f.Record.fits(w)
+	case !errors.Is(err, mover.ErrNotExist):
+		return Record{}, err
 	}
-	return b.finish(ctx, w, r)
+	r, err := b.begin(ctx, w)
+	if err != nil {
+		return Record{}, err
+	}
+	r.Filled = r.Filled || filled
+	made, err := b.finish(ctx, w, r)
+	if final(err) {
+		return Record{}, errors.Join(err, b.undo(ctx, w.ID, r.Mark))
+	}
+	return made, err
+}
+
+// final reports whether the same call would fail again, or who made it may turn to another node: then nothing that was begun
+// stays. What could not be reached, or is being copied, is gone on with.
+func final(err error) bool {
+	var u *Unfilled
+	return (errors.Is(err, mover.ErrUsage) || errors.Is(err, mover.ErrUnsupported) || errors.Is(err, mover.ErrFull)) && !errors.As(err, &u)
+}
+
+// undo removes what was begun, unless it is of another mark by now. What it does not get done, the next Reap does.
+func (b *Base) undo(ctx context.Context, id volume.ID, mark string) error {
+	name, err := b.abandon(id, mark, "a creation that failed")
+	if err != nil || name == "" {
+		return err
+	}
+	trash, err := b.in(trashDir)
+	if err != nil {
+		return err
+	}
+	defer trash.close()
+	_, err = b.reapOne(ctx, trash, name, time.Now())
+	return err
+}
+
+// TooSmall is the error of Make where a volume would be smaller than what it begins with.
+type TooSmall struct {
+	Source string
+	Bytes  int64 // what it has to have
+}
+
+func (t *TooSmall) Error() string {
+	return fmt.Sprintf("%s has a capacity of %d bytes, and what is made of it can not have less", t.Source, t.Bytes)
 }
 
 // Unfilled is the error of Make where somebody has to copy Source into Target, both below the Root of the
@@ -36,16 +86,6 @@ func (u *Unfilled) Error() string {
 
 // Unwrap makes it an error of a file system.
 func (u *Unfilled) Unwrap() error { return mover.ErrUnsupported }
-
-// Filled makes a volume whose target was filled.
-func (b *Base) Filled(ctx context.Context, w Wish) (Record, error) {
-	r, err := b.begin(ctx, w)
-	if err != nil || r.Inode != 0 {
-		return r, err
-	}
-	r.Filled = true
-	return b.finish(ctx, w, r)
-}
 
 // Begun is the mark of a volume that was begun, and is not made yet; "" is none.
 func (b *Base) Begun(_ context.Context, id volume.ID) (mark string, err error) {
@@ -66,73 +106,57 @@ func (b *Base) Begun(_ context.Context, id volume.ID) (mark string, err error) {
 	return r.Mark, err
 }
 
-// begin returns the record of a volume that is there, or writes one of a volume to come: that has no inode.
+// begin writes the record of a volume to come, or finds it begun.
 func (b *Base) begin(ctx context.Context, w Wish) (Record, error) {
-	f, err := b.Find(ctx, w.ID)
-	switch {
-	case err == nil:
-		defer f.Close()
-		return f.Record, f.Record.fits(w)
-	case !errors.Is(err, mover.ErrNotExist):
-		return Record{}, err
-	}
 	making, err := b.in(makingDir)
 	if err != nil {
 		return Record{}, err
 	}
 	defer making.close()
+	r := Record{Schema: recordSchema, ID: w.ID.String(), Mark: random(), Asked: w.asked(), Bytes: w.Bytes, Parameters: w.Parameters, Created: time.Now().UTC()}
+	if err := b.source(ctx, w, &r); err != nil {
+		return Record{}, err
+	}
 	at, err := making.make(w.ID.Key, 0o711)
 	if err != nil {
 		return Record{}, err
 	}
 	defer at.close()
-	r := Record{Schema: recordSchema, ID: w.ID.String(), Mark: random(), Asked: w.asked(), Bytes: w.Bytes, Parameters: w.Parameters, Created: time.Now().UTC()}
-	err = b.promise(ctx, at, r)
-	if errors.Is(err, mover.ErrConflict) { // begun before: its mark stays
-		r = Record{}
-		if err = at.read(recordFile, &r); err == nil {
-			err = r.fits(w)
+	err = b.promise(ctx, r.Bytes, func() error { return at.write(recordFile, r, false) })
+	if errors.Is(err, mover.ErrConflict) || errors.Is(err, mover.ErrFull) { // begun before: its mark stays, and its promise
+		var begun Record
+		switch readErr := at.read(recordFile, &begun); {
+		case readErr == nil:
+			return begun, begun.fits(w)
+		case errors.Is(readErr, mover.ErrNotExist):
+			return Record{}, errors.Join(err, failed("remove", making, w.ID.Key, unix.Unlinkat(int(making), w.ID.Key, unix.AT_REMOVEDIR)))
+		default:
+			return Record{}, readErr
 		}
 	}
-	r.Inode = 0
 	return r, err
 }
 
-// promising is held while room is counted and a record written: two who look at once would both see it.
-var promising sync.Mutex
-
-// promise writes the first record of a volume, if there is room for it.
-func (b *Base) promise(ctx context.Context, at dir, r Record) error {
-	if b.spec.Promise == nil {
-		return at.write(recordFile, r, false)
+// source looks at what a volume begins with: a snapshot has what its source may hold, and a volume may not have less.
+func (b *Base) source(ctx context.Context, w Wish, r *Record) error {
+	if w.From == nil {
+		return nil
 	}
-	promising.Lock()
-	defer promising.Unlock()
-	if begun, err := at.has(recordFile); err != nil || begun {
-		return errors.Join(err, mover.ErrConflict)
-	}
-	s, err := b.Space(ctx)
+	from, err := b.Find(ctx, *w.From)
 	if err != nil {
 		return err
 	}
-	if r.Bytes > s.RoomBytes {
-		return errors.Join(fmt.Errorf("%w: file system %s can promise %d bytes more, and not %d", mover.ErrFull, b.spec.Name, s.RoomBytes, r.Bytes), b.forget(r))
+	defer from.Close()
+	switch {
+	case r.snapshot():
+		r.Bytes = from.Record.Bytes
+	case w.Bytes < from.Record.Bytes:
+		return &TooSmall{Source: w.From.String(), Bytes: from.Record.Bytes}
 	}
-	return at.write(recordFile, r, false)
-}
-
-// forget removes the directory of a volume that was not even begun.
-func (b *Base) forget(r Record) error {
-	id, err := volume.ParseID(r.ID)
-	if err != nil {
-		return err
+	if !b.clones() && w.Uncopied != "" {
+		return fmt.Errorf("%w: %s, and it can not clone by itself", mover.ErrUnsupported, w.Uncopied)
 	}
-	making, err := b.in(makingDir)
-	if err != nil {
-		return err
-	}
-	defer making.close()
-	return failed("remove", making, id.Key, unix.Unlinkat(int(making), id.Key, unix.AT_REMOVEDIR))
+	return nil
 }
 
 // finish makes what has been begun, step by step: each finds what it has done before.
@@ -204,10 +228,10 @@ func own(data dir, w Wish) error {
 	return nil
 }
 
-// limit gives a project its quota, and looks if it holds.
+// limit gives a project its quota, and looks if it holds, and whom.
 func (b *Base) limit(ctx context.Context, data dir, r *Record) error {
-	quotas := b.handle.System.Quota
-	if quotas == nil && r.Bytes == 0 {
+	quotas, hard := b.handle.System.Quota, r.hardBytes()
+	if quotas == nil && hard == 0 {
 		return nil
 	}
 	if quotas == nil {
@@ -231,13 +255,30 @@ func (b *Base) limit(ctx context.Context, data dir, r *Record) error {
 	if q, err = quotas.Quota(ctx, int(data), p); err != nil {
 		return err
 	}
-	if r.Enforced = q.Enforced || r.Bytes == 0; r.Enforced || b.spec.Unenforced {
-		if !r.Enforced {
-			r.Unenforced = "the file system counts, and refuses nothing"
-		}
+	r.Enforced, r.Unenforced, r.Escape = q.Enforced || hard == 0, "", ""
+	switch {
+	case hard == 0:
+		return nil
+	case r.Enforced:
+		r.Escape = escape(&q)
+		return nil
+	case b.spec.Unenforced:
+		r.Unenforced = "the file system counts, and refuses nothing"
 		return nil
 	}
 	return fmt.Errorf("%w: the quotas of %s are counted and not enforced; switch enforcement on, or set unenforced: true", mover.ErrUnsupported, mover.Printable(b.spec.Root))
+}
+
+// escape says how a pod that means harm gets around an enforced limit; "" where no way is known.
+func escape(q *lustre.Quota) string {
+	var ways []string
+	if !q.RootToo {
+		ways = append(ways, "root is not held: no pod may be root outside of its user namespace")
+	}
+	if q.Escape != "" {
+		ways = append(ways, q.Escape)
+	}
+	return strings.Join(ways, "; ")
 }
 
 // project is what quotas are asked about: where a directory is its own project, the zero one, so
@@ -251,7 +292,8 @@ func (r *Record) project() lustre.Project {
 
 // limits are those of r on a file system that can do what q says.
 func (r *Record) limits(q *lustre.Quota) (lustre.Limits, error) {
-	l := lustre.Limits{HardBytes: r.Bytes, SoftBytes: r.Bytes / 100 * int64(r.Parameters.Quota.SoftPercent), HardFiles: r.Parameters.Quota.Files}
+	hard := r.hardBytes()
+	l := lustre.Limits{HardBytes: hard, SoftBytes: hard / 100 * int64(r.Parameters.Quota.SoftPercent), HardFiles: r.Parameters.Quota.Files}
 	switch {
 	case l.SoftBytes > 0 && !q.HasSoft:
 		return l, fmt.Errorf("%w: parameter softPercent: this file system has no soft limits", mover.ErrUnsupported)

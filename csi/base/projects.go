@@ -15,7 +15,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// project makes data in at, if it is not there, as a project of its own, and says in r which.
+// project makes data in at, if it is not there, as a project of its own, and says in the record which: who is killed then
+// leaves nothing that nobody knows the project of.
 func (b *Base) project(ctx context.Context, at dir, w Wish, r *Record) (dir, error) {
 	data, err := at.data()
 	if errors.Is(err, mover.ErrNotExist) {
@@ -26,7 +27,7 @@ func (b *Base) project(ctx context.Context, at dir, w Wish, r *Record) (dir, err
 	if err != nil {
 		return -1, err
 	}
-	if r.Project, err = b.projectOf(ctx, data, r.Mark); err != nil {
+	if err := b.account(ctx, at, data, r); err != nil {
 		data.close()
 		return -1, err
 	}
@@ -56,24 +57,35 @@ func (b *Base) makeData(ctx context.Context, at dir, w Wish) error {
 	return err
 }
 
-// projectOf says which project data is, and gives it an ID where there are IDs. A directory of CephFS is a project by
-// itself, wherever it is renamed to: nil, as where there are no quotas.
-func (b *Base) projectOf(ctx context.Context, data dir, mark string) (*lustre.Project, error) {
+// account puts data under a project, and that into the record: an ID of the claims where there are IDs, else what it is by
+// itself. A directory of CephFS is a project wherever it is renamed to: none, as where there are no quotas.
+func (b *Base) account(ctx context.Context, at, data dir, r *Record) error {
 	quotas := b.handle.System.Quota
 	if quotas == nil || b.spec.Kind == lustre.IsCephFS {
-		return nil, nil
+		return nil
 	}
-	if _, ok := quotas.(lustre.ProjectMaker); !ok {
-		id, err := b.claim(mark)
-		if err != nil {
-			return nil, err
-		}
-		if err := quotas.SetProject(ctx, int(data), lustre.Project{ID: id, Inherit: true}); err != nil {
-			return nil, err
+	var p lustre.Project
+	var err error
+	_, maker := quotas.(lustre.ProjectMaker)
+	if maker {
+		p, err = quotas.Project(ctx, int(data))
+	} else {
+		p.Inherit = true
+		p.ID, err = b.claim(r.Mark)
+	}
+	if err != nil {
+		return err
+	}
+	if r.Project == nil || *r.Project != p {
+		r.Project = &p
+		if err := at.write(recordFile, r, true); err != nil {
+			return err
 		}
 	}
-	p, err := quotas.Project(ctx, int(data))
-	return &p, err
+	if maker {
+		return nil
+	}
+	return quotas.SetProject(ctx, int(data), p)
 }
 
 // claim gives a volume a project ID of the range that no other one has. A claim is a file, made
@@ -110,7 +122,7 @@ func (b *Base) claim(mark string) (uint32, error) {
 // claimed claims an ID for a volume, and reports whether it has it now. The claim is a link whose target is
 // the mark: made and readable in one call.
 func (d dir) claimed(id uint32, mark string) (bool, error) {
-	name := strconv.FormatUint(uint64(id), 10)
+	name := claimName(id)
 	err := unix.Symlinkat(mark, int(d), name)
 	if err == nil {
 		return true, d.sync()
@@ -118,35 +130,47 @@ func (d dir) claimed(id uint32, mark string) (bool, error) {
 	if err != unix.EEXIST {
 		return false, &mover.Error{Op: "claim", Place: d.name(), Name: name, Err: full(err)}
 	}
-	got := make([]byte, 64)
-	n, err := unix.Readlinkat(int(d), name, got)
+	has, err := d.claimant(name)
 	if err != nil {
 		return false, &mover.Error{Op: "read", Place: d.name(), Name: name, Err: err}
 	}
-	return string(got[:n]) == mark, nil
+	return has == mark, nil
 }
 
-// giveBack lets others have the project ID of a volume whose data is gone.
+// giveBack lets others have the project ID of a volume whose data is gone. One whose record does not say which
+// it was may have claimed one all the same.
 func (b *Base) giveBack(r *Record) error {
-	if _, ok := b.handle.System.Quota.(lustre.ProjectMaker); ok || r.Project == nil || r.Project.ID == 0 {
-		return nil
-	}
 	claims, err := b.in(projectsDir)
 	if err != nil {
 		return err
 	}
 	defer claims.close()
-	name := strconv.FormatUint(uint64(r.Project.ID), 10)
-	got := make([]byte, 64)
-	n, err := unix.Readlinkat(int(claims), name, got)
-	if err == unix.ENOENT || err == nil && string(got[:n]) != r.Mark {
-		return nil
+	var names []string
+	if r.Project != nil {
+		names = []string{claimName(r.Project.ID)}
+	} else if names, err = claims.names(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = unix.Unlinkat(int(claims), name, 0)
-	}
-	if err != nil && err != unix.ENOENT {
-		return &mover.Error{Op: "give back", Place: claims.name(), Name: name, Err: err}
+	for _, name := range names {
+		mark, err := claims.claimant(name)
+		if err == nil && mark == r.Mark && mark != "" {
+			err = unix.Unlinkat(int(claims), name, 0)
+		}
+		if err != nil && err != unix.ENOENT {
+			return &mover.Error{Op: "give back", Place: claims.name(), Name: name, Err: err}
+		}
 	}
 	return claims.sync()
+}
+
+func claimName(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
+
+// claimant is the mark of who has a claim.
+func (d dir) claimant(name string) (string, error) {
+	got := make([]byte, 64)
+	n, err := unix.Readlinkat(int(d), name, got)
+	if err != nil {
+		return "", err
+	}
+	return string(got[:n]), nil
 }

@@ -20,6 +20,7 @@ type Wish struct {
 	Bytes      int64  // hard limit; 0 is none, for snapshots
 	Parameters volume.Parameters
 	From       *volume.ID // volume or snapshot to begin with; nil is empty
+	Uncopied   string     // why nobody copies what it begins with, where the file system can not clone; "" where somebody does
 }
 
 // Asked is a wish as its record keeps it: the same wish again is the same volume, whatever became of it since.
@@ -44,18 +45,35 @@ type Record struct {
 	ID         string            `json:"id"`
 	Mark       string            `json:"mark"` // what data carries, too: random, so that nothing else is taken for it
 	Asked      Asked             `json:"asked"`
-	Bytes      int64             `json:"bytes,omitempty"`   // what it may hold now
+	Bytes      int64             `json:"bytes,omitempty"`   // what it may hold now; of a snapshot, what its volume might
 	Parameters volume.Parameters `json:"parameters"`        // as they are now
 	Project    *lustre.Project   `json:"project,omitempty"` // nil until it has one
 	Inode      uint64            `json:"inode,omitempty"`   // of data; 0 until it is there
-	Filled     bool              `json:"filled,omitempty"`  // the mover has copied what it begins with
+	Filling    bool              `json:"filling,omitempty"` // the mover copies what it begins with
+	Filled     bool              `json:"filled,omitempty"`  // and has done so
 	Created    time.Time         `json:"created"`
 	// Enforced says that the file system holds the limit; why not, Unenforced says.
 	Enforced   bool   `json:"enforced"`
 	Unenforced string `json:"unenforced,omitempty"`
+	// Escape says how a pod that means harm gets around a limit that is enforced; "" where no way is known.
+	Escape string `json:"escape,omitempty"`
 }
 
 const recordSchema = "datamove.csi/volume/v1"
+
+// snapshot reports whether it is one: that is never written.
+func (r *Record) snapshot() bool {
+	id, err := volume.ParseID(r.ID)
+	return err == nil && id.Kind == volume.Snapshot
+}
+
+// hardBytes is the limit that the file system is given. A snapshot needs none.
+func (r *Record) hardBytes() int64 {
+	if r.snapshot() {
+		return 0
+	}
+	return r.Bytes
+}
 
 // fits reports why a record is not of what is wished for.
 func (r *Record) fits(w Wish) error {
@@ -83,6 +101,7 @@ type Tombstone struct {
 	Removed time.Time `json:"removed"`
 	Keep    time.Time `json:"keep"` // until then
 	By      string    `json:"by"`
+	Bytes   int64     `json:"bytes,omitempty"` // what it might hold
 	// ArchiveTo is where it has to be copied before it may go; Archived is when that was done.
 	ArchiveTo string     `json:"archive_to,omitempty"`
 	Archived  *time.Time `json:"archived,omitempty"`

@@ -3,6 +3,7 @@ package base
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,8 @@ import (
 func (b *Base) Remove(ctx context.Context, id volume.ID, by string) error {
 	f, err := b.Find(ctx, id)
 	if errors.Is(err, mover.ErrNotExist) {
-		return b.abandon(id, by)
+		_, err := b.abandon(id, "", by)
+		return err
 	}
 	if err != nil {
 		return err
@@ -34,50 +36,68 @@ func (b *Base) Remove(ctx context.Context, id volume.ID, by string) error {
 		return err
 	}
 	defer home.close()
-	return b.discard(home, f.at, id, &f.Record, by)
+	_, err = b.discard(home, f.at, id, &f.Record, by)
+	return err
 }
 
-// abandon removes what is left of a volume that was begun and never made.
-func (b *Base) abandon(id volume.ID, by string) error {
+// abandon removes what is left of a volume that was begun and never made, and returns its name in the trash; "" is of nothing.
+// With a mark, only the one that has it is meant.
+func (b *Base) abandon(id volume.ID, mark, by string) (name string, err error) {
 	making, err := b.in(makingDir)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer making.close()
 	at, err := making.sub(id.Key)
 	if errors.Is(err, mover.ErrNotExist) {
-		return nil
+		return "", nil
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer at.close()
-	return b.discard(making, at, id, &Record{Parameters: volume.Parameters{OnDelete: volume.Remove}}, by)
+	var r Record
+	if err := at.read(recordFile, &r); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		return "", err
+	}
+	if mark != "" && r.Mark != mark {
+		return "", nil
+	}
+	return b.discard(making, at, id, &Record{Bytes: r.Bytes, Parameters: volume.Parameters{OnDelete: volume.Remove}}, by)
 }
 
-// discard writes a tombstone, and moves a directory to the trash. The tombstone is first: what lies in the trash without one
-// is what is left of something removed.
-func (b *Base) discard(home, at dir, id volume.ID, r *Record, by string) error {
+// discard writes a tombstone, and moves a directory to the trash, where it has another name. The tombstone is first: what lies in the
+// trash without one is what is left of something removed.
+func (b *Base) discard(home, at dir, id volume.ID, r *Record, by string) (name string, err error) {
 	now := time.Now().UTC()
-	t := Tombstone{Schema: tombstoneSchema, ID: id.String(), Removed: now, Keep: now.Add(r.Parameters.Trash), By: by}
+	t := Tombstone{Schema: tombstoneSchema, ID: id.String(), Removed: now, Keep: now.Add(r.Parameters.Trash), By: by, Bytes: r.Bytes}
 	if r.Parameters.OnDelete == volume.Archive {
 		t.ArchiveTo = r.Parameters.ArchiveTo
 	}
 	if err := at.write(stoneFile, t, true); err != nil {
-		return err
+		return "", err
 	}
 	trash, err := b.in(trashDir)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer trash.close()
-	return home.move(id.Key, trash, id.Key+"."+strconv.FormatInt(now.UnixNano(), 10))
+	name = id.Key + "." + strconv.FormatInt(now.UnixNano(), 10)
+	return name, home.move(id.Key, trash, name)
 }
 
 // Reap removes what lay in the trash for long enough, as far as it gets until ctx is over, and
 // says how many volumes are gone, and how many are left to remove. What has to be archived
-// first and was not, stays.
+// first and was not, stays. What was begun a day ago and never made, goes the same way, and projects are
+// looked after.
 func (b *Base) Reap(ctx context.Context, now time.Time) (gone, left int, err error) {
+	late := b.giveUp(now)
+	gone, left, err = b.empty(ctx, now)
+	return gone, left, errors.Join(late, err, b.tend(ctx))
+}
+
+// empty removes what is due in the trash.
+func (b *Base) empty(ctx context.Context, now time.Time) (gone, left int, err error) {
 	trash, err := b.in(trashDir)
 	if err != nil {
 		return 0, 0, err
@@ -151,28 +171,25 @@ func (b *Base) reapOne(ctx context.Context, trash dir, name string, now time.Tim
 
 // destroy removes what pods saw of a volume, and then its project.
 func (b *Base) destroy(ctx context.Context, at dir, r *Record) error {
+	maker, makes := b.handle.System.Quota.(lustre.ProjectMaker)
 	data, err := at.data()
-	if errors.Is(err, mover.ErrNotExist) {
-		return b.giveBack(r)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, mover.ErrNotExist):
+	case err != nil:
 		return err
-	}
-	defer data.close()
-	if maker, ok := b.handle.System.Quota.(lustre.ProjectMaker); ok {
-		p, err := b.handle.System.Quota.Project(ctx, int(data))
+	default:
+		if err = r.mayGo(data); err == nil && makes {
+			err = b.account(ctx, at, data, r) // an older driver may not have said which it is
+		} else if err == nil {
+			err = empty(ctx, data)
+		}
+		data.close() // what is open holds a fileset
 		if err != nil {
 			return err
 		}
-		err = maker.RemoveProject(ctx, int(at), dataDir, p)
-		if !errors.Is(err, unix.ENOTEMPTY) {
-			return err
-		}
-		// There are projects in it: anybody can make a subvolume on a btrfs.
-		return errors.Join(empty(ctx, data), maker.RemoveProject(ctx, int(at), dataDir, p))
 	}
-	if err := empty(ctx, data); err != nil {
-		return err
+	if makes {
+		return b.unmake(ctx, maker, at, r)
 	}
 	if err := unix.Unlinkat(int(at), dataDir, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
 		return &mover.Error{Op: "remove", Place: at.name(), Name: dataDir, Err: err}
@@ -183,4 +200,50 @@ func (b *Base) destroy(ctx context.Context, at dir, r *Record) error {
 		}
 	}
 	return b.giveBack(r)
+}
+
+// unmake removes data together with its project, also what a killed one has left of that. Where something may be left
+// for longer, that is claimed, for tend.
+func (b *Base) unmake(ctx context.Context, maker lustre.ProjectMaker, at dir, r *Record) error {
+	if r.Project == nil {
+		return nil
+	}
+	if _, ok := maker.(lustre.ProjectTender); ok {
+		claims, err := b.in(projectsDir)
+		if err != nil {
+			return err
+		}
+		defer claims.close()
+		if _, err := claims.claimed(r.Project.ID, r.Mark); err != nil {
+			return err
+		}
+	}
+	if err := maker.RemoveProject(ctx, int(at), dataDir, *r.Project); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// mayGo reports why data is not to be removed with the record r. One that was never made may have no mark yet, or that of
+// what it is a clone of.
+func (r *Record) mayGo(data dir) error {
+	switch {
+	case r.Mark == "":
+		return fmt.Errorf("%w: %s has no record; it is left alone", mover.ErrConflict, mover.Printable(data.name()))
+	case r.Inode != 0:
+		return r.marks(data)
+	case r.Asked.From != "":
+		return nil
+	}
+	_, err := unix.Fgetxattr(int(data), markName, nil)
+	if err == unix.ENODATA || err == unix.EOPNOTSUPP {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(data), &st); err != nil {
+		return err
+	}
+	unmade := *r
+	unmade.Inode = st.Ino
+	return unmade.marks(data)
 }

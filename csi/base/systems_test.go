@@ -110,11 +110,8 @@ func live(t *testing.T, s Spec) {
 	if gone, left, err := b.Reap(t.Context(), time.Now()); gone != 2 || left != 0 || err != nil {
 		t.Errorf("%d, %d, %v", gone, left, err)
 	}
-	for _, name := range []string{volumesDir, makingDir, trashDir, projectsDir} {
-		if entries, err := os.ReadDir(filepath.Join(b.top.name(), name)); err != nil || len(entries) > 0 {
-			t.Errorf("%s: %v, %v", name, entries, err)
-		}
-	}
+	nothingIn(t, b, volumesDir, makingDir, trashDir)
+	settled(t, b)
 	again, err := b.Make(t.Context(), w)
 	must(t, err)
 	if entries, err := os.ReadDir(pathOf(t, b, w.ID)); err != nil || len(entries) > 0 || again.Mark == r.Mark {

@@ -73,10 +73,13 @@ func (f *Files) Hanging() map[string]int {
 }
 
 // Make makes a volume or a snapshot; without a key in its ID, that of its name is taken. With
-// Unfilled, its content has to be copied first; Filled is called then.
+// Unfilled, its content has to be copied first; Filled is called then. An error may be a *base.TooSmall.
 func (f *Files) Make(ctx context.Context, s base.Spec, w base.Wish) (base.Record, *base.Unfilled, error) {
 	var m made
 	err := f.call(ctx, s.Name, "make", making{s, w, false}, &m)
+	if err == nil && m.TooSmall != nil {
+		err = m.TooSmall
+	}
 	return m.Record, m.Unfilled, err
 }
 

@@ -26,6 +26,7 @@ type (
 	made struct {
 		Record   base.Record
 		Unfilled *base.Unfilled
+		TooSmall *base.TooSmall
 	}
 	of struct {
 		Spec base.Spec
@@ -151,7 +152,7 @@ func makeVolume(ctx context.Context, q making) (made, error) {
 		} else {
 			m.Record, err = b.Make(ctx, q.Wish)
 		}
-		if errors.As(err, &m.Unfilled) {
+		if errors.As(err, &m.Unfilled) || errors.As(err, &m.TooSmall) {
 			err = nil
 		}
 		return m, err

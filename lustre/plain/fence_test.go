@@ -1,19 +1,17 @@
 package plain
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/image"
 )
 
 var _ lustre.ProjectTender = (*Subvolumes)(nil)
@@ -29,19 +27,6 @@ func limited(t *testing.T) (dir string, fd int, s *Subvolumes, p lustre.Project)
 	must(t, os.Chmod(dir+"/p", 0o777))
 	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 4 * mib}))
 	return dir, fd, s, p
-}
-
-// groupless makes a subvolume that is to be in no group, as the kernel lets everybody.
-func groupless(dir int, base string) error {
-	const says = 1 << 2       // BTRFS_SUBVOL_QGROUP_INHERIT
-	none := make([]byte, 72)  // struct btrfs_qgroup_inherit, without a group
-	var pinned runtime.Pinner // the kernel is given its address as a number
-	pinned.Pin(&none[0])
-	defer pinned.Unpin()
-	args := volumeArgs(says, base, 0)
-	binary.NativeEndian.PutUint64(args[24:], uint64(len(none)))
-	binary.NativeEndian.PutUint64(args[32:], uint64(uintptr(unsafe.Pointer(&none[0]))))
-	return ioctl(dir, makeVolume, args)
 }
 
 // TestNestedIsHeld: what somebody makes in a subvolume is held together with it, however deep.
@@ -77,7 +62,7 @@ func TestGrouplessIsGathered(t *testing.T) {
 	dir, fd, s, p := limited(t)
 	asNobody(t, func() {
 		made(t, s, opened(t, dir+"/p"), "inner")
-		must(t, groupless(opened(t, dir+"/p/inner"), "stray"))
+		must(t, image.Groupless(dir+"/p/inner", "stray"))
 		must(t, write(dir+"/p/inner/stray/f", 3*mib))
 		must(t, write(dir+"/p/f", 2*mib))
 	})
@@ -94,7 +79,7 @@ func TestGrouplessIsGathered(t *testing.T) {
 		if err := write(dir+"/p/inner/stray/f", mib); !errors.Is(err, unix.EDQUOT) {
 			t.Errorf("it writes on: %v", err)
 		}
-		if err := groupless(opened(t, dir+"/p"), "another"); !errors.Is(err, unix.EDQUOT) {
+		if err := image.Groupless(dir+"/p", "another"); !errors.Is(err, unix.EDQUOT) {
 			t.Errorf("another one: %v", err)
 		}
 	})
@@ -169,7 +154,7 @@ func TestNestedRemoved(t *testing.T) {
 			})
 			at += "/inner"
 		}
-		in(t, at, func(fd int) { must(t, groupless(fd, "stray")) })
+		must(t, image.Groupless(at, "stray"))
 		for ; at != dir+"/p"; at = filepath.Dir(at) {
 			in(t, at, func(fd int) { must(t, s.Freeze(t.Context(), fd, true)) })
 		}
