@@ -19,6 +19,9 @@ func (d *Driver) CreateSnapshot(ctx context.Context, q *csi.CreateSnapshotReques
 		return nil, fmt.Errorf("%w: a snapshot needs a name and a source volume", mover.ErrUsage)
 	}
 	for name := range q.GetParameters() {
+		if volume.FromKubernetes(name) {
+			continue
+		}
 		return nil, fmt.Errorf("%w: a VolumeSnapshotClass of this driver has no parameters, and one is %s", mover.ErrUsage, mover.Printable(name))
 	}
 	id, _, err := d.known(q.GetSourceVolumeId())
@@ -27,6 +30,9 @@ func (d *Driver) CreateSnapshot(ctx context.Context, q *csi.CreateSnapshotReques
 		return nil, err
 	case id.Kind != volume.Project && id.Kind != volume.Scratch:
 		return nil, fmt.Errorf("%w: of %s no snapshot can be made: the driver did not make it", mover.ErrUsage, id)
+	}
+	if err := d.here(id.FileSystem, q.GetAccessibilityRequirements()); err != nil {
+		return nil, err
 	}
 	w := base.Wish{ID: volume.ID{Kind: volume.Snapshot, FileSystem: id.FileSystem}, Name: q.GetName(), From: &id}
 	done, err := d.volumes.begin("snapshot:"+q.GetName(), "another creation")
@@ -43,7 +49,7 @@ func (d *Driver) CreateSnapshot(ctx context.Context, q *csi.CreateSnapshotReques
 
 // snapshot is one as Kubernetes hears of it.
 func (d *Driver) snapshot(r *base.Record) *csi.Snapshot {
-	s := &csi.Snapshot{SnapshotId: r.ID, SourceVolumeId: r.Asked.From, CreationTime: timestamppb.New(r.Created), ReadyToUse: true}
+	s := &csi.Snapshot{SnapshotId: r.ID, SourceVolumeId: r.Asked.From, SizeBytes: r.Bytes, CreationTime: timestamppb.New(r.Created), ReadyToUse: true}
 	if id, err := volume.ParseID(r.ID); err == nil && d.Config.FileSystems[id.FileSystem].Use == volume.Scratch {
 		s.AccessibleTopology = d.topology()
 	}

@@ -92,6 +92,9 @@ type Parameter struct {
 // prefix begins the names that Kubernetes itself adds.
 const prefix = "csi.storage.k8s.io/"
 
+// FromKubernetes reports whether a parameter is one that the sidecars add, to say for whom something is made.
+func FromKubernetes(name string) bool { return strings.HasPrefix(name, prefix) }
+
 // table is every parameter; its order is that of the documentation.
 var table = []Parameter{
 	{"type", []Kind{Project, Scratch, Dataset}, false, "has to be said", "project, scratch or dataset", nil},
