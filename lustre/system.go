@@ -101,7 +101,8 @@ type ProjectMaker interface {
 	// An error leaves nothing.
 	MakeProject(ctx context.Context, dir int, base string, mode uint32) (Project, error)
 	// RemoveProject removes the directory base in dir with everything in it, if it is
-	// that project still.
+	// that project still. Nothing of it may be open. Where only the directory is gone, and something of the
+	// project is left, because somebody was killed, that is removed; fs.ErrNotExist: neither is there.
 	RemoveProject(ctx context.Context, dir int, base string, p Project) error
 }
 

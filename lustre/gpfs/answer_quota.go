@@ -201,9 +201,13 @@ func (q quotas) undo(ctx context.Context, name string) error {
 	return nil
 }
 
-// RemoveProject unlinks and deletes the fileset of the directory base.
+// RemoveProject unlinks and deletes the fileset of the directory base. One whose directory is gone was unlinked
+// by somebody who did not come to delete it.
 func (q quotas) RemoveProject(ctx context.Context, dir int, base string, p lustre.Project) error {
 	fd, err := openBase(dir, base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return q.removeUnlinked(ctx, base, p)
+	}
 	if err != nil {
 		return err
 	}
@@ -226,6 +230,25 @@ func (q quotas) RemoveProject(ctx context.Context, dir int, base string, p lustr
 		return errors.Join(err, q.asked.LinkFileset(ctx, q.name, f.Name, f.Junction))
 	}
 	return nil
+}
+
+// removeUnlinked deletes a fileset by its name. fs.ErrNotExist where there is none.
+func (q quotas) removeUnlinked(ctx context.Context, base string, p lustre.Project) error {
+	var f Fileset
+	unlinked, err := q.eventually(ctx, func() (bool, error) {
+		var err error
+		f, err = q.asked.Fileset(ctx, q.name, p.Name)
+		return f.Junction == "", err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !unlinked:
+		return fmt.Errorf("directory %q: %w: it is not there, and its fileset %q is at %s", base, ErrConflict, f.Name, f.Junction)
+	case f.ID != p.ID || f.ID == 0:
+		return fmt.Errorf("directory %q: %w: it is not there, and fileset %q is another one", base, ErrConflict, f.Name)
+	}
+	return q.asked.DeleteFileset(ctx, q.name, f.Name)
 }
 
 // junction is the path of a new directory, as the cluster says it, and the independent fileset

@@ -263,10 +263,38 @@ func TestMakeProject(t *testing.T) {
 				t.Errorf("%s: %v", name, wrong)
 			}
 		}
-		if err := maker.RemoveProject(t.Context(), fd, "none", p); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("nothing: %v", err)
+		if err := maker.RemoveProject(t.Context(), fd, "none", p); !errors.Is(err, ErrConflict) {
+			t.Errorf("nothing, of a fileset that is elsewhere: %v", err)
 		}
 		if err := maker.RemoveProject(t.Context(), fd, "run 1'ä", p); err != nil {
+			t.Error(err)
+		}
+		if err := maker.RemoveProject(t.Context(), fd, "run 1'ä", p); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("again: %v", err)
+		}
+		if now := reload(t, dir); len(now.Filesets) != 3 {
+			t.Errorf("left: %+v", now.Filesets)
+		}
+	})
+}
+
+// TestProjectHalfRemoved: who is killed between the unlinking of a fileset and its end is followed by one who ends it, by its name.
+func TestProjectHalfRemoved(t *testing.T) {
+	each(t, func(t *testing.T, s *lustre.System, w *world, dir string) {
+		maker, fd := s.Quota.(quotas), open(t, filepath.Join(w.Mount, "vision"))
+		p, err := maker.MakeProject(t.Context(), fd, "run", 0o700)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := maker.asked.UnlinkFileset(t.Context(), "fs1", p.Name, false); err != nil {
+			t.Fatal(err)
+		}
+		other := p
+		other.ID++
+		if err := maker.RemoveProject(t.Context(), fd, "run", other); !errors.Is(err, ErrConflict) {
+			t.Errorf("another one of its name: %v", err)
+		}
+		if err := maker.RemoveProject(t.Context(), fd, "run", p); err != nil {
 			t.Error(err)
 		}
 		if now := reload(t, dir); len(now.Filesets) != 3 {
