@@ -34,7 +34,7 @@ type Config struct {
 type FileSystem struct {
 	Use        volume.Kind `yaml:"use"`        // project (every node has it) or scratch (each node has its own)
 	Kind       lustre.Kind `yaml:"kind"`       // what it has to be: nothing is made where it is not mounted
-	Root       string      `yaml:"root"`       // absolute
+	Root       string      `yaml:"root"`       // absolute: where it is mounted; of a shared file system also a directory of it
 	Volumes    string      `yaml:"volumes"`    // below Root: where volumes are made; "" makes none
 	ProjectIDs string      `yaml:"projectIDs"` // FIRST-LAST, which nobody else gives to directories (Lustre, ext4, xfs)
 	Unenforced bool        `yaml:"unenforced"` // make volumes though nothing holds them to their capacity
@@ -99,7 +99,7 @@ func (f *FileSystem) validate() error {
 	case f.Kind == "":
 		return bad("kind has to be said (lustre, gpfs, cephfs, nfs, btrfs, ext4, xfs): where something else is mounted, or nothing, no volume is made")
 	case !filepath.IsAbs(f.Root) || filepath.Clean(f.Root) != f.Root || f.Root == "/":
-		return bad("root has to be an absolute directory")
+		return bad("root has to be an absolute directory: where the file system is mounted")
 	case f.Volumes != "" && !mover.ValidName(f.Volumes):
 		return bad("volumes has to be a directory below root, relative to it")
 	case f.Use == volume.Scratch && f.Volumes == "":

@@ -22,7 +22,7 @@ import (
 type Spec struct {
 	Name    string                  `json:"name"`
 	Kind    lustre.Kind             `json:"kind"`           // what it has to be
-	Root    string                  `json:"root"`           // where it is mounted, or a directory of it: Static volumes lie below
+	Root    string                  `json:"root"`           // where it is mounted (of a shared one also a directory of it): Static volumes lie below
 	Volumes string                  `json:"volumes"`        // below Root: what the driver makes; "" is nothing
 	IDs     Range                   `json:"ids"`            // of project IDs, where they are ours to give
 	GPFS    map[string]gpfs.Options `json:"gpfs,omitempty"` // by device, as in system.Options
@@ -82,7 +82,8 @@ const (
 )
 
 // Open opens the directory of volumes, which is made where it is not there. A file system
-// of another kind than it has to be is not the one that is meant: mover.ErrUnreachable.
+// of another kind than it has to be is not the one that is meant, nor is a local one of which Root is a
+// mere directory: mover.ErrUnreachable.
 func Open(ctx context.Context, s Spec) (*Base, error) {
 	fail := func(err error, closed ...error) error {
 		return errors.Join(append([]error{fmt.Errorf("file system %s: %w", s.Name, err)}, closed...)...)
@@ -91,12 +92,8 @@ func Open(ctx context.Context, s Spec) (*Base, error) {
 	if err != nil {
 		return nil, fail(err)
 	}
-	if s.Kind != "" && h.System.Kind != s.Kind {
-		return nil, fail(fmt.Errorf("%w: %s is on a file system of kind %s (%s) and has to be on one of kind %s: is it mounted?",
-			mover.ErrUnreachable, mover.Printable(s.Root), h.System.Kind, h.System.Type, s.Kind), h.Close())
-	}
-	if s.Mounted && !isMount(h.FD()) {
-		return nil, fail(fmt.Errorf("%w: nothing is mounted at %s", mover.ErrUnreachable, mover.Printable(s.Root)), h.Close())
+	if err := s.meant(h); err != nil {
+		return nil, fail(err, h.Close())
 	}
 	b := &Base{spec: s, handle: h, top: -1}
 	if s.Volumes == "" {
@@ -111,11 +108,34 @@ func Open(ctx context.Context, s Spec) (*Base, error) {
 	return b, nil
 }
 
-// isMount reports whether a directory is where something is mounted: what the kernel does not say (before Linux 5.8) is taken for true.
-func isMount(fd int) bool {
+// meant reports why what is open is not the file system that has to be there. Of a local one the kind says little: the disk of the machine
+// may be of the same, so it has to be where one is mounted. A pod sees a mount as a bind mount of
+// its root, and a directory where nothing is mounted as one of that directory.
+func (s *Spec) meant(h *system.Handle) error {
+	kind, m := h.System.Kind, h.Mount
+	if s.Kind != "" && kind != s.Kind {
+		return fmt.Errorf("%w: %s is on a file system of kind %s (%s) and has to be on one of kind %s: is it mounted?",
+			mover.ErrUnreachable, mover.Printable(s.Root), kind, h.System.Type, s.Kind)
+	}
+	local := s.Kind == lustre.IsExt4 || s.Kind == lustre.IsXFS || s.Kind == lustre.IsBtrfs
+	if !local && !s.Mounted {
+		return nil
+	}
 	var st unix.Statx_t
-	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, 0, &st)
-	return err != nil || st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+	if err := unix.Statx(h.FD(), "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st); err != nil {
+		return &mover.Error{Op: "look at", Place: s.Root, Err: err}
+	}
+	mounted := st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 || st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 // before Linux 5.8 it is not told
+	const ofSubvolume = 256                                                                                        // the inode of the root of each subvolume
+	whole := m.Root == "/" || kind == lustre.IsBtrfs && st.Ino == ofSubvolume
+	switch {
+	case !mounted:
+		return fmt.Errorf("%w: nothing is mounted at %s", mover.ErrUnreachable, mover.Printable(s.Root))
+	case local && !whole:
+		return fmt.Errorf("%w: %s is a directory of a file system of kind %s that is mounted at %s, and has to be where one is mounted: is it mounted?",
+			mover.ErrUnreachable, mover.Printable(s.Root), kind, mover.Printable(m.Point))
+	}
+	return nil
 }
 
 // way opens a directory some levels down, which are made where they are not there. They

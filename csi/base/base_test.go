@@ -336,3 +336,46 @@ func TestWrongFileSystem(t *testing.T) {
 		t.Errorf("something was made where nothing is mounted: %v, %v", names, err)
 	}
 }
+
+// TestMereDirectory: the disk of the machine may be of the same kind as the one that is not mounted. What is taken is where a file
+// system is mounted, as the machine sees it or a pod, and no directory of one.
+func TestMereDirectory(t *testing.T) {
+	s := onBtrfs(t)
+	top := s.Root
+	fd, err := unix.Open(top, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	_, err = (&plain.Subvolumes{}).MakeProject(t.Context(), fd, "@lab", 0o755)
+	must(t, err)
+	must(t, os.Mkdir(filepath.Join(top, "mnt"), 0o755))
+	bound := func(path string) string {
+		t.Helper()
+		point := t.TempDir()
+		must(t, unix.Mount(path, point, "", unix.MS_BIND, ""))
+		t.Cleanup(func() { must(t, unix.Unmount(point, unix.MNT_DETACH)) })
+		return point
+	}
+	for what, row := range map[string]struct {
+		root string
+		ok   bool
+	}{
+		"a mount":                            {top, true},
+		"a mount, as a pod sees it":          {bound(top), true},
+		"a subvolume, as a pod sees it":      {bound(filepath.Join(top, "@lab")), true},
+		"a mere directory":                   {filepath.Join(top, "mnt"), false},
+		"a mere directory, as a pod sees it": {bound(filepath.Join(top, "mnt")), false},
+		"a subvolume that is not mounted":    {filepath.Join(top, "@lab"), false},
+	} {
+		s.Root, s.Volumes = row.root, "volumes"
+		b, err := Open(t.Context(), s)
+		if err == nil {
+			must(t, b.Close())
+		}
+		if (err == nil) != row.ok || err != nil && (!errors.Is(err, mover.ErrUnreachable) || !strings.Contains(err.Error(), "is it mounted")) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if names, err := os.ReadDir(filepath.Join(top, "mnt")); err != nil || len(names) != 0 {
+		t.Errorf("something was made where nothing is mounted: %v, %v", names, err)
+	}
+}
