@@ -273,7 +273,7 @@ func (b *Base) limit(ctx context.Context, data dir, r *Record) error {
 func escape(q *lustre.Quota) string {
 	var ways []string
 	if !q.RootToo {
-		ways = append(ways, "root is not held: no pod may be root outside of its user namespace")
+		ways = append(ways, "root is not held, so no pod may be root")
 	}
 	if q.Escape != "" {
 		ways = append(ways, q.Escape)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -154,6 +155,15 @@ func onNumbered(t *testing.T, n *numbered) *Base {
 	n.held = map[uint32]int64{}
 	b.handle.System.Quota = n
 	return b
+}
+
+// TestEscapeIsSaid: the record says who is not held by a limit that is enforced.
+func TestEscapeIsSaid(t *testing.T) {
+	b := onNumbered(t, &numbered{})
+	r, err := b.Make(t.Context(), wish(t, b, "pvc-1", mib))
+	if err != nil || !r.Enforced || !strings.Contains(r.Escape, "no pod may be root") || !strings.Contains(r.Escape, "by a trick") {
+		t.Errorf("%+v, %v", r, err)
+	}
 }
 
 // TestFailedForGood: of what can not be made nothing is left, and nothing is given: no room, and no project ID.
