@@ -63,6 +63,17 @@ func (d *Driver) remove(ctx context.Context, spec base.Spec, id volume.ID, by st
 	return d.Files.Remove(ctx, spec, id, by)
 }
 
+// forsake ends the copies of volumes that nobody asks for any more, and removes what they have of them.
+func (d *Driver) forsake(ctx context.Context, fileSystem string, now time.Time) error {
+	spec := d.spec(fileSystem)
+	all, err := d.Files.Forsaken(ctx, spec, now)
+	errs := []error{err}
+	for _, id := range all {
+		errs = append(errs, d.remove(ctx, spec, id, "the driver: nobody came back to it"))
+	}
+	return errors.Join(errs...)
+}
+
 // archive copies, or goes on copying, what was removed and has to be archived before it is gone. It reports how much is left.
 func (d *Driver) archive(ctx context.Context, fileSystem string) (left int, err error) {
 	if d.canCopy(fileSystem) != nil {

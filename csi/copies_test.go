@@ -104,9 +104,17 @@ func TestCopyNobodyMakes(t *testing.T) {
 	from := &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: v.GetVolume().GetVolumeId()}}}
 	_, err = r.CreateVolume(t.Context(), onPlain("copy", from))
 	r.refused(err, codes.Aborted) // it is on its way
+	// Nobody comes back to it for a day: its copy ends with it.
+	must(t, r.driver.forsake(t.Context(), "plain", time.Now().Add(25*time.Hour)))
+	making, err := os.ReadDir(filepath.Join(r.driver.Config.FileSystems["plain"].Root, "k8s/making"))
+	if err != nil || len(making) != 0 {
+		t.Errorf("%v, %v", making, err)
+	}
+	_, err = r.CreateVolume(t.Context(), onPlain("copy", from))
+	r.refused(err, codes.Aborted)
 	begun, err := volume.ParseID(v.GetVolume().GetVolumeId())
 	must(t, err)
-	making, err := os.ReadDir(filepath.Join(r.driver.Config.FileSystems["plain"].Root, "k8s/making"))
+	making, err = os.ReadDir(filepath.Join(r.driver.Config.FileSystems["plain"].Root, "k8s/making"))
 	must(t, err)
 	begun.Key = making[0].Name()
 	_, err = r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: begun.String()})

@@ -27,6 +27,9 @@ func (d *Driver) Reap(ctx context.Context, every time.Duration) {
 			if _, err := d.archive(ctx, name); err != nil {
 				d.Logger.WarnContext(ctx, "a removed volume can not be archived; it stays", "fileSystem", name, "err", err)
 			}
+			if err := d.forsake(ctx, name, time.Now()); err != nil {
+				d.Logger.WarnContext(ctx, "a volume that was never made can not be removed", "fileSystem", name, "err", err)
+			}
 			gone, left, err := d.Files.Reap(ctx, d.spec(name), time.Now())
 			if err != nil {
 				d.Logger.WarnContext(ctx, "the trash can not be emptied", "fileSystem", name, "err", err)

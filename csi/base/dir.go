@@ -113,6 +113,12 @@ func (d dir) sync() error {
 	return nil
 }
 
+// touch says that somebody needs d still.
+func (d dir) touch() error {
+	now := unix.Timespec{Nsec: unix.UTIME_NOW}
+	return failed("touch", d, "", unix.UtimesNanoAt(int(d), ".", []unix.Timespec{now, now}, 0))
+}
+
 // write puts a value into a file of d, whole or not at all. With replace false a file that is
 // there stays: then it is mover.ErrConflict.
 func (d dir) write(name string, value any, replace bool) error {

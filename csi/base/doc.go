@@ -5,7 +5,8 @@
 //	volumes/KEY/data             what pods see: a project of the file system, with its quota
 //	snapshots/KEY/...            the same, read-only
 //	making/KEY/...               one that is not whole yet
-//	projects/ID                  which volume has a project ID, where IDs are ours to give
+//	projects/ID                  which volume has a project ID, where IDs are ours to give; of a btrfs, which one is
+//	                             gone, and has left something behind that Reap will remove
 //	trash/KEY.TIME/...           removed, with a tombstone.json that says when and by whom
 //
 // Its words: a [Base] is opened for each call, and refused when it is not on the kind of file system that the
@@ -13,7 +14,8 @@
 // somebody wants made, a [Record] what was made.
 //
 // All state is here, and none in memory. A volume is made below making/, and is there when it is renamed to volumes/:
-// who is killed on the way does the same steps again, each of which finds what the last one did.
+// who is killed on the way does the same steps again, each of which finds what the last one did. What fails for
+// good is undone at once, and what nobody comes back to for a day by Reap.
 // Two who make the same volume at once make one. A removal begins with a tombstone, and is
 // done with a rename; what is removed then is removed by descriptors, over no
 // link and no mount, some of it at a time.

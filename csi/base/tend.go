@@ -15,52 +15,77 @@ import (
 // patience is for how long somebody may come back to a volume that was begun.
 const patience = 24 * time.Hour
 
-// giveUp moves to the trash what was begun long ago and never made. What the mover copies into is left to who has it copy.
+// giveUp moves to the trash what was begun and forsaken. What is being copied into is left to who has it copied.
 func (b *Base) giveUp(now time.Time) error {
 	making, err := b.in(makingDir)
 	if err != nil {
 		return err
 	}
 	defer making.close()
-	keys, err := making.names()
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, key := range keys {
-		errs = append(errs, b.giveUpOne(making, key, now))
+	forsaken, err := making.forsaken(now)
+	errs := []error{err}
+	for key, r := range forsaken {
+		switch id, err := volume.ParseID(r.ID); {
+		case r.Schema == "": // only the directory was made; it is empty, or stays
+			if err := unix.Unlinkat(int(making), key, unix.AT_REMOVEDIR); err != unix.ENOENT {
+				errs = append(errs, failed("remove", making, key, err))
+			}
+		case err == nil && id.Key == key && !r.Filling:
+			_, err = b.abandon(id, r.Mark, forsakenBy)
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
 
-func (b *Base) giveUpOne(making dir, key string, now time.Time) error {
-	at, err := making.sub(key)
-	if errors.Is(err, mover.ErrNotExist) { // it is made by now
-		return nil
-	}
+// forsakenBy is who removes what nobody came back to.
+const forsakenBy = "the driver: nobody came back to it"
+
+// Forsaken lists volumes into which something is copied, or was, and which nobody has come back to for a day.
+func (b *Base) Forsaken(ctx context.Context, now time.Time) (all []volume.ID, err error) {
+	making, err := b.in(makingDir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer at.close()
-	var r Record
-	switch err := at.read(recordFile, &r); {
-	case errors.Is(err, mover.ErrNotExist): // only the directory was made; it is empty, or stays
+	defer making.close()
+	forsaken, err := making.forsaken(now)
+	for key, r := range forsaken {
+		if id, err := volume.ParseID(r.ID); err == nil && id.Key == key && r.Filling {
+			all = append(all, id)
+		}
+	}
+	return all, errors.Join(err, ctx.Err())
+}
+
+// forsaken lists the records in a directory of what is made which nobody has come back to for a day, by their keys. The
+// record may be the zero one: it is the second step.
+func (d dir) forsaken(now time.Time) (map[string]Record, error) {
+	keys, err := d.names()
+	all, errs := map[string]Record{}, []error{err}
+	for _, key := range keys {
+		at, err := d.sub(key)
+		if errors.Is(err, mover.ErrNotExist) { // it is made by now
+			continue
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		var r Record
 		var st unix.Stat_t
-		if err := unix.Fstat(int(at), &st); err != nil || now.Sub(time.Unix(st.Mtim.Unix())) < patience {
-			return err
+		err = errors.Join(unix.Fstat(int(at), &st), missing(at.read(recordFile, &r)))
+		at.close()
+		if errs = append(errs, err); err == nil && now.Sub(time.Unix(st.Mtim.Unix())) >= patience {
+			all[key] = r
 		}
-		if err := unix.Unlinkat(int(making), key, unix.AT_REMOVEDIR); err != unix.ENOENT {
-			return failed("remove", making, key, err)
-		}
-		return nil
-	case err != nil:
-		return err
-	case r.Filling || now.Sub(r.Created) < patience:
-		return nil
 	}
-	id, err := volume.ParseID(r.ID)
-	if err == nil && id.Key == key {
-		_, err = b.abandon(id, r.Mark, "nobody came back to it")
+	return all, errors.Join(errs...)
+}
+
+// missing has what is not there be no error.
+func missing(err error) error {
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil
 	}
 	return err
 }

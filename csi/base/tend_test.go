@@ -195,7 +195,7 @@ func TestFailedForGood(t *testing.T) {
 }
 
 // TestGivenUp: what was begun and could not be made for now is gone on with; when nobody comes back to it for a day, it goes, with
-// its project ID. What is being copied stays.
+// its project ID. What is being copied stays until who has it copied lets go of it.
 func TestGivenUp(t *testing.T) {
 	n := &numbered{}
 	b := onNumbered(t, n)
@@ -237,9 +237,35 @@ func TestGivenUp(t *testing.T) {
 	if err != nil || len(claims) != 2 {
 		t.Errorf("%v, %v", claims, err)
 	}
+	for after, want := range map[time.Duration]int{time.Hour: 0, 25 * time.Hour: 1} {
+		if all, err := b.Forsaken(t.Context(), time.Now().Add(after)); err != nil || len(all) != want {
+			t.Errorf("after %v: %v, %v", after, all, err)
+		}
+	}
 	n.fail = nil
 	_, err = b.Filled(t.Context(), copied)
 	must(t, err)
+}
+
+// TestComingBack: what is asked for again and again is not forsaken, however long it takes.
+func TestComingBack(t *testing.T) {
+	n := &numbered{fail: mover.ErrUnreachable}
+	b := onNumbered(t, n)
+	w := wish(t, b, "pvc-1", mib)
+	for range 3 {
+		if _, err := b.Make(t.Context(), w); !errors.Is(err, n.fail) {
+			t.Fatal(err)
+		}
+		long := unix.NsecToTimespec(time.Now().Add(-48 * time.Hour).UnixNano())
+		at := filepath.Join(b.top.name(), makingDir, w.ID.Key)
+		must(t, unix.UtimesNanoAt(unix.AT_FDCWD, at, []unix.Timespec{long, long}, 0))
+		if _, err := b.Make(t.Context(), w); !errors.Is(err, n.fail) {
+			t.Fatal(err)
+		}
+		if gone, _, err := b.Reap(t.Context(), time.Now()); gone != 0 || err != nil {
+			t.Errorf("%d, %v", gone, err)
+		}
+	}
 }
 
 // TestClaimOfUnknown: who is killed between the claim of an ID and its record leaves a claim that is found by its mark.

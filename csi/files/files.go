@@ -105,6 +105,11 @@ func (f *Files) Begun(ctx context.Context, s base.Spec, id volume.ID) (mark stri
 	return mark, f.call(ctx, s.Name, "begun", of{s, id, ""}, &mark)
 }
 
+// Forsaken lists volumes into which something is copied, and which nobody has come back to.
+func (f *Files) Forsaken(ctx context.Context, s base.Spec, now time.Time) (all []volume.ID, err error) {
+	return all, f.call(ctx, s.Name, "forsaken", reaping{Spec: s, Now: now}, &all)
+}
+
 // Trash lists what was removed and is not gone.
 func (f *Files) Trash(ctx context.Context, s base.Spec) (all []base.Removed, err error) {
 	return all, f.scan(ctx, s, "trash", s, &all)

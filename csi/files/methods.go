@@ -100,6 +100,9 @@ func Methods() map[string]hand.Method {
 		"begun": hand.Typed(func(ctx context.Context, q of) (string, error) {
 			return on(ctx, q.Spec, func(b *base.Base) (string, error) { return b.Begun(ctx, q.ID) })
 		}),
+		"forsaken": hand.Typed(func(ctx context.Context, q reaping) ([]volume.ID, error) {
+			return on(ctx, q.Spec, func(b *base.Base) ([]volume.ID, error) { return b.Forsaken(ctx, q.Now) })
+		}),
 		"trash": hand.Typed(func(ctx context.Context, s base.Spec) ([]base.Removed, error) {
 			return on(ctx, s, func(b *base.Base) ([]base.Removed, error) { return b.Trash(ctx) })
 		}),
