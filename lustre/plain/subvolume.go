@@ -80,6 +80,7 @@ func (s *Subvolumes) RemoveProject(ctx context.Context, dir int, base string, p 
 	}
 	err = destroyID(dir, uint64(p.ID))
 	if err == unix.ENOTEMPTY { // everybody can make a subvolume in it
+		_ = s.Gather(ctx, dir, p) // so that Forget knows their groups; kernels before 6.11 leave those
 		if err = uproot(ctx, dir, uint64(p.ID)); err == nil {
 			err = destroyID(dir, uint64(p.ID))
 		}
