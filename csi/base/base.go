@@ -129,9 +129,9 @@ func (s *Spec) meant(h *system.Handle) error {
 	const ofSubvolume = 256                                                                                        // the inode of the root of each subvolume
 	whole := m.Root == "/" || kind == lustre.IsBtrfs && st.Ino == ofSubvolume
 	switch {
-	case !mounted:
+	case s.Mounted && !mounted:
 		return fmt.Errorf("%w: nothing is mounted at %s", mover.ErrUnreachable, mover.Printable(s.Root))
-	case local && !whole:
+	case local && !(mounted && whole):
 		return fmt.Errorf("%w: %s is a directory of a file system of kind %s that is mounted at %s, and has to be where one is mounted: is it mounted?",
 			mover.ErrUnreachable, mover.Printable(s.Root), kind, mover.Printable(m.Point))
 	}
