@@ -96,6 +96,17 @@ func (a *Agent) tierOf(text string) string {
 	return wire.TierOf(l, a.tierPaths())
 }
 
+// mounts are the kinds of file systems that have to be at paths.
+func (a *Agent) mounts() map[string]string {
+	kinds := map[string]string{}
+	for _, t := range a.conf().Tiers {
+		if t.Kind != "" {
+			kinds[t.Path] = t.Kind
+		}
+	}
+	return kinds
+}
+
 // tierPaths is where tiers are on this node.
 func (a *Agent) tierPaths() map[string]string {
 	paths := map[string]string{}

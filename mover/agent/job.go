@@ -19,7 +19,7 @@ import (
 
 // job is a task for a process, without its secrets.
 func (a *Agent) job(task string, spec *pb.TaskSpec, roots []string) *agentv1.Job {
-	return &agentv1.Job{Task: task, Spec: spec, Roots: roots, LogLevel: "info", TierPaths: a.tierPaths()}
+	return &agentv1.Job{Task: task, Spec: spec, Roots: roots, LogLevel: "info", TierPaths: a.tierPaths(), Mounts: a.mounts()}
 }
 
 // end is one location of a task and what is done there.
@@ -108,7 +108,7 @@ func removes(k pb.TaskKind) bool {
 // access is a tier with what opens it: the credentials of the project where it has
 // some, else its own.
 func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.TierAccess, error) {
-	out := &agentv1.TierAccess{Name: name, Level: t.Level, Path: t.Path, Kind: t.Kind}
+	out := &agentv1.TierAccess{Name: name, Level: t.Level, Path: t.Path}
 	if t.S3 == nil {
 		return out, nil
 	}

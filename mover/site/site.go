@@ -39,6 +39,8 @@ type Site struct {
 	// Roots are directories that paths have to lie below, and no symbolic link may lead
 	// out of: those of a project. None opens every path.
 	Roots []string
+	// Mounts are kinds of file systems that have to be at paths, beside those that Tiers say.
+	Mounts map[string]string
 	// FileSystem finds who knows more of the file system of an open directory; nil is nobody.
 	FileSystem func(dir int) (mover.FileSystem, error)
 }
@@ -69,7 +71,7 @@ func (s Site) Resolve(l location.Location) (location.Location, bool) {
 func (s Site) Open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
 	switch l.Scheme {
 	case location.POSIX:
-		if err := Mounted(s.around(l)); err != nil {
+		if err := s.mounted(l); err != nil {
 			return nil, err
 		}
 		beneath, err := s.beneath(l)
@@ -93,20 +95,39 @@ func (s Site) beneath(l location.Location) (root string, err error) {
 	if !s.Strict {
 		return "", nil
 	}
-	if root = s.around(l).Path; root == "" {
+	for _, t := range s.Tiers {
+		if t.Path != "" && in(l, t.Path) && len(t.Path) > len(root) {
+			root = t.Path
+		}
+	}
+	if root == "" {
 		return "", &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: it is in no tier", mover.ErrRefused)}
 	}
 	return root, nil
 }
 
-// around is the innermost tier that a path is in; one without a path is none.
-func (s Site) around(l location.Location) (tier config.Tier) {
+// in reports whether the path of a location is that of a directory, or below.
+func in(l location.Location, dir string) bool {
+	return mover.Within(strings.Trim(l.Path, "/"), strings.Trim(filepath.Clean(dir), "/"))
+}
+
+// mounted looks at all that has to be mounted around a path, before anything is made there.
+func (s Site) mounted(l location.Location) error {
 	for _, t := range s.Tiers {
-		if t.Path != "" && mover.Within(strings.Trim(l.Path, "/"), strings.Trim(filepath.Clean(t.Path), "/")) && len(t.Path) > len(tier.Path) {
-			tier = t
+		if t.Kind != "" && in(l, t.Path) {
+			if err := Mounted(t); err != nil {
+				return err
+			}
 		}
 	}
-	return tier
+	for path, kind := range s.Mounts {
+		if in(l, path) {
+			if err := Mounted(config.Tier{Path: path, Kind: kind}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Mounted is mover.ErrUnreachable where a tier has to be on a kind of file system, and none of that kind is at its path:

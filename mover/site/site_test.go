@@ -48,6 +48,15 @@ func TestWhereATierIsNotMounted(t *testing.T) {
 			}
 		}
 	}
+	for _, s := range []Site{
+		{Mounts: map[string]string{dir: other}},
+		{Tiers: map[string]config.Tier{"outer": {Path: dir, Kind: other}, "inner": {Path: dir + "/e"}}},
+	} {
+		_, err := s.Open(t.Context(), location.Location{Scheme: location.POSIX, Path: dir + "/e/f"}, local.OpenOptions{Write: true})
+		if !errors.Is(err, mover.ErrUnreachable) {
+			t.Errorf("a path in %+v: %v", s, err)
+		}
+	}
 	for _, made := range []string{"e", "g"} {
 		if _, err := os.Lstat(filepath.Join(dir, made)); err == nil {
 			t.Errorf("%s was made", made)

@@ -17,7 +17,7 @@ import (
 
 // site is the tiers of the job with their secrets.
 func (w *worker) site() site.Site {
-	s := site.Site{Tiers: map[string]config.Tier{}, Keys: map[string]string{}, Closed: w.job.GetClosed(), Roots: w.job.GetRoots(), FileSystem: w.fileSystem}
+	s := site.Site{Tiers: map[string]config.Tier{}, Keys: map[string]string{}, Closed: w.job.GetClosed(), Roots: w.job.GetRoots(), Mounts: w.job.GetMounts(), FileSystem: w.fileSystem}
 	for _, t := range w.job.GetTiers() {
 		s.Tiers[t.GetName()] = tierOf(t)
 		if t.GetKeys() != "" {
@@ -35,7 +35,7 @@ func (w *worker) open(ctx context.Context, l location.Location, o local.OpenOpti
 }
 
 func tierOf(t *agentv1.TierAccess) config.Tier {
-	out := config.Tier{Level: t.GetLevel(), Path: t.GetPath(), Kind: t.GetKind()}
+	out := config.Tier{Level: t.GetLevel(), Path: t.GetPath()}
 	if t.GetS3() {
 		out.S3 = &config.S3{
 			Endpoint: t.GetEndpoint(), Bucket: t.GetBucket(), Prefix: t.GetPrefix(), Region: t.GetRegion(),

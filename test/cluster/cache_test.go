@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -176,4 +177,37 @@ func TestDatasetTierAppears(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.eventually("and does not any more", func() bool { return agents("vault") == 0 })
+}
+
+// TestTierNotMounted: a directory on another file system than its tier has to be on is reached by nobody, and a task that wants
+// something there waits. Who says another name for what is in it fails, with nothing made there.
+func TestTierNotMounted(t *testing.T) {
+	c := newCluster(t, "n1")
+	source, dir := c.tree("source", 3, 0, 0), filepath.Join(c.dir, "vault")
+	if err := os.MkdirAll(filepath.Join(dir, "shelf"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	set := func(kind string) {
+		conf := *c.conf.Load()
+		conf.Tiers = maps.Clone(conf.Tiers)
+		conf.Tiers["vault"] = config.Tier{Level: "warm", Path: dir, Kind: kind}
+		conf.Tiers["shelf"] = config.Tier{Level: "warm", Path: filepath.Join(dir, "shelf")}
+		c.conf.Store(&conf)
+	}
+	set("lustre")
+	waits := c.submit(source, filepath.Join(dir, "copy")).GetId()
+	failed := c.ends(c.submit(source, "shelf:copy"), nil)
+	if failed.GetState() != pb.TaskState_TASK_STATE_FAILED || failed.GetErrorKind() != "UNREACHABLE" || !strings.Contains(failed.GetError(), "has to be on one of kind lustre: is it mounted?") {
+		t.Errorf("%v %s: %s", failed.GetState(), failed.GetErrorKind(), failed.GetError())
+	}
+	if got := c.now(waits); got.GetState() != pb.TaskState_TASK_STATE_QUEUED {
+		t.Errorf("%v: %s", got.GetState(), got.GetError())
+	}
+	for _, made := range []string{"copy", "shelf/copy"} {
+		if _, err := os.Lstat(filepath.Join(dir, made)); err == nil {
+			t.Errorf("%s was made", made)
+		}
+	}
+	set("") // it is mounted
+	c.done(waits)
 }

@@ -421,6 +421,7 @@ type Job struct {
 	Roots          []string               `protobuf:"bytes,14,rep,name=roots,proto3" json:"roots,omitempty"`                                                                                                    // each path is opened from the one that it is below on; none opens any path
 	BytesPerSecond int64                  `protobuf:"varint,15,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`                                                         // that it may read at first; 0 is as the spec says
 	Expects        bool                   `protobuf:"varint,16,opt,name=expects,proto3" json:"expects,omitempty"`                                                                                               // the source is a dataset, and has to be what its manifest says
+	Mounts         map[string]string      `protobuf:"bytes,17,rep,name=mounts,proto3" json:"mounts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                        // which kind of file system has to be at a path
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -567,6 +568,13 @@ func (x *Job) GetExpects() bool {
 	return false
 }
 
+func (x *Job) GetMounts() map[string]string {
+	if x != nil {
+		return x.Mounts
+	}
+	return nil
+}
+
 // TierAccess is a tier with what is needed to open it. It holds secrets and goes
 // over the socket only.
 type TierAccess struct {
@@ -585,7 +593,6 @@ type TierAccess struct {
 	PathStyle     bool                   `protobuf:"varint,12,opt,name=path_style,json=pathStyle,proto3" json:"path_style,omitempty"`
 	PathStyleSet  bool                   `protobuf:"varint,13,opt,name=path_style_set,json=pathStyleSet,proto3" json:"path_style_set,omitempty"`
 	S3            bool                   `protobuf:"varint,14,opt,name=s3,proto3" json:"s3,omitempty"`
-	Kind          string                 `protobuf:"bytes,15,opt,name=kind,proto3" json:"kind,omitempty"` // of the file system that is at path; empty is any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -716,13 +723,6 @@ func (x *TierAccess) GetS3() bool {
 		return x.S3
 	}
 	return false
-}
-
-func (x *TierAccess) GetKind() string {
-	if x != nil {
-		return x.Kind
-	}
-	return ""
 }
 
 // KeptDraft is a draft of one pair of a task.
@@ -2156,7 +2156,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x05batch\x18\x02 \x01(\v2\x1e.datamove.agent.v1.WorkerBatchH\x00R\x05batch\x123\n" +
 	"\x04stop\x18\x03 \x01(\v2\x1d.datamove.agent.v1.WorkerStopH\x00R\x04stop\x123\n" +
 	"\x04part\x18\x04 \x01(\v2\x1d.datamove.agent.v1.WorkerPartH\x00R\x04partB\x06\n" +
-	"\x04what\"\xdb\x04\n" +
+	"\x04what\"\xd2\x05\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -2175,10 +2175,14 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\ftrace_parent\x18\r \x01(\tR\vtraceParent\x12\x14\n" +
 	"\x05roots\x18\x0e \x03(\tR\x05roots\x12(\n" +
 	"\x10bytes_per_second\x18\x0f \x01(\x03R\x0ebytesPerSecond\x12\x18\n" +
-	"\aexpects\x18\x10 \x01(\bR\aexpects\x1a<\n" +
+	"\aexpects\x18\x10 \x01(\bR\aexpects\x12:\n" +
+	"\x06mounts\x18\x11 \x03(\v2\".datamove.agent.v1.Job.MountsEntryR\x06mounts\x1a<\n" +
 	"\x0eTierPathsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vMountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +
 	"\n" +
 	"TierAccess\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -2196,8 +2200,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"path_style\x18\f \x01(\bR\tpathStyle\x12$\n" +
 	"\x0epath_style_set\x18\r \x01(\bR\fpathStyleSet\x12\x0e\n" +
-	"\x02s3\x18\x0e \x01(\bR\x02s3\x12\x12\n" +
-	"\x04kind\x18\x0f \x01(\tR\x04kind\"e\n" +
+	"\x02s3\x18\x0e \x01(\bR\x02s3\"e\n" +
 	"\tKeptDraft\x12\x12\n" +
 	"\x04pair\x18\x01 \x01(\x05R\x04pair\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x16\n" +
@@ -2310,7 +2313,7 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),          // 0: datamove.agent.v1.WorkerStatus
 	(*Counts)(nil),                // 1: datamove.agent.v1.Counts
@@ -2347,16 +2350,17 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	nil,                           // 32: datamove.agent.v1.Counts.ErrorsEntry
 	nil,                           // 33: datamove.agent.v1.TierCounts.OperationsEntry
 	nil,                           // 34: datamove.agent.v1.Job.TierPathsEntry
-	(*v1.Progress)(nil),           // 35: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 37: datamove.v1.TaskSpec
-	(How)(0),                      // 38: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*v1.Report)(nil),             // 40: datamove.v1.Report
+	nil,                           // 35: datamove.agent.v1.Job.MountsEntry
+	(*v1.Progress)(nil),           // 36: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(*v1.TaskSpec)(nil),           // 38: datamove.v1.TaskSpec
+	(How)(0),                      // 39: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*v1.Report)(nil),             // 41: datamove.v1.Report
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	35, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	36, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	36, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	37, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
 	32, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
 	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
@@ -2365,47 +2369,48 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	7,  // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
 	8,  // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
 	9,  // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
-	37, // 10: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	38, // 10: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
 	5,  // 11: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
 	6,  // 12: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
 	34, // 13: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
-	38, // 14: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	39, // 15: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
-	39, // 16: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	6,  // 17: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	40, // 18: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	1,  // 19: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	36, // 20: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 21: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
-	0,  // 22: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	10, // 23: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	12, // 24: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	14, // 25: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	16, // 26: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	18, // 27: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	20, // 28: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	22, // 29: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	24, // 30: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	26, // 31: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	28, // 32: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	30, // 33: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 34: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	11, // 35: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	13, // 36: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	15, // 37: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	17, // 38: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	19, // 39: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	21, // 40: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	23, // 41: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	25, // 42: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	27, // 43: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	29, // 44: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	31, // 45: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	34, // [34:46] is the sub-list for method output_type
-	22, // [22:34] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	35, // 14: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
+	39, // 15: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	40, // 16: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	40, // 17: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	6,  // 18: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	41, // 19: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	1,  // 20: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
+	37, // 21: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 22: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	0,  // 23: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	10, // 24: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	12, // 25: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	14, // 26: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	16, // 27: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	18, // 28: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	20, // 29: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	22, // 30: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	24, // 31: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	26, // 32: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	28, // 33: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	30, // 34: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 35: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	11, // 36: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	13, // 37: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	15, // 38: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	17, // 39: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	19, // 40: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	21, // 41: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	23, // 42: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	25, // 43: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	27, // 44: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	29, // 45: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	31, // 46: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	35, // [35:47] is the sub-list for method output_type
+	23, // [23:35] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
@@ -2426,7 +2431,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
