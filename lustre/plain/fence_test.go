@@ -23,10 +23,16 @@ func limited(t *testing.T) (dir string, fd int, s *Subvolumes, p lustre.Project)
 	if err := s.Enable(t.Context(), fd, true); err != nil {
 		t.Skip("this kernel has no simple quotas")
 	}
-	p = made(t, s, fd, "p")
+	return dir, fd, s, open4(t, s, dir, fd)
+}
+
+// open4 is a subvolume with a limit of 4 MiB, open to everybody.
+func open4(t *testing.T, s *Subvolumes, dir string, fd int) lustre.Project {
+	t.Helper()
+	p := made(t, s, fd, "p")
 	must(t, os.Chmod(dir+"/p", 0o777))
 	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 4 * mib}))
-	return dir, fd, s, p
+	return p
 }
 
 // TestNestedIsHeld: what somebody makes in a subvolume is held together with it, however deep.
@@ -141,10 +147,26 @@ func TestFullQuotasAreNoFence(t *testing.T) {
 	}
 }
 
-// TestNestedRemoved: subvolumes go with the one that they lie in, also those that their owner made read-only, and in
+// TestNestedRemoved: subvolumes go with the one that they lie in, also those that their owner made read-only, and with simple quotas in
 // the end so do their groups.
 func TestNestedRemoved(t *testing.T) {
-	dir, fd, s, p := limited(t)
+	t.Run("simple", func(t *testing.T) {
+		dir, fd, s, p := limited(t)
+		removedWithNested(t, dir, fd, s, p)
+		forgotten(t, s, fd, p)
+		if left, err := filepath.Glob(groupsOf(t, fd) + "/[01]_*"); err != nil || len(left) != 1 || filepath.Base(left[0]) != "0_5" {
+			t.Errorf("groups %v are left, %v", left, err)
+		}
+	})
+	t.Run("full", func(t *testing.T) {
+		dir, fd, s := volumes(t)
+		counted(t, s, fd)
+		removedWithNested(t, dir, fd, s, open4(t, s, dir, fd))
+	})
+}
+
+func removedWithNested(t *testing.T, dir string, fd int, s *Subvolumes, p lustre.Project) {
+	t.Helper()
 	asNobody(t, func() {
 		at := dir + "/p"
 		for i := range 20 { // one in the other
@@ -163,10 +185,6 @@ func TestNestedRemoved(t *testing.T) {
 	must(t, s.RemoveProject(t.Context(), fd, "p", p))
 	if _, err := os.Stat(dir + "/p"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is there still: %v", err)
-	}
-	forgotten(t, s, fd, p)
-	if left, err := filepath.Glob(groupsOf(t, fd) + "/[01]_*"); err != nil || len(left) != 1 || filepath.Base(left[0]) != "0_5" {
-		t.Errorf("groups %v are left, %v", left, err)
 	}
 }
 

@@ -79,12 +79,20 @@ func destroyID(fd int, id uint64) error {
 }
 
 // thaw lets a subvolume be changed, wherever it lies: it is opened by its number, so that nobody
-// exchanges it on the way.
+// exchanges it on the way. Before Linux 6.2 the kernel wants the generation of the inode, too.
 func thaw(fd int, id uint64) error {
-	b := make([]byte, 20) // struct btrfs_fid: inode, subvolume, and a generation, where 0 is any
+	item, _, err := search(fd, key{id, firstInode, inodeItem, 0}, 0)
+	if err == nil && len(item) < 8 {
+		err = unix.ENOENT
+	}
+	if err != nil {
+		return err
+	}
+	b := make([]byte, 20) // struct btrfs_fid: inode, subvolume, generation
 	binary.NativeEndian.PutUint64(b, firstInode)
 	binary.NativeEndian.PutUint64(b[8:], id)
-	const withoutParent = 0x4d // FILEID_BTRFS_WITHOUT_PARENT
+	binary.NativeEndian.PutUint32(b[16:], uint32(binary.LittleEndian.Uint64(item))) // struct btrfs_inode_item begins with it
+	const withoutParent = 0x4d                                                      // FILEID_BTRFS_WITHOUT_PARENT
 	root, err := unix.OpenByHandleAt(fd, unix.NewFileHandle(withoutParent, b), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
 		return err

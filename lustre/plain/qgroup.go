@@ -25,6 +25,7 @@ const (
 
 	rootTree     = 1
 	quotaTree    = 8
+	inodeItem    = 1
 	rootItem     = 132 // of a subvolume, until the kernel has cleaned up behind it
 	rootRefItem  = 156 // of a subvolume and one that lies in it
 	statusItem   = 240
