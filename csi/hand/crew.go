@@ -20,6 +20,7 @@ type Crew struct {
 	Args    []string      // nil is "hand"
 	Stuck   int           // hands of a lane that may hang before its calls fail at once; 0 means 4
 	Default time.Duration // how long a call may take whose context has no deadline; 0 means 30 s
+	Idle    time.Duration // after which a hand that nobody asks is ended: it holds some MiB; 0 means 10 s
 	Logger  *slog.Logger  // nil is no log
 
 	mu    sync.Mutex
@@ -29,15 +30,22 @@ type Crew struct {
 
 // lane is what hangs together. Its fields are guarded by the mutex of its Crew.
 type lane struct {
-	at    *child               // that calls are given to; nil until the next one
-	hands map[*child]time.Time // all that are not gone, and since when each is known to hang; zero is one that works
+	at    *child          // that calls are given to; nil until the next one
+	hands map[*child]*use // all that are not gone
+}
+
+// use is what is known of a hand.
+type use struct {
+	calls int         // under way
+	rest  *time.Timer // ends it; nil while it has calls
+	hung  time.Time   // since when it is known to hang; zero is one that works
 }
 
 // stuck are the times since when hands hang.
 func (l *lane) stuck() (since []time.Time) {
-	for _, t := range l.hands {
-		if !t.IsZero() {
-			since = append(since, t)
+	for _, u := range l.hands {
+		if !u.hung.IsZero() {
+			since = append(since, u.hung)
 		}
 	}
 	return since
@@ -51,6 +59,7 @@ func (c *Crew) Call(ctx context.Context, name, method string, args, reply any) e
 	if err != nil {
 		return err
 	}
+	defer c.release(name, h)
 	return c.ask(ctx, name, h, method, args, reply)
 }
 
@@ -85,23 +94,57 @@ func (c *Crew) ask(ctx context.Context, name string, h *child, method string, ar
 	return json.Unmarshal(a.Reply, reply)
 }
 
-// hand returns the one of a lane that takes calls, which is started where there is none.
+// hand returns the one of a lane that takes calls, which is started where there is none. It is not ended before release.
 func (c *Crew) hand(name string) (*child, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lane(name)
-	if l.at != nil && !l.at.over() {
-		return l.at, nil
-	}
-	if stuck := l.stuck(); len(stuck) >= cmp.Or(c.Stuck, 4) {
-		since := slices.MinFunc(stuck, time.Time.Compare)
-		return nil, fmt.Errorf("%w: %s has not answered since %s, and %d processes hang in it", mover.ErrUnreachable, name, since.UTC().Format(time.TimeOnly), len(stuck))
-	}
-	h, err := c.begin(name, l)
-	if err == nil {
+	if l.at == nil || l.at.over() {
+		if stuck := l.stuck(); len(stuck) >= cmp.Or(c.Stuck, 4) {
+			since := slices.MinFunc(stuck, time.Time.Compare)
+			return nil, fmt.Errorf("%w: %s has not answered since %s, and %d processes hang in it", mover.ErrUnreachable, name, since.UTC().Format(time.TimeOnly), len(stuck))
+		}
+		h, err := c.begin(name, l)
+		if err != nil {
+			return nil, err
+		}
 		l.at = h
 	}
-	return h, err
+	if u := l.hands[l.at]; u != nil { // it may have died just now
+		u.calls++
+		if u.rest != nil {
+			u.rest.Stop()
+			u.rest = nil
+		}
+	}
+	return l.at, nil
+}
+
+// release is the end of a call. A hand without calls has some time until it is ended.
+func (c *Crew) release(name string, h *child) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lanes[name]
+	u := l.hands[h]
+	if u == nil {
+		return
+	}
+	if u.calls--; u.calls > 0 || !u.hung.IsZero() {
+		return
+	}
+	var rest *time.Timer
+	rest = time.AfterFunc(cmp.Or(c.Idle, 10*time.Second), func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if u.rest != rest {
+			return // it was asked again meanwhile
+		}
+		if l.at == h {
+			l.at = nil
+		}
+		h.kill()
+	})
+	u.rest = rest
 }
 
 // alone starts one that takes no other calls.
@@ -117,7 +160,7 @@ func (c *Crew) lane(name string) *lane {
 		c.lanes = map[string]*lane{}
 	}
 	if c.lanes[name] == nil {
-		c.lanes[name] = &lane{hands: map[*child]time.Time{}}
+		c.lanes[name] = &lane{hands: map[*child]*use{}}
 	}
 	return c.lanes[name]
 }
@@ -131,7 +174,7 @@ func (c *Crew) begin(name string, l *lane) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a process for %s: %w", name, err)
 	}
-	l.hands[h] = time.Time{}
+	l.hands[h] = &use{}
 	go func() {
 		<-h.gone
 		c.mu.Lock()
@@ -146,13 +189,14 @@ func (c *Crew) dismiss(name string, h *child) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lanes[name]
-	if since, there := l.hands[h]; !there || !since.IsZero() {
+	u := l.hands[h]
+	if u == nil || !u.hung.IsZero() {
 		return // another call that waited for it was faster
 	}
 	if l.at == h {
 		l.at = nil
 	}
-	l.hands[h] = time.Now()
+	u.hung = time.Now()
 	if c.Logger != nil {
 		c.Logger.Warn("a file system does not answer; its process is killed", "lane", name, "pid", h.pid())
 	}
@@ -176,8 +220,8 @@ func (c *Crew) Close() {
 	c.ended = true
 	var busy []*child
 	for _, l := range c.lanes {
-		for h, since := range l.hands {
-			if since.IsZero() {
+		for h, u := range l.hands {
+			if u.hung.IsZero() {
 				busy = append(busy, h)
 			}
 		}

@@ -7,7 +7,7 @@
 //
 // Its words: a [Crew] has a hand for each lane, and a lane is what hangs together: one file
 // system. [Crew.Call] asks; [Serve] answers, in the child. A hand is started by its first call, and
-// serves many at a time. A killed hand may stay, because the kernel does not let it go: then it is
+// serves many at a time; when nobody has asked it for some seconds it is ended. A killed hand may stay, because the kernel does not let it go: then it is
 // counted, and when too many of a lane do not go, its calls fail at once, and not one more
 // process is hung up on it. What has to be tried all the same, [Crew.Alone] asks of a hand of its own.
 //

@@ -165,3 +165,37 @@ func TestClosed(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestIdle: a hand that nobody asks is ended, and another one is there for the next call. One that has a call is not.
+func TestIdle(t *testing.T) {
+	c := crew(t)
+	c.Idle = time.Millisecond
+	first := pidOf(t, c, "a")
+	for limit := time.Now().Add(30 * time.Second); c.working("a") > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("it stays")
+		}
+	}
+	if second := pidOf(t, c, "a"); second == first {
+		t.Error("it was gone, and answers")
+	}
+	c.Idle = time.Hour
+	hung, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Call(hung, "b", "hang", struct{}{}, nil) }()
+	for c.working("b") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	busy := pidOf(t, c, "b")
+	c.Idle = time.Millisecond
+	for range 20 {
+		if pidOf(t, c, "b") != busy {
+			t.Fatal("it was ended under a call")
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
