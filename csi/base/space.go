@@ -91,25 +91,7 @@ func (b *Base) Space(ctx context.Context) (Space, error) {
 // given adds what the volumes in a directory of the base were promised, and returns how much of that they have written.
 // What lies in the trash is held by its bytes still.
 func (b *Base) given(ctx context.Context, name string, s *Space) (written int64, err error) {
-	home, err := b.in(name)
-	if err != nil {
-		return 0, err
-	}
-	defer home.close()
-	keys, err := home.names()
-	if err != nil {
-		return 0, err
-	}
-	for _, key := range keys {
-		var r Record
-		at, err := home.sub(key)
-		if err == nil {
-			err = at.read(recordFile, &r)
-			at.close()
-		}
-		if err != nil {
-			continue // it is being made, or being removed
-		}
+	err = b.each(name, func(r *Record) {
 		s.GivenBytes += r.Bytes
 		if name == volumesDir {
 			s.Volumes++
@@ -117,8 +99,30 @@ func (b *Base) given(ctx context.Context, name string, s *Space) (written int64,
 		if b.spec.Promise != nil && r.Project != nil && !r.snapshot() { // a snapshot may share all that it has
 			written += min(r.Bytes, b.written(ctx, *r.Project))
 		}
+	})
+	return written, errors.Join(err, ctx.Err())
+}
+
+// each reads the records in a directory of the base. What has none that can be read is being made, or being removed.
+func (b *Base) each(name string, do func(*Record)) error {
+	home, err := b.in(name)
+	if err != nil {
+		return err
 	}
-	return written, ctx.Err()
+	defer home.close()
+	keys, err := home.names()
+	for _, key := range keys {
+		var r Record
+		at, err := home.sub(key)
+		if err != nil {
+			continue
+		}
+		if at.read(recordFile, &r) == nil {
+			do(&r)
+		}
+		at.close()
+	}
+	return err
 }
 
 // kept is what snapshots have that was written by volumes which are gone: with simple quotas of btrfs it counts for them still.

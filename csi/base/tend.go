@@ -97,28 +97,13 @@ func (b *Base) tend(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	home, err := b.in(volumesDir)
-	if err != nil {
-		return err
-	}
-	defer home.close()
-	keys, err := home.names()
-	if err != nil {
-		return err
-	}
 	var errs []error
-	for _, key := range keys {
-		var r Record
-		at, err := home.sub(key)
-		if err == nil {
-			err = at.read(recordFile, &r)
-			at.close()
-		}
-		if err == nil && r.Project != nil {
+	unread := b.each(volumesDir, func(r *Record) {
+		if r.Project != nil {
 			errs = append(errs, tender.Gather(ctx, b.handle.FD(), *r.Project))
-		} // what can not be read is told where it is listed
-	}
-	errs = append(errs, b.claims(func(claims dir, name string, p lustre.Project) error {
+		}
+	})
+	errs = append(errs, unread, b.claims(func(claims dir, name string, p lustre.Project) error {
 		gone, err := tender.Forget(ctx, b.handle.FD(), p)
 		if err == nil && gone {
 			err = failed("give back", claims, name, unix.Unlinkat(int(claims), name, 0))
