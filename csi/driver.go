@@ -66,6 +66,7 @@ type Driver struct {
 	stats   kept          // of volumes on this node
 	removed chan struct{} // that there is something to reap
 	ready   atomic.Bool   // of a controller: its file systems were seen
+	late    atomic.Bool   // of a controller: others have had the time to go first
 }
 
 // New makes a driver.

@@ -15,32 +15,33 @@ import (
 )
 
 // Probe says whether the sidecars may begin. A node is asked at once: its pods may need another file system than the one that is
-// not there. A controller is not, before every file system that it makes volumes on is seen: one that came to a machine
-// without them would lead, and fail every call, while another one that has them waits. What hangs later is no reason
-// to restart a driver: that is what NodeGetStorageHealth and the metrics say.
+// not there. A controller that does not see every file system for projects lets others go first: one that came to a machine without
+// them would lead, and fail their calls, while another one that has them waits. It begins later all the same, for those that
+// are there, and for scratch and datasets. What hangs is no reason to restart a driver: that is what NodeGetStorageHealth and the
+// metrics say.
 func (d *Driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{Ready: wrapperspb.Bool(d.Ready())}, nil
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(d.Ready() || d.late.Load())}, nil
 }
 
-// Ready is what Probe says.
+// Ready reports whether a controller has seen its file systems. Nodes do not wait for that.
 func (d *Driver) Ready() bool { return d.Mode != Controller || d.ready.Load() }
 
-// BecomeReady looks for the file systems of a controller, until all were seen or ctx is over.
-func (d *Driver) BecomeReady(ctx context.Context, every time.Duration) {
-	var seen []string
+// BecomeReady looks for the file systems of a controller, until all were seen or ctx is over. For as long as others go first, it is
+// not to be asked.
+func (d *Driver) BecomeReady(ctx context.Context, every, othersFirst time.Duration) {
+	defer time.AfterFunc(othersFirst, func() { d.late.Store(true) }).Stop()
+	seen := map[string]bool{}
 	for {
 		missing := false
 		for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
-			if f := d.Config.FileSystems[name]; f.Use != volume.Project || f.Volumes == "" || slices.Contains(seen, name) {
+			if f := d.Config.FileSystems[name]; f.Use != volume.Project || f.Volumes == "" || seen[name] {
 				continue
 			}
 			_, err := d.Files.Look(ctx, d.spec(name))
-			if err == nil || errors.Is(err, mover.ErrTimeout) { // what hangs is mounted
-				seen = append(seen, name)
-				continue
+			if seen[name] = err == nil || errors.Is(err, mover.ErrTimeout); !seen[name] { // what hangs is mounted
+				missing = true
+				d.Logger.WarnContext(ctx, "not ready: a file system for projects is not on the node of this controller", "fileSystem", name, "err", err)
 			}
-			missing = true
-			d.Logger.WarnContext(ctx, "not ready: the controller has to run where the file systems for projects are", "fileSystem", name, "err", err)
 		}
 		if !missing {
 			d.ready.Store(true)

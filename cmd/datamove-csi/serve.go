@@ -24,6 +24,7 @@ import (
 // The work that goes on beside the calls.
 const (
 	lookEvery     = 5 * time.Second // for file systems that were not seen yet
+	othersFirst   = time.Minute     // for controllers that see all of theirs
 	mountEvery    = time.Minute
 	reapEvery     = time.Minute
 	watchEvery    = time.Minute
@@ -78,7 +79,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	g.Go(func() error { d.KeepMounted(ctx, mountEvery); return nil })
 	if d.Mode == csi.Controller {
-		g.Go(func() error { d.BecomeReady(ctx, lookEvery); return nil })
+		g.Go(func() error { d.BecomeReady(ctx, lookEvery, othersFirst); return nil })
 	}
 	if cluster != nil && d.Mode == csi.Controller { // there may be several
 		g.Go(func() error {
