@@ -49,6 +49,20 @@ type Rereader interface {
 	Reread(ctx context.Context) (Content, error)
 }
 
+// Peeker is a Draft of a file whose bytes can be read while it is being written: what WritePart has stored, as a
+// cache may remember it.
+type Peeker interface {
+	Draft
+	// Peek opens the draft for reading. ErrNotExist when it is published or dropped.
+	Peek() (Peeked, error)
+}
+
+// Peeked is a draft that is open for reading.
+type Peeked interface {
+	io.ReaderAt
+	io.Closer
+}
+
 // Hints is what the writer of a draft knows beforehand. The zero value is valid
 // but for By.
 type Hints struct {

@@ -37,6 +37,7 @@ type fileDraft struct {
 var (
 	_ mover.Cloner   = (*fileDraft)(nil)
 	_ mover.Rereader = (*fileDraft)(nil)
+	_ mover.Peeker   = (*fileDraft)(nil)
 )
 
 func (p *Place) beginFile(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {

@@ -3,6 +3,7 @@ package posix
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -48,4 +49,18 @@ func (f *fileDraft) reread(at *handle) (mover.Content, error) {
 	}
 	c.entry = entryOf(f.name, &st)
 	return c, nil
+}
+
+// Peek implements mover.Peeker.
+func (f *fileDraft) Peek() (mover.Peeked, error) {
+	at, err := f.place.handles.get(f.seat)
+	if err != nil {
+		return nil, f.fail("peek", err)
+	}
+	defer at.release()
+	fd, err := openSegment(at.fd, f.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, f.fail("peek", err)
+	}
+	return os.NewFile(uintptr(fd), string(f.Token())), nil
 }

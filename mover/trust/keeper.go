@@ -152,6 +152,18 @@ func (k *Keeper) Authorities() *x509.CertPool {
 	return poolOf(f.other)
 }
 
+// AuthorityCertificates returns whom to trust, in DER, for a process that has no directory of ours.
+func (k *Keeper) AuthorityCertificates() (der [][]byte) {
+	f, err := k.current()
+	if err != nil {
+		return nil
+	}
+	for _, c := range f.other {
+		der = append(der, c.Raw)
+	}
+	return der
+}
+
 // Expires returns when the certificate ends; zero before the first.
 func (k *Keeper) Expires() time.Time {
 	f, err := k.current()

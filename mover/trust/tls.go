@@ -103,3 +103,33 @@ func clientTLS(o ClientOptions, roots func(chain []*x509.Certificate) *x509.Cert
 	}
 	return config
 }
+
+// PeerServerTLS returns the configuration of an agent that serves other nodes. It shows the certificate that it has
+// as an agent; who calls is told by what is asked, and not by a certificate.
+func PeerServerTLS(certificate func() (*tls.Certificate, error)) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		NextProtos:             []string{"http/1.1"},
+		SessionTicketsDisabled: true,
+		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+	}
+}
+
+// PeerClientTLS returns the configuration of who calls the agent of that name.
+func PeerClientTLS(authorities *x509.CertPool, name string) *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		NextProtos:         []string{"http/1.1"},
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does it, below
+		VerifyConnection: func(state tls.ConnectionState) error {
+			id, err := verify(state.PeerCertificates, authorities, x509.ExtKeyUsageClientAuth, "")
+			if err == nil && (id.Role != Agent || id.Name != name) {
+				err = fmt.Errorf("%w: it is %s", mover.ErrPermission, id)
+			}
+			if err != nil {
+				return fmt.Errorf("this is not the agent of %s: %w", mover.Printable(name), err)
+			}
+			return nil
+		},
+	}
+}

@@ -44,6 +44,7 @@ var packages = map[string]struct {
 	"mover/limit":    {parts, []string{"mover"}},
 	"mover/fault":    {parts, []string{"mover"}},
 	"mover/meter":    {parts, []string{"mover"}},
+	"mover/swarm":    {parts, []string{"mover"}},
 	"bench":          {parts, nil},
 	"lustre/abi":     {parts, []string{"lustre"}},
 	"lustre/gpfs":    {parts, []string{"lustre"}},
@@ -60,6 +61,8 @@ var packages = map[string]struct {
 	"mover/trust":            {parts, []string{"mover"}},
 	"mover/kubernetes":       {parts, []string{"mover"}},
 	"mover/web":              {parts, nil},
+
+	"mover/peer": {rules, []string{"mover", "mover/crc", "mover/swarm", "mover/trust", "api/datamove/agent/v1"}},
 
 	"mover/access": {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"tiering":      {rules, []string{"mover", "mover/location", "api/datamove/v1"}},

@@ -356,6 +356,8 @@ type Hello struct {
 	Uid           uint32                 `protobuf:"varint,6,opt,name=uid,proto3" json:"uid,omitempty"`          // else only as this one
 	Reaches       []*Reach               `protobuf:"bytes,7,rep,name=reaches,proto3" json:"reaches,omitempty"`
 	Cores         int32                  `protobuf:"varint,8,opt,name=cores,proto3" json:"cores,omitempty"`
+	PeerPort      int32                  `protobuf:"varint,9,opt,name=peer_port,json=peerPort,proto3" json:"peer_port,omitempty"` // where other nodes ask for pieces; 0 gives none
+	PeerHost      string                 `protobuf:"bytes,10,opt,name=peer_host,json=peerHost,proto3" json:"peer_host,omitempty"` // where that is; empty is where the agent comes from
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,6 +446,20 @@ func (x *Hello) GetCores() int32 {
 		return x.Cores
 	}
 	return 0
+}
+
+func (x *Hello) GetPeerPort() int32 {
+	if x != nil {
+		return x.PeerPort
+	}
+	return 0
+}
+
+func (x *Hello) GetPeerHost() string {
+	if x != nil {
+		return x.PeerHost
+	}
+	return ""
 }
 
 // Reach is what an agent can see.
@@ -682,6 +698,7 @@ type Order struct {
 	//	*Order_Limits
 	//	*Order_Crew
 	//	*Order_Part
+	//	*Order_Swarm
 	What          isOrder_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -792,6 +809,15 @@ func (x *Order) GetPart() *Part {
 	return nil
 }
 
+func (x *Order) GetSwarm() *Swarm {
+	if x != nil {
+		if x, ok := x.What.(*Order_Swarm); ok {
+			return x.Swarm
+		}
+	}
+	return nil
+}
+
 type isOrder_What interface {
 	isOrder_What()
 }
@@ -820,6 +846,10 @@ type Order_Part struct {
 	Part *Part `protobuf:"bytes,9,opt,name=part,proto3,oneof"`
 }
 
+type Order_Swarm struct {
+	Swarm *Swarm `protobuf:"bytes,10,opt,name=swarm,proto3,oneof"`
+}
+
 func (*Order_Lead) isOrder_What() {}
 
 func (*Order_Batch) isOrder_What() {}
@@ -831,6 +861,320 @@ func (*Order_Limits) isOrder_What() {}
 func (*Order_Crew) isOrder_What() {}
 
 func (*Order_Part) isOrder_What() {}
+
+func (*Order_Swarm) isOrder_What() {}
+
+// Swarm says who brings one version of a dataset to its node just now, and who has it there, so that
+// they give it to each other and read its source once.
+type Swarm struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digest        string                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	Ticket        string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"` // lets its bearer ask for pieces of it; empty when it is over
+	PieceBytes    int64                  `protobuf:"varint,3,opt,name=piece_bytes,json=pieceBytes,proto3" json:"piece_bytes,omitempty"`
+	Location      string                 `protobuf:"bytes,4,opt,name=location,proto3" json:"location,omitempty"` // of the replica on this node: a tier and a path
+	Members       []*SwarmMember         `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty"`
+	Homes         []*SwarmHomes          `protobuf:"bytes,6,rep,name=homes,proto3" json:"homes,omitempty"`                              // the present ones last
+	OlderHomes    bool                   `protobuf:"varint,7,opt,name=older_homes,json=olderHomes,proto3" json:"older_homes,omitempty"` // there were others before them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Swarm) Reset() {
+	*x = Swarm{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Swarm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Swarm) ProtoMessage() {}
+
+func (x *Swarm) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Swarm.ProtoReflect.Descriptor instead.
+func (*Swarm) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Swarm) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *Swarm) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *Swarm) GetPieceBytes() int64 {
+	if x != nil {
+		return x.PieceBytes
+	}
+	return 0
+}
+
+func (x *Swarm) GetLocation() string {
+	if x != nil {
+		return x.Location
+	}
+	return ""
+}
+
+func (x *Swarm) GetMembers() []*SwarmMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *Swarm) GetHomes() []*SwarmHomes {
+	if x != nil {
+		return x.Homes
+	}
+	return nil
+}
+
+func (x *Swarm) GetOlderHomes() bool {
+	if x != nil {
+		return x.OlderHomes
+	}
+	return false
+}
+
+type SwarmMember struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // host:port
+	Seed          bool                   `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`      // it has all of it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SwarmMember) Reset() {
+	*x = SwarmMember{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SwarmMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SwarmMember) ProtoMessage() {}
+
+func (x *SwarmMember) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SwarmMember.ProtoReflect.Descriptor instead.
+func (*SwarmMember) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SwarmMember) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *SwarmMember) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *SwarmMember) GetSeed() bool {
+	if x != nil {
+		return x.Seed
+	}
+	return false
+}
+
+// SwarmHomes are agents among which those who read a piece from the source are chosen.
+type SwarmHomes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agents        []string               `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SwarmHomes) Reset() {
+	*x = SwarmHomes{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SwarmHomes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SwarmHomes) ProtoMessage() {}
+
+func (x *SwarmHomes) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SwarmHomes.ProtoReflect.Descriptor instead.
+func (*SwarmHomes) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SwarmHomes) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+// Piece is a run of bytes of a tree, in the order of its walk.
+type Piece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         int64                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Segments      []*PieceSegment        `protobuf:"bytes,2,rep,name=segments,proto3" json:"segments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Piece) Reset() {
+	*x = Piece{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Piece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Piece) ProtoMessage() {}
+
+func (x *Piece) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Piece.ProtoReflect.Descriptor instead.
+func (*Piece) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Piece) GetIndex() int64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Piece) GetSegments() []*PieceSegment {
+	if x != nil {
+		return x.Segments
+	}
+	return nil
+}
+
+type PieceSegment struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          []byte                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Off           int64                  `protobuf:"varint,2,opt,name=off,proto3" json:"off,omitempty"`
+	Length        int64                  `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PieceSegment) Reset() {
+	*x = PieceSegment{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PieceSegment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PieceSegment) ProtoMessage() {}
+
+func (x *PieceSegment) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PieceSegment.ProtoReflect.Descriptor instead.
+func (*PieceSegment) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PieceSegment) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *PieceSegment) GetOff() int64 {
+	if x != nil {
+		return x.Off
+	}
+	return 0
+}
+
+func (x *PieceSegment) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
 
 // Lead asks an agent to lead a task.
 type Lead struct {
@@ -852,7 +1196,7 @@ type Lead struct {
 
 func (x *Lead) Reset() {
 	*x = Lead{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -864,7 +1208,7 @@ func (x *Lead) String() string {
 func (*Lead) ProtoMessage() {}
 
 func (x *Lead) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -877,7 +1221,7 @@ func (x *Lead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lead.ProtoReflect.Descriptor instead.
 func (*Lead) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Lead) GetTask() *v1.Task {
@@ -968,7 +1312,7 @@ type Pieces struct {
 
 func (x *Pieces) Reset() {
 	*x = Pieces{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1324,7 @@ func (x *Pieces) String() string {
 func (*Pieces) ProtoMessage() {}
 
 func (x *Pieces) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1337,7 @@ func (x *Pieces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pieces.ProtoReflect.Descriptor instead.
 func (*Pieces) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Pieces) GetDraft() string {
@@ -1032,7 +1376,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1388,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1401,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Batch) GetTask() string {
@@ -1163,7 +1507,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1519,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1532,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Stop) GetTask() string {
@@ -1232,7 +1576,7 @@ type Crew struct {
 
 func (x *Crew) Reset() {
 	*x = Crew{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1588,7 @@ func (x *Crew) String() string {
 func (*Crew) ProtoMessage() {}
 
 func (x *Crew) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1601,7 @@ func (x *Crew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crew.ProtoReflect.Descriptor instead.
 func (*Crew) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Crew) GetTask() string {
@@ -1301,7 +1645,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1657,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1670,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Part) GetTask() string {
@@ -1362,7 +1706,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1718,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1731,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Limits) GetLimits() []*Limit {
@@ -1417,7 +1761,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1773,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1786,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Limit) GetEndpoint() string {
@@ -1484,7 +1828,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1840,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1853,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ConfirmRequest) GetTask() string {
@@ -1541,7 +1885,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1897,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1910,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 type FinishRequest struct {
@@ -1589,7 +1933,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1945,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1958,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FinishRequest) GetTask() string {
@@ -1709,7 +2053,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +2065,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +2078,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 type GiveRequest struct {
@@ -1754,7 +2098,7 @@ type GiveRequest struct {
 
 func (x *GiveRequest) Reset() {
 	*x = GiveRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +2110,7 @@ func (x *GiveRequest) String() string {
 func (*GiveRequest) ProtoMessage() {}
 
 func (x *GiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +2123,7 @@ func (x *GiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequest.ProtoReflect.Descriptor instead.
 func (*GiveRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GiveRequest) GetTask() string {
@@ -1859,7 +2203,7 @@ type GiveResponse struct {
 
 func (x *GiveResponse) Reset() {
 	*x = GiveResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +2215,7 @@ func (x *GiveResponse) String() string {
 func (*GiveResponse) ProtoMessage() {}
 
 func (x *GiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +2228,7 @@ func (x *GiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveResponse.ProtoReflect.Descriptor instead.
 func (*GiveResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GiveResponse) GetReply() []byte {
@@ -1943,7 +2287,7 @@ type ReplyRequest struct {
 
 func (x *ReplyRequest) Reset() {
 	*x = ReplyRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2299,7 @@ func (x *ReplyRequest) String() string {
 func (*ReplyRequest) ProtoMessage() {}
 
 func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2312,7 @@ func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyRequest.ProtoReflect.Descriptor instead.
 func (*ReplyRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReplyRequest) GetTask() string {
@@ -2021,7 +2365,7 @@ type ReplyResponse struct {
 
 func (x *ReplyResponse) Reset() {
 	*x = ReplyResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2377,7 @@ func (x *ReplyResponse) String() string {
 func (*ReplyResponse) ProtoMessage() {}
 
 func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2390,7 @@ func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyResponse.ProtoReflect.Descriptor instead.
 func (*ReplyResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 type KeepRequest struct {
@@ -2063,7 +2407,7 @@ type KeepRequest struct {
 
 func (x *KeepRequest) Reset() {
 	*x = KeepRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2419,7 @@ func (x *KeepRequest) String() string {
 func (*KeepRequest) ProtoMessage() {}
 
 func (x *KeepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2432,7 @@ func (x *KeepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
 func (*KeepRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *KeepRequest) GetTask() string {
@@ -2141,7 +2485,7 @@ type KeepResponse struct {
 
 func (x *KeepResponse) Reset() {
 	*x = KeepResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2497,7 @@ func (x *KeepResponse) String() string {
 func (*KeepResponse) ProtoMessage() {}
 
 func (x *KeepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2510,7 @@ func (x *KeepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
 func (*KeepResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 type PutManifestRequest struct {
@@ -2180,7 +2524,7 @@ type PutManifestRequest struct {
 
 func (x *PutManifestRequest) Reset() {
 	*x = PutManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2536,7 @@ func (x *PutManifestRequest) String() string {
 func (*PutManifestRequest) ProtoMessage() {}
 
 func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2549,7 @@ func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestRequest.ProtoReflect.Descriptor instead.
 func (*PutManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PutManifestRequest) GetTask() string {
@@ -2238,7 +2582,7 @@ type PutManifestResponse struct {
 
 func (x *PutManifestResponse) Reset() {
 	*x = PutManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2594,7 @@ func (x *PutManifestResponse) String() string {
 func (*PutManifestResponse) ProtoMessage() {}
 
 func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2607,7 @@ func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestResponse.ProtoReflect.Descriptor instead.
 func (*PutManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PutManifestResponse) GetDigest() string {
@@ -2283,7 +2627,7 @@ type ReadManifestRequest struct {
 
 func (x *ReadManifestRequest) Reset() {
 	*x = ReadManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2639,7 @@ func (x *ReadManifestRequest) String() string {
 func (*ReadManifestRequest) ProtoMessage() {}
 
 func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2652,7 @@ func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestRequest.ProtoReflect.Descriptor instead.
 func (*ReadManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReadManifestRequest) GetTask() string {
@@ -2334,7 +2678,7 @@ type ReadManifestResponse struct {
 
 func (x *ReadManifestResponse) Reset() {
 	*x = ReadManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2690,7 @@ func (x *ReadManifestResponse) String() string {
 func (*ReadManifestResponse) ProtoMessage() {}
 
 func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2703,7 @@ func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestResponse.ProtoReflect.Descriptor instead.
 func (*ReadManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReadManifestResponse) GetData() []byte {
@@ -2395,7 +2739,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"batchSlots\x12+\n" +
 	"\x04room\x18\x06 \x03(\v2\x17.datamove.agent.v1.RoomR\x04room\x12\x18\n" +
 	"\aleaving\x18\a \x01(\bR\aleaving\x12(\n" +
-	"\x10bytes_per_second\x18\b \x01(\x01R\x0ebytesPerSecond\"\xd5\x01\n" +
+	"\x10bytes_per_second\x18\b \x01(\x01R\x0ebytesPerSecond\"\x8f\x02\n" +
 	"\x05Hello\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
@@ -2404,7 +2748,10 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04root\x18\x05 \x01(\bR\x04root\x12\x10\n" +
 	"\x03uid\x18\x06 \x01(\rR\x03uid\x122\n" +
 	"\areaches\x18\a \x03(\v2\x18.datamove.agent.v1.ReachR\areaches\x12\x14\n" +
-	"\x05cores\x18\b \x01(\x05R\x05cores\":\n" +
+	"\x05cores\x18\b \x01(\x05R\x05cores\x12\x1b\n" +
+	"\tpeer_port\x18\t \x01(\x05R\bpeerPort\x12\x1b\n" +
+	"\tpeer_host\x18\n" +
+	" \x01(\tR\bpeerHost\":\n" +
 	"\x05Reach\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1d\n" +
 	"\n" +
@@ -2424,7 +2771,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12B\n" +
 	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x127\n" +
 	"\x18limited_bytes_per_second\x18\b \x01(\x01R\x15limitedBytesPerSecond\x121\n" +
-	"\x15part_bytes_per_second\x18\t \x01(\x03R\x12partBytesPerSecond\"\xf7\x02\n" +
+	"\x15part_bytes_per_second\x18\t \x01(\x03R\x12partBytesPerSecond\"\xa9\x03\n" +
 	"\x05Order\x12\x12\n" +
 	"\x04seen\x18\x01 \x01(\x04R\x04seen\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12-\n" +
@@ -2433,8 +2780,34 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04stop\x18\x05 \x01(\v2\x17.datamove.agent.v1.StopH\x00R\x04stop\x123\n" +
 	"\x06limits\x18\a \x01(\v2\x19.datamove.agent.v1.LimitsH\x00R\x06limits\x12-\n" +
 	"\x04crew\x18\b \x01(\v2\x17.datamove.agent.v1.CrewH\x00R\x04crew\x12-\n" +
-	"\x04part\x18\t \x01(\v2\x17.datamove.agent.v1.PartH\x00R\x04partB\x06\n" +
-	"\x04what\"\x80\x03\n" +
+	"\x04part\x18\t \x01(\v2\x17.datamove.agent.v1.PartH\x00R\x04part\x120\n" +
+	"\x05swarm\x18\n" +
+	" \x01(\v2\x18.datamove.agent.v1.SwarmH\x00R\x05swarmB\x06\n" +
+	"\x04what\"\x84\x02\n" +
+	"\x05Swarm\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
+	"\x06ticket\x18\x02 \x01(\tR\x06ticket\x12\x1f\n" +
+	"\vpiece_bytes\x18\x03 \x01(\x03R\n" +
+	"pieceBytes\x12\x1a\n" +
+	"\blocation\x18\x04 \x01(\tR\blocation\x128\n" +
+	"\amembers\x18\x05 \x03(\v2\x1e.datamove.agent.v1.SwarmMemberR\amembers\x123\n" +
+	"\x05homes\x18\x06 \x03(\v2\x1d.datamove.agent.v1.SwarmHomesR\x05homes\x12\x1f\n" +
+	"\volder_homes\x18\a \x01(\bR\n" +
+	"olderHomes\"Q\n" +
+	"\vSwarmMember\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04seed\x18\x03 \x01(\bR\x04seed\"$\n" +
+	"\n" +
+	"SwarmHomes\x12\x16\n" +
+	"\x06agents\x18\x01 \x03(\tR\x06agents\"Z\n" +
+	"\x05Piece\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x03R\x05index\x12;\n" +
+	"\bsegments\x18\x02 \x03(\v2\x1f.datamove.agent.v1.PieceSegmentR\bsegments\"L\n" +
+	"\fPieceSegment\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\fR\x04name\x12\x10\n" +
+	"\x03off\x18\x02 \x01(\x03R\x03off\x12\x16\n" +
+	"\x06length\x18\x03 \x01(\x03R\x06length\"\x80\x03\n" +
 	"\x04Lead\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.datamove.v1.TaskR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
@@ -2594,7 +2967,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                      // 0: datamove.agent.v1.How
 	(*JoinRequest)(nil),           // 1: datamove.agent.v1.JoinRequest
@@ -2606,88 +2979,97 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*Room)(nil),                  // 7: datamove.agent.v1.Room
 	(*Session)(nil),               // 8: datamove.agent.v1.Session
 	(*Order)(nil),                 // 9: datamove.agent.v1.Order
-	(*Lead)(nil),                  // 10: datamove.agent.v1.Lead
-	(*Pieces)(nil),                // 11: datamove.agent.v1.Pieces
-	(*Batch)(nil),                 // 12: datamove.agent.v1.Batch
-	(*Stop)(nil),                  // 13: datamove.agent.v1.Stop
-	(*Crew)(nil),                  // 14: datamove.agent.v1.Crew
-	(*Part)(nil),                  // 15: datamove.agent.v1.Part
-	(*Limits)(nil),                // 16: datamove.agent.v1.Limits
-	(*Limit)(nil),                 // 17: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),        // 18: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 19: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),         // 20: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),        // 21: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),           // 22: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),          // 23: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),          // 24: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),         // 25: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),           // 26: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),          // 27: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),    // 28: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),   // 29: datamove.agent.v1.PutManifestResponse
-	(*ReadManifestRequest)(nil),   // 30: datamove.agent.v1.ReadManifestRequest
-	(*ReadManifestResponse)(nil),  // 31: datamove.agent.v1.ReadManifestResponse
-	nil,                           // 32: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 34: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(*v1.Task)(nil),               // 36: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 37: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 38: datamove.v1.Account
-	(*v1.Report)(nil),             // 39: datamove.v1.Report
+	(*Swarm)(nil),                 // 10: datamove.agent.v1.Swarm
+	(*SwarmMember)(nil),           // 11: datamove.agent.v1.SwarmMember
+	(*SwarmHomes)(nil),            // 12: datamove.agent.v1.SwarmHomes
+	(*Piece)(nil),                 // 13: datamove.agent.v1.Piece
+	(*PieceSegment)(nil),          // 14: datamove.agent.v1.PieceSegment
+	(*Lead)(nil),                  // 15: datamove.agent.v1.Lead
+	(*Pieces)(nil),                // 16: datamove.agent.v1.Pieces
+	(*Batch)(nil),                 // 17: datamove.agent.v1.Batch
+	(*Stop)(nil),                  // 18: datamove.agent.v1.Stop
+	(*Crew)(nil),                  // 19: datamove.agent.v1.Crew
+	(*Part)(nil),                  // 20: datamove.agent.v1.Part
+	(*Limits)(nil),                // 21: datamove.agent.v1.Limits
+	(*Limit)(nil),                 // 22: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),        // 23: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 24: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),         // 25: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),        // 26: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),           // 27: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),          // 28: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),          // 29: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),         // 30: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),           // 31: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),          // 32: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),    // 33: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),   // 34: datamove.agent.v1.PutManifestResponse
+	(*ReadManifestRequest)(nil),   // 35: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),  // 36: datamove.agent.v1.ReadManifestResponse
+	nil,                           // 37: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*v1.Progress)(nil),           // 39: datamove.v1.Progress
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*v1.Task)(nil),               // 41: datamove.v1.Task
+	(*v1.TaskSpec)(nil),           // 42: datamove.v1.TaskSpec
+	(*v1.Account)(nil),            // 43: datamove.v1.Account
+	(*v1.Report)(nil),             // 44: datamove.v1.Report
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	33, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	38, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	8,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	7,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	6,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	34, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	33, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	35, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
-	10, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
-	12, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
-	13, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	16, // 11: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
-	14, // 12: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	15, // 13: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
-	36, // 14: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	37, // 15: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	35, // 16: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	11, // 17: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	37, // 18: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	38, // 19: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
-	0,  // 20: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	17, // 21: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	32, // 22: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	39, // 23: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	33, // 24: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 25: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	2,  // 26: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	4,  // 27: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	18, // 28: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	20, // 29: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	22, // 30: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	24, // 31: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	26, // 32: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	28, // 33: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	30, // 34: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	3,  // 35: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	3,  // 36: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	9,  // 37: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	19, // 38: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	21, // 39: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	23, // 40: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	25, // 41: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	27, // 42: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	29, // 43: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	31, // 44: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	35, // [35:45] is the sub-list for method output_type
-	25, // [25:35] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	39, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	38, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	40, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	15, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
+	17, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
+	18, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
+	21, // 11: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	19, // 12: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
+	20, // 13: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
+	10, // 14: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
+	11, // 15: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
+	12, // 16: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
+	14, // 17: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
+	41, // 18: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	42, // 19: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	40, // 20: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	16, // 21: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
+	42, // 22: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	43, // 23: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	0,  // 24: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
+	22, // 25: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	37, // 26: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	44, // 27: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	38, // 28: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 29: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	2,  // 30: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	4,  // 31: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	23, // 32: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	25, // 33: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	27, // 34: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	29, // 35: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	31, // 36: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	33, // 37: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	35, // 38: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	3,  // 39: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	3,  // 40: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	9,  // 41: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	24, // 42: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	26, // 43: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	28, // 44: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	30, // 45: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	32, // 46: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	34, // 47: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	36, // 48: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	39, // [39:49] is the sub-list for method output_type
+	29, // [29:39] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -2702,6 +3084,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 		(*Order_Limits)(nil),
 		(*Order_Crew)(nil),
 		(*Order_Part)(nil),
+		(*Order_Swarm)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2709,7 +3092,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

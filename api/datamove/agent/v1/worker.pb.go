@@ -296,6 +296,8 @@ type WorkerOrder struct {
 	//	*WorkerOrder_Batch
 	//	*WorkerOrder_Stop
 	//	*WorkerOrder_Part
+	//	*WorkerOrder_Swarm
+	//	*WorkerOrder_Want
 	What          isWorkerOrder_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -374,6 +376,24 @@ func (x *WorkerOrder) GetPart() *WorkerPart {
 	return nil
 }
 
+func (x *WorkerOrder) GetSwarm() *Swarm {
+	if x != nil {
+		if x, ok := x.What.(*WorkerOrder_Swarm); ok {
+			return x.Swarm
+		}
+	}
+	return nil
+}
+
+func (x *WorkerOrder) GetWant() *WantPiece {
+	if x != nil {
+		if x, ok := x.What.(*WorkerOrder_Want); ok {
+			return x.Want
+		}
+	}
+	return nil
+}
+
 type isWorkerOrder_What interface {
 	isWorkerOrder_What()
 }
@@ -394,6 +414,14 @@ type WorkerOrder_Part struct {
 	Part *WorkerPart `protobuf:"bytes,4,opt,name=part,proto3,oneof"`
 }
 
+type WorkerOrder_Swarm struct {
+	Swarm *Swarm `protobuf:"bytes,5,opt,name=swarm,proto3,oneof"`
+}
+
+type WorkerOrder_Want struct {
+	Want *WantPiece `protobuf:"bytes,6,opt,name=want,proto3,oneof"`
+}
+
 func (*WorkerOrder_Job) isWorkerOrder_What() {}
 
 func (*WorkerOrder_Batch) isWorkerOrder_What() {}
@@ -401,6 +429,184 @@ func (*WorkerOrder_Batch) isWorkerOrder_What() {}
 func (*WorkerOrder_Stop) isWorkerOrder_What() {}
 
 func (*WorkerOrder_Part) isWorkerOrder_What() {}
+
+func (*WorkerOrder_Swarm) isWorkerOrder_What() {}
+
+func (*WorkerOrder_Want) isWorkerOrder_What() {}
+
+// WantPiece asks a process for a piece that another node wants. It answers by Give.
+type WantPiece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Piece         *Piece                 `protobuf:"bytes,2,opt,name=piece,proto3" json:"piece,omitempty"`
+	AtHome        bool                   `protobuf:"varint,3,opt,name=at_home,json=atHome,proto3" json:"at_home,omitempty"` // it is this node that has to read it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WantPiece) Reset() {
+	*x = WantPiece{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WantPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WantPiece) ProtoMessage() {}
+
+func (x *WantPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WantPiece.ProtoReflect.Descriptor instead.
+func (*WantPiece) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *WantPiece) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *WantPiece) GetPiece() *Piece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+func (x *WantPiece) GetAtHome() bool {
+	if x != nil {
+		return x.AtHome
+	}
+	return false
+}
+
+// GiveRequestPart is a part of a piece. The first one says of which.
+type GiveRequestPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                               // of WantPiece; 0 was not asked for
+	Piece         *Piece                 `protobuf:"bytes,2,opt,name=piece,proto3" json:"piece,omitempty"`                          // with id 0
+	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`                            // at most 1 MiB
+	ErrorKind     string                 `protobuf:"bytes,4,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"` // it can not be given; there are no bytes
+	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GiveRequestPart) Reset() {
+	*x = GiveRequestPart{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GiveRequestPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GiveRequestPart) ProtoMessage() {}
+
+func (x *GiveRequestPart) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GiveRequestPart.ProtoReflect.Descriptor instead.
+func (*GiveRequestPart) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GiveRequestPart) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *GiveRequestPart) GetPiece() *Piece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+func (x *GiveRequestPart) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *GiveRequestPart) GetErrorKind() string {
+	if x != nil {
+		return x.ErrorKind
+	}
+	return ""
+}
+
+func (x *GiveRequestPart) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+type GiveAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GiveAnswer) Reset() {
+	*x = GiveAnswer{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GiveAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GiveAnswer) ProtoMessage() {}
+
+func (x *GiveAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GiveAnswer.ProtoReflect.Descriptor instead.
+func (*GiveAnswer) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{6}
+}
 
 // Job is a task as a process sees it.
 type Job struct {
@@ -422,13 +628,16 @@ type Job struct {
 	BytesPerSecond int64                  `protobuf:"varint,15,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`                                                         // that it may read at first; 0 is as the spec says
 	Expects        bool                   `protobuf:"varint,16,opt,name=expects,proto3" json:"expects,omitempty"`                                                                                               // the source is a dataset, and has to be what its manifest says
 	Mounts         map[string]string      `protobuf:"bytes,17,rep,name=mounts,proto3" json:"mounts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                        // which kind of file system has to be at a path
+	Swarm          *Swarm                 `protobuf:"bytes,18,opt,name=swarm,proto3" json:"swarm,omitempty"`                                                                                                    // others bring the same dataset to their nodes; none reads for itself alone
+	Self           string                 `protobuf:"bytes,19,opt,name=self,proto3" json:"self,omitempty"`                                                                                                      // the name of this node in it
+	Authorities    [][]byte               `protobuf:"bytes,20,rep,name=authorities,proto3" json:"authorities,omitempty"`                                                                                        // DER; who speaks for other nodes shows a certificate of theirs
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +649,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +662,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Job) GetTask() string {
@@ -575,6 +784,27 @@ func (x *Job) GetMounts() map[string]string {
 	return nil
 }
 
+func (x *Job) GetSwarm() *Swarm {
+	if x != nil {
+		return x.Swarm
+	}
+	return nil
+}
+
+func (x *Job) GetSelf() string {
+	if x != nil {
+		return x.Self
+	}
+	return ""
+}
+
+func (x *Job) GetAuthorities() [][]byte {
+	if x != nil {
+		return x.Authorities
+	}
+	return nil
+}
+
 // TierAccess is a tier with what is needed to open it. It holds secrets and goes
 // over the socket only.
 type TierAccess struct {
@@ -599,7 +829,7 @@ type TierAccess struct {
 
 func (x *TierAccess) Reset() {
 	*x = TierAccess{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -611,7 +841,7 @@ func (x *TierAccess) String() string {
 func (*TierAccess) ProtoMessage() {}
 
 func (x *TierAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -624,7 +854,7 @@ func (x *TierAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierAccess.ProtoReflect.Descriptor instead.
 func (*TierAccess) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TierAccess) GetName() string {
@@ -738,7 +968,7 @@ type KeptDraft struct {
 
 func (x *KeptDraft) Reset() {
 	*x = KeptDraft{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +980,7 @@ func (x *KeptDraft) String() string {
 func (*KeptDraft) ProtoMessage() {}
 
 func (x *KeptDraft) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +993,7 @@ func (x *KeptDraft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptDraft.ProtoReflect.Descriptor instead.
 func (*KeptDraft) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *KeptDraft) GetPair() int32 {
@@ -809,7 +1039,7 @@ type WorkerBatch struct {
 
 func (x *WorkerBatch) Reset() {
 	*x = WorkerBatch{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +1051,7 @@ func (x *WorkerBatch) String() string {
 func (*WorkerBatch) ProtoMessage() {}
 
 func (x *WorkerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +1064,7 @@ func (x *WorkerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerBatch.ProtoReflect.Descriptor instead.
 func (*WorkerBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WorkerBatch) GetId() string {
@@ -896,7 +1126,7 @@ type WorkerStop struct {
 
 func (x *WorkerStop) Reset() {
 	*x = WorkerStop{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1138,7 @@ func (x *WorkerStop) String() string {
 func (*WorkerStop) ProtoMessage() {}
 
 func (x *WorkerStop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1151,7 @@ func (x *WorkerStop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStop.ProtoReflect.Descriptor instead.
 func (*WorkerStop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WorkerStop) GetBatch() string {
@@ -948,7 +1178,7 @@ type WorkerPart struct {
 
 func (x *WorkerPart) Reset() {
 	*x = WorkerPart{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1190,7 @@ func (x *WorkerPart) String() string {
 func (*WorkerPart) ProtoMessage() {}
 
 func (x *WorkerPart) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1203,7 @@ func (x *WorkerPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerPart.ProtoReflect.Descriptor instead.
 func (*WorkerPart) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WorkerPart) GetBytesPerSecond() int64 {
@@ -993,7 +1223,7 @@ type MineRequest struct {
 
 func (x *MineRequest) Reset() {
 	*x = MineRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1235,7 @@ func (x *MineRequest) String() string {
 func (*MineRequest) ProtoMessage() {}
 
 func (x *MineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1248,7 @@ func (x *MineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MineRequest.ProtoReflect.Descriptor instead.
 func (*MineRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MineRequest) GetBatch() string {
@@ -1044,7 +1274,7 @@ type MineResponse struct {
 
 func (x *MineResponse) Reset() {
 	*x = MineResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1286,7 @@ func (x *MineResponse) String() string {
 func (*MineResponse) ProtoMessage() {}
 
 func (x *MineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1299,7 @@ func (x *MineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MineResponse.ProtoReflect.Descriptor instead.
 func (*MineResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MineResponse) GetPass() *durationpb.Duration {
@@ -1091,7 +1321,7 @@ type TurnRequest struct {
 
 func (x *TurnRequest) Reset() {
 	*x = TurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1333,7 @@ func (x *TurnRequest) String() string {
 func (*TurnRequest) ProtoMessage() {}
 
 func (x *TurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1346,7 @@ func (x *TurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnRequest.ProtoReflect.Descriptor instead.
 func (*TurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TurnRequest) GetBytes() int64 {
@@ -1157,7 +1387,7 @@ type TurnResponse struct {
 
 func (x *TurnResponse) Reset() {
 	*x = TurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1399,7 @@ func (x *TurnResponse) String() string {
 func (*TurnResponse) ProtoMessage() {}
 
 func (x *TurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1412,7 @@ func (x *TurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnResponse.ProtoReflect.Descriptor instead.
 func (*TurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TurnResponse) GetTurn() uint64 {
@@ -1209,7 +1439,7 @@ type EndTurnRequest struct {
 
 func (x *EndTurnRequest) Reset() {
 	*x = EndTurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1451,7 @@ func (x *EndTurnRequest) String() string {
 func (*EndTurnRequest) ProtoMessage() {}
 
 func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1464,7 @@ func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnRequest.ProtoReflect.Descriptor instead.
 func (*EndTurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EndTurnRequest) GetTurn() uint64 {
@@ -1259,7 +1489,7 @@ type EndTurnResponse struct {
 
 func (x *EndTurnResponse) Reset() {
 	*x = EndTurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1501,7 @@ func (x *EndTurnResponse) String() string {
 func (*EndTurnResponse) ProtoMessage() {}
 
 func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1514,7 @@ func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnResponse.ProtoReflect.Descriptor instead.
 func (*EndTurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 type WantedRequest struct {
@@ -1295,7 +1525,7 @@ type WantedRequest struct {
 
 func (x *WantedRequest) Reset() {
 	*x = WantedRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1537,7 @@ func (x *WantedRequest) String() string {
 func (*WantedRequest) ProtoMessage() {}
 
 func (x *WantedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1550,7 @@ func (x *WantedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedRequest.ProtoReflect.Descriptor instead.
 func (*WantedRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 type WantedResponse struct {
@@ -1332,7 +1562,7 @@ type WantedResponse struct {
 
 func (x *WantedResponse) Reset() {
 	*x = WantedResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1574,7 @@ func (x *WantedResponse) String() string {
 func (*WantedResponse) ProtoMessage() {}
 
 func (x *WantedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1587,7 @@ func (x *WantedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedResponse.ProtoReflect.Descriptor instead.
 func (*WantedResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WantedResponse) GetAgents() int32 {
@@ -1380,7 +1610,7 @@ type HandRequest struct {
 
 func (x *HandRequest) Reset() {
 	*x = HandRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1622,7 @@ func (x *HandRequest) String() string {
 func (*HandRequest) ProtoMessage() {}
 
 func (x *HandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1635,7 @@ func (x *HandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandRequest.ProtoReflect.Descriptor instead.
 func (*HandRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HandRequest) GetPair() int32 {
@@ -1455,7 +1685,7 @@ type HandResponse struct {
 
 func (x *HandResponse) Reset() {
 	*x = HandResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1697,7 @@ func (x *HandResponse) String() string {
 func (*HandResponse) ProtoMessage() {}
 
 func (x *HandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1710,7 @@ func (x *HandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandResponse.ProtoReflect.Descriptor instead.
 func (*HandResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HandResponse) GetReply() []byte {
@@ -1521,7 +1751,7 @@ type NoteRequest struct {
 
 func (x *NoteRequest) Reset() {
 	*x = NoteRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1763,7 @@ func (x *NoteRequest) String() string {
 func (*NoteRequest) ProtoMessage() {}
 
 func (x *NoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1776,7 @@ func (x *NoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteRequest.ProtoReflect.Descriptor instead.
 func (*NoteRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NoteRequest) GetDraft() *KeptDraft {
@@ -1571,7 +1801,7 @@ type NoteResponse struct {
 
 func (x *NoteResponse) Reset() {
 	*x = NoteResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1813,7 @@ func (x *NoteResponse) String() string {
 func (*NoteResponse) ProtoMessage() {}
 
 func (x *NoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1826,7 @@ func (x *NoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteResponse.ProtoReflect.Descriptor instead.
 func (*NoteResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 type DescribeRequest struct {
@@ -1608,7 +1838,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1850,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1863,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DescribeRequest) GetData() []byte {
@@ -1652,7 +1882,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1894,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1907,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DescribeResponse) GetDigest() string {
@@ -1695,7 +1925,7 @@ type ManifestRequest struct {
 
 func (x *ManifestRequest) Reset() {
 	*x = ManifestRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1707,7 +1937,7 @@ func (x *ManifestRequest) String() string {
 func (*ManifestRequest) ProtoMessage() {}
 
 func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1720,7 +1950,7 @@ func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestRequest.ProtoReflect.Descriptor instead.
 func (*ManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 type ManifestResponse struct {
@@ -1732,7 +1962,7 @@ type ManifestResponse struct {
 
 func (x *ManifestResponse) Reset() {
 	*x = ManifestResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1974,7 @@ func (x *ManifestResponse) String() string {
 func (*ManifestResponse) ProtoMessage() {}
 
 func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +1987,7 @@ func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestResponse.ProtoReflect.Descriptor instead.
 func (*ManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ManifestResponse) GetData() []byte {
@@ -1783,7 +2013,7 @@ type EndLeadRequest struct {
 
 func (x *EndLeadRequest) Reset() {
 	*x = EndLeadRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +2025,7 @@ func (x *EndLeadRequest) String() string {
 func (*EndLeadRequest) ProtoMessage() {}
 
 func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +2038,7 @@ func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadRequest.ProtoReflect.Descriptor instead.
 func (*EndLeadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EndLeadRequest) GetReport() *v1.Report {
@@ -1875,7 +2105,7 @@ type EndLeadResponse struct {
 
 func (x *EndLeadResponse) Reset() {
 	*x = EndLeadResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2117,7 @@ func (x *EndLeadResponse) String() string {
 func (*EndLeadResponse) ProtoMessage() {}
 
 func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2130,7 @@ func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadResponse.ProtoReflect.Descriptor instead.
 func (*EndLeadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 type EndBatchRequest struct {
@@ -1918,7 +2148,7 @@ type EndBatchRequest struct {
 
 func (x *EndBatchRequest) Reset() {
 	*x = EndBatchRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2160,7 @@ func (x *EndBatchRequest) String() string {
 func (*EndBatchRequest) ProtoMessage() {}
 
 func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2173,7 @@ func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchRequest.ProtoReflect.Descriptor instead.
 func (*EndBatchRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EndBatchRequest) GetId() string {
@@ -2003,7 +2233,7 @@ type EndBatchResponse struct {
 
 func (x *EndBatchResponse) Reset() {
 	*x = EndBatchResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2245,7 @@ func (x *EndBatchResponse) String() string {
 func (*EndBatchResponse) ProtoMessage() {}
 
 func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2258,7 @@ func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchResponse.ProtoReflect.Descriptor instead.
 func (*EndBatchResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 type TraceRequest struct {
@@ -2040,7 +2270,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2282,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2295,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TraceRequest) GetSpans() []byte {
@@ -2083,7 +2313,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2325,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2338,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
 }
 
 var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
@@ -2150,13 +2380,28 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"roomPauses\x1a=\n" +
 	"\x0fOperationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe3\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc9\x02\n" +
 	"\vWorkerOrder\x12*\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.datamove.agent.v1.JobH\x00R\x03job\x126\n" +
 	"\x05batch\x18\x02 \x01(\v2\x1e.datamove.agent.v1.WorkerBatchH\x00R\x05batch\x123\n" +
 	"\x04stop\x18\x03 \x01(\v2\x1d.datamove.agent.v1.WorkerStopH\x00R\x04stop\x123\n" +
-	"\x04part\x18\x04 \x01(\v2\x1d.datamove.agent.v1.WorkerPartH\x00R\x04partB\x06\n" +
-	"\x04what\"\xd2\x05\n" +
+	"\x04part\x18\x04 \x01(\v2\x1d.datamove.agent.v1.WorkerPartH\x00R\x04part\x120\n" +
+	"\x05swarm\x18\x05 \x01(\v2\x18.datamove.agent.v1.SwarmH\x00R\x05swarm\x122\n" +
+	"\x04want\x18\x06 \x01(\v2\x1c.datamove.agent.v1.WantPieceH\x00R\x04wantB\x06\n" +
+	"\x04what\"d\n" +
+	"\tWantPiece\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12.\n" +
+	"\x05piece\x18\x02 \x01(\v2\x18.datamove.agent.v1.PieceR\x05piece\x12\x17\n" +
+	"\aat_home\x18\x03 \x01(\bR\x06atHome\"\x9a\x01\n" +
+	"\x0fGiveRequestPart\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12.\n" +
+	"\x05piece\x18\x02 \x01(\v2\x18.datamove.agent.v1.PieceR\x05piece\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\x12\x1d\n" +
+	"\n" +
+	"error_kind\x18\x04 \x01(\tR\terrorKind\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\"\f\n" +
+	"\n" +
+	"GiveAnswer\"\xb8\x06\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -2176,7 +2421,10 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x05roots\x18\x0e \x03(\tR\x05roots\x12(\n" +
 	"\x10bytes_per_second\x18\x0f \x01(\x03R\x0ebytesPerSecond\x12\x18\n" +
 	"\aexpects\x18\x10 \x01(\bR\aexpects\x12:\n" +
-	"\x06mounts\x18\x11 \x03(\v2\".datamove.agent.v1.Job.MountsEntryR\x06mounts\x1a<\n" +
+	"\x06mounts\x18\x11 \x03(\v2\".datamove.agent.v1.Job.MountsEntryR\x06mounts\x12.\n" +
+	"\x05swarm\x18\x12 \x01(\v2\x18.datamove.agent.v1.SwarmR\x05swarm\x12\x12\n" +
+	"\x04self\x18\x13 \x01(\tR\x04self\x12 \n" +
+	"\vauthorities\x18\x14 \x03(\fR\vauthorities\x1a<\n" +
 	"\x0eTierPathsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -2286,7 +2534,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
-	"\rTraceResponse2\xc3\a\n" +
+	"\rTraceResponse2\x90\b\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
@@ -2298,7 +2546,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12U\n" +
 	"\bManifest\x12\".datamove.agent.v1.ManifestRequest\x1a#.datamove.agent.v1.ManifestResponse0\x01\x12P\n" +
 	"\aEndLead\x12!.datamove.agent.v1.EndLeadRequest\x1a\".datamove.agent.v1.EndLeadResponse\x12S\n" +
-	"\bEndBatch\x12\".datamove.agent.v1.EndBatchRequest\x1a#.datamove.agent.v1.EndBatchResponse\x12J\n" +
+	"\bEndBatch\x12\".datamove.agent.v1.EndBatchRequest\x1a#.datamove.agent.v1.EndBatchResponse\x12K\n" +
+	"\x04Give\x12\".datamove.agent.v1.GiveRequestPart\x1a\x1d.datamove.agent.v1.GiveAnswer(\x01\x12J\n" +
 	"\x05Trace\x12\x1f.datamove.agent.v1.TraceRequest\x1a .datamove.agent.v1.TraceResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
@@ -2313,104 +2562,116 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),          // 0: datamove.agent.v1.WorkerStatus
 	(*Counts)(nil),                // 1: datamove.agent.v1.Counts
 	(*TierCounts)(nil),            // 2: datamove.agent.v1.TierCounts
 	(*WorkerOrder)(nil),           // 3: datamove.agent.v1.WorkerOrder
-	(*Job)(nil),                   // 4: datamove.agent.v1.Job
-	(*TierAccess)(nil),            // 5: datamove.agent.v1.TierAccess
-	(*KeptDraft)(nil),             // 6: datamove.agent.v1.KeptDraft
-	(*WorkerBatch)(nil),           // 7: datamove.agent.v1.WorkerBatch
-	(*WorkerStop)(nil),            // 8: datamove.agent.v1.WorkerStop
-	(*WorkerPart)(nil),            // 9: datamove.agent.v1.WorkerPart
-	(*MineRequest)(nil),           // 10: datamove.agent.v1.MineRequest
-	(*MineResponse)(nil),          // 11: datamove.agent.v1.MineResponse
-	(*TurnRequest)(nil),           // 12: datamove.agent.v1.TurnRequest
-	(*TurnResponse)(nil),          // 13: datamove.agent.v1.TurnResponse
-	(*EndTurnRequest)(nil),        // 14: datamove.agent.v1.EndTurnRequest
-	(*EndTurnResponse)(nil),       // 15: datamove.agent.v1.EndTurnResponse
-	(*WantedRequest)(nil),         // 16: datamove.agent.v1.WantedRequest
-	(*WantedResponse)(nil),        // 17: datamove.agent.v1.WantedResponse
-	(*HandRequest)(nil),           // 18: datamove.agent.v1.HandRequest
-	(*HandResponse)(nil),          // 19: datamove.agent.v1.HandResponse
-	(*NoteRequest)(nil),           // 20: datamove.agent.v1.NoteRequest
-	(*NoteResponse)(nil),          // 21: datamove.agent.v1.NoteResponse
-	(*DescribeRequest)(nil),       // 22: datamove.agent.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 23: datamove.agent.v1.DescribeResponse
-	(*ManifestRequest)(nil),       // 24: datamove.agent.v1.ManifestRequest
-	(*ManifestResponse)(nil),      // 25: datamove.agent.v1.ManifestResponse
-	(*EndLeadRequest)(nil),        // 26: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),       // 27: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),       // 28: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),      // 29: datamove.agent.v1.EndBatchResponse
-	(*TraceRequest)(nil),          // 30: datamove.agent.v1.TraceRequest
-	(*TraceResponse)(nil),         // 31: datamove.agent.v1.TraceResponse
-	nil,                           // 32: datamove.agent.v1.Counts.ErrorsEntry
-	nil,                           // 33: datamove.agent.v1.TierCounts.OperationsEntry
-	nil,                           // 34: datamove.agent.v1.Job.TierPathsEntry
-	nil,                           // 35: datamove.agent.v1.Job.MountsEntry
-	(*v1.Progress)(nil),           // 36: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*v1.TaskSpec)(nil),           // 38: datamove.v1.TaskSpec
-	(How)(0),                      // 39: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
-	(*v1.Report)(nil),             // 41: datamove.v1.Report
+	(*WantPiece)(nil),             // 4: datamove.agent.v1.WantPiece
+	(*GiveRequestPart)(nil),       // 5: datamove.agent.v1.GiveRequestPart
+	(*GiveAnswer)(nil),            // 6: datamove.agent.v1.GiveAnswer
+	(*Job)(nil),                   // 7: datamove.agent.v1.Job
+	(*TierAccess)(nil),            // 8: datamove.agent.v1.TierAccess
+	(*KeptDraft)(nil),             // 9: datamove.agent.v1.KeptDraft
+	(*WorkerBatch)(nil),           // 10: datamove.agent.v1.WorkerBatch
+	(*WorkerStop)(nil),            // 11: datamove.agent.v1.WorkerStop
+	(*WorkerPart)(nil),            // 12: datamove.agent.v1.WorkerPart
+	(*MineRequest)(nil),           // 13: datamove.agent.v1.MineRequest
+	(*MineResponse)(nil),          // 14: datamove.agent.v1.MineResponse
+	(*TurnRequest)(nil),           // 15: datamove.agent.v1.TurnRequest
+	(*TurnResponse)(nil),          // 16: datamove.agent.v1.TurnResponse
+	(*EndTurnRequest)(nil),        // 17: datamove.agent.v1.EndTurnRequest
+	(*EndTurnResponse)(nil),       // 18: datamove.agent.v1.EndTurnResponse
+	(*WantedRequest)(nil),         // 19: datamove.agent.v1.WantedRequest
+	(*WantedResponse)(nil),        // 20: datamove.agent.v1.WantedResponse
+	(*HandRequest)(nil),           // 21: datamove.agent.v1.HandRequest
+	(*HandResponse)(nil),          // 22: datamove.agent.v1.HandResponse
+	(*NoteRequest)(nil),           // 23: datamove.agent.v1.NoteRequest
+	(*NoteResponse)(nil),          // 24: datamove.agent.v1.NoteResponse
+	(*DescribeRequest)(nil),       // 25: datamove.agent.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 26: datamove.agent.v1.DescribeResponse
+	(*ManifestRequest)(nil),       // 27: datamove.agent.v1.ManifestRequest
+	(*ManifestResponse)(nil),      // 28: datamove.agent.v1.ManifestResponse
+	(*EndLeadRequest)(nil),        // 29: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),       // 30: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),       // 31: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),      // 32: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),          // 33: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),         // 34: datamove.agent.v1.TraceResponse
+	nil,                           // 35: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                           // 36: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                           // 37: datamove.agent.v1.Job.TierPathsEntry
+	nil,                           // 38: datamove.agent.v1.Job.MountsEntry
+	(*v1.Progress)(nil),           // 39: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*Swarm)(nil),                 // 41: datamove.agent.v1.Swarm
+	(*Piece)(nil),                 // 42: datamove.agent.v1.Piece
+	(*v1.TaskSpec)(nil),           // 43: datamove.v1.TaskSpec
+	(How)(0),                      // 44: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
+	(*v1.Report)(nil),             // 46: datamove.v1.Report
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	36, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	37, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	39, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	40, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
-	32, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
+	35, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
 	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
-	33, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
-	4,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
-	7,  // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
-	8,  // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
-	9,  // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
-	38, // 10: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
-	5,  // 11: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
-	6,  // 12: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
-	34, // 13: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
-	35, // 14: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
-	39, // 15: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	40, // 16: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
-	40, // 17: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	6,  // 18: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	41, // 19: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	1,  // 20: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	37, // 21: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 22: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
-	0,  // 23: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	10, // 24: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	12, // 25: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	14, // 26: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	16, // 27: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	18, // 28: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	20, // 29: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	22, // 30: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	24, // 31: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	26, // 32: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	28, // 33: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	30, // 34: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 35: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	11, // 36: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	13, // 37: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	15, // 38: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	17, // 39: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	19, // 40: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	21, // 41: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	23, // 42: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	25, // 43: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	27, // 44: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	29, // 45: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	31, // 46: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	35, // [35:47] is the sub-list for method output_type
-	23, // [23:35] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	36, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
+	7,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
+	10, // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
+	11, // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
+	12, // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
+	41, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
+	4,  // 11: datamove.agent.v1.WorkerOrder.want:type_name -> datamove.agent.v1.WantPiece
+	42, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
+	42, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
+	43, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	8,  // 15: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
+	9,  // 16: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
+	37, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
+	38, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
+	41, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
+	44, // 20: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	45, // 21: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	45, // 22: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	9,  // 23: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	46, // 24: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	1,  // 25: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
+	40, // 26: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 27: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	0,  // 28: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	13, // 29: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	15, // 30: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	17, // 31: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	19, // 32: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	21, // 33: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	23, // 34: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	25, // 35: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	27, // 36: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	29, // 37: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	31, // 38: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	5,  // 39: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	33, // 40: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 41: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	14, // 42: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	16, // 43: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	18, // 44: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	20, // 45: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	22, // 46: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	24, // 47: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	26, // 48: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	28, // 49: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	30, // 50: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	32, // 51: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	6,  // 52: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	34, // 53: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	41, // [41:54] is the sub-list for method output_type
+	28, // [28:41] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
@@ -2424,6 +2685,8 @@ func file_datamove_agent_v1_worker_proto_init() {
 		(*WorkerOrder_Batch)(nil),
 		(*WorkerOrder_Stop)(nil),
 		(*WorkerOrder_Part)(nil),
+		(*WorkerOrder_Swarm)(nil),
+		(*WorkerOrder_Want)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2431,7 +2694,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

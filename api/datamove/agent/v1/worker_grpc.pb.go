@@ -30,6 +30,7 @@ const (
 	WorkerService_Manifest_FullMethodName = "/datamove.agent.v1.WorkerService/Manifest"
 	WorkerService_EndLead_FullMethodName  = "/datamove.agent.v1.WorkerService/EndLead"
 	WorkerService_EndBatch_FullMethodName = "/datamove.agent.v1.WorkerService/EndBatch"
+	WorkerService_Give_FullMethodName     = "/datamove.agent.v1.WorkerService/Give"
 	WorkerService_Trace_FullMethodName    = "/datamove.agent.v1.WorkerService/Trace"
 )
 
@@ -63,6 +64,8 @@ type WorkerServiceClient interface {
 	EndLead(ctx context.Context, in *EndLeadRequest, opts ...grpc.CallOption) (*EndLeadResponse, error)
 	// EndBatch tells how a batch ended.
 	EndBatch(ctx context.Context, in *EndBatchRequest, opts ...grpc.CallOption) (*EndBatchResponse, error)
+	// Give sends a piece of a tree that other nodes want, or may want.
+	Give(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[GiveRequestPart, GiveAnswer], error)
 	// Trace passes on what this process has to tell to those who look at traces.
 	Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error)
 }
@@ -200,6 +203,19 @@ func (c *workerServiceClient) EndBatch(ctx context.Context, in *EndBatchRequest,
 	return out, nil
 }
 
+func (c *workerServiceClient) Give(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[GiveRequestPart, GiveAnswer], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[3], WorkerService_Give_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[GiveRequestPart, GiveAnswer]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type WorkerService_GiveClient = grpc.ClientStreamingClient[GiveRequestPart, GiveAnswer]
+
 func (c *workerServiceClient) Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TraceResponse)
@@ -240,6 +256,8 @@ type WorkerServiceServer interface {
 	EndLead(context.Context, *EndLeadRequest) (*EndLeadResponse, error)
 	// EndBatch tells how a batch ended.
 	EndBatch(context.Context, *EndBatchRequest) (*EndBatchResponse, error)
+	// Give sends a piece of a tree that other nodes want, or may want.
+	Give(grpc.ClientStreamingServer[GiveRequestPart, GiveAnswer]) error
 	// Trace passes on what this process has to tell to those who look at traces.
 	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
 	mustEmbedUnimplementedWorkerServiceServer()
@@ -284,6 +302,9 @@ func (UnimplementedWorkerServiceServer) EndLead(context.Context, *EndLeadRequest
 }
 func (UnimplementedWorkerServiceServer) EndBatch(context.Context, *EndBatchRequest) (*EndBatchResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndBatch not implemented")
+}
+func (UnimplementedWorkerServiceServer) Give(grpc.ClientStreamingServer[GiveRequestPart, GiveAnswer]) error {
+	return status.Error(codes.Unimplemented, "method Give not implemented")
 }
 func (UnimplementedWorkerServiceServer) Trace(context.Context, *TraceRequest) (*TraceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Trace not implemented")
@@ -478,6 +499,13 @@ func _WorkerService_EndBatch_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkerService_Give_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(WorkerServiceServer).Give(&grpc.GenericServerStream[GiveRequestPart, GiveAnswer]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type WorkerService_GiveServer = grpc.ClientStreamingServer[GiveRequestPart, GiveAnswer]
+
 func _WorkerService_Trace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TraceRequest)
 	if err := dec(in); err != nil {
@@ -556,6 +584,11 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Manifest",
 			Handler:       _WorkerService_Manifest_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Give",
+			Handler:       _WorkerService_Give_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "datamove/agent/v1/worker.proto",

@@ -1,0 +1,212 @@
+package peer
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/swarm"
+)
+
+// Tree is what a node has of a tree.
+type Tree interface {
+	// Published fills into with a piece of what can be seen of the tree. ErrNotExist, or any other error, when it is not all there.
+	Published(p *swarm.Piece, into []byte) error
+	// Ask has the process that brings the tree here give a piece: from its memory, from what it is writing, and with atHome from the source.
+	// ErrNotExist when there is none, or it has it not.
+	Ask(ctx context.Context, p *swarm.Piece, atHome bool) ([]byte, error)
+}
+
+// Options are those of a server. The zero value works.
+type Options struct {
+	Memory int64        // bytes of pieces that are kept; 0 means 128 MiB
+	Logger *slog.Logger // nil means no log
+}
+
+// Server gives pieces to other nodes.
+type Server struct {
+	kept  keeper
+	log   *slog.Logger
+	reads chan struct{} // held while a piece is read from a disk
+	asks  chan struct{} // held while a process is asked
+
+	mu    sync.Mutex
+	trees map[string]*shelf // by digest; guarded by mu
+}
+
+// shelf is a tree, and who may ask for it.
+type shelf struct {
+	ticket string
+	tree   Tree
+	digest string
+}
+
+const (
+	usualMemory = 128 << 20
+	readsMost   = 32
+	asksMost    = 256
+)
+
+// NewServer returns a server of nothing; Open gives it trees.
+func NewServer(o Options) *Server {
+	if o.Memory <= 0 {
+		o.Memory = usualMemory
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{log: o.Logger, reads: make(chan struct{}, readsMost), asks: make(chan struct{}, asksMost), trees: map[string]*shelf{}}
+	s.kept.open(o.Memory)
+	return s
+}
+
+// Open gives those who have the ticket pieces of a tree, which has a digest, from now on. It replaces what was open under the digest.
+func (s *Server) Open(digest, ticket string, t Tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trees[digest] = &shelf{ticket, t, digest}
+}
+
+// Shut ends that.
+func (s *Server) Shut(digest string) {
+	s.mu.Lock()
+	delete(s.trees, digest)
+	s.mu.Unlock()
+	s.kept.forget(digest)
+}
+
+// Keep has a piece in memory for those who will ask for it. data is the server's from now on.
+func (s *Server) Keep(digest string, key swarm.Key, data []byte) {
+	s.mu.Lock()
+	open := s.trees[digest] != nil
+	s.mu.Unlock()
+	if open {
+		s.kept.put(digest, key, data)
+	}
+}
+
+// Serve serves until the listener is closed.
+func (s *Server) Serve(l net.Listener) error {
+	server := &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	err := server.Serve(l)
+	_ = server.Close()
+	return err
+}
+
+// admit finds the tree of a ticket.
+func (s *Server) admit(r *http.Request) *shelf {
+	ticket, ok := strings.CutPrefix(r.Header.Get("Authorization"), scheme)
+	if !ok {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.trees {
+		if subtle.ConstantTimeCompare([]byte(x.ticket), []byte(ticket)) == 1 {
+			return x
+		}
+	}
+	return nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || r.URL.Path != path {
+		http.Error(w, "there is nothing here", http.StatusBadRequest)
+		return
+	}
+	x := s.admit(r)
+	if x == nil {
+		http.Error(w, "the ticket is not good, or not any more", http.StatusUnauthorized)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMost))
+	if err != nil {
+		http.Error(w, "the piece can not be read", http.StatusBadRequest)
+		return
+	}
+	p, err := parse(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := s.give(w, r, x, p); err != nil {
+		s.fail(w, err)
+	}
+}
+
+func (s *Server) fail(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, mover.ErrNotExist):
+		http.Error(w, "it is not here", http.StatusNotFound)
+	case errors.Is(err, errSent):
+	default:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+// errSent is an error after which nothing can be said.
+var errSent = errors.New("the answer has begun")
+
+// give finds a piece, and sends it.
+func (s *Server) give(w http.ResponseWriter, r *http.Request, x *shelf, p *swarm.Piece) error {
+	if data := s.kept.get(x.digest, p.Key()); data != nil {
+		return send(w, data)
+	}
+	if err := s.published(w, r, x, p); err == nil || errors.Is(err, errSent) {
+		return err
+	}
+	select {
+	case s.asks <- struct{}{}:
+	case <-r.Context().Done():
+		return errSent
+	}
+	data, err := x.tree.Ask(r.Context(), p, r.URL.RawQuery == atHome)
+	<-s.asks
+	if err != nil {
+		return err
+	}
+	if int64(len(data)) != p.Bytes() {
+		return mover.ErrCorrupt
+	}
+	s.Keep(x.digest, p.Key(), data)
+	return send(w, data)
+}
+
+// published sends a piece of what can be seen.
+func (s *Server) published(w http.ResponseWriter, r *http.Request, x *shelf, p *swarm.Piece) error {
+	select {
+	case s.reads <- struct{}{}:
+	case <-r.Context().Done():
+		return errSent
+	}
+	defer func() { <-s.reads }()
+	into := make([]byte, p.Bytes())
+	if err := x.tree.Published(p, into); err != nil {
+		return err
+	}
+	return send(w, into)
+}
+
+// send sends the answer. Who does not take it for long is left.
+func send(w http.ResponseWriter, data []byte) error {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * silence)) // a connection that can not is closed some time
+	w.Header().Set("Content-Type", answerType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)+sumBytes))
+	if err := write(w, data); err != nil {
+		return errSent
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package swarm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// get returns a piece in memory, to be given back, from wherever it is to be had. An error says that it is not to be had from
+// others, nor from the source.
+func (s *Swarm) get(ctx context.Context, p *Piece) (*slot, error) {
+	t, mine, err := s.store.take(ctx, p.Key(), own)
+	if err != nil {
+		return nil, err
+	}
+	if mine {
+		s.begin(t, p, false)
+	}
+	return t, s.wait(ctx, t)
+}
+
+// wait waits until a slot is there; after an error it is given back.
+func (s *Swarm) wait(ctx context.Context, t *slot) error {
+	select {
+	case <-t.done:
+	case <-ctx.Done():
+		s.store.give(t, 0)
+		return context.Cause(ctx)
+	}
+	if t.err != nil {
+		s.store.give(t, 0)
+		return t.err
+	}
+	return nil
+}
+
+// begin loads a slot, for all who wait for it: it goes on when one of them has gone.
+func (s *Swarm) begin(t *slot, p *Piece, demanded bool) {
+	s.loading.Add(1)
+	s.store.mu.Lock()
+	t.users++ // of the loading
+	s.store.mu.Unlock()
+	go func() {
+		defer s.loading.Done()
+		data := s.store.buffer(p.Bytes())
+		err := s.load(s.ctx, t, p, data, demanded)
+		t.data, t.err = data, err
+		close(t.done)
+		s.store.give(t, 0)
+	}()
+}
+
+// prefetch begins to load the pieces behind one.
+func (s *Swarm) prefetch(index int) {
+	if s.view.Load().alone() {
+		return
+	}
+	for i := index + 1; i <= index+s.window(); i++ {
+		p, known := s.tree.piece(i)
+		if !known {
+			continue
+		}
+		t, mine, err := s.store.take(s.ctx, p.Key(), ahead)
+		if err != nil || !mine {
+			continue
+		}
+		s.begin(t, p, false)
+		s.store.give(t, 0)
+	}
+}
+
+// load fills into with a piece. demanded says that another member takes this one for its home.
+func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demanded bool) error {
+	v := s.view.Load()
+	home, passed := s.homeOf(v, p.Index)
+	if home.Name != "" && !demanded {
+		t.asks.Store(true)
+		err := s.ask(ctx, home, p, true, into)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		t.asks.Store(false)
+		passed = true
+	}
+	// What was passed over, and who takes us for the home when we do not, say that somebody is gone whom we may not know of.
+	doubt := passed || demanded && home.Name != ""
+	if err := s.askHolders(ctx, v, p, doubt, into); err == nil || ctx.Err() != nil {
+		return s.put(ctx, p, into, demanded, err)
+	}
+	if s.askSelf(ctx, v, p, into) == nil {
+		return nil
+	}
+	if err := s.readSource(ctx, p, into); err != nil {
+		return err
+	}
+	s.given.Store(p.Key(), true)
+	s.read.Add(int64(len(into)))
+	if doubt {
+		s.unsure.Add(int64(len(into)))
+	}
+	return s.put(ctx, p, into, demanded, nil)
+}
+
+// put gives what is there to those who ask. Who has demanded it gets it in another way.
+func (s *Swarm) put(ctx context.Context, p *Piece, data []byte, demanded bool, err error) error {
+	if err != nil || demanded || s.view.Load().alone() {
+		return err
+	}
+	if err := s.o.Peers.Put(ctx, p, data); err != nil && ctx.Err() == nil {
+		s.o.Logger.Debug("a piece can not be given to others", "piece", p.Index, "err", err)
+	}
+	return nil
+}
+
+// homeOf is the member to ask for a piece; none is this one. passed says that another one was passed over.
+func (s *Swarm) homeOf(v *View, index int) (home Member, passed bool) {
+	if len(v.Homes) == 0 {
+		return Member{}, false
+	}
+	names := v.Homes[len(v.Homes)-1]
+	for i := range names {
+		name := homeAmong(names, index+i)
+		if name == v.Self {
+			return Member{}, passed
+		}
+		if m, there := v.member(name); there && !s.suspect(name) {
+			return m, passed
+		}
+		passed = true
+	}
+	return Member{}, passed
+}
+
+// askHolders asks those who may have a piece.
+func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, into []byte) error {
+	who := v.Holders(p.Index)
+	if doubt {
+		v.around(p.Index, func(m Member) bool { return m.Name != v.Self }, func(m Member) {
+			if !slices.Contains(who, m) {
+				who = append(who, m)
+			}
+		})
+	}
+	err := error(mover.ErrNotExist)
+	for _, m := range who {
+		if s.suspect(m.Name) {
+			continue
+		}
+		if err = s.ask(ctx, m, p, false, into); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// askSelf asks for what this member has read before, and given to others: they may have been so far ahead that it is not in memory
+// any more.
+func (s *Swarm) askSelf(ctx context.Context, v *View, p *Piece, into []byte) error {
+	if _, given := s.given.Load(p.Key()); !given {
+		return mover.ErrNotExist
+	}
+	i := slices.IndexFunc(v.Members, func(m Member) bool { return m.Name == v.Self })
+	if i < 0 {
+		return mover.ErrNotExist
+	}
+	return s.o.Peers.Get(ctx, v.Members[i], p, false, into)
+}
+
+// ask asks one member, and remembers when it does not answer.
+func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into []byte) error {
+	err := s.o.Peers.Get(ctx, m, p, atHome, into)
+	switch {
+	case err == nil:
+		s.fetched.Add(int64(len(into)))
+	case ctx.Err() != nil, errors.Is(err, mover.ErrNotExist):
+	default:
+		s.o.Logger.Info("a member of the swarm does not give, and is passed over for a while", "member", m.Name, "err", err)
+		s.suspects.Store(m.Name, time.Now().Add(suspected))
+	}
+	return err
+}
+
+func (s *Swarm) suspect(name string) bool {
+	until, ok := s.suspects.Load(name)
+	return ok && time.Now().Before(until.(time.Time))
+}
+
+// readSource fills into with a piece from the source itself.
+func (s *Swarm) readSource(ctx context.Context, p *Piece, into []byte) error {
+	for _, seg := range p.Segments {
+		if err := s.readSegment(ctx, seg, into[:seg.Length]); err != nil {
+			return err
+		}
+		into = into[seg.Length:]
+	}
+	return nil
+}
+
+func (s *Swarm) readSegment(ctx context.Context, seg Segment, into []byte) error {
+	c, done, err := s.hand.open(ctx, s, seg)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := readRange(ctx, c, seg.Off, into); err != nil {
+		return err
+	}
+	return c.Check(ctx)
+}
+
+func readRange(ctx context.Context, c mover.Content, off int64, into []byte) error {
+	r, err := c.Range(ctx, off, int64(len(into)))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.ReadFull(r, into)
+	return err
+}
+
+// Give returns a piece that another member asks this one for, and what to call when it is used no more. atHome says that this one is its home, and
+// has to read it; else ErrNotExist is the answer where it is not there. What is published already others look for themselves.
+func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, done func(), err error) {
+	if err := p.Check(); err != nil {
+		return nil, nil, err
+	}
+	if p.Bytes() > s.o.PieceBytes {
+		return nil, nil, fmt.Errorf("%w: a piece of %d bytes, and they have at most %d", mover.ErrUsage, p.Bytes(), s.o.PieceBytes)
+	}
+	if t := s.store.ready(p.Key()); t != nil {
+		return t.data, func() { s.store.give(t, 0) }, nil
+	}
+	data = make([]byte, p.Bytes())
+	if err = s.drafted(ctx, p, data); err == nil {
+		return data, func() {}, nil
+	}
+	if !atHome {
+		return nil, nil, mover.ErrNotExist
+	}
+	select {
+	case <-s.begun:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	t, mine, err := s.store.take(ctx, p.Key(), others)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !mine && t.asks.Load() { // two take each other for the home, and would wait for each other
+		s.store.give(t, 0)
+		return data, func() {}, s.load(ctx, nil, p, data, true)
+	}
+	if mine {
+		s.begin(t, p, true)
+	}
+	if err := s.wait(ctx, t); err != nil {
+		return nil, nil, err
+	}
+	return t.data, func() { s.store.give(t, 0) }, nil
+}
+
+// drafted reads a piece from what is written and not published.
+func (s *Swarm) drafted(ctx context.Context, p *Piece, into []byte) error {
+	for _, seg := range p.Segments {
+		if err := s.drafts.read(ctx, seg, into[:seg.Length]); err != nil {
+			return err
+		}
+		into = into[seg.Length:]
+	}
+	return nil
+}

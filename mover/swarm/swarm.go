@@ -1,0 +1,99 @@
+package swarm
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// Peers is how members are asked, and how they ask this one.
+type Peers interface {
+	// Get asks a member for a piece, and fills into with it, checked. atHome says that it is the piece's home, and has to read it where it has
+	// it not. ErrNotExist is the answer of who has it not; every other error says that it can not be asked now.
+	Get(ctx context.Context, m Member, p *Piece, atHome bool, into []byte) error
+	// Put gives a piece that was read from the source to those who ask this member. It may keep nothing of data when it returns.
+	Put(ctx context.Context, p *Piece, data []byte) error
+}
+
+// Options are what a swarm needs. Peers has to be given, and PieceBytes, the same to all members: see [PieceBytes].
+type Options struct {
+	PieceBytes int64
+	Memory     int64 // bytes of pieces at one time; 0 means 256 MiB
+	Peers      Peers
+	View       View // of the beginning; see [Swarm.Update]
+	Logger     *slog.Logger
+}
+
+const (
+	usualMemory = 256 << 20
+	// suspected is for how long a member that did not answer is passed over.
+	suspected = 30 * time.Second
+)
+
+// Swarm is one member's part of a tree that many bring to themselves.
+type Swarm struct {
+	o     Options
+	view  atomic.Pointer[View]
+	tree  tree
+	store store
+
+	begun        chan struct{} // closed by Source
+	outer, inner mover.Source  // set before that
+	hand         hand
+	drafts       drafts
+
+	suspects sync.Map // name -> time.Time until which it is passed over
+	given    sync.Map // Key of what this member has read as a home
+
+	ctx                   context.Context // of what is read ahead
+	cancel                context.CancelFunc
+	loading               sync.WaitGroup
+	fetched, read, unsure atomic.Int64
+}
+
+// New returns a swarm of nothing; [Swarm.Source] and [Swarm.Target] say of what. Close ends it.
+func New(o Options) *Swarm {
+	if o.Memory <= 0 {
+		o.Memory = usualMemory
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Swarm{o: o, begun: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.store.open(o.Memory, o.PieceBytes)
+	s.tree.forget()
+	s.view.Store(&o.View)
+	return s
+}
+
+// Update says who is there now.
+func (s *Swarm) Update(v View) { s.view.Store(&v) }
+
+// Close ends what is read ahead, and waits for it.
+func (s *Swarm) Close() {
+	s.cancel()
+	s.loading.Wait()
+	s.hand.close()
+}
+
+// Counts are bytes so far.
+type Counts struct {
+	Fetched int64 // from other members
+	Read    int64 // from the source, as a home
+	Unsure  int64 // of Read: pieces that another member may have had, and nobody gave
+}
+
+// Counts returns how much came from where.
+func (s *Swarm) Counts() Counts { return Counts{s.fetched.Load(), s.read.Load(), s.unsure.Load()} }
+
+// window is how many pieces are on their way ahead of what is asked for: each member has two to give, so that none has nothing to do,
+// within what memory allows.
+func (s *Swarm) window() int {
+	v := s.view.Load()
+	return min(max(2*len(v.Members), 8), max(int(s.o.Memory/s.o.PieceBytes)/2, 1))
+}

@@ -1,0 +1,467 @@
+package swarm_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/posix"
+	"datamove.dev/mover/swarm"
+	"datamove.dev/mover/transfer"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const pieceBytes = 8 << 10
+
+// lan is members in one process. Like the tracker of a cluster it tells them of each other, and like agents it gives of each what
+// it has published.
+type lan struct {
+	t      *testing.T
+	source string
+	bytes  int64 // of the source
+	read   atomic.Int64
+	spoil  func(m *member, data []byte) // of what a member gives; nil leaves it alone
+	remote bool                         // the source is as a store
+
+	mu      sync.Mutex
+	members []*member
+	homes   [][]string
+}
+
+type member struct {
+	lan   *lan
+	name  string
+	dir   string
+	swarm *swarm.Swarm
+	stop  context.CancelCauseFunc
+	dead  atomic.Bool
+	seed  atomic.Bool
+	gets  atomic.Int64
+	from  atomic.Int64 // Gets from it
+
+	mu   sync.Mutex
+	kept map[swarm.Key][]byte // guarded by mu
+}
+
+var errKilled = errors.New("killed")
+
+// newLAN makes a source of files of such sizes.
+func newLAN(t *testing.T, sizes ...int) *lan {
+	l := &lan{t: t, source: t.TempDir()}
+	for i, size := range sizes {
+		data := make([]byte, size)
+		r := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)})
+		_, _ = r.Read(data)
+		name := filepath.Join(l.source, fmt.Sprintf("d%02d", i%7), fmt.Sprintf("f%04d", i))
+		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must(t, os.WriteFile(name, data, 0o644))
+		l.bytes += int64(size)
+	}
+	return l
+}
+
+// join makes a member, and tells all of it.
+func (l *lan) join(name string) *member {
+	m := &member{lan: l, name: name, dir: l.t.TempDir(), kept: map[swarm.Key][]byte{}}
+	l.mu.Lock()
+	l.members = append(l.members, m)
+	l.mu.Unlock()
+	m.swarm = swarm.New(swarm.Options{PieceBytes: pieceBytes, Memory: 64 * pieceBytes, Peers: m, View: swarm.View{Self: name}})
+	l.announce()
+	return m
+}
+
+// announce tells everybody who is there.
+func (l *lan) announce() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []swarm.Member
+	var homes []string
+	for _, m := range l.members {
+		if m.dead.Load() {
+			continue
+		}
+		all = append(all, swarm.Member{Name: m.name, Seed: m.seed.Load()})
+		if !m.seed.Load() {
+			homes = append(homes, m.name)
+		}
+	}
+	l.homes = append(l.homes, homes)
+	for _, m := range l.members {
+		m.swarm.Update(swarm.View{Self: m.name, Members: slices.Clone(all), Homes: slices.Clone(l.homes)})
+	}
+}
+
+func (l *lan) find(name string) *member {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.members {
+		if m.name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// Get implements swarm.Peers.
+func (m *member) Get(ctx context.Context, to swarm.Member, p *swarm.Piece, atHome bool, into []byte) error {
+	m.gets.Add(1)
+	other := m.lan.find(to.Name)
+	if other.dead.Load() || m.dead.Load() {
+		return mover.ErrUnreachable
+	}
+	err := other.give(ctx, p, atHome, into)
+	if err == nil && m.lan.spoil != nil {
+		m.lan.spoil(other, into)
+	}
+	if other.dead.Load() {
+		return mover.ErrUnreachable
+	}
+	if err == nil {
+		other.from.Add(1)
+	}
+	return err
+}
+
+func (m *member) give(ctx context.Context, p *swarm.Piece, atHome bool, into []byte) error {
+	m.mu.Lock()
+	data, ok := m.kept[p.Key()]
+	m.mu.Unlock()
+	if ok {
+		copy(into, data)
+		return nil
+	}
+	if m.published(p, into) == nil {
+		return nil
+	}
+	if m.seed.Load() {
+		return mover.ErrNotExist
+	}
+	data, done, err := m.swarm.Give(ctx, p, atHome)
+	if err != nil {
+		return err
+	}
+	copy(into, data)
+	defer done()
+	return m.Put(ctx, p, data) // what was demanded is kept, too
+}
+
+func (m *member) published(p *swarm.Piece, into []byte) error {
+	for _, s := range p.Segments {
+		f, err := os.Open(filepath.Join(m.dir, s.Name))
+		if err != nil {
+			return err
+		}
+		n, err := f.ReadAt(into[:s.Length], s.Off)
+		_ = f.Close()
+		if int64(n) < s.Length {
+			return err
+		}
+		into = into[s.Length:]
+	}
+	return nil
+}
+
+// Put implements swarm.Peers. It keeps a few.
+func (m *member) Put(_ context.Context, p *swarm.Piece, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.kept) > 128 {
+		clear(m.kept)
+	}
+	m.kept[p.Key()] = bytes.Clone(data)
+	return nil
+}
+
+// run brings the tree to the member. seen is called with each result.
+func (m *member) run(ctx context.Context, seen func(n int)) error {
+	ctx, m.stop = context.WithCancelCause(ctx)
+	defer m.stop(nil)
+	defer m.swarm.Close()
+	from, err := posix.Open(m.lan.source, posix.Options{})
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := posix.Open(m.dir, posix.Options{})
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	counted := &counting{from, m.lan}
+	source, target := m.swarm.Source(counted, counted), m.swarm.Target(to)
+	o := transfer.Options{By: mover.Owner{Task: m.name, Epoch: 1}, Observer: &observer{seen: seen}, Jobs: 4}
+	return transfer.Run(ctx, source, target, plan.Diff(source.Walk(ctx, mover.WalkOptions{}), target.Walk(ctx, mover.WalkOptions{}), o.Plan), o)
+}
+
+// kill ends a member; the others hear of it when announce is called.
+func (m *member) kill() {
+	m.dead.Store(true)
+	m.stop(errKilled)
+}
+
+// counting counts what is read of the source.
+type counting struct {
+	*posix.Place
+	lan *lan
+}
+
+func (c *counting) Traits() mover.Traits {
+	t := c.Place.Traits()
+	t.Remote = c.lan.remote
+	return t
+}
+
+func (c *counting) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	inner, err := c.Place.Open(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return &countingContent{inner, c.lan}, nil
+}
+
+type countingContent struct {
+	mover.Content
+	lan *lan
+}
+
+func (c *countingContent) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	c.lan.read.Add(n)
+	return c.Content.Range(ctx, off, n)
+}
+
+type observer struct {
+	n    atomic.Int64
+	seen func(n int)
+}
+
+func (o *observer) Result(r transfer.Result) {
+	if n := o.n.Add(1); o.seen != nil {
+		o.seen(int(n))
+	}
+}
+func (*observer) Paused(error) {}
+func (*observer) Step(string)  {}
+
+// same fails when a member has not what the source has.
+func (m *member) same() {
+	m.lan.t.Helper()
+	n := 0
+	must(m.lan.t, filepath.WalkDir(m.lan.source, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(m.lan.source, path)
+		must(m.lan.t, err)
+		want, err := os.ReadFile(path)
+		must(m.lan.t, err)
+		got, err := os.ReadFile(filepath.Join(m.dir, rel))
+		if err != nil || !bytes.Equal(got, want) {
+			m.lan.t.Errorf("%s of %s is not what it was: %v", rel, m.name, err)
+		}
+		n++
+		return nil
+	}))
+	if n == 0 {
+		m.lan.t.Error("there is nothing")
+	}
+}
+
+// all runs members to their ends, side by side.
+func (l *lan) all(members []*member, seen func(m *member, n int)) {
+	var group sync.WaitGroup
+	for _, m := range members {
+		group.Go(func() {
+			err := m.run(l.t.Context(), func(n int) {
+				if seen != nil {
+					seen(m, n)
+				}
+			})
+			if err != nil && !m.dead.Load() {
+				l.t.Errorf("%s: %v", m.name, err)
+			}
+			if !m.dead.Load() {
+				m.seed.Store(true) // as the tracker makes it
+				l.announce()
+			}
+		})
+	}
+	group.Wait()
+}
+
+// mixed is small files, and some of many pieces.
+func mixed() (sizes []int) {
+	for i := range 300 {
+		switch {
+		case i%40 == 7:
+			sizes = append(sizes, 40*pieceBytes+i)
+		case i%10 == 3:
+			sizes = append(sizes, 0)
+		default:
+			sizes = append(sizes, 100+i*7)
+		}
+	}
+	return sizes
+}
+
+func (l *lan) within(share float64) {
+	l.t.Helper()
+	got := float64(l.read.Load()) / float64(l.bytes)
+	l.t.Logf("the source was read %.3f times", got)
+	if got > share {
+		l.t.Errorf("the source was read %.3f times; at most %.2f", got, share)
+	}
+}
+
+// TestOnce: many read the source once.
+func TestOnce(t *testing.T) {
+	for _, remote := range []bool{false, true} {
+		for _, n := range []int{1, 2, 5, 16} {
+			t.Run(fmt.Sprintf("%d members, remote %v", n, remote), func(t *testing.T) {
+				l := newLAN(t, mixed()...)
+				l.remote = remote
+				var members []*member
+				for i := range n {
+					members = append(members, l.join(fmt.Sprintf("m%d", i)))
+				}
+				l.all(members, nil)
+				for _, m := range members {
+					m.same()
+				}
+				l.within(1.1)
+			})
+		}
+	}
+}
+
+// TestLate: who comes in the middle, and after the end, reads nothing that another one has.
+func TestLate(t *testing.T) {
+	l := newLAN(t, mixed()...)
+	members := []*member{l.join("m0"), l.join("m1")}
+	var late []*member
+	var group sync.WaitGroup
+	var once sync.Once
+	l.all(members, func(_ *member, n int) {
+		if n == 60 {
+			once.Do(func() {
+				for i := range 3 {
+					m := l.join(fmt.Sprintf("late%d", i))
+					late = append(late, m)
+					group.Go(func() {
+						if err := m.run(t.Context(), nil); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			})
+		}
+	})
+	group.Wait()
+	after := l.join("after")
+	before := l.read.Load()
+	l.all([]*member{after}, nil)
+	if read := l.read.Load() - before; read > 0 {
+		t.Errorf("%d bytes were read from the source when all had it", read)
+	}
+	for _, m := range append(append(members, late...), after) {
+		m.same()
+	}
+	l.within(1.1)
+}
+
+// TestDeaths: members die in the middle. The others go on, and ask the source for what nobody has.
+func TestDeaths(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			l := newLAN(t, mixed()...)
+			var members []*member
+			for i := range 8 {
+				members = append(members, l.join(fmt.Sprintf("m%d", i)))
+			}
+			dies := map[*member]int{}
+			for _, i := range r.Perm(8)[:3] {
+				dies[members[i]] = 1 + r.IntN(200)
+			}
+			l.all(members, func(m *member, n int) {
+				if at := dies[m]; at > 0 && n == at {
+					m.kill()
+					l.announce()
+				}
+			})
+			for _, m := range members {
+				if !m.dead.Load() {
+					m.same()
+				}
+			}
+			// What was on its way to the dead, and from them, is read once more.
+			l.within(1.1 + 3*64*float64(pieceBytes)/float64(l.bytes))
+		})
+	}
+}
+
+// TestUnannounced: a member dies, and nobody is told.
+func TestUnannounced(t *testing.T) {
+	l := newLAN(t, mixed()...)
+	var members []*member
+	for i := range 4 {
+		members = append(members, l.join(fmt.Sprintf("m%d", i)))
+	}
+	l.all(members, func(m *member, n int) {
+		if m == members[1] && n == 20 {
+			m.kill()
+		}
+	})
+	for _, m := range members {
+		if m != members[1] {
+			m.same()
+		}
+	}
+	l.within(1.1 + 64*float64(pieceBytes)/float64(l.bytes))
+}
+
+// TestSkew: members that do not agree on who is home do not wait for each other.
+func TestSkew(t *testing.T) {
+	l := newLAN(t, mixed()...)
+	a, b := l.join("a"), l.join("b")
+	both := []swarm.Member{{Name: "a"}, {Name: "b"}}
+	a.swarm.Update(swarm.View{Self: "a", Members: both, Homes: [][]string{{"b"}}})
+	b.swarm.Update(swarm.View{Self: "b", Members: both, Homes: [][]string{{"a"}}})
+	l.all([]*member{a, b}, nil)
+	a.same()
+	b.same()
+	l.within(2.1)
+}
+
+// walk of a source that has other files for each member: they cut other pieces, and get their own files all the same.
+func TestUnlike(t *testing.T) {
+	l := newLAN(t, mixed()...)
+	a, b := l.join("a"), l.join("b")
+	l.all([]*member{a}, nil)
+	extra := filepath.Join(l.source, "d00", "a-new-one")
+	must(t, os.WriteFile(extra, bytes.Repeat([]byte("new"), 1000), 0o644))
+	l.bytes += 3000
+	l.all([]*member{b}, nil)
+	b.same()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,153 @@
+package swarm
+
+import (
+	"context"
+	"sync"
+
+	"datamove.dev/mover"
+)
+
+// Target returns t, of whose drafts others can have what is written. Called once.
+func (s *Swarm) Target(t mover.Place) mover.Place {
+	return &target{t, s}
+}
+
+type target struct {
+	mover.Place
+	swarm *Swarm
+}
+
+// Unwrap returns the target itself.
+func (t *target) Unwrap() any { return t.Place }
+
+// Draft implements mover.Target.
+func (t *target) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+	d, err := t.Place.Draft(ctx, e, h)
+	if err != nil || e.Kind != mover.File {
+		return d, err
+	}
+	peeker, ok := mover.As[mover.Peeker](d)
+	if !ok {
+		return d, nil
+	}
+	f := &draft{Draft: d, peeker: peeker, name: e.Name, all: &t.swarm.drafts}
+	f.all.add(f)
+	return f, nil
+}
+
+// Publish implements mover.Target.
+func (t *target) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
+	out := t.Place.Publish(ctx, batch)
+	for i, d := range batch {
+		if f, ok := d.(*draft); ok && out[i].Err == nil {
+			f.all.remove(f)
+		}
+	}
+	return out
+}
+
+// drafts are those that are not published.
+type drafts struct {
+	mu  sync.Mutex
+	all map[string]*draft // by the names of their entries; guarded by mu
+}
+
+func (d *drafts) add(f *draft) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.all == nil {
+		d.all = map[string]*draft{}
+	}
+	d.all[f.name] = f
+}
+
+func (d *drafts) remove(f *draft) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.all[f.name] == f {
+		delete(d.all, f.name)
+	}
+}
+
+// read reads what is written of a file.
+func (d *drafts) read(_ context.Context, seg Segment, into []byte) error {
+	d.mu.Lock()
+	f := d.all[seg.Name]
+	d.mu.Unlock()
+	if f == nil || !f.has(seg.Off, seg.Length) {
+		return mover.ErrNotExist
+	}
+	r, err := f.peeker.Peek()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if n, err := r.ReadAt(into, seg.Off); n < len(into) {
+		return err
+	}
+	return nil
+}
+
+// draft is a file that is being written, and can be read.
+type draft struct {
+	mover.Draft
+	peeker mover.Peeker
+	name   string
+	all    *drafts
+
+	mu      sync.Mutex
+	written []mover.Segment // apart, in order; guarded by mu
+}
+
+// Unwrap returns the draft itself.
+func (f *draft) Unwrap() any { return f.Draft }
+
+// WritePart implements mover.Draft.
+func (f *draft) WritePart(ctx context.Context, p mover.Part, feed mover.Feed) (mover.Receipt, error) {
+	r, err := f.Draft.WritePart(ctx, p, feed)
+	if err == nil {
+		f.mu.Lock()
+		f.written = join(f.written, mover.Segment{Start: p.Off, End: p.Off + p.Length})
+		f.mu.Unlock()
+	}
+	return r, err
+}
+
+// has says whether a range is written.
+func (f *draft) has(off, n int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.written {
+		if s.Start <= off && off+n <= s.End {
+			return true
+		}
+	}
+	return false
+}
+
+// Suspend implements mover.Draft.
+func (f *draft) Suspend() error {
+	f.all.remove(f)
+	return f.Draft.Suspend()
+}
+
+// Close implements mover.Draft.
+func (f *draft) Close() error {
+	f.all.remove(f)
+	return f.Draft.Close()
+}
+
+// join adds a range to ranges that are apart and in order.
+func join(all []mover.Segment, s mover.Segment) (out []mover.Segment) {
+	for i, x := range all {
+		switch {
+		case x.End < s.Start:
+			out = append(out, x)
+		case s.End < x.Start:
+			return append(append(out, s), all[i:]...)
+		default:
+			s.Start, s.End = min(s.Start, x.Start), max(s.End, x.End)
+		}
+	}
+	return append(out, s)
+}
