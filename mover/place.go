@@ -42,6 +42,16 @@ type Source interface {
 	Close() error
 }
 
+// inRanges is the key of Ranged in a context.
+type inRanges struct{}
+
+// Ranged returns a context under which Open is told that ranges of a file will be read, and not all of it: a store that
+// would begin to send it at once need not.
+func Ranged(ctx context.Context) context.Context { return context.WithValue(ctx, inRanges{}, true) }
+
+// IsRanged says whether Open was told so.
+func IsRanged(ctx context.Context) bool { return ctx.Value(inRanges{}) != nil }
+
 // WalkOptions says what to walk. The zero value walks everything.
 type WalkOptions struct {
 	Dir string // walk below this directory; "" is the root

@@ -64,11 +64,16 @@ func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger) err
 			return errors.Join(err, attend(over(), func() {}, parts...))
 		}
 		defer conn.Close()
-		helpers, err := h.agentParts(near{conn, s, h.at.node})
+		peers, err := h.peersOf(ctx, authority)
+		if err == nil {
+			var helpers []*part
+			if helpers, err = h.agentParts(near{conn, s, h.at.node}, peers); err == nil {
+				parts, what = append(helpers, parts...), "coordinator and agent"
+			}
+		}
 		if err != nil {
 			return errors.Join(err, attend(over(), func() {}, parts...))
 		}
-		parts, what = append(helpers, parts...), "coordinator and agent"
 	}
 	return h.run(ctx, what, d.Alive, d, parts...)
 }

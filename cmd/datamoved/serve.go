@@ -183,7 +183,7 @@ var ourselves = []string{"", workerCommand}
 
 // agentParts are the agent of this node, and what it serves beside tasks within the limits
 // that the agent hears of.
-func (h *host) agentParts(coordinator grpc.ClientConnInterface) ([]*part, error) {
+func (h *host) agentParts(coordinator grpc.ClientConnInterface, peers *peers) ([]*part, error) {
 	unix.Umask(0o022) // users have to get through the directories that lead to theirs
 	dir := filepath.Join(h.at.data, "agent")
 	if err := os.MkdirAll(dir, 0o711); err != nil {
@@ -191,12 +191,12 @@ func (h *host) agentParts(coordinator grpc.ClientConnInterface) ([]*part, error)
 	}
 	a, err := agent.New(agent.Options{
 		Name: h.at.node, Version: buildVersion(), Coordinator: coordinator, Data: dir, Program: ourselves,
-		Config: h.live.config.Load, Accounts: h.accounts, Logger: h.log, Metrics: h.metrics,
+		Config: h.live.config.Load, Accounts: h.accounts, Logger: h.log, Metrics: h.metrics, Peers: peers.agent(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return append(h.hsmParts(a.Pay), until("agent", a.Run)), nil
+	return append(append(h.hsmParts(a.Pay), peers.parts()...), until("agent", a.Run)), nil
 }
 
 // run has parts work until ctx ends, and tells the service manager.

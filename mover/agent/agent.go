@@ -32,6 +32,7 @@ type Options struct {
 	Accounts    *account.Directory // nil is one of its own
 	LeadSlots   int                // leads at one time; 0 means 16
 	BatchSlots  int                // batches of other leads at one time, at least; 0 means 4
+	Peers       *Peers             // nil gives nothing to other nodes, and asks none
 	Logger      *slog.Logger       // nil means no log
 	Metrics     *telemetry.Metrics // nil counts nothing
 }
@@ -47,6 +48,7 @@ type Agent struct {
 	changed  chan struct{} // the coordinator should hear of something now
 	sights   sights
 	spares   spares
+	swarms   swarms
 	passed   atomic.Int64 // bytes through its processes
 
 	mu       sync.Mutex

@@ -114,6 +114,9 @@ func (a *Agent) hello() *agentv1.Hello {
 		Name: a.o.Name, Version: a.o.Version, Boot: a.boot, Instance: a.instance, Root: os.Geteuid() == 0, Uid: uint32(os.Geteuid()),
 		Cores: int32(runtime.NumCPU()), Reaches: []*agentv1.Reach{{NodeLocal: false}},
 	}
+	if p := a.o.Peers; p != nil {
+		h.PeerPort, h.PeerHost = int32(p.Port), p.Host
+	}
 	tiers := a.conf().Tiers
 	for _, name := range slices.Sorted(maps.Keys(tiers)) {
 		if t := tiers[name]; t.S3 != nil || a.sights.at(name, t).there {
@@ -188,6 +191,8 @@ func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 		a.turns.limit(w.Limits)
 	case *agentv1.Order_Crew:
 		a.crew(w.Crew)
+	case *agentv1.Order_Swarm:
+		a.swarmed(w.Swarm)
 	case *agentv1.Order_Part:
 		a.part(w.Part.GetTask(), w.Part.GetLeadEpoch(), w.Part.GetBytesPerSecond())
 	}

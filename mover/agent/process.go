@@ -55,6 +55,8 @@ type process struct {
 	counts sync.Mutex      // held while metrics are told of what it did
 	told   *agentv1.Counts // what they were told last; guarded by counts
 
+	wanted wanted // pieces
+
 	mu      sync.Mutex
 	batches map[string]*session // of a helper; guarded by mu, as all below
 	turns   map[uint64]func(share.Cost)

@@ -35,7 +35,7 @@ func (c *Config) values() map[string][]string {
 }
 
 // restart are the keys on top that a running service does not take up.
-var restart = map[string]bool{"listen": true, "metrics": true, "scrape": true, "join": true, "data": true, "node": true, "accounts": true, "audit": true, "leases": true, "trace": true, "hsm": true}
+var restart = map[string]bool{"listen": true, "metrics": true, "scrape": true, "join": true, "data": true, "node": true, "peers": true, "accounts": true, "audit": true, "leases": true, "trace": true, "hsm": true}
 
 // NeedsRestart reports whether a service takes up a changed key only when it
 // starts again.

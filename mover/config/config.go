@@ -59,6 +59,7 @@ type Config struct {
 	Audit    Audit              `koanf:"audit"`
 	Leases   Leases             `koanf:"leases"`
 	Agent    Agent              `koanf:"agent"`
+	Peers    Peers              `koanf:"peers"`
 	Trace    Trace              `koanf:"trace"`
 	HSM      []HSM              `koanf:"hsm"`
 	Join     Join               `koanf:"join"`

@@ -48,6 +48,7 @@ var schema = rule{keys: map[string]rule{
 	"audit":    {keys: map[string]rule{"dir": {check: absolute}, "sync": {truth: true}}},
 	"leases":   {keys: map[string]rule{"lead": {check: lead}}},
 	"agent":    {keys: map[string]rule{"spares": {number: 64, zero: true}}},
+	"peers":    {keys: map[string]rule{"listen": {check: peers}, "host": {check: name}}},
 	"gpfs":     {named: name, each: &gpfsRule, most: 100},
 	"hsm":      {items: &hsmRule, most: 32},
 	"join":     {keys: map[string]rule{"kubernetes": kubernetesRule}},

@@ -9,6 +9,8 @@ const (
 	DefaultLead   = 30 * time.Second
 	DefaultWeight = 1
 	DefaultSpares = 4
+	DefaultPeers  = "0.0.0.0:7645"
+	PeersOff      = "off"
 )
 
 // Cache says when replicas that nobody leases leave a tier: from the fullness
@@ -52,6 +54,12 @@ type Leases struct {
 // Agent is how the agent of a node works.
 type Agent struct {
 	Spares *int `koanf:"spares"` // processes that wait for the next task, one of an account; nil is DefaultSpares
+}
+
+// Peers is how nodes give each other what several of them stage.
+type Peers struct {
+	Listen string `koanf:"listen"` // host:port where this node gives; "" is DefaultPeers, PeersOff is nowhere
+	Host   string `koanf:"host"`   // by which others reach that; "" is where the coordinator sees this node
 }
 
 // Trace is where traces go.

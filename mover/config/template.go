@@ -106,6 +106,9 @@ tiers:
 #agent: {spares: 4}            # processes that wait for the next task, one for each of the
                               # accounts that had one last, for a minute; 0 is none
 
+#peers: {listen: 0.0.0.0:7645} # where this node gives others what they stage, too, over TLS; off is nowhere.
+                              # host: by which name or address they reach it, where the coordinator sees another one
+
 # Archives of a Lustre with HSM that this node serves: what lfs hsm_archive, a policy
 # engine or a reader of a released file asks for. It needs root.
 #hsm:

@@ -140,6 +140,16 @@ func everywhere(s string) error {
 	return port(s)
 }
 
+func peers(s string) error {
+	if s == PeersOff {
+		return nil
+	}
+	if host, _, err := net.SplitHostPort(s); err != nil || host == "" {
+		return fmt.Errorf("must be host:port, as %s, or %s", DefaultPeers, PeersOff)
+	}
+	return port(s)
+}
+
 // name checks a node, a project or a role.
 func name(s string) error {
 	for i, c := range []byte(s) {

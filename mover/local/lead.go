@@ -25,9 +25,17 @@ type Lead struct {
 	// more. Who takes the task over on another node gets them as Over.
 	Keep func(ctx context.Context, d Draft, on bool) error
 	Over []Draft
+	// Swarm has others, who bring the same tree to themselves, read the source for this one, and this one for them. Nil has none.
+	Swarm Swarm
 	// Bandwidth is what this process reads within: its part of Request.Bandwidth, which
 	// is another one as others come and go. Nil has all of it.
 	Bandwidth *limit.Bandwidth
+}
+
+// Swarm is put around the places of a task. *swarm.Swarm is one.
+type Swarm interface {
+	Source(outer, inner mover.Source) mover.Source
+	Target(mover.Place) mover.Place
 }
 
 // Draft is a draft of one pair of a task.

@@ -122,6 +122,9 @@ func (p *pair) wrap(source mover.Place) {
 	if expect := p.request.Expect; expect != nil {
 		p.source = manifest.Expect(p.source, expect)
 	}
+	if s := p.lead().Swarm; s != nil {
+		p.source, p.target = s.Source(p.source, source), s.Target(p.target)
+	}
 	p.source = limit.Source(p.source, p.request.bandwidth)
 }
 

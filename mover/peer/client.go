@@ -26,8 +26,8 @@ type Client struct {
 	authorities *x509.CertPool
 
 	mu     sync.Mutex
-	ticket string                 // guarded by mu
-	calls  map[string]*http.Client // by agent and address; guarded by mu
+	ticket string                  // guarded by mu
+	calls  map[string]*http.Client // by agent, address and what is asked; guarded by mu
 }
 
 // NewClient returns a client that believes agents whose certificates are of those authorities, in DER. Close ends its connections.
@@ -72,7 +72,7 @@ func (c *Client) Get(ctx context.Context, m swarm.Member, p *swarm.Piece, home b
 	if err != nil {
 		return fmt.Errorf("%w: %w", mover.ErrUsage, err)
 	}
-	call, ticket := c.to(m)
+	call, ticket := c.to(m, home)
 	r.Header.Set("Authorization", scheme+ticket)
 	answer, err := call.Do(r)
 	if err != nil {
@@ -113,11 +113,12 @@ func kinded(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", mover.ErrUnreachable, err)
 }
 
-// to is the connections to an agent, and the ticket of now.
-func (c *Client) to(m swarm.Member) (*http.Client, string) {
+// to is the connections to an agent, and the ticket of now. Who asks a home may have to wait until it has asked others: those questions, which are
+// answered at once, have connections of their own, or two that ask each other would wait for ever.
+func (c *Client) to(m swarm.Member, home bool) (*http.Client, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := m.Name + " " + m.Address
+	key := fmt.Sprint(m.Name, " ", m.Address, " ", home)
 	call := c.calls[key]
 	if call == nil {
 		secure := trust.PeerClientTLS(c.authorities, m.Name)

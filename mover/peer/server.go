@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/swarm"
@@ -37,7 +40,9 @@ type Server struct {
 	kept  keeper
 	log   *slog.Logger
 	reads chan struct{} // held while a piece is read from a disk
-	asks  chan struct{} // held while a process is asked
+	asks  chan struct{} // held while a process reads
+
+	flight singleflight.Group
 
 	mu    sync.Mutex
 	trees map[string]*shelf // by digest; guarded by mu
@@ -54,6 +59,7 @@ const (
 	usualMemory = 128 << 20
 	readsMost   = 32
 	asksMost    = 256
+	askTime     = 2 * time.Minute // that a process may take
 )
 
 // NewServer returns a server of nothing; Open gives it trees.
@@ -168,21 +174,40 @@ func (s *Server) give(w http.ResponseWriter, r *http.Request, x *shelf, p *swarm
 	if err := s.published(w, r, x, p); err == nil || errors.Is(err, errSent) {
 		return err
 	}
-	select {
-	case s.asks <- struct{}{}:
-	case <-r.Context().Done():
-		return errSent
-	}
-	data, err := x.tree.Ask(r.Context(), p, r.URL.RawQuery == atHome)
-	<-s.asks
+	data, err := s.ask(r, x, p)
 	if err != nil {
 		return err
 	}
-	if int64(len(data)) != p.Bytes() {
-		return mover.ErrCorrupt
-	}
-	s.Keep(x.digest, p.Key(), data)
 	return send(w, data)
+}
+
+// ask asks the process, once for all who want the same piece at one time.
+func (s *Server) ask(r *http.Request, x *shelf, p *swarm.Piece) ([]byte, error) {
+	home := r.URL.RawQuery == atHome
+	ctx := context.WithoutCancel(r.Context())
+	answer := s.flight.DoChan(fmt.Sprintf("%s %d %x %t", x.digest, p.Index, p.Key().Sum, home), func() (any, error) {
+		if home {
+			s.asks <- struct{}{}
+			defer func() { <-s.asks }()
+		}
+		ctx, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		data, err := x.tree.Ask(ctx, p, home)
+		if err == nil && int64(len(data)) != p.Bytes() {
+			err = mover.ErrCorrupt
+		}
+		if err == nil {
+			s.Keep(x.digest, p.Key(), data)
+		}
+		return data, err
+	})
+	select {
+	case got := <-answer:
+		data, _ := got.Val.([]byte)
+		return data, got.Err
+	case <-r.Context().Done():
+		return nil, errSent
+	}
 }
 
 // published sends a piece of what can be seen.

@@ -45,7 +45,7 @@ func (p *Place) openContent(ctx context.Context, e mover.Entry) (*content, error
 		return c, err
 	}
 	var o object
-	if e.Size <= partUsual {
+	if e.Size <= partUsual && !mover.IsRanged(ctx) {
 		c.body, o, err = p.store.get(ctx, get{key: key, version: e.Version, ifMatch: e.ETag, n: -1})
 	} else {
 		o, err = p.store.head(ctx, key, e.Version)

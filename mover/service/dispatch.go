@@ -21,6 +21,7 @@ func (s *Service) dispatch(ctx context.Context) {
 	s.giveBatches(ctx)
 	s.steal()
 	s.tellCrews()
+	s.tendSwarms()
 }
 
 // giveLeads gives queued tasks to agents, a flow at a time in fair order, until no
@@ -153,6 +154,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	}
 	var over, roots []string
 	var pieces []*agentv1.Pieces
+	var swarm *basis
 	err = s.ledger.Update(ctx, beginning(t), func(tx *ledger.Tx) error {
 		if t, err = ledger.Tasks.Get(tx, id); err != nil {
 			return err
@@ -168,6 +170,9 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 			return s.refuse(tx, t, err)
 		}
 		if over, pieces, err = keptDrafts(tx, id); err != nil {
+			return err
+		}
+		if swarm, err = s.shared(tx, t); err != nil {
 			return err
 		}
 		s.begin(t, agent, epoch)
@@ -198,6 +203,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		a.leads--
 	}
 	s.watch.tell(id)
+	s.joinSwarm(l, swarm) // before it begins
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
 		TraceParent: span, Expects: reads(t), BytesPerSecond: l.parts.part(agent),

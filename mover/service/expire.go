@@ -148,6 +148,7 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	s.mu.Lock()
 	if s.leads[t.GetId()] == l {
 		delete(s.leads, t.GetId())
+		s.leaveSwarm(t, t.GetState() == task.Done)
 		if !task.Ended(t.GetState()) {
 			s.leaves(l)
 		}

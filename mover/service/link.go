@@ -3,9 +3,11 @@ package service
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -98,6 +100,7 @@ func (s *Service) arrive(ctx context.Context, name string, st *agentv1.Status, o
 	if n.orders != nil {
 		n.end()
 	}
+	n.address = addressOf(ctx)
 	n.hello, n.orders, n.end, n.room = h, orders, end, map[string]*agentv1.Room{}
 	n.letGoBut(st.GetSessions())
 	has := map[string]uint64{}
@@ -117,6 +120,7 @@ func (s *Service) arrive(ctx context.Context, name string, st *agentv1.Status, o
 		}
 	}
 	s.heardParts(n, st)
+	s.tellSwarms(name)
 	s.sendLimits() // before it is given anything that they are about
 	s.note(n, st)
 	s.mu.Unlock()
@@ -125,6 +129,19 @@ func (s *Service) arrive(ctx context.Context, name string, st *agentv1.Status, o
 	}
 	s.hurry()
 	return nil
+}
+
+// addressOf is the host that an agent calls from; "" is this one.
+func addressOf(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	host, _, err := net.SplitHostPort(p.Addr.String())
+	if err != nil {
+		return ""
+	}
+	return host
 }
 
 // doubt tells an agent that it has lost what it says that it has, if so. Service.mu is held.

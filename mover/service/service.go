@@ -69,10 +69,11 @@ type Service struct {
 	seen    // by metrics
 
 	mu     sync.Mutex
-	agents map[string]*node  // by name; guarded by mu, as all below
-	leads  map[string]*lead  // by task
-	flows  map[string]*flow  // of queued tasks
-	left   map[string]*parts // of tasks whose lead is over, while its processes may read
+	agents map[string]*node    // by name; guarded by mu, as all below
+	leads  map[string]*lead    // by task
+	swarms map[string]*tracked // by digest
+	flows  map[string]*flow    // of queued tasks
+	left   map[string]*parts   // of tasks whose lead is over, while its processes may read
 
 	limits   []limit // of limitsOf
 	limitsOf *config.Config
@@ -92,7 +93,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	}
 	s := &Service{
 		o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), kick: make(chan struct{}, 1),
-		agents: map[string]*node{}, leads: map[string]*lead{}, flows: map[string]*flow{}, left: map[string]*parts{}, now: time.Now,
+		agents: map[string]*node{}, leads: map[string]*lead{}, swarms: map[string]*tracked{}, flows: map[string]*flow{}, left: map[string]*parts{}, now: time.Now,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

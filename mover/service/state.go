@@ -70,6 +70,7 @@ type lead struct {
 	proof   proof             // of the manifest that it has sent
 	sending bool              // it is sending one
 	parts   *parts            // of the limit in its options; nil has none
+	swarm   bool              // it was seen whether it is a member of a swarm
 }
 
 // takeUp makes of the ledger what has to be in memory.

@@ -95,6 +95,7 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 	if s.askSelf(ctx, v, p, into) == nil {
 		return nil
 	}
+	t.reads.Store(true)
 	if err := s.readSource(ctx, p, into); err != nil {
 		return err
 	}
@@ -233,6 +234,9 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 		return nil, nil, fmt.Errorf("%w: a piece of %d bytes, and they have at most %d", mover.ErrUsage, p.Bytes(), s.o.PieceBytes)
 	}
 	if t := s.store.ready(p.Key()); t != nil {
+		if err := s.wait(ctx, t); err != nil {
+			return nil, nil, err
+		}
 		return t.data, func() { s.store.give(t, 0) }, nil
 	}
 	data = make([]byte, p.Bytes())
@@ -242,10 +246,8 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 	if !atHome {
 		return nil, nil, mover.ErrNotExist
 	}
-	select {
-	case <-s.begun:
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
+	if err := s.wakes(ctx); err != nil {
+		return nil, nil, err
 	}
 	t, mine, err := s.store.take(ctx, p.Key(), others)
 	if err != nil {
@@ -253,7 +255,7 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 	}
 	if !mine && t.asks.Load() { // two take each other for the home, and would wait for each other
 		s.store.give(t, 0)
-		return data, func() {}, s.load(ctx, nil, p, data, true)
+		return data, func() {}, s.load(ctx, new(slot), p, data, true)
 	}
 	if mine {
 		s.begin(t, p, true)
@@ -262,6 +264,22 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 		return nil, nil, err
 	}
 	return t.data, func() { s.store.give(t, 0) }, nil
+}
+
+// waking is for how long others wait for a member that has not opened its source yet.
+const waking = 3 * time.Second
+
+func (s *Swarm) wakes(ctx context.Context) error {
+	patience := time.NewTimer(waking)
+	defer patience.Stop()
+	select {
+	case <-s.begun:
+		return nil
+	case <-patience.C:
+		return fmt.Errorf("%w: it has not begun", mover.ErrTransient)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // drafted reads a piece from what is written and not published.

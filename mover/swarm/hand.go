@@ -38,7 +38,7 @@ func (h *hand) open(ctx context.Context, s *Swarm, seg Segment) (c mover.Content
 		x = &holding{name: seg.Name, ready: make(chan struct{})}
 		h.held = append(h.held, x)
 		go func() {
-			x.content, x.err = s.openSource(context.WithoutCancel(ctx), seg)
+			x.content, x.err = s.openSource(mover.Ranged(context.WithoutCancel(ctx)), seg)
 			close(x.ready)
 		}()
 	}

@@ -23,9 +23,9 @@ type Piece struct {
 
 // Limits of a piece.
 const (
-	segmentsMost = 512
+	PieceMost    = 2 << 20 // bytes
 	pieceMin     = 256 << 10
-	pieceMax     = 2 << 20
+	segmentsMost = 512
 	piecesMeant  = 2048 // of a tree that is neither small nor large
 )
 
@@ -33,7 +33,7 @@ const (
 // that each of many members is the home of some, large enough that few of them have to be asked for.
 func PieceBytes(treeBytes int64) int64 {
 	n := max(treeBytes/piecesMeant, 1)
-	return min(max(int64(1)<<bits.Len64(uint64(n-1)), pieceMin), pieceMax)
+	return min(max(int64(1)<<bits.Len64(uint64(n-1)), pieceMin), PieceMost)
 }
 
 // Bytes is how many there are in the piece.
@@ -68,7 +68,7 @@ func (p *Piece) Check() error {
 	if p.Index < 0 || len(p.Segments) == 0 || len(p.Segments) > segmentsMost {
 		return fmt.Errorf("%w: a piece of %d segments at %d", mover.ErrUsage, len(p.Segments), p.Index)
 	}
-	left := int64(pieceMax)
+	left := int64(PieceMost)
 	for _, s := range p.Segments {
 		if s.Name == "" || !mover.ValidName(s.Name) || s.Off < 0 || s.Length <= 0 || s.Length > left || s.Off > 1<<62 {
 			return fmt.Errorf("%w: a piece with %d bytes at %d of %s", mover.ErrUsage, s.Length, s.Off, mover.Printable(s.Name))

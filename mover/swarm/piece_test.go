@@ -86,7 +86,7 @@ func TestHostilePieces(t *testing.T) {
 	for _, p := range []Piece{
 		{}, {Index: -1, Segments: []Segment{{"a", 0, 1}}}, {Segments: []Segment{{"", 0, 1}}}, {Segments: []Segment{{"../a", 0, 1}}}, {Segments: []Segment{{"/a", 0, 1}}},
 		{Segments: []Segment{{"a/../../b", 0, 1}}}, {Segments: []Segment{{"a", -1, 1}}}, {Segments: []Segment{{"a", 0, 0}}}, {Segments: []Segment{{"a", 0, -1}}},
-		{Segments: []Segment{{"a", 0, pieceMax + 1}}}, {Segments: []Segment{{"a", 0, pieceMax}, {"b", 0, 1}}}, {Segments: make([]Segment, segmentsMost+1)},
+		{Segments: []Segment{{"a", 0, PieceMost + 1}}}, {Segments: []Segment{{"a", 0, PieceMost}, {"b", 0, 1}}}, {Segments: make([]Segment, segmentsMost+1)},
 		{Segments: []Segment{{"a", 1<<63 - 1, 1}}},
 	} {
 		if p.Check() == nil {

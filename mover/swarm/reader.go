@@ -14,7 +14,9 @@ type reader struct {
 	slot   *slot
 	taken  int           // bytes of it
 	data   []byte        // of the slot, from off on
-	direct io.ReadCloser // of the source, from off on; the swarm has failed
+	direct io.ReadCloser // of the source, from off on: there is nobody to ask, or the swarm has failed
+	until  int64         // it is to be seen again whether there is somebody; only with direct, as stop
+	stop   int64         // it ends
 }
 
 // Read implements io.Reader.
@@ -23,14 +25,18 @@ func (r *reader) Read(p []byte) (int, error) {
 		r.release()
 		return 0, io.EOF
 	}
+	if r.direct != nil && r.off >= r.until {
+		r.turn()
+	}
 	if r.direct == nil && len(r.data) == 0 {
 		if err := r.next(); err != nil {
 			return 0, err
 		}
 	}
 	if r.direct != nil {
-		n, err := r.direct.Read(p)
+		n, err := r.direct.Read(p[:min(int64(len(p)), r.until-r.off)])
 		r.off += int64(n)
+		r.content.swarm.direct.Add(int64(n))
 		return n, err
 	}
 	n := copy(p[:min(int64(len(p)), r.end-r.off)], r.data)
@@ -47,7 +53,7 @@ func (r *reader) next() (err error) {
 	if at.entry.Size > bytes { // it has pieces of its own
 		index, within = at.first+int(r.off/bytes), r.off%bytes
 	}
-	if p, known := s.tree.piece(index); known {
+	if p, known := s.tree.piece(index); known && !s.view.Load().alone() {
 		r.slot, err = s.get(r.ctx, p)
 		s.prefetch(index)
 		if err == nil {
@@ -59,8 +65,35 @@ func (r *reader) next() (err error) {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}
-	r.direct, err = r.content.direct(r.ctx, r.off, r.end-r.off)
+	r.until = r.boundary(index)
+	r.stop = r.end
+	if r.content.inner == nil { // what a store has begun to send when others come is lost
+		r.stop = min(r.until+(directMost-1)*bytes, r.end)
+	}
+	r.direct, err = r.content.direct(r.ctx, r.off, r.stop-r.off)
 	return err
+}
+
+// directMost is how many pieces are asked of a store at once.
+const directMost = 4
+
+// boundary is where the piece behind one begins in the file.
+func (r *reader) boundary(index int) int64 {
+	at, bytes := r.content.spot, r.content.swarm.o.PieceBytes
+	if at.entry.Size <= bytes {
+		return r.end
+	}
+	return min(int64(index-at.first+1)*bytes, r.end)
+}
+
+// turn goes on with what the source itself gives, as long as nobody else is there.
+func (r *reader) turn() {
+	if s := r.content.swarm; s.view.Load().alone() && r.off < r.stop {
+		r.until = min(r.until+s.o.PieceBytes, r.stop)
+		return
+	}
+	_ = r.direct.Close() // nothing was lost
+	r.direct = nil
 }
 
 // release lets go of the piece.

@@ -141,9 +141,6 @@ func (c *content) Close() error {
 
 // Range implements mover.Content.
 func (c *content) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
-	if c.swarm.view.Load().alone() {
-		return c.direct(ctx, off, n)
-	}
 	return &reader{ctx: ctx, content: c, off: off, end: off + n}, nil
 }
 
@@ -151,6 +148,9 @@ func (c *content) Range(ctx context.Context, off, n int64) (io.ReadCloser, error
 func (c *content) direct(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	if c.inner != nil {
 		return c.inner.Range(ctx, off, n)
+	}
+	if off > 0 || n < c.entry.Size {
+		ctx = mover.Ranged(ctx)
 	}
 	inner, err := c.swarm.outer.Open(ctx, c.spot.entry)
 	if err != nil {

@@ -26,7 +26,8 @@ type slot struct {
 	data []byte        // of the piece; set before done is closed, as err
 	err  error
 
-	asks atomic.Bool // another member was asked for it, as its home
+	asks  atomic.Bool // another member was asked for it, as its home
+	reads atomic.Bool // the source is being read, and nobody else is waited for
 
 	users int           // guarded by store.mu, as all below
 	taken int           // bytes that were read by our own; all of them: it needs not stay
@@ -86,7 +87,7 @@ func (s *store) take(ctx context.Context, key Key, p priority) (t *slot, mine bo
 	}
 }
 
-// ready returns the slot of a piece that is there, to be given back; nil is none.
+// ready returns the slot of a piece that is there, or comes from the source just now, to be given back; nil is none.
 func (s *store) ready(key Key) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,11 +97,13 @@ func (s *store) ready(key Key) *slot {
 	}
 	select {
 	case <-t.done:
+		if t.err != nil {
+			return nil
+		}
 	default:
-		return nil
-	}
-	if t.err != nil {
-		return nil
+		if !t.reads.Load() {
+			return nil
+		}
 	}
 	s.use(t)
 	return t

@@ -49,10 +49,10 @@ type Swarm struct {
 	suspects sync.Map // name -> time.Time until which it is passed over
 	given    sync.Map // Key of what this member has read as a home
 
-	ctx                   context.Context // of what is read ahead
-	cancel                context.CancelFunc
-	loading               sync.WaitGroup
-	fetched, read, unsure atomic.Int64
+	ctx                           context.Context // of what is read ahead
+	cancel                        context.CancelFunc
+	loading                       sync.WaitGroup
+	fetched, read, unsure, direct atomic.Int64
 }
 
 // New returns a swarm of nothing; [Swarm.Source] and [Swarm.Target] say of what. Close ends it.
@@ -86,14 +86,17 @@ type Counts struct {
 	Fetched int64 // from other members
 	Read    int64 // from the source, as a home
 	Unsure  int64 // of Read: pieces that another member may have had, and nobody gave
+	Direct  int64 // from the source, for this member alone: there was nobody to ask, or nobody gave
 }
 
 // Counts returns how much came from where.
-func (s *Swarm) Counts() Counts { return Counts{s.fetched.Load(), s.read.Load(), s.unsure.Load()} }
+func (s *Swarm) Counts() Counts {
+	return Counts{s.fetched.Load(), s.read.Load(), s.unsure.Load(), s.direct.Load()}
+}
 
-// window is how many pieces are on their way ahead of what is asked for: each member has two to give, so that none has nothing to do,
+// window is how many pieces are on their way ahead of what is asked for: each member has some to give, so that no link has nothing to do,
 // within what memory allows.
 func (s *Swarm) window() int {
 	v := s.view.Load()
-	return min(max(2*len(v.Members), 8), max(int(s.o.Memory/s.o.PieceBytes)/2, 1))
+	return min(max(4*len(v.Members), 32), max(int(s.o.Memory/s.o.PieceBytes)/2, 1))
 }

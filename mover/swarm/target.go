@@ -104,13 +104,54 @@ func (f *draft) Unwrap() any { return f.Draft }
 
 // WritePart implements mover.Draft.
 func (f *draft) WritePart(ctx context.Context, p mover.Part, feed mover.Feed) (mover.Receipt, error) {
-	r, err := f.Draft.WritePart(ctx, p, feed)
+	m := &marking{Feed: feed, draft: f, off: p.Off, begin: p.Off, end: p.Off}
+	r, err := f.Draft.WritePart(ctx, p, m)
 	if err == nil {
-		f.mu.Lock()
-		f.written = join(f.written, mover.Segment{Start: p.Off, End: p.Off + p.Length})
-		f.mu.Unlock()
+		m.end = p.Off + p.Length
+		m.mark()
 	}
 	return r, err
+}
+
+// marking is a feed that marks what was written of its part: who asks for more has written what came before.
+type marking struct {
+	mover.Feed
+	draft      *draft
+	off        int64 // of the part
+	begin, end int64 // what is written, and not marked yet
+}
+
+// markBytes is how much is marked at once.
+const markBytes = 256 << 10
+
+// Read implements mover.Feed.
+func (m *marking) Read(p []byte) (int, error) {
+	if m.end-m.begin >= markBytes {
+		m.mark()
+	}
+	n, err := m.Feed.Read(p)
+	m.end += int64(n)
+	return n, err
+}
+
+// Hole implements mover.Feed.
+func (m *marking) Hole() int64 {
+	n := m.Feed.Hole()
+	m.end += n
+	return n
+}
+
+// Rewind implements mover.Feed.
+func (m *marking) Rewind() error {
+	m.begin, m.end = m.off, m.off
+	return m.Feed.Rewind()
+}
+
+func (m *marking) mark() {
+	m.draft.mu.Lock()
+	defer m.draft.mu.Unlock()
+	m.draft.written = join(m.draft.written, mover.Segment{Start: m.begin, End: m.end})
+	m.begin = m.end
 }
 
 // has says whether a range is written.

@@ -79,6 +79,9 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 		return local.Report{}, err
 	}
 	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Keep: w.keep, Over: w.over(), Bandwidth: w.bandwidth}
+	if w.swarm != nil {
+		r.Lead.Swarm = w.swarm
+	}
 	if w.job.GetMayCrew() {
 		r.Lead.Crew = func(pair int) transfer.Crew { return &crew{w.agent, pair} }
 	}

@@ -53,6 +53,10 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer, fileSystem func(d
 	w.state = newState(w.counts, w.bandwidth)
 	go w.tell(ctx, stream)
 	if w.job.GetLead() {
+		if w.swarm, err = w.joinSwarm(ctx); err != nil {
+			return err
+		}
+		defer w.swarm.leave()
 		go w.listen(ctx, stream, nil)
 		return w.lead(ctx)
 	}
@@ -70,6 +74,8 @@ type worker struct {
 	trace  tracer
 
 	fileSystem func(dir int) (mover.FileSystem, error) // of places
+
+	swarm *member // nil is none
 
 	bandwidth *limit.Bandwidth // of this process, of that of the task; nil is unlimited
 
@@ -95,6 +101,9 @@ func (w *worker) listen(ctx context.Context, stream agentv1.WorkerService_ServeC
 		}
 		if p := order.GetPart(); p != nil {
 			w.bandwidth.SetRate(p.GetBytesPerSecond())
+			continue
+		}
+		if w.swarm.hears(order) {
 			continue
 		}
 		if batch != nil {

@@ -88,12 +88,12 @@ var packages = map[string]struct {
 	"mover/site": {person, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/posix", "mover/s3"}},
 	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "api/datamove/v1"}},
 
-	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/plan", "mover/site", "mover/telemetry", "mover/transfer", "mover/wire",
+	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/peer", "mover/plan", "mover/site", "mover/swarm", "mover/telemetry", "mover/transfer", "mover/wire",
 		"api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/manifest",
-		"mover/queue", "mover/share", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering",
+		"mover/queue", "mover/share", "mover/swarm", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering",
 		"api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
-	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/location", "mover/share", "mover/site", "mover/telemetry",
+	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/location", "mover/peer", "mover/share", "mover/site", "mover/swarm", "mover/telemetry",
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
@@ -112,7 +112,7 @@ var packages = map[string]struct {
 
 	"cmd/datamove-csi": {commands, []string{"api", "mover", "csi", "csi/files", "csi/hand", "csi/kube", "csi/registrar", "csi/relay", "csi/stage"}},
 	"cmd/datamoved": {commands, []string{"mover/kubernetes", "lustre/hints", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
-		"mover/ledger", "mover/queue", "mover/service", "mover/telemetry", "mover/trust", "mover/web", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
+		"mover/ledger", "mover/peer", "mover/queue", "mover/service", "mover/telemetry", "mover/trust", "mover/web", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
 		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/units"}},
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
@@ -146,7 +146,7 @@ var homes = map[string][]string{
 	"k8s.io/api":                                  {"csi/kube"},
 	"k8s.io/apimachinery":                         {"csi/kube"},
 	"google.golang.org/grpc":                      {"csi", "csi/metrics", "csi/registrar", "csi/relay", "csi/relay/relaytest", "cmd/datamove-csi", "api", "mover/agent", "mover/door", "mover/service", "mover/telemetry", "mover/worker", "cmd/datamoved", "cmd/datamove"},
-	"google.golang.org/protobuf":                  {"csi", "csi/stage", "api", "mover/agent", "mover/door", "mover/ledger", "mover/service", "mover/share", "mover/telemetry", "mover/wire", "mover/worker", "tiering", "cmd/datamove"},
+	"google.golang.org/protobuf":                  {"csi", "csi/stage", "api", "mover/agent", "mover/door", "mover/ledger", "mover/peer", "mover/service", "mover/share", "mover/telemetry", "mover/wire", "mover/worker", "tiering", "cmd/datamove"},
 	"github.com/minio/minio-go/v7":                {"mover/s3"},
 	"github.com/aws/aws-sdk-go-v2":                {"mover/s3"},
 	"github.com/aws/smithy-go":                    {"mover/s3"},
@@ -160,7 +160,7 @@ var homes = map[string][]string{
 	"github.com/spf13/pflag":                      {"cmd/datamove", "cmd/datamove-csi", "cmd/datamoved", "cmd/datamove-bench"},
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
-	"golang.org/x/sync":                           {"mover/buffer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove", "cmd/datamove-csi"},
+	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove", "cmd/datamove-csi"},
 	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 

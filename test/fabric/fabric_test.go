@@ -407,3 +407,18 @@ INVALID: 4 agents: the CPUs were 14 % idle, and less than 15 % is too little
 		t.Errorf("it prints\n%s", b.String())
 	}
 }
+
+// TestFanOut: nodes that stage the same dataset read it once.
+func TestFanOut(t *testing.T) {
+	need(t)
+	r := newRig(t, 3, Link{Mbit: 200})
+	w := WorkFor(programs(t), r.Link, 2*time.Second)
+	f, err := FanOut(t.Context(), r, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d nodes: it left its source %.3f times, and took %.2f times as long as one link", f.Agents, f.Share(), f.Slower())
+	if f.Share() > 1.1 {
+		t.Errorf("it left its source %.3f times", f.Share())
+	}
+}

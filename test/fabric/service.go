@@ -48,29 +48,47 @@ type service struct {
 	Work
 	rig    *Rig
 	target string // where all agents write
-	conf   string
+	conf   string // of the hub
+	confs  map[*Node]string
 	head   *Process
 	agents []*Process
 }
 
 func (w Work) service(ctx context.Context, r *Rig) (s *service, err error) {
-	s = &service{Work: w, rig: r, target: filepath.Join(r.Hub.Dir, "target"), conf: filepath.Join(r.Hub.Dir, "config.yaml")}
-	keys := filepath.Join(r.Hub.Dir, "keys")
-	conf := fmt.Sprintf(`tiers:
-  pages: {level: cold, s3: {endpoint: "http://%s:%d", bucket: pages, region: us-east-1, credentials: "file:%s"}}
-  shared: {level: warm, path: %s}
-`, r.Hub.IP, pagesPort, keys, s.target)
-	err = errors.Join(os.MkdirAll(s.target, 0o755), os.WriteFile(s.conf, []byte(conf), 0o600),
-		os.WriteFile(keys, []byte("AWS_ACCESS_KEY_ID=any\nAWS_SECRET_ACCESS_KEY=any\n"), 0o600))
+	s = w.newService(r)
+	err = os.MkdirAll(s.target, 0o755)
+	for _, n := range r.all() {
+		err = errors.Join(err, s.configure(n, fmt.Sprintf("  shared: {level: warm, path: %s}\n", s.target)))
+	}
 	if err != nil {
 		return nil, err
 	}
+	return s, s.begin(ctx)
+}
+
+func (w Work) newService(r *Rig) *service {
+	return &service{Work: w, rig: r, target: filepath.Join(r.Hub.Dir, "target"), conf: filepath.Join(r.Hub.Dir, "config.yaml"), confs: map[*Node]string{}}
+}
+
+// configure gives a node the pages, and another tier.
+func (s *service) configure(n *Node, tier string) error {
+	keys := filepath.Join(n.Dir, "keys")
+	s.confs[n] = filepath.Join(n.Dir, "config.yaml")
+	conf := fmt.Sprintf(`tiers:
+  pages: {level: cold, s3: {endpoint: "http://%s:%d", bucket: pages, region: us-east-1, credentials: "file:%s"}}
+`, s.rig.Hub.IP, pagesPort, keys) + tier
+	return errors.Join(os.WriteFile(s.confs[n], []byte(conf), 0o600), os.WriteFile(keys, []byte("AWS_ACCESS_KEY_ID=any\nAWS_SECRET_ACCESS_KEY=any\n"), 0o600))
+}
+
+// begin starts everybody. After an error nobody is left.
+func (s *service) begin(ctx context.Context) error {
 	ctx, stop := context.WithTimeoutCause(ctx, startTime, errors.New("the agents are not there in time"))
 	defer stop()
-	if err = s.start(ctx); err != nil {
+	err := s.start(ctx)
+	if err != nil {
 		_, err = s.end(err)
 	}
-	return s, err
+	return err
 }
 
 // start starts the coordinator and all agents, and waits until they are ready.
@@ -131,7 +149,7 @@ func (s *service) here(ctx context.Context) error {
 
 // daemon starts datamoved in a node. It outlives the time that there is to start.
 func (s *service) daemon(n *Node, args ...string) (*Process, error) {
-	return n.Start(context.Background(), Command{Path: s.Datamoved, Env: []string{"DATAMOVE_CONFIG=" + s.conf},
+	return n.Start(context.Background(), Command{Path: s.Datamoved, Env: []string{"DATAMOVE_CONFIG=" + s.confs[n]},
 		Args: append([]string{"--data", filepath.Join(n.Dir, "data"), "--node", n.Name}, args...)})
 }
 

@@ -1,0 +1,233 @@
+package service
+
+import (
+	"crypto/rand"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/swarm"
+)
+
+// Many nodes that stage one version of a dataset to their own tiers read it once: they give it to each other. The coordinator tells
+// each of them who is there, and moves no byte. What it knows it has from its leads and from the ledger, so that a restart costs
+// a new ticket and nothing else.
+
+// tracked is one version that is being staged to nodes. Service.mu guards it.
+type tracked struct {
+	digest     string
+	ticket     string
+	pieceBytes int64
+	stagers    map[string]berth  // by task
+	seeds      map[string]string // agent -> location of the replica
+	homes      [][]string
+	older      bool      // there were homes before those
+	settled    time.Time // when homes was another one last
+}
+
+// berth is where a task brings a version.
+type berth struct{ agent, location string }
+
+const (
+	// settling is how long new members wait until they are homes: those of one job come together.
+	settling  = 200 * time.Millisecond
+	homesMost = 64
+	seedsMost = 64
+)
+
+// basis is what the ledger says of a version that a task stages to a node; a nil one is of another task.
+type basis struct {
+	digest string
+	bytes  int64
+	seeds  map[string]string
+}
+
+// shared finds the basis of a task's swarm.
+func (s *Service) shared(tx *ledger.Tx, t *pb.Task) (*basis, error) {
+	spec := t.GetSpec()
+	tier, there := s.conf().Tiers[spec.GetStaging().GetTier()]
+	l, err := location.Parse("dataset:" + t.GetDataset())
+	if spec.GetKind() != pb.TaskKind_TASK_KIND_STAGE || spec.GetStaging().GetDataset() == "" || !there || !tier.NodeLocal || tier.Path == "" || err != nil {
+		return nil, nil //nolint:nilerr // what is no dataset has no swarm
+	}
+	v, err := findVersion(tx, "stage", l.Name, l.Digest)
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	b := &basis{digest: l.Digest, bytes: v.GetVersion().GetBytes(), seeds: map[string]string{}}
+	for r, err := range ledger.Replicas.All(tx, versionRange(l.Name, l.Digest)) {
+		if err != nil {
+			return nil, err
+		}
+		if r.GetNode() != "" && r.GetState() == whole && !doubtful(r) && managed(r) && len(b.seeds) < seedsMost {
+			b.seeds[r.GetNode()] = r.GetLocation()
+		}
+	}
+	return b, nil
+}
+
+// joinSwarm makes the agent of a lead a member, and tells it who is there. The others hear of it when it has settled. mu is held.
+func (s *Service) joinSwarm(l *lead, b *basis) {
+	l.swarm = true
+	if n := s.agents[l.agent]; b == nil || n == nil || n.hello.GetPeerPort() == 0 {
+		return
+	}
+	x := s.swarms[b.digest]
+	if x == nil {
+		x = &tracked{digest: b.digest, ticket: rand.Text(), pieceBytes: swarm.PieceBytes(b.bytes), stagers: map[string]berth{}, seeds: b.seeds}
+		s.swarms[b.digest] = x
+	}
+	x.stagers[l.task.GetId()] = berth{l.agent, l.task.GetSpec().GetTarget()}
+	delete(x.seeds, l.agent)
+	if len(x.homes) == 0 {
+		x.settle(s.now())
+		for _, seed := range slices.Sorted(maps.Keys(x.seeds)) {
+			s.tellSwarm(x, seed)
+		}
+	}
+	s.tellSwarm(x, l.agent)
+	time.AfterFunc(settling, s.hurry)
+}
+
+// leaveSwarm ends the membership of a task; done says that its node has all of it now. mu is held.
+func (s *Service) leaveSwarm(t *pb.Task, done bool) {
+	for digest, x := range s.swarms {
+		b, member := x.stagers[t.GetId()]
+		if !member {
+			continue
+		}
+		delete(x.stagers, t.GetId())
+		if done && len(x.seeds) < seedsMost {
+			x.seeds[b.agent] = b.location
+		}
+		if len(x.stagers) > 0 {
+			x.settle(s.now())
+		} else {
+			x.ticket = ""
+			delete(s.swarms, digest)
+		}
+		s.tellAll(x)
+		if !done {
+			over := &tracked{digest: digest}
+			s.tellSwarm(over, b.agent)
+		}
+	}
+}
+
+// settle makes those who stage the homes. Who was home before is remembered: it may have what nobody else has.
+func (x *tracked) settle(now time.Time) {
+	x.settled = now
+	names := x.agents()
+	if n := len(x.homes); n > 0 && slices.Equal(x.homes[n-1], names) {
+		return
+	}
+	x.homes = append(x.homes, names)
+	if len(x.homes) > homesMost {
+		x.homes, x.older = slices.Clone(x.homes[1:]), true
+	}
+}
+
+// agents are those who stage.
+func (x *tracked) agents() []string {
+	unique := map[string]bool{}
+	for _, b := range x.stagers {
+		unique[b.agent] = true
+	}
+	return slices.Sorted(maps.Keys(unique))
+}
+
+// tendSwarms makes those who came a while ago homes, and those who lead since before a restart members.
+func (s *Service) tendSwarms() {
+	s.mu.Lock()
+	var late []*lead
+	for _, l := range s.leads {
+		if n := s.agents[l.agent]; !l.swarm && n != nil && n.orders != nil && !l.closing {
+			late = append(late, l)
+		}
+	}
+	now := s.now()
+	for _, x := range s.swarms {
+		if now.Sub(x.settled) >= settling && !slices.Equal(x.homes[len(x.homes)-1], x.agents()) {
+			x.settle(now)
+			s.tellAll(x)
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range late {
+		var b *basis
+		err := s.ledger.View(func(tx *ledger.Tx) (err error) {
+			b, err = s.shared(tx, l.task)
+			return err
+		})
+		s.mu.Lock()
+		if err == nil && s.leads[l.task.GetId()] == l && !l.closing {
+			s.joinSwarm(l, b)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// tellAll tells all members who is there. mu is held.
+func (s *Service) tellAll(x *tracked) {
+	for _, agent := range x.agents() {
+		s.tellSwarm(x, agent)
+	}
+	for _, agent := range slices.Sorted(maps.Keys(x.seeds)) {
+		s.tellSwarm(x, agent)
+	}
+}
+
+// tellSwarms tells an agent that has begun anew of the swarms that it is in. mu is held.
+func (s *Service) tellSwarms(agent string) {
+	for _, x := range s.swarms {
+		if _, seed := x.seeds[agent]; seed || slices.Contains(x.agents(), agent) {
+			s.tellSwarm(x, agent)
+		}
+	}
+}
+
+// tellSwarm tells one member who is there. mu is held.
+func (s *Service) tellSwarm(x *tracked, agent string) {
+	o := &agentv1.Swarm{Digest: x.digest, Ticket: x.ticket, PieceBytes: x.pieceBytes, Location: x.seeds[agent], OlderHomes: x.older}
+	for _, b := range x.stagers {
+		if b.agent == agent {
+			o.Location = b.location
+		}
+	}
+	for _, name := range x.agents() {
+		if m := s.swarmMember(name, false); m != nil {
+			o.Members = append(o.Members, m)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.seeds)) {
+		if m := s.swarmMember(name, true); m != nil && !slices.Contains(x.agents(), name) {
+			o.Members = append(o.Members, m)
+		}
+	}
+	for _, names := range x.homes {
+		o.Homes = append(o.Homes, &agentv1.SwarmHomes{Agents: names})
+	}
+	s.send(agent, &agentv1.Order{What: &agentv1.Order_Swarm{Swarm: o}})
+}
+
+// swarmMember is an agent as others reach it; nil is one that they can not.
+func (s *Service) swarmMember(name string, seed bool) *agentv1.SwarmMember {
+	n := s.agents[name]
+	if n == nil || n.orders == nil && seed || n.hello.GetPeerPort() == 0 {
+		return nil
+	}
+	host := n.hello.GetPeerHost()
+	if host == "" {
+		host = n.address
+	}
+	if host == "" {
+		return nil
+	}
+	return &agentv1.SwarmMember{Agent: name, Address: net.JoinHostPort(host, strconv.Itoa(int(n.hello.GetPeerPort()))), Seed: seed}
+}
