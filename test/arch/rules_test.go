@@ -61,6 +61,7 @@ var packages = map[string]struct {
 	"mover/trust":            {parts, []string{"mover"}},
 	"mover/kubernetes":       {parts, []string{"mover"}},
 	"mover/web":              {parts, nil},
+	"tiering/hook/hostlist":  {parts, []string{"mover"}},
 
 	"mover/peer": {rules, []string{"mover", "mover/crc", "mover/swarm", "mover/trust", "api/datamove/agent/v1"}},
 
