@@ -68,6 +68,8 @@ var packages = map[string]struct {
 	"mover/access": {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"tiering":      {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
 
+	"tiering/hook/directive": {rules, []string{"mover", "mover/location", "mover/units"}},
+
 	"lustre/client":   {rules, []string{"lustre", "lustre/abi"}},
 	"lustre/system":   {memory, []string{"lustre", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain"}},
 	"lustre/copytool": {memory, []string{"lustre", "lustre/abi", "lustre/client"}},

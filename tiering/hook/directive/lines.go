@@ -1,0 +1,206 @@
+package directive
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// What begins the lines that are for us. Old ones of Slurm's DataWarp plugin are known
+// only to be refused.
+const (
+	ours = "#DATAMOVE"
+	cray = "#DW"
+	old  = "#BB"
+)
+
+// line is one directive: what stands behind its beginning.
+type line struct {
+	kind   string
+	source string
+	text   string
+	spans  []span
+}
+
+// span is where a part of the text stands in the source.
+type span struct {
+	at     int // in the text
+	line   int // 0: there are no lines
+	column int
+}
+
+// problem tells of a mistake at a byte of the text; a negative one is the whole line.
+func (l *line) problem(at int, word, what, mend string) Problem {
+	p := Problem{Source: l.source, Word: word, What: what, Mend: mend}
+	for _, s := range l.spans {
+		if s.at > max(at, 0) {
+			break
+		}
+		p.Line, p.Column = s.line, 0
+		if at >= 0 || s.line == 0 {
+			p.Column = s.column + utf8.RuneCountInString(l.text[s.at:min(max(at, 0), len(l.text))])
+		}
+	}
+	return p
+}
+
+// kindOf says what a line of a script is for; "" is nothing of ours. Slurm calls us for
+// everything that begins with our directive.
+func kindOf(raw string) string {
+	if strings.HasPrefix(raw, ours) {
+		return ours
+	}
+	for _, kind := range []string{cray, old} {
+		if rest, ok := strings.CutPrefix(raw, kind); ok && (rest == "" || blank(rest[0])) {
+			return kind
+		}
+	}
+	return ""
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' }
+
+// scanner reads the head of a script as Slurm does.
+type scanner struct {
+	lines    []*line
+	open     *line // that goes on in the next line
+	problems Problems
+}
+
+func scan(script string) ([]*line, Problems) {
+	s := &scanner{}
+	rest, ended := script[:min(len(script), ScriptMost)], false
+	for n := 1; rest != ""; n++ {
+		raw, after, whole := strings.Cut(rest, "\n")
+		if !whole && len(script) > ScriptMost {
+			break // cut in the middle
+		}
+		if raw != "" && raw[0] != '#' {
+			s.unseen(n, rest)
+			ended = true
+			break
+		}
+		if raw != "" { // to Slurm, an empty line is none
+			s.add(n, raw)
+		}
+		rest = after
+	}
+	s.close()
+	if !ended && len(script) > ScriptMost {
+		s.problems = append(s.problems, Problem{Source: "script", What: fmt.Sprintf("its first %d bytes are comments only, and no more are looked at", ScriptMost),
+			Mend: "put the directives and the first command before that"})
+	}
+	return s.lines, s.problems
+}
+
+// add takes one line that begins with '#'.
+func (s *scanner) add(n int, raw string) {
+	kind := kindOf(raw)
+	if s.open != nil && s.open.kind != kind {
+		s.close()
+	}
+	if kind == "" {
+		return
+	}
+	text := raw[len(kind):]
+	l := s.open
+	if l == nil {
+		l = &line{kind: kind, source: "script"}
+		s.lines = append(s.lines, l)
+	}
+	if text != "" && !blank(text[0]) {
+		s.problems = append(s.problems, Problem{Source: "script", Line: n, Column: len(kind) + 1, What: "behind " + kind + " comes a blank", Mend: example(StageIn)})
+		l.kind = "" // no second message
+	}
+	text, goesOn := strings.CutSuffix(text, `\`)
+	l.spans = append(l.spans, span{len(l.text), n, len(kind) + 1})
+	l.text += text
+	if s.open = nil; goesOn {
+		s.open = l
+	}
+}
+
+// close tells of a line that was to go on.
+func (s *scanner) close() {
+	if s.open == nil {
+		return
+	}
+	if s.open.kind != "" && s.open.kind != old {
+		s.problems = append(s.problems, s.open.problem(len(s.open.text), "", `a line that ends in \ goes on in the next one, which begins with `+s.open.kind+", too", "remove the backslash, or write "+s.open.kind+" before what follows"))
+	}
+	s.open.kind, s.open = "", nil
+}
+
+// unseen tells of directives behind a line that only looks like a comment: Slurm stops
+// there, and the job would run without what it asked for. Behind a command it may be
+// text of anything.
+func (s *scanner) unseen(n int, rest string) {
+	stop := n
+	for raw := range strings.SplitSeq(rest, "\n") {
+		text := strings.TrimSpace(raw)
+		if text != "" && text[0] != '#' {
+			return
+		}
+		if kind := kindOf(text); kind == ours || kind == cray {
+			what := fmt.Sprintf("it is not seen: Slurm stops reading at line %d, which has only blanks, or blanks before its #", stop)
+			s.problems = append(s.problems, Problem{Source: "script", Line: n, Word: kind, What: what, Mend: "remove the blanks; Windows line ends are such, too"})
+			return
+		}
+		n++
+	}
+}
+
+// marker stands in a comment before what is for us.
+const marker = "datamove:"
+
+// comment finds our part of a job's comment.
+func comment(text string) []*line {
+	var all []*line
+	for at := 0; ; {
+		i := strings.Index(text[at:], marker)
+		if i < 0 {
+			return all
+		}
+		begin := at + i + len(marker)
+		if at+i > 0 && wordly(text[at+i-1]) {
+			at = begin
+			continue
+		}
+		end := begin + separator(text[begin:], '|')
+		all = append(all, pieces("comment", text, begin, end)...)
+		at = end
+	}
+}
+
+func wordly(c byte) bool {
+	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf
+}
+
+// pieces cuts text[begin:end] at semicolons.
+func pieces(source, text string, begin, end int) []*line {
+	var all []*line
+	for begin <= end {
+		next := begin + separator(text[begin:end], ';')
+		if piece := text[begin:next]; strings.Trim(piece, " \t") != "" {
+			all = append(all, &line{kind: ours, source: source, text: piece, spans: []span{{0, 0, utf8.RuneCountInString(text[:begin]) + 1}}})
+		}
+		begin = next + 1
+	}
+	return all
+}
+
+// separator is where c first stands outside of quotes, or the end.
+func separator(s string, c byte) int {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case quoted && s[i] == '\\':
+			i++
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == c && !quoted:
+			return i
+		}
+	}
+	return len(s)
+}

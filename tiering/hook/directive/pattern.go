@@ -1,0 +1,170 @@
+package directive
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+)
+
+// Values are what patterns stand for.
+type Values struct {
+	Job   string // %j
+	Array string // %A; "" is Job, as in Slurm
+	Task  string // %a
+	User  string // %u
+	Name  string // %x: the user has chosen it
+	Node  string // %n
+}
+
+const patterns = "%j, %A, %a, %u, %x, %n and %%"
+
+// value is what the letter behind a percent sign stands for, and what it is called; ""
+// is no pattern.
+func (v Values) value(letter byte) (value, called string) {
+	switch letter {
+	case 'j':
+		return v.Job, "the job's id"
+	case 'A':
+		if v.Array == "" {
+			return v.Job, "the job's id"
+		}
+		return v.Array, "the array's id"
+	case 'a':
+		return v.Task, "the task of the array"
+	case 'u':
+		return v.User, "the user"
+	case 'x':
+		return v.Name, "the job's name"
+	case 'n':
+		return v.Node, "the node"
+	case '%':
+		return "%", "a percent sign"
+	}
+	return "", ""
+}
+
+// inner is the part of an address that patterns may stand in; nil is none.
+func inner(l *location.Location) *string {
+	switch l.Scheme {
+	case location.S3:
+		return &l.Prefix
+	case location.InTier, location.POSIX:
+		return &l.Path
+	}
+	return nil
+}
+
+// Expand replaces the patterns of a location. A value that would make other directories
+// than the one segment shows is refused: "..", "a/b", control characters. The result is no pattern
+// any more, and is not to be expanded again. Its errors are mover.ErrUsage.
+func (v Values) Expand(l location.Location) (location.Location, error) {
+	p := inner(&l)
+	if p == nil {
+		return l, nil
+	}
+	fail := func(what string) (location.Location, error) {
+		return location.Location{}, fmt.Errorf("%w: %s: %s", mover.ErrUsage, mover.Printable(l.String()), what)
+	}
+	var b strings.Builder
+	for i := 0; i < len(*p); i++ {
+		if (*p)[i] != '%' {
+			b.WriteByte((*p)[i])
+			continue
+		}
+		if i++; i == len(*p) {
+			return fail("% stands at the end; there are " + patterns)
+		}
+		value, called := v.value((*p)[i])
+		switch what := fault(value); {
+		case called == "":
+			return fail(fmt.Sprintf("there is no pattern %s; there are %s", mover.Printable((*p)[i-1:i+1]), patterns))
+		case value == "":
+			return fail(fmt.Sprintf("%%%c, %s, is not known here", (*p)[i], called))
+		case what != "":
+			return fail(fmt.Sprintf("%%%c, %s, is %s, and %s", (*p)[i], called, shown(value), what))
+		}
+		b.WriteString(value)
+	}
+	was := *p
+	if *p = b.String(); *p == was {
+		return l, nil
+	}
+	for segment := range strings.SplitSeq(strings.TrimPrefix(*p, "/"), "/") {
+		if what := badSegment(segment); what != "" {
+			*p = was
+			return fail("with the values of this job a name in it is " + shown(segment) + ": " + what)
+		}
+	}
+	return l, nil
+}
+
+// fault says why a value can not be part of a name.
+func fault(value string) string {
+	switch {
+	case strings.Contains(value, "/"):
+		return "a slash would lead to another directory"
+	case !utf8.ValidString(value):
+		return "it is not UTF-8"
+	case strings.ContainsFunc(value, unicode.IsControl):
+		return "it has control characters"
+	}
+	return ""
+}
+
+// badSegment says why a name can not stand in a path that we write to.
+func badSegment(segment string) string {
+	switch {
+	case segment == "" || segment == "." || segment == "..":
+		return "it would be another directory"
+	case len(segment) > 255:
+		return "it has more than 255 bytes"
+	case segment == ".datamove" || strings.HasPrefix(segment, mover.TempPrefix):
+		return "such names are the mover's own"
+	}
+	return ""
+}
+
+// sound says what is wrong with a location by itself.
+func sound(l location.Location, nodes bool) (what, mend string) {
+	text := l.String()
+	switch {
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return "a location has control characters, or is not UTF-8", "rename it"
+	case shellish(text):
+		return shellMeant, shellMend
+	case l.Scheme == location.POSIX && !strings.HasPrefix(l.Path, "/"):
+		return "a path begins with /", "a job has no directory that it is relative to; in a tier it is TIER:path"
+	case l.Scheme == location.POSIX && l.Path == "/":
+		return "this is the root of all files", "name a directory"
+	}
+	p := inner(&l)
+	if p == nil || *p == "" {
+		return "", ""
+	}
+	for segment := range strings.SplitSeq(strings.TrimPrefix(*p, "/"), "/") {
+		if why := badSegment(segment); why != "" {
+			return "the location has a name " + shown(segment) + ": " + why, "write it without"
+		}
+	}
+	return soundPatterns(*p, nodes)
+}
+
+func soundPatterns(p string, nodes bool) (what, mend string) {
+	for i := 0; i < len(p); i++ {
+		if p[i] != '%' {
+			continue
+		}
+		i++
+		if i == len(p) || strings.IndexByte("jAauxn%", p[i]) < 0 {
+			return "behind % stands no pattern", "there are " + patterns
+		}
+		if p[i] == 'n' && !nodes {
+			return "%n, the node, stands only where a stage-out or a checkpoint goes to", "leave it out: each node has its own directory of the job"
+		}
+	}
+	return "", ""
+}

@@ -1,0 +1,134 @@
+package directive
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+)
+
+var values = Values{Job: "17", Array: "12", Task: "3", User: "ada", Name: "train", Node: "n1"}
+
+func TestExpand(t *testing.T) {
+	named := func(name string) Values { v := values; v.Name = name; return v }
+	for _, row := range []struct {
+		in     string
+		values Values
+		want   string
+	}{
+		{"project:x", values, "project:x"},
+		{"project:%u/%x/%A_%a/%j-%n", values, "project:ada/train/12_3/17-n1"},
+		{"project:%A", Values{Job: "17"}, "project:17"},
+		{"/home/%u/100%%", values, "/home/ada/100%"},
+		{"s3://bucket/%x/", values, "s3://bucket/train/"},
+		{"dataset:x", Values{}, "dataset:x"},
+		{"project:%%x", values, "project:%x"},
+		{"project:%x", named("50%j"), "project:50%j"},
+		{"project:%x", named("größe (neu)"), "project:größe (neu)"},
+		{"project:%x", named("..."), "project:..."},
+		{"project:a%x", named(".."), "project:a.."},
+	} {
+		if got, err := row.values.Expand(place(t, row.in)); err != nil || got.String() != row.want {
+			t.Errorf("%s is %s, %v; want %s", row.in, got, err, row.want)
+		}
+	}
+	for _, row := range []struct {
+		in     string
+		values Values
+		want   string
+	}{
+		{"project:%x", named(".."), "project:%x: with the values of this job a name in it is ..: it would be another directory"},
+		{"project:%x/y", named("."), "it would be another directory"},
+		{"/home/.%x", named("."), "it would be another directory"},
+		{"project:%x", named("a/b"), "%x, the job's name, is a/b, and a slash would lead to another directory"},
+		{"project:%x", named("/etc"), "a slash would lead to another directory"},
+		{"s3://bucket/%x", named("a\nb"), `%x, the job's name, is "a\nb", and it has control characters`},
+		{"project:%x", named("a\x00"), "it has control characters"},
+		{"project:%x", named("\xff"), "it is not UTF-8"},
+		{"project:%x", named(""), "%x, the job's name, is not known here"},
+		{"project:%a", Values{Job: "17"}, "%a, the task of the array, is not known here"},
+		{"project:%n", Values{Job: "17"}, "%n, the node, is not known here"},
+		{"project:%x", named(".datamove"), "such names are the mover's own"},
+		{"project:%xmove-x", named(".data"), "such names are the mover's own"},
+		{"project:%x%x", named(strings.Repeat("x", 128)), "it has more than 255 bytes"},
+		{"project:%q", values, "there is no pattern %q; there are %j"},
+		{"project:x%", values, "% stands at the end"},
+	} {
+		if got, err := row.values.Expand(place(t, row.in)); !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s is %s, %v; want %s", row.in, got, err, row.want)
+		}
+	}
+}
+
+func place(t *testing.T, text string) location.Location {
+	t.Helper()
+	l, err := location.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// stays fails when what was expanded is not where the text shows it: it has the same
+// root and as many names, and those without a pattern are the same.
+func stays(t interface{ Fatalf(string, ...any) }, before, after location.Location) {
+	x, y := segments(*inner(&before)), segments(*inner(&after))
+	if before.Scheme != after.Scheme || before.Tier != after.Tier || before.Bucket != after.Bucket || len(x) != len(y) {
+		t.Fatalf("%s became %q", before, after)
+	}
+	for i := range x {
+		if y[i] == "." || y[i] == ".." || !strings.Contains(x[i], "%") && x[i] != y[i] {
+			t.Fatalf("%s became %q", before, after)
+		}
+	}
+	if back, err := location.Parse(after.String()); err != nil || back != after {
+		t.Fatalf("%s became %q, read back %q, %v", before, after, back, err)
+	}
+}
+
+func FuzzExpand(f *testing.F) {
+	for _, name := range []string{"train", "..", "a/b", "%j", "", "\x00", "a b", ".", "ü:"} {
+		f.Add("project:%x/%j", name)
+		f.Add("/a/.%x", name)
+	}
+	f.Fuzz(func(t *testing.T, text, name string) {
+		before, what, _ := parseLocation(text, true)
+		if what != "" || inner(&before) == nil {
+			return
+		}
+		v := values
+		v.Name = name
+		after, err := v.Expand(before)
+		if err != nil {
+			if !errors.Is(err, mover.ErrUsage) {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		stays(t, before, after)
+	})
+}
+
+// TestPerhaps holds names apart only if no values make them one.
+func TestPerhaps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		segment := rapid.StringMatching(`(a|b|%x|%j|%%){1,3}`)
+		a, b := segment.Draw(t, "a"), segment.Draw(t, "b")
+		v := Values{Job: rapid.StringMatching(`[ab]{1,2}`).Draw(t, "job"), Name: rapid.StringMatching(`[ab%]{1,2}`).Draw(t, "name")}
+		x, err := v.Expand(location.Location{Scheme: location.InTier, Tier: "t", Path: a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := v.Expand(location.Location{Scheme: location.InTier, Tier: "t", Path: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x == y && !perhaps(a, b) {
+			t.Fatalf("%s and %s are both %s", a, b, x)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package directive
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"datamove.dev/mover"
+)
+
+// problemsMost is how many mistakes are told at once.
+const problemsMost = 10
+
+// Problem is one mistake.
+type Problem struct {
+	Source string // "script", "comment", or the name of the variable; "" is a record
+	Line   int    // of the script, from 1; 0 is none
+	Column int    // in letters, from 1; 0 is the whole line
+	Word   string // the key or flag that is wrong; "" is none
+	What   string
+	Mend   string // what to do, with an example that is right; "" when What says it
+}
+
+// String gives the place, the word, and what is wrong.
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.Source)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, " line %d", p.Line)
+	}
+	if p.Column > 0 {
+		fmt.Fprintf(&b, ", column %d", p.Column)
+	}
+	if b.Len() > 0 {
+		b.WriteString(": ")
+	}
+	if p.Word != "" {
+		b.WriteString(p.Word + ": ")
+	}
+	b.WriteString(p.What)
+	if p.Mend != "" {
+		b.WriteString(" (" + p.Mend + ")")
+	}
+	return b.String()
+}
+
+// Problems are all mistakes of a job, in the order of its text. They are of kind
+// mover.ErrUsage.
+type Problems []Problem
+
+// Error gives one line for each of the first ten.
+func (p Problems) Error() string {
+	var lines []string
+	for _, problem := range p[:min(len(p), problemsMost)] {
+		lines = append(lines, problem.String())
+	}
+	if more := len(p) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap makes them a usage error.
+func (p Problems) Unwrap() error { return mover.ErrUsage }
+
+// shown is a word of a script as a message may repeat it: short, on one line, and
+// without what may be a key of a store.
+func shown(word string) string {
+	if before, _, found := strings.Cut(word, ":"); found && strings.Contains(word, "@") {
+		word = before + ":..."
+	}
+	if utf8.RuneCountInString(word) > 40 {
+		word = string([]rune(word)[:40]) + "..."
+	}
+	return mover.Printable(word)
+}
+
+// nearest says which of the words was probably meant, or else which there are.
+func nearest(word string, words []string) string {
+	best, least := "", 3
+	for _, w := range words {
+		if d := distance(word, w); d < least && d < len(w) {
+			best, least = w, d
+		}
+	}
+	if best != "" {
+		return "did you mean " + best + "?"
+	}
+	return "there are " + strings.Join(words, ", ")
+}
+
+// distance is the number of letters to add, remove or change between a and b. Words
+// that are longer than any of ours are far from all of them.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return len(a) + len(b)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
