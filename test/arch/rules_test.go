@@ -63,11 +63,9 @@ var packages = map[string]struct {
 	"mover/web":              {parts, nil},
 	"tiering/hook/hostlist":  {parts, []string{"mover"}},
 
-	"mover/peer": {rules, []string{"mover", "mover/crc", "mover/swarm", "mover/trust", "api/datamove/agent/v1"}},
-
-	"mover/access": {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
-	"tiering":      {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
-
+	"mover/peer":             {rules, []string{"mover", "mover/crc", "mover/swarm", "mover/trust", "api/datamove/agent/v1"}},
+	"mover/access":           {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
+	"tiering":                {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
 	"tiering/hook/directive": {rules, []string{"mover", "mover/location", "mover/units"}},
 
 	"lustre/client":   {rules, []string{"lustre", "lustre/abi"}},

@@ -37,7 +37,8 @@ func check(all []asked, tiers Tiers) Problems {
 	c := &checker{tiers: tiers}
 	var right []asked
 	for _, a := range all {
-		if before := len(c.problems); c.alone(a) && len(c.problems) == before {
+		before := len(c.problems)
+		if c.alone(a); len(c.problems) == before {
 			right = append(right, a)
 		}
 	}
@@ -53,10 +54,10 @@ func (c *checker) add(a asked, at int, key, what, mend string) {
 	c.problems = append(c.problems, a.problem(at, key, what, mend))
 }
 
-// alone looks at one request, and reports whether its tiers are there.
-func (c *checker) alone(a asked) bool {
+// alone looks at one request.
+func (c *checker) alone(a asked) {
 	if !c.known(a, a.from, string(a.Verb), a.From) || slices.ContainsFunc(a.To, func(to location.Location) bool { return !c.known(a, a.to, "to", to) }) {
-		return false
+		return
 	}
 	from := c.tiers.find(a.From)
 	switch a.Verb {
@@ -78,9 +79,9 @@ func (c *checker) alone(a asked) bool {
 			}
 		}
 	}
-	return true
 }
 
+// known reports whether the tier of a location is there.
 func (c *checker) known(a asked, at int, key string, l location.Location) bool {
 	if l.Scheme != location.InTier {
 		return true
@@ -163,6 +164,9 @@ func (c *checker) purge(a asked, s spot) {
 	}
 	switch {
 	case s.ground == own:
+		if a.When == Success {
+			c.add(a, a.from, "when", "the job's own directory goes at its end, however it ends", "leave when=success out; what is to stay is brought away: "+forms[StageOut].example)
+		}
 	case !c.tiers.Named[a.From.Tier].Ephemeral || !c.tiers.Named[s.tier].Ephemeral:
 		c.add(a, a.from, "purge", "the tier "+s.tier+" is not ephemeral: what is there is kept", mend)
 	case a.From.Path == "":
@@ -172,13 +176,15 @@ func (c *checker) purge(a asked, s spot) {
 	}
 }
 
-// covers refuses to purge what another tier keeps.
+// covers refuses to purge what another tier keeps, or may keep once patterns are
+// expanded: one that lies in this tier, or is the same place by another name.
 func (c *checker) covers(a asked, s spot) {
+	own := c.tiers.find(location.Location{Scheme: location.InTier, Tier: a.From.Tier})
 	for _, name := range slices.Sorted(maps.Keys(c.tiers.Named)) {
 		tier := c.tiers.Named[name]
 		root := c.tiers.find(location.Location{Scheme: location.InTier, Tier: name})
-		if !tier.Ephemeral && root.root == s.root && len(root.path) >= len(s.path) && root.meets(s, perhaps) {
-			c.add(a, a.from, "purge", "the tier "+name+", which is not ephemeral, may lie in it", "name a smaller directory")
+		if !tier.Ephemeral && len(root.path) >= len(own.path) && root.meets(s, perhaps) {
+			c.add(a, a.from, "purge", "it may meet the tier "+name+", which is not ephemeral", "purge something that begins with another name, or is smaller")
 			return
 		}
 	}

@@ -130,8 +130,7 @@ func fileInto(to, from location.Location) location.Location {
 }
 
 func wrong(l *line, w word, what, mend string) *Problem {
-	p := l.problem(w.at, shown(w.key), what, mend)
-	return &p
+	return l.wrong(w.at, shown(w.key), what, mend)
 }
 
 // keyed sorts the words of a command by their keys.
@@ -153,8 +152,7 @@ func keyed(l *line, words []word, required, optional []string, example string) (
 	}
 	for _, key := range required {
 		if _, has := values[key]; !has {
-			p := l.problem(-1, "", "it has no "+key+"=", example)
-			return nil, &p
+			return nil, l.wrong(-1, "", "it has no "+key+"=", example)
 		}
 	}
 	return values, nil
@@ -219,8 +217,7 @@ func (r *reader) jobdw(l *line, words []word) {
 	if p == nil {
 		var why string
 		if s.Tier, why = r.tiers.scratch(); why != "" {
-			v := l.problem(-1, "jobdw", why, "such jobs can not run here; ask those who run it")
-			p = &v
+			p = l.wrong(-1, "jobdw", why, "such jobs can not run here; ask those who run it")
 		}
 	}
 	if p != nil {

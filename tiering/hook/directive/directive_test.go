@@ -55,7 +55,7 @@ func TestGrammar(t *testing.T) {
 		{"checkpoints", "checkpoint=scratch:ckpt to=project:run1 ", "checkpoint=scratch:ckpt to=project:run1"},
 		{"checkpoints, all words", "checkpoint=scratch:ckpt to=project:run1,archive:run1 profile=dcp keep=3", "checkpoint=scratch:ckpt to=project:run1,archive:run1 profile=dcp keep=3"},
 		{"checkpoints that are written warm", "checkpoint=project:ckpt to=archive:%u/run1 profile=plain", "checkpoint=project:ckpt to=archive:%u/run1"},
-		{"purge", "purge=fast:%u/tmp when=success", "purge=fast:%u/tmp when=success"},
+		{"purge", "purge=fast:tmp/%u when=success", "purge=fast:tmp/%u when=success"},
 		{"purge what is the job's anyhow", "purge=scratch:", "purge=scratch:"},
 		{"quotes", `stage-in="project:my data" to="scratch:a\"b\\c;d"`, `stage-in="project:my data" to="scratch:a\"b\\c;d"`},
 		{"quotes that nobody needs", `stage-in="project:data"`, `stage-in=project:data to=scratch:data`},
@@ -245,6 +245,29 @@ func TestChannels(t *testing.T) {
 	}
 }
 
+// TestNoTextIsTooMuch has texts that would take minutes if something of them were looked
+// at once for each other part.
+func TestNoTextIsTooMuch(t *testing.T) {
+	const most = RequestsMost * LineMost
+	for _, text := range []Text{
+		{Script: strings.Repeat("#DATAMOVE \\\n", ScriptMost/12)},
+		{Script: strings.Repeat("#DATAMOVE\\\n", ScriptMost/11)},
+		{Script: strings.Repeat("#DATAMOVE x\n", ScriptMost/12)},
+		{Script: strings.Repeat("#DW x\n", ScriptMost/6)},
+		{Script: "\n" + strings.Repeat(" \n", ScriptMost/2)},
+		{Comment: strings.Repeat("datamove:", most/9)},
+		{Comment: strings.Repeat("datamove:x|", most/11)},
+		{Comment: strings.Repeat("xdatamove:", most/10)},
+		{Environment: strings.Repeat("x;", most/2)},
+		{Environment: strings.Repeat(`"`, most)},
+		{Environment: "x=" + strings.Repeat(`\`, LineMost-3)},
+	} {
+		if _, err := Parse(text, site); err != nil && !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // TestAllAtOnce tells every mistake, in the order of the text, and not too many.
 func TestAllAtOnce(t *testing.T) {
 	text := script("#DATAMOVE one", "#DATAMOVE stage-in=project:x to=scratch:x", "#DATAMOVE two=2", "#DATAMOVE stage-in=nowhere:x to=scratch:y", "#DATAMOVE stage-in=project:y to=scratch:x/y")
@@ -296,7 +319,7 @@ func TestSummary(t *testing.T) {
 		`#DATAMOVE stage-in="project:my data"`,
 		"#DATAMOVE stage-out=scratch:out to=project:run1 when=success",
 		"#DATAMOVE checkpoint=scratch:ckpt to=project:ckpt,archive:run1 profile=dcp keep=3",
-		"#DATAMOVE purge=fast:%u/%j",
+		"#DATAMOVE purge=fast:tmp/%j",
 		"#DW jobdw type=scratch access_mode=striped,private capacity=10GiB",
 		"#DW jobdw type=xfs capacity=1TB name=my-fast"), site)
 	if err != nil {
@@ -308,7 +331,7 @@ stage in dataset:imagenet@0123456789ab to scratch:imagenet (required, shared)
 stage in project:my data to scratch:my data
 stage out scratch:out to project:run1 (if the job succeeds)
 copy checkpoints of scratch:ckpt to project:ckpt and archive:run1 (dcp, the newest 3 are kept)
-purge fast:%u/%j at the end`
+purge fast:tmp/%j at the end`
 	if got := strings.Join(job.Summary(), "\n"); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

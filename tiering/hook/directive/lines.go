@@ -44,6 +44,12 @@ func (l *line) problem(at int, word, what, mend string) Problem {
 	return p
 }
 
+// wrong is such a mistake, as an answer.
+func (l *line) wrong(at int, word, what, mend string) *Problem {
+	p := l.problem(at, word, what, mend)
+	return &p
+}
+
 // kindOf says what a line of a script is for; "" is nothing of ours. Slurm calls us for
 // everything that begins with our directive.
 func kindOf(raw string) string {
@@ -113,8 +119,10 @@ func (s *scanner) add(n int, raw string) {
 		l.kind = "" // no second message
 	}
 	text, goesOn := strings.CutSuffix(text, `\`)
-	l.spans = append(l.spans, span{len(l.text), n, len(kind) + 1})
-	l.text += text
+	if len(l.text) <= LineMost { // else it is too long already, and is not read
+		l.spans = append(l.spans, span{len(l.text), n, len(kind) + 1})
+		l.text += text
+	}
 	if s.open = nil; goesOn {
 		s.open = l
 	}
@@ -156,6 +164,7 @@ const marker = "datamove:"
 // comment finds our part of a job's comment.
 func comment(text string) []*line {
 	var all []*line
+	column, counted := 1, 0
 	for at := 0; ; {
 		i := strings.Index(text[at:], marker)
 		if i < 0 {
@@ -166,9 +175,9 @@ func comment(text string) []*line {
 			at = begin
 			continue
 		}
-		end := begin + separator(text[begin:], '|')
-		all = append(all, pieces("comment", text, begin, end)...)
-		at = end
+		at = begin + separator(text[begin:], '|')
+		column, counted = column+utf8.RuneCountInString(text[counted:begin]), begin
+		all = append(all, pieces("comment", text[begin:at], column)...)
 	}
 }
 
@@ -176,17 +185,20 @@ func wordly(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf
 }
 
-// pieces cuts text[begin:end] at semicolons.
-func pieces(source, text string, begin, end int) []*line {
+// pieces cuts a text, which begins at a column, at its semicolons.
+func pieces(source, text string, column int) []*line {
 	var all []*line
-	for begin <= end {
-		next := begin + separator(text[begin:end], ';')
-		if piece := text[begin:next]; strings.Trim(piece, " \t") != "" {
-			all = append(all, &line{kind: ours, source: source, text: piece, spans: []span{{0, 0, utf8.RuneCountInString(text[:begin]) + 1}}})
+	for {
+		piece := text[:separator(text, ';')]
+		if strings.Trim(piece, " \t") != "" {
+			all = append(all, &line{kind: ours, source: source, text: piece, spans: []span{{0, 0, column}}})
 		}
-		begin = next + 1
+		if len(piece) == len(text) {
+			return all
+		}
+		text = text[len(piece)+1:]
+		column += utf8.RuneCountInString(piece) + 1
 	}
-	return all
 }
 
 // separator is where c first stands outside of quotes, or the end.

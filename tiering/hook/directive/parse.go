@@ -69,7 +69,7 @@ func (r *reader) lines(text Text) []*line {
 		cut          func(string) []*line
 	}{
 		{"comment", text.Comment, comment},
-		{envName, text.Environment, func(s string) []*line { return pieces(envName, s, 0, len(s)) }},
+		{envName, text.Environment, func(s string) []*line { return pieces(envName, s, 1) }},
 	} {
 		if len(from.text) > most {
 			r.problems = append(r.problems, Problem{Source: from.source, What: fmt.Sprintf("it has more than %d bytes", most), Mend: "put the requests into the script"})

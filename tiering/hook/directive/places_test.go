@@ -90,6 +90,7 @@ func TestTargetsMeet(t *testing.T) {
 func TestPurge(t *testing.T) {
 	for _, row := range []struct{ name, lines, want string }{
 		{"of the job", "purge=scratch:x", ""},
+		{"of the job, if it succeeds", "purge=scratch:x when=success", "when: the job's own directory goes at its end, however it ends"},
 		{"of an ephemeral tier", "purge=fast:me/tmp", ""},
 		{"of a tier that stays", "purge=project:x", "the tier project is not ephemeral: what is there is kept (write purge=fast:tmp)"},
 		{"of the cache", "purge=cache:x", "the tier cache is not ephemeral"},
@@ -99,7 +100,8 @@ func TestPurge(t *testing.T) {
 		{"of a dataset", "purge=dataset:x", "only what lies in a tier is purged"},
 		{"the whole tier", "purge=fast:", "this is the whole tier"},
 		{"of a tier in it that stays", "purge=fast:kept/x", "the tier kept is not ephemeral"},
-		{"what is called like that one", "purge=fast:%x", "the tier kept, which is not ephemeral, may lie in it"},
+		{"what is called like that one", "purge=fast:%x", "it may meet the tier kept, which is not ephemeral"},
+		{"below what is called like that one", "purge=fast:%x/tmp", "it may meet the tier kept, which is not ephemeral"},
 		{"what is never called like that one", "purge=fast:x%x", ""},
 		{"twice", "purge=fast:a\npurge=fast:a/b", "line 3, column 11: purge: it is purged twice"},
 		{"what was brought out", "stage-out=scratch:x to=fast:a/x\npurge=fast:a", "line 3, column 11: purge: what the stage-out brings to its target may be purged"},
@@ -111,6 +113,10 @@ func TestPurge(t *testing.T) {
 		{"what it came to", "stage-in=archive:a to=fast:a\npurge=fast:a", ""},
 	} {
 		expect(t, row.name, row.want, strings.Split(row.lines, "\n")...)
+	}
+	twins := Tiers{Named: map[string]Tier{"a": {Path: "/p", Ephemeral: true}, "b": {Path: "/p"}}}
+	if _, err := Parse(script("#DATAMOVE purge=a:x"), twins); err == nil || !strings.Contains(err.Error(), "it may meet the tier b, which is not ephemeral") {
+		t.Errorf("two names of one place: %v", err)
 	}
 	none := Tiers{Named: map[string]Tier{"project": {Path: "/p"}}}
 	if _, err := Parse(script("#DATAMOVE purge=project:x"), none); err == nil || !strings.Contains(err.Error(), "remove it yourself") {

@@ -156,7 +156,7 @@ func TestPrintedIsReadBack(t *testing.T) {
 		case 4:
 			return ours + " " + said("checkpoint", files, t) + some(t, " profile=dcp keep=3", " profile=plain") + " " + said("to", cold, t)
 		case 5:
-			return ours + " " + said("purge", at("fast:tmp", "scratch:"), t) + some(t, " when=success")
+			return ours + " " + said("purge", at("fast:tmp", "fast:out"), t) + some(t, " when=success")
 		}
 		return rapid.SampledFrom([]string{"#DW jobdw type=scratch capacity=7MB", "#DW jobdw type=xfs name=a-b capacity=7GiB", "#DW jobdw type=scratch access_mode=private capacity=1.5GB",
 			"#DW jobdw type=xfs name=c capacity=1b\n#DW stage_in type=file source=/lus/a destination=$DW_JOB_c/", "#DATAMOVE dw"}).Draw(t, "dw")

@@ -68,8 +68,7 @@ func (r *reader) request(l *line, words []word) {
 // findVerb finds the one of a line.
 func findVerb(l *line, words []word) (verb word, wrong *Problem) {
 	fail := func(at int, key, what, mend string) (word, *Problem) {
-		p := l.problem(at, key, what, mend)
-		return word{}, &p
+		return word{}, l.wrong(at, key, what, mend)
 	}
 	count := 0
 	for _, w := range words {
@@ -113,8 +112,7 @@ func fits(l *line, words []word, verb Verb) *Problem {
 			what = "it has to have a value, behind = and without a blank"
 		}
 		if seen[w.key] = true; what != "" {
-			p := l.problem(w.at, w.key, what, example(verb))
-			return &p
+			return l.wrong(w.at, w.key, what, example(verb))
 		}
 	}
 	return nil
@@ -147,8 +145,7 @@ func (a *asked) take(l *line, w word) *Problem {
 	if what == "" {
 		return nil
 	}
-	p := l.problem(w.at, w.key, what, example(a.Verb))
-	return &p
+	return l.wrong(w.at, w.key, what, example(a.Verb))
 }
 
 func validKeep(n int) bool { return n >= 2 && n <= keepMost }
@@ -171,8 +168,7 @@ func (a *asked) takeTo(l *line, w word) *Problem {
 	for _, v := range values {
 		to, p := locate(l, word{key: w.key, value: v, at: w.at}, a.Verb != StageIn)
 		if p == nil && a.Verb == Checkpoint && strings.Contains(to.String(), ",") {
-			p = new(Problem)
-			*p = l.problem(w.at, w.key, hasComma, "rename it")
+			p = l.wrong(w.at, w.key, hasComma, "rename it")
 		}
 		if p != nil {
 			return p
@@ -231,8 +227,7 @@ func locate(l *line, w word, nodes bool) (location.Location, *Problem) {
 	if what == "" {
 		return at, nil
 	}
-	p := l.problem(w.at, w.key, what, mend)
-	return at, &p
+	return at, l.wrong(w.at, w.key, what, mend)
 }
 
 func parseLocation(s string, nodes bool) (at location.Location, what, mend string) {

@@ -18,7 +18,7 @@ const (
 	Cold Level = "cold"
 )
 
-// colder reports whether b is colder than a; what is not known is not.
+// colder reports whether l is slower than another level; one that is not known is not.
 func (l Level) colder(than Level) bool {
 	levels := []Level{Hot, Warm, Cold}
 	i, j := slices.Index(levels, l), slices.Index(levels, than)

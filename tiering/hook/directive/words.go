@@ -38,8 +38,7 @@ func (l *line) words() ([]word, *Problem) {
 // letters looks for those that no directive has.
 func (l *line) letters() *Problem {
 	if len(l.text) > LineMost {
-		p := l.problem(-1, "", fmt.Sprintf("the directive has more than %d bytes", LineMost), "make it shorter, or two of it")
-		return &p
+		return l.wrong(-1, "", fmt.Sprintf("the directive has more than %d bytes", LineMost), "make it shorter, or two of it")
 	}
 	for i, r := range l.text {
 		var what string
@@ -55,8 +54,7 @@ func (l *line) letters() *Problem {
 		default:
 			continue
 		}
-		p := l.problem(i, "", what, "write it again by hand; dos2unix repairs line ends")
-		return &p
+		return l.wrong(i, "", what, "write it again by hand; dos2unix repairs line ends")
 	}
 	return nil
 }
@@ -64,8 +62,7 @@ func (l *line) letters() *Problem {
 // word reads the one that begins at i, and says where it ends.
 func (l *line) word(i int) (w word, end int, wrong *Problem) {
 	fail := func(at int, what, mend string) (word, int, *Problem) {
-		p := l.problem(at, "", what, mend)
-		return word{}, 0, &p
+		return word{}, 0, l.wrong(at, "", what, mend)
 	}
 	w.at = i
 	end = i
