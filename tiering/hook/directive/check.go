@@ -50,13 +50,13 @@ func check(all []asked, tiers Tiers) Problems {
 	return c.problems
 }
 
-func (c *checker) add(a asked, at int, key, what, mend string) {
-	c.problems = append(c.problems, a.problem(at, key, what, mend))
+func (c *checker) add(a asked, key, what, mend string) {
+	c.problems = append(c.problems, *a.problem(key, what, mend))
 }
 
 // alone looks at one request.
 func (c *checker) alone(a asked) {
-	if !c.known(a, a.from, string(a.Verb), a.From) || slices.ContainsFunc(a.To, func(to location.Location) bool { return !c.known(a, a.to, "to", to) }) {
+	if !c.known(a, string(a.Verb), a.From) || slices.ContainsFunc(a.To, func(to location.Location) bool { return !c.known(a, "to", to) }) {
 		return
 	}
 	from := c.tiers.find(a.From)
@@ -71,18 +71,18 @@ func (c *checker) alone(a asked) {
 	for i, l := range a.To {
 		to := c.tiers.find(l)
 		if to.meets(from, equal) {
-			c.add(a, a.to, "to", "the target is the source, or one lies in the other", "name another directory")
+			c.add(a, "to", "the target is the source, or one lies in the other", "name another directory")
 		}
 		for _, other := range a.To[:i] {
 			if to.meets(c.tiers.find(other), equal) {
-				c.add(a, a.to, "to", "two targets are the same, or one lies in the other", example(a.Verb))
+				c.add(a, "to", "two targets are the same, or one lies in the other", example(a.Verb))
 			}
 		}
 	}
 }
 
 // known reports whether the tier of a location is there.
-func (c *checker) known(a asked, at int, key string, l location.Location) bool {
+func (c *checker) known(a asked, key string, l location.Location) bool {
 	if l.Scheme != location.InTier {
 		return true
 	}
@@ -93,32 +93,32 @@ func (c *checker) known(a asked, at int, key string, l location.Location) bool {
 	if names := slices.Sorted(maps.Keys(c.tiers.Named)); len(names) > 0 {
 		mend = nearest(l.Tier, names)
 	}
-	c.add(a, at, key, "there is no tier "+shown(l.Tier), mend)
+	c.add(a, key, "there is no tier "+shown(l.Tier), mend)
 	return false
 }
 
 func (c *checker) stageIn(a asked, from spot) {
 	switch from.ground {
 	case own:
-		c.add(a, a.from, "stage-in", "the job's own directory is empty before the job starts", "name where the data is now: "+forms[StageIn].example)
+		c.add(a, "stage-in", "the job's own directory is empty before the job starts", "name where the data is now: "+forms[StageIn].example)
 	case node:
-		c.add(a, a.from, "stage-in", "the source lies on a node's own disk, and the job may get another node", "name data that all nodes see: "+forms[StageIn].example)
+		c.add(a, "stage-in", "the source lies on a node's own disk, and the job may get another node", "name data that all nodes see: "+forms[StageIn].example)
 	}
 	l := a.To[0]
 	to := c.tiers.find(l)
 	switch {
 	case l.Scheme == location.Dataset:
-		c.add(a, a.to, "to", "a dataset is no target", example(StageIn))
+		c.add(a, "to", "a dataset is no target", example(StageIn))
 	case to.ground == store:
-		c.add(a, a.to, "to", "a job reads files, and this is a bucket", example(StageIn))
+		c.add(a, "to", "a job reads files, and this is a bucket", example(StageIn))
 	case to.ground == node && l.Scheme == location.POSIX:
-		c.add(a, a.to, "to", "the path lies on a node's own disk, which other jobs use, too", "name a tier, on which the job has a directory: "+forms[StageIn].example)
+		c.add(a, "to", "the path lies on a node's own disk, which other jobs use, too", "name a tier, on which the job has a directory: "+forms[StageIn].example)
 	case c.tiers.Named[to.tier].Level.colder(c.tiers.Named[from.tier].Level):
-		c.add(a, a.to, "to", fmt.Sprintf("the tier %s is slower than %s, where the data is", to.tier, from.tier), example(StageIn))
+		c.add(a, "to", fmt.Sprintf("the tier %s is slower than %s, where the data is", to.tier, from.tier), example(StageIn))
 	case a.Shared && a.From.Scheme != location.Dataset:
-		c.add(a, a.from, "shared", "only a dataset can be shared: it does not change", "leave shared out, or add the data as a dataset (datamove dataset add)")
+		c.add(a, "shared", "only a dataset can be shared: it does not change", "leave shared out, or add the data as a dataset (datamove dataset add)")
 	case a.Shared && to.ground != own:
-		c.add(a, a.to, "shared", "it is for the job's directory on a node: elsewhere others find the target anyhow", "leave shared out, or write to=TIER:name with a tier of the node")
+		c.add(a, "shared", "it is for the job's directory on a node: elsewhere others find the target anyhow", "leave shared out, or write to=TIER:name with a tier of the node")
 	}
 }
 
@@ -127,20 +127,20 @@ func (c *checker) leaves(a asked, from spot) {
 	verb := string(a.Verb)
 	switch {
 	case a.From.Scheme == location.Dataset:
-		c.add(a, a.from, verb, "a dataset does not change, and a job does not write to it", example(a.Verb))
+		c.add(a, verb, "a dataset does not change, and a job does not write to it", example(a.Verb))
 	case from.ground == store:
-		c.add(a, a.from, verb, "a job writes files, and this is a bucket", example(a.Verb))
+		c.add(a, verb, "a job writes files, and this is a bucket", example(a.Verb))
 	case from.ground == node:
-		c.add(a, a.from, verb, "it is out of the job's reach: on a node's own disk only its directory on a tier is the job's", example(a.Verb))
+		c.add(a, verb, "it is out of the job's reach: on a node's own disk only its directory on a tier is the job's", example(a.Verb))
 	}
 	for _, l := range a.To {
 		switch to := c.tiers.find(l); {
 		case l.Scheme == location.Dataset:
-			c.add(a, a.to, "to", "a dataset is no target", "copy to a directory, and add that as a dataset (datamove dataset add)")
+			c.add(a, "to", "a dataset is no target", "copy to a directory, and add that as a dataset (datamove dataset add)")
 		case to.ground == own:
-			c.add(a, a.to, "to", "the job's own directory is gone when the job has ended", example(a.Verb))
+			c.add(a, "to", "the job's own directory is gone when the job has ended", example(a.Verb))
 		case to.ground == node:
-			c.add(a, a.to, "to", "it lies on a node's own disk, and would be seen there only", example(a.Verb))
+			c.add(a, "to", "it lies on a node's own disk, and would be seen there only", example(a.Verb))
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (c *checker) purge(a asked, s spot) {
 		if s.tier != "" && c.tiers.Named[s.tier].Ephemeral {
 			mend = "write purge=" + s.tier + ":name"
 		}
-		c.add(a, a.from, "purge", "only what lies in a tier is purged", mend)
+		c.add(a, "purge", "only what lies in a tier is purged", mend)
 		return
 	}
 	mend := "there is none that is; remove it yourself"
@@ -165,12 +165,12 @@ func (c *checker) purge(a asked, s spot) {
 	switch {
 	case s.ground == own:
 		if a.When == Success {
-			c.add(a, a.from, "when", "the job's own directory goes at its end, however it ends", "leave when=success out; what is to stay is brought away: "+forms[StageOut].example)
+			c.add(a, "when", "the job's own directory goes at its end, however it ends", "leave when=success out; what is to stay is brought away: "+forms[StageOut].example)
 		}
 	case !c.tiers.Named[a.From.Tier].Ephemeral || !c.tiers.Named[s.tier].Ephemeral:
-		c.add(a, a.from, "purge", "the tier "+s.tier+" is not ephemeral: what is there is kept", mend)
+		c.add(a, "purge", "the tier "+s.tier+" is not ephemeral: what is there is kept", mend)
 	case a.From.Path == "":
-		c.add(a, a.from, "purge", "this is the whole tier", "write purge="+a.From.Tier+":tmp")
+		c.add(a, "purge", "this is the whole tier", "write purge="+a.From.Tier+":tmp")
 	default:
 		c.covers(a, s)
 	}
@@ -184,7 +184,7 @@ func (c *checker) covers(a asked, s spot) {
 		tier := c.tiers.Named[name]
 		root := c.tiers.find(location.Location{Scheme: location.InTier, Tier: name})
 		if !tier.Ephemeral && len(root.path) >= len(own.path) && root.meets(s, perhaps) {
-			c.add(a, a.from, "purge", "it may meet the tier "+name+", which is not ephemeral", "purge something that begins with another name, or is smaller")
+			c.add(a, "purge", "it may meet the tier "+name+", which is not ephemeral", "purge something that begins with another name, or is smaller")
 			return
 		}
 	}
@@ -195,7 +195,7 @@ func (c *checker) beside(b, a asked) {
 	switch {
 	case a.Verb == Purge && b.Verb == Purge:
 		if c.tiers.find(a.From).meets(c.tiers.find(b.From), equal) {
-			c.add(b, b.from, "purge", "it is purged twice, or lies in what is purged", "keep one")
+			c.add(b, "purge", "it is purged twice, or lies in what is purged", "keep one")
 		}
 	case a.Verb == Purge:
 		c.purged(b, b.To, a, b)
@@ -205,7 +205,7 @@ func (c *checker) beside(b, a asked) {
 		for _, x := range a.To {
 			for _, y := range b.To {
 				if c.tiers.find(x).meets(c.tiers.find(y), equal) {
-					c.add(b, b.to, "to", "the target is that of another request, or one lies in the other", "give each a directory of its own")
+					c.add(b, "to", "the target is that of another request, or one lies in the other", "give each a directory of its own")
 					return
 				}
 			}
@@ -218,11 +218,11 @@ func (c *checker) purged(at asked, targets []location.Location, purge, other ask
 	s := c.tiers.find(purge.From)
 	for _, to := range targets {
 		if other.Verb != StageIn && c.tiers.find(to).meets(s, perhaps) {
-			key, place := "purge", at.from
+			key := "purge"
 			if at.Verb != Purge {
-				key, place = "to", at.to
+				key = "to"
 			}
-			c.add(at, place, key, "what the "+string(other.Verb)+" brings to its target may be purged", "purge something else")
+			c.add(at, key, "what the "+string(other.Verb)+" brings to its target may be purged", "purge something else")
 			return
 		}
 	}

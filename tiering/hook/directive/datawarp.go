@@ -100,7 +100,7 @@ func (r *reader) cray(l *line, words []word) {
 	if values["type"].value == "file" {
 		to = fileInto(to, from)
 	}
-	a := asked{Request: Request{Verb: form.verb, From: from, To: []location.Location{to}}, line: l, from: source.at, to: destination.at}
+	a := asked{Request: Request{Verb: form.verb, From: from, To: []location.Location{to}}, line: l, words: map[string]word{string(form.verb): source, "to": destination}}
 	if a.Verb == StageOut {
 		a.When = Always
 	}
@@ -297,7 +297,7 @@ func (s *Scratch) takeBytes(l *line, w word) *Problem {
 
 func validName(s string) bool {
 	for _, c := range []byte(s) {
-		if !wordly(c) || c >= 0x80 {
+		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
 			return false
 		}
 	}

@@ -98,7 +98,7 @@ func TestDataWarpMistakes(t *testing.T) {
 		{"out to the space", striped + "\n#DW copy_out source=$DW_JOB_STRIPED/a destination=$DW_JOB_STRIPED/b", "destination: what is brought in goes to"},
 		{"out of the space", striped + "\n#DW copy_in source=/lus/a destination=$DW_JOB_STRIPED/../x", "it leads out of the job's space"},
 		{"a relative path", striped + "\n#DW copy_in source=a destination=$DW_JOB_STRIPED/a", "source: a path begins with /"},
-		{"a directory and a file in it", striped + "\n#DW stage_in type=directory source=/lus/a destination=$DW_JOB_STRIPED\n#DW stage_in type=file source=/lus/b destination=$DW_JOB_STRIPED/b", "script line 4, column 38: to: the target is that of another request"},
+		{"a directory and a file in it", striped + "\n#DW stage_in type=directory source=/lus/a destination=$DW_JOB_STRIPED\n#DW stage_in type=file source=/lus/b destination=$DW_JOB_STRIPED/b", "script line 4, column 38: destination: the target is that of another request"},
 		{"the disk of a node", striped + "\n#DW copy_out source=$DW_JOB_STRIPED/a destination=/tmp/a", "would be seen there only"},
 	} {
 		expect(t, row.name, row.want, row.line)

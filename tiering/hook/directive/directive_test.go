@@ -146,7 +146,7 @@ func TestNoSecretInProblems(t *testing.T) {
 	for _, line := range []string{
 		"stage-in=s3://key:hidden@host/x", "stage-in= s3://key:hidden@host/x", "stage-in=https://me:hidden@host/x", "stage-in=project:x to=s3://key:hidden@host/x",
 		"stagein=s3://key:hidden@host/x", "checkpoint=scratch:x to=project:x,s3://key:hidden@host/x", `stage-in="s3://key:hidden@host`,
-		"stage-in s3://key:hidden@host/x",
+		"stage-in s3://key:hidden@host/x", "stage-in= s3://key:hidden=x@host/x",
 	} {
 		if _, err := Parse(script(ours+" "+line), site); err == nil || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: %v", line, err)
@@ -212,7 +212,7 @@ func TestChannels(t *testing.T) {
 		text Text
 		want string
 	}{
-		{"none", Text{Comment: "my best run; see datamove.dev, mydatamove: and %j"}, ""},
+		{"none", Text{Comment: "my best run; see datamove.dev, http://datamove:80, mydatamove: and %j"}, ""},
 		{"a comment", Text{Comment: "datamove: " + a + "; stage-in=project:b"}, a + "\n" + b},
 		{"with text around", Text{Comment: `it's "mine; datamove: ` + a + ` | wandb: 7; x="`}, a},
 		{"twice", Text{Comment: "datamove:" + a + "|x|datamove:" + b + ";"}, a + "\n" + b},

@@ -171,7 +171,7 @@ func comment(text string) []*line {
 			return all
 		}
 		begin := at + i + len(marker)
-		if at+i > 0 && wordly(text[at+i-1]) {
+		if at+i > 0 && strings.IndexByte(" \t\n;,|", text[at+i-1]) < 0 { // the end of another word
 			at = begin
 			continue
 		}
@@ -179,10 +179,6 @@ func comment(text string) []*line {
 		column, counted = column+utf8.RuneCountInString(text[counted:begin]), begin
 		all = append(all, pieces("comment", text[begin:at], column)...)
 	}
-}
-
-func wordly(c byte) bool {
-	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf
 }
 
 // pieces cuts a text, which begins at a column, at its semicolons.

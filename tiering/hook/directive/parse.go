@@ -21,15 +21,19 @@ type Text struct {
 // asked is a request and where it stands; without a line it comes from a record.
 type asked struct {
 	Request
-	line     *line
-	from, to int // in the text of the line
+	line  *line
+	words map[string]word // of the line, by the keys of ours
 }
 
-func (a asked) problem(at int, word, what, mend string) Problem {
+// problem tells of a mistake in a word, or in all of it.
+func (a asked) problem(key, what, mend string) *Problem {
 	if a.line == nil {
-		return Problem{Word: word, What: what, Mend: mend}
+		return &Problem{Word: key, What: what, Mend: mend}
 	}
-	return a.line.problem(at, word, what, mend)
+	if w, has := a.words[key]; has {
+		return a.line.wrong(w.at, w.key, what, mend)
+	}
+	return a.line.wrong(-1, key, what, mend)
 }
 
 // reader collects what the lines say.
@@ -118,7 +122,7 @@ func (r *reader) read(all []*line) {
 // add takes a request that is right by itself.
 func (r *reader) add(a asked) {
 	if len(a.Request.String()) > LineMost {
-		r.problems = append(r.problems, a.problem(-1, "", fmt.Sprintf("written in full, the directive has more than %d bytes", LineMost), "make it shorter"))
+		r.problems = append(r.problems, *a.problem("", fmt.Sprintf("written in full, the directive has more than %d bytes", LineMost), "make it shorter"))
 		return
 	}
 	r.asked = append(r.asked, a)

@@ -43,7 +43,7 @@ func TestPlaces(t *testing.T) {
 		{"in to a slower tier", "stage-in=project:x to=tape:x", "the tier tape is slower than project"},
 		{"in to a slower tier by its path", "stage-in=/lustre/project/x to=/tape/x", "the tier tape is slower than project"},
 		{"in to an equal tier", "stage-in=project:x to=fast:x", ""},
-		{"shared, and no dataset", "stage-in=project:x to=scratch:x shared", "only a dataset can be shared"},
+		{"shared, and no dataset", "stage-in=project:x to=scratch:x shared", "column 43: shared: only a dataset can be shared"},
 		{"shared on all nodes", "stage-in=dataset:x to=project:x shared", "elsewhere others find the target anyhow"},
 		{"in to itself", "stage-in=project:x to=project:x", "the target is the source, or one lies in the other"},
 		{"in below itself, by its path", "stage-in=project:x to=/lustre/project/x/y", "the target is the source, or one lies in the other"},

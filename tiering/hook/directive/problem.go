@@ -66,7 +66,7 @@ func (p Problems) Unwrap() error { return mover.ErrUsage }
 // shown is a word of a script as a message may repeat it: short, on one line, and
 // without what may be a key of a store.
 func shown(word string) string {
-	if before, _, found := strings.Cut(word, ":"); found && strings.Contains(word, "@") {
+	if before, after, found := strings.Cut(word, ":"); found && (strings.HasPrefix(after, "//") || strings.Contains(after, "@")) {
 		word = before + ":..."
 	}
 	if utf8.RuneCountInString(word) > 40 {

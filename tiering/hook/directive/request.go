@@ -39,7 +39,7 @@ func (r *reader) request(l *line, words []word) {
 		r.problems = append(r.problems, *p)
 		return
 	}
-	a := asked{Request: Request{Verb: Verb(verb.key)}, line: l, from: verb.at, to: verb.at}
+	a := asked{Request: Request{Verb: Verb(verb.key)}, line: l, words: map[string]word{}}
 	from, p := locate(l, verb, false)
 	if p != nil {
 		r.problems = append(r.problems, *p)
@@ -53,6 +53,7 @@ func (r *reader) request(l *line, words []word) {
 		a.Profile = Plain
 	}
 	for _, w := range words {
+		a.words[w.key] = w
 		if p := a.take(l, w); p != nil {
 			r.problems = append(r.problems, *p)
 			return
@@ -160,7 +161,6 @@ func profileNames() []string {
 
 // takeTo reads targets. Only checkpoints have several.
 func (a *asked) takeTo(l *line, w word) *Problem {
-	a.to = w.at
 	values := []string{w.value}
 	if a.Verb == Checkpoint {
 		values = strings.Split(w.value, ",")
@@ -185,10 +185,7 @@ func (r *reader) complete(a *asked) *Problem {
 	if len(a.To) > 0 || a.Verb == Purge {
 		return nil
 	}
-	fail := func(what, mend string) *Problem {
-		p := a.problem(a.from, string(a.Verb), what, mend)
-		return &p
-	}
+	fail := func(what, mend string) *Problem { return a.problem(string(a.Verb), what, mend) }
 	if a.Verb != StageIn {
 		return fail("it has no to=", example(a.Verb))
 	}
