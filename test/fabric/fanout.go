@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 )
 
@@ -54,6 +56,40 @@ func FanOut(ctx context.Context, r *Rig, w Work) (f Fan, err error) {
 	cpu, err := s.end(err)
 	f.Measure.CPU = cpu
 	return f, err
+}
+
+// Fan measures row by row how one dataset comes to all nodes, and prints a table. The slowest of a row's rounds counts.
+func (p Plan) Fan(ctx context.Context, w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "agents\tMB\tleft its source\tlast s\tone link s\tof one link\tCPU-s/GB\tidle\t")
+	work := WorkFor(p.Programs, p.Link, p.Span)
+	for _, agents := range p.Agents {
+		var worst Fan
+		for range max(1, p.Rounds) {
+			f, err := p.fan(ctx, agents, work)
+			if err != nil {
+				return errors.Join(fmt.Errorf("%d agents: %w", agents, err), t.Flush())
+			}
+			if f.Slower() > worst.Slower() || worst.Agents == 0 {
+				worst = f
+			}
+		}
+		fmt.Fprintf(t, "%d\t%.0f\t%.3f\t%.1f\t%.1f\t%.2f\t%.1f\t%.0f %%\t\n", agents, float64(worst.Bytes)/1e6, worst.Share(), worst.Elapsed.Seconds(), worst.Link.Seconds(),
+			worst.Slower(), worst.CPU.Seconds()/(float64(worst.Bytes)*float64(agents)/1e9), worst.Idle)
+	}
+	return t.Flush()
+}
+
+func (p Plan) fan(ctx context.Context, agents int, work Work) (f Fan, err error) {
+	if err := fits(work.bytes() * int64(agents)); err != nil {
+		return f, err
+	}
+	rig, err := New(ctx, agents, p.Link)
+	if err != nil {
+		return f, err
+	}
+	f, err = FanOut(ctx, rig, work)
+	return f, errors.Join(err, rig.Close())
 }
 
 // nodeLocal is a service of which each node has a tier of its own.

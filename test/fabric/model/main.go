@@ -37,6 +37,9 @@ func main() {
 // loads are the ways to move that can be measured, by name.
 var loads = map[string]fabric.Load{"cli": fabric.CLI, "service": fabric.Service}
 
+// fanOut is the load that is compared with one link, and not with all.
+const fanOut = "fan-out"
+
 type options struct {
 	plan  fabric.Plan
 	load  string
@@ -47,7 +50,7 @@ type options struct {
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("model", flag.ContinueOnError)
 	agents := flags.String("agents", "1,2,4,8,16,32", "how many agents, one row for each")
-	flags.StringVar(&o.load, "load", "cli", "what moves: cli is datamove copy in every node, service one task of datamoved for all nodes")
+	flags.StringVar(&o.load, "load", "cli", "what moves: cli is datamove copy in every node, service one task of datamoved for all nodes, fan-out one dataset staged to each of them")
 	flags.IntVar(&o.plan.Rounds, "rounds", 3, "comparisons for each row; the median counts")
 	flags.DurationVar(&o.plan.Span, "span", 8*time.Second, "how long iperf3 measures, and the mover works, about")
 	flags.IntVar(&o.plan.Link.Mbit, "mbit", 125, "speed of a link, in each direction")
@@ -59,7 +62,7 @@ func parse(args []string) (o options, err error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if o.plan.Load = loads[o.load]; o.plan.Load == nil {
+	if o.plan.Load = loads[o.load]; o.plan.Load == nil && o.load != fanOut {
 		return o, fmt.Errorf("there is no load %q", o.load)
 	}
 	for text := range strings.SplitSeq(*agents, ",") {
@@ -89,6 +92,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	defer stop()
 	if err := fabric.Available(ctx); err != nil {
 		return err
+	}
+	if o.load == fanOut {
+		return o.plan.Fan(ctx, stdout)
 	}
 	var rows []fabric.Row
 	failed := o.plan.Run(ctx, func(row fabric.Row) {
