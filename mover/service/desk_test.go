@@ -40,11 +40,12 @@ type desk struct {
 	wall   time.Time     // what the clock of the machine shows
 	steady time.Duration // that has really passed
 	orders map[string]chan *agentv1.Order
-	taken  map[string]*agentv1.Lead // leads that agents have, by task
-	led    map[string]string        // who has them
-	helped []*agentv1.Batch         // batches that whoever does not lead their task has
-	gone   bool                     // it was closed
-	boots  int                      // of the nodes
+	taken  map[string]*agentv1.Lead  // leads that agents have, by task
+	led    map[string]string         // who has them
+	heard  map[string]*agentv1.Swarm // what agents heard last of a swarm, by name
+	helped []*agentv1.Batch          // batches that whoever does not lead their task has
+	gone   bool                      // it was closed
+	boots  int                       // of the nodes
 }
 
 // site is a configuration with tiers of every kind.
@@ -116,7 +117,7 @@ func (d *desk) start() {
 // attend has an agent begin a conversation, with the leads that it has.
 func (d *desk) attend(name string) {
 	d.t.Helper()
-	hello := &agentv1.Hello{Name: name, Root: true, Boot: fmt.Sprint(d.boots), Reaches: []*agentv1.Reach{{}}}
+	hello := &agentv1.Hello{Name: name, Root: true, Boot: fmt.Sprint(d.boots), Reaches: []*agentv1.Reach{{}}, PeerPort: 7645, PeerHost: name + ".site"}
 	for tier, t := range d.conf.Tiers {
 		hello.Reaches = append(hello.Reaches, &agentv1.Reach{Tier: tier, NodeLocal: t.NodeLocal})
 	}
@@ -164,12 +165,19 @@ func (d *desk) give() {
 	}
 	d.discover(context.Background())
 	d.giveLeads(context.Background())
+	if d.heard == nil {
+		d.heard = map[string]*agentv1.Swarm{}
+	}
 	if d.taken == nil {
 		d.taken, d.led = map[string]*agentv1.Lead{}, map[string]string{}
 	}
 	for name, orders := range d.orders {
 		for len(orders) > 0 {
-			if l := (<-orders).GetLead(); l != nil {
+			o := <-orders
+			if s := o.GetSwarm(); s != nil {
+				d.heard[name] = s
+			}
+			if l := o.GetLead(); l != nil {
 				d.taken[l.GetTask().GetId()], d.led[l.GetTask().GetId()] = l, name
 			}
 		}

@@ -1,0 +1,148 @@
+package service
+
+import (
+	"slices"
+	"testing"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/access"
+)
+
+// names are the members that an agent was told, seeds with a star.
+func names(o *agentv1.Swarm) (all []string) {
+	for _, m := range o.GetMembers() {
+		name := m.GetAgent()
+		if m.GetSeed() {
+			name += "*"
+		}
+		all = append(all, name)
+	}
+	return all
+}
+
+// present are those among which homes are chosen.
+func present(o *agentv1.Swarm) []string { return o.GetHomes()[len(o.GetHomes())-1].GetAgents() }
+
+// TestSwarm: from the first node that stages a version to the last one that has it.
+func TestSwarm(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.attend("n3")
+	d.add(root, "vision", "project:vision", 1)
+	stage := func(node string) string {
+		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
+		wants(t, "stage", err, nil)
+		d.give()
+		return a.GetTask().GetId()
+	}
+	first := stage("n1")
+	o := d.heard["n1"]
+	if !slices.Equal(names(o), []string{"n1"}) || !slices.Equal(present(o), []string{"n1"}) || o.GetDigest() != digestOf(1) || len(o.GetTicket()) < 20 || o.GetPieceBytes() == 0 ||
+		o.GetMembers()[0].GetAddress() != "n1.site:7645" || o.GetLocation() != "scratch:.datasets/vision/"+digestOf(1) {
+		t.Fatalf("the first one was told %v", o)
+	}
+	second := stage("n2")
+	if o := d.heard["n2"]; !slices.Equal(names(o), []string{"n1", "n2"}) || !slices.Equal(present(o), []string{"n1"}) || o.GetTicket() != d.heard["n1"].GetTicket() {
+		t.Errorf("the second one was told %v, before it has settled", o)
+	}
+	d.pass(settling)
+	d.tendSwarms()
+	d.give()
+	for _, name := range []string{"n1", "n2"} {
+		if o := d.heard[name]; !slices.Equal(names(o), []string{"n1", "n2"}) || !slices.Equal(present(o), []string{"n1", "n2"}) || len(o.GetHomes()) != 2 {
+			t.Errorf("%s was told %v", name, o)
+		}
+	}
+	wants(t, "finish", d.finish(first, 1, nil), nil)
+	d.give()
+	if o := d.heard["n2"]; !slices.Equal(names(o), []string{"n2", "n1*"}) || !slices.Equal(present(o), []string{"n2"}) {
+		t.Errorf("n1 has it, and n2 was told %v", o)
+	}
+	if d.heard["n1"].GetTicket() == "" {
+		t.Error("who has it gives it to nobody")
+	}
+	wants(t, "finish", d.finish(second, 1, nil), nil)
+	d.give()
+	for _, name := range []string{"n1", "n2"} {
+		if d.heard[name].GetTicket() != "" {
+			t.Errorf("nobody stages it any more, and %s was told %v", name, d.heard[name])
+		}
+	}
+	if len(d.swarms) > 0 {
+		t.Errorf("%d swarms are left", len(d.swarms))
+	}
+	third := stage("n3")
+	if o := d.heard["n3"]; !slices.Equal(names(o), []string{"n3", "n1*", "n2*"}) || !slices.Equal(present(o), []string{"n3"}) {
+		t.Errorf("two have it, and who comes late was told %v", o)
+	}
+	if d.heard["n1"].GetTicket() != d.heard["n3"].GetTicket() || d.heard["n1"].GetLocation() != "scratch:.datasets/vision/"+digestOf(1) {
+		t.Errorf("who has it was told %v", d.heard["n1"])
+	}
+	wants(t, "finish", d.finish(third, 1, nil), nil)
+}
+
+// TestSwarmOfNone: what is shared by nodes, or is no dataset, is not given around; and an agent that gives nothing reads for itself.
+func TestSwarmOfNone(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "vision", "archive:vision", 1)
+	for _, r := range []*pb.StageRequest{{Source: "dataset:vision", Tier: "project"}, {Source: "project:here", Tier: "scratch", Node: "n1"}} {
+		_, err := d.Stage(root, r)
+		wants(t, "stage", err, nil)
+	}
+	d.give()
+	d.Service.agents["n2"].hello.PeerPort = 0
+	_, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"})
+	wants(t, "stage", err, nil)
+	d.give()
+	d.tendSwarms()
+	if len(d.swarms) > 0 {
+		t.Errorf("%v", d.swarms)
+	}
+}
+
+// TestSwarmAgain: a coordinator that begins anew tells those who are at work still.
+func TestSwarmAgain(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "vision", "project:vision", 1)
+	for _, node := range []string{"n1", "n2"} {
+		_, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
+		wants(t, "stage", err, nil)
+	}
+	d.give()
+	before := d.heard["n1"]
+	d.close()
+	d.open()
+	d.tendSwarms()
+	d.pass(settling)
+	d.tendSwarms()
+	d.give()
+	for _, name := range []string{"n1", "n2"} {
+		if o := d.heard[name]; !slices.Equal(present(o), []string{"n1", "n2"}) || o.GetTicket() == before.GetTicket() || o.GetPieceBytes() != before.GetPieceBytes() {
+			t.Errorf("%s was told %v, and before %v", name, o, before)
+		}
+	}
+}
+
+// TestSwarmLoses: an agent that is lost is nobody's home.
+func TestSwarmLoses(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "vision", "project:vision", 1)
+	ids := map[string]string{}
+	for _, node := range []string{"n1", "n2"} {
+		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
+		wants(t, "stage", err, nil)
+		ids[node] = a.GetTask().GetId()
+	}
+	d.give()
+	d.pass(settling)
+	d.tendSwarms()
+	d.lose(t.Context(), d.leads[ids["n1"]], "it is gone")
+	for len(d.orders["n2"]) > 0 {
+		if o := (<-d.orders["n2"]).GetSwarm(); o != nil {
+			d.heard["n2"] = o
+		}
+	}
+	if o := d.heard["n2"]; !slices.Equal(names(o), []string{"n2"}) || !slices.Equal(present(o), []string{"n2"}) || len(o.GetHomes()) < 2 {
+		t.Errorf("n2 was told %v", o)
+	}
+}
