@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"datamove.dev/csi/base"
-	"datamove.dev/csi/stage"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
+	"datamove.dev/tiering/stage"
 )
 
 // copies has the mover copy what a volume begins with, where its file system can not clone.

@@ -17,10 +17,10 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
-	"datamove.dev/csi/stage"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/tiering/stage"
 )
 
 // staging starts a real mover on this node, with the tiers shared and scratch and the datasets train and secret, and lets

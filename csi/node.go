@@ -15,9 +15,9 @@ import (
 	"datamove.dev/csi/base"
 	"datamove.dev/csi/files"
 	"datamove.dev/csi/mount"
-	"datamove.dev/csi/stage"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
+	"datamove.dev/tiering/stage"
 )
 
 // NodeGetCapabilities says what a node can do.

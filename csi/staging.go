@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"datamove.dev/csi/mount"
-	"datamove.dev/csi/stage"
 	"datamove.dev/csi/volume"
+	"datamove.dev/tiering/stage"
 )
 
 // Staging brings datasets to this node, and keeps them there: *stage.Mover does.

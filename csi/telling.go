@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"datamove.dev/csi/kube"
-	"datamove.dev/csi/stage"
 	"datamove.dev/csi/volume"
+	"datamove.dev/tiering/stage"
 )
 
 // Cluster is what Kubernetes is told: *kube.Cluster tells it.

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"datamove.dev/csi/kube"
-	"datamove.dev/csi/stage"
 	"datamove.dev/csi/volume"
+	"datamove.dev/tiering/stage"
 )
 
 // told remembers what Kubernetes was told.

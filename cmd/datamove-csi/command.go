@@ -17,8 +17,8 @@ import (
 	"datamove.dev/csi/hand"
 	"datamove.dev/csi/kube"
 	"datamove.dev/csi/relay"
-	"datamove.dev/csi/stage"
 	"datamove.dev/mover"
+	"datamove.dev/tiering/stage"
 )
 
 // options are the command line.
