@@ -138,6 +138,9 @@ type Owner struct {
 // TempPrefix begins every temporary name, and nothing else that we copy.
 const TempPrefix = ".datamove-"
 
+// TrashName is the directory of a root in which lies what is removed later, see package trash. Nobody copies it.
+const TrashName = TempPrefix + "trash"
+
 // TempName returns the n-th temporary name of an owner: .datamove-<task>-<epoch>-<n>.
 func (o Owner) TempName(n uint64) string {
 	b := make([]byte, 0, 48)

@@ -17,8 +17,8 @@
 // who is killed on the way does the same steps again, each of which finds what the last one did. What fails for
 // good is undone at once, and what nobody comes back to for a day by Reap.
 // Two who make the same volume at once make one. A removal begins with a tombstone, and is
-// done with a rename; what is removed then is removed by descriptors, over no
-// link and no mount, some of it at a time.
+// done with a rename; what is removed then is removed by package trash, some of it at a time. That has tombstones, archives and
+// projects, which other trashes have not, and so is laid out here.
 //
 // Names come from a key of hexadecimal digits only. Everything is opened from the base on with
 // openat2(2): no link is followed, and nothing outside is reached. The

@@ -13,6 +13,7 @@ import (
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/trash"
 )
 
 // Remove takes a volume away: from its return on it is found no more, and it lies in the trash
@@ -77,13 +78,13 @@ func (b *Base) discard(home, at dir, id volume.ID, r *Record, by string) (name s
 	if err := at.write(stoneFile, t, true); err != nil {
 		return "", err
 	}
-	trash, err := b.in(trashDir)
+	bin, err := b.in(trashDir)
 	if err != nil {
 		return "", err
 	}
-	defer trash.close()
+	defer bin.close()
 	name = id.Key + "." + strconv.FormatInt(now.UnixNano(), 10)
-	return name, home.move(id.Key, trash, name)
+	return name, home.move(id.Key, bin, name)
 }
 
 // Reap removes what lay in the trash for long enough, as far as it gets until ctx is over, and
@@ -98,18 +99,18 @@ func (b *Base) Reap(ctx context.Context, now time.Time) (gone, left int, err err
 
 // empty removes what is due in the trash.
 func (b *Base) empty(ctx context.Context, now time.Time) (gone, left int, err error) {
-	trash, err := b.in(trashDir)
+	bin, err := b.in(trashDir)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer trash.close()
-	names, err := trash.names()
+	defer bin.close()
+	names, err := bin.names()
 	if err != nil {
 		return 0, 0, err
 	}
 	var errs []error
 	for _, name := range names {
-		due, err := b.reapOne(ctx, trash, name, now)
+		due, err := b.reapOne(ctx, bin, name, now)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 			left++
@@ -126,8 +127,8 @@ func (b *Base) empty(ctx context.Context, now time.Time) (gone, left int, err er
 // going ends the names of what is being destroyed: from then on it can not be brought back.
 const going = ".going"
 
-func (b *Base) reapOne(ctx context.Context, trash dir, name string, now time.Time) (due bool, err error) {
-	at, err := trash.sub(name)
+func (b *Base) reapOne(ctx context.Context, bin dir, name string, now time.Time) (due bool, err error) {
+	at, err := bin.sub(name)
 	if err != nil {
 		return false, err
 	}
@@ -146,7 +147,7 @@ func (b *Base) reapOne(ctx context.Context, trash dir, name string, now time.Tim
 		return false, err
 	}
 	if !begun {
-		if err := trash.move(name, trash, name+going); err != nil {
+		if err := bin.move(name, bin, name+going); err != nil {
 			return false, err
 		}
 		name += going
@@ -160,11 +161,11 @@ func (b *Base) reapOne(ctx context.Context, trash dir, name string, now time.Tim
 			return false, &mover.Error{Op: "remove", Place: at.name(), Name: file, Err: err}
 		}
 	}
-	if err := empty(ctx, at); err != nil { // drafts of killed ones
+	if err := trash.Clear(ctx, int(at), trash.Rate{}); err != nil { // drafts of killed ones
 		return false, err
 	}
-	if err := unix.Unlinkat(int(trash), name, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
-		return false, &mover.Error{Op: "remove", Place: trash.name(), Name: name, Err: err}
+	if err := unix.Unlinkat(int(bin), name, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
+		return false, &mover.Error{Op: "remove", Place: bin.name(), Name: name, Err: err}
 	}
 	return true, nil
 }
@@ -181,7 +182,7 @@ func (b *Base) destroy(ctx context.Context, at dir, r *Record) error {
 		if err = r.mayGo(data); err == nil && makes {
 			err = b.account(ctx, at, data, r) // an older driver may not have said which it is
 		} else if err == nil {
-			err = empty(ctx, data)
+			err = trash.Clear(ctx, int(data), trash.Rate{})
 		}
 		data.close() // what is open holds a fileset
 		if err != nil {

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Bandwidth is so many bytes per second for all who share it, first come first. Nil is
-// no limit.
+// Bandwidth is so many bytes per second for all who share it, first come first, or so many of what else is
+// counted. Nil is no limit.
 type Bandwidth struct {
 	mu      sync.Mutex // guards all below
 	rate    int64
@@ -93,9 +93,12 @@ func (b *Bandwidth) settle() {
 	b.at = now
 }
 
-// wait pays for bytes that have passed and returns when the next ones may, with the time
+// Wait pays for bytes that have passed and returns when the next ones may, with the time
 // that it took. They stay paid for if ctx ends before: they have passed.
-func (b *Bandwidth) wait(ctx context.Context, n int64) (waited time.Duration, err error) {
+func (b *Bandwidth) Wait(ctx context.Context, n int64) (waited time.Duration, err error) {
+	if b == nil {
+		return 0, nil
+	}
 	begun := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()

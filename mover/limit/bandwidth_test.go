@@ -33,7 +33,7 @@ func TestBandwidthHoldsWhileItChanges(t *testing.T) {
 							return
 						default:
 						}
-						if _, err := b.wait(t.Context(), b.step()); err != nil {
+						if _, err := b.Wait(t.Context(), b.step()); err != nil {
 							t.Error(err)
 							return
 						}

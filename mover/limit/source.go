@@ -66,7 +66,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	if n == 0 {
 		return n, err
 	}
-	waited, werr := b.wait(r.ctx, int64(n))
+	waited, werr := b.Wait(r.ctx, int64(n))
 	r.waited += waited
 	if werr != nil {
 		return n, &mover.Error{Op: "read", Place: r.content.source.String(), Name: r.content.Entry().Name, Err: werr}

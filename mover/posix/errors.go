@@ -100,5 +100,5 @@ func reserved(base string) bool {
 		return false
 	}
 	_, _, temp := mover.ParseTempName(base)
-	return temp || isLock(base)
+	return temp || isLock(base) || base == mover.TrashName
 }

@@ -237,7 +237,7 @@ func (w *walk) read(n *node, fd int) error {
 	return nil
 }
 
-// hides leaves out what is ours: drafts, of which it tells, the lock, the backup.
+// hides leaves out what is ours: drafts, of which it tells, the lock, the backup, the trash.
 func (w *walk) hides(n *node, fd int, name []byte) bool {
 	if w.place.hidden != "" && mover.Join(n.name, string(name)) == w.place.hidden {
 		return true
@@ -257,7 +257,7 @@ func (w *walk) hides(n *node, fd int, name []byte) bool {
 			})
 		}
 	}
-	return temp || isLock(base)
+	return temp || isLock(base) || base == mover.TrashName
 }
 
 var entryChunks = sync.Pool{New: func() any { return new([chunkLen]mover.Entry) }}

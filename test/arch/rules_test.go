@@ -63,6 +63,7 @@ var packages = map[string]struct {
 	"mover/web":              {parts, nil},
 	"tiering/hook/hostlist":  {parts, []string{"mover"}},
 
+	"mover/trash":            {rules, []string{"mover", "mover/limit"}},
 	"mover/peer":             {rules, []string{"mover", "mover/crc", "mover/swarm", "mover/trust", "api/datamove/agent/v1"}},
 	"mover/access":           {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"tiering":                {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
@@ -103,7 +104,7 @@ var packages = map[string]struct {
 	"csi/mount":           {parts, []string{"mover"}},
 	"csi/hand":            {parts, []string{"mover"}},
 	"csi/registrar":       {parts, []string{"mover"}},
-	"csi/base":            {motion, []string{"lustre", "lustre/gpfs", "lustre/system", "mover", "csi/volume"}},
+	"csi/base":            {motion, []string{"lustre", "lustre/gpfs", "lustre/system", "mover", "mover/trash", "csi/volume"}},
 	"csi/files":           {task, []string{"lustre", "mover", "csi/base", "csi/hand", "csi/mount", "csi/volume"}},
 	"csi/kube":            {motion, []string{"mover", "csi/relay", "csi/volume"}},
 	"csi/metrics":         {parts, nil},
@@ -162,7 +163,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
 	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove", "cmd/datamove-csi"},
-	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "cmd/datamove", "cmd/datamoved", "bench"},
+	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/trash", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

@@ -1,0 +1,144 @@
+package trash
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// emptiesVar has the root of which a process empties the trash, until it is killed.
+const emptiesVar = "DATAMOVE_TEST_TRASH"
+
+// fewFiles are all that it may have open: beside a clearing's, what the runtime has.
+const fewFiles = deepest + 16
+
+func empties(dir string) {
+	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: fewFiles, Max: fewFiles})
+	}
+	if err == nil {
+		_, err = Empty(context.Background(), root, Rate{})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// TestKill: whenever an emptying is killed, the next one goes on, and in the end nothing is left, and nothing else is gone.
+func TestKill(t *testing.T) {
+	everywhere(t, func(t *testing.T, dir string) {
+		made(t, dir, "outside/precious")
+		root := opened(t, dir)
+		kills := 0
+		for round := 0; kills < 15 && round < 100; round++ {
+			for i := range 4 {
+				for j := range 500 {
+					made(t, dir, fmt.Sprintf("in/%d/%d", i, j))
+				}
+				deep(t, filepath.Join(dir, "in", fmt.Sprint(i)), 3*deepest)
+			}
+			_, err := Move(root, "in", "test")
+			must(t, err)
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = append(os.Environ(), emptiesVar+"="+dir)
+			cmd.Stderr = os.Stderr
+			must(t, cmd.Start())
+			time.Sleep(time.Duration(5+rand.IntN(40)) * time.Millisecond)
+			_ = cmd.Process.Kill() // it may have ended by now
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() > 0 {
+				t.Fatal(err)
+			}
+			if cmd.ProcessState.ExitCode() == -1 && len(items(t, dir)) > 0 {
+				kills++
+			}
+		}
+		if kills == 0 {
+			t.Error("nobody was killed at work")
+		}
+		if done, err := Empty(t.Context(), root, Rate{}); done.Left != 0 || err != nil || len(items(t, dir)) > 0 {
+			t.Errorf("%+v, %v", done, err)
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, "outside/precious")); string(got) != "outside/precious" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+// TestRandom: of any tree nothing is left, and what its links lead to is as it was.
+func TestRandom(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp("/dev/shm", "trash-")
+		must(t, err)
+		defer os.RemoveAll(dir)
+		made(t, dir, "outside/precious")
+		dirs, entries := []string{filepath.Join(dir, "in")}, int64(1)
+		must(t, os.Mkdir(dirs[0], 0o755))
+		for i := range rapid.IntRange(0, 60).Draw(rt, "entries") {
+			at := rapid.SampledFrom(dirs).Draw(rt, "at")
+			path := filepath.Join(at, fmt.Sprint(i, "-", rapid.StringMatching(`[^/\x00]{0,20}`).Draw(rt, "name")))
+			switch kind := rapid.SampledFrom([]string{"dir", "file", "link", "hard", "pipe"}).Draw(rt, "kind"); kind {
+			case "dir":
+				err = os.Mkdir(path, 0o755)
+				dirs = append(dirs, path)
+			case "file":
+				err = os.WriteFile(path, nil, 0)
+			case "link":
+				err = os.Symlink(rapid.SampledFrom([]string{dir + "/outside", "..", "nowhere", at}).Draw(rt, "to"), path)
+			case "hard":
+				err = os.Link(dir+"/outside/precious", path)
+			case "pipe":
+				err = unix.Mkfifo(path, 0o600)
+			}
+			must(t, err)
+			entries++
+		}
+		for _, d := range dirs[1:] {
+			must(t, os.Chmod(d, os.FileMode(rapid.SampledFrom([]uint32{0o755, 0o700, 0o1777}).Draw(rt, "mode"))))
+		}
+		root := opened(t, dir)
+		defer unix.Close(root)
+		_, err = Move(root, "in", "test")
+		must(t, err)
+		done, err := Empty(t.Context(), root, Rate{})
+		if done != (Report{Items: 1, Entries: entries}) || err != nil {
+			rt.Errorf("%+v of %d, %v", done, entries, err)
+		}
+		if left := items(t, dir); len(left) > 0 {
+			rt.Errorf("%q", left)
+		}
+		if info, err := os.Stat(dir + "/outside/precious"); err != nil || info.Mode() != 0o644 || info.Size() == 0 {
+			rt.Errorf("%v, %v", info, err)
+		}
+	})
+}
+
+// BenchmarkMove moves a directory with a million files, there and back; b.N does not change how many there are.
+func BenchmarkMove(b *testing.B) {
+	dir := inMemory(b)
+	at := filepath.Join(dir, "in")
+	for i := range 1_000_000 {
+		if i%10_000 == 0 {
+			must(b, os.MkdirAll(fmt.Sprintf("%s/%d", at, i/10_000), 0o755))
+		}
+		fd, err := unix.Open(fmt.Sprintf("%s/%d/%d", at, i/10_000, i), unix.O_CREAT|unix.O_WRONLY, 0o600)
+		must(b, err)
+		must(b, unix.Close(fd))
+	}
+	root := opened(b, dir)
+	for b.Loop() {
+		item, err := Move(root, "in", "bench")
+		must(b, err)
+		must(b, os.Rename(filepath.Join(dir, Folder, item), at))
+	}
+}
