@@ -49,7 +49,7 @@ func (r *kubelet) staging() *api.Client {
 	client, err := api.Dial(r.Context(), socket, api.Options{})
 	must(r.T, err)
 	r.Cleanup(func() { must(r.T, client.Close()) })
-	r.driver.Staging = &stage.Mover{Dial: func(context.Context) (*api.Client, error) { return client, nil }, Node: "n1"}
+	r.driver.Staging = &stage.Mover{Dial: func(context.Context) (*api.Client, error) { return client, nil }, Node: "n1", Label: "csi-copy"}
 	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"dataset:train"}})
 	return client
 }

@@ -225,7 +225,7 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 func (d *Driver) await(ctx context.Context, p publication) (stage.Place, error) {
 	limit := time.Now().Add(d.Patience)
 	for first := true; ; first = false {
-		s, err := d.Staging.Stage(ctx, stage.Source(p.about.Source), holder(p.id, p.target))
+		s, err := d.Staging.Stage(ctx, stage.Source{Location: p.about.Source.Location, Tier: p.about.Source.Tier}, holder(p.id, p.target))
 		var u *stage.Underway
 		underway := errors.As(err, &u)
 		if underway && time.Since(u.Since) > p.about.Deadline {

@@ -123,7 +123,7 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 	d := csi.Options{Config: config, Files: &files.Files{Crew: &hand.Crew{Logger: log}, Limit: o.limit}, Mode: csi.Mode(o.mode), NodeID: o.node, Version: version, Logger: log}
 	if config.Service != "" {
 		dial := func(ctx context.Context) (*api.Client, error) { return api.Dial(ctx, config.Service, api.Options{}) }
-		d.Staging, d.Patience = &stage.Mover{Dial: dial, Node: o.node}, time.Minute
+		d.Staging, d.Patience = &stage.Mover{Dial: dial, Node: o.node, Label: "csi-copy"}, time.Minute
 	}
 	cluster, err := o.cluster()
 	if err != nil {

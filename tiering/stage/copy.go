@@ -5,14 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"maps"
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 )
-
-// copyLabel is of copies: the mover finds them by it, so that nobody has to remember them.
-const copyLabel = "csi-copy"
 
 // Copy has the mover copy what is at one location to another, once for each key. It returns nil when everything is
 // there, and an *Underway before. A copy that failed is told, and begun again at once: who asks the next time
@@ -22,15 +21,18 @@ func (m *Mover) Copy(ctx context.Context, key, from, to string) error {
 	if err != nil {
 		return err
 	}
-	last, err := copying(ctx, c, key)
+	last, err := m.copying(ctx, c, key)
 	if err != nil || last.GetState() == datamovev1.TaskState_TASK_STATE_DONE {
 		return err
 	}
 	if last != nil && !api.Ended(last.GetState()) {
 		return underway(last)
 	}
-	next, err := c.Submit(ctx, &datamovev1.SubmitTaskRequest{IdempotencyKey: digest(key + "/" + last.GetId()), Spec: &datamovev1.TaskSpec{
-		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: from, Target: to, Labels: map[string]string{copyLabel: digest(key)}}})
+	labels := map[string]string{}
+	maps.Copy(labels, m.Labels)
+	labels[m.Label] = digest(key)
+	next, err := c.Submit(ctx, &datamovev1.SubmitTaskRequest{IdempotencyKey: digest(m.Label + " " + key + "/" + last.GetId()), Spec: &datamovev1.TaskSpec{
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: from, Target: to, Labels: labels}})
 	switch {
 	case err != nil:
 		return err
@@ -40,9 +42,12 @@ func (m *Mover) Copy(ctx context.Context, key, from, to string) error {
 	return underway(next)
 }
 
-// copying is the newest copy of a key; nil is none.
-func copying(ctx context.Context, c *api.Client, key string) (*datamovev1.Task, error) {
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1, Brief: true, Labels: map[string]string{copyLabel: digest(key)}}) {
+// copying is the newest copy of a key; nil is none. The mover finds it by its label, so that nobody has to remember it.
+func (m *Mover) copying(ctx context.Context, c *api.Client, key string) (*datamovev1.Task, error) {
+	if m.Label == "" {
+		return nil, fmt.Errorf("%w: copies need a label, or those of others would be found by it", mover.ErrUsage)
+	}
+	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1, Brief: true, Labels: map[string]string{m.Label: digest(key)}}) {
 		return t, err
 	}
 	return nil, nil
@@ -58,14 +63,14 @@ func (m *Mover) Stop(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	last, err := copying(ctx, c, key)
+	last, err := m.copying(ctx, c, key)
 	if err != nil || last == nil || api.Ended(last.GetState()) {
 		return err
 	}
 	if _, err := c.CancelTask(ctx, &datamovev1.CancelTaskRequest{Id: last.GetId()}); err != nil && !errors.Is(err, mover.ErrConflict) {
 		return err // in conflict is one that ended by itself just now
 	}
-	ctx, cancel := context.WithTimeout(ctx, glance)
+	ctx, cancel := context.WithTimeout(ctx, m.glance())
 	defer cancel()
 	_, err = c.Wait(ctx, last.GetId(), nil)
 	return err

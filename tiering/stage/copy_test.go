@@ -14,7 +14,7 @@ import (
 // TestStop: a copy that is to end has ended then, also where it just ended by itself.
 func TestStop(t *testing.T) {
 	_, client := served(t)
-	m := &Mover{Dial: func(context.Context) (*api.Client, error) { return client, nil }, Node: "n1"}
+	m := &Mover{Dial: func(context.Context) (*api.Client, error) { return client, nil }, Node: "n1", Label: "test-copy"}
 	ends := map[datamovev1.TaskState]int{}
 	for i := range 40 {
 		key := fmt.Sprint("copy ", i)
@@ -23,7 +23,7 @@ func TestStop(t *testing.T) {
 		}
 		time.Sleep(time.Duration(i) * 2 * time.Millisecond)
 		must(t, m.Stop(t.Context(), key))
-		last, err := copying(t.Context(), client, key)
+		last, err := m.copying(t.Context(), client, key)
 		must(t, err)
 		ends[last.GetState()]++
 		if !api.Ended(last.GetState()) {

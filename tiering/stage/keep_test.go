@@ -60,22 +60,34 @@ func TestKeep(t *testing.T) {
 // served starts a mover with the tiers shared and scratch, directories below dir, and a file in shared/train.
 func served(t *testing.T) (dir string, client *api.Client) {
 	t.Helper()
-	dir = t.TempDir()
-	socket := "unix://" + filepath.Join(dir, "sock")
-	for _, name := range []string{"shared/train", "scratch"} {
-		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
-	}
-	must(t, os.WriteFile(filepath.Join(dir, "shared/train/file"), []byte("train"), 0o644))
-	config := filepath.Join(dir, "config.yaml")
-	must(t, os.WriteFile(config, fmt.Appendf(nil, "tiers:\n  scratch: {level: hot, path: %[1]s/scratch, ephemeral: true, node_local: true}\n  shared: {level: warm, path: %[1]s/shared}\n", dir), 0o644))
-	service := rig.NewCommand(t, "datamoved").Start(t, "--config", config, "--data", filepath.Join(dir, "data"), "--listen", socket, "--node", "n1")
-	service.Until("it answers", func() (ok bool) {
+	dir = prepared(t)
+	started(t, dir).Until("it answers", func() (ok bool) {
 		var err error
-		client, err = api.Dial(t.Context(), socket, api.Options{})
+		client, err = api.Dial(t.Context(), socketIn(dir), api.Options{})
 		return err == nil
 	})
 	t.Cleanup(func() { must(t, client.Close()) })
 	return dir, client
+}
+
+func socketIn(dir string) string { return "unix://" + filepath.Join(dir, "sock") }
+
+// prepared makes what a mover needs.
+func prepared(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, name := range []string{"shared/train", "shared/val", "scratch"} {
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "shared/train/file"), []byte("train"), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "config.yaml"), fmt.Appendf(nil, "tiers:\n  scratch: {level: hot, path: %[1]s/scratch, ephemeral: true, node_local: true}\n  shared: {level: warm, path: %[1]s/shared}\n", dir), 0o644))
+	return dir
+}
+
+// started starts a mover, on a node n1.
+func started(t *testing.T, dir string) *rig.Run {
+	t.Helper()
+	return rig.NewCommand(t, "datamoved").Start(t, "--config", filepath.Join(dir, "config.yaml"), "--data", filepath.Join(dir, "data"), "--listen", socketIn(dir), "--node", "n1")
 }
 
 func must(t *testing.T, err error) {

@@ -1,11 +1,14 @@
-// Package stage asks the mover for datasets on this node, and holds them there.
+// Package stage asks the mover for datasets on a node, and holds them there: for drivers, which live long, and for hooks, which
+// live for a second.
 //
-// Its words: a holder is whoever needs a dataset, by a name that it makes up; its lease keeps the
-// replica where it is. [Mover.Stage] can be called again and again: it says how far it is, and
-// gives the place when everything is there. [Mover.Keep] renews the leases of holders that are alive.
+// Its words: a holder is whoever needs one dataset on a node, by a name that it makes up; its lease keeps the
+// replica where it is. Who needs several has a name for each. [Mover.Ask] says at once where it is, or how far; it can be asked again
+// and again. [Mover.Stage] waits some seconds for it, [Mover.All] for everything that somebody needs, as long as it takes.
+// [Mover.Keep] renews the leases of holders that are alive.
 //
 // What is held is in the mover's ledger, and not here: after a restart nothing is lost but since when a holder has waited for what
-// was on its way before; it counts as waiting since that was asked for. It knows nothing of Kubernetes or CSI, so that others can ask it, too.
+// was on its way before; it counts as waiting since that was asked for. No call outlasts its context, and a mover that is not
+// there, or does not answer who comes, is mover.ErrUnreachable. It knows nothing of Kubernetes or Slurm. TestAsk and TestAll show it with a mover.
 package stage
 
 import (
@@ -25,36 +28,48 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// Mover stages by a service.
+// Mover stages by a service. It may be used by many.
 type Mover struct {
 	Dial func(context.Context) (*api.Client, error) // called until it succeeds once
-	Node string                                     // of node-local tiers, as the mover names it
+	// Node is where, for node-local tiers, as the mover names it. Without one each Source says its own, and who
+	// lets go, or looks, does so on all nodes.
+	Node string
+	// Label finds the copies that are asked for: a word that no other user of the mover has, as csi-copy.
+	Label  string
+	Labels map[string]string // that copies have beside it, for those who look for them; nil is none
+	TTL    time.Duration     // of leases; 0 is a day
+	Glance time.Duration     // how long Stage waits for what is nearly there; 0 is 8 seconds
 	// Grace is for how long Keep leaves a lease alone that nobody seems to hold: its holder may be about to. 0 is ten minutes.
 	Grace time.Duration
 
 	mu     sync.Mutex
-	client *api.Client     // guarded by mu; nil until somebody was there
-	waits  map[string]wait // by holder; guarded by mu
-	began  time.Time       // when the first holder was remembered; guarded by mu
+	client *api.Client    // guarded by mu; nil until somebody was there
+	waits  map[where]wait // guarded by mu
+	began  time.Time      // when the first holder was remembered; guarded by mu
 }
 
-// wait is somebody for whom something is on its way.
+// where is a holder on a node.
+type where struct{ holder, node string }
+
+// wait is for what is on its way to it.
 type wait struct {
 	task  string
 	since time.Time
 }
 
 const (
-	ttl     = 24 * time.Hour  // of a lease; renewed long before
-	renewal = time.Hour       // between renewals
-	glance  = 8 * time.Second // how long a call waits for what is nearly there
+	renewal = time.Hour // between renewals, where a lease is not a short one
 	pause   = time.Second
 )
+
+func (m *Mover) ttl() time.Duration    { return cmp.Or(m.TTL, 24*time.Hour) }
+func (m *Mover) glance() time.Duration { return cmp.Or(m.Glance, 8*time.Second) }
 
 // Source is what is needed.
 type Source struct {
 	Location string // as on the command line
 	Tier     string // "" is the hottest that the node has
+	Node     string // "" is that of the Mover
 }
 
 // Place is where it is.
@@ -75,18 +90,21 @@ func (u *Underway) Error() string {
 // Unwrap makes it something to ask for again.
 func (u *Underway) Unwrap() error { return mover.ErrHeld }
 
-// Stage returns where a source is, held for a holder, or an *Underway after some seconds. A staging that failed is told
+// Stage returns where a source is, held for a holder, or an *Underway after some seconds, or at the end of ctx. A staging that failed is told
 // once; the next call tries again.
 func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Place, error) {
-	limit, cancel := context.WithTimeout(ctx, glance)
+	limit, cancel := context.WithTimeout(ctx, m.glance())
 	defer cancel()
 	for {
-		place, err := m.ask(ctx, s, holder)
+		place, err := m.Ask(ctx, s, holder)
 		var u *Underway
 		if !errors.As(err, &u) || limit.Err() != nil {
 			return place, err
 		}
 		m.await(limit, u.Task)
+		if ctx.Err() != nil {
+			return place, err
+		}
 	}
 }
 
@@ -94,9 +112,9 @@ func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Place, erro
 func (m *Mover) await(ctx context.Context, task string) {
 	c, err := m.service(ctx)
 	if err == nil {
-		_, err = c.Wait(ctx, task, nil)
+		err = follow(ctx, c, task)
 	}
-	if err == nil {
+	if err == nil || errors.Is(err, mover.ErrUnreachable) { // who asks next is told so
 		return
 	}
 	select {
@@ -105,7 +123,21 @@ func (m *Mover) await(ctx context.Context, task string) {
 	}
 }
 
-// service is the mover's. One that is not there when the driver starts may come later.
+// follow hears of a task until it has ended. It does not wait for a mover that is away, as api.Client.Wait does.
+func follow(ctx context.Context, c *api.Client, task string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changes, err := c.WatchTask(ctx, &datamovev1.WatchTaskRequest{Id: task})
+	for err == nil {
+		var t *datamovev1.Task
+		if t, err = changes.Recv(); api.Ended(t.GetState()) {
+			return nil
+		}
+	}
+	return err
+}
+
+// service is the mover's. One that is not there may come later.
 func (m *Mover) service(ctx context.Context) (*api.Client, error) {
 	m.mu.Lock()
 	c := m.client
@@ -114,6 +146,9 @@ func (m *Mover) service(ctx context.Context) (*api.Client, error) {
 		return c, nil
 	}
 	c, err := m.Dial(ctx)
+	if errors.Is(err, mover.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) { // nobody answered
+		err = fmt.Errorf("%w: %s", mover.ErrUnreachable, err.Error())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -136,40 +171,40 @@ func (m *Mover) Close() error {
 	return m.client.Close()
 }
 
-// ask looks for the lease, then at the task, and then asks for both: who asks twice has two leases.
-func (m *Mover) ask(ctx context.Context, s Source, holder string) (Place, error) {
+// Ask returns where a source is, held for a holder, or how far it is, an *Underway, and waits for nothing. It looks for the lease, then at the
+// task, and then asks for both: who asks twice has two leases.
+func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error) {
 	c, err := m.service(ctx)
 	if err != nil {
 		return Place{}, err
 	}
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
+	at := where{holder, cmp.Or(s.Node, m.Node)}
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: at.node, Holder: holder}) {
 		if err != nil {
 			return Place{}, err
 		}
-		m.forget(holder)
-		return m.place(ctx, c, l.GetTier(), l.GetLocation())
+		return m.place(ctx, c, at, l.GetTier(), l.GetLocation())
 	}
-	if t := m.task(ctx, c, holder); t != nil && !api.Ended(t.GetState()) {
-		return Place{}, m.underway(holder, t)
+	if t := m.task(ctx, c, at); t != nil && !api.Ended(t.GetState()) {
+		return Place{}, m.underway(at, t)
 	} else if t.GetState() == datamovev1.TaskState_TASK_STATE_FAILED {
-		m.forget(holder)
+		m.forget(at)
 		return Place{}, failed(t)
 	}
-	r, err := c.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: m.Node, LeaseTtl: durationpb.New(ttl), Holder: holder})
+	r, err := c.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: at.node, LeaseTtl: durationpb.New(m.ttl()), Holder: holder})
 	if err != nil {
 		return Place{}, err
 	}
 	if t := r.GetTask(); t != nil {
-		return Place{}, m.underway(holder, t)
+		return Place{}, m.underway(at, t)
 	}
-	m.forget(holder)
-	return m.place(ctx, c, r.GetReplica().GetTier(), r.GetReplica().GetLocation())
+	return m.place(ctx, c, at, r.GetReplica().GetTier(), r.GetReplica().GetLocation())
 }
 
 // task is what a holder waits for; nil is nothing that is known.
-func (m *Mover) task(ctx context.Context, c *api.Client, holder string) *datamovev1.Task {
+func (m *Mover) task(ctx context.Context, c *api.Client, at where) *datamovev1.Task {
 	m.mu.Lock()
-	w, waits := m.waits[holder]
+	w, waits := m.waits[at]
 	m.mu.Unlock()
 	if !waits {
 		return nil
@@ -190,120 +225,47 @@ func failed(t *datamovev1.Task) error {
 	return fmt.Errorf("%w: staging failed (task %s): %s", kind, t.GetId(), mover.Printable(t.GetError()))
 }
 
-func (m *Mover) underway(holder string, t *datamovev1.Task) *Underway {
-	return &Underway{Task: t.GetId(), Since: m.waiting(holder, t), How: Progress(t)}
+func (m *Mover) underway(at where, t *datamovev1.Task) *Underway {
+	return &Underway{Task: t.GetId(), Since: m.waiting(at, t), How: Progress(t)}
 }
 
 // waiting remembers for what a holder waits, and returns since when. What was asked for before this process remembered anybody, a holder
 // that comes now may have waited for all the time.
-func (m *Mover) waiting(holder string, t *datamovev1.Task) time.Time {
+func (m *Mover) waiting(at where, t *datamovev1.Task) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.waits == nil {
-		m.waits, m.began = map[string]wait{}, time.Now()
+		m.waits, m.began = map[where]wait{}, time.Now()
 	}
-	w, known := m.waits[holder]
+	w, known := m.waits[at]
 	if created := t.GetCreateTime().AsTime(); !known && created.Before(m.began) {
 		w.since = created
 	} else if !known {
 		w.since = time.Now()
 	}
 	w.task = t.GetId()
-	m.waits[holder] = w
+	m.waits[at] = w
 	return w.since
 }
 
-func (m *Mover) forget(holder string) {
+func (m *Mover) forget(at where) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.waits, holder)
+	delete(m.waits, at)
 }
 
-// place is where a location of a tier is on this node.
-func (m *Mover) place(ctx context.Context, c *api.Client, tier, location string) (Place, error) {
+// place is where a location of a tier is on a node.
+func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, location string) (Place, error) {
+	m.forget(at)
 	tiers, err := c.ListTiers(ctx, &datamovev1.ListTiersRequest{})
 	if err != nil {
 		return Place{}, err
 	}
 	path, ok := strings.CutPrefix(location, tier+":")
 	for _, t := range tiers.GetTiers() {
-		if ok && t.GetName() == tier && (t.GetNode() == "" || t.GetNode() == m.Node) && strings.HasPrefix(t.GetLocation(), "/") {
+		if ok && t.GetName() == tier && (t.GetNode() == "" || t.GetNode() == at.node) && strings.HasPrefix(t.GetLocation(), "/") {
 			return Place{t.GetLocation(), strings.Trim(path, "/")}, nil
 		}
 	}
-	return Place{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on this node", mover.ErrUnsupported, mover.Printable(location))
-}
-
-// Drop lets go of everything that a holder has.
-func (m *Mover) Drop(ctx context.Context, holder string) error {
-	m.forget(holder)
-	c, err := m.service(ctx)
-	if err != nil {
-		return err
-	}
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
-		if err != nil {
-			return err
-		}
-		if _, err := c.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()}); err != nil && !errors.Is(err, mover.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-// Holders returns the holders that begin with a prefix and have something on this node.
-func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err error) {
-	c, err := m.service(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
-		if err != nil {
-			return nil, err
-		}
-		if strings.HasPrefix(l.GetHolder(), prefix) {
-			all = append(all, l.GetHolder())
-		}
-	}
-	return all, nil
-}
-
-// Keep renews, until ctx is over, the leases of holders that begin with a prefix and are alive, and drops those that are
-// not: who held them died without saying so.
-func (m *Mover) Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error)) {
-	for {
-		if err := m.keep(ctx, prefix, alive); err != nil && ctx.Err() == nil {
-			told(err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(renewal):
-		}
-	}
-}
-
-func (m *Mover) keep(ctx context.Context, prefix string, alive func(string) bool) error {
-	c, err := m.service(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
-		switch {
-		case err != nil:
-			return err
-		case !strings.HasPrefix(l.GetHolder(), prefix):
-			continue
-		case alive(l.GetHolder()):
-			_, err = c.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(ttl)})
-		case time.Since(l.GetCreateTime().AsTime()) < cmp.Or(m.Grace, 10*time.Minute):
-			continue
-		default:
-			_, err = c.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()})
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return Place{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on its node", mover.ErrUnsupported, mover.Printable(location))
 }

@@ -20,7 +20,7 @@ func TestWaiting(t *testing.T) {
 		m := &Mover{}
 		since := func(what, holder string, of *datamovev1.Task, want time.Duration) {
 			t.Helper()
-			if got := time.Since(m.waiting(holder, of)); got != want {
+			if got := time.Since(m.waiting(where{holder, "n"}, of)); got != want {
 				t.Errorf("%s: for %s, and not %s", what, got, want)
 			}
 		}

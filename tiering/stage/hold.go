@@ -1,0 +1,91 @@
+package stage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+)
+
+// Drop lets go of everything that a holder has.
+func (m *Mover) Drop(ctx context.Context, holder string) error {
+	m.mu.Lock()
+	maps.DeleteFunc(m.waits, func(at where, _ wait) bool { return at.holder == holder })
+	m.mu.Unlock()
+	c, err := m.service(ctx)
+	if err != nil {
+		return err
+	}
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
+		if err != nil {
+			return err
+		}
+		if _, err := c.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()}); err != nil && !errors.Is(err, mover.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Holders returns the holders that begin with a prefix and have something there.
+func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err error) {
+	c, err := m.service(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(l.GetHolder(), prefix) {
+			all = append(all, l.GetHolder())
+		}
+	}
+	return all, nil
+}
+
+// Keep renews, until ctx is over, the leases of holders that begin with a prefix and are alive, and drops those that are
+// not: who held them died without saying so.
+func (m *Mover) Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error)) {
+	for {
+		if err := m.keep(ctx, prefix, alive); err != nil && ctx.Err() == nil {
+			told(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(renewal, m.ttl()/3)):
+		}
+	}
+}
+
+func (m *Mover) keep(ctx context.Context, prefix string, alive func(string) bool) error {
+	c, err := m.service(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
+		switch {
+		case err != nil:
+			return err
+		case !strings.HasPrefix(l.GetHolder(), prefix):
+			continue
+		case alive(l.GetHolder()):
+			_, err = c.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(m.ttl())})
+		case time.Since(l.GetCreateTime().AsTime()) < cmp.Or(m.Grace, 10*time.Minute):
+			continue
+		default:
+			_, err = c.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()})
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
