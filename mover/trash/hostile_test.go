@@ -173,6 +173,15 @@ func TestSubvolumes(t *testing.T) {
 		made(t, proc(inner), "x")
 		frozen = append(frozen, inner, opened(t, sub))
 	}
+	at := in // where directories begin to be too deep: there is nowhere to move them to but out of the subvolume
+	for depth := range deepest + 2 {
+		at = filepath.Join(at, "d")
+		must(t, os.Mkdir(at, 0o755))
+		if depth >= deepest-4 {
+			must(t, image.Groupless(at, "s"))
+			made(t, at, "s/y/y/y/y")
+		}
+	}
 	must(t, image.Groupless(in, "none"))
 	for _, at := range append(frozen, opened(t, filepath.Join(in, "none")), opened(t, in)) {
 		freeze(at)

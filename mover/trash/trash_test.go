@@ -149,12 +149,13 @@ func TestRefused(t *testing.T) {
 	root := opened(t, dir)
 	made(t, dir, "outside/x", "in/x")
 	must(t, os.Symlink(at("outside"), at("link")))
+	must(t, os.Symlink("in", at("near")))
 	for _, name := range []string{"", ".", "..", "../x", "in/..", "/", "/in", "in//x", "in/", Folder, Folder + "/x"} {
 		if _, err := Move(root, name, "test"); !errors.Is(err, mover.ErrUsage) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"link/x", "in/x/y"} {
+	for _, name := range []string{"link/x", "near/x", "in/x/y"} {
 		if _, err := Move(root, name, "test"); !errors.Is(err, mover.ErrConflict) {
 			t.Errorf("%s: %v", name, err)
 		}
