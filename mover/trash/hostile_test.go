@@ -28,6 +28,7 @@ func flag(t *testing.T, path string, flags int) bool {
 	return err == nil
 }
 
+// held opens a file or directory; the caller closes it.
 func held(t *testing.T, path string) int {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -83,7 +84,7 @@ func TestHostile(t *testing.T) {
 		for i := range 3 * namesOnce {
 			made(t, in(""), fmt.Sprint("wide/", i))
 		}
-		end := deep(t, in(""), 10*deepest)
+		end := deep(t, in(""), (attempts+6)*deepest)
 		for _, name := range []string{"p", "q"} {
 			must(t, unix.Mkdirat(end, name, 0o755))
 		}
@@ -128,6 +129,29 @@ func TestImmutableElsewhere(t *testing.T) {
 	if done, err := Empty(t.Context(), root, Rate{}); done.Items != 1 || err != nil {
 		t.Errorf("%+v, %v", done, err)
 	}
+}
+
+// TestClear: everything below a directory goes, and the directory stays, whatever attributes it has.
+func TestClear(t *testing.T) {
+	if os.Geteuid() != 0 {
+		image.Skip(t, "needs root")
+	}
+	everywhere(t, func(t *testing.T, dir string) {
+		for what, flags := range map[string]int{"plain": 0, "immutable": immutable, "append-only": appendOnly} {
+			top := filepath.Join(dir, "in", what)
+			made(t, top, "a", "b/c")
+			must(t, os.Chmod(top, 0o700)) // nothing is to be done to it, but for those
+			flag(t, top, flags)
+			for range 2 {
+				if err := Clear(t.Context(), opened(t, top), Rate{}); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if entries, err := os.ReadDir(top); err != nil || len(entries) > 0 {
+				t.Errorf("%s: %v, %v", what, entries, err)
+			}
+		}
+	})
 }
 
 // TestOwnModes: who is not root removes what is his own, whatever modes it has.

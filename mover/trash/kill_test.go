@@ -110,7 +110,7 @@ func TestRandom(t *testing.T) {
 		for _, d := range dirs[1:] {
 			must(t, os.Chmod(d, os.FileMode(rapid.SampledFrom([]uint32{0o755, 0o700, 0o1777}).Draw(rt, "mode"))))
 		}
-		root := opened(t, dir)
+		root := held(t, dir)
 		defer unix.Close(root)
 		_, err = Move(root, "in", "test")
 		must(t, err)
