@@ -31,5 +31,20 @@ func TestStop(t *testing.T) {
 		}
 	}
 	t.Log(ends)
+	other := &Mover{Dial: m.Dial, Node: "n1", Label: "other-copy", Labels: map[string]string{"slurm-job": "7"}}
+	if err := other.Copy(t.Context(), "copy 0", "shared:train", "shared:other"); !errors.As(err, new(*Underway)) {
+		t.Errorf("another user of the mover, with the same key: %v", err)
+	}
+	labelled := 0
+	for task, err := range client.Tasks(t.Context(), &datamovev1.ListTasksRequest{Labels: other.Labels}) {
+		must(t, err)
+		if got := task.GetSpec().GetTarget(); got != "shared:other" {
+			t.Errorf("a copy to %s", got)
+		}
+		labelled++
+	}
+	if labelled != 1 {
+		t.Errorf("%d copies have the label", labelled)
+	}
 	must(t, m.Stop(t.Context(), "one of which nobody heard"))
 }
