@@ -27,7 +27,10 @@ import (
 	"datamove.dev/mover/trust"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A server that has refused a body waits for half a second until its connection is gone.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // here is a tree of which some is published, and some is with a process.
 type here struct {
