@@ -100,6 +100,8 @@ var packages = map[string]struct {
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
+	"tiering/hook": {motion, []string{"mover", "mover/location", "mover/trash", "api", "api/datamove/v1", "tiering/stage"}},
+
 	"csi/volume":          {rules, []string{"lustre", "mover", "mover/location"}},
 	"csi/mount":           {parts, []string{"mover"}},
 	"csi/hand":            {parts, []string{"mover"}},
@@ -163,7 +165,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
 	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove", "cmd/datamove-csi"},
-	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/trash", "cmd/datamove", "cmd/datamoved", "bench"},
+	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/trash", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

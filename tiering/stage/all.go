@@ -93,7 +93,7 @@ func (m *Mover) rest(ctx context.Context, spell time.Duration, first error) {
 
 // follows hears of a task until it has ended, and reports whether it has.
 func follows(ctx context.Context, m *Mover, task string) bool {
-	c, err := m.service(ctx)
+	c, err := m.Client(ctx)
 	return err == nil && follow(ctx, c, task) == nil
 }
 

@@ -17,7 +17,7 @@ import (
 // there, and an *Underway before. A copy that failed is told, and begun again at once: who asks the next time
 // hears of that one.
 func (m *Mover) Copy(ctx context.Context, key, from, to string) error {
-	c, err := m.service(ctx)
+	c, err := m.Client(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func underway(t *datamovev1.Task) *Underway {
 
 // Stop ends the copy of a key: with nil, none goes on.
 func (m *Mover) Stop(ctx context.Context, key string) error {
-	c, err := m.service(ctx)
+	c, err := m.Client(ctx)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func (m *Mover) Drop(ctx context.Context, holder string) error {
 	m.mu.Lock()
 	maps.DeleteFunc(m.waits, func(at where, _ wait) bool { return at.holder == holder })
 	m.mu.Unlock()
-	c, err := m.service(ctx)
+	c, err := m.Client(ctx)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (m *Mover) Drop(ctx context.Context, holder string) error {
 
 // Holders returns the holders that begin with a prefix and have something there.
 func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err error) {
-	c, err := m.service(ctx)
+	c, err := m.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +47,35 @@ func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err e
 		if strings.HasPrefix(l.GetHolder(), prefix) {
 			all = append(all, l.GetHolder())
 		}
+	}
+	return all, nil
+}
+
+// Holding is what a holder has on a node.
+type Holding struct {
+	Holder string
+	Place  Place
+	Since  time.Time
+}
+
+// Held returns what holders that begin with a prefix have there.
+func (m *Mover) Held(ctx context.Context, prefix string) (all []Holding, err error) {
+	c, err := m.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
+		if err != nil {
+			return nil, err
+		}
+		if !strings.HasPrefix(l.GetHolder(), prefix) {
+			continue
+		}
+		at, err := m.place(ctx, c, where{l.GetHolder(), m.Node}, l.GetTier(), l.GetLocation())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Holding{l.GetHolder(), at, l.GetCreateTime().AsTime()})
 	}
 	return all, nil
 }
@@ -67,7 +96,7 @@ func (m *Mover) Keep(ctx context.Context, prefix string, alive func(holder strin
 }
 
 func (m *Mover) keep(ctx context.Context, prefix string, alive func(string) bool) error {
-	c, err := m.service(ctx)
+	c, err := m.Client(ctx)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Place, erro
 
 // await waits until a task has ended, or a while where that can not be heard.
 func (m *Mover) await(ctx context.Context, task string) {
-	c, err := m.service(ctx)
+	c, err := m.Client(ctx)
 	if err == nil {
 		err = follow(ctx, c, task)
 	}
@@ -137,8 +137,8 @@ func follow(ctx context.Context, c *api.Client, task string) error {
 	return err
 }
 
-// service is the mover's. One that is not there may come later.
-func (m *Mover) service(ctx context.Context) (*api.Client, error) {
+// Client is the connection to the mover, which is made once. A mover that is not there may come later.
+func (m *Mover) Client(ctx context.Context) (*api.Client, error) {
 	m.mu.Lock()
 	c := m.client
 	m.mu.Unlock()
@@ -174,7 +174,7 @@ func (m *Mover) Close() error {
 // Ask returns where a source is, held for a holder, or how far it is, an *Underway, and waits for nothing. It looks for the lease, then at the
 // task, and then asks for both: who asks twice has two leases.
 func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error) {
-	c, err := m.service(ctx)
+	c, err := m.Client(ctx)
 	if err != nil {
 		return Place{}, err
 	}

@@ -23,7 +23,7 @@ const recent = 15 * time.Minute
 
 // Look takes a View.
 func (m *Mover) Look(ctx context.Context) (*View, error) {
-	c, err := m.service(ctx)
+	c, err := m.Client(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,448 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/trash"
+	"datamove.dev/tiering/stage"
+)
+
+// ledger is a mover of which a test says what it knows.
+type ledger struct {
+	held    []stage.Holding
+	leaving bool
+	err     error // of every call
+	dropped []string
+	mute    bool // it does not answer
+}
+
+func (l *ledger) wait(ctx context.Context) error {
+	if !l.mute {
+		return l.err
+	}
+	<-ctx.Done()
+	return mover.ErrUnreachable
+}
+
+func (l *ledger) Held(ctx context.Context, prefix string) (all []stage.Holding, err error) {
+	for _, h := range l.held {
+		if strings.HasPrefix(h.Holder, prefix) {
+			all = append(all, h)
+		}
+	}
+	return all, l.wait(ctx)
+}
+
+func (l *ledger) Drop(ctx context.Context, holder string) error {
+	l.dropped = append(l.dropped, holder)
+	return l.wait(ctx)
+}
+
+func (l *ledger) Leaving(ctx context.Context, _ Job) (bool, error) { return l.leaving, l.wait(ctx) }
+
+// site is a node with a replica of a dataset on it. uid is whose jobs can be run here.
+func site(t *testing.T) (*Site, *ledger, Job) {
+	t.Helper()
+	dir := t.TempDir()
+	l := &ledger{}
+	s := &Site{Tier: "scratch", Scratch: filepath.Join(dir, "nvme"), State: filepath.Join(dir, "run"), Mover: l, Patience: 50 * time.Millisecond}
+	must(t, os.MkdirAll(filepath.Join(s.Scratch, ".datasets/imagenet/1234"), 0o755))
+	must(t, os.WriteFile(filepath.Join(s.Scratch, ".datasets/imagenet/1234/file"), []byte("data"), 0o644))
+	j := Job{ID: 7, UID: 65534, GID: 65534}
+	if os.Geteuid() != 0 {
+		j.UID, j.GID = uint32(os.Geteuid()), uint32(os.Getegid())
+	}
+	return s, l, j
+}
+
+func (l *ledger) hold(s *Site, holder string) {
+	l.held = append(l.held, stage.Holding{Holder: holder, Place: stage.Place{Root: s.Scratch, Path: ".datasets/imagenet/1234"}})
+}
+
+func TestJobOf(t *testing.T) {
+	whole := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_UID": "1000", "SLURM_JOB_GID": "100", "SLURM_JOB_USER": "alice", "SLURMD_NODENAME": "n1", "SLURM_JOB_COMMENT": "hello"}
+	for _, row := range []struct {
+		what string
+		set  map[string]string
+		want Job
+		err  error
+	}{
+		{"as Slurm sets it", nil, Job{7, 1000, 100, "alice", "n1", "hello"}, nil},
+		{"of an old Slurm", map[string]string{"SLURM_JOB_ID": "", "SLURM_JOBID": "8", "SLURM_JOB_UID": "", "SLURM_UID": "1001"}, Job{8, 1001, 100, "alice", "n1", "hello"}, nil},
+		{"without a group", map[string]string{"SLURM_JOB_GID": ""}, Job{7, 1000, 1000, "alice", "n1", "hello"}, nil},
+		{"without a job", map[string]string{"SLURM_JOB_ID": ""}, Job{}, mover.ErrUsage},
+		{"job 0", map[string]string{"SLURM_JOB_ID": "0"}, Job{}, mover.ErrUsage},
+		{"a path", map[string]string{"SLURM_JOB_ID": "../../etc"}, Job{}, mover.ErrUsage},
+		{"a sign", map[string]string{"SLURM_JOB_ID": "+7"}, Job{}, mover.ErrUsage},
+		{"below nothing", map[string]string{"SLURM_JOB_UID": "-1"}, Job{}, mover.ErrUsage},
+		{"nobody that there is", map[string]string{"SLURM_JOB_UID": "4294967295"}, Job{}, mover.ErrUsage},
+		{"too large", map[string]string{"SLURM_JOB_ID": "4294967296"}, Job{}, mover.ErrUsage},
+		{"root", map[string]string{"SLURM_JOB_UID": "0"}, Job{}, mover.ErrRefused},
+		{"$(rm -rf /)", map[string]string{"SLURM_JOB_ID": "$(rm -rf /)"}, Job{}, mover.ErrUsage},
+	} {
+		got, err := JobOf(func(name string) string {
+			if value, ok := row.set[name]; ok {
+				return value
+			}
+			return whole[name]
+		})
+		if got != row.want || !errors.Is(err, row.err) {
+			t.Errorf("%s: %+v, %v", row.what, got, err)
+		}
+	}
+}
+
+func TestProlog(t *testing.T) {
+	s, l, j := site(t)
+	l.hold(s, j.Holder("imagenet"))
+	l.hold(s, j.Holder("sets/second"))
+	l.hold(s, "slurm:70:other")
+	for range 2 { // the second time finds what the first one did
+		out, err := s.Prolog(t.Context(), j)
+		must(t, err)
+		if len(out.Links) != 2 || len(out.Notes) > 0 {
+			t.Fatalf("%+v", out)
+		}
+		for _, name := range []string{"imagenet/file", "sets/second/file"} {
+			if text, err := os.ReadFile(filepath.Join(out.Dir, name)); err != nil || string(text) != "data" {
+				t.Errorf("%s: %q, %v", name, text, err)
+			}
+		}
+		var st unix.Stat_t
+		must(t, unix.Stat(out.Dir, &st))
+		if st.Uid != j.UID || st.Gid != j.GID || st.Mode&0o7777 != 0o700 {
+			t.Errorf("it belongs to %d:%d, %04o", st.Uid, st.Gid, st.Mode)
+		}
+	}
+}
+
+// TestDegraded: whatever the mover does, the job has a directory, and the node is good.
+func TestDegraded(t *testing.T) {
+	for _, l := range []*ledger{{err: mover.ErrUnreachable}, {mute: true}, {err: mover.ErrPermission}} {
+		s, _, j := site(t)
+		s.Mover = l
+		out, err := s.Prolog(t.Context(), j)
+		must(t, err)
+		if info, err := os.Stat(out.Dir); err != nil || !info.IsDir() || len(out.Notes) != 1 {
+			t.Errorf("%+v, %v", out, err)
+		}
+		must(t, os.WriteFile(filepath.Join(out.Dir, "result"), []byte("worth something"), 0o644))
+		out, err = s.Epilog(t.Context(), j)
+		must(t, err)
+		if _, err := os.Stat(filepath.Join(out.Dir, "result")); err != nil || len(out.Notes) != 1 {
+			t.Errorf("what may have to leave is gone: %+v, %v", out, err)
+		}
+	}
+}
+
+func TestEpilog(t *testing.T) {
+	s, l, j := site(t)
+	l.hold(s, j.Holder("imagenet"))
+	out, err := s.Prolog(t.Context(), j)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(out.Dir, "result"), nil, 0o644))
+	for range 2 {
+		again, err := s.Epilog(t.Context(), j)
+		must(t, err)
+		if len(again.Notes) > 0 {
+			t.Errorf("%+v", again)
+		}
+	}
+	if _, err := os.Lstat(out.Dir); !errors.Is(err, mover.ErrNotExist) {
+		t.Errorf("its directory: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(s.Scratch, ".datasets/imagenet/1234/file")); err != nil {
+		t.Errorf("the dataset went with the job: %v", err)
+	}
+	if !slices.Contains(l.dropped, j.Holder("imagenet")) {
+		t.Errorf("%v were let go of", l.dropped)
+	}
+	if left, err := os.ReadDir(s.State); err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
+// TestLeaving: what is to be brought away stays until it is.
+func TestLeaving(t *testing.T) {
+	s, l, j := site(t)
+	first, err := s.Prolog(t.Context(), j)
+	must(t, err)
+	l.leaving = true
+	out, err := s.Epilog(t.Context(), j)
+	must(t, err)
+	if out.Dir != first.Dir {
+		t.Errorf("%+v", out)
+	}
+	r, err := s.recall(j)
+	must(t, err)
+	r.Seen = true
+	must(t, s.write(j, r))
+	later := time.Now().Add(2 * Grace)
+	must(t, s.Reconcile(t.Context(), nil, later))
+	if _, err := os.Stat(out.Dir); err != nil {
+		t.Errorf("it is gone: %v", err)
+	}
+	l.leaving = false
+	must(t, s.Reconcile(t.Context(), nil, later))
+	if _, err := os.Stat(out.Dir); !errors.Is(err, mover.ErrNotExist) {
+		t.Errorf("it is there still: %v", err)
+	}
+}
+
+// TestForeign: what somebody put where the directory of a job will be is neither used nor followed.
+func TestForeign(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: others own what is in the way")
+	}
+	outside := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(outside, "precious"), nil, 0o644))
+	for _, row := range []struct {
+		what string
+		put  func(at string) error
+	}{
+		{"a link elsewhere", func(at string) error { return os.Symlink(outside, at) }},
+		{"a file", func(at string) error { return os.WriteFile(at, nil, 0o644) }},
+		{"a directory of somebody else", func(at string) error {
+			return errors.Join(os.Mkdir(at, 0o777), os.Chown(at, 4242, 4242))
+		}},
+	} {
+		s, l, j := site(t)
+		l.hold(s, j.Holder("imagenet"))
+		must(t, os.MkdirAll(filepath.Join(s.Scratch, Jobs), 0o711))
+		must(t, row.put(filepath.Join(s.Scratch, Jobs, j.Dir())))
+		out, err := s.Prolog(t.Context(), j)
+		must(t, err)
+		var st unix.Stat_t
+		must(t, unix.Lstat(out.Dir, &st))
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != j.UID || len(out.Notes) > 0 || len(out.Links) != 1 {
+			t.Errorf("%s: %+v, %+v", row.what, st, out)
+		}
+		left, err := os.ReadDir(outside)
+		must(t, err)
+		if len(left) != 1 {
+			t.Errorf("%s: something was made outside: %v", row.what, left)
+		}
+	}
+}
+
+// TestJobsOfOthers: a folder of all jobs that others may write to is not trusted, and the node is not drained for it.
+func TestJobsOfOthers(t *testing.T) {
+	s, _, j := site(t)
+	must(t, os.Mkdir(filepath.Join(s.Scratch, Jobs), 0o777))
+	must(t, os.Chmod(filepath.Join(s.Scratch, Jobs), 0o777))
+	out, err := s.Prolog(t.Context(), j)
+	must(t, err)
+	if out.Dir != "" || len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "remove it") {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestHostileLinks: names of what is held lead nowhere but into the directory of the job, whatever the user has put there.
+func TestHostileLinks(t *testing.T) {
+	s, l, j := site(t)
+	outside := t.TempDir()
+	for _, name := range []string{"", "..", "../x", "/etc/x", "a/../../x", ".", "a\x00b", "out/x"} {
+		l.hold(s, j.Holder(name))
+	}
+	out, err := s.Prolog(t.Context(), j)
+	must(t, err)
+	must(t, os.RemoveAll(filepath.Join(out.Dir, "out")))
+	must(t, os.Symlink(outside, filepath.Join(out.Dir, "out")))
+	out, err = s.Prolog(t.Context(), j)
+	must(t, err)
+	if len(out.Links) > 0 || len(out.Notes) != 8 {
+		t.Errorf("%+v", out)
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+		t.Errorf("outside there are %v, %v", left, err)
+	}
+}
+
+// TestFaults: only what the node can not do takes it out of service, and the reason says what.
+func TestFaults(t *testing.T) {
+	s, _, j := site(t)
+	for _, row := range []struct {
+		err   error
+		fault bool
+	}{{unix.EROFS, true}, {unix.EIO, true}, {unix.ENODEV, true}, {unix.ENOSPC, false}, {unix.EDQUOT, false}, {unix.EACCES, false}, {mover.ErrUnreachable, false}, {nil, false}} {
+		var f *Fault
+		if got := errors.As(s.fault(fmt.Errorf("open: %w", row.err)), &f); got != row.fault {
+			t.Errorf("%v: %v", row.err, got)
+		}
+	}
+	s.Mounted = func() error { return fmt.Errorf("%w: xfs is not mounted there", mover.ErrUnreachable) }
+	_, err := s.Prolog(t.Context(), j)
+	if f := new(Fault); !errors.As(err, &f) || !strings.Contains(err.Error(), s.Scratch) || !strings.Contains(err.Error(), "not mounted") {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.Epilog(t.Context(), j); err == nil {
+		t.Error("an epilog on a node without its disk")
+	}
+	s.Mounted = nil
+	s.Scratch = filepath.Join(s.Scratch, "gone")
+	if _, err := s.Prolog(t.Context(), j); err != nil {
+		t.Errorf("a tier that is not made yet is no broken disk: %v", err)
+	}
+}
+
+// TestReadOnly: with a real file system.
+func TestReadOnly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it mounts")
+	}
+	s, _, j := site(t)
+	if err := unix.Mount("tmpfs", s.Scratch, "tmpfs", unix.MS_RDONLY, "size=1m"); err != nil {
+		t.Skipf("can not mount: %v", err)
+	}
+	defer func() { must(t, unix.Unmount(s.Scratch, 0)) }()
+	_, err := s.Prolog(t.Context(), j)
+	if f := new(Fault); !errors.As(err, &f) || !errors.Is(err, unix.EROFS) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTasks(t *testing.T) {
+	s, l, j := site(t)
+	l.hold(s, j.Holder("imagenet"))
+	out, err := s.Prolog(t.Context(), j)
+	must(t, err)
+	in := filepath.Join(out.Dir, "imagenet")
+	for _, row := range []struct {
+		what    string
+		job     Job
+		environ []string
+		want    []string
+	}{
+		{"all is here", j, nil, []string{"export DATAMOVE_DIR=" + out.Dir, "export DATAMOVE_IN_IMAGENET=" + in, "export DATAMOVE_HOT=1"}},
+		{"as the controller said", j, []string{"DATAMOVE_IN_IMAGENET=" + in, "DATAMOVE_WARM_IMAGENET=/lustre/x"},
+			[]string{"export DATAMOVE_DIR=" + out.Dir, "export DATAMOVE_IN_IMAGENET=" + in, "export DATAMOVE_HOT=1"}},
+		{"one is not here", j, []string{"DATAMOVE_IN_OTHER=" + filepath.Join(out.Dir, "other"), "DATAMOVE_WARM_OTHER=/lustre/other"},
+			[]string{"export DATAMOVE_DIR=" + out.Dir, "export DATAMOVE_IN_IMAGENET=" + in, "export DATAMOVE_IN_OTHER=/lustre/other", "export DATAMOVE_HOT=0"}},
+		{"and nowhere else", j, []string{"DATAMOVE_IN_OTHER=" + filepath.Join(out.Dir, "other")},
+			[]string{"export DATAMOVE_DIR=" + out.Dir, "export DATAMOVE_IN_IMAGENET=" + in, "unset DATAMOVE_IN_OTHER", "export DATAMOVE_HOT=0"}},
+		{"no prolog ran", Job{ID: 8, UID: 1}, []string{"DATAMOVE_IN_X=/nvme/x", "DATAMOVE_WARM_X=/lustre/x"},
+			[]string{"unset DATAMOVE_DIR", "export DATAMOVE_IN_X=/lustre/x", "export DATAMOVE_HOT=0"}},
+		{"a value that would be two lines", Job{ID: 8, UID: 1}, []string{"DATAMOVE_IN_X=/nvme/x", "DATAMOVE_WARM_X=/lustre/x\nexport PATH=/evil"},
+			[]string{"unset DATAMOVE_DIR", "unset DATAMOVE_IN_X", "export DATAMOVE_HOT=0"}},
+		{"a name that is none", Job{ID: 8, UID: 1}, []string{"DATAMOVE_IN_=1", "DATAMOVE_IN_a b=1"}, []string{"unset DATAMOVE_DIR", "export DATAMOVE_HOT=0"}},
+	} {
+		if got := s.Tasks(row.job, row.environ); !slices.Equal(got, row.want) {
+			t.Errorf("%s:\n%s", row.what, strings.Join(got, "\n"))
+		}
+	}
+}
+
+// TestReconcile: of jobs that are gone nothing stays, and of those that are there, or may be, everything.
+func TestReconcile(t *testing.T) {
+	later := time.Now().Add(2 * Grace)
+	for _, row := range []struct {
+		what string
+		live map[uint32]bool // at first
+		then map[uint32]bool // later
+		at   time.Time
+		boot bool // in between
+		gone bool
+	}{
+		{"it is at work", map[uint32]bool{7: true}, map[uint32]bool{7: true}, later, false, false},
+		{"its batch step has ended, and no epilog ran", map[uint32]bool{7: true}, nil, later, false, true},
+		{"it had steps of a moment, and may have another one", map[uint32]bool{7: false}, nil, later, false, false},
+		{"it has no process yet", nil, nil, time.Now(), false, false},
+		{"the node was started anew", nil, nil, later, true, true},
+		{"and just now", nil, nil, time.Now(), true, false},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			s, l, j := site(t)
+			out, err := s.Prolog(t.Context(), j)
+			must(t, err)
+			l.hold(s, j.Holder("imagenet"))
+			l.held[0].Since = time.Now()
+			must(t, s.Reconcile(t.Context(), row.live, time.Now()))
+			if row.boot {
+				must(t, os.RemoveAll(s.State))
+			}
+			must(t, s.Reconcile(t.Context(), row.then, row.at))
+			_, err = os.Lstat(out.Dir)
+			if gone := errors.Is(err, mover.ErrNotExist); gone != row.gone {
+				t.Errorf("gone: %v", gone)
+			}
+			if _, there := row.then[7]; !there && row.at == later && len(l.dropped) == 0 {
+				t.Error("its lease stays")
+			} else if there && len(l.dropped) > 0 {
+				t.Error("its lease was dropped")
+			}
+		})
+	}
+}
+
+// TestMillion: an epilog takes a directory away, whatever is in it.
+func TestMillion(t *testing.T) {
+	s, _, j := site(t)
+	out, err := s.Prolog(t.Context(), j)
+	must(t, err)
+	for i := range 2000 {
+		must(t, os.WriteFile(filepath.Join(out.Dir, fmt.Sprint(i)), nil, 0o644))
+	}
+	_, err = s.Epilog(t.Context(), j)
+	must(t, err)
+	root, err := os.Open(s.Scratch)
+	must(t, err)
+	defer root.Close()
+	report, err := trash.Empty(t.Context(), int(root.Fd()), trash.Rate{})
+	if err != nil || report.Entries != 2001 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestLive(t *testing.T) {
+	proc := t.TempDir()
+	for pid, line := range map[string]string{
+		"1": "init", "10": "slurmstepd: [7.batch]\x00\x00", "11": "slurmstepd: [7.0]\x00", "12": "slurmstepd: [8.extern]", "13": "slurmstepd: [9.3]", "14": "slurmstepd: [10+1.batch]",
+		"15": "slurmd", "16": "slurmstepd: [x.0]", "17": "slurmstepd: [99", "18": "/bin/sh\x00slurmstepd: [50.batch]", "self": "slurmstepd: [60.batch]",
+	} {
+		must(t, os.MkdirAll(filepath.Join(proc, pid), 0o755))
+		must(t, os.WriteFile(filepath.Join(proc, pid, "cmdline"), []byte(line), 0o644))
+	}
+	must(t, os.Mkdir(filepath.Join(proc, "20"), 0o755)) // it has just ended
+	got, err := Live(proc)
+	must(t, err)
+	want := map[uint32]bool{7: true, 8: true, 9: false, 10: true, 99: false}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v", got)
+	}
+}
+
+func FuzzJobOf(f *testing.F) {
+	f.Add("7", "1000", "100")
+	f.Fuzz(func(t *testing.T, id, uid, gid string) {
+		j, err := JobOf(func(name string) string {
+			return map[string]string{"SLURM_JOB_ID": id, "SLURM_JOB_UID": uid, "SLURM_JOB_GID": gid}[name]
+		})
+		if err != nil {
+			return
+		}
+		if back, owner, ok := parseDir(j.Dir()); !ok || back != j.ID || owner != j.UID || strings.ContainsAny(j.Dir(), "/\x00") {
+			t.Errorf("%+v has the directory %q", j, j.Dir())
+		}
+		if back, ok := jobOfHolder(j.Holder("x")); !ok || back != j.ID {
+			t.Errorf("%+v holds as %q", j, j.Holder("x"))
+		}
+	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

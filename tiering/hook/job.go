@@ -1,0 +1,90 @@
+package hook
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"datamove.dev/mover"
+)
+
+// Job is a Slurm job on a node, as the environment of a prolog or an epilog has it.
+type Job struct {
+	ID       uint32
+	UID, GID uint32
+	User     string // for people; "" is not known
+	Node     string // as Slurm calls it; "" is not known
+	Comment  string // that it was submitted with
+}
+
+// JobOf reads the environment of a hook (slurm.conf, "PROLOG AND EPILOG SCRIPTS"). Only the number and the user are needed: without
+// them there is nothing to do for anybody.
+func JobOf(env func(string) string) (Job, error) {
+	id, err := number(env, "SLURM_JOB_ID", "SLURM_JOBID")
+	if err != nil {
+		return Job{}, err
+	}
+	uid, err := number(env, "SLURM_JOB_UID", "SLURM_UID")
+	if err != nil {
+		return Job{}, err
+	}
+	j := Job{ID: id, UID: uid, GID: uid, User: env("SLURM_JOB_USER"), Node: env("SLURMD_NODENAME"), Comment: env("SLURM_JOB_COMMENT")}
+	if gid, err := number(env, "SLURM_JOB_GID"); err == nil {
+		j.GID = gid
+	}
+	switch {
+	case id == 0:
+		return Job{}, fmt.Errorf("%w: there is no job 0", mover.ErrUsage)
+	case uid == 0:
+		return Job{}, fmt.Errorf("%w: a job of root has no directory of its own", mover.ErrRefused)
+	}
+	return j, nil
+}
+
+// number reads the first of some variables that is set.
+func number(env func(string) string, names ...string) (uint32, error) {
+	for _, name := range names {
+		text := env(name)
+		if text == "" {
+			continue
+		}
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || n == 1<<32-1 || strings.HasPrefix(text, "+") {
+			return 0, fmt.Errorf("%w: %s is %s, and no number of Slurm's", mover.ErrUsage, name, mover.Printable(text))
+		}
+		return uint32(n), nil
+	}
+	return 0, fmt.Errorf("%w: %s is not set: hooks are run by Slurm", mover.ErrUsage, names[0])
+}
+
+// Dir is the name of the job's directory. It ends with whose it is: nobody makes one that somebody else is to have.
+func (j Job) Dir() string { return fmt.Sprintf("%d.%d", j.ID, j.UID) }
+
+// parseDir is the inverse of Dir.
+func parseDir(name string) (id, uid uint32, ok bool) {
+	first, second, _ := strings.Cut(name, ".")
+	a, err1 := strconv.ParseUint(first, 10, 32)
+	b, err2 := strconv.ParseUint(second, 10, 32)
+	j := Job{ID: uint32(a), UID: uint32(b)}
+	return j.ID, j.UID, err1 == nil && err2 == nil && j.Dir() == name
+}
+
+// Holder is who holds something for the job, by the name that it has in the job's directory.
+func (j Job) Holder(name string) string { return j.holders() + name }
+
+// holders begins the names of all holders of the job.
+func (j Job) holders() string { return holderPrefix + strconv.FormatUint(uint64(j.ID), 10) + ":" }
+
+// holderPrefix begins the names of all holders of jobs.
+const holderPrefix = "slurm:"
+
+// jobOfHolder finds the job that a holder is of.
+func jobOfHolder(holder string) (id uint32, ok bool) {
+	rest, ours := strings.CutPrefix(holder, holderPrefix)
+	text, _, _ := strings.Cut(rest, ":")
+	n, err := strconv.ParseUint(text, 10, 32)
+	return uint32(n), ours && err == nil
+}
+
+// Label is what the tasks of a job have, for who looks for them.
+const Label = "slurm_job"

@@ -1,0 +1,81 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/tiering/stage"
+)
+
+// Outcome is what a prolog or an epilog has to tell, for the log of slurmd.
+type Outcome struct {
+	Dir   string   // of the job; "" is none
+	Links []Link   // of the prolog
+	Notes []string // what did not go well, and does not matter to the node
+}
+
+// Link is something that was staged for the job.
+type Link struct {
+	Name string `json:"name"` // in the job's directory
+	Path string `json:"path"` // where it leads
+}
+
+// Prolog prepares a node for a job: its directory, and names in it for what was staged and is held. An error is a [Fault] of the node; what else does not
+// go well is in the notes, and the job begins without it.
+func (s *Site) Prolog(ctx context.Context, j Job) (out Outcome, err error) {
+	root, err := s.scratch()
+	if err == nil {
+		defer func() { _ = unix.Close(root) }()
+		err = s.prepare(ctx, root, j, &out)
+	}
+	var f *Fault
+	if err = s.fault(err); errors.As(err, &f) {
+		return out, f
+	}
+	if err != nil {
+		out.note("the job has no directory of its own", err)
+	}
+	if err := s.remember(j, out); err != nil {
+		out.note("the record of the job can not be written", err)
+	}
+	return out, nil
+}
+
+func (s *Site) prepare(ctx context.Context, root int, j Job, out *Outcome) error {
+	dir, err := s.home(root, j)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(dir) }()
+	out.Dir = path.Join(s.Scratch, Jobs, j.Dir())
+	held, err := s.held(ctx, j)
+	if err != nil {
+		out.note("what was staged for the job is not known, and it reads what is elsewhere", err)
+		return nil
+	}
+	for _, h := range held {
+		name := strings.TrimPrefix(h.Holder, j.holders())
+		target := path.Join(h.Place.Root, h.Place.Path)
+		if err := s.fault(link(dir, j, name, target)); err != nil {
+			if f := new(Fault); errors.As(err, &f) {
+				return err
+			}
+			out.note("what is staged has no name in the job's directory", err)
+			continue
+		}
+		out.Links = append(out.Links, Link{name, target})
+	}
+	return nil
+}
+
+func (s *Site) held(ctx context.Context, j Job) ([]stage.Holding, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience())
+	defer cancel()
+	return s.Mover.Held(ctx, j.holders())
+}
+
+func (o *Outcome) note(what string, err error) { o.Notes = append(o.Notes, what+": "+err.Error()) }
