@@ -68,6 +68,7 @@ func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home"))
 			env.Setenv("NO_COLOR", "1")
+			env.Setenv("JOBUID", jobUID()) // whose Slurm's jobs are
 			if setup != nil {
 				setup(env)
 			}
@@ -75,6 +76,14 @@ func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until},
 	})
+}
+
+// jobUID is somebody who is not root, and whose files these tests can make.
+func jobUID() string {
+	if os.Getuid() == 0 {
+		return "65534"
+	}
+	return strconv.Itoa(os.Getuid())
 }
 
 // exits is a command of scripts: exits N PROGRAM [ARG...] runs a program that must

@@ -63,6 +63,7 @@ type Config struct {
 	Trace    Trace              `koanf:"trace"`
 	HSM      []HSM              `koanf:"hsm"`
 	Join     Join               `koanf:"join"`
+	Slurm    Slurm              `koanf:"slurm"`
 
 	settings []Setting
 }

@@ -49,6 +49,7 @@ var schema = rule{keys: map[string]rule{
 	"leases":   {keys: map[string]rule{"lead": {check: lead}}},
 	"agent":    {keys: map[string]rule{"spares": {number: 64, zero: true}}},
 	"peers":    {keys: map[string]rule{"listen": {check: peers}, "host": {check: name}}},
+	"slurm":    {keys: map[string]rule{"scratch": {check: word}, "state": {check: absolute}, "deadline": {check: deadline}}},
 	"gpfs":     {named: name, each: &gpfsRule, most: 100},
 	"hsm":      {items: &hsmRule, most: 32},
 	"join":     {keys: map[string]rule{"kubernetes": kubernetesRule}},

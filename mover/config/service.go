@@ -1,6 +1,14 @@
 package config
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"datamove.dev/mover"
+)
 
 // What the service uses where the file says nothing.
 const (
@@ -11,6 +19,9 @@ const (
 	DefaultSpares = 4
 	DefaultPeers  = "0.0.0.0:7645"
 	PeersOff      = "off"
+
+	DefaultSlurmState = "/run/datamove/slurm"
+	DefaultDeadline   = 5 * time.Second // below BatchStartTimeout, which is 10 s
 )
 
 // Cache says when replicas that nobody leases leave a tier: from the fullness
@@ -60,6 +71,33 @@ type Agent struct {
 type Peers struct {
 	Listen string `koanf:"listen"` // host:port where this node gives; "" is DefaultPeers, PeersOff is nowhere
 	Host   string `koanf:"host"`   // by which others reach that; "" is where the coordinator sees this node
+}
+
+// Slurm is what its hooks need to know.
+type Slurm struct {
+	Scratch  string        `koanf:"scratch"`  // tier of the directories of jobs; "" is the only one that is node-local and ephemeral
+	State    string        `koanf:"state"`    // directory of the records of jobs, in memory; "" is DefaultSlurmState
+	Deadline time.Duration `koanf:"deadline"` // of a hook on a node; 0 is DefaultDeadline
+}
+
+// ScratchTier is the tier of the directories of jobs, by name.
+func (c *Config) ScratchTier() (string, error) {
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(c.Tiers)) {
+		t := c.Tiers[name]
+		if t.NodeLocal && t.Ephemeral && t.Path != "" && (c.Slurm.Scratch == "" || c.Slurm.Scratch == name) {
+			found = append(found, name)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case c.Slurm.Scratch != "":
+		return "", fmt.Errorf("%w: slurm.scratch is %s, which is no tier with a path that is node_local and ephemeral", mover.ErrUsage, c.Slurm.Scratch)
+	case len(found) == 0:
+		return "", fmt.Errorf("%w: no tier has a path and is node_local and ephemeral, so jobs have no scratch of their own", mover.ErrUsage)
+	}
+	return "", fmt.Errorf("%w: the tiers %s could have the scratch of jobs: name one of them as slurm.scratch", mover.ErrUsage, strings.Join(found, ", "))
 }
 
 // Trace is where traces go.

@@ -37,6 +37,7 @@ audit: {dir: /var/lib/datamove/audit, sync: true}
 leases: {lead: 45s}
 agent: {spares: 0}
 peers: {listen: "10.0.0.17:7645", host: n17.site}
+slurm: {scratch: scratch, state: /run/hooks, deadline: 4s}
 trace: {endpoint: "http://127.0.0.1:4317"}
 gpfs:
   fs1: {url: "https://gui.site:443", credentials: /etc/datamove/scale.env, ca: /etc/datamove/ca.pem, as: gpfs0}
@@ -83,6 +84,7 @@ func TestTheFileOfAService(t *testing.T) {
 		{"audit", c.Audit, Audit{Dir: "/var/lib/datamove/audit", Sync: true}},
 		{"leases", c.Leases, Leases{Lead: 45 * time.Second}},
 		{"agent", *c.Agent.Spares, 0},
+		{"slurm", c.Slurm, Slurm{Scratch: "scratch", State: "/run/hooks", Deadline: 4 * time.Second}},
 		{"peers", c.Peers, Peers{Listen: "10.0.0.17:7645", Host: "n17.site"}},
 		{"trace", c.Trace, Trace{Endpoint: "http://127.0.0.1:4317"}},
 		{"users", c.Users, map[string]User{"alice": {Certificate: "alice"}, "bob.smith": {Certificate: "bob"}}},
@@ -182,6 +184,8 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"agent: {spares: -1}", "agent.spares: must be a whole number from 0 to 64"},
 		{"agent: {spares: 65}", "agent.spares: must be a whole number from 0 to 64"},
 		{"agent: {spares: no}", "agent.spares: must be a whole number from 0 to 64"},
+		{"slurm: {deadline: 100ms}", "slurm.deadline: must be a time like 5s, from 1s to 1m"},
+		{"slurm: {state: run}", "slurm.state: is \"run\"; must be an absolute path"},
 		{"peers: {listen: no}", "peers.listen: must be host:port, as 0.0.0.0:7645, or off"},
 		{"peers: {listen: ':7645'}", "peers.listen: must be host:port, as 0.0.0.0:7645, or off"},
 		{"trace: {endpoint: 'http://me:hunter2@x'}", "trace.endpoint: must not hold a user or password"},

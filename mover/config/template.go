@@ -109,6 +109,10 @@ tiers:
 #peers: {listen: 0.0.0.0:7645} # where this node gives others what they stage, too, over TLS; off is nowhere.
                               # host: by which name or address they reach it, where the coordinator sees another one
 
+# What the hooks of Slurm need to know on a node: the tier of the directories of jobs (the only one that is node_local
+# and ephemeral), and how long a hook may take.
+#slurm: {scratch: scratch, deadline: 5s}
+
 # Archives of a Lustre with HSM that this node serves: what lfs hsm_archive, a policy
 # engine or a reader of a released file asks for. It needs root.
 #hsm:

@@ -212,6 +212,14 @@ func lead(s string) error {
 	return nil
 }
 
+func deadline(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Second || d > time.Minute {
+		return errors.New("must be a time like 5s, from 1s to 1m")
+	}
+	return nil
+}
+
 func zone(s string) error {
 	if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
 		return errors.New("must be a time zone like Europe/Berlin or UTC")

@@ -41,6 +41,15 @@ func JobOf(env func(string) string) (Job, error) {
 	return j, nil
 }
 
+// TaskOf reads the environment of a hook that runs as the user of a job, and is told whose it is by the kernel alone.
+func TaskOf(env func(string) string, uid uint32) (Job, error) {
+	id, err := number(env, "SLURM_JOB_ID", "SLURM_JOBID")
+	if err != nil {
+		return Job{}, err
+	}
+	return Job{ID: id, UID: uid, GID: uid, Node: env("SLURMD_NODENAME")}, nil
+}
+
 // number reads the first of some variables that is set.
 func number(env func(string) string, names ...string) (uint32, error) {
 	for _, name := range names {
@@ -78,12 +87,12 @@ func (j Job) holders() string { return holderPrefix + strconv.FormatUint(uint64(
 // holderPrefix begins the names of all holders of jobs.
 const holderPrefix = "slurm:"
 
-// jobOfHolder finds the job that a holder is of.
+// jobOfHolder finds the job that a holder is of. Those without a name behind the job are of people, who have said how long.
 func jobOfHolder(holder string) (id uint32, ok bool) {
 	rest, ours := strings.CutPrefix(holder, holderPrefix)
-	text, _, _ := strings.Cut(rest, ":")
+	text, _, named := strings.Cut(rest, ":")
 	n, err := strconv.ParseUint(text, 10, 32)
-	return uint32(n), ours && err == nil
+	return uint32(n), ours && named && err == nil
 }
 
 // Label is what the tasks of a job have, for who looks for them.

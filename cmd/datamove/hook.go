@@ -1,0 +1,179 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/api"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/site"
+	"datamove.dev/tiering/hook"
+	staging "datamove.dev/tiering/stage"
+)
+
+// exitFault is how a hook ends whose node is broken. Slurm takes the node out of service for it: no other exit code but 0 may come of a hook.
+const exitFault = 1
+
+func (a *app) hookCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "hook",
+		Short:   "What Slurm runs before, in and after a job",
+		GroupID: groupRest,
+		Long: `Hooks are run by Slurm, as its configuration says (deploy/slurm). They end within the
+deadline of the configuration (slurm.deadline, 5 s), whatever happens, and with 0, but for a node whose
+disk is broken: Slurm drains a node for anything else. What does not go well is printed to stderr, for the
+log of slurmd.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
+	cmd.AddCommand(
+		a.nodeHook("prolog", "Make the directory of a job, and names in it for what was staged (Prolog=)", a.prolog),
+		a.nodeHook("epilog", "Let go of what was staged for a job, and take its directory away (Epilog=)", a.epilog),
+		a.nodeHook("task-prolog", "Print what the tasks of a job find in their environment (TaskProlog=)", a.taskProlog),
+	)
+	return cmd
+}
+
+// nodeHook is a hook on a node. Its work is done by a second process, so that a disk which hangs keeps nobody: when its time is over the first one ends.
+func (a *app) nodeHook(name, short string, body func(context.Context, *hook.Site) error) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, DisableFlagParsing: true} // nothing that Slurm adds some day is an error
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		a.begun = true
+		if slices.Contains(args, "--help") {
+			return cmd.Help()
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), a.deadline())
+		defer cancel()
+		err := errNotApart
+		if a.apart != nil {
+			err = a.apart(ctx)
+		}
+		if errors.Is(err, errNotApart) {
+			err = a.onNode(ctx, body)
+		}
+		return a.ends(ctx, name, err)
+	}
+	return cmd
+}
+
+// ends is how a hook ends: with an error where the node is broken, and else well.
+func (a *app) ends(ctx context.Context, name string, err error) error {
+	var f *hook.Fault
+	var second *ended
+	switch {
+	case errors.As(err, &f):
+		fmt.Fprintf(a.err, "datamove: hook: %s: %s\n", name, shown(f.Error()))
+		return exitOf(exitFault)
+	case errors.As(err, &second) && second.code == exitFault:
+		return err
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w: its deadline of %v is over; the job goes on without what is not done", mover.ErrTimeout, a.deadline())
+	}
+	if err != nil && !errors.As(err, &second) { // else it is told
+		fmt.Fprintf(a.err, "datamove: hook: %s: %s\n", name, shown(err.Error()))
+	}
+	return nil
+}
+
+// deadline is that of a hook. Without a configuration that can be read it is the usual one.
+func (a *app) deadline() time.Duration {
+	c, err := a.config()
+	if err != nil {
+		return config.DefaultDeadline
+	}
+	return cmp.Or(c.Slurm.Deadline, config.DefaultDeadline)
+}
+
+// onNode does the work of a hook in this process. That it breaks is no reason to drain the node.
+func (a *app) onNode(ctx context.Context, body func(context.Context, *hook.Site) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it broke: %v", r)
+		}
+	}()
+	s, err := a.slurmSite()
+	if err != nil {
+		return err
+	}
+	return body(ctx, s)
+}
+
+// slurmSite is this node, as the configuration has it.
+func (a *app) slurmSite() (*hook.Site, error) {
+	c, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	tier, err := c.ScratchTier()
+	if err != nil {
+		return nil, err
+	}
+	node := c.Node
+	if node == "" {
+		if node, err = os.Hostname(); err != nil {
+			return nil, err
+		}
+	}
+	t := c.Tiers[tier]
+	m := &staging.Mover{Node: node, Dial: func(ctx context.Context) (*api.Client, error) {
+		address := cmp.Or(a.env("DATAMOVE_SERVICE"), c.Service, config.DefaultListen)
+		return a.dial(ctx, address, "the datamoved of this node")
+	}}
+	return &hook.Site{
+		Tier: tier, Scratch: filepath.Clean(t.Path), State: cmp.Or(c.Slurm.State, config.DefaultSlurmState),
+		Mounted: func() error { return site.Mounted(t) }, Mover: &hook.Service{Mover: m, Tier: tier}, Patience: a.deadline() * 3 / 5,
+	}, nil
+}
+
+// prolog implements hook prolog.
+func (a *app) prolog(ctx context.Context, s *hook.Site) error {
+	j, err := hook.JobOf(a.env)
+	if err != nil {
+		return err
+	}
+	out, err := s.Prolog(ctx, j)
+	a.tellNotes("prolog", j, out)
+	return err
+}
+
+// epilogPatience is for how long an epilog waits for the mover: the node waits for the next job.
+const epilogPatience = 700 * time.Millisecond
+
+// epilog implements hook epilog.
+func (a *app) epilog(ctx context.Context, s *hook.Site) error {
+	j, err := hook.JobOf(a.env)
+	if err != nil {
+		return err
+	}
+	s.Patience = min(s.Patience, epilogPatience)
+	out, err := s.Epilog(ctx, j)
+	a.tellNotes("epilog", j, out)
+	return err
+}
+
+// taskProlog implements hook task-prolog. Slurm runs it as the user.
+func (a *app) taskProlog(_ context.Context, s *hook.Site) error {
+	j, err := hook.TaskOf(a.env, uint32(os.Getuid()))
+	if err != nil {
+		return err
+	}
+	for _, line := range s.Tasks(j, os.Environ()) {
+		fmt.Fprintln(a.out, line)
+	}
+	return nil
+}
+
+func (a *app) tellNotes(name string, j hook.Job, out hook.Outcome) {
+	for _, note := range out.Notes {
+		fmt.Fprintf(a.err, "datamove: hook: %s: job %d: %s\n", name, j.ID, shown(note))
+	}
+}
