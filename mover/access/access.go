@@ -25,6 +25,11 @@
 //   - A role gives its members the actions that it names. What is about the service
 //     itself (admin.*, agent.drain, agent.invite) it gives only to who calls
 //     directly: a node must not speak for an administrator.
+//   - Some call for another person, as the hooks of a scheduler do ([Rules.MayActFor]): root
+//     and who runs the service on its socket, root of a node, which can be anybody there in any
+//     case, and roles that name person.act. All other rules are asked for that person alone, who
+//     is never root nor who runs the service; and what a role gives only to who calls directly
+//     is not given to somebody for whom another one calls.
 //
 // A location may be used through a project: by its members (and who may do
 // project.use), below its roots, and below its reads to read only. The roots hold
@@ -64,6 +69,7 @@ type Caller struct {
 	Groups []string // names of all groups
 	Via    Via
 	Agent  string // the agent, of Agent and Forwarded
+	By     string // who really calls, for this person; "" is the person
 	Serial string // of the certificate of an agent that asks for itself; the service's own has none
 }
 
@@ -72,6 +78,9 @@ func (c Caller) String() string {
 	person := fmt.Sprintf("uid %d", c.UID)
 	if c.Name != "" {
 		person = fmt.Sprintf("%s (%s)", mover.Printable(c.Name), person)
+	}
+	if c.By != "" {
+		return person + ", for whom " + mover.Printable(c.By) + " calls"
 	}
 	switch c.Via {
 	case Local, Certificate:

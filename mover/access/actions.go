@@ -7,6 +7,7 @@ type whom int
 
 const (
 	byRole    whom = iota // to nobody
+	byName                // to nobody; and a role has to name it, or its family: * does not give it
 	atHome                // to nobody; and a role gives it only to who calls directly
 	visible               // to every person
 	everybody             // to every person that a node may speak for
@@ -64,6 +65,7 @@ var actions = map[string]whom{
 
 	"project.use": byRole, // a project without being its member
 	"bucket.use":  byRole, // a bucket without a project
+	"person.act":  byName, // call for another person, with all that is theirs
 
 	"enroll.join":   anybody,
 	"enroll.renew":  agents,
@@ -79,7 +81,7 @@ var actions = map[string]whom{
 // matches reports whether a word of a role (task.cancel.any, task.*, *) means an action.
 func matches(word, action string) bool {
 	if word == "*" {
-		return true
+		return actions[action] != byName
 	}
 	if family, ok := strings.CutSuffix(word, ".*"); ok {
 		return strings.HasPrefix(action, family+".")

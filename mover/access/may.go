@@ -1,6 +1,7 @@
 package access
 
 import (
+	"fmt"
 	"slices"
 
 	"datamove.dev/mover"
@@ -72,6 +73,23 @@ func (r *Rules) May(c Caller, action string) Decision {
 	return r.byRole(c, action, to)
 }
 
+// MayActFor decides whether a caller may call for the person with a uid.
+func (r *Rules) MayActFor(c Caller, uid uint32) Decision {
+	switch {
+	case uid == 0 || uid == r.uid || uid == ^uint32(0):
+		return deny("default", "%s may not call for uid %d: nobody calls for root, nor for who runs the service", c, uid)
+	case c.By != "":
+		return deny("default", "%s: nobody calls for somebody who calls for another person", c)
+	case rootOfNode(c) && r.person(c):
+		return allow("node", "%s can be anybody there", c)
+	}
+	d := r.May(c, "person.act")
+	if !d.Allowed && r.person(c) {
+		d.Reason = fmt.Sprintf("%s may not call for uid %d: that is for root on the service's socket or on its node, and for roles that name person.act in the configuration (roles)", c, uid)
+	}
+	return d
+}
+
 func mayAgent(c Caller, action string, to whom) Decision {
 	switch {
 	case c.Via != Agent || c.Agent == "":
@@ -83,7 +101,10 @@ func mayAgent(c Caller, action string, to whom) Decision {
 }
 
 func (r *Rules) byRole(c Caller, action string, to whom) Decision {
-	if to == atHome && c.Via == Forwarded {
+	switch {
+	case to == atHome && c.By != "":
+		return deny("default", "%s may not %s: it is about the service itself, and nobody asks for it in another's name", c, action)
+	case to == atHome && c.Via == Forwarded:
 		return deny("default", "%s may not %s: it is about the service itself, and an agent can not ask for it; call the service's own socket, or use a certificate", c, action)
 	}
 	for _, name := range r.Roles(c) {

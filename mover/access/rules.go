@@ -30,7 +30,7 @@ type Project struct {
 // Role is what its members may beside what everybody may.
 type Role struct {
 	Members []string // NAME or @GROUP
-	May     []string // actions; a.* is a family, * is all
+	May     []string // actions; a.* is a family, * is all but person.act
 }
 
 // Rules decide. New makes them.
@@ -156,7 +156,7 @@ func (r *Rules) person(c Caller) bool {
 	case Local:
 		return true
 	case Certificate:
-		return r.people[c.Name]
+		return c.By != "" || r.people[c.Name] // for whom somebody calls needs none
 	case Forwarded:
 		return c.Agent != ""
 	}
@@ -166,7 +166,7 @@ func (r *Rules) person(c Caller) bool {
 // administrator reports whether the caller can read and write our files in any case.
 // Only the kernel of this machine can say so.
 func (r *Rules) administrator(c Caller) bool {
-	return c.Via == Local && (c.UID == 0 || c.UID == r.uid)
+	return c.Via == Local && c.By == "" && (c.UID == 0 || c.UID == r.uid)
 }
 
 // rootOfNode reports whether an agent speaks for somebody who would be root on

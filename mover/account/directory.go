@@ -100,6 +100,18 @@ func (d *Directory) Named(ctx context.Context, name string) (Account, error) {
 	return d.Lookup(ctx, name, u.uid)
 }
 
+// Numbered returns the account of a uid alone, which has to have a name here.
+func (d *Directory) Numbered(ctx context.Context, uid uint32) (Account, error) {
+	u, err := d.user(ctx, fmt.Sprint(uid))
+	switch {
+	case err != nil:
+		return Account{}, err
+	case !u.found || u.uid != uid:
+		return Account{}, denied("uid %d has no account on this node", uid)
+	}
+	return d.Lookup(ctx, u.name, uid)
+}
+
 // visitor returns who called on this node without a name.
 func (d *Directory) visitor(uid uint32) (Account, error) {
 	a, ok := d.nameless.get(uid)

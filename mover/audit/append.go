@@ -53,7 +53,7 @@ func (l *Log) enqueue(e Entry) *waiter {
 
 // weight is what the texts of e have, before they are escaped.
 func weight(e *Entry) int {
-	bytes := len(e.Actor) + len(e.Agent) + len(e.Peer) + len(e.Method) + len(e.Object) + len(e.Code) + len(e.Reason)
+	bytes := len(e.Actor) + len(e.Agent) + len(e.By) + len(e.Peer) + len(e.Method) + len(e.Object) + len(e.Code) + len(e.Reason)
 	for _, location := range e.Locations {
 		bytes += len(location) + perLocation
 	}

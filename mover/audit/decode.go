@@ -23,6 +23,7 @@ type wire struct {
 	UID       *uint32   `json:"uid"`
 	Actor     string    `json:"actor"`
 	Agent     string    `json:"agent"`
+	By        string    `json:"by"`
 	Peer      string    `json:"peer"`
 	Method    string    `json:"method"`
 	Object    string    `json:"object"`
@@ -88,7 +89,7 @@ func unseal(line []byte) (object, seal []byte) {
 
 func (w *wire) entry() Entry {
 	e := Entry{Sequence: w.Sequence, Kind: w.Kind, Time: w.Time, Previous: Hash(w.Previous),
-		Record: Record{Actor: w.Actor, Agent: w.Agent, Peer: w.Peer, Method: w.Method, Object: w.Object,
+		Record: Record{Actor: w.Actor, Agent: w.Agent, By: w.By, Peer: w.Peer, Method: w.Method, Object: w.Object,
 			Locations: w.Locations, Allowed: w.Decision == verdict(true), Code: w.Code, Reason: w.Reason},
 		Digest: Hash(w.Digest), Bytes: w.Bytes, Chain: w.Chain}
 	if w.UID != nil {

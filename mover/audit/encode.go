@@ -55,6 +55,7 @@ func appendDecision(b []byte, e *Entry) []byte {
 	}
 	b = appendField(b, "actor", e.Actor)
 	b = appendField(b, "agent", e.Agent)
+	b = appendField(b, "by", e.By)
 	b = appendField(b, "peer", e.Peer)
 	b = appendField(b, "method", e.Method)
 	b = appendField(b, "object", e.Object)

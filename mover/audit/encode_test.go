@@ -80,7 +80,7 @@ func anyText(t *rapid.T, label string) string {
 }
 
 func anyRecord(t *rapid.T) Record {
-	r := Record{HasUID: rapid.Bool().Draw(t, "known"), Actor: anyText(t, "actor"), Agent: anyText(t, "agent"), Peer: anyText(t, "peer"),
+	r := Record{HasUID: rapid.Bool().Draw(t, "known"), Actor: anyText(t, "actor"), Agent: anyText(t, "agent"), By: anyText(t, "by"), Peer: anyText(t, "peer"),
 		Method: anyText(t, "method"), Object: anyText(t, "object"), Allowed: rapid.Bool().Draw(t, "allowed"),
 		Code: anyText(t, "code"), Reason: anyText(t, "reason")}
 	if r.HasUID {
@@ -126,7 +126,7 @@ var printable = func() string {
 
 // legible makes of e what can be read back.
 func legible(e Entry) Entry {
-	for _, text := range []*string{&e.Actor, &e.Agent, &e.Peer, &e.Method, &e.Object, &e.Code, &e.Reason} {
+	for _, text := range []*string{&e.Actor, &e.Agent, &e.By, &e.Peer, &e.Method, &e.Object, &e.Code, &e.Reason} {
 		*text = string([]rune(*text))
 	}
 	for i, location := range e.Locations {
@@ -139,7 +139,7 @@ func legible(e Entry) Entry {
 func TestLongestLine(t *testing.T) {
 	bad := strings.Repeat("\xff", 1<<20)
 	for _, locations := range [][]string{{bad}, strings.SplitAfter(bad, "\xff"), make([]string, 1<<20), {bad[:500], bad[:9000], bad}} {
-		e := decided(Record{HasUID: true, UID: 1<<32 - 1, Actor: bad, Agent: bad, Peer: bad, Method: bad, Object: bad, Code: bad, Reason: bad, Locations: locations}, true)
+		e := decided(Record{HasUID: true, UID: 1<<32 - 1, Actor: bad, Agent: bad, By: bad, Peer: bad, Method: bad, Object: bad, Code: bad, Reason: bad, Locations: locations}, true)
 		e.Sequence = 1<<64 - 1
 		line := appendEntry(nil, &e)
 		if _, err := decode(line[:len(line)-1]); err != nil || len(line) > maxLine {

@@ -20,6 +20,7 @@ type Record struct {
 	UID       uint32   // of the actor
 	Actor     string   // the name of who asked
 	Agent     string   // which agent asserted the actor; "" when the actor called for itself
+	By        string   // who called, for the actor; "" when that is the actor
 	Peer      string   // the address that the call came from; "" of an internal action
 	Method    string   // of gRPC in full, or an internal action as "lease.expire"
 	Object    string   // what it was about: a task id, a dataset, a tier
@@ -87,7 +88,7 @@ const (
 
 // decided makes an entry of what a caller tells: bounded, and without secrets.
 func decided(r Record, keep bool) Entry {
-	for _, text := range []*string{&r.Actor, &r.Agent, &r.Peer, &r.Method, &r.Object, &r.Code, &r.Reason} {
+	for _, text := range []*string{&r.Actor, &r.Agent, &r.By, &r.Peer, &r.Method, &r.Object, &r.Code, &r.Reason} {
 		*text = clip(withoutSecret(*text), maxText)
 	}
 	e := Entry{Kind: Decision, Record: r, Digest: digest(r.Locations)}

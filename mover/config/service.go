@@ -48,7 +48,7 @@ type ProjectS3 struct {
 // Role is what its members may do beside what everybody may.
 type Role struct {
 	Members []string `koanf:"members"` // NAME or @GROUP
-	May     []string `koanf:"may"`     // actions: task.submit, task.*, *
+	May     []string `koanf:"may"`     // actions: task.submit, task.*, *; and person.act, which * does not give
 }
 
 // Audit is where decisions are written down.

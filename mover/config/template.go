@@ -83,6 +83,8 @@ tiers:
 #roles:
 #  operator: {members: ["@storage"], may: [task.*, dataset.*, agent.drain]}
 #  admin: {members: [carol], may: ["*"]}
+#  slurm: {members: [slurm], may: [person.act]}   # calls for others, as hooks of Slurm do that run as SlurmUser;
+#                             # root on its node may do so in any case. "*" does not give it: name it
 
 # People who come from other machines: the common name of their certificate.
 #users:

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"datamove.dev/mover/access"
 )
 
 // errNoVisit is what a call gets that nobody saw arrive: there is no way to make one.
@@ -28,7 +30,7 @@ func (d *Door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 	if err := d.enter(ctx, v, info.FullMethod, recorded(info.FullMethod), what); err != nil {
 		return nil, err
 	}
-	answer, err = handle(ctx, req)
+	answer, err = handle(access.With(ctx, v.caller), req)
 	return answer, d.left(ctx, v, what, stopped(ctx, err))
 }
 
@@ -47,8 +49,16 @@ func (d *Door) stream(service any, s grpc.ServerStream, info *grpc.StreamServerI
 	if err := d.enter(ctx, v, info.FullMethod, recorded(info.FullMethod), subject{}); err != nil {
 		return err
 	}
-	return d.left(ctx, v, subject{}, stopped(ctx, handle(service, s)))
+	return d.left(ctx, v, subject{}, stopped(ctx, handle(service, &called{s, access.With(ctx, v.caller)})))
 }
+
+// called is a stream whose context says who calls.
+type called struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (c *called) Context() context.Context { return c.ctx }
 
 // panicked makes an answer of a panic. The caller is not told what is in it.
 func (d *Door) panicked(ctx context.Context, v *visit, p any) error {

@@ -35,6 +35,9 @@ func (d *Door) enter(ctx context.Context, v *visit, method string, changes bool,
 		d.o.Metrics.Denied(v.method, telemetry.DeniedRate)
 		return err
 	}
+	if err := d.stand(ctx, v, method, what); err != nil {
+		return err
+	}
 	decision := d.o.Rules().MayCall(v.caller, method)
 	if v.viewer && changes {
 		decision = access.Decision{Rule: "viewer", Reason: "the page without a certificate only shows; use the service's socket"}
@@ -125,7 +128,7 @@ func codeOf(err error) string {
 // record is what the door knows for a record of a visit.
 func (v *visit) record(what subject) audit.Record {
 	c := v.caller
-	r := audit.Record{Actor: c.Name, Peer: v.peer, Method: v.method, Object: what.object, Locations: what.locations}
+	r := audit.Record{Actor: c.Name, By: c.By, Peer: v.peer, Method: v.method, Object: what.object, Locations: what.locations}
 	switch c.Via {
 	case access.Local, access.Certificate, access.Forwarded:
 		r.HasUID, r.UID, r.Agent = !v.viewer, c.UID, c.Agent
@@ -154,7 +157,7 @@ func Complete(ctx context.Context, r audit.Record) audit.Record {
 	}
 	known := v.record(subject{})
 	if r.Actor == "" && !r.HasUID {
-		r.HasUID, r.UID, r.Actor, r.Agent = known.HasUID, known.UID, known.Actor, known.Agent
+		r.HasUID, r.UID, r.Actor, r.Agent, r.By = known.HasUID, known.UID, known.Actor, known.Agent, known.By
 	}
 	if r.Peer == "" {
 		r.Peer = known.Peer

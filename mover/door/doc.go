@@ -21,10 +21,17 @@
 // datamove-on-behalf-of-bin); it is believed because the kernel told the agent. From
 // anybody else such words are ignored, and that is recorded.
 //
+// A call may be for another person than its caller (metadata datamove-for-uid, see
+// api.For; over HTTP a header of that name), as hooks of a scheduler call, which run as root. Where
+// Rules.MayActFor allows it, that person stands in the place of the caller, before
+// anything else is decided, and records tell of both; from anybody else the call is refused, and never
+// done as its caller. Name and groups are those of the account here, or on the node whose root
+// calls. Who is on the node's socket and is not root there may call so, too, where a role says it.
+//
 // The same entrances speak HTTP/1.1: the JSON side of the API below /v1, its
 // description at /openapi.json, /metrics, and the page at /. HTTP/2 is for gRPC, so a
 // browser comes by the page's address, or by a tunnel to the socket. Behind the JSON side is a connection that does not leave the process, on which the caller is
-// told; no header of a request gets there. All of HTTP is for people: whoever may ask
+// told; no other header of a request than that above gets there. All of HTTP is for people: whoever may ask
 // for AdminService.GetInfo. The address on loopback has no TLS and so knows nobody.
 // It serves /metrics; and where the configuration gives a role to the member "viewer",
 // the page and what it reads (GET), to everybody on this machine, as that viewer. It never
@@ -36,7 +43,7 @@
 //     counted: who has too many open calls gets no more.
 //  2. What panics further in is logged, and is an answer as any other.
 //  3. The bucket of the caller has a token, or the call is refused for a while.
-//  4. Rules.MayCall decides. What is in no rule is denied, also to root.
+//  4. The person for whom it is takes the caller's place, and Rules.MayCall decides. What is in no rule is denied, also to root.
 //  5. The decision is recorded when it is no, or when the method changes something;
 //     what can not be recorded is denied. The service denies by objects and locations:
 //     that is recorded here, too, unless it has done so. Reading what one may

@@ -32,6 +32,7 @@ import (
 // Rules decide who may call what. *access.Rules are some.
 type Rules interface {
 	MayCall(c access.Caller, method string) access.Decision
+	MayActFor(c access.Caller, uid uint32) access.Decision
 	Person(commonName string) (name string, ok bool)
 	Roles(c access.Caller) []string
 }

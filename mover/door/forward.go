@@ -31,6 +31,11 @@ func (Passing) MayCall(c access.Caller, method string) access.Decision {
 	return access.Decision{Allowed: true, Rule: "forward", Reason: "the coordinator decides"}
 }
 
+// MayActFor implements Rules: it is told to whoever answers.
+func (Passing) MayActFor(access.Caller, uint32) access.Decision {
+	return access.Decision{Rule: "default", Reason: "the coordinator decides"}
+}
+
 // Person implements Rules: nobody comes here with a certificate.
 func (Passing) Person(string) (string, bool) { return "", false }
 
@@ -90,11 +95,15 @@ func (d *Door) forward(in grpc.ServerStream, method string) error {
 	return err
 }
 
-// onBehalf is the metadata of a call that is passed on: for whom, and the trace. The
+// onBehalf is the metadata of a call that is passed on: who asks and for whom, and the trace. The
 // caller's own stays behind.
 func onBehalf(ctx context.Context) (metadata.MD, error) {
 	c := access.From(ctx)
-	who, err := said{Name: c.Name, UID: c.UID, Groups: c.Groups}.encode()
+	s := said{Name: c.Name, UID: c.UID, Groups: c.Groups}
+	if v := visitOf(ctx); v != nil {
+		s.For = v.person
+	}
+	who, err := s.encode()
 	if err != nil {
 		return nil, err
 	}

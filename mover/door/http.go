@@ -153,7 +153,8 @@ func onlyReads(r *http.Request) bool {
 
 // admitHTTP makes a visit of a request, and answers it when it may not go on.
 func (d *Door) admitHTTP(w http.ResponseWriter, r *http.Request, o *origin) (*visit, bool) {
-	v, err := d.identify(o, "http "+r.Method+" "+r.URL.Path, nil)
+	words := metadata.MD{api.ForKey: r.Header.Values(api.ForKey)} // no other word of a request counts
+	v, err := d.identify(o, "http "+r.Method+" "+r.URL.Path, words)
 	if err == nil {
 		if o.page {
 			d.view(v)
@@ -260,6 +261,8 @@ func fail(w http.ResponseWriter, err error) {
 	case status.Code(err) == codes.Unauthenticated:
 		code, kind = http.StatusUnauthorized, mover.ErrPermission
 	case errors.Is(err, mover.ErrPermission):
+	case errors.Is(err, mover.ErrUsage):
+		code = http.StatusBadRequest
 	case errors.As(err, &at) && at.After > 0:
 		w.Header().Set("Retry-After", strconv.Itoa(int((at.After+time.Second-1)/time.Second)))
 		code = http.StatusTooManyRequests

@@ -57,13 +57,16 @@ const (
 	troubleStay  = 10 * time.Second
 )
 
-// Accounts knows the accounts of this node. *account.Directory is one, but for Named.
+// Accounts knows the accounts of this node. *account.Directory is one.
 type Accounts interface {
 	// Peer returns who is at the other end of a socket.
 	Peer(ctx context.Context, conn *net.UnixConn) (account.Account, error)
 	// Named returns the account of a name. It is of kind mover.ErrPermission when there
 	// is none.
 	Named(ctx context.Context, name string) (account.Account, error)
+	// Numbered returns the account of a uid. It is of kind mover.ErrPermission when there
+	// is none.
+	Numbered(ctx context.Context, uid uint32) (account.Account, error)
 }
 
 // local asks the kernel.

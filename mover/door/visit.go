@@ -21,6 +21,7 @@ import (
 // visit is one call.
 type visit struct {
 	caller  access.Caller
+	person  *said // for whom it calls, until that is the caller; nil is itself
 	peer    string
 	method  string      // as it stands in records
 	viewer  bool        // from the page on loopback: it may only read
@@ -45,6 +46,9 @@ func (v *visit) with(ctx context.Context) context.Context {
 func (v *visit) key() string { return keyOf(v.caller, v.peer) }
 
 func keyOf(c access.Caller, peer string) string {
+	if c.By != "" {
+		return "somebody for whom " + c.By + " calls"
+	}
 	switch c.Via {
 	case access.Local:
 		return fmt.Sprintf("uid %d", c.UID)
@@ -80,11 +84,13 @@ type said struct {
 	Peer   string     `json:"peer,omitempty"`
 	Viewer bool       `json:"viewer,omitempty"`
 	Error  string     `json:"error,omitempty"`
+	By     string     `json:"by,omitempty"`
+	For    *said      `json:"for,omitempty"` // who is asked for: told by an agent, too; without a name it is to be found out
 }
 
 func (s said) encode() (string, error) {
-	if len(s.Groups) > maxGroups {
-		return "", fmt.Errorf("%w: the caller is in %d groups; at most %d can be told", mover.ErrUnsupported, len(s.Groups), maxGroups)
+	if len(s.Groups) > maxGroups || s.For != nil && len(s.For.Groups) > maxGroups {
+		return "", fmt.Errorf("%w: the caller is in more than %d groups, which can not be told", mover.ErrUnsupported, maxGroups)
 	}
 	text, err := json.Marshal(s)
 	return string(text), err
@@ -99,7 +105,7 @@ func hear(md metadata.MD, key string) (s said, there bool, err error) {
 	if len(values) > 1 || len(values[0]) > maxSaid {
 		return said{}, true, fmt.Errorf("%w: %s is there %d times, or is too long", mover.ErrUsage, key, len(values))
 	}
-	if err := json.Unmarshal([]byte(values[0]), &s); err != nil || len(s.Groups) > maxGroups {
+	if err := json.Unmarshal([]byte(values[0]), &s); err != nil || len(s.Groups) > maxGroups || s.For != nil && len(s.For.Groups) > maxGroups {
 		return said{}, true, fmt.Errorf("%w: %s says nothing that can be understood", mover.ErrUsage, key)
 	}
 	return s, true, nil
@@ -121,6 +127,10 @@ func (d *Door) identify(o *origin, method string, md metadata.MD) (*visit, error
 		return nil, err
 	default:
 		v.caller = access.Caller{Name: s.Name, UID: s.UID, Groups: s.Groups, Via: access.Forwarded, Agent: v.caller.Agent}
+		v.person = s.For
+	}
+	if err := v.asksFor(md); err != nil {
+		return nil, err
 	}
 	if len(md.Get(callerKey)) > 0 {
 		v.forged = "it says who it is; that is for us to find out: ignored"
@@ -152,8 +162,8 @@ func (v *visit) fromInside(md metadata.MD) error {
 	if err != nil || !there {
 		return err
 	}
-	v.caller = access.Caller{Name: s.Name, UID: s.UID, Groups: s.Groups, Via: s.Via, Agent: s.Agent}
-	v.peer, v.viewer = s.Peer, s.Viewer
+	v.caller = access.Caller{Name: s.Name, UID: s.UID, Groups: s.Groups, Via: s.Via, Agent: s.Agent, By: s.By}
+	v.peer, v.viewer, v.person = s.Peer, s.Viewer, s.For
 	if s.Error != "" {
 		v.trouble = fmt.Errorf("%w: %s", mover.ErrPermission, s.Error)
 	}
@@ -163,7 +173,7 @@ func (v *visit) fromInside(md metadata.MD) error {
 // inside is the inverse of fromInside.
 func (v *visit) inside() (string, error) {
 	c := v.caller
-	s := said{Name: c.Name, UID: c.UID, Groups: c.Groups, Via: c.Via, Agent: c.Agent, Peer: v.peer, Viewer: v.viewer}
+	s := said{Name: c.Name, UID: c.UID, Groups: c.Groups, Via: c.Via, Agent: c.Agent, Peer: v.peer, Viewer: v.viewer, By: c.By, For: v.person}
 	if v.trouble != nil {
 		s.Error = v.trouble.Error()
 	}
