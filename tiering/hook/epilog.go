@@ -42,7 +42,7 @@ func (s *Site) letGo(ctx context.Context, j Job) error {
 	held, err := s.Mover.Held(ctx, j.holders())
 	errs := []error{err}
 	for _, h := range held {
-		errs = append(errs, s.Mover.Drop(ctx, h.Holder))
+		errs = append(errs, s.Mover.LetGo(ctx, h))
 	}
 	return errors.Join(errs...)
 }

@@ -44,8 +44,8 @@ func (l *ledger) Held(ctx context.Context, prefix string) (all []stage.Holding, 
 	return all, l.wait(ctx)
 }
 
-func (l *ledger) Drop(ctx context.Context, holder string) error {
-	l.dropped = append(l.dropped, holder)
+func (l *ledger) LetGo(ctx context.Context, h stage.Holding) error {
+	l.dropped = append(l.dropped, h.Holder)
 	return l.wait(ctx)
 }
 

@@ -30,7 +30,7 @@ func (s *Site) Reconcile(ctx context.Context, live map[uint32]bool, now time.Tim
 	for _, h := range held {
 		id, ours := jobOfHolder(h.Holder)
 		if _, there := live[id]; ours && !there && now.Sub(h.Since) > Grace {
-			errs = append(errs, s.Mover.Drop(ctx, h.Holder))
+			errs = append(errs, s.Mover.LetGo(ctx, h))
 		}
 	}
 	return errors.Join(errs...)

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"context"
+	"os"
 	"path"
 	"strconv"
 
@@ -16,6 +17,14 @@ import (
 type Service struct {
 	*stage.Mover        // of the node
 	Tier         string // of the directories of jobs
+}
+
+// LetGo implements Mover. It is done as whose it is: root of a node may only look.
+func (s *Service) LetGo(ctx context.Context, h stage.Holding) error {
+	if h.Owner != uint32(os.Geteuid()) {
+		ctx = api.For(ctx, h.Owner)
+	}
+	return s.Drop(ctx, h.Holder)
 }
 
 // Leaving implements Mover: a task of the job that has not ended, and reads what is in its directory here.

@@ -26,8 +26,8 @@ const Patience = 3 * time.Second
 type Mover interface {
 	// Held returns what holders whose names begin so have on this node.
 	Held(ctx context.Context, prefix string) ([]stage.Holding, error)
-	// Drop lets go of what one holder has on this node.
-	Drop(ctx context.Context, holder string) error
+	// LetGo lets go of it.
+	LetGo(ctx context.Context, h stage.Holding) error
 	// Leaving says whether something is to be brought from the directory of a job on this node still.
 	Leaving(ctx context.Context, job Job) (bool, error)
 }

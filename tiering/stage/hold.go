@@ -54,6 +54,7 @@ func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err e
 // Holding is what a holder has on a node.
 type Holding struct {
 	Holder string
+	Owner  uint32 // uid of whose it is
 	Place  Place
 	Since  time.Time
 }
@@ -75,7 +76,7 @@ func (m *Mover) Held(ctx context.Context, prefix string) (all []Holding, err err
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Holding{l.GetHolder(), at, l.GetCreateTime().AsTime()})
+		all = append(all, Holding{l.GetHolder(), l.GetOwner().GetUid(), at, l.GetCreateTime().AsTime()})
 	}
 	return all, nil
 }
