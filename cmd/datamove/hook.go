@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/site"
 	"datamove.dev/tiering/hook"
-	staging "datamove.dev/tiering/stage"
 )
 
 // exitFault is how a hook ends whose node is broken. Slurm takes the node out of service for it: no other exit code but 0 may come of a hook.
@@ -113,25 +111,15 @@ func (a *app) slurmSite() (*hook.Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	tier, err := c.ScratchTier()
-	if err != nil {
-		return nil, err
-	}
 	node := c.Node
 	if node == "" {
 		if node, err = os.Hostname(); err != nil {
 			return nil, err
 		}
 	}
-	t := c.Tiers[tier]
-	m := &staging.Mover{Node: node, Dial: func(ctx context.Context) (*api.Client, error) {
-		address := cmp.Or(a.env("DATAMOVE_SERVICE"), c.Service, config.DefaultListen)
-		return a.dial(ctx, address, "the datamoved of this node")
-	}}
-	return &hook.Site{
-		Tier: tier, Scratch: filepath.Clean(t.Path), State: cmp.Or(c.Slurm.State, config.DefaultSlurmState),
-		Mounted: func() error { return site.Mounted(t) }, Mover: &hook.Service{Mover: m, Tier: tier}, Patience: a.deadline() * 3 / 5,
-	}, nil
+	return hook.Of(c, node, func(ctx context.Context) (*api.Client, error) {
+		return a.dial(ctx, cmp.Or(a.env("DATAMOVE_SERVICE"), c.Service, config.DefaultListen), "the datamoved of this node")
+	}, site.Mounted)
 }
 
 // prolog implements hook prolog.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -196,7 +197,7 @@ func (h *host) agentParts(coordinator grpc.ClientConnInterface, peers *peers) ([
 	if err != nil {
 		return nil, err
 	}
-	return append(append(h.hsmParts(a.Pay), peers.parts()...), until("agent", a.Run)), nil
+	return slices.Concat(h.hsmParts(a.Pay), peers.parts(), h.jobsParts(), []*part{until("agent", a.Run)}), nil
 }
 
 // run has parts work until ctx ends, and tells the service manager.

@@ -100,7 +100,7 @@ var packages = map[string]struct {
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
-	"tiering/hook": {motion, []string{"mover", "mover/location", "mover/trash", "api", "api/datamove/v1", "tiering/stage"}},
+	"tiering/hook": {motion, []string{"mover", "mover/config", "mover/location", "mover/trash", "api", "api/datamove/v1", "tiering/stage"}},
 
 	"csi/volume":          {rules, []string{"lustre", "mover", "mover/location"}},
 	"csi/mount":           {parts, []string{"mover"}},
@@ -116,9 +116,9 @@ var packages = map[string]struct {
 
 	"cmd/datamove-csi": {commands, []string{"api", "mover", "csi", "csi/files", "csi/hand", "csi/kube", "csi/registrar", "csi/relay", "tiering/stage"}},
 	"cmd/datamoved": {commands, []string{"mover/kubernetes", "lustre/hints", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
-		"mover/ledger", "mover/peer", "mover/queue", "mover/service", "mover/telemetry", "mover/trust", "mover/web", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
+		"mover/ledger", "mover/peer", "mover/queue", "mover/service", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/hook", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
-		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/units", "tiering/hook", "tiering/stage"}},
+		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/units", "tiering/hook"}},
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "mover/units"}},

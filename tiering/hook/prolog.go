@@ -27,6 +27,8 @@ type Link struct {
 // Prolog prepares a node for a job: its directory, and names in it for what was staged and is held. An error is a [Fault] of the node; what else does not
 // go well is in the notes, and the job begins without it.
 func (s *Site) Prolog(ctx context.Context, j Job) (out Outcome, err error) {
+	unlock, _ := s.lock(ctx, j)
+	defer unlock()
 	root, err := s.scratch()
 	if err == nil {
 		defer func() { _ = unix.Close(root) }()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,10 @@ func (s *Site) Reconcile(ctx context.Context, live map[uint32]bool, now time.Tim
 	jobs, err := s.left(live, now)
 	errs = append(errs, err)
 	for _, j := range jobs {
-		errs = append(errs, s.end(ctx, j))
+		errs = append(errs, s.end(ctx, j, func() bool {
+			again, err := s.left(live, now)
+			return err == nil && slices.Contains(again, j)
+		}))
 	}
 	held, err := s.Mover.Held(ctx, holderPrefix)
 	errs = append(errs, err)
@@ -37,10 +41,15 @@ func (s *Site) Reconcile(ctx context.Context, live map[uint32]bool, now time.Tim
 }
 
 // end ends a job that nobody has ended, unless something is to leave its directory.
-func (s *Site) end(ctx context.Context, j Job) error {
+func (s *Site) end(ctx context.Context, j Job, still func() bool) error {
 	leaving, err := s.Mover.Leaving(ctx, j)
 	if err != nil || leaving {
 		return err
+	}
+	unlock, locked := s.lock(ctx, j)
+	defer unlock()
+	if !locked || !still() { // it has begun again
+		return nil
 	}
 	return errors.Join(s.remove(j), s.forget(j))
 }

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
 )
@@ -73,8 +76,34 @@ func (s *Site) recall(j Job) (r Record, err error) {
 	return r, nil
 }
 
+// lockPause is between two tries to have a lock.
+const lockPause = 20 * time.Millisecond
+
+// lock keeps whoever ends a job that seems to be over from one that begins again just now. Who can not have it in time goes on
+// without: a hook waits for nobody for long.
+func (s *Site) lock(ctx context.Context, j Job) (unlock func(), locked bool) {
+	none := func() {}
+	if err := os.MkdirAll(s.State, 0o755); err != nil {
+		return none, false
+	}
+	f, err := os.OpenFile(filepath.Join(s.State, j.Dir()+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return none, false
+	}
+	unlock = func() { _ = f.Close() } // which lets go of it
+	for give := time.Now().Add(s.patience() / 2); unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; {
+		if ctx.Err() != nil || time.Now().After(give) {
+			return unlock, false
+		}
+		time.Sleep(lockPause)
+	}
+	return unlock, true
+}
+
 // forget removes the record of a job.
-func (s *Site) forget(j Job) error { return ignoreGone(os.Remove(s.file(j))) }
+func (s *Site) forget(j Job) error {
+	return errors.Join(ignoreGone(os.Remove(s.file(j))), ignoreGone(os.Remove(filepath.Join(s.State, j.Dir()+".lock"))))
+}
 
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,9 +1,13 @@
 package hook
 
 import (
+	"cmp"
 	"context"
+	"path/filepath"
 	"time"
 
+	"datamove.dev/api"
+	"datamove.dev/mover/config"
 	"datamove.dev/tiering/stage"
 )
 
@@ -30,6 +34,28 @@ type Mover interface {
 	LetGo(ctx context.Context, h stage.Holding) error
 	// Leaving says whether something is to be brought from the directory of a job on this node still.
 	Leaving(ctx context.Context, job Job) (bool, error)
+}
+
+// Of is a node as the configuration has it. The mover there calls it node, and dial reaches it; mounted says why the file
+// system of a tier is not there.
+func Of(c *config.Config, node string, dial func(context.Context) (*api.Client, error), mounted func(config.Tier) error) (*Site, error) {
+	tier, err := c.ScratchTier()
+	if err != nil {
+		return nil, err
+	}
+	t := c.Tiers[tier]
+	return &Site{
+		Tier: tier, Scratch: filepath.Clean(t.Path), State: cmp.Or(c.Slurm.State, config.DefaultSlurmState), Mounted: func() error { return mounted(t) },
+		Mover: &Service{Mover: &stage.Mover{Node: node, Dial: dial}, Tier: tier}, Patience: cmp.Or(c.Slurm.Deadline, config.DefaultDeadline) * 3 / 5,
+	}, nil
+}
+
+// Close ends the connection to the mover.
+func (s *Site) Close() error {
+	if c, ok := s.Mover.(interface{ Close() error }); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 func (s *Site) patience() time.Duration {
