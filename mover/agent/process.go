@@ -89,7 +89,7 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 		return err
 	}
 	if p.lead != nil {
-		if err := a.makeShelf(p.job.GetSpec(), who); err != nil {
+		if err := errors.Join(a.makeShelf(p.job.GetSpec(), who), a.makeHome(p.job.GetSpec(), who)); err != nil {
 			return err
 		}
 	}

@@ -37,6 +37,12 @@ func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.
 	default:
 		return nil, usage("a task of kind %v is made by its own method", r.GetSpec().GetKind())
 	}
+	if r.GetPaused() {
+		return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), func(tx *ledger.Tx, t *pb.Task) error {
+			t.State, t.Why = task.Paused, "submitted to wait until it is resumed"
+			return ledger.Tasks.Put(tx, t)
+		})
+	}
 	return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), nil)
 }
 
@@ -73,7 +79,9 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 		return same, err
 	}
 	s.o.Metrics.TaskSubmitted(spec.GetClass())
-	s.enqueue(ctx, t, n)
+	if t.GetState() == task.Queued {
+		s.enqueue(ctx, t, n)
+	}
 	return t, nil
 }
 

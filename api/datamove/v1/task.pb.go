@@ -1778,6 +1778,7 @@ type SubmitTaskRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Spec           *TaskSpec              `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	IdempotencyKey string                 `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"` // at most 128 letters; empty is never the same
+	Paused         bool                   `protobuf:"varint,3,opt,name=paused,proto3" json:"paused,omitempty"`                                      // it waits until it is resumed
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1824,6 +1825,13 @@ func (x *SubmitTaskRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *SubmitTaskRequest) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
 }
 
 type GetTaskRequest struct {
@@ -2469,10 +2477,11 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x1d\n" +
 	"\n" +
-	"error_kind\x18\x05 \x01(\tR\terrorKind\"g\n" +
+	"error_kind\x18\x05 \x01(\tR\terrorKind\"\x7f\n" +
 	"\x11SubmitTaskRequest\x12)\n" +
 	"\x04spec\x18\x01 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12'\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\" \n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12\x16\n" +
+	"\x06paused\x18\x03 \x01(\bR\x06paused\" \n" +
 	"\x0eGetTaskRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\xc2\x02\n" +
 	"\x10ListTasksRequest\x12\x1b\n" +

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/account"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/site"
+	"datamove.dev/mover/wire"
+)
+
+// homes is the folder of a node's ephemeral tier that has directories of people for a time, as those of jobs: jobs/NAME.UID. Only
+// root makes any there, and each for whose number its name ends with: so nobody can have one that somebody else will be given.
+const homes = "jobs"
+
+// makeHome makes the directory of who asks, where a task writes to what will be in it.
+func (a *Agent) makeHome(spec *pb.TaskSpec, who account.Account) error {
+	l, err := wire.Locate(spec.GetTarget())
+	t := a.conf().Tiers[l.Tier]
+	folders := strings.SplitN(l.Path, "/", 3)
+	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.Path == "" || !t.NodeLocal || !t.Ephemeral || site.Mounted(t) != nil ||
+		len(folders) < 2 || folders[0] != homes || !strings.HasSuffix(folders[1], "."+strconv.FormatUint(uint64(who.UID), 10)) || removes(spec.GetKind()) {
+		return nil // the process will see
+	}
+	err = below(t.Path, folders[:2], func(at int, name string, last bool) error {
+		mode, made := uint32(0o711), unix.Mkdirat(at, name, 0o700)
+		if made == unix.EEXIST {
+			return nil
+		}
+		if made != nil {
+			return made
+		}
+		fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(fd) }()
+		if last {
+			mode, err = 0o700, unix.Fchown(fd, int(who.UID), int(who.GID))
+		}
+		return errors.Join(err, unix.Fchmod(fd, mode))
+	})
+	if errors.Is(err, mover.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOENT) {
+		return nil // as above
+	}
+	return err
+}
