@@ -33,7 +33,8 @@ func (h *host) peers(keeper *trust.Keeper) (*peers, error) {
 	}
 	listener, err := net.Listen("tcp", cmp.Or(c.Listen, config.DefaultPeers))
 	if errors.Is(err, unix.EADDRINUSE) && c.Listen == "" { // there are several agents on this host
-		listener, err = net.Listen("tcp", "0.0.0.0:0")
+		host, _, _ := net.SplitHostPort(config.DefaultPeers)
+		listener, err = net.Listen("tcp", net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
 		return nil, &advised{err, "peers: {listen: 0.0.0.0:PORT}, or off, in the configuration"}

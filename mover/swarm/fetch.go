@@ -147,7 +147,7 @@ func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, i
 			}
 		})
 	}
-	err := error(mover.ErrNotExist)
+	err := mover.ErrNotExist
 	for _, m := range who {
 		if s.suspect(m.Name) {
 			continue

@@ -378,7 +378,7 @@ func TestReconcile(t *testing.T) {
 				t.Errorf("gone: %v", gone)
 			}
 			var want []string
-			if _, there := row.then[7]; !there && row.at == later {
+			if _, there := row.then[7]; !there && row.at.Equal(later) {
 				want = []string{j.Holder("imagenet")}
 			}
 			if !slices.Equal(l.dropped, want) {
