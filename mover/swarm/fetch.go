@@ -193,6 +193,11 @@ func (s *Swarm) suspect(name string) bool {
 
 // readSource fills into with a piece from the source itself.
 func (s *Swarm) readSource(ctx context.Context, p *Piece, into []byte) error {
+	done, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer done()
 	for _, seg := range p.Segments {
 		if err := s.readSegment(ctx, seg, into[:seg.Length]); err != nil {
 			return err
@@ -284,6 +289,11 @@ func (s *Swarm) wakes(ctx context.Context) error {
 
 // drafted reads a piece from what is written and not published.
 func (s *Swarm) drafted(ctx context.Context, p *Piece, into []byte) error {
+	done, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer done()
 	for _, seg := range p.Segments {
 		if err := s.drafts.read(ctx, seg, into[:seg.Length]); err != nil {
 			return err

@@ -24,6 +24,12 @@ type source struct {
 // Unwrap returns the source itself.
 func (s *source) Unwrap() any { return s.Source }
 
+// Close implements mover.Source.
+func (s *source) Close() error {
+	s.swarm.shut()
+	return s.Source.Close()
+}
+
 // aheadMost is how many entries a walk may be ahead of who follows it.
 const aheadMost = 1 << 16
 

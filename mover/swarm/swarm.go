@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,8 @@ type Swarm struct {
 	begun        chan struct{} // closed by Source
 	outer, inner mover.Source  // set before that
 	hand         hand
+	places       sync.RWMutex // held for reading while one of the places is used for others
+	over         bool         // they are closed; guarded by places
 	drafts       drafts
 
 	suspects sync.Map // name -> time.Time until which it is passed over
@@ -74,11 +77,29 @@ func New(o Options) *Swarm {
 // Update says who is there now.
 func (s *Swarm) Update(v View) { s.view.Store(&v) }
 
-// Close ends what is read ahead, and waits for it.
+// Close ends what is read ahead, and waits for it. Whoever asks from then on gets nothing.
 func (s *Swarm) Close() {
-	s.cancel()
+	s.shut()
 	s.loading.Wait()
+}
+
+// shut ends the use of both places: they are about to be closed.
+func (s *Swarm) shut() {
+	s.cancel()
+	s.places.Lock()
+	s.over = true
+	s.places.Unlock()
 	s.hand.close()
+}
+
+// use says whether the places can be used, until done is called.
+func (s *Swarm) use() (done func(), err error) {
+	s.places.RLock()
+	if s.over {
+		s.places.RUnlock()
+		return nil, fmt.Errorf("%w: this member has ended", mover.ErrNotExist)
+	}
+	return s.places.RUnlock, nil
 }
 
 // Counts are bytes so far.

@@ -9,6 +9,9 @@ import (
 
 // Target returns t, of whose drafts others can have what is written. Called once.
 func (s *Swarm) Target(t mover.Place) mover.Place {
+	s.drafts.mu.Lock()
+	s.drafts.target = t
+	s.drafts.mu.Unlock()
 	return &target{t, s}
 }
 
@@ -19,6 +22,12 @@ type target struct {
 
 // Unwrap returns the target itself.
 func (t *target) Unwrap() any { return t.Place }
+
+// Close implements mover.Target.
+func (t *target) Close() error {
+	t.swarm.shut()
+	return t.Place.Close()
+}
 
 // Draft implements mover.Target.
 func (t *target) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
@@ -46,10 +55,11 @@ func (t *target) Publish(ctx context.Context, batch []mover.Draft) []mover.Outco
 	return out
 }
 
-// drafts are those that are not published.
+// drafts are those that are not published, and the target that they will be in.
 type drafts struct {
-	mu  sync.Mutex
-	all map[string]*draft // by the names of their entries; guarded by mu
+	mu     sync.Mutex
+	target mover.Target      // guarded by mu, as all below
+	all    map[string]*draft // by the names of their entries
 }
 
 func (d *drafts) add(f *draft) {
@@ -69,12 +79,15 @@ func (d *drafts) remove(f *draft) {
 	}
 }
 
-// read reads what is written of a file.
-func (d *drafts) read(_ context.Context, seg Segment, into []byte) error {
+// read reads what is written of a file, or of one that is published: of the files of a piece some may be.
+func (d *drafts) read(ctx context.Context, seg Segment, into []byte) error {
 	d.mu.Lock()
-	f := d.all[seg.Name]
+	f, target := d.all[seg.Name], d.target
 	d.mu.Unlock()
-	if f == nil || !f.has(seg.Off, seg.Length) {
+	switch {
+	case f == nil:
+		return published(ctx, target, seg, into)
+	case !f.has(seg.Off, seg.Length):
 		return mover.ErrNotExist
 	}
 	r, err := f.peeker.Peek()
@@ -86,6 +99,23 @@ func (d *drafts) read(_ context.Context, seg Segment, into []byte) error {
 		return err
 	}
 	return nil
+}
+
+func published(ctx context.Context, target mover.Target, seg Segment, into []byte) error {
+	from, ok := target.(mover.Source)
+	if !ok {
+		return mover.ErrNotExist
+	}
+	e, err := from.Stat(ctx, seg.Name)
+	if err != nil || e.Kind != mover.File || e.Size < seg.Off+seg.Length {
+		return mover.ErrNotExist
+	}
+	c, err := from.Open(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return readRange(ctx, c, seg.Off, into)
 }
 
 // draft is a file that is being written, and can be read.

@@ -161,7 +161,9 @@ func TestPrintedIsReadBack(t *testing.T) {
 		return rapid.SampledFrom([]string{"#DW jobdw type=scratch capacity=7MB", "#DW jobdw type=xfs name=a-b capacity=7GiB", "#DW jobdw type=scratch access_mode=private capacity=1.5GB",
 			"#DW jobdw type=xfs name=c capacity=1b\n#DW stage_in type=file source=/lus/a destination=$DW_JOB_c/", "#DATAMOVE dw"}).Draw(t, "dw")
 	})
+	tried := 0
 	rapid.Check(t, func(t *rapid.T) {
+		tried++
 		text := strings.Join(rapid.SliceOfN(line, 1, 3).Draw(t, "lines"), "\n")
 		job, err := Parse(Text{Script: text}, site)
 		if err != nil {
@@ -175,8 +177,8 @@ func TestPrintedIsReadBack(t *testing.T) {
 		}
 		again(t, job)
 	})
-	if accepted < 20 {
-		t.Errorf("only %d jobs were accepted: this shows nothing", accepted)
+	if accepted < tried/5 {
+		t.Errorf("only %d of %d jobs were accepted: this shows little", accepted, tried)
 	}
 }
 
