@@ -26,6 +26,7 @@ func (a *app) leaseCommand() *cobra.Command {
 
 func (a *app) leaseList() *cobra.Command {
 	var f format
+	var slurmJob string
 	req := &pb.ListLeasesRequest{}
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
@@ -33,6 +34,9 @@ func (a *app) leaseList() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		if slurmJob != "" {
+			req.Labels = withLabel(req.Labels, slurmLabel, slurmJob)
+		}
 		return a.ask(ctx, listLeases, func(c *api.Client) error { return list(a, f, leasesListing, c.Leases(ctx, req)) })
 	})
 	flags := cmd.Flags()
@@ -41,6 +45,8 @@ func (a *app) leaseList() *cobra.Command {
 	flags.StringVar(&req.Tier, "tier", "", "only on this `TIER`")
 	flags.StringVar(&req.Node, "node", "", "only on this `NODE`")
 	flags.StringVar(&req.Holder, "holder", "", "only of this `HOLDER`, like slurm:1234")
+	labelVar(flags, &req.Labels, "label", "only with this label, `KEY=VALUE`; may be repeated")
+	flags.StringVar(&slurmJob, "slurm-job", "", "only those that were taken in the Slurm job `ID`")
 	return cmd
 }
 
@@ -84,21 +90,22 @@ var leasesListing = listing[*pb.Lease]{
 
 // leaseView is a lease as JSON.
 type leaseView struct {
-	Schema   string     `json:"schema"`
-	ID       string     `json:"id"`
-	Dataset  string     `json:"dataset"`
-	Digest   string     `json:"digest"`
-	Tier     string     `json:"tier,omitempty"`
-	Node     string     `json:"node,omitempty"`
-	Location string     `json:"location"`
-	Holder   string     `json:"holder"`
-	Owner    string     `json:"owner"`
-	UID      uint32     `json:"uid"`
-	Created  *time.Time `json:"created,omitempty"`
-	Until    *time.Time `json:"until,omitempty"`
+	Schema   string            `json:"schema"`
+	ID       string            `json:"id"`
+	Dataset  string            `json:"dataset"`
+	Digest   string            `json:"digest"`
+	Tier     string            `json:"tier,omitempty"`
+	Node     string            `json:"node,omitempty"`
+	Location string            `json:"location"`
+	Holder   string            `json:"holder"`
+	Owner    string            `json:"owner"`
+	UID      uint32            `json:"uid"`
+	Created  *time.Time        `json:"created,omitempty"`
+	Until    *time.Time        `json:"until,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
 }
 
 func viewLease(l *pb.Lease) leaseView {
 	return leaseView{schemaLease, l.GetId(), l.GetDataset(), l.GetDigest(), l.GetTier(), l.GetNode(), l.GetLocation(), l.GetHolder(),
-		l.GetOwner().GetName(), l.GetOwner().GetUid(), stamp(l.GetCreateTime()), stamp(l.GetExpireTime())}
+		l.GetOwner().GetName(), l.GetOwner().GetUid(), stamp(l.GetCreateTime()), stamp(l.GetExpireTime()), l.GetLabels()}
 }

@@ -71,11 +71,22 @@ func (o *orderFlags) forService() error {
 // fill puts the flags into what is asked for.
 func (o *orderFlags) fill(a *app, spec *pb.TaskSpec) {
 	spec.Project, spec.Class, spec.Node = o.project, o.class, o.node
-	spec.Labels = maps.Clone(o.labels)
-	if job := a.env("SLURM_JOB_ID"); job != "" && spec.Labels[slurmLabel] == "" {
-		if spec.Labels == nil {
-			spec.Labels = map[string]string{}
-		}
-		spec.Labels[slurmLabel] = job
+	spec.Labels = o.labelled(a)
+}
+
+// labelled are the labels that were given, and that of the Slurm job that we are in.
+func (o *orderFlags) labelled(a *app) map[string]string {
+	job := a.env("SLURM_JOB_ID")
+	if job == "" || o.labels[slurmLabel] != "" {
+		return maps.Clone(o.labels)
 	}
+	return withLabel(maps.Clone(o.labels), slurmLabel, job)
+}
+
+func withLabel(labels map[string]string, name, value string) map[string]string {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[name] = value
+	return labels
 }

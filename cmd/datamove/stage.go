@@ -82,6 +82,7 @@ func (s *stage) flags(cmd *cobra.Command) {
 	flags.BoolVar(&s.wait, "wait", false, "wait until it is there, which is the default")
 	flags.BoolVar(&s.order.detach, "detach", false, "print the id of the task, and return")
 	s.order.projectVar(flags)
+	labelVar(flags, &s.order.labels, "label", "give the task and the lease a label, `KEY=VALUE`; may be repeated")
 	flags.Var(&chosen[pb.TaskClass]{dst: &s.order.class, choices: classChoices}, "class", "how urgent it is, most urgent `CLASS` first: restore, checkpoint, stage, replicate, tier, scrub")
 }
 
@@ -92,7 +93,7 @@ func (s *stage) run(ctx context.Context, arg string) error {
 		return err
 	}
 	s.source, s.target, s.tell = arg, s.to, s.tellReplica
-	req := &pb.StageRequest{Source: l.String(), Tier: s.to, Node: s.order.node, Project: s.order.project, Class: s.order.class}
+	req := &pb.StageRequest{Source: l.String(), Tier: s.to, Node: s.order.node, Project: s.order.project, Class: s.order.class, Labels: s.order.labelled(s.app)}
 	if s.ttl > 0 {
 		s.holder = cmp.Or(s.holder, s.app.holder())
 		req.LeaseTtl, req.Holder = durationpb.New(s.ttl), s.holder

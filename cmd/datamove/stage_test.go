@@ -45,8 +45,12 @@ func TestStage(t *testing.T) {
 	}
 	u.env["SLURM_JOB_ID"] = "7"
 	u.wants(0, "stage", "dataset:imagenet", "--ttl", "1h")
-	if got := last[*pb.StageRequest](t, s, "Stage"); got.GetHolder() != "slurm:7" {
+	if got := last[*pb.StageRequest](t, s, "Stage"); got.GetHolder() != "slurm:7" || got.GetLabels()["slurm_job"] != "7" {
 		t.Errorf("in a Slurm job: %v", got)
+	}
+	u.wants(0, "stage", "dataset:imagenet", "--label", "slurm_job=8", "--label", "run=a")
+	if got := last[*pb.StageRequest](t, s, "Stage").GetLabels(); len(got) != 2 || got["slurm_job"] != "8" || got["run"] != "a" {
+		t.Errorf("labels: %v", got)
 	}
 
 	s.ends(func(t *pb.Task) {

@@ -95,10 +95,7 @@ sends them, however many there are.`,
 			req.States, l.none = living, "no tasks that have not ended; --all lists the others, too"
 		}
 		if slurmJob != "" {
-			if req.Labels == nil {
-				req.Labels = map[string]string{}
-			}
-			req.Labels[slurmLabel] = slurmJob
+			req.Labels = withLabel(req.Labels, slurmLabel, slurmJob)
 		}
 		return a.ask(ctx, listTasks, func(c *api.Client) error { return list(a, f, l, c.Tasks(ctx, req)) })
 	})
@@ -109,7 +106,7 @@ sends them, however many there are.`,
 	flags.StringVar(&req.Project, "project", "", "only tasks of this `PROJECT`")
 	flags.StringVar(&req.Owner, "owner", "", "only tasks of this `PERSON`")
 	labelVar(flags, &req.Labels, "label", "only tasks with this label, `KEY=VALUE`; may be repeated")
-	flags.StringVar(&slurmJob, "slurm-job", "", "only tasks that were begun in the Slurm job `ID`")
+	flags.StringVar(&slurmJob, "slurm-job", "", "only tasks that were begun in the Slurm job `ID`, or that it waits for")
 	return cmd
 }
 

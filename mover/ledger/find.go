@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	datamovev1 "datamove.dev/api/datamove/v1"
 )
 
@@ -14,7 +15,7 @@ type TaskFilter struct {
 	States  []datamovev1.TaskState // none is all
 	Project string                 // "" is all
 	Owner   string                 // as User makes it; "" is all
-	Labels  map[string]string      // that a task must have
+	Labels  map[string]string      // that a task must have, or, with the owner, a wish that waits for it
 	After   string                 // id of the task before the first one; "" begins at the beginning
 	Oldest  bool                   // first
 }
@@ -43,6 +44,17 @@ func facets(m *datamovev1.Task) [][]string {
 	return keys
 }
 
+// wishFacets are those by which the task is found that a wish waits for.
+func wishFacets(m *ledgerv1.Wish) (keys [][]string) {
+	for name, value := range m.GetLease().GetLabels() {
+		keys = append(keys, []string{facetLabel, label(name, value)})
+	}
+	if len(keys) > 0 {
+		keys = append(keys, []string{facetOwner, User(m.GetLease().GetOwner())})
+	}
+	return keys
+}
+
 func label(name, value string) string { return name + "\x00" + value }
 
 // everything says whether a filter lets all tasks through.
@@ -66,6 +78,12 @@ func FindTasks(tx *Tx, f TaskFilter) iter.Seq2[*datamovev1.Task, error] {
 			if err == nil {
 				task, err = Tasks.get(tx, id)
 			}
+			if err == nil {
+				var is bool
+				if is, err = f.labelled(tx, task); err == nil && !is {
+					continue
+				}
+			}
 			if !yield(task, err) || err != nil {
 				return
 			}
@@ -73,8 +91,45 @@ func FindTasks(tx *Tx, f TaskFilter) iter.Seq2[*datamovev1.Task, error] {
 	}
 }
 
+// labelled says whether one has all labels, and is of the owner: the task, or a wish that
+// waits for it.
+func (f TaskFilter) labelled(tx *Tx, t *datamovev1.Task) (bool, error) {
+	if len(f.Labels) == 0 || f.fits(t.GetOwner(), t.GetSpec().GetLabels()) {
+		return true, nil
+	}
+	for w, err := range Wishes.All(tx, Range{Prefix: []string{t.GetId()}}) {
+		if err != nil || f.fits(w.GetLease().GetOwner(), w.GetLease().GetLabels()) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+func (f TaskFilter) fits(owner *datamovev1.Account, labels map[string]string) bool {
+	return (f.Owner == "" || f.Owner == User(owner)) && HasLabels(labels, f.Labels)
+}
+
+// HasLabels says whether all of the labels that are wanted are there.
+func HasLabels(labels, wanted map[string]string) bool {
+	for name, value := range wanted {
+		if had, ok := labels[name]; !ok || had != value {
+			return false
+		}
+	}
+	return true
+}
+
 // CountTasks counts them.
 func CountTasks(tx *Tx, f TaskFilter) (n int, err error) {
+	if len(f.Labels) > 0 {
+		for _, err := range FindTasks(tx, f) {
+			if err != nil {
+				return 0, err
+			}
+			n++
+		}
+		return n, nil
+	}
 	for _, err := range findIDs(tx, f) {
 		if err != nil {
 			return 0, err
@@ -122,14 +177,22 @@ func (f TaskFilter) sets(tx *Tx) (sets []set) {
 		base := appendKey(tasksBy.prefix(), facet, value)
 		return &cursor{tx: tx, span: span{base: base, prefix: base, reverse: !f.Oldest}, more: true}
 	}
+	waitedFor := func(facet, value string) *cursor {
+		base := appendKey(wishesBy.prefix(), facet, value)
+		return &cursor{tx: tx, span: span{base: base, prefix: base, reverse: !f.Oldest}, more: true, deep: true}
+	}
 	if f.Project != "" {
 		sets = append(sets, set{under(facetProject, f.Project)})
 	}
 	if f.Owner != "" {
-		sets = append(sets, set{under(facetOwner, f.Owner)})
+		of := set{under(facetOwner, f.Owner)}
+		if len(f.Labels) > 0 {
+			of = append(of, waitedFor(facetOwner, f.Owner))
+		}
+		sets = append(sets, of)
 	}
 	for name, value := range f.Labels {
-		sets = append(sets, set{under(facetLabel, label(name, value))})
+		sets = append(sets, set{under(facetLabel, label(name, value)), waitedFor(facetLabel, label(name, value))})
 	}
 	var states set
 	for _, s := range f.States {
@@ -186,6 +249,7 @@ type cursor struct {
 	page []found // what is read and not yet passed
 	more bool    // there is something behind page
 	size int     // of the last page
+	deep bool    // an id is the first part of several keys
 }
 
 func (c *cursor) seek(from []byte, beyond bool) ([]byte, error) {
@@ -198,12 +262,25 @@ func (c *cursor) seek(from []byte, beyond bool) ([]byte, error) {
 			return nil, nil
 		}
 		c.size = min(max(firstPage, 2*c.size), lastPage)
-		c.span.from, c.span.beyond = from, beyond
+		c.span.from, c.span.beyond = c.start(from, beyond), beyond
 		var err error
 		if c.page, c.more, err = c.tx.page(c.span, c.size); err != nil {
 			return nil, err
 		}
+		for i, f := range c.page {
+			if c.deep {
+				c.page[i].key = f.key[:len(f.key)-len(after(f.key, 1))]
+			}
+		}
 	}
+}
+
+// start is where the keys begin that are wanted: before all of one id, or behind them.
+func (c *cursor) start(from []byte, beyond bool) []byte {
+	if from != nil && c.deep && beyond != c.span.reverse {
+		return append(bytes.Clone(from), 0xff) // no part begins so: they are ids
+	}
+	return from
 }
 
 // pass drops what lies before from, and from itself where beyond it is wanted.

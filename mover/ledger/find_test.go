@@ -19,21 +19,29 @@ var states = []datamovev1.TaskState{
 }
 
 // through says whether a filter lets a task through, the slow way.
-func through(f TaskFilter, m *datamovev1.Task) bool {
+func through(f TaskFilter, m *datamovev1.Task, wishes []*ledgerv1.Wish) bool {
 	switch {
 	case len(f.States) > 0 && !slices.Contains(f.States, m.State),
 		f.Project != "" && m.Spec.Project != f.Project,
-		f.Owner != "" && User(m.Owner) != f.Owner,
 		f.After != "" && f.Oldest && m.Id <= f.After,
 		f.After != "" && !f.Oldest && m.Id >= f.After:
 		return false
 	}
+	if has(f, m.Owner, m.Spec.Labels) {
+		return true
+	}
+	return len(f.Labels) > 0 && slices.ContainsFunc(wishes, func(w *ledgerv1.Wish) bool {
+		return w.Task == m.Id && has(f, w.Lease.Owner, w.Lease.Labels)
+	})
+}
+
+func has(f TaskFilter, owner *datamovev1.Account, labels map[string]string) bool {
 	for k, v := range f.Labels {
-		if m.Spec.Labels[k] != v {
+		if labels[k] != v {
 			return false
 		}
 	}
-	return true
+	return f.Owner == "" || User(owner) == f.Owner
 }
 
 // Every filter finds what looking at all tasks finds, in order.
@@ -41,6 +49,7 @@ func TestFindTasks(t *testing.T) {
 	l := fresh(t, Options{})
 	tasks := 3 * lastPage
 	var model []*datamovev1.Task
+	var wishes []*ledgerv1.Wish
 	r := uint64(1)
 	for n := range tasks {
 		m := task(n)
@@ -48,7 +57,23 @@ func TestFindTasks(t *testing.T) {
 		m.State = states[r>>33%5]
 		m.Spec.Labels = map[string]string{"slurm_job": strconv.Itoa(n / 10), "k=": strconv.Itoa(int(r >> 40 % 3))}
 		model = append(model, m)
-		update(t, l, func(tx *Tx) error { return Tasks.Put(tx, m) })
+		update(t, l, func(tx *Tx) error {
+			for i := range []int{0, 0, 0, 1, 2, 700}[r>>45%6] / (1 + n%97) { // some have more than a page
+				w := &ledgerv1.Wish{Task: m.Id, Lease: &datamovev1.Lease{Id: "lease" + strconv.Itoa(i), Owner: &datamovev1.Account{Name: "user" + strconv.Itoa(i%3)}}}
+				if i%2 == 0 {
+					w.Lease.Labels = map[string]string{"slurm_job": strconv.Itoa(i % 7 / 2), "k=": strconv.Itoa(i % 4)}
+				}
+				if err := Wishes.Put(tx, w); err != nil {
+					return err
+				}
+				wishes = append(wishes, w)
+			}
+			return Tasks.Put(tx, m)
+		})
+	}
+	waiting := map[string][]*ledgerv1.Wish{}
+	for _, w := range wishes {
+		waiting[w.Task] = append(waiting[w.Task], w)
 	}
 	filter := rapid.Custom(func(t *rapid.T) TaskFilter {
 		f := TaskFilter{Oldest: rapid.Bool().Draw(t, "oldest")}
@@ -65,7 +90,7 @@ func TestFindTasks(t *testing.T) {
 		f := filter.Draw(rt, "filter")
 		var want []string
 		for _, m := range model {
-			if through(f, m) {
+			if through(f, m, waiting[m.Id]) {
 				want = append(want, m.Id)
 			}
 		}

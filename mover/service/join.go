@@ -40,6 +40,7 @@ func (s *Service) grant(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRes
 		return err
 	}
 	out.Lease = newLease(o.lease, r, o.holder, accountOf(o.caller), now, o.ttl)
+	out.Lease.Labels = o.asked.GetLabels()
 	return s.putLease(tx, out.Lease)
 }
 
@@ -68,7 +69,7 @@ func (s *Service) wish(tx *ledger.Tx, o *order, r *pb.Replica) error {
 	}
 	w := &ledgerv1.Wish{Task: r.GetTask()}
 	w.Lease = newLease(o.lease, r, o.holder, accountOf(o.caller), s.now(), 0)
-	w.Lease.ExpireTime = nil
+	w.Lease.ExpireTime, w.Lease.Labels = nil, o.asked.GetLabels()
 	if o.ttl > 0 {
 		w.Ttl = durationpb.New(o.ttl)
 	}

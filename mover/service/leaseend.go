@@ -19,7 +19,8 @@ func (s *Service) ListLeases(ctx context.Context, r *pb.ListLeasesRequest) (*pb.
 	now := s.clock.now()
 	wanted := func(l *pb.Lease) bool {
 		return !tiering.Expired(l, now) && (r.GetTier() == "" || l.GetTier() == r.GetTier()) &&
-			(r.GetNode() == "" || l.GetNode() == r.GetNode()) && (r.GetHolder() == "" || l.GetHolder() == r.GetHolder())
+			(r.GetNode() == "" || l.GetNode() == r.GetNode()) && (r.GetHolder() == "" || l.GetHolder() == r.GetHolder()) &&
+			ledger.HasLabels(l.GetLabels(), r.GetLabels())
 	}
 	out := &pb.ListLeasesResponse{}
 	return out, s.ledger.View(func(tx *ledger.Tx) (err error) {

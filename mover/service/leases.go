@@ -62,7 +62,10 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 	if len(key) > maxKey {
 		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
 	}
-	asked := &pb.TaskSpec{Source: tag(r.GetDataset(), r.GetDigest()), Target: r.GetTier(), Node: r.GetNode(), Staging: &pb.Staging{Holder: r.GetHolder(), LeaseTtl: r.GetTtl()}}
+	if err := checkLabels(r.GetLabels()); err != nil {
+		return nil, err
+	}
+	asked := &pb.TaskSpec{Source: tag(r.GetDataset(), r.GetDigest()), Target: r.GetTier(), Node: r.GetNode(), Labels: r.GetLabels(), Staging: &pb.Staging{Holder: r.GetHolder(), LeaseTtl: r.GetTtl()}}
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		now, err := s.moment(tx)
 		if err != nil {
@@ -95,6 +98,7 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 			return err
 		}
 		l = newLease(id, x, holder, accountOf(c), now, ttl)
+		l.Labels = r.GetLabels()
 		return errors.Join(s.putLease(tx, l), s.keep(tx, c, key, asked))
 	})
 	return l, err

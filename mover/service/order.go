@@ -60,6 +60,9 @@ func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error)
 	if o.pin != nil && o.source.Scheme != location.Dataset {
 		return nil, usage("only a dataset can be pinned: datamove dataset add")
 	}
+	if err := checkLabels(r.GetLabels()); err != nil {
+		return nil, err
+	}
 	o.lease = leaseID(c, o.key, s.now())
 	s.mu.Lock()
 	o.agents = s.readyAgents(accountOf(c))
@@ -67,7 +70,7 @@ func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error)
 	if err := s.aim(o, r.GetNode()); err != nil {
 		return nil, err
 	}
-	o.asked = &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Source: r.GetSource(), Target: r.GetTier(), Node: r.GetNode(), Class: r.GetClass(), Project: r.GetProject(),
+	o.asked = &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Source: r.GetSource(), Target: r.GetTier(), Node: r.GetNode(), Class: r.GetClass(), Project: r.GetProject(), Labels: r.GetLabels(),
 		Staging: &pb.Staging{LeaseTtl: r.GetLeaseTtl(), PinUntil: r.GetPinUntil(), Holder: r.GetHolder()}}
 	return o, nil
 }

@@ -150,7 +150,7 @@ func (s *Service) begins(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRe
 	}
 	spec := &pb.TaskSpec{
 		Kind: pb.TaskKind_TASK_KIND_STAGE, Source: source.GetLocation(), Target: r.GetLocation(), Class: o.asked.GetClass(), Project: o.asked.GetProject(),
-		Node: cmp.Or(r.GetNode(), source.GetNode()), Options: s.stageOptions(r.GetTier()),
+		Node: cmp.Or(r.GetNode(), source.GetNode()), Options: s.stageOptions(r.GetTier()), Labels: o.asked.GetLabels(),
 		Staging: &pb.Staging{Dataset: r.GetDataset(), Tier: r.GetTier(), LeaseTtl: o.asked.GetStaging().GetLeaseTtl(), PinUntil: o.pin, Holder: o.holder},
 	}
 	spec, _, err = s.admit(o.caller, spec)

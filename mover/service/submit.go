@@ -169,19 +169,26 @@ func moves(spec *pb.TaskSpec) bool {
 
 // shape checks what no location is needed for.
 func shape(spec *pb.TaskSpec) error {
-	if len(spec.GetLabels()) > maxLabels {
-		return usage("%d labels; at most %d", len(spec.GetLabels()), maxLabels)
-	}
-	for k, v := range spec.GetLabels() {
-		if k == "" || len(k)+len(v) > maxLabel || strings.ContainsRune(k, 0) {
-			return usage("the label %q is empty or longer than %d letters", k, maxLabel)
-		}
+	if err := checkLabels(spec.GetLabels()); err != nil {
+		return err
 	}
 	if (spec.GetSource() == "") == (len(spec.GetSources()) == 0) && moves(spec) {
 		return usage("want one source, or several below the target")
 	}
 	if spec.GetTarget() == "" && spec.GetKind() != pb.TaskKind_TASK_KIND_DESCRIBE {
 		return usage("there is no target")
+	}
+	return nil
+}
+
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return usage("%d labels; at most %d", len(labels), maxLabels)
+	}
+	for k, v := range labels {
+		if k == "" || len(k)+len(v) > maxLabel || strings.ContainsRune(k, 0) {
+			return usage("the label %q is empty or longer than %d letters", k, maxLabel)
+		}
 	}
 	return nil
 }

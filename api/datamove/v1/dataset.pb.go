@@ -391,7 +391,8 @@ type Lease struct {
 	Owner         *Account               `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	Location      string                 `protobuf:"bytes,10,opt,name=location,proto3" json:"location,omitempty"` // of the replica
+	Location      string                 `protobuf:"bytes,10,opt,name=location,proto3" json:"location,omitempty"`                                                                       // of the replica
+	Labels        map[string]string      `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // as it was asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,6 +495,13 @@ func (x *Lease) GetLocation() string {
 		return x.Location
 	}
 	return ""
+}
+
+func (x *Lease) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 // PinInfo is "not before this date".
@@ -1144,6 +1152,7 @@ type StageRequest struct {
 	Project        string                 `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`
 	Class          TaskClass              `protobuf:"varint,8,opt,name=class,proto3,enum=datamove.v1.TaskClass" json:"class,omitempty"`
 	IdempotencyKey string                 `protobuf:"bytes,9,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	Labels         map[string]string      `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of the task and of the lease; who waits for somebody else's task is found by them, too
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1239,6 +1248,13 @@ func (x *StageRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *StageRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 type StageResponse struct {
@@ -1436,8 +1452,9 @@ type AcquireLeaseRequest struct {
 	Tier           string                 `protobuf:"bytes,3,opt,name=tier,proto3" json:"tier,omitempty"`
 	Node           string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	Holder         string                 `protobuf:"bytes,5,opt,name=holder,proto3" json:"holder,omitempty"`
-	Ttl            *durationpb.Duration   `protobuf:"bytes,6,opt,name=ttl,proto3" json:"ttl,omitempty"`                                             // at most 7 days
-	IdempotencyKey string                 `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"` // the same again is the same lease, as long as that lasts
+	Ttl            *durationpb.Duration   `protobuf:"bytes,6,opt,name=ttl,proto3" json:"ttl,omitempty"`                                                                                 // at most 7 days
+	IdempotencyKey string                 `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`                                     // the same again is the same lease, as long as that lasts
+	Labels         map[string]string      `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // as of a task
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1519,6 +1536,13 @@ func (x *AcquireLeaseRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *AcquireLeaseRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 type RenewLeaseRequest struct {
@@ -1661,6 +1685,7 @@ type ListLeasesRequest struct {
 	Holder        string                 `protobuf:"bytes,4,opt,name=holder,proto3" json:"holder,omitempty"`
 	PageSize      int32                  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string                 `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Labels        map[string]string      `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that a lease must have
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1735,6 +1760,13 @@ func (x *ListLeasesRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListLeasesRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 type ListLeasesResponse struct {
@@ -2100,7 +2132,7 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\x06leases\x18\v \x01(\x05R\x06leases\x12=\n" +
 	"\fpinned_until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\vpinnedUntil\x12\x12\n" +
 	"\x04task\x18\r \x01(\tR\x04task\x12*\n" +
-	"\x05owner\x18\x0e \x01(\v2\x14.datamove.v1.AccountR\x05owner\"\xcb\x02\n" +
+	"\x05owner\x18\x0e \x01(\v2\x14.datamove.v1.AccountR\x05owner\"\xbe\x03\n" +
 	"\x05Lease\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x16\n" +
@@ -2114,7 +2146,11 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\vcreate_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x1a\n" +
 	"\blocation\x18\n" +
-	" \x01(\tR\blocation\"\xc5\x01\n" +
+	" \x01(\tR\blocation\x126\n" +
+	"\x06labels\x18\v \x03(\v2\x1e.datamove.v1.Lease.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x01\n" +
 	"\aPinInfo\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
@@ -2157,7 +2193,7 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"page_token\x18\x06 \x01(\tR\tpageToken\"p\n" +
 	"\x14ListReplicasResponse\x120\n" +
 	"\breplicas\x18\x01 \x03(\v2\x14.datamove.v1.ReplicaR\breplicas\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc8\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc2\x03\n" +
 	"\fStageRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x12\x12\n" +
@@ -2167,7 +2203,12 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\tpin_until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bpinUntil\x12\x18\n" +
 	"\aproject\x18\a \x01(\tR\aproject\x12,\n" +
 	"\x05class\x18\b \x01(\x0e2\x16.datamove.v1.TaskClassR\x05class\x12'\n" +
-	"\x0fidempotency_key\x18\t \x01(\tR\x0eidempotencyKey\"\x90\x01\n" +
+	"\x0fidempotency_key\x18\t \x01(\tR\x0eidempotencyKey\x12=\n" +
+	"\x06labels\x18\n" +
+	" \x03(\v2%.datamove.v1.StageRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x90\x01\n" +
 	"\rStageResponse\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.datamove.v1.TaskR\x04task\x12.\n" +
 	"\areplica\x18\x02 \x01(\v2\x14.datamove.v1.ReplicaR\areplica\x12(\n" +
@@ -2180,7 +2221,7 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\fPurgeRequest\x12\x1a\n" +
 	"\blocation\x18\x01 \x01(\tR\blocation\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12'\n" +
-	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\"\xdd\x01\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\"\xde\x02\n" +
 	"\x13AcquireLeaseRequest\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
@@ -2188,13 +2229,17 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12\x16\n" +
 	"\x06holder\x18\x05 \x01(\tR\x06holder\x12+\n" +
 	"\x03ttl\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12'\n" +
-	"\x0fidempotency_key\x18\a \x01(\tR\x0eidempotencyKey\"P\n" +
+	"\x0fidempotency_key\x18\a \x01(\tR\x0eidempotencyKey\x12D\n" +
+	"\x06labels\x18\b \x03(\v2,.datamove.v1.AcquireLeaseRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"P\n" +
 	"\x11RenewLeaseRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\"\"\n" +
 	"\x10DropLeaseRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x13\n" +
-	"\x11DropLeaseResponse\"\xa9\x01\n" +
+	"\x11DropLeaseResponse\"\xa8\x02\n" +
 	"\x11ListLeasesRequest\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x12\x12\n" +
@@ -2202,7 +2247,11 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\x06holder\x18\x04 \x01(\tR\x06holder\x12\x1b\n" +
 	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tR\tpageToken\"h\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\x12B\n" +
+	"\x06labels\x18\a \x03(\v2*.datamove.v1.ListLeasesRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"h\n" +
 	"\x12ListLeasesResponse\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.datamove.v1.LeaseR\x06leases\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xab\x01\n" +
@@ -2265,7 +2314,7 @@ func file_datamove_v1_dataset_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_dataset_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_v1_dataset_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_datamove_v1_dataset_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_datamove_v1_dataset_proto_goTypes = []any{
 	(ReplicaState)(0),             // 0: datamove.v1.ReplicaState
 	(*Dataset)(nil),               // 1: datamove.v1.Dataset
@@ -2298,79 +2347,87 @@ var file_datamove_v1_dataset_proto_goTypes = []any{
 	(*UnpinResponse)(nil),         // 28: datamove.v1.UnpinResponse
 	(*ListPinsRequest)(nil),       // 29: datamove.v1.ListPinsRequest
 	(*ListPinsResponse)(nil),      // 30: datamove.v1.ListPinsResponse
-	(*Account)(nil),               // 31: datamove.v1.Account
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(Level)(0),                    // 33: datamove.v1.Level
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
-	(TaskClass)(0),                // 35: datamove.v1.TaskClass
-	(*Task)(nil),                  // 36: datamove.v1.Task
+	nil,                           // 31: datamove.v1.Lease.LabelsEntry
+	nil,                           // 32: datamove.v1.StageRequest.LabelsEntry
+	nil,                           // 33: datamove.v1.AcquireLeaseRequest.LabelsEntry
+	nil,                           // 34: datamove.v1.ListLeasesRequest.LabelsEntry
+	(*Account)(nil),               // 35: datamove.v1.Account
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(Level)(0),                    // 37: datamove.v1.Level
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(TaskClass)(0),                // 39: datamove.v1.TaskClass
+	(*Task)(nil),                  // 40: datamove.v1.Task
 }
 var file_datamove_v1_dataset_proto_depIdxs = []int32{
-	31, // 0: datamove.v1.Dataset.owner:type_name -> datamove.v1.Account
+	35, // 0: datamove.v1.Dataset.owner:type_name -> datamove.v1.Account
 	2,  // 1: datamove.v1.Dataset.versions:type_name -> datamove.v1.Version
-	32, // 2: datamove.v1.Dataset.create_time:type_name -> google.protobuf.Timestamp
-	32, // 3: datamove.v1.Version.create_time:type_name -> google.protobuf.Timestamp
+	36, // 2: datamove.v1.Dataset.create_time:type_name -> google.protobuf.Timestamp
+	36, // 3: datamove.v1.Version.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 4: datamove.v1.Replica.state:type_name -> datamove.v1.ReplicaState
-	33, // 5: datamove.v1.Replica.level:type_name -> datamove.v1.Level
-	32, // 6: datamove.v1.Replica.create_time:type_name -> google.protobuf.Timestamp
-	32, // 7: datamove.v1.Replica.use_time:type_name -> google.protobuf.Timestamp
-	32, // 8: datamove.v1.Replica.pinned_until:type_name -> google.protobuf.Timestamp
-	31, // 9: datamove.v1.Replica.owner:type_name -> datamove.v1.Account
-	31, // 10: datamove.v1.Lease.owner:type_name -> datamove.v1.Account
-	32, // 11: datamove.v1.Lease.expire_time:type_name -> google.protobuf.Timestamp
-	32, // 12: datamove.v1.Lease.create_time:type_name -> google.protobuf.Timestamp
-	32, // 13: datamove.v1.PinInfo.until:type_name -> google.protobuf.Timestamp
-	31, // 14: datamove.v1.PinInfo.owner:type_name -> datamove.v1.Account
-	1,  // 15: datamove.v1.ListDatasetsResponse.datasets:type_name -> datamove.v1.Dataset
-	3,  // 16: datamove.v1.ListReplicasResponse.replicas:type_name -> datamove.v1.Replica
-	34, // 17: datamove.v1.StageRequest.lease_ttl:type_name -> google.protobuf.Duration
-	32, // 18: datamove.v1.StageRequest.pin_until:type_name -> google.protobuf.Timestamp
-	35, // 19: datamove.v1.StageRequest.class:type_name -> datamove.v1.TaskClass
-	36, // 20: datamove.v1.StageResponse.task:type_name -> datamove.v1.Task
-	3,  // 21: datamove.v1.StageResponse.replica:type_name -> datamove.v1.Replica
-	4,  // 22: datamove.v1.StageResponse.lease:type_name -> datamove.v1.Lease
-	34, // 23: datamove.v1.AcquireLeaseRequest.ttl:type_name -> google.protobuf.Duration
-	34, // 24: datamove.v1.RenewLeaseRequest.ttl:type_name -> google.protobuf.Duration
-	4,  // 25: datamove.v1.ListLeasesResponse.leases:type_name -> datamove.v1.Lease
-	32, // 26: datamove.v1.PinRequest.until:type_name -> google.protobuf.Timestamp
-	5,  // 27: datamove.v1.ListPinsResponse.pins:type_name -> datamove.v1.PinInfo
-	6,  // 28: datamove.v1.DatasetService.AddDataset:input_type -> datamove.v1.AddDatasetRequest
-	7,  // 29: datamove.v1.DatasetService.GetDataset:input_type -> datamove.v1.GetDatasetRequest
-	8,  // 30: datamove.v1.DatasetService.ListDatasets:input_type -> datamove.v1.ListDatasetsRequest
-	10, // 31: datamove.v1.DatasetService.RemoveDataset:input_type -> datamove.v1.RemoveDatasetRequest
-	12, // 32: datamove.v1.DatasetService.GetManifest:input_type -> datamove.v1.GetManifestRequest
-	14, // 33: datamove.v1.DatasetService.ListReplicas:input_type -> datamove.v1.ListReplicasRequest
-	16, // 34: datamove.v1.DatasetService.Stage:input_type -> datamove.v1.StageRequest
-	18, // 35: datamove.v1.DatasetService.Release:input_type -> datamove.v1.ReleaseRequest
-	19, // 36: datamove.v1.DatasetService.Purge:input_type -> datamove.v1.PurgeRequest
-	20, // 37: datamove.v1.DatasetService.AcquireLease:input_type -> datamove.v1.AcquireLeaseRequest
-	21, // 38: datamove.v1.DatasetService.RenewLease:input_type -> datamove.v1.RenewLeaseRequest
-	22, // 39: datamove.v1.DatasetService.DropLease:input_type -> datamove.v1.DropLeaseRequest
-	24, // 40: datamove.v1.DatasetService.ListLeases:input_type -> datamove.v1.ListLeasesRequest
-	26, // 41: datamove.v1.DatasetService.Pin:input_type -> datamove.v1.PinRequest
-	27, // 42: datamove.v1.DatasetService.Unpin:input_type -> datamove.v1.UnpinRequest
-	29, // 43: datamove.v1.DatasetService.ListPins:input_type -> datamove.v1.ListPinsRequest
-	36, // 44: datamove.v1.DatasetService.AddDataset:output_type -> datamove.v1.Task
-	1,  // 45: datamove.v1.DatasetService.GetDataset:output_type -> datamove.v1.Dataset
-	9,  // 46: datamove.v1.DatasetService.ListDatasets:output_type -> datamove.v1.ListDatasetsResponse
-	11, // 47: datamove.v1.DatasetService.RemoveDataset:output_type -> datamove.v1.RemoveDatasetResponse
-	13, // 48: datamove.v1.DatasetService.GetManifest:output_type -> datamove.v1.ManifestChunk
-	15, // 49: datamove.v1.DatasetService.ListReplicas:output_type -> datamove.v1.ListReplicasResponse
-	17, // 50: datamove.v1.DatasetService.Stage:output_type -> datamove.v1.StageResponse
-	36, // 51: datamove.v1.DatasetService.Release:output_type -> datamove.v1.Task
-	36, // 52: datamove.v1.DatasetService.Purge:output_type -> datamove.v1.Task
-	4,  // 53: datamove.v1.DatasetService.AcquireLease:output_type -> datamove.v1.Lease
-	4,  // 54: datamove.v1.DatasetService.RenewLease:output_type -> datamove.v1.Lease
-	23, // 55: datamove.v1.DatasetService.DropLease:output_type -> datamove.v1.DropLeaseResponse
-	25, // 56: datamove.v1.DatasetService.ListLeases:output_type -> datamove.v1.ListLeasesResponse
-	5,  // 57: datamove.v1.DatasetService.Pin:output_type -> datamove.v1.PinInfo
-	28, // 58: datamove.v1.DatasetService.Unpin:output_type -> datamove.v1.UnpinResponse
-	30, // 59: datamove.v1.DatasetService.ListPins:output_type -> datamove.v1.ListPinsResponse
-	44, // [44:60] is the sub-list for method output_type
-	28, // [28:44] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	37, // 5: datamove.v1.Replica.level:type_name -> datamove.v1.Level
+	36, // 6: datamove.v1.Replica.create_time:type_name -> google.protobuf.Timestamp
+	36, // 7: datamove.v1.Replica.use_time:type_name -> google.protobuf.Timestamp
+	36, // 8: datamove.v1.Replica.pinned_until:type_name -> google.protobuf.Timestamp
+	35, // 9: datamove.v1.Replica.owner:type_name -> datamove.v1.Account
+	35, // 10: datamove.v1.Lease.owner:type_name -> datamove.v1.Account
+	36, // 11: datamove.v1.Lease.expire_time:type_name -> google.protobuf.Timestamp
+	36, // 12: datamove.v1.Lease.create_time:type_name -> google.protobuf.Timestamp
+	31, // 13: datamove.v1.Lease.labels:type_name -> datamove.v1.Lease.LabelsEntry
+	36, // 14: datamove.v1.PinInfo.until:type_name -> google.protobuf.Timestamp
+	35, // 15: datamove.v1.PinInfo.owner:type_name -> datamove.v1.Account
+	1,  // 16: datamove.v1.ListDatasetsResponse.datasets:type_name -> datamove.v1.Dataset
+	3,  // 17: datamove.v1.ListReplicasResponse.replicas:type_name -> datamove.v1.Replica
+	38, // 18: datamove.v1.StageRequest.lease_ttl:type_name -> google.protobuf.Duration
+	36, // 19: datamove.v1.StageRequest.pin_until:type_name -> google.protobuf.Timestamp
+	39, // 20: datamove.v1.StageRequest.class:type_name -> datamove.v1.TaskClass
+	32, // 21: datamove.v1.StageRequest.labels:type_name -> datamove.v1.StageRequest.LabelsEntry
+	40, // 22: datamove.v1.StageResponse.task:type_name -> datamove.v1.Task
+	3,  // 23: datamove.v1.StageResponse.replica:type_name -> datamove.v1.Replica
+	4,  // 24: datamove.v1.StageResponse.lease:type_name -> datamove.v1.Lease
+	38, // 25: datamove.v1.AcquireLeaseRequest.ttl:type_name -> google.protobuf.Duration
+	33, // 26: datamove.v1.AcquireLeaseRequest.labels:type_name -> datamove.v1.AcquireLeaseRequest.LabelsEntry
+	38, // 27: datamove.v1.RenewLeaseRequest.ttl:type_name -> google.protobuf.Duration
+	34, // 28: datamove.v1.ListLeasesRequest.labels:type_name -> datamove.v1.ListLeasesRequest.LabelsEntry
+	4,  // 29: datamove.v1.ListLeasesResponse.leases:type_name -> datamove.v1.Lease
+	36, // 30: datamove.v1.PinRequest.until:type_name -> google.protobuf.Timestamp
+	5,  // 31: datamove.v1.ListPinsResponse.pins:type_name -> datamove.v1.PinInfo
+	6,  // 32: datamove.v1.DatasetService.AddDataset:input_type -> datamove.v1.AddDatasetRequest
+	7,  // 33: datamove.v1.DatasetService.GetDataset:input_type -> datamove.v1.GetDatasetRequest
+	8,  // 34: datamove.v1.DatasetService.ListDatasets:input_type -> datamove.v1.ListDatasetsRequest
+	10, // 35: datamove.v1.DatasetService.RemoveDataset:input_type -> datamove.v1.RemoveDatasetRequest
+	12, // 36: datamove.v1.DatasetService.GetManifest:input_type -> datamove.v1.GetManifestRequest
+	14, // 37: datamove.v1.DatasetService.ListReplicas:input_type -> datamove.v1.ListReplicasRequest
+	16, // 38: datamove.v1.DatasetService.Stage:input_type -> datamove.v1.StageRequest
+	18, // 39: datamove.v1.DatasetService.Release:input_type -> datamove.v1.ReleaseRequest
+	19, // 40: datamove.v1.DatasetService.Purge:input_type -> datamove.v1.PurgeRequest
+	20, // 41: datamove.v1.DatasetService.AcquireLease:input_type -> datamove.v1.AcquireLeaseRequest
+	21, // 42: datamove.v1.DatasetService.RenewLease:input_type -> datamove.v1.RenewLeaseRequest
+	22, // 43: datamove.v1.DatasetService.DropLease:input_type -> datamove.v1.DropLeaseRequest
+	24, // 44: datamove.v1.DatasetService.ListLeases:input_type -> datamove.v1.ListLeasesRequest
+	26, // 45: datamove.v1.DatasetService.Pin:input_type -> datamove.v1.PinRequest
+	27, // 46: datamove.v1.DatasetService.Unpin:input_type -> datamove.v1.UnpinRequest
+	29, // 47: datamove.v1.DatasetService.ListPins:input_type -> datamove.v1.ListPinsRequest
+	40, // 48: datamove.v1.DatasetService.AddDataset:output_type -> datamove.v1.Task
+	1,  // 49: datamove.v1.DatasetService.GetDataset:output_type -> datamove.v1.Dataset
+	9,  // 50: datamove.v1.DatasetService.ListDatasets:output_type -> datamove.v1.ListDatasetsResponse
+	11, // 51: datamove.v1.DatasetService.RemoveDataset:output_type -> datamove.v1.RemoveDatasetResponse
+	13, // 52: datamove.v1.DatasetService.GetManifest:output_type -> datamove.v1.ManifestChunk
+	15, // 53: datamove.v1.DatasetService.ListReplicas:output_type -> datamove.v1.ListReplicasResponse
+	17, // 54: datamove.v1.DatasetService.Stage:output_type -> datamove.v1.StageResponse
+	40, // 55: datamove.v1.DatasetService.Release:output_type -> datamove.v1.Task
+	40, // 56: datamove.v1.DatasetService.Purge:output_type -> datamove.v1.Task
+	4,  // 57: datamove.v1.DatasetService.AcquireLease:output_type -> datamove.v1.Lease
+	4,  // 58: datamove.v1.DatasetService.RenewLease:output_type -> datamove.v1.Lease
+	23, // 59: datamove.v1.DatasetService.DropLease:output_type -> datamove.v1.DropLeaseResponse
+	25, // 60: datamove.v1.DatasetService.ListLeases:output_type -> datamove.v1.ListLeasesResponse
+	5,  // 61: datamove.v1.DatasetService.Pin:output_type -> datamove.v1.PinInfo
+	28, // 62: datamove.v1.DatasetService.Unpin:output_type -> datamove.v1.UnpinResponse
+	30, // 63: datamove.v1.DatasetService.ListPins:output_type -> datamove.v1.ListPinsResponse
+	48, // [48:64] is the sub-list for method output_type
+	32, // [32:48] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_dataset_proto_init() }
@@ -2385,7 +2442,7 @@ func file_datamove_v1_dataset_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_dataset_proto_rawDesc), len(file_datamove_v1_dataset_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1885,7 +1885,7 @@ type ListTasksRequest struct {
 	States        []TaskState            `protobuf:"varint,3,rep,packed,name=states,proto3,enum=datamove.v1.TaskState" json:"states,omitempty"`                                        // none is all
 	Project       string                 `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`                                                                         // empty is all
 	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`                                                                             // a name; empty is all that the caller may see
-	Labels        map[string]string      `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that a task must have
+	Labels        map[string]string      `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that a task must have, or a request that waits for it to stage a dataset
 	Brief         bool                   `protobuf:"varint,7,opt,name=brief,proto3" json:"brief,omitempty"`                                                                            // leave out reports and options
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,100 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+)
+
+// Who joins a staging of somebody else finds it by its own labels, as long as it waits, and
+// its lease has them.
+func TestLabels(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	alice, bob := as("alice", 1001), as("bob", 1002)
+	d.add(alice, "a", "project:a", 1)
+	job := func(id string) map[string]string { return map[string]string{"slurm_job": id} }
+	stage := func(ctx context.Context, labels map[string]string) *pb.StageResponse {
+		t.Helper()
+		a, err := d.Stage(ctx, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Labels: labels})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	found := func(ctx context.Context, labels map[string]string) (ids []string) {
+		t.Helper()
+		l, err := d.ListTasks(ctx, &pb.ListTasksRequest{Labels: labels, States: []pb.TaskState{pb.TaskState_TASK_STATE_QUEUED, pb.TaskState_TASK_STATE_RUNNING}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, t := range l.GetTasks() {
+			ids = append(ids, t.GetId())
+		}
+		return ids
+	}
+	first := stage(alice, job("6")).GetTask()
+	stage(alice, map[string]string{"slurm_job": "7", "step": "1"})
+	stage(alice, map[string]string{"slurm_job": "7", "step": "2"})
+	if first.GetSpec().GetLabels()["slurm_job"] != "6" {
+		t.Errorf("the task has %v", first.GetSpec().GetLabels())
+	}
+	for name, row := range map[string]struct {
+		who    context.Context
+		labels map[string]string
+		found  bool
+	}{
+		"by the task's":                        {alice, job("6"), true},
+		"by a wish's":                          {alice, job("7"), true},
+		"by all of a wish's":                   {alice, map[string]string{"slurm_job": "7", "step": "2"}, true},
+		"some of the task's, some of a wish's": {alice, map[string]string{"slurm_job": "6", "step": "2"}, false},
+		"of an operator":                       {root, job("7"), true},
+		"of others":                            {bob, job("7"), false},
+		"none":                                 {alice, job("8"), false},
+	} {
+		if got := found(row.who, row.labels); (len(got) == 1 && got[0] == first.GetId()) != row.found || len(got) > 1 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if got := found(bob, nil); len(got) != 0 {
+		t.Errorf("without labels bob sees %v", got)
+	}
+	d.done(first, nil, 1)
+	if got := append(found(alice, job("7")), found(root, job("7"))...); len(got) != 0 {
+		t.Errorf("when it is whole nobody waits: %v", got)
+	}
+	if _, err := d.AcquireLease(alice, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "scratch", Node: "n1", Ttl: durationpb.New(time.Hour), Labels: job("9")}); err != nil {
+		t.Fatal(err)
+	}
+	stage(alice, job("9"))
+	for id, n := range map[string]int{"6": 1, "7": 2, "9": 2, "": 0} {
+		l, err := d.ListLeases(root, &pb.ListLeasesRequest{Labels: job(id)})
+		if err != nil || len(l.GetLeases()) != n || slices.ContainsFunc(l.GetLeases(), func(l *pb.Lease) bool { return l.GetLabels()["slurm_job"] != id }) {
+			t.Errorf("leases of job %q: %v, %v", id, l, err)
+		}
+	}
+}
+
+// Labels are bounded wherever they come from.
+func TestHostileLabels(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "a", "project:a", 1)
+	many := map[string]string{}
+	for i := range maxLabels + 1 {
+		many[fmt.Sprint(i)] = ""
+	}
+	for name, labels := range map[string]map[string]string{"many": many, "long": {"k": strings.Repeat("x", maxLabel)}, "without a name": {"": "x"}, "odd": {"a\x00b": ""}} {
+		for range 2 { // the second time it is on its way
+			wants(t, name, second(d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Labels: labels})), mover.ErrUsage)
+		}
+		wants(t, name, second(d.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Ttl: durationpb.New(time.Hour), Labels: labels})), mover.ErrUsage)
+	}
+}
