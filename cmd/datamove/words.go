@@ -29,11 +29,11 @@ func unspecified(word string) string {
 	return word
 }
 
-// commandWords are the commands that begin tasks of each kind.
+// commandWords are the commands that begin tasks of each kind. For a look there is none.
 var commandWords = map[pb.TaskKind]string{
 	pb.TaskKind_TASK_KIND_COPY: "copy", pb.TaskKind_TASK_KIND_SYNC: "sync", pb.TaskKind_TASK_KIND_VERIFY: "verify",
 	pb.TaskKind_TASK_KIND_REMOVE: "rm", pb.TaskKind_TASK_KIND_DESCRIBE: "dataset add", pb.TaskKind_TASK_KIND_STAGE: "stage",
-	pb.TaskKind_TASK_KIND_RELEASE: "release", pb.TaskKind_TASK_KIND_PURGE: "purge",
+	pb.TaskKind_TASK_KIND_RELEASE: "release", pb.TaskKind_TASK_KIND_PURGE: "purge", pb.TaskKind_TASK_KIND_LOOK: "look",
 }
 
 // commandOf is how a person would ask for a task of that kind.

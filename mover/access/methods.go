@@ -79,6 +79,7 @@ var kinds = map[datamovev1.TaskKind]Method{
 	datamovev1.TaskKind_TASK_KIND_STAGE:    {"dataset.stage", false},
 	datamovev1.TaskKind_TASK_KIND_RELEASE:  {"dataset.release", true},
 	datamovev1.TaskKind_TASK_KIND_PURGE:    {"dataset.purge", false},
+	datamovev1.TaskKind_TASK_KIND_LOOK:     {"dataset.stage", false},
 }
 
 // OfMethod returns what the method of that full name does; the zero Method where

@@ -64,6 +64,53 @@ func list(ctx context.Context, l location.Location, recursive bool, open Opener)
 	}
 }
 
+// What Sample looks at, at most.
+const (
+	sampleEntries = 2000
+	sampleFolders = 16
+)
+
+// Sample sees whether we may read l, without reading all of it: it goes there, lists it as far as
+// the first 2000 names go, and opens the first file in each of the first 16 folders that have
+// one. What can not be listed or opened is an error.
+func Sample(ctx context.Context, l location.Location, open Opener) error {
+	place, err := openSource(ctx, l, open, OpenOptions{})
+	if err != nil {
+		return err
+	}
+	defer place.Close()
+	ctx, cancel := context.WithCancel(ctx) // the walk reads ahead
+	defer cancel()
+	names, folders := 0, map[string]bool{}
+	for e, err := range place.Walk(ctx, mover.WalkOptions{Lazy: true}) {
+		if err != nil {
+			return err
+		}
+		if folder, _ := mover.Parent(e.Name); e.Kind == mover.File && !folders[folder] {
+			folders[folder] = true
+			if err := opens(ctx, place, e); err != nil {
+				return err
+			}
+		}
+		if names++; names == sampleEntries || len(folders) == sampleFolders {
+			break
+		}
+	}
+	return nil
+}
+
+// opens opens an entry as who copies it does. That it is another one by now is not of interest.
+func opens(ctx context.Context, place mover.Source, e mover.Entry) error {
+	content, err := place.Open(ctx, e)
+	if errors.Is(err, mover.ErrChanged) || errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return content.Close()
+}
+
 // usage counts what is there. Names of one file are counted once where the place
 // can tell.
 func usage(ctx context.Context, l location.Location, open Opener) (plan.Totals, error) {

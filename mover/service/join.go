@@ -18,7 +18,7 @@ import (
 // grant gives the caller a hold on what is there.
 func (s *Service) grant(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageResponse, now time.Time) error {
 	out.Replica = r
-	if err := s.mayRead(tx, o.caller, o.asked.GetProject(), r); err != nil {
+	if err := s.mayHave(tx, o.caller, o.asked.GetProject(), r); err != nil {
 		return err
 	}
 	if err := s.keep(tx, o.caller, o.key, o.asked); err != nil {
@@ -46,11 +46,13 @@ func (s *Service) grant(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRes
 
 // join has the caller wait for a staging that is under way.
 func (s *Service) join(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageResponse) (err error) {
-	if err := s.mayRead(tx, o.caller, o.asked.GetProject(), r); err != nil {
-		return err
-	}
 	if out.Task, err = ledger.Tasks.Get(tx, r.GetTask()); err != nil {
 		return err
+	}
+	if !isOwner(out.GetTask().GetOwner(), o.caller) { // who brings it reads it
+		if err := s.mayHave(tx, o.caller, o.asked.GetProject(), r); err != nil {
+			return err
+		}
 	}
 	out.Replica = r
 	if o.key != "" {

@@ -66,7 +66,7 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 		return nil, err
 	}
 	asked := &pb.TaskSpec{Source: tag(r.GetDataset(), r.GetDigest()), Target: r.GetTier(), Node: r.GetNode(), Labels: r.GetLabels(), Staging: &pb.Staging{Holder: r.GetHolder(), LeaseTtl: r.GetTtl()}}
-	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+	err = s.seeing(ctx, func(tx *ledger.Tx) error {
 		now, err := s.moment(tx)
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 		if err != nil {
 			return err
 		}
-		if err := s.mayRead(tx, c, "", x); err != nil {
+		if err := s.mayHave(tx, c, "", x); err != nil {
 			return err
 		}
 		if doubtful(x) {

@@ -104,8 +104,8 @@ func (s *Service) reachable(c access.Caller, spec *pb.TaskSpec) bool {
 
 // bind ties a task that was just stored to the replicas that it reads, and to those
 // that it writes over.
-func (s *Service) bind(tx *ledger.Tx, t *pb.Task, asked *pb.TaskSpec) error {
-	if err := s.holdSource(tx, t, asked); err != nil {
+func (s *Service) bind(tx *ledger.Tx, c access.Caller, t *pb.Task, asked *pb.TaskSpec) error {
+	if err := s.holdSource(tx, c, t, asked); err != nil {
 		return err
 	}
 	return s.overwrites(tx, t)
@@ -113,7 +113,7 @@ func (s *Service) bind(tx *ledger.Tx, t *pb.Task, asked *pb.TaskSpec) error {
 
 // holdSource keeps the replica that a task reads in the place of a dataset that was
 // asked for.
-func (s *Service) holdSource(tx *ledger.Tx, t *pb.Task, asked *pb.TaskSpec) error {
+func (s *Service) holdSource(tx *ledger.Tx, c access.Caller, t *pb.Task, asked *pb.TaskSpec) error {
 	if !isDataset(asked.GetSource()) {
 		return nil
 	}
@@ -134,6 +134,9 @@ func (s *Service) holdSource(tx *ledger.Tx, t *pb.Task, asked *pb.TaskSpec) erro
 			return err
 		}
 		if r.GetLocation() == t.GetSpec().GetSource() && (r.GetNode() == "" || r.GetNode() == t.GetSpec().GetNode()) {
+			if err := s.mayHave(tx, c, t.GetSpec().GetProject(), r); err != nil {
+				return err
+			}
 			t.Dataset = tag(l.Name, r.GetDigest())
 			if err := ledger.Tasks.Put(tx, t); err != nil {
 				return err

@@ -4,7 +4,6 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
-	"datamove.dev/mover/ledger"
 )
 
 // accountOf is a caller as an owner.
@@ -13,27 +12,6 @@ func accountOf(c access.Caller) *pb.Account { return &pb.Account{Name: c.Name, U
 // ownerOf is an account as access has it.
 func ownerOf(a *pb.Account, project string) access.Owner {
 	return access.Owner{Name: a.GetName(), UID: a.GetUid(), Project: project}
-}
-
-// mayRead says why a caller may not read a replica. What lies in a cache that nodes share
-// among users, may be read by who may read it where it came from.
-func (s *Service) mayRead(tx *ledger.Tx, c access.Caller, project string, r *pb.Replica) error {
-	if err := s.mayUseAt(c, project, r.GetLocation(), false); err != nil {
-		return err
-	}
-	denied := error(nil)
-	for other, err := range ledger.Replicas.All(tx, versionRange(r.GetDataset(), r.GetDigest())) {
-		if err != nil {
-			return err
-		}
-		if r.GetDataset() == "" || managed(other) || other.GetState() != whole {
-			continue
-		}
-		if denied = s.mayUseAt(c, project, other.GetLocation(), false); denied == nil {
-			return nil
-		}
-	}
-	return denied
 }
 
 // mayUseAt asks whether a caller may use a location through a project; "" is any of its own.

@@ -42,6 +42,7 @@ type Options struct {
 	Logger  *slog.Logger                                        // nil means no log
 	Metrics *telemetry.Metrics                                  // nil counts nothing
 
+	look   func(*unseen) error  // of tests: who looks in the place of agents; nil is the agents
 	wall   func() time.Time     // of tests: the clock of the machine
 	steady func() time.Duration // of tests: the time that has passed
 }

@@ -72,6 +72,7 @@ func (s *Service) staged(tx *ledger.Tx, t *pb.Task) (next *pb.Task, err error) {
 	case err != nil:
 	case t.GetState() == task.Done:
 		err = s.complete(tx, t, r, wishes)
+		s.looks.note(lookKey(t.GetOwner(), r), s.clock.steady()) // it has read the source
 	default:
 		next, err = s.abandon(tx, t, r)
 	}

@@ -19,7 +19,8 @@ import (
 // want it there:
 //
 //   - what is there already, whole and as it should be, the caller gets a hold on (grant);
-//   - what is on its way the caller waits for, with all others (join);
+//   - what is on its way the caller waits for, with all others (join); of both somebody looks first
+//     whether the caller may read it where it came from, which takes a moment (mayHave);
 //   - what is just being removed has to be gone first;
 //   - and else a task brings it, from where it is best read (begins, from). What is doubted
 //     is brought again, which mends it.
@@ -31,7 +32,7 @@ func (s *Service) Stage(ctx context.Context, r *pb.StageRequest) (*pb.StageRespo
 		return nil, err
 	}
 	out, made := &pb.StageResponse{}, false
-	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) (err error) {
+	err = s.seeing(ctx, func(tx *ledger.Tx) (err error) {
 		out, made = &pb.StageResponse{}, false
 		now, err := s.moment(tx)
 		if err == nil {
@@ -145,6 +146,9 @@ func (s *Service) again(tx *ledger.Tx, o *order, t *pb.Task, r *pb.Replica, out 
 // begins makes the task that brings the replica, and records that it is on its way.
 func (s *Service) begins(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageResponse, now time.Time) (bool, error) {
 	source, err := s.from(tx, o, r, now)
+	if err == nil && managed(source) {
+		err = s.mayHave(tx, o.caller, o.asked.GetProject(), source)
+	}
 	if err != nil {
 		return false, err
 	}

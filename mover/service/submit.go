@@ -63,14 +63,14 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 		TraceParent: telemetry.Inject(ctx),
 	}
 	var same *pb.Task
-	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+	err = s.seeing(ctx, func(tx *ledger.Tx) error {
 		if same, err = before(tx, caller, key, asked); err != nil || same != nil {
 			return err
 		}
 		if err := s.claim(tx, t, asked, key); err != nil {
 			return err
 		}
-		if err := s.bind(tx, t, asked); err != nil || also == nil {
+		if err := s.bind(tx, caller, t, asked); err != nil || also == nil {
 			return err
 		}
 		return also(tx, t)

@@ -10,6 +10,7 @@ import (
 type kept struct {
 	clock *clock
 	spots spots
+	looks looks
 
 	evictAfter time.Time // of tend alone: not again before
 
@@ -73,6 +74,7 @@ func (s *Service) chores() []*chore {
 		{every: cacheEvery, what: "keep caches", do: func(ctx context.Context) error { s.keepCaches(ctx); return nil }},
 		{every: orphanEvery, what: "end leases of tasks that are over", do: s.orphanLeases},
 		{every: orphanEvery, what: "end pins", do: s.endPins},
+		{every: orphanEvery, what: "forget looks that are over", do: s.forgetLooks},
 		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
 			return s.retryRemovals(ctx, s.now().Add(-retryPause))
 		}},

@@ -70,6 +70,8 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 		return w.describe(ctx, w.job.GetSpec().GetSource())
 	case pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
 		return w.remove(ctx)
+	case pb.TaskKind_TASK_KIND_LOOK:
+		return w.sample(ctx)
 	}
 	r, err := w.request()
 	if err != nil {

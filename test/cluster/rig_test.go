@@ -27,6 +27,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/access"
+	"datamove.dev/mover/account"
 	"datamove.dev/mover/acting"
 	"datamove.dev/mover/agent"
 	"datamove.dev/mover/config"
@@ -67,6 +68,9 @@ type cluster struct {
 	conf   atomic.Pointer[config.Config]
 	ledger *ledger.Ledger
 	lease  time.Duration
+
+	program  string             // of workers; "" is this one
+	accounts *account.Directory // nil are those of this machine
 
 	socket string
 	server *grpc.Server
@@ -114,6 +118,9 @@ const callerKey = "test-caller"
 func identified(ctx context.Context) context.Context {
 	md, _ := metadata.FromIncomingContext(ctx)
 	who := access.Caller{Name: "root", UID: uint32(os.Geteuid()), Via: access.Local}
+	if v := md.Get(personKey); len(v) > 0 {
+		who = access.Caller{Name: v[0], UID: people[v[0]], Via: access.Local}
+	}
 	if v := md.Get(callerKey); len(v) > 0 {
 		who = access.Caller{Name: v[0], Agent: v[0], Via: access.Agent}
 	}
@@ -234,8 +241,11 @@ func (c *cluster) join(name string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	if c.program != "" {
+		self = c.program
+	}
 	a, err := agent.New(agent.Options{
-		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.dir, "agents", name), Program: []string{self, "worker"},
+		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.dir, "agents", name), Program: []string{self, "worker"}, Accounts: c.accounts,
 		Config: c.confOf(name), Logger: slog.New(slog.NewTextHandler(testWriter{c.t}, nil)),
 	})
 	if err != nil {

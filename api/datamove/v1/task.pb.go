@@ -36,6 +36,7 @@ const (
 	TaskKind_TASK_KIND_STAGE       TaskKind = 6 // bring a replica to a tier
 	TaskKind_TASK_KIND_RELEASE     TaskKind = 7 // remove a replica of which there is a verified one elsewhere
 	TaskKind_TASK_KIND_PURGE       TaskKind = 8 // remove what lies below an ephemeral tier
+	TaskKind_TASK_KIND_LOOK        TaskKind = 9 // see whether the owner may read source now; made by the service itself, and soon forgotten
 )
 
 // Enum value maps for TaskKind.
@@ -50,6 +51,7 @@ var (
 		6: "TASK_KIND_STAGE",
 		7: "TASK_KIND_RELEASE",
 		8: "TASK_KIND_PURGE",
+		9: "TASK_KIND_LOOK",
 	}
 	TaskKind_value = map[string]int32{
 		"TASK_KIND_UNSPECIFIED": 0,
@@ -61,6 +63,7 @@ var (
 		"TASK_KIND_STAGE":       6,
 		"TASK_KIND_RELEASE":     7,
 		"TASK_KIND_PURGE":       8,
+		"TASK_KIND_LOOK":        9,
 	}
 )
 
@@ -2517,7 +2520,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"bottleneck\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1a\n" +
 	"\bevidence\x18\x04 \x03(\tR\bevidence\x12\x16\n" +
-	"\x06advice\x18\x05 \x01(\tR\x06advice*\xd2\x01\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice*\xe6\x01\n" +
 	"\bTaskKind\x12\x19\n" +
 	"\x15TASK_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eTASK_KIND_COPY\x10\x01\x12\x12\n" +
@@ -2527,7 +2530,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x12TASK_KIND_DESCRIBE\x10\x05\x12\x13\n" +
 	"\x0fTASK_KIND_STAGE\x10\x06\x12\x15\n" +
 	"\x11TASK_KIND_RELEASE\x10\a\x12\x13\n" +
-	"\x0fTASK_KIND_PURGE\x10\b*\xb5\x01\n" +
+	"\x0fTASK_KIND_PURGE\x10\b\x12\x12\n" +
+	"\x0eTASK_KIND_LOOK\x10\t*\xb5\x01\n" +
 	"\tTaskClass\x12\x1a\n" +
 	"\x16TASK_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12TASK_CLASS_RESTORE\x10\x01\x12\x19\n" +

@@ -1,0 +1,145 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+	"datamove.dev/mover/telemetry"
+)
+
+const (
+	lookPatience = 30 * time.Second // with agents that look
+	lookKept     = time.Minute      // its task, for who wonders
+)
+
+// look has agents look whether a caller may read a source of what it wants. Who wants the same
+// meanwhile waits for the same look.
+func (s *Service) look(ctx context.Context, u *unseen) error {
+	key := lookKey(accountOf(u.caller), u.replica)
+	x, mine := s.looks.begin(key, s.clock.steady())
+	if !mine {
+		select {
+		case <-x.done:
+			return x.err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	see := s.o.look
+	if see == nil {
+		see = func(u *unseen) error { return s.see(ctx, u) }
+	}
+	err := see(u)
+	s.looks.end(key, x, err, s.clock.steady())
+	return err
+}
+
+// see looks at one source after the other, until one is found that the caller may read.
+func (s *Service) see(ctx context.Context, u *unseen) (why error) {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookPatience, errLate) // others may wait for it
+	defer cancel()
+	for _, source := range u.sources {
+		spec, err := s.lookAt(u, source)
+		if err == nil {
+			if err = s.finds(ctx, u.caller, spec); err == nil {
+				return nil
+			}
+		}
+		if why == nil || errors.Is(err, mover.ErrPermission) {
+			why = err
+		}
+	}
+	if errors.Is(why, mover.ErrUnreachable) && isOwner(u.replica.GetOwner(), u.caller) {
+		return nil
+	}
+	return &mover.Error{Op: "read", Place: u.replica.GetLocation(), Err: fmt.Errorf("it is for who may read it where it came from: %w", why)}
+}
+
+var errLate = fmt.Errorf("%w: nobody could look in %v", mover.ErrTimeout, lookPatience)
+
+// lookAt is the request to look at a source: where the replica is, if that node sees it.
+func (s *Service) lookAt(u *unseen, source *pb.Replica) (*pb.TaskSpec, error) {
+	project, err := s.through(u.caller, u.project, source.GetLocation(), false)
+	if err != nil {
+		return nil, err
+	}
+	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_LOOK, Source: source.GetLocation(), Project: project}
+	spec.Class = task.ClassOf(spec)
+	for _, spec.Node = range []string{cmp.Or(source.GetNode(), u.replica.GetNode()), source.GetNode()} {
+		if s.reachable(u.caller, spec) {
+			return spec, nil
+		}
+	}
+	return nil, &mover.Error{Op: "look at", Place: source.GetLocation(), Err: because(mover.ErrUnreachable, "no agent that is there reaches it, to see whether %s may read it", u.caller)}
+}
+
+// finds has a look done, as a task of the caller, and waits for its end.
+func (s *Service) finds(ctx context.Context, c access.Caller, spec *pb.TaskSpec) error {
+	t := s.newTask(c, spec)
+	t.TraceParent = telemetry.Inject(ctx)
+	changed, err := s.watch.add(t.GetId())
+	if err != nil {
+		return err
+	}
+	defer s.watch.drop(t.GetId(), changed)
+	if err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error { return ledger.Tasks.Put(tx, t) }); err != nil {
+		return err
+	}
+	s.looks.forgetLater(t.GetId(), s.now())
+	s.submitted(ctx, t)
+	for {
+		now, err := s.task(t.GetId())
+		if err != nil {
+			return err
+		}
+		if task.Ended(now.GetState()) {
+			return found(now)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			_, err := s.steered(access.With(context.WithoutCancel(ctx), self()), now, task.Cancelled)
+			return errors.Join(&mover.Error{Op: "look at", Place: spec.GetSource(), Err: context.Cause(ctx)}, err)
+		}
+	}
+}
+
+// found is what a look has found.
+func found(t *pb.Task) error {
+	switch t.GetState() {
+	case task.Done:
+		return nil
+	case task.Failed:
+		return because(cmp.Or(mover.KindNamed(t.GetErrorKind()), mover.ErrTransient), "%s", mover.Printable(t.GetError()))
+	}
+	return fmt.Errorf("%w: the look was cancelled", mover.ErrTransient)
+}
+
+// forgetLooks forgets the tasks of looks that are over: there are many, and they have done nothing.
+func (s *Service) forgetLooks(ctx context.Context) error {
+	for _, id := range s.looks.due(s.now().Add(-lookKept)) {
+		err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+			t, err := ledger.Tasks.Get(tx, id)
+			switch {
+			case err != nil:
+				return ignoreGone(err)
+			case !task.Ended(t.GetState()):
+				s.looks.forgetLater(id, s.now())
+				return nil
+			}
+			return ledger.Tasks.Delete(tx, id)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
+)
+
+// What lies in a cache is for who may read it where it came from, now: not in the record of
+// who staged it, but as the file system there says at this moment. Inside a change nobody can
+// look, so the change ends with an *unseen, somebody looks as the caller, and it is made anew.
+
+// unseen is why a change can not be made yet.
+type unseen struct {
+	caller  access.Caller
+	project string
+	replica *pb.Replica   // that the caller wants
+	sources []*pb.Replica // where it may come from, any of which will do
+}
+
+func (u *unseen) Error() string {
+	return fmt.Sprintf("nobody has looked whether %s may read %s", u.caller, mover.Printable(u.replica.GetLocation()))
+}
+
+// seenMost is how often a change is made anew: between a look and the change somebody may
+// have staged something else there.
+const seenMost = 4
+
+// seeing makes a durable change, with all the looks that it needs.
+func (s *Service) seeing(ctx context.Context, do func(*ledger.Tx) error) error {
+	for range seenMost {
+		err := s.ledger.Update(ctx, ledger.Durable, do)
+		var u *unseen
+		if !errors.As(err, &u) {
+			return err
+		}
+		if err := s.look(ctx, u); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: what was asked for changes all the time; ask again", mover.ErrTransient)
+}
+
+// mayHave says why a caller may not have a replica. One that this service has made is for who may
+// read one of its sources: for a bucket the rules say so, and of a file system somebody has to have
+// looked (*unseen). Where no source is left, it is for whom a store has it, too, and for who staged it.
+func (s *Service) mayHave(tx *ledger.Tx, c access.Caller, project string, r *pb.Replica) error {
+	if err := s.mayUseAt(c, project, r.GetLocation(), false); err != nil || r.GetDataset() == "" || !managed(r) {
+		return err
+	}
+	sources, err := s.origins(tx, c, project, r)
+	switch {
+	case err != nil:
+		return err
+	case len(sources.denied) > 0 && len(sources.files) == 0 && !sources.open:
+		return sources.denied[0]
+	case sources.none() && !sources.stored && !isOwner(r.GetOwner(), c):
+		return &mover.Error{Op: "read", Place: r.GetLocation(), Err: because(mover.ErrPermission,
+			"nothing is left of where it came from, so nobody can tell who may read it; who staged it may, who is %s", mover.Printable(r.GetOwner().GetName()))}
+	case len(sources.files) == 0, sources.open, s.looks.counts(lookKey(accountOf(c), r), s.clock.steady()):
+		return nil
+	}
+	return &unseen{caller: c, project: project, replica: r, sources: sources.files}
+}
+
+// origins are where a replica may come from.
+type origins struct {
+	files  []*pb.Replica // in file systems
+	open   bool          // one is in a bucket that the caller may read
+	denied []error       // why the caller may not use others
+	stored bool          // a bucket that the caller may read has a copy that this service made
+}
+
+// none reports whether nothing is left that others have.
+func (f *origins) none() bool { return len(f.files) == 0 && !f.open && len(f.denied) == 0 }
+
+// origins finds them among the replicas of the same version.
+func (s *Service) origins(tx *ledger.Tx, c access.Caller, project string, r *pb.Replica) (*origins, error) {
+	f := &origins{}
+	for other, err := range ledger.Replicas.All(tx, versionRange(r.GetDataset(), r.GetDigest())) {
+		if err != nil {
+			return nil, err
+		}
+		stored := s.inStore(other)
+		if other.GetState() != whole || managed(other) && !stored {
+			continue
+		}
+		err := s.mayUseAt(c, project, other.GetLocation(), false)
+		switch {
+		case managed(other):
+			f.stored = f.stored || err == nil
+		case err != nil:
+			f.denied = append(f.denied, err)
+		case stored:
+			f.open = true
+		default:
+			f.files = append(f.files, other)
+		}
+	}
+	return f, nil
+}
+
+// inStore reports whether a replica is in a bucket.
+func (s *Service) inStore(r *pb.Replica) bool {
+	l, err := location.Parse(r.GetLocation())
+	return err == nil && (l.Scheme == location.S3 || l.Scheme == location.InTier && s.conf().Tiers[l.Tier].S3 != nil)
+}
+
+func isOwner(a *pb.Account, c access.Caller) bool {
+	return a.GetName() == c.Name && a.GetUid() == c.UID
+}

@@ -1,0 +1,215 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/account"
+)
+
+// people have accounts on every node of a cluster that admits them.
+var people = map[string]uint32{"alice": 54001, "bob": 54002}
+
+const personKey = "test-person"
+
+// as is a context of calls by somebody.
+func as(name string) context.Context {
+	return metadata.AppendToOutgoingContext(context.Background(), personKey, name)
+}
+
+// newTown is a cluster in which work is done as people.
+func newTown(t *testing.T, agents ...string) *cluster {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can act as others")
+	}
+	c := newCluster(t)
+	for dir := c.dir; dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) { // everybody gets through
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	etc := filepath.Join(c.dir, "etc")
+	text := "root:x:0:0::/root:/bin/sh\n"
+	for name, uid := range people {
+		text += fmt.Sprintf("%s:x:%d:%d::/nonexistent:/bin/sh\n", name, uid, uid)
+	}
+	c.put("etc/passwd", text)
+	c.put("etc/group", "root:x:0:\n")
+	c.accounts = account.In(etc)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.program = filepath.Join(c.dir, "worker")
+	if out, err := exec.Command("cp", self, c.program).CombinedOutput(); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	for _, dir := range []string{c.program, c.dir + "/shared", c.dir + "/scratch"} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(c.dir, "agents"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range agents {
+		c.join(name)
+	}
+	return c
+}
+
+func (c *cluster) put(name, text string) {
+	c.t.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// giveTo makes everything below a path somebody's.
+func (c *cluster) giveTo(name, path string) {
+	c.t.Helper()
+	err := filepath.WalkDir(path, func(p string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(p, int(people[name]), int(people[name]))
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// doAs runs a command as somebody, and returns what it says.
+func (c *cluster) doAs(name string, args ...string) (string, error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: people[name], Gid: people[name]}}
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// stageAs asks as somebody for a dataset on a node's scratch, and waits until it is there.
+func (c *cluster) stageAs(name, source, node string) (*pb.StageResponse, error) {
+	c.t.Helper()
+	a, err := c.Stage(as(name), &pb.StageRequest{Source: source, Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)})
+	if err == nil && a.GetTask() != nil {
+		c.done(a.GetTask().GetId())
+	}
+	return a, err
+}
+
+// addAs adds a dataset as somebody.
+func (c *cluster) addAs(who, name, location string) {
+	c.t.Helper()
+	t, err := c.AddDataset(as(who), &pb.AddDatasetRequest{Name: name, Location: location})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.done(t.GetId())
+}
+
+// What is in the cache of a node is for who may read it where it came from, at this moment.
+func TestMayReadNow(t *testing.T) {
+	c := newTown(t, "n1", "n2")
+	source := c.tree("shared/lab/vision", 20, 1, 8<<20)
+	c.giveTo("alice", filepath.Join(c.dir, "shared/lab"))
+	c.addAs("alice", "vision", "shared:lab/vision")
+	if _, err := c.stageAs("alice", "dataset:vision", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	lab := filepath.Dir(source)
+	mode := func(path string, m os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(path, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leases := func() int { return c.leases("vision")["bob"] }
+	hits := func() error {
+		a, err := c.stageAs("bob", "dataset:vision", "n1")
+		if err == nil && (a.GetTask() != nil || a.GetLease().GetHolder() != "bob") {
+			t.Errorf("bob gets %v", a)
+		}
+		return err
+	}
+	takes := func() error {
+		_, err := c.AcquireLease(as("bob"), &pb.AcquireLeaseRequest{Dataset: "vision", Tier: "scratch", Node: "n1", Ttl: durationpb.New(time.Hour)})
+		return err
+	}
+	first := ""
+	err := filepath.WalkDir(source, func(p string, e os.DirEntry, err error) error {
+		if first == "" && err == nil && e.Type().IsRegular() {
+			first = p
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		what, path string
+		shut, open os.FileMode
+	}{
+		{"a closed folder above it", lab, 0o700, 0o755},
+		{"its root can not be listed", source, 0o711, 0o755},
+		{"a file can not be opened", first, 0o600, 0o644},
+	} {
+		mode(row.path, row.shut)
+		if out, err := c.doAs("bob", "sh", "-c", "ls "+source+" && cat "+first); err == nil {
+			t.Errorf("%s: bob can read the source: %s", row.what, out)
+		}
+		for _, ask := range []func() error{hits, takes} {
+			if err := ask(); !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), "where it came from") {
+				t.Errorf("%s: %v", row.what, err)
+			}
+		}
+		mode(row.path, row.open)
+	}
+	if n := leases(); n != 0 {
+		t.Errorf("bob has %d leases", n)
+	}
+	if err := errors.Join(hits(), takes()); err != nil || leases() != 2 {
+		t.Fatalf("bob may read, and has %d leases: %v", leases(), err)
+	}
+	mode(lab, 0o700)
+	c.eventually("the next hit is refused", func() bool { return errors.Is(hits(), mover.ErrPermission) })
+	if err := takes(); !errors.Is(err, mover.ErrPermission) {
+		t.Errorf("a lease: %v", err)
+	}
+	if _, err := c.stageAs("alice", "dataset:vision", "n1"); err != nil {
+		t.Errorf("who may read it: %v", err)
+	}
+	// Who waits for what somebody else brings.
+	c.slowly("scratch", 4<<20)
+	a, err := c.Stage(as("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Stage(as("bob"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"}); !errors.Is(err, mover.ErrPermission) {
+		t.Errorf("bob joins: %v", err)
+	}
+	c.done(a.GetTask().GetId())
+	c.leave("n2")
+	c.leave("n1")
+	if _, err := c.Stage(as("bob"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}); !errors.Is(err, mover.ErrUnreachable) {
+		t.Errorf("nobody can look: %v", err)
+	}
+}
