@@ -191,7 +191,7 @@ func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error)
 		m.forget(at)
 		return Place{}, failed(t)
 	}
-	r, err := c.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: at.node, LeaseTtl: durationpb.New(m.ttl()), Holder: holder})
+	r, err := c.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: at.node, LeaseTtl: durationpb.New(m.ttl()), Holder: holder, Labels: m.Labels})
 	if err != nil {
 		return Place{}, err
 	}
