@@ -1,0 +1,226 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clientSeconds is how long a client may take: those of Slurm wait for minutes when nobody answers.
+const clientSeconds = 30
+
+// On runs a program as root on machine n, and returns what it prints.
+func (c *Cluster) On(n int, program ...string) (string, error) {
+	return c.As("root", n, "", program...)
+}
+
+// As runs a program as a user on machine n, in their home, with a text to read.
+func (c *Cluster) As(user string, n int, stdin string, program ...string) (string, error) {
+	uid, home := strconv.Itoa(UID(user)), "/home/"+user
+	args := []string{"timeout", "--kill-after=5", strconv.Itoa(clientSeconds)}
+	if user == "root" {
+		home = "/root"
+	} else {
+		args = append(args, "setpriv", "--reuid="+uid, "--regid="+uid, "--init-groups", "--")
+	}
+	args = append(args, "env", "--chdir="+home)
+	cmd, err := c.machines[n].enter(append(args, program...)...)
+	if err != nil {
+		return "", err
+	}
+	cmd.Env = append(cmd.Env, "HOME="+home, "USER="+user, "LOGNAME="+user, "SHELL=/bin/bash")
+	cmd.Stdin = strings.NewReader(stdin)
+	return run(cmd)
+}
+
+// run returns what a program prints, and with an error all that it says.
+func run(cmd *exec.Cmd) (string, error) {
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	cmd.WaitDelay = 2 * clientSeconds * time.Second // for one that timeout does not end
+	p, err := begin(cmd)
+	if err != nil {
+		return "", err
+	}
+	<-p.ended
+	if !cmd.ProcessState.Success() {
+		return out.String(), fmt.Errorf("%s: %v: %s", strings.Join(cmd.Args, " "), cmd.ProcessState, strings.TrimSpace(complaint.String()+out.String()))
+	}
+	return out.String(), nil
+}
+
+// Submit has a user submit a batch script: arguments are those of sbatch. It returns the job's id, all that sbatch says, and
+// an error when that refuses. The output of the job is in /home/USER/slurm-ID.out.
+func (c *Cluster) Submit(user, script string, args ...string) (id, said string, err error) {
+	said, err = c.As(user, Controller, script, append([]string{"sh", "-c", `exec sbatch "$@" 2>&1`, "sbatch"}, args...)...)
+	if _, after, found := strings.Cut(said, "Submitted batch job "); found && err == nil {
+		id, _, _ = strings.Cut(after, "\n")
+	} else if err == nil {
+		err = errors.New("sbatch names no job")
+	}
+	return id, said, err
+}
+
+// MustSubmit is Submit of what may not be refused.
+func (c *Cluster) MustSubmit(user, script string, args ...string) string {
+	c.t.Helper()
+	id, said, err := c.Submit(user, script, args...)
+	if err != nil {
+		c.t.Fatalf("sbatch: %v\n%s", err, said)
+	}
+	return id
+}
+
+// Output is what a batch job of a user has printed.
+func (c *Cluster) Output(user, id string) string {
+	text, err := os.ReadFile(c.Path(Controller, "/home/"+user+"/slurm-"+id+".out"))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// Job is what Slurm says of a job. A task of an array has the id that Slurm has given it, or ARRAY_INDEX.
+func (c *Cluster) Job(id string) (Job, error) {
+	out, err := c.On(Controller, "scontrol", "show", "job", id)
+	if err != nil {
+		return Job{}, err
+	}
+	return parseJob(out)
+}
+
+// Nodes is what Slurm says of all nodes; none, when nobody answers.
+func (c *Cluster) Nodes() []Node {
+	out, err := c.On(Controller, "scontrol", "--oneliner", "show", "node")
+	if err != nil {
+		return nil
+	}
+	return parseNodes(out)
+}
+
+// Until waits until a job is as a test wants it, and returns it. What says what that is.
+func (c *Cluster) Until(id, what string, is func(Job) bool) Job {
+	c.t.Helper()
+	var j Job
+	c.Eventually("job "+id+": "+what, func() (err error) {
+		if j, err = c.Job(id); err == nil && !is(j) {
+			err = fmt.Errorf("it is %+v", j)
+		}
+		return err
+	})
+	return j
+}
+
+// UntilState waits until a job is in one of some states, as COMPLETED.
+func (c *Cluster) UntilState(id string, states ...string) Job {
+	c.t.Helper()
+	return c.Until(id, strings.Join(states, " or "), func(j Job) bool {
+		for _, s := range states {
+			if j.State == s {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Patience is how long a test waits for what has to happen, on a machine that is busy with other things.
+const Patience = 2 * time.Minute
+
+// Eventually calls until there is no error, or for too long.
+func (c *Cluster) Eventually(what string, call func() error) {
+	c.t.Helper()
+	c.EventuallyIn(Patience, what, call)
+}
+
+// EventuallyIn is Eventually with another limit.
+func (c *Cluster) EventuallyIn(limit time.Duration, what string, call func() error) {
+	c.t.Helper()
+	ctx, stop := context.WithTimeout(c.t.Context(), limit)
+	defer stop()
+	for {
+		err := call()
+		if err == nil {
+			return
+		}
+		select {
+		case <-c.machines[Controller].one.ended:
+			c.t.Fatalf("%s: the cluster has ended: %v", what, err)
+		case <-ctx.Done():
+			c.t.Fatalf("%s: not after %v: %v", what, limit, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Scontrol runs scontrol as root, which has to succeed.
+func (c *Cluster) Scontrol(args ...string) string {
+	c.t.Helper()
+	out, err := c.On(Controller, append([]string{"scontrol"}, args...)...)
+	must(c.t, err)
+	return out
+}
+
+// Requeue has a job begin anew.
+func (c *Cluster) Requeue(id string) { c.t.Helper(); c.Scontrol("requeue", id) }
+
+// Release has a job that is held wait no longer for that.
+func (c *Cluster) Release(id string) { c.t.Helper(); c.Scontrol("release", id) }
+
+// Scancel cancels a job.
+func (c *Cluster) Scancel(id string) {
+	c.t.Helper()
+	_, err := c.On(Controller, "scancel", id)
+	must(c.t, err)
+}
+
+// Log is what a daemon has written: slurmctld, munged, or what was started beside them on machine n, and slurmd of a node.
+func (c *Cluster) Log(n int, daemon string) string {
+	file := logFile(n, daemon)
+	switch daemon {
+	case "slurmctld":
+		file = "/var/log/slurm/slurmctld.log"
+	case "slurmd":
+		file = disk(n) + "/var/log/slurm/slurmd.log"
+	}
+	text, err := os.ReadFile(c.Path(Controller, file))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// explain shows what is needed to see why a test failed.
+func (c *Cluster) explain() {
+	c.t.Helper()
+	if len(c.machines) == 0 || c.machines[Controller].one == nil {
+		return
+	}
+	for _, args := range []string{"show job", "show node", "show burstbuffer"} {
+		out, err := c.On(Controller, append([]string{"scontrol"}, strings.Fields(args)...)...)
+		c.t.Logf("scontrol %s: %v\n%s", args, err, tail(out))
+		if err != nil {
+			break // nobody answers
+		}
+	}
+	c.t.Logf("end of the log of slurmctld:\n%s", tail(c.Log(Controller, "slurmctld")))
+	for _, m := range c.machines {
+		if m.number != Controller {
+			c.t.Logf("end of the log of slurmd of %s:\n%s", m.name(), tail(c.Log(m.number, "slurmd")))
+		}
+		for name := range m.daemons {
+			said, err := os.ReadFile(c.Path(Controller, logFile(m.number, name)))
+			if err == nil && len(said) > 0 {
+				c.t.Logf("%s of %s said:\n%s", name, m.name(), tail(string(said)))
+			}
+		}
+	}
+}
+
+func tail(s string) string { return s[max(0, len(s)-4000):] }
