@@ -27,7 +27,7 @@ func parseJob(text string) (Job, error) {
 		case line == "":
 			last = ""
 		case !indented && f["JobId"] != "":
-			f[last] += "\n" + line // of a value that has several
+			f[last] += "\n" + strings.TrimSuffix(line, " ") // of a value that has several
 		default:
 			last = fields(f, inner)
 		}
@@ -62,6 +62,7 @@ func fields(f map[string]string, line string) (last string) {
 
 // known is a value, and "" for that of Slurm for none.
 func known(value string) string {
+	value = strings.TrimSuffix(value, " ") // that of comments
 	if value == "(null)" {
 		return ""
 	}
