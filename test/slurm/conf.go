@@ -63,11 +63,11 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 // configure writes /etc of the site.
 func (c *Cluster) configure() error {
 	etc := c.Path(Controller, "/etc")
-	passwd, group := "root:x:0:0:root:/root:/bin/bash\n", "root:x:0:\nslurm:x:64030:\nmunge:x:64031:\nvision:x:6001:anna,ben\nnogroup:x:65534:\n"
-	passwd += "slurm:x:64030:64030::/nonexistent:/usr/sbin/nologin\nmunge:x:64031:64031::/nonexistent:/usr/sbin/nologin\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
+	people, group := "root:x:0:0:root:/root:/bin/bash\n", "root:x:0:\nslurm:x:64030:\nmunge:x:64031:\nvision:x:6001:anna,ben\nnogroup:x:65534:\n"
+	people += "slurm:x:64030:64030::/nonexistent:/usr/sbin/nologin\nmunge:x:64031:64031::/nonexistent:/usr/sbin/nologin\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
 	errs := []error{}
 	for _, user := range []string{Anna, Ben, Carl} {
-		passwd += fmt.Sprintf("%[1]s:x:%[2]d:%[2]d::/home/%[1]s:/bin/bash\n", user, UID(user))
+		people += fmt.Sprintf("%[1]s:x:%[2]d:%[2]d::/home/%[1]s:/bin/bash\n", user, UID(user))
 		group += fmt.Sprintf("%s:x:%d:\n", user, UID(user))
 		home := c.Path(Controller, "/home/"+user)
 		errs = append(errs, os.Mkdir(home, 0o700), os.Chown(home, UID(user), UID(user)))
@@ -79,7 +79,7 @@ func (c *Cluster) configure() error {
 	key := make([]byte, 128)
 	_, err := rand.Read(key)
 	errs = append(errs, err)
-	for name, text := range map[string]string{"passwd": passwd, "group": group, "hosts": hosts,
+	for name, text := range map[string]string{"passwd": people, "group": group, "hosts": hosts,
 		"slurm/slurm.conf": fmt.Sprintf(base, Address(Controller), c.o.User, c.o.Nodes) + c.o.Conf + "\n"} {
 		errs = append(errs, write(filepath.Join(etc, name), text))
 	}
