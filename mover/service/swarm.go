@@ -72,7 +72,7 @@ func (s *Service) shared(tx *ledger.Tx, t *pb.Task) (*basis, error) {
 	return b, nil
 }
 
-// joinSwarm makes the agent of a lead a member, and tells it who is there. The others hear of it when it has settled. mu is held.
+// joinSwarm makes the agent of a lead a member, and tells all who is there. It is a home when it has settled. mu is held.
 func (s *Service) joinSwarm(l *lead, b *basis) {
 	l.swarm = true
 	if n := s.agents[l.agent]; b == nil || n == nil || n.hello.GetPeerPort() == 0 {
@@ -87,11 +87,8 @@ func (s *Service) joinSwarm(l *lead, b *basis) {
 	delete(x.seeds, l.agent)
 	if len(x.homes) == 0 {
 		x.settle(s.now())
-		for _, seed := range slices.Sorted(maps.Keys(x.seeds)) {
-			s.tellSwarm(x, seed)
-		}
 	}
-	s.tellSwarm(x, l.agent)
+	s.tellAll(x) // who believes to be alone reads what others will read, too
 	time.AfterFunc(settling, s.hurry)
 }
 

@@ -412,7 +412,7 @@ INVALID: 4 agents: the CPUs were 14 % idle, and less than 15 % is too little
 func TestFanOut(t *testing.T) {
 	need(t)
 	r := newRig(t, 3, Link{Mbit: 200})
-	w := WorkFor(programs(t), r.Link, 2*time.Second)
+	w := WorkFor(programs(t), r.Link, 4*time.Second)
 	f, err := FanOut(t.Context(), r, w)
 	if err != nil {
 		t.Fatal(err)
