@@ -20,7 +20,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-csi e2e-s3 e2e-ceph e2e-vm e2e-k8s lustre-test fabric dist image clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-csi e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm lustre-test fabric dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -117,6 +117,10 @@ e2e-vm:
 # The CSI driver in a real Kubernetes of two nodes. make e2e-k8s RUN=TestVolumes
 e2e-k8s:
 	test/e2e-k8s '$(RUN)'
+
+# What takes minutes of the tests in a real Slurm; make test has the rest. make e2e-slurm RUN=TestRestart
+e2e-slurm:
+	test/e2e-slurm '$(RUN)'
 
 # What runs on a real Lustre, as static binaries that need nothing there:
 # LUSTRE_MOUNT=/mnt/lustre bin/lustre.test -test.v, as root and as a user, and

@@ -63,6 +63,14 @@ func Need(t testing.TB) {
 	}
 }
 
+// Slow leaves a test that takes a minute to make e2e-slurm.
+func Slow(t testing.TB) {
+	t.Helper()
+	if os.Getenv("DATAMOVE_SLURM") == "" {
+		image.Skip(t, "elsewhere: make e2e-slurm: takes a minute")
+	}
+}
+
 // Start starts a cluster, and waits until its nodes are idle. It ends with the test.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()

@@ -145,7 +145,7 @@ func TestTimeouts(t *testing.T) {
 		t.Errorf("phases that say success when they were cut off: %+v said %q", j, c.Output(Anna, id))
 	}
 	inOrder(t, c.phases(id), "setup", "data_in", "pre_run", "prolog node1", "task-prolog node1", "post_run", "data_out", "job_teardown false")
-	c.Eventually("what they have started is killed", func() error { return gone(c, "sleep 600") })
+	c.Eventually("what they have started is killed", func() error { return gone(c, Controller, "sleep 600") })
 	for _, l := range limited {
 		c.do(l.phase, `return slurm.SUCCESS`)
 	}

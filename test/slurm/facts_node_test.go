@@ -9,7 +9,8 @@ import (
 
 // TestSlowProlog: a Prolog that takes longer than BatchStartTimeout (10 s) does no harm: the job waits, and runs.
 func TestSlowProlog(t *testing.T) {
-	slow(t)
+	Slow(t)
+	long(t)
 	c := recorded(t, Options{Nodes: 2}, nil)
 	c.do("prolog", "sleep 20\n")
 	id := c.MustSubmit(Anna, staged, "-N2")
@@ -64,7 +65,8 @@ func TestFailedHooks(t *testing.T) {
 // TestNodeDies: a node that loses power while jobs run. Its jobs end with all phases when Slurm notices, other nodes have their
 // Epilog, and the node has none: neither then, nor when it is back.
 func TestNodeDies(t *testing.T) {
-	slow(t)
+	Slow(t)
+	long(t)
 	c := recorded(t, Options{Nodes: 3, Conf: "SlurmdTimeout=5\n"}, nil)
 	const script = "#!/bin/sh\n#DATAMOVE dw\nsleep 600\n"
 	again := c.MustSubmit(Anna, script, "-wnode[1-2]")

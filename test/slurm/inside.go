@@ -111,6 +111,11 @@ func (p *plan) root() error {
 	if err := mount("etc", built+"/etc", "overlay", 0, "lowerdir=/etc,upperdir="+built+"/rig/etc,workdir="+built+"/rig/work"); err != nil {
 		return err
 	}
+	for _, name := range []string{"slurm", "munge", "datamove"} { // of this machine's own site
+		if err := os.RemoveAll(built + "/etc/" + name); err != nil {
+			return err
+		}
+	}
 	if err := errors.Join(os.WriteFile(built+self, nil, 0o755), mount("proc", built+"/proc", "proc", 0, "")); err != nil {
 		return err
 	}

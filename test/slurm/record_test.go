@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-
-	"datamove.dev/test/image"
 )
 
 // The recorders of these tests say in /project/said what they were called with, one line each: phase, job, the rest.
@@ -190,18 +188,6 @@ func (c *Cluster) noDrain() {
 	}
 }
 
-// slow leaves a test that takes a minute to make e2e-slurm.
-func slow(t *testing.T) {
-	t.Helper()
-	if os.Getenv(all) == "" {
-		image.Skip(t, "elsewhere: make e2e-slurm: takes a minute")
-	}
-	long(t)
-}
-
-// all is the variable that says that there is time for all tests.
-const all = "DATAMOVE_SLURM"
-
 // long skips a test that takes a while.
 func long(t *testing.T) {
 	t.Helper()
@@ -212,9 +198,9 @@ func long(t *testing.T) {
 	t.Parallel()
 }
 
-// gone is an error while a command that begins with words runs on the controller.
-func gone(c *Cluster, words string) error {
-	out, err := c.On(Controller, "ps", "-A", "-o", "args=")
+// gone is an error while a command that begins with words runs on machine n.
+func gone(c *Cluster, n int, words string) error {
+	out, err := c.On(n, "ps", "-A", "-o", "args=")
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, words) {
 			return fmt.Errorf("%q runs", strings.TrimSpace(line))
