@@ -118,7 +118,7 @@ e2e-vm:
 e2e-k8s:
 	test/e2e-k8s '$(RUN)'
 
-# What takes minutes of the tests in a real Slurm; make test has the rest. make e2e-slurm RUN=TestRestart
+# All tests in a real Slurm, with those that take a minute, which make test leaves out. make e2e-slurm RUN=TestRestart
 e2e-slurm:
 	test/e2e-slurm '$(RUN)'
 

@@ -22,9 +22,9 @@
 //     root in / without PATH and HOME, PrologSlurmctld and EpilogSlurmctld so as SlurmUser, with the comment as the user has
 //     written it, newlines too (TestEnvironment).
 //   - job_process, paths and get_status run within slurmctld, which does nothing else meanwhile (TestInside).
-//   - A phase returns one value, or a string as the second: nil there is a failure (TestSubmit). At its time limit the commands
-//     that it waits for get SIGTERM, and what it returns then counts: success is success (TestTimeouts). So it must not say
-//     success unless the command has.
+//   - A phase returns one value, or a string as the second: nil there is a failure (TestSubmit). At its time limit it is
+//     killed, and has failed; but when the command that it waits for dies first, and it says success, the job goes on
+//     (TestTimeouts). So it must not say success unless the command has, and should end before.
 //   - data_in that fails holds the job, with its text in Reason and SystemComment, whole, and is called again by a release with
 //     Flags=TeardownFailure (TestStageInFails). pre_run that fails has it wait two minutes (TestPreRunFails). After post_run that
 //     fails there is no data_out (TestPostRunFails). After data_out that fails the job is done; without TeardownFailure it stays

@@ -68,7 +68,8 @@ func TestCrash(t *testing.T) {
 		t.Parallel()
 		c, id := crashed(t, "data_in", func(c *Cluster) { c.save() }, func(*Cluster) {})
 		if j, err := c.Job(id); err == nil {
-			t.Skipf("this time the job was saved in the moment before: %+v", j)
+			t.Logf("this time the job was saved in the moment before: %+v", j)
+			return
 		}
 		if p := c.phases(id); !slices.Equal(p, []string{"job_process", "setup", "data_in"}) { // nobody calls its teardown
 			t.Errorf("phases %q", p)

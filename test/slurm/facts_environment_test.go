@@ -1,7 +1,6 @@
 package slurm
 
 import (
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,8 +127,5 @@ func environment(t *testing.T, user string) {
 	t.Logf("a task of an array without a comment: prolog %q\nprolog-slurmctld %q", c.started("prolog").Env, c.started("prolog-slurmctld").Env)
 	if c.started("prolog-slurmctld").Env["SLURM_ARRAY_TASK_ID"] != "7" {
 		t.Errorf("prolog-slurmctld is told %q", c.started("prolog-slurmctld").Env)
-	}
-	if info, err := os.Stat(c.Path(Controller, "/project/context-prolog")); err != nil || info.Size() == 0 {
-		t.Error(err)
 	}
 }

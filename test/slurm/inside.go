@@ -27,7 +27,6 @@ const self = "/rig/self"
 // plan is what the first process of a machine is told.
 type plan struct {
 	Number, Nodes int
-	User          string
 	Binds         map[string]string
 	NVMeBytes     int64
 }

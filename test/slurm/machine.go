@@ -44,7 +44,7 @@ func Address(n int) string {
 
 // on starts the machine: a node has the controller's root, with mounts of its own over it, and is joined to its network.
 func (m *machine) on(controller *machine, o Options) error {
-	text, err := json.Marshal(plan{Number: m.number, Nodes: o.Nodes, User: o.User, Binds: o.Binds, NVMeBytes: o.NVMeBytes})
+	text, err := json.Marshal(plan{Number: m.number, Nodes: o.Nodes, Binds: o.Binds, NVMeBytes: o.NVMeBytes})
 	if err != nil {
 		return err
 	}
@@ -83,6 +83,7 @@ func (m *machine) port() string { return "to-" + m.name() }
 func (m *machine) ip(commands ...string) error {
 	for _, c := range commands {
 		cmd := exec.Command("nsenter", append([]string{"--target", m.pid(), "--net", "--", "ip"}, strings.Fields(c)...)...)
+		cmd.Env = []string{"PATH=" + path}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: ip %s: %w: %s", m.name(), c, err, out)
 		}

@@ -7,10 +7,10 @@ import (
 
 // Job is what Slurm says of one, in its words.
 type Job struct {
-	ID, Name, State, Reason, Nodes         string
-	Comment, AdminComment, SystemComment   string // "" when there is none
-	BurstBuffer, Priority, Restarts, Exit  string
-	ArrayID, ArrayTask, Partition, BatchOn string
+	ID, Name, State, Reason, Nodes        string
+	Comment, AdminComment, SystemComment  string // "" when there is none
+	BurstBuffer, Priority, Restarts, Exit string
+	ArrayID, ArrayTask                    string
 }
 
 // alone are fields with a line of their own, whose values may have blanks.
@@ -37,7 +37,7 @@ func parseJob(text string) (Job, error) {
 	}
 	return Job{ID: f["JobId"], Name: f["JobName"], State: f["JobState"], Reason: f["Reason"], Nodes: f["NodeList"], Comment: f["Comment"], AdminComment: f["AdminComment"],
 		SystemComment: f["SystemComment"], BurstBuffer: f["BurstBuffer"], Priority: f["Priority"], Restarts: f["Restarts"], Exit: f["ExitCode"],
-		ArrayID: f["ArrayJobId"], ArrayTask: f["ArrayTaskId"], Partition: f["Partition"], BatchOn: f["BatchHost"]}, nil
+		ArrayID: f["ArrayJobId"], ArrayTask: f["ArrayTaskId"]}, nil
 }
 
 // fields adds those of a line, and returns the name of the last. Words without a name belong to the value before.

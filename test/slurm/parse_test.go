@@ -22,7 +22,7 @@ lines of x=y
 
 `
 	j, err := parseJob(text)
-	want := Job{ID: "7", ArrayID: "5", ArrayTask: "2", Name: "a job", State: "PENDING", Reason: "burst_buffer/lua:_slurm_bb_data_in:_a_=_b", Priority: "0", Restarts: "2", Exit: "0:0", Partition: "all",
+	want := Job{ID: "7", ArrayID: "5", ArrayTask: "2", Name: "a job", State: "PENDING", Reason: "burst_buffer/lua:_slurm_bb_data_in:_a_=_b", Priority: "0", Restarts: "2", Exit: "0:0",
 		Comment: "two words JobState=FAKED", SystemComment: "11/24/26 10:47:04 burst_buffer/lua: data_in: two\nlines of x=y", BurstBuffer: "#DATAMOVE one\n#DATAMOVE two"}
 	if err != nil || j != want {
 		t.Errorf("%+v, %v, want\n%+v", j, err, want)

@@ -19,16 +19,17 @@ local function said(...)
   f:write(table.concat({...}, " ") .. "\n")
   f:close()
 end
+local function ended(name, job, ...)
+  said(name .. "-ended", tostring(job), tostring((...)))
+  return ...
+end
 local function phase(name, ...)
   local words = {name}
   for i = 1, select("#", ...) do words[#words+1] = tostring(select(i, ...)) end
   said(unpack(words))
   local f = loadfile("/project/do/" .. name)
   if f then
-    local rc, text = f(...)
-    said(name .. "-ended", tostring((...)), tostring(rc), tostring(text))
-    if text ~= nil then return rc, text end -- a second value that is no string is an error
-    return rc
+    return ended(name, (...), f(...))
   end
   return slurm.SUCCESS
 end
