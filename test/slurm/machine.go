@@ -72,6 +72,7 @@ func (m *machine) on(controller *machine, o Options) error {
 	if m == controller {
 		return nil
 	}
+	_ = controller.ip("link delete " + m.port()) // of when it was on before, if the kernel has not taken that away yet
 	return errors.Join(controller.ip("link add "+m.port()+" type veth peer name eth0 netns "+m.pid(), "link set "+m.port()+" master br0 up"),
 		m.ip("link set lo up", "address add "+Address(m.number)+"/24 dev eth0", "link set eth0 up"))
 }
