@@ -2,12 +2,13 @@
 //
 // A [Cluster] is a tree of processes in namespaces of its own. The controller and each node are machines: with processes, a host
 // name and a network (joined by a bridge that leads nowhere), and with /var, /tmp, /run and /local_nvme of their own. All see the
-// same /etc, /home and /project, which stands for the parallel file system, and the programs of this machine to read; nothing
-// else of it. What they write is in memory, and gone with them. A node that is killed keeps its disks, but for /run.
+// same /etc, /home and /project, which stands for the parallel file system, and the programs and devices of this machine;
+// nothing else of it. What they write is in memory, and gone with them. A node that is killed keeps its disks, but for /run.
 // Slurm finds what is its own where a site has it: /etc/slurm, /run/munge. Users are ordinary ([Anna], [Ben], [Carl]).
 //
 // Everything ends when the process does that has started it, however that ends; nothing is left on the machine, and nothing
-// listens outside of the namespaces. Tests look at files of a machine by [Cluster.Path], run programs there by [Cluster.On], and
+// listens outside of the namespaces. Several clusters run side by side. A test may ask one from many goroutines, and starts and ends
+// machines and programs from one. Tests look at files of a machine by [Cluster.Path], run programs there by [Cluster.On], and
 // start ours beside those of Slurm by [Cluster.Beside].
 //
 // The tests of this package hold what our hooks believe of Slurm (22.05 of Debian 12). In short:

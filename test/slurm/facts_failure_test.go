@@ -58,8 +58,9 @@ func TestPreRunFails(t *testing.T) {
 	c.do("pre_run", `return slurm.SUCCESS`)
 	c.Scontrol("update", "jobid="+id, "starttime=now")
 	c.UntilState(id, "COMPLETED")
-	// Its node has an Epilog though there was no Prolog, or has not: both have been seen.
-	inOrder(t, c.phases(id), "job_teardown true", "setup", "data_in", "paths", "pre_run", "prolog node1")
+	// Its node has an Epilog though there was no Prolog, or has not; and no Prolog when it begins anew in the second of that
+	// Epilog: all have been seen.
+	inOrder(t, c.phases(id), "job_teardown true", "setup", "data_in", "paths", "pre_run", "task-prolog node1")
 	c.noDrain()
 }
 

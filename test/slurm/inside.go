@@ -98,6 +98,11 @@ func (p *plan) root() error {
 	if err := mount("", built+"/usr", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
 		return err
 	}
+	if _, err := os.Stat(built + "/dev/shm"); err == nil { // where jobs may write
+		if err := mount("shm", built+"/dev/shm", "tmpfs", 0, "mode=1777"); err != nil {
+			return err
+		}
+	}
 	for _, d := range []struct {
 		name string
 		mode os.FileMode
