@@ -82,24 +82,28 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		t.asks.Store(true)
 		err := s.ask(ctx, home, p, true, into)
 		if err == nil || ctx.Err() != nil {
+			t.from = home.Name
 			return err
 		}
 		t.asks.Store(false)
 		passed = true
 	}
-	// What was passed over, and who takes us for the home when we do not, say that somebody is gone whom we may not know of.
-	doubt := passed || demanded && home.Name != ""
-	if err := s.askHolders(ctx, v, p, doubt, into); err == nil || ctx.Err() != nil {
-		return s.put(ctx, p, into, demanded, err)
-	}
-	if s.askSelf(ctx, v, p, into) == nil {
+	given := s.given.has(p.Index)
+	if given && s.askSelf(ctx, v, p, into) == nil {
 		return nil
+	}
+	// What was passed over, who takes us for the home when we do not, and what we have given already, say that somebody may
+	// have it whom we do not know of.
+	doubt := passed || demanded && home.Name != "" || given
+	if from, err := s.askHolders(ctx, v, p, doubt, into); err == nil || ctx.Err() != nil {
+		t.from = from
+		return s.put(ctx, p, into, demanded, err)
 	}
 	t.reads.Store(true)
 	if err := s.readSource(ctx, p, into); err != nil {
 		return err
 	}
-	s.given.Store(p.Key(), true)
+	s.given.add(p.Index)
 	s.read.Add(int64(len(into)))
 	if doubt {
 		s.unsure.Add(int64(len(into)))
@@ -129,7 +133,7 @@ func (s *Swarm) homeOf(v *View, index int) (home Member, passed bool) {
 		if name == v.Self {
 			return Member{}, passed
 		}
-		if m, there := v.member(name); there && !s.suspect(name) {
+		if m, there := v.member(name); there && !s.patience.passes(name) {
 			return m, passed
 		}
 		passed = true
@@ -138,7 +142,7 @@ func (s *Swarm) homeOf(v *View, index int) (home Member, passed bool) {
 }
 
 // askHolders asks those who may have a piece.
-func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, into []byte) error {
+func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, into []byte) (from string, err error) {
 	who := v.Holders(p.Index)
 	if doubt {
 		v.around(p.Index, func(m Member) bool { return m.Name != v.Self }, func(m Member) {
@@ -147,24 +151,21 @@ func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, i
 			}
 		})
 	}
-	err := mover.ErrNotExist
+	err = mover.ErrNotExist
 	for _, m := range who {
-		if s.suspect(m.Name) {
+		if s.patience.passes(m.Name) {
 			continue
 		}
 		if err = s.ask(ctx, m, p, false, into); err == nil || ctx.Err() != nil {
-			return err
+			return m.Name, err
 		}
 	}
-	return err
+	return "", err
 }
 
 // askSelf asks for what this member has read before, and given to others: they may have been so far ahead that it is not in memory
 // any more.
 func (s *Swarm) askSelf(ctx context.Context, v *View, p *Piece, into []byte) error {
-	if _, given := s.given.Load(p.Key()); !given {
-		return mover.ErrNotExist
-	}
 	i := slices.IndexFunc(v.Members, func(m Member) bool { return m.Name == v.Self })
 	if i < 0 {
 		return mover.ErrNotExist
@@ -172,23 +173,27 @@ func (s *Swarm) askSelf(ctx context.Context, v *View, p *Piece, into []byte) err
 	return s.o.Peers.Get(ctx, v.Members[i], p, false, into)
 }
 
-// ask asks one member, and remembers when it does not answer.
+// ask asks one member, and remembers when it does not answer, or takes much longer than others do.
 func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into []byte) error {
-	err := s.o.Peers.Get(ctx, m, p, atHome, into)
+	begun := time.Now()
+	actx, cancel := context.WithTimeout(ctx, s.patience.most(atHome))
+	defer cancel()
+	err := s.o.Peers.Get(actx, m, p, atHome, into)
 	switch {
 	case err == nil:
 		s.fetched.Add(int64(len(into)))
+		s.patience.gave(m.Name, time.Since(begun))
 	case ctx.Err() != nil, errors.Is(err, mover.ErrNotExist):
+	case actx.Err() != nil:
+		if s.patience.slow(m.Name, len(s.view.Load().Members)) {
+			s.o.Logger.Info("a member of the swarm is slow, and is passed over for a while", "member", m.Name)
+		}
+		err = mover.ErrTimeout
 	default:
 		s.o.Logger.Info("a member of the swarm does not give, and is passed over for a while", "member", m.Name, "err", err)
-		s.suspects.Store(m.Name, time.Now().Add(suspected))
+		s.patience.fails(m.Name)
 	}
 	return err
-}
-
-func (s *Swarm) suspect(name string) bool {
-	until, ok := s.suspects.Load(name)
-	return ok && time.Now().Before(until.(time.Time))
 }
 
 // readSource fills into with a piece from the source itself.
@@ -213,8 +218,8 @@ func (s *Swarm) readSegment(ctx context.Context, seg Segment, into []byte) error
 		return err
 	}
 	defer done()
-	if err := readRange(ctx, c, seg.Off, into); err != nil {
-		return err
+	if err := readRange(ctx, c, seg.Off, into); err != nil || s.inner.Traits().Remote {
+		return err // each answer of a store says of which version it is
 	}
 	return c.Check(ctx)
 }
@@ -287,7 +292,7 @@ func (s *Swarm) wakes(ctx context.Context) error {
 	}
 }
 
-// drafted reads a piece from what is written and not published.
+// drafted reads a piece from what is written, published or not.
 func (s *Swarm) drafted(ctx context.Context, p *Piece, into []byte) error {
 	done, err := s.use()
 	if err != nil {

@@ -27,6 +27,7 @@ const (
 	pieceMin     = 256 << 10
 	segmentsMost = 512
 	piecesMeant  = 2048 // of a tree that is neither small nor large
+	indexMost    = 1 << 32
 )
 
 // PieceBytes is how large the pieces of a tree of so many bytes are, but for the last one of a file: small enough
@@ -65,7 +66,7 @@ func (p *Piece) Key() Key {
 
 // Check says what is wrong with a piece that somebody asks for.
 func (p *Piece) Check() error {
-	if p.Index < 0 || len(p.Segments) == 0 || len(p.Segments) > segmentsMost {
+	if p.Index < 0 || p.Index > indexMost || len(p.Segments) == 0 || len(p.Segments) > segmentsMost {
 		return fmt.Errorf("%w: a piece of %d segments at %d", mover.ErrUsage, len(p.Segments), p.Index)
 	}
 	left := int64(PieceMost)

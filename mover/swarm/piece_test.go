@@ -87,7 +87,7 @@ func TestHostilePieces(t *testing.T) {
 		{}, {Index: -1, Segments: []Segment{{"a", 0, 1}}}, {Segments: []Segment{{"", 0, 1}}}, {Segments: []Segment{{"../a", 0, 1}}}, {Segments: []Segment{{"/a", 0, 1}}},
 		{Segments: []Segment{{"a/../../b", 0, 1}}}, {Segments: []Segment{{"a", -1, 1}}}, {Segments: []Segment{{"a", 0, 0}}}, {Segments: []Segment{{"a", 0, -1}}},
 		{Segments: []Segment{{"a", 0, PieceMost + 1}}}, {Segments: []Segment{{"a", 0, PieceMost}, {"b", 0, 1}}}, {Segments: make([]Segment, segmentsMost+1)},
-		{Segments: []Segment{{"a", 1<<63 - 1, 1}}},
+		{Segments: []Segment{{"a", 1<<63 - 1, 1}}}, {Index: indexMost + 1, Segments: []Segment{{"a", 0, 1}}},
 	} {
 		if p.Check() == nil {
 			t.Errorf("%+v was taken", p)

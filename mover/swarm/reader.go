@@ -3,6 +3,8 @@ package swarm
 import (
 	"context"
 	"io"
+
+	"datamove.dev/mover/crc"
 )
 
 // reader reads a range of a file, piece by piece. It holds one piece at a time, and none while it asks for the next one.
@@ -58,6 +60,7 @@ func (r *reader) next() (err error) {
 		s.prefetch(index)
 		if err == nil {
 			r.data = r.slot.data[within:]
+			r.note(within)
 			return nil
 		}
 		r.slot = nil
@@ -72,6 +75,20 @@ func (r *reader) next() (err error) {
 	}
 	r.direct, err = r.content.direct(r.ctx, r.off, r.stop-r.off)
 	return err
+}
+
+// note remembers who gave what is read now, until the file is known to be what it should be.
+func (r *reader) note(within int64) {
+	if r.slot.from == "" {
+		return
+	}
+	s, at := r.content.swarm, r.content.spot
+	g, data := gift{from: r.slot.from, off: r.off - within}, r.slot.data // all of the piece is of this file
+	if at.entry.Size <= s.o.PieceBytes {
+		g.off, data = 0, data[at.off:at.off+at.entry.Size]
+	}
+	g.length, g.sum = int64(len(data)), crc.Update(0, data)
+	s.trust.note(at.entry.Name, g)
 }
 
 // directMost is how many pieces are asked of a store at once.

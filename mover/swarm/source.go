@@ -52,6 +52,7 @@ func (s *source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mov
 		s.swarm.tree.forget()
 		cut := NewCut(s.swarm.o.PieceBytes)
 		var waiting []walked
+		var linked linked
 		for ended := false; ; {
 			for !ended && (len(waiting) == 0 || cut.next-waiting[0].cut <= s.swarm.window() && len(waiting) < aheadMost) {
 				e, err, ok := next()
@@ -59,7 +60,7 @@ func (s *source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mov
 					s.swarm.tree.learn(cut.end())
 					break
 				}
-				if err == nil {
+				if err == nil && !linked.other(&e) {
 					s.swarm.tree.learn(cut.add(e))
 				}
 				waiting = append(waiting, walked{e, err, cut.next})
@@ -76,12 +77,35 @@ func (s *source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mov
 	}
 }
 
+// linked are files that have several names, of which the first one is moved.
+type linked map[inode]bool
+
+type inode struct{ dev, ino uint64 }
+
+// linkedMost bounds what is remembered of them: what is beyond is in pieces under all of its names.
+const linkedMost = 1 << 18
+
+// other says that an entry is another name of a file that was there before.
+func (l *linked) other(e *mover.Entry) bool {
+	id := inode{e.Dev, e.Ino}
+	if e.Kind != mover.File || e.Nlink < 2 || e.Ino == 0 || (*l)[id] {
+		return (*l)[id] && e.Kind == mover.File && e.Nlink > 1
+	}
+	if *l == nil {
+		*l = linked{}
+	}
+	if len(*l) < linkedMost {
+		(*l)[id] = true
+	}
+	return false
+}
+
 // Open implements mover.Source. Who may not read a file of the source gets nothing of it from others: where that costs no bytes it is
 // opened, and of a store, whose files a project may read or not, its facts are asked for.
 func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	spot := s.swarm.tree.open(e.Name)
 	if spot == nil || e.Kind != mover.File || spot.entry.Identity() != e.Identity() {
-		return s.Source.Open(ctx, e)
+		return s.reopen(ctx, e)
 	}
 	c := &content{swarm: s.swarm, spot: spot}
 	var err error
@@ -95,6 +119,16 @@ func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error)
 		return nil, err
 	}
 	return c, nil
+}
+
+// reopen opens a file of the source itself: it is in no piece, or was not what it should be.
+func (s *source) reopen(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	gifts := s.swarm.trust.take(e.Name)
+	c, err := s.Source.Open(ctx, e)
+	if err != nil || len(gifts) == 0 {
+		return c, err
+	}
+	return &again{c, s.swarm, gifts}, nil
 }
 
 // facts are all that the place knows of a file that was walked.

@@ -23,8 +23,9 @@ type store struct {
 type slot struct {
 	key  Key
 	done chan struct{} // closed when it is there, or is not to be had
-	data []byte        // of the piece; set before done is closed, as err
+	data []byte        // of the piece; set before done is closed, as err and from
 	err  error
+	from string // the member that gave it; "" is the source, or this one
 
 	asks  atomic.Bool // another member was asked for it, as its home
 	reads atomic.Bool // the source is being read, and nobody else is waited for

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"datamove.dev/mover"
 )
@@ -31,8 +30,6 @@ type Options struct {
 
 const (
 	usualMemory = 256 << 20
-	// suspected is for how long a member that did not answer is passed over.
-	suspected = 30 * time.Second
 )
 
 // Swarm is one member's part of a tree that many bring to themselves.
@@ -49,8 +46,9 @@ type Swarm struct {
 	over         bool         // they are closed; guarded by places
 	drafts       drafts
 
-	suspects sync.Map // name -> time.Time until which it is passed over
-	given    sync.Map // Key of what this member has read as a home
+	patience patience
+	trust    trust
+	given    marks // indices of what this member has read as a home
 
 	ctx                           context.Context // of what is read ahead
 	cancel                        context.CancelFunc

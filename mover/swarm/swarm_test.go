@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -34,8 +36,10 @@ type lan struct {
 	source string
 	bytes  int64 // of the source
 	read   atomic.Int64
+	woken  atomic.Int64 // Gets from who is asleep
 	spoil  func(m *member, data []byte) // of what a member gives; nil leaves it alone
 	remote bool                         // the source is as a store
+	asleep string                       // the member that answers nobody
 
 	mu      sync.Mutex
 	members []*member
@@ -123,6 +127,11 @@ func (m *member) Get(ctx context.Context, to swarm.Member, p *swarm.Piece, atHom
 	other := m.lan.find(to.Name)
 	if other.dead.Load() || m.dead.Load() {
 		return mover.ErrUnreachable
+	}
+	if m.lan.asleep == other.name {
+		m.lan.woken.Add(1)
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	err := other.give(ctx, p, atHome, into)
 	if err == nil && m.lan.spoil != nil {
@@ -231,13 +240,23 @@ func (c *counting) Open(ctx context.Context, e mover.Entry) (mover.Content, erro
 	if err != nil {
 		return nil, err
 	}
-	return &countingContent{inner, c.lan}, nil
+	x := &countingContent{inner, c.lan, inner.Entry()}
+	if x.entry.Kind == mover.File { // as a manifest has it
+		if x.entry.CRC, err = transfer.Hash(ctx, inner); err != nil {
+			return nil, err
+		}
+		x.entry.Known |= mover.FactCRC
+	}
+	return x, nil
 }
 
 type countingContent struct {
 	mover.Content
-	lan *lan
+	lan   *lan
+	entry mover.Entry
 }
+
+func (c *countingContent) Entry() mover.Entry { return c.entry }
 
 func (c *countingContent) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	c.lan.read.Add(n)
@@ -345,7 +364,7 @@ func TestOnce(t *testing.T) {
 				for _, m := range members {
 					m.same()
 				}
-				l.within(1.1 + l.flight())
+				l.within(1.02) // a piece that is dropped just before the last file of it is written is read once more
 			})
 		}
 	}
@@ -467,4 +486,68 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestSpoilt: a member gives wrong bytes. The others find it out, read those files from the source, and ask it no more.
+func TestSpoilt(t *testing.T) {
+	l := newLAN(t, mixed()...)
+	var members []*member
+	for i := range 3 {
+		members = append(members, l.join(fmt.Sprintf("m%d", i)))
+	}
+	var spoilt atomic.Int64
+	l.spoil = func(m *member, data []byte) {
+		if m == members[1] {
+			spoilt.Add(1)
+			data[len(data)/2] ^= 1
+		}
+	}
+	l.all(members, nil)
+	for _, m := range members {
+		m.same()
+	}
+	if n := spoilt.Load(); n == 0 || n > 120 {
+		t.Errorf("wrong bytes were asked for %d times", n)
+	}
+	if n := members[0].from.Load() + members[2].from.Load(); n == 0 {
+		t.Error("those who gave what was right are asked no more")
+	}
+}
+
+// TestAsleep: a member answers nobody. The others wait for it for a while, and not again and again.
+func TestAsleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, mixed()...)
+		var members []*member
+		for i := range 4 {
+			members = append(members, l.join(fmt.Sprintf("m%d", i)))
+		}
+		l.asleep = "m1"
+		begun := time.Now()
+		l.all([]*member{members[0], members[2], members[3]}, nil)
+		if took := time.Since(begun); took > 40*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		for _, m := range members {
+			if m.name != l.asleep {
+				m.same()
+			}
+		}
+		l.within(1.15)
+		t.Logf("it was asked %d times, and took %v", l.woken.Load(), time.Since(begun))
+	})
+}
+
+// TestLinked: what a file has under its other names nobody reads.
+func TestLinked(t *testing.T) {
+	l := newLAN(t, mixed()...)
+	for i := range 3 {
+		must(t, os.Link(filepath.Join(l.source, "d00/f0287"), filepath.Join(l.source, fmt.Sprintf("d06/z%d", i))))
+	}
+	members := []*member{l.join("m0"), l.join("m1")}
+	l.all(members, nil)
+	for _, m := range members {
+		m.same()
+	}
+	l.within(1.02)
 }

@@ -9,9 +9,7 @@ import (
 
 // Target returns t, of whose drafts others can have what is written. Called once.
 func (s *Swarm) Target(t mover.Place) mover.Place {
-	s.drafts.mu.Lock()
-	s.drafts.target = t
-	s.drafts.mu.Unlock()
+	s.drafts.begin(t)
 	return &target{t, s}
 }
 
@@ -39,7 +37,7 @@ func (t *target) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover
 	if !ok {
 		return d, nil
 	}
-	f := &draft{Draft: d, peeker: peeker, name: e.Name, all: &t.swarm.drafts}
+	f := &draft{Draft: d, peeker: peeker, name: e.Name, all: &t.swarm.drafts, trust: &t.swarm.trust}
 	f.all.add(f)
 	return f, nil
 }
@@ -55,11 +53,17 @@ func (t *target) Publish(ctx context.Context, batch []mover.Draft) []mover.Outco
 	return out
 }
 
-// drafts are those that are not published, and the target that they will be in.
+// drafts are what is written: those that are not published, and the place of those that are.
 type drafts struct {
 	mu     sync.Mutex
-	target mover.Target      // guarded by mu, as all below
+	target mover.Place       // nil until it is known; guarded by mu, as all below
 	all    map[string]*draft // by the names of their entries
+}
+
+func (d *drafts) begin(t mover.Place) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.target = t
 }
 
 func (d *drafts) add(f *draft) {
@@ -79,17 +83,41 @@ func (d *drafts) remove(f *draft) {
 	}
 }
 
-// read reads what is written of a file, or of one that is published: of the files of a piece some may be.
+// read reads what is written of a file. Some files of a piece may be published, and others not: who looks among
+// the published ones only finds nothing.
 func (d *drafts) read(ctx context.Context, seg Segment, into []byte) error {
 	d.mu.Lock()
 	f, target := d.all[seg.Name], d.target
 	d.mu.Unlock()
 	switch {
-	case f == nil:
-		return published(ctx, target, seg, into)
-	case !f.has(seg.Off, seg.Length):
+	case f != nil && f.has(seg.Off, seg.Length):
+		if f.read(seg, into) == nil {
+			return nil
+		} // it has just been published
+	case f != nil, target == nil:
 		return mover.ErrNotExist
 	}
+	return published(ctx, target, seg, into)
+}
+
+// published reads what can be seen of a file.
+func published(ctx context.Context, target mover.Place, seg Segment, into []byte) error {
+	e, err := target.Stat(ctx, seg.Name)
+	if err != nil {
+		return err
+	}
+	if e.Kind != mover.File || e.Size < seg.Off+seg.Length {
+		return mover.ErrNotExist
+	}
+	c, err := target.Open(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return readRange(ctx, c, seg.Off, into)
+}
+
+func (f *draft) read(seg Segment, into []byte) error {
 	r, err := f.peeker.Peek()
 	if err != nil {
 		return err
@@ -124,6 +152,7 @@ type draft struct {
 	peeker mover.Peeker
 	name   string
 	all    *drafts
+	trust  *trust
 
 	mu      sync.Mutex
 	written []mover.Segment // apart, in order; guarded by mu
@@ -194,6 +223,12 @@ func (f *draft) has(off, n int64) bool {
 		}
 	}
 	return false
+}
+
+// Finish implements mover.Draft. It comes when the content is what it should be.
+func (f *draft) Finish(ctx context.Context, e mover.Entry, receipts []mover.Receipt) error {
+	f.trust.forget(f.name)
+	return f.Draft.Finish(ctx, e, receipts)
 }
 
 // Suspend implements mover.Draft.
