@@ -26,6 +26,7 @@ func (p *process) counted(now *agentv1.Counts) {
 	p.told = now
 	m, spec := p.agent.o.Metrics, p.task.GetSpec()
 	m.Moved(p.moves, now.GetFiles()-was.GetFiles(), now.GetBytes()-was.GetBytes())
+	m.FromPeers(spec.GetClass(), now.GetPeerBytes()-was.GetPeerBytes())
 	m.MovedFor(spec.GetClass(), spec.GetProject(), now.GetBytes()-was.GetBytes())
 	for kind, n := range now.GetErrors() {
 		m.FailedKind(kind, n-was.GetErrors()[kind])

@@ -55,7 +55,8 @@ type process struct {
 	counts sync.Mutex      // held while metrics are told of what it did
 	told   *agentv1.Counts // what they were told last; guarded by counts
 
-	wanted wanted // pieces
+	wanted wanted                    // pieces
+	asks   chan *agentv1.WorkerOrder // for pieces: taken when the process has taken what came before
 
 	mu      sync.Mutex
 	batches map[string]*session // of a helper; guarded by mu, as all below
@@ -72,7 +73,7 @@ type process struct {
 
 func newProcess(a *Agent, task *pb.Task, job *agentv1.Job) *process {
 	p := &process{
-		agent: a, task: task, job: job, orders: make(chan *agentv1.WorkerOrder, 256), ended: make(chan struct{}),
+		agent: a, task: task, job: job, orders: make(chan *agentv1.WorkerOrder, 256), asks: make(chan *agentv1.WorkerOrder), ended: make(chan struct{}),
 		flow: flowOf(task), moves: a.movesOf(task.GetSpec()), batches: map[string]*session{}, turns: map[uint64]func(share.Cost){},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())

@@ -40,6 +40,10 @@ func (p *process) Serve(stream agentv1.WorkerService_ServeServer) error {
 			if err := stream.Send(o); err != nil {
 				return err
 			}
+		case o := <-p.asks:
+			if err := stream.Send(o); err != nil {
+				return err
+			}
 		case <-stream.Context().Done():
 			return nil
 		}
@@ -112,10 +116,13 @@ func (p *process) Turn(ctx context.Context, r *agentv1.TurnRequest) (*agentv1.Tu
 	if p.agent.turns.alone(p.charges) {
 		return &agentv1.TurnResponse{Pass: durationpb.New(passTime)}, nil
 	}
-	charges := make([]share.Charge, len(p.charges))
-	for i, c := range p.charges {
+	charges := make([]share.Charge, 0, len(p.charges))
+	for _, c := range p.charges {
 		c.Bytes, c.Ops = r.GetBytes(), r.GetOps()
-		charges[i] = c
+		if r.GetShared() && !c.Write {
+			c.Bytes = 0
+		}
+		charges = append(charges, c)
 	}
 	width := share.Width{Most: int(r.GetMost()), Fill: int(r.GetFill())}
 	release, w, err := p.agent.turns.acquire(ctx, p.flow, share.Cost{Bytes: r.GetBytes(), Ops: r.GetOps()}, width, charges)
@@ -131,6 +138,28 @@ func (p *process) Turn(ctx context.Context, r *agentv1.TurnRequest) (*agentv1.Tu
 	ops := r.GetOps()
 	p.turns[p.turn] = func(c share.Cost) { c.Ops = ops; release(c) }
 	return &agentv1.TurnResponse{Turn: p.turn}, nil
+}
+
+// Pay implements agentv1.WorkerServiceServer: it waits for the limits of the source alone.
+func (p *process) Pay(ctx context.Context, r *agentv1.PayRequest) (*agentv1.PayResponse, error) {
+	var charges []share.Charge
+	limited := false
+	for _, c := range p.charges {
+		if !c.Write {
+			limited = limited || p.agent.turns.limits(share.Direction{Endpoint: c.Endpoint})
+			c.Bytes = max(r.GetBytes(), 0)
+			charges = append(charges, c)
+		}
+	}
+	if !limited {
+		return &agentv1.PayResponse{Pass: durationpb.New(passTime)}, nil
+	}
+	waited, err := p.agent.turns.buckets.Wait(ctx, charges)
+	p.agent.limitWaited(charges, waited)
+	p.mu.Lock()
+	p.waits.limit += waited
+	p.mu.Unlock()
+	return &agentv1.PayResponse{}, err
 }
 
 // EndTurn implements agentv1.WorkerServiceServer.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path"
 	"strings"
 	"sync"
 
@@ -29,10 +28,20 @@ type Peers struct {
 	Authorities func() [][]byte // of the certificates of other agents, in DER
 }
 
-// swarms are those that this node is in, by digest.
+// swarms are those that this node is in, by swarmID.
 type swarms struct {
 	mu     sync.Mutex
 	orders map[string]*agentv1.Swarm // guarded by mu
+}
+
+// swarmID tells swarms apart: one version is staged by many users, and each of them trusts his own processes only.
+func swarmID(digest string, uid uint32) string { return fmt.Sprint(digest, " ", uid) }
+
+func idOf(o *agentv1.Swarm) string {
+	if o == nil {
+		return ""
+	}
+	return swarmID(o.GetDigest(), o.GetUid())
 }
 
 // swarmed takes over who is in a swarm.
@@ -40,42 +49,43 @@ func (a *Agent) swarmed(o *agentv1.Swarm) {
 	if a.o.Peers == nil {
 		return
 	}
+	id := idOf(o)
 	a.swarms.mu.Lock()
 	if a.swarms.orders == nil {
 		a.swarms.orders = map[string]*agentv1.Swarm{}
 	}
 	if o.GetTicket() == "" {
-		delete(a.swarms.orders, o.GetDigest())
-		a.o.Peers.Server.Shut(o.GetDigest())
+		delete(a.swarms.orders, id)
+		a.o.Peers.Server.Shut(id)
 	} else {
-		a.swarms.orders[o.GetDigest()] = o
-		a.o.Peers.Server.Open(o.GetDigest(), o.GetTicket(), &tree{a, o.GetDigest(), o.GetLocation()})
+		a.swarms.orders[id] = o
+		a.o.Peers.Server.Open(id, o.GetTicket(), &tree{a, id, o.GetUid(), o.GetLocation()})
 	}
 	a.swarms.mu.Unlock()
-	if p := a.bringing(o.GetDigest()); p != nil && o.GetTicket() != "" {
+	if p := a.bringing(id); p != nil && o.GetTicket() != "" {
 		p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Swarm{Swarm: o}})
 	}
 }
 
 // joins makes a job part of the swarm of its dataset, if there is one.
-func (a *Agent) joins(job *agentv1.Job, dataset string) {
+func (a *Agent) joins(job *agentv1.Job, dataset string, uid uint32) {
 	l, err := location.Parse("dataset:" + dataset)
 	if a.o.Peers == nil || dataset == "" || err != nil {
 		return
 	}
 	a.swarms.mu.Lock()
 	defer a.swarms.mu.Unlock()
-	if o := a.swarms.orders[l.Digest]; o != nil {
+	if o := a.swarms.orders[swarmID(l.Digest, uid)]; o != nil {
 		job.Swarm, job.Self, job.Authorities = proto.CloneOf(o), a.o.Name, a.o.Peers.Authorities()
 	}
 }
 
-// bringing is the process that brings a version here; nil is none.
-func (a *Agent) bringing(digest string) *process {
+// bringing is the process that brings a version here for a swarm; nil is none.
+func (a *Agent) bringing(id string) *process {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for p := range maps.Values(a.procs) {
-		if p.lead != nil && p.job.GetSwarm().GetDigest() == digest && digest != "" {
+		if p.lead != nil && idOf(p.job.GetSwarm()) == id {
 			return p
 		}
 	}
@@ -85,7 +95,8 @@ func (a *Agent) bringing(digest string) *process {
 // tree is what this node has of a version. It is a peer.Tree.
 type tree struct {
 	agent    *Agent
-	digest   string
+	swarm    string // its id
+	uid      uint32 // of who may have it
 	location string
 }
 
@@ -101,8 +112,14 @@ func (t *tree) Published(p *swarm.Piece, into []byte) error {
 		return err
 	}
 	defer unix.Close(root)
+	fd, err := openBeneath(root, l.Path, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	r := replica{fd: fd, uid: t.uid}
 	for _, s := range p.Segments {
-		if err := readSegment(root, path.Join(l.Path, s.Name), s.Off, into[:s.Length]); err != nil {
+		if err := r.read(s.Name, s.Off, into[:s.Length]); err != nil {
 			return err
 		}
 		into = into[s.Length:]
@@ -110,41 +127,9 @@ func (t *tree) Published(p *swarm.Piece, into []byte) error {
 	return nil
 }
 
-func readSegment(root int, name string, off int64, into []byte) error {
-	fd, err := unix.Openat2(root, name, &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
-	})
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size < off+int64(len(into)) {
-		return mover.ErrNotExist
-	}
-	for len(into) > 0 {
-		n, err := unix.Pread(fd, into, off)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return mover.ErrNotExist
-		}
-		into, off = into[n:], off+int64(n)
-	}
-	return nil
-}
-
 // Ask implements peer.Tree.
 func (t *tree) Ask(ctx context.Context, p *swarm.Piece, atHome bool) ([]byte, error) {
-	who := t.agent.bringing(t.digest)
+	who := t.agent.bringing(t.swarm)
 	if who == nil {
 		return nil, mover.ErrNotExist
 	}
@@ -188,7 +173,14 @@ func (w *wanted) take(id uint64) chan<- given {
 func (p *process) want(ctx context.Context, piece *swarm.Piece, atHome bool) ([]byte, error) {
 	id, answer := p.wanted.add()
 	defer p.wanted.take(id)
-	p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Want{Want: &agentv1.WantPiece{Id: id, Piece: peer.Encode(piece), AtHome: atHome}}})
+	want := &agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Want{Want: &agentv1.WantPiece{Id: id, Piece: peer.Encode(piece), AtHome: atHome}}}
+	select {
+	case p.asks <- want: // one that is stopped for a while is not stuck: others only have to do without it
+	case <-p.ctx.Done():
+		return nil, mover.ErrNotExist
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	select {
 	case g := <-answer:
 		return g.data, g.err
@@ -235,7 +227,7 @@ func (p *process) Give(in agentv1.WorkerService_GiveServer) error {
 		return fmt.Errorf("%w: a piece that is none: %w", mover.ErrUsage, err)
 	}
 	if peers := p.agent.o.Peers; peers != nil {
-		peers.Server.Keep(p.job.GetSwarm().GetDigest(), piece.Key(), data)
+		peers.Server.Keep(idOf(p.job.GetSwarm()), piece.Key(), data)
 	}
 	return in.SendAndClose(&agentv1.GiveAnswer{})
 }

@@ -39,7 +39,7 @@ type Options struct {
 type Server struct {
 	kept  keeper
 	log   *slog.Logger
-	reads chan struct{} // held while a piece is read from a disk
+	reads reads
 	asks  chan struct{} // held while a process reads
 
 	flight singleflight.Group
@@ -57,7 +57,6 @@ type shelf struct {
 
 const (
 	usualMemory = 128 << 20
-	readsMost   = 32
 	asksMost    = 256
 	askTime     = 2 * time.Minute // that a process may take
 )
@@ -70,8 +69,9 @@ func NewServer(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{log: o.Logger, reads: make(chan struct{}, readsMost), asks: make(chan struct{}, asksMost), trees: map[string]*shelf{}}
+	s := &Server{log: o.Logger, asks: make(chan struct{}, asksMost), trees: map[string]*shelf{}}
 	s.kept.open(o.Memory)
+	s.reads.open()
 	return s
 }
 
@@ -186,12 +186,16 @@ func (s *Server) ask(r *http.Request, x *shelf, p *swarm.Piece) ([]byte, error) 
 	home := r.URL.RawQuery == atHome
 	ctx := context.WithoutCancel(r.Context())
 	answer := s.flight.DoChan(fmt.Sprintf("%s %d %x %t", x.digest, p.Index, p.Key().Sum, home), func() (any, error) {
-		if home {
-			s.asks <- struct{}{}
-			defer func() { <-s.asks }()
-		}
 		ctx, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
+		if home {
+			select {
+			case s.asks <- struct{}{}:
+			case <-ctx.Done():
+				return nil, mover.ErrTimeout
+			}
+			defer func() { <-s.asks }()
+		}
 		data, err := x.tree.Ask(ctx, p, home)
 		if err == nil && int64(len(data)) != p.Bytes() {
 			err = mover.ErrCorrupt
@@ -212,12 +216,11 @@ func (s *Server) ask(r *http.Request, x *shelf, p *swarm.Piece) ([]byte, error) 
 
 // published sends a piece of what can be seen.
 func (s *Server) published(w http.ResponseWriter, r *http.Request, x *shelf, p *swarm.Piece) error {
-	select {
-	case s.reads <- struct{}{}:
-	case <-r.Context().Done():
+	leave, err := s.reads.enter(r)
+	if err != nil {
 		return errSent
 	}
-	defer func() { <-s.reads }()
+	defer leave()
 	into := make([]byte, p.Bytes())
 	if err := x.tree.Published(p, into); err != nil {
 		return err

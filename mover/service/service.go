@@ -72,7 +72,7 @@ type Service struct {
 	mu     sync.Mutex
 	agents map[string]*node    // by name; guarded by mu, as all below
 	leads  map[string]*lead    // by task
-	swarms map[string]*tracked // by digest
+	swarms map[string]*tracked // by swarmID
 	flows  map[string]*flow    // of queued tasks
 	left   map[string]*parts   // of tasks whose lead is over, while its processes may read
 

@@ -2,6 +2,7 @@ package service
 
 import (
 	"crypto/rand"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -22,6 +23,7 @@ import (
 // tracked is one version that is being staged to nodes. Service.mu guards it.
 type tracked struct {
 	digest     string
+	uid        uint32 // of who stages it: what one user's processes give no other user gets
 	ticket     string
 	pieceBytes int64
 	stagers    map[string]berth  // by task
@@ -44,6 +46,7 @@ const (
 // basis is what the ledger says of a version that a task stages to a node; a nil one is of another task.
 type basis struct {
 	digest string
+	uid    uint32
 	bytes  int64
 	seeds  map[string]string
 }
@@ -60,7 +63,7 @@ func (s *Service) shared(tx *ledger.Tx, t *pb.Task) (*basis, error) {
 	if err != nil {
 		return nil, ignoreGone(err)
 	}
-	b := &basis{digest: l.Digest, bytes: v.GetVersion().GetBytes(), seeds: map[string]string{}}
+	b := &basis{digest: l.Digest, uid: t.GetOwner().GetUid(), bytes: v.GetVersion().GetBytes(), seeds: map[string]string{}}
 	for r, err := range ledger.Replicas.All(tx, versionRange(l.Name, l.Digest)) {
 		if err != nil {
 			return nil, err
@@ -78,10 +81,11 @@ func (s *Service) joinSwarm(l *lead, b *basis) {
 	if n := s.agents[l.agent]; b == nil || n == nil || n.hello.GetPeerPort() == 0 {
 		return
 	}
-	x := s.swarms[b.digest]
+	id := swarmID(b.digest, b.uid)
+	x := s.swarms[id]
 	if x == nil {
-		x = &tracked{digest: b.digest, ticket: rand.Text(), pieceBytes: swarm.PieceBytes(b.bytes), stagers: map[string]berth{}, seeds: b.seeds}
-		s.swarms[b.digest] = x
+		x = &tracked{digest: b.digest, uid: b.uid, ticket: rand.Text(), pieceBytes: swarm.PieceBytes(b.bytes), stagers: map[string]berth{}, seeds: b.seeds}
+		s.swarms[id] = x
 	}
 	x.stagers[l.task.GetId()] = berth{l.agent, l.task.GetSpec().GetTarget()}
 	delete(x.seeds, l.agent)
@@ -92,9 +96,23 @@ func (s *Service) joinSwarm(l *lead, b *basis) {
 	time.AfterFunc(settling, s.hurry)
 }
 
+// swarmID tells swarms apart.
+func swarmID(digest string, uid uint32) string { return fmt.Sprint(digest, " ", uid) }
+
+// doubtHomes says of a swarm that was there before this coordinator that it had other homes, which nobody knows. mu is held.
+func (s *Service) doubtHomes(b *basis) {
+	if b == nil {
+		return
+	}
+	if x := s.swarms[swarmID(b.digest, b.uid)]; x != nil && !x.older {
+		x.older = true
+		s.tellAll(x)
+	}
+}
+
 // leaveSwarm ends the membership of a task; done says that its node has all of it now. mu is held.
 func (s *Service) leaveSwarm(t *pb.Task, done bool) {
-	for digest, x := range s.swarms {
+	for id, x := range s.swarms {
 		b, member := x.stagers[t.GetId()]
 		if !member {
 			continue
@@ -107,11 +125,11 @@ func (s *Service) leaveSwarm(t *pb.Task, done bool) {
 			x.settle(s.now())
 		} else {
 			x.ticket = ""
-			delete(s.swarms, digest)
+			delete(s.swarms, id)
 		}
 		s.tellAll(x)
 		if !done {
-			over := &tracked{digest: digest}
+			over := &tracked{digest: x.digest, uid: x.uid}
 			s.tellSwarm(over, b.agent)
 		}
 	}
@@ -165,6 +183,7 @@ func (s *Service) tendSwarms() {
 		s.mu.Lock()
 		if err == nil && s.leads[l.task.GetId()] == l && !l.closing {
 			s.joinSwarm(l, b)
+			s.doubtHomes(b)
 		}
 		s.mu.Unlock()
 	}
@@ -191,7 +210,7 @@ func (s *Service) tellSwarms(agent string) {
 
 // tellSwarm tells one member who is there. mu is held.
 func (s *Service) tellSwarm(x *tracked, agent string) {
-	o := &agentv1.Swarm{Digest: x.digest, Ticket: x.ticket, PieceBytes: x.pieceBytes, Location: x.seeds[agent], OlderHomes: x.older}
+	o := &agentv1.Swarm{Digest: x.digest, Uid: x.uid, Ticket: x.ticket, PieceBytes: x.pieceBytes, Location: x.seeds[agent], OlderHomes: x.older}
 	for _, b := range x.stagers {
 		if b.agent == agent {
 			o.Location = b.location

@@ -198,11 +198,9 @@ func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into [
 
 // readSource fills into with a piece from the source itself.
 func (s *Swarm) readSource(ctx context.Context, p *Piece, into []byte) error {
-	done, err := s.use()
-	if err != nil {
+	if err := s.o.Pay(ctx, p.Bytes()); err != nil {
 		return err
 	}
-	defer done()
 	for _, seg := range p.Segments {
 		if err := s.readSegment(ctx, seg, into[:seg.Length]); err != nil {
 			return err

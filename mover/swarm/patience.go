@@ -34,7 +34,7 @@ func (p *patience) most(atHome bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := patienceMost / 2
-	if p.typical > 0 {
+	if p.typical > 0 || !atHome {
 		most = min(max(muchLonger*p.typical, patienceLeast), patienceMost)
 	}
 	if !atHome {

@@ -2,9 +2,8 @@ package swarm
 
 import (
 	"context"
+	"hash/maphash"
 	"io"
-
-	"datamove.dev/mover/crc"
 )
 
 // reader reads a range of a file, piece by piece. It holds one piece at a time, and none while it asks for the next one.
@@ -28,7 +27,9 @@ func (r *reader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if r.direct != nil && r.off >= r.until {
-		r.turn()
+		if err := r.turn(); err != nil {
+			return 0, err
+		}
 	}
 	if r.direct == nil && len(r.data) == 0 {
 		if err := r.next(); err != nil {
@@ -73,6 +74,9 @@ func (r *reader) next() (err error) {
 	if r.content.inner == nil { // what a store has begun to send when others come is lost
 		r.stop = min(r.until+(directMost-1)*bytes, r.end)
 	}
+	if err := s.o.Pay(r.ctx, r.until-r.off); err != nil {
+		return err
+	}
 	r.direct, err = r.content.direct(r.ctx, r.off, r.stop-r.off)
 	return err
 }
@@ -87,7 +91,7 @@ func (r *reader) note(within int64) {
 	if at.entry.Size <= s.o.PieceBytes {
 		g.off, data = 0, data[at.off:at.off+at.entry.Size]
 	}
-	g.length, g.sum = int64(len(data)), crc.Update(0, data)
+	g.length, g.sum = int64(len(data)), maphash.Bytes(seed, data)
 	s.trust.note(at.entry.Name, g)
 }
 
@@ -104,13 +108,14 @@ func (r *reader) boundary(index int) int64 {
 }
 
 // turn goes on with what the source itself gives, as long as nobody else is there.
-func (r *reader) turn() {
+func (r *reader) turn() error {
 	if s := r.content.swarm; s.view.Load().alone() && r.off < r.stop {
 		r.until = min(r.until+s.o.PieceBytes, r.stop)
-		return
+		return s.o.Pay(r.ctx, r.until-r.off)
 	}
 	_ = r.direct.Close() // nothing was lost
 	r.direct = nil
+	return nil
 }
 
 // release lets go of the piece.

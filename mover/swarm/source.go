@@ -125,7 +125,7 @@ func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error)
 func (s *source) reopen(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	gifts := s.swarm.trust.take(e.Name)
 	c, err := s.Source.Open(ctx, e)
-	if err != nil || len(gifts) == 0 {
+	if err != nil || e.Kind != mover.File {
 		return c, err
 	}
 	return &again{c, s.swarm, gifts}, nil

@@ -25,7 +25,9 @@ type Options struct {
 	Memory     int64 // bytes of pieces at one time; 0 means 256 MiB
 	Peers      Peers
 	View       View // of the beginning; see [Swarm.Update]
-	Logger     *slog.Logger
+	// Pay is called before so many bytes are read from the source; nil is free.
+	Pay    func(ctx context.Context, bytes int64) error
+	Logger *slog.Logger
 }
 
 const (
@@ -63,6 +65,9 @@ func New(o Options) *Swarm {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Pay == nil {
+		o.Pay = func(context.Context, int64) error { return nil }
 	}
 	s := &Swarm{o: o, begun: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -3,12 +3,12 @@ package swarm
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"io"
 	"slices"
 	"sync"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/crc"
 )
 
 // trust remembers who gave what of files that are not known yet to be what they should be. Of a file that was not, the source
@@ -25,6 +25,9 @@ type gift struct {
 	off, length int64
 	sum         uint64
 }
+
+// seed is of the sums of gifts, which nobody else can foresee.
+var seed = maphash.MakeSeed()
 
 // giftsMost bounds what is remembered. Who gave the rest of a file stays unknown.
 const giftsMost = 1 << 16
@@ -58,9 +61,9 @@ func (t *trust) take(name string) []gift {
 // judged compares what the source gives with what members gave.
 type judged struct {
 	io.ReadCloser
-	off   int64  // of the next byte
-	gifts []gift // that begin at off or behind it, or are being read; apart, in order
-	sum   uint64 // of what was read of the first one
+	off   int64        // of the next byte
+	gifts []gift       // that begin at off or behind it, or are being read; apart, in order
+	sum   maphash.Hash // of what was read of the first one
 	wrong func(gift)
 }
 
@@ -80,19 +83,20 @@ func (j *judged) sees(b []byte) {
 			continue
 		}
 		n := min(int64(len(b)), g.off+g.length-j.off)
-		j.sum = crc.Update(j.sum, b[:n])
+		_, _ = j.sum.Write(b[:n])
 		b, j.off = b[n:], j.off+n
 		if j.off < g.off+g.length {
 			return
 		}
-		if j.sum != g.sum {
+		if j.sum.Sum64() != g.sum {
 			j.wrong(g)
 		}
-		j.gifts, j.sum = j.gifts[1:], 0
+		j.gifts = j.gifts[1:]
+		j.sum.Reset()
 	}
 }
 
-// again is a file that is read from the source itself, after it was not what it should be.
+// again is a file that is read from the source itself, perhaps after it was not what it should be.
 type again struct {
 	mover.Content
 	swarm *Swarm
@@ -101,6 +105,9 @@ type again struct {
 
 // Range implements mover.Content.
 func (a *again) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	if err := a.swarm.o.Pay(ctx, n); err != nil {
+		return nil, err
+	}
 	r, err := a.Content.Range(ctx, off, n)
 	if err != nil {
 		return nil, err
@@ -109,7 +116,9 @@ func (a *again) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) 
 	if i < 0 {
 		return r, nil
 	}
-	return &judged{ReadCloser: r, off: off, gifts: a.gifts[i:], wrong: a.wrong}, nil
+	j := &judged{ReadCloser: r, off: off, gifts: a.gifts[i:], wrong: a.wrong}
+	j.sum.SetSeed(seed)
+	return j, nil
 }
 
 func (a *again) wrong(g gift) {

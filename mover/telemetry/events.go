@@ -89,6 +89,11 @@ func (m *Metrics) LimitWaited(endpoint string, d Direction, waited time.Duration
 	m.add(rowLimitWait, waited.Seconds(), endpoint, string(d))
 }
 
+// FromPeers counts bytes that other nodes have given, since the last call.
+func (m *Metrics) FromPeers(c datamovev1.TaskClass, bytes int64) {
+	m.add(rowPeerBytes, float64(bytes), class(c))
+}
+
 // MovedFor counts bytes of files that were moved for a project.
 func (m *Metrics) MovedFor(c datamovev1.TaskClass, project string, bytes int64) {
 	m.add(rowProjectBytes, float64(bytes), class(c), project)

@@ -87,6 +87,7 @@ var (
 	rowMovedBytes    = newCounter("datamove_moved_bytes_total", "bytes", agent, "Bytes of the files that were moved, clones too.", "source", "target", "class")
 	rowMovedFiles    = newCounter("datamove_moved_files_total", "files", agent, "Files that were moved.", "source", "target", "class")
 	rowProjectBytes  = newCounter("datamove_project_moved_bytes_total", "bytes", agent, "Bytes of the files that were moved for a project.", "class", "project")
+	rowPeerBytes     = newCounter("datamove_peer_read_bytes_total", "bytes", agent, "Bytes that came from other nodes, and not from the source of their task.", "class")
 	rowTierBytes     = newCounter("datamove_tier_bytes_total", "bytes", agent, "Bytes that were read from and written to a tier; its rate is the bandwidth.", "tier", "direction")
 	rowTierOps       = newCounter("datamove_tier_operations_total", "operations", agent, "Metadata operations and requests on a tier, as the mover asks for them; its rate is the load.", "tier", "op")
 	rowRetries       = newCounter("datamove_retries_total", "calls", agent, "Calls that failed for a reason that passes, and were tried again.", "tier")

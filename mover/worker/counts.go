@@ -28,6 +28,7 @@ type counts struct {
 	bytes  int64
 	errors map[string]int64 // by the kind
 	number uint64           // of what was told last
+	peers  func() int64     // bytes that came from other nodes; nil is none
 }
 
 type tierCounts struct {
@@ -85,6 +86,13 @@ func (c *counts) item(it *local.Item) {
 	}
 }
 
+// countPeers has the bytes counted that come from other nodes.
+func (c *counts) countPeers(fetched func() int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.peers = fetched
+}
+
 // paused counts that the target is full.
 func (c *counts) paused() {
 	c.mu.Lock()
@@ -98,6 +106,9 @@ func (c *counts) wire() *agentv1.Counts {
 	defer c.mu.Unlock()
 	c.number++
 	out := &agentv1.Counts{Number: c.number, Files: c.files, Bytes: c.bytes, Errors: maps.Clone(c.errors)}
+	if c.peers != nil {
+		out.PeerBytes = c.peers()
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.tiers)) {
 		t := c.tiers[name]
 		out.Tiers = append(out.Tiers, &agentv1.TierCounts{

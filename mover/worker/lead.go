@@ -93,6 +93,7 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 	}
 	w.state.sees(task)
 	report, err := task.Wait()
+	report.Notes = append(report.Notes, w.swarm.notes()...)
 	if r.Work == local.Verify { // nothing is moved: what counts is what was read
 		report.Bytes = task.Snapshot().BytesDone
 	}
@@ -120,7 +121,7 @@ func (e *someFailed) Unwrap() error { return e.err }
 // turn notes when the first byte may pass.
 func (w *worker) turn(ctx context.Context, ask transfer.Ask) (transfer.Granted, error) {
 	endSpan := w.trace.unit(ctx, ask.Bytes, ask.Ops)
-	turn, err := w.agent.turn(ctx, ask)
+	turn, err := w.agent.turn(ctx, ask, w.swarm != nil)
 	if err != nil {
 		endSpan(err)
 		return turn, err

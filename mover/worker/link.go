@@ -49,20 +49,21 @@ func dial(conn net.Conn) (*grpc.ClientConn, error) {
 type agent struct {
 	agentv1.WorkerServiceClient
 	pass  *atomic.Int64 // unix nanoseconds until which no turn has to be asked for
+	free  *atomic.Int64 // until which nothing has to be paid
 	asked *sync.Map     // batch -> *asker
 }
 
 func newAgent(c agentv1.WorkerServiceClient) agent {
-	return agent{c, new(atomic.Int64), new(sync.Map)}
+	return agent{c, new(atomic.Int64), new(atomic.Int64), new(sync.Map)}
 }
 
-// turn waits for a turn. It is a transfer.Turn.
-func (a agent) turn(ctx context.Context, ask transfer.Ask) (transfer.Granted, error) {
+// turn waits for a turn. shared says that what is read of the source is paid by pay.
+func (a agent) turn(ctx context.Context, ask transfer.Ask, shared bool) (transfer.Granted, error) {
 	alone := transfer.Granted{Done: func(int64) {}, Alone: true}
 	if time.Now().UnixNano() < a.pass.Load() {
 		return alone, nil
 	}
-	t, err := a.Turn(ctx, &agentv1.TurnRequest{Bytes: ask.Bytes, Ops: ask.Ops, Most: int32(ask.Most), Fill: int32(ask.Fill)})
+	t, err := a.Turn(ctx, &agentv1.TurnRequest{Bytes: ask.Bytes, Ops: ask.Ops, Most: int32(ask.Most), Fill: int32(ask.Fill), Shared: shared})
 	if err != nil {
 		return alone, fromAgent(ctx, err)
 	}
@@ -73,6 +74,18 @@ func (a agent) turn(ctx context.Context, ask transfer.Ask) (transfer.Granted, er
 	return transfer.Granted{Done: func(moved int64) {
 		_, _ = a.EndTurn(context.WithoutCancel(ctx), &agentv1.EndTurnRequest{Turn: t.GetTurn(), Moved: moved})
 	}}, nil
+}
+
+// pay waits until so much may be read from the source.
+func (a agent) pay(ctx context.Context, bytes int64) error {
+	if now := time.Now().UnixNano(); now < a.pass.Load() || now < a.free.Load() {
+		return nil
+	}
+	r, err := a.Pay(ctx, &agentv1.PayRequest{Bytes: bytes})
+	if pass := r.GetPass(); pass != nil {
+		a.free.Store(time.Now().Add(pass.AsDuration()).UnixNano())
+	}
+	return fromAgent(ctx, err)
 }
 
 // passes notes for how long no turn has to be asked for; nil says nothing of that.

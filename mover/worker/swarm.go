@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 
@@ -19,7 +20,11 @@ type member struct {
 	client *peer.Client
 	log    *slog.Logger
 	ctx    context.Context // of what is given to others
-	giving sync.WaitGroup
+
+	mu     sync.Mutex
+	left   bool           // nothing is given any more; guarded by mu
+	giving sync.WaitGroup // added to with mu held, before left
+	cancel context.CancelFunc
 }
 
 // joinSwarm makes this process the member that its job says that it is.
@@ -32,9 +37,10 @@ func (w *worker) joinSwarm(ctx context.Context) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &member{agent: w.agent, self: w.job.GetSelf(), client: client, log: w.log, ctx: ctx}
+	m := &member{agent: w.agent, self: w.job.GetSelf(), client: client, log: w.log}
+	m.ctx, m.cancel = context.WithCancel(ctx)
 	client.Present(o.GetTicket())
-	m.Swarm = swarm.New(swarm.Options{PieceBytes: o.GetPieceBytes(), Peers: m, View: m.view(o), Logger: w.log})
+	m.Swarm = swarm.New(swarm.Options{PieceBytes: o.GetPieceBytes(), Peers: m, View: m.view(o), Pay: w.agent.pay, Logger: w.log})
 	return m, nil
 }
 
@@ -54,6 +60,10 @@ func (m *member) leave() {
 	if m == nil {
 		return
 	}
+	m.mu.Lock()
+	m.left = true
+	m.mu.Unlock()
+	m.cancel()
 	m.giving.Wait()
 	m.Close()
 	if n := m.Counts(); n.Fetched > 0 {
@@ -71,11 +81,38 @@ func (m *member) hears(o *agentv1.WorkerOrder) bool {
 		m.client.Present(o.GetSwarm().GetTicket())
 		m.Update(m.view(o.GetSwarm()))
 	case o.GetWant() != nil:
-		m.giving.Go(func() { m.give(o.GetWant()) })
+		m.wanted(o.GetWant())
 	default:
 		return false
 	}
 	return true
+}
+
+// fetched is how many bytes came from other nodes.
+func (m *member) fetched() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.Counts().Fetched
+}
+
+// notes is what a report says of it.
+func (m *member) notes() []string {
+	if m == nil || m.fetched() == 0 {
+		return nil
+	}
+	n := m.Counts()
+	return []string{fmt.Sprintf("%d bytes came from other nodes, and %d from the source", n.Fetched, n.Read+n.Direct)}
+}
+
+// wanted begins to give a piece, or says that nothing is given any more.
+func (m *member) wanted(want *agentv1.WantPiece) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left {
+		return // the agent knows when this process has gone
+	}
+	m.giving.Go(func() { m.give(want) })
 }
 
 // give answers an agent that wants a piece for another node.

@@ -56,6 +56,7 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer, fileSystem func(d
 		if w.swarm, err = w.joinSwarm(ctx); err != nil {
 			return err
 		}
+		w.counts.countPeers(w.swarm.fetched)
 		defer w.swarm.leave()
 		go w.listen(ctx, stream, nil)
 		return w.lead(ctx)

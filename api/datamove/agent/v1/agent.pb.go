@@ -875,6 +875,7 @@ type Swarm struct {
 	Members       []*SwarmMember         `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty"`
 	Homes         []*SwarmHomes          `protobuf:"bytes,6,rep,name=homes,proto3" json:"homes,omitempty"`                              // the present ones last
 	OlderHomes    bool                   `protobuf:"varint,7,opt,name=older_homes,json=olderHomes,proto3" json:"older_homes,omitempty"` // there were others before them
+	Uid           uint32                 `protobuf:"varint,8,opt,name=uid,proto3" json:"uid,omitempty"`                                 // of the account that stages it: nobody else is in it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -956,6 +957,13 @@ func (x *Swarm) GetOlderHomes() bool {
 		return x.OlderHomes
 	}
 	return false
+}
+
+func (x *Swarm) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
 }
 
 type SwarmMember struct {
@@ -2783,7 +2791,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04part\x18\t \x01(\v2\x17.datamove.agent.v1.PartH\x00R\x04part\x120\n" +
 	"\x05swarm\x18\n" +
 	" \x01(\v2\x18.datamove.agent.v1.SwarmH\x00R\x05swarmB\x06\n" +
-	"\x04what\"\x84\x02\n" +
+	"\x04what\"\x96\x02\n" +
 	"\x05Swarm\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
 	"\x06ticket\x18\x02 \x01(\tR\x06ticket\x12\x1f\n" +
@@ -2793,7 +2801,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\amembers\x18\x05 \x03(\v2\x1e.datamove.agent.v1.SwarmMemberR\amembers\x123\n" +
 	"\x05homes\x18\x06 \x03(\v2\x1d.datamove.agent.v1.SwarmHomesR\x05homes\x12\x1f\n" +
 	"\volder_homes\x18\a \x01(\bR\n" +
-	"olderHomes\"Q\n" +
+	"olderHomes\x12\x10\n" +
+	"\x03uid\x18\b \x01(\rR\x03uid\"Q\n" +
 	"\vSwarmMember\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +

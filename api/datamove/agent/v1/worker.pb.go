@@ -116,7 +116,8 @@ type Counts struct {
 	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`                                                                             // of these files
 	Errors        map[string]int64       `protobuf:"bytes,3,rep,name=errors,proto3" json:"errors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // entries that failed for good, by the kind of error
 	Tiers         []*TierCounts          `protobuf:"bytes,4,rep,name=tiers,proto3" json:"tiers,omitempty"`
-	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"` // of these counts: later ones have a greater one
+	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`                        // of these counts: later ones have a greater one
+	PeerBytes     int64                  `protobuf:"varint,6,opt,name=peer_bytes,json=peerBytes,proto3" json:"peer_bytes,omitempty"` // that came from other nodes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -182,6 +183,13 @@ func (x *Counts) GetTiers() []*TierCounts {
 func (x *Counts) GetNumber() uint64 {
 	if x != nil {
 		return x.Number
+	}
+	return 0
+}
+
+func (x *Counts) GetPeerBytes() int64 {
+	if x != nil {
+		return x.PeerBytes
 	}
 	return 0
 }
@@ -1313,8 +1321,9 @@ type TurnRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Bytes         int64                  `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Ops           int64                  `protobuf:"varint,2,opt,name=ops,proto3" json:"ops,omitempty"`
-	Most          int32                  `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"` // turns that the process can use at one time; 0 is any number
-	Fill          int32                  `protobuf:"varint,4,opt,name=fill,proto3" json:"fill,omitempty"` // turns like this one that use all of the node; 0 does not say
+	Most          int32                  `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`     // turns that the process can use at one time; 0 is any number
+	Fill          int32                  `protobuf:"varint,4,opt,name=fill,proto3" json:"fill,omitempty"`     // turns like this one that use all of the node; 0 does not say
+	Shared        bool                   `protobuf:"varint,5,opt,name=shared,proto3" json:"shared,omitempty"` // other nodes read the source, too: what this one reads of it Pay tells
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1377,6 +1386,13 @@ func (x *TurnRequest) GetFill() int32 {
 	return 0
 }
 
+func (x *TurnRequest) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
 type TurnResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Turn          uint64                 `protobuf:"varint,1,opt,name=turn,proto3" json:"turn,omitempty"` // 0 has no end to tell
@@ -1429,6 +1445,94 @@ func (x *TurnResponse) GetPass() *durationpb.Duration {
 	return nil
 }
 
+type PayRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         int64                  `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PayRequest) Reset() {
+	*x = PayRequest{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PayRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PayRequest) ProtoMessage() {}
+
+func (x *PayRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PayRequest.ProtoReflect.Descriptor instead.
+func (*PayRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PayRequest) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type PayResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pass          *durationpb.Duration   `protobuf:"bytes,1,opt,name=pass,proto3" json:"pass,omitempty"` // for so long there is no limit: nothing has to be paid
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PayResponse) Reset() {
+	*x = PayResponse{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PayResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PayResponse) ProtoMessage() {}
+
+func (x *PayResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PayResponse.ProtoReflect.Descriptor instead.
+func (*PayResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PayResponse) GetPass() *durationpb.Duration {
+	if x != nil {
+		return x.Pass
+	}
+	return nil
+}
+
 type EndTurnRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Turn          uint64                 `protobuf:"varint,1,opt,name=turn,proto3" json:"turn,omitempty"`
@@ -1439,7 +1543,7 @@ type EndTurnRequest struct {
 
 func (x *EndTurnRequest) Reset() {
 	*x = EndTurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1555,7 @@ func (x *EndTurnRequest) String() string {
 func (*EndTurnRequest) ProtoMessage() {}
 
 func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1568,7 @@ func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnRequest.ProtoReflect.Descriptor instead.
 func (*EndTurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EndTurnRequest) GetTurn() uint64 {
@@ -1489,7 +1593,7 @@ type EndTurnResponse struct {
 
 func (x *EndTurnResponse) Reset() {
 	*x = EndTurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1605,7 @@ func (x *EndTurnResponse) String() string {
 func (*EndTurnResponse) ProtoMessage() {}
 
 func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1618,7 @@ func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnResponse.ProtoReflect.Descriptor instead.
 func (*EndTurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 type WantedRequest struct {
@@ -1525,7 +1629,7 @@ type WantedRequest struct {
 
 func (x *WantedRequest) Reset() {
 	*x = WantedRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1641,7 @@ func (x *WantedRequest) String() string {
 func (*WantedRequest) ProtoMessage() {}
 
 func (x *WantedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1654,7 @@ func (x *WantedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedRequest.ProtoReflect.Descriptor instead.
 func (*WantedRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 type WantedResponse struct {
@@ -1562,7 +1666,7 @@ type WantedResponse struct {
 
 func (x *WantedResponse) Reset() {
 	*x = WantedResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1678,7 @@ func (x *WantedResponse) String() string {
 func (*WantedResponse) ProtoMessage() {}
 
 func (x *WantedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1691,7 @@ func (x *WantedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedResponse.ProtoReflect.Descriptor instead.
 func (*WantedResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WantedResponse) GetAgents() int32 {
@@ -1610,7 +1714,7 @@ type HandRequest struct {
 
 func (x *HandRequest) Reset() {
 	*x = HandRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1726,7 @@ func (x *HandRequest) String() string {
 func (*HandRequest) ProtoMessage() {}
 
 func (x *HandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1739,7 @@ func (x *HandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandRequest.ProtoReflect.Descriptor instead.
 func (*HandRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HandRequest) GetPair() int32 {
@@ -1685,7 +1789,7 @@ type HandResponse struct {
 
 func (x *HandResponse) Reset() {
 	*x = HandResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +1801,7 @@ func (x *HandResponse) String() string {
 func (*HandResponse) ProtoMessage() {}
 
 func (x *HandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +1814,7 @@ func (x *HandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandResponse.ProtoReflect.Descriptor instead.
 func (*HandResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HandResponse) GetReply() []byte {
@@ -1751,7 +1855,7 @@ type NoteRequest struct {
 
 func (x *NoteRequest) Reset() {
 	*x = NoteRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +1867,7 @@ func (x *NoteRequest) String() string {
 func (*NoteRequest) ProtoMessage() {}
 
 func (x *NoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +1880,7 @@ func (x *NoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteRequest.ProtoReflect.Descriptor instead.
 func (*NoteRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NoteRequest) GetDraft() *KeptDraft {
@@ -1801,7 +1905,7 @@ type NoteResponse struct {
 
 func (x *NoteResponse) Reset() {
 	*x = NoteResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1917,7 @@ func (x *NoteResponse) String() string {
 func (*NoteResponse) ProtoMessage() {}
 
 func (x *NoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1930,7 @@ func (x *NoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteResponse.ProtoReflect.Descriptor instead.
 func (*NoteResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 type DescribeRequest struct {
@@ -1838,7 +1942,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1954,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1967,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DescribeRequest) GetData() []byte {
@@ -1882,7 +1986,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +1998,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2011,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DescribeResponse) GetDigest() string {
@@ -1925,7 +2029,7 @@ type ManifestRequest struct {
 
 func (x *ManifestRequest) Reset() {
 	*x = ManifestRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2041,7 @@ func (x *ManifestRequest) String() string {
 func (*ManifestRequest) ProtoMessage() {}
 
 func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2054,7 @@ func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestRequest.ProtoReflect.Descriptor instead.
 func (*ManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 type ManifestResponse struct {
@@ -1962,7 +2066,7 @@ type ManifestResponse struct {
 
 func (x *ManifestResponse) Reset() {
 	*x = ManifestResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2078,7 @@ func (x *ManifestResponse) String() string {
 func (*ManifestResponse) ProtoMessage() {}
 
 func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2091,7 @@ func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestResponse.ProtoReflect.Descriptor instead.
 func (*ManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ManifestResponse) GetData() []byte {
@@ -2013,7 +2117,7 @@ type EndLeadRequest struct {
 
 func (x *EndLeadRequest) Reset() {
 	*x = EndLeadRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2129,7 @@ func (x *EndLeadRequest) String() string {
 func (*EndLeadRequest) ProtoMessage() {}
 
 func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2142,7 @@ func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadRequest.ProtoReflect.Descriptor instead.
 func (*EndLeadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EndLeadRequest) GetReport() *v1.Report {
@@ -2105,7 +2209,7 @@ type EndLeadResponse struct {
 
 func (x *EndLeadResponse) Reset() {
 	*x = EndLeadResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2221,7 @@ func (x *EndLeadResponse) String() string {
 func (*EndLeadResponse) ProtoMessage() {}
 
 func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2234,7 @@ func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadResponse.ProtoReflect.Descriptor instead.
 func (*EndLeadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 type EndBatchRequest struct {
@@ -2148,7 +2252,7 @@ type EndBatchRequest struct {
 
 func (x *EndBatchRequest) Reset() {
 	*x = EndBatchRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2264,7 @@ func (x *EndBatchRequest) String() string {
 func (*EndBatchRequest) ProtoMessage() {}
 
 func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2277,7 @@ func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchRequest.ProtoReflect.Descriptor instead.
 func (*EndBatchRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EndBatchRequest) GetId() string {
@@ -2233,7 +2337,7 @@ type EndBatchResponse struct {
 
 func (x *EndBatchResponse) Reset() {
 	*x = EndBatchResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2349,7 @@ func (x *EndBatchResponse) String() string {
 func (*EndBatchResponse) ProtoMessage() {}
 
 func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2362,7 @@ func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchResponse.ProtoReflect.Descriptor instead.
 func (*EndBatchResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
 }
 
 type TraceRequest struct {
@@ -2270,7 +2374,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2386,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2399,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TraceRequest) GetSpans() []byte {
@@ -2313,7 +2417,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2429,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2442,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
 }
 
 var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
@@ -2352,13 +2456,15 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12B\n" +
 	"\x0ffirst_byte_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x121\n" +
 	"\x06counts\x18\x05 \x01(\v2\x19.datamove.agent.v1.CountsR\x06counts\x12#\n" +
-	"\rlimited_bytes\x18\x06 \x01(\x03R\flimitedBytes\"\xfb\x01\n" +
+	"\rlimited_bytes\x18\x06 \x01(\x03R\flimitedBytes\"\x9a\x02\n" +
 	"\x06Counts\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12=\n" +
 	"\x06errors\x18\x03 \x03(\v2%.datamove.agent.v1.Counts.ErrorsEntryR\x06errors\x123\n" +
 	"\x05tiers\x18\x04 \x03(\v2\x1d.datamove.agent.v1.TierCountsR\x05tiers\x12\x16\n" +
-	"\x06number\x18\x05 \x01(\x04R\x06number\x1a9\n" +
+	"\x06number\x18\x05 \x01(\x04R\x06number\x12\x1d\n" +
+	"\n" +
+	"peer_bytes\x18\x06 \x01(\x03R\tpeerBytes\x1a9\n" +
 	"\vErrorsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xe7\x02\n" +
@@ -2473,15 +2579,21 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x05batch\x18\x01 \x01(\tR\x05batch\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"=\n" +
 	"\fMineResponse\x12-\n" +
-	"\x04pass\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04pass\"]\n" +
+	"\x04pass\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04pass\"u\n" +
 	"\vTurnRequest\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x10\n" +
 	"\x03ops\x18\x02 \x01(\x03R\x03ops\x12\x12\n" +
 	"\x04most\x18\x03 \x01(\x05R\x04most\x12\x12\n" +
-	"\x04fill\x18\x04 \x01(\x05R\x04fill\"Q\n" +
+	"\x04fill\x18\x04 \x01(\x05R\x04fill\x12\x16\n" +
+	"\x06shared\x18\x05 \x01(\bR\x06shared\"Q\n" +
 	"\fTurnResponse\x12\x12\n" +
 	"\x04turn\x18\x01 \x01(\x04R\x04turn\x12-\n" +
-	"\x04pass\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04pass\":\n" +
+	"\x04pass\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04pass\"\"\n" +
+	"\n" +
+	"PayRequest\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\"<\n" +
+	"\vPayResponse\x12-\n" +
+	"\x04pass\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04pass\":\n" +
 	"\x0eEndTurnRequest\x12\x12\n" +
 	"\x04turn\x18\x01 \x01(\x04R\x04turn\x12\x14\n" +
 	"\x05moved\x18\x02 \x01(\x03R\x05moved\"\x11\n" +
@@ -2534,12 +2646,13 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
-	"\rTraceResponse2\x90\b\n" +
+	"\rTraceResponse2\xd6\b\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
 	"\x04Turn\x12\x1e.datamove.agent.v1.TurnRequest\x1a\x1f.datamove.agent.v1.TurnResponse\x12P\n" +
-	"\aEndTurn\x12!.datamove.agent.v1.EndTurnRequest\x1a\".datamove.agent.v1.EndTurnResponse\x12M\n" +
+	"\aEndTurn\x12!.datamove.agent.v1.EndTurnRequest\x1a\".datamove.agent.v1.EndTurnResponse\x12D\n" +
+	"\x03Pay\x12\x1d.datamove.agent.v1.PayRequest\x1a\x1e.datamove.agent.v1.PayResponse\x12M\n" +
 	"\x06Wanted\x12 .datamove.agent.v1.WantedRequest\x1a!.datamove.agent.v1.WantedResponse\x12G\n" +
 	"\x04Hand\x12\x1e.datamove.agent.v1.HandRequest\x1a\x1f.datamove.agent.v1.HandResponse\x12G\n" +
 	"\x04Note\x12\x1e.datamove.agent.v1.NoteRequest\x1a\x1f.datamove.agent.v1.NoteResponse\x12U\n" +
@@ -2562,7 +2675,7 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),          // 0: datamove.agent.v1.WorkerStatus
 	(*Counts)(nil),                // 1: datamove.agent.v1.Counts
@@ -2581,97 +2694,102 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*MineResponse)(nil),          // 14: datamove.agent.v1.MineResponse
 	(*TurnRequest)(nil),           // 15: datamove.agent.v1.TurnRequest
 	(*TurnResponse)(nil),          // 16: datamove.agent.v1.TurnResponse
-	(*EndTurnRequest)(nil),        // 17: datamove.agent.v1.EndTurnRequest
-	(*EndTurnResponse)(nil),       // 18: datamove.agent.v1.EndTurnResponse
-	(*WantedRequest)(nil),         // 19: datamove.agent.v1.WantedRequest
-	(*WantedResponse)(nil),        // 20: datamove.agent.v1.WantedResponse
-	(*HandRequest)(nil),           // 21: datamove.agent.v1.HandRequest
-	(*HandResponse)(nil),          // 22: datamove.agent.v1.HandResponse
-	(*NoteRequest)(nil),           // 23: datamove.agent.v1.NoteRequest
-	(*NoteResponse)(nil),          // 24: datamove.agent.v1.NoteResponse
-	(*DescribeRequest)(nil),       // 25: datamove.agent.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 26: datamove.agent.v1.DescribeResponse
-	(*ManifestRequest)(nil),       // 27: datamove.agent.v1.ManifestRequest
-	(*ManifestResponse)(nil),      // 28: datamove.agent.v1.ManifestResponse
-	(*EndLeadRequest)(nil),        // 29: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),       // 30: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),       // 31: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),      // 32: datamove.agent.v1.EndBatchResponse
-	(*TraceRequest)(nil),          // 33: datamove.agent.v1.TraceRequest
-	(*TraceResponse)(nil),         // 34: datamove.agent.v1.TraceResponse
-	nil,                           // 35: datamove.agent.v1.Counts.ErrorsEntry
-	nil,                           // 36: datamove.agent.v1.TierCounts.OperationsEntry
-	nil,                           // 37: datamove.agent.v1.Job.TierPathsEntry
-	nil,                           // 38: datamove.agent.v1.Job.MountsEntry
-	(*v1.Progress)(nil),           // 39: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
-	(*Swarm)(nil),                 // 41: datamove.agent.v1.Swarm
-	(*Piece)(nil),                 // 42: datamove.agent.v1.Piece
-	(*v1.TaskSpec)(nil),           // 43: datamove.v1.TaskSpec
-	(How)(0),                      // 44: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
-	(*v1.Report)(nil),             // 46: datamove.v1.Report
+	(*PayRequest)(nil),            // 17: datamove.agent.v1.PayRequest
+	(*PayResponse)(nil),           // 18: datamove.agent.v1.PayResponse
+	(*EndTurnRequest)(nil),        // 19: datamove.agent.v1.EndTurnRequest
+	(*EndTurnResponse)(nil),       // 20: datamove.agent.v1.EndTurnResponse
+	(*WantedRequest)(nil),         // 21: datamove.agent.v1.WantedRequest
+	(*WantedResponse)(nil),        // 22: datamove.agent.v1.WantedResponse
+	(*HandRequest)(nil),           // 23: datamove.agent.v1.HandRequest
+	(*HandResponse)(nil),          // 24: datamove.agent.v1.HandResponse
+	(*NoteRequest)(nil),           // 25: datamove.agent.v1.NoteRequest
+	(*NoteResponse)(nil),          // 26: datamove.agent.v1.NoteResponse
+	(*DescribeRequest)(nil),       // 27: datamove.agent.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 28: datamove.agent.v1.DescribeResponse
+	(*ManifestRequest)(nil),       // 29: datamove.agent.v1.ManifestRequest
+	(*ManifestResponse)(nil),      // 30: datamove.agent.v1.ManifestResponse
+	(*EndLeadRequest)(nil),        // 31: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),       // 32: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),       // 33: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),      // 34: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),          // 35: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),         // 36: datamove.agent.v1.TraceResponse
+	nil,                           // 37: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                           // 38: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                           // 39: datamove.agent.v1.Job.TierPathsEntry
+	nil,                           // 40: datamove.agent.v1.Job.MountsEntry
+	(*v1.Progress)(nil),           // 41: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*Swarm)(nil),                 // 43: datamove.agent.v1.Swarm
+	(*Piece)(nil),                 // 44: datamove.agent.v1.Piece
+	(*v1.TaskSpec)(nil),           // 45: datamove.v1.TaskSpec
+	(How)(0),                      // 46: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
+	(*v1.Report)(nil),             // 48: datamove.v1.Report
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	39, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	40, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	41, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	42, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
-	35, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
+	37, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
 	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
-	36, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
+	38, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
 	7,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
 	10, // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
 	11, // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
 	12, // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
-	41, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
+	43, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
 	4,  // 11: datamove.agent.v1.WorkerOrder.want:type_name -> datamove.agent.v1.WantPiece
-	42, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
-	42, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
-	43, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	44, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
+	44, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
+	45, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
 	8,  // 15: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
 	9,  // 16: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
-	37, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
-	38, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
-	41, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
-	44, // 20: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	45, // 21: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
-	45, // 22: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	9,  // 23: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	46, // 24: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	1,  // 25: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	40, // 26: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 27: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
-	0,  // 28: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	13, // 29: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	15, // 30: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	17, // 31: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	19, // 32: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	21, // 33: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	23, // 34: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	25, // 35: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	27, // 36: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	29, // 37: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	31, // 38: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	5,  // 39: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
-	33, // 40: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 41: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	14, // 42: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	16, // 43: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	18, // 44: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	20, // 45: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	22, // 46: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	24, // 47: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	26, // 48: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	28, // 49: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	30, // 50: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	32, // 51: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	6,  // 52: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
-	34, // 53: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	41, // [41:54] is the sub-list for method output_type
-	28, // [28:41] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	39, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
+	40, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
+	43, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
+	46, // 20: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	47, // 21: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	47, // 22: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	47, // 23: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
+	9,  // 24: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	48, // 25: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	1,  // 26: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
+	42, // 27: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 28: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	0,  // 29: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	13, // 30: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	15, // 31: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	19, // 32: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	17, // 33: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
+	21, // 34: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	23, // 35: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	25, // 36: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	27, // 37: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	29, // 38: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	31, // 39: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	33, // 40: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	5,  // 41: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	35, // 42: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 43: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	14, // 44: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	16, // 45: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	20, // 46: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	18, // 47: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
+	22, // 48: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	24, // 49: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	26, // 50: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	28, // 51: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	30, // 52: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	32, // 53: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	34, // 54: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	6,  // 55: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	36, // 56: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	43, // [43:57] is the sub-list for method output_type
+	29, // [29:43] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
@@ -2694,7 +2812,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const (
 	WorkerService_Mine_FullMethodName     = "/datamove.agent.v1.WorkerService/Mine"
 	WorkerService_Turn_FullMethodName     = "/datamove.agent.v1.WorkerService/Turn"
 	WorkerService_EndTurn_FullMethodName  = "/datamove.agent.v1.WorkerService/EndTurn"
+	WorkerService_Pay_FullMethodName      = "/datamove.agent.v1.WorkerService/Pay"
 	WorkerService_Wanted_FullMethodName   = "/datamove.agent.v1.WorkerService/Wanted"
 	WorkerService_Hand_FullMethodName     = "/datamove.agent.v1.WorkerService/Hand"
 	WorkerService_Note_FullMethodName     = "/datamove.agent.v1.WorkerService/Note"
@@ -50,6 +51,8 @@ type WorkerServiceClient interface {
 	Turn(ctx context.Context, in *TurnRequest, opts ...grpc.CallOption) (*TurnResponse, error)
 	// EndTurn ends a turn with what it moved.
 	EndTurn(ctx context.Context, in *EndTurnRequest, opts ...grpc.CallOption) (*EndTurnResponse, error)
+	// Pay waits until so much may be read from the source, within its limits.
+	Pay(ctx context.Context, in *PayRequest, opts ...grpc.CallOption) (*PayResponse, error)
 	// Wanted waits until another agent would take a batch of this lead.
 	Wanted(ctx context.Context, in *WantedRequest, opts ...grpc.CallOption) (*WantedResponse, error)
 	// Hand gives a batch away and waits for the answer.
@@ -115,6 +118,16 @@ func (c *workerServiceClient) EndTurn(ctx context.Context, in *EndTurnRequest, o
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EndTurnResponse)
 	err := c.cc.Invoke(ctx, WorkerService_EndTurn_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workerServiceClient) Pay(ctx context.Context, in *PayRequest, opts ...grpc.CallOption) (*PayResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PayResponse)
+	err := c.cc.Invoke(ctx, WorkerService_Pay_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -242,6 +255,8 @@ type WorkerServiceServer interface {
 	Turn(context.Context, *TurnRequest) (*TurnResponse, error)
 	// EndTurn ends a turn with what it moved.
 	EndTurn(context.Context, *EndTurnRequest) (*EndTurnResponse, error)
+	// Pay waits until so much may be read from the source, within its limits.
+	Pay(context.Context, *PayRequest) (*PayResponse, error)
 	// Wanted waits until another agent would take a batch of this lead.
 	Wanted(context.Context, *WantedRequest) (*WantedResponse, error)
 	// Hand gives a batch away and waits for the answer.
@@ -281,6 +296,9 @@ func (UnimplementedWorkerServiceServer) Turn(context.Context, *TurnRequest) (*Tu
 }
 func (UnimplementedWorkerServiceServer) EndTurn(context.Context, *EndTurnRequest) (*EndTurnResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndTurn not implemented")
+}
+func (UnimplementedWorkerServiceServer) Pay(context.Context, *PayRequest) (*PayResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Pay not implemented")
 }
 func (UnimplementedWorkerServiceServer) Wanted(context.Context, *WantedRequest) (*WantedResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Wanted not implemented")
@@ -387,6 +405,24 @@ func _WorkerService_EndTurn_Handler(srv interface{}, ctx context.Context, dec fu
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(WorkerServiceServer).EndTurn(ctx, req.(*EndTurnRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _WorkerService_Pay_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PayRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).Pay(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_Pay_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).Pay(ctx, req.(*PayRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -542,6 +578,10 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndTurn",
 			Handler:    _WorkerService_EndTurn_Handler,
+		},
+		{
+			MethodName: "Pay",
+			Handler:    _WorkerService_Pay_Handler,
 		},
 		{
 			MethodName: "Wanted",
