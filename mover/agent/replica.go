@@ -18,7 +18,7 @@ type replica struct {
 const noLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 
 func openBeneath(dir int, name string, flags uint64) (int, error) {
-	return unix.Openat2(dir, name, &unix.OpenHow{Flags: flags | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: noLinks})
+	return unix.Openat2(dir, name, &unix.OpenHow{Flags: flags | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: noLinks})
 }
 
 // read fills into with a range of a file.
@@ -26,7 +26,7 @@ func (r *replica) read(name string, off int64, into []byte) error {
 	if err := r.enter(path.Dir(name)); err != nil {
 		return err
 	}
-	fd, err := openBeneath(r.fd, name, unix.O_RDONLY)
+	fd, err := openBeneath(r.fd, name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return err
 	}
