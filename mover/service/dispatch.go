@@ -206,7 +206,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	s.joinSwarm(l, swarm) // before it begins
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
-		TraceParent: span, Expects: reads(t), BytesPerSecond: l.parts.part(agent),
+		TraceParent: span, Expects: s.compares(t), BytesPerSecond: l.parts.part(agent),
 	}}})
 	return 0, nil
 }

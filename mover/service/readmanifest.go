@@ -13,10 +13,21 @@ import (
 )
 
 // reads says whether a task copies a dataset: what it reads has to be what the manifest
-// says. Who stages one has its digest compared at the end.
+// says. Who stages one has its digest compared at the end, and its files, too, when others give them: see compares.
 func reads(t *pb.Task) bool {
 	kind := t.GetSpec().GetKind()
 	return t.GetDataset() != "" && (kind == pb.TaskKind_TASK_KIND_COPY || kind == pb.TaskKind_TASK_KIND_SYNC)
+}
+
+// compares says whether a task has to find in each file what the manifest says: when it reads the dataset for somebody, and when it
+// is in a swarm, so that what another node gives wrong is read from the source, which is not to blame. mu is held.
+func (s *Service) compares(t *pb.Task) bool {
+	for _, x := range s.swarms {
+		if _, member := x.stagers[t.GetId()]; member {
+			return true
+		}
+	}
+	return reads(t)
 }
 
 // ReadManifest implements agentv1.LinkServiceServer. The task holds a replica of the
@@ -25,7 +36,7 @@ func (s *Service) ReadManifest(r *agentv1.ReadManifestRequest, stream grpc.Serve
 	s.mu.Lock()
 	l, err := s.held(stream.Context(), r.GetTask(), r.GetEpoch())
 	var digest string
-	if err == nil && reads(l.task) {
+	if err == nil && (reads(l.task) || l.task.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE) {
 		_, digest, _ = strings.Cut(l.task.GetDataset(), "@")
 	}
 	s.mu.Unlock()

@@ -100,9 +100,11 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		return s.put(ctx, p, into, demanded, err)
 	}
 	t.reads.Store(true)
+	begun := time.Now()
 	if err := s.readSource(ctx, p, into); err != nil {
 		return err
 	}
+	s.patience.took(time.Since(begun))
 	s.given.add(p.Index)
 	s.read.Add(int64(len(into)))
 	if doubt {
@@ -189,15 +191,21 @@ func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into [
 			s.o.Logger.Info("a member of the swarm is slow, and is passed over for a while", "member", m.Name)
 		}
 		err = mover.ErrTimeout
-	default:
+	case errors.Is(err, mover.ErrPermission):
+		s.patience.refused(m.Name)
+	case s.patience.fails(m.Name):
 		s.o.Logger.Info("a member of the swarm does not give, and is passed over for a while", "member", m.Name, "err", err)
-		s.patience.fails(m.Name)
 	}
 	return err
 }
 
 // readSource fills into with a piece from the source itself.
 func (s *Swarm) readSource(ctx context.Context, p *Piece, into []byte) error {
+	leave, err := s.queue.enter(ctx, p.Index)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if err := s.o.Pay(ctx, p.Bytes()); err != nil {
 		return err
 	}

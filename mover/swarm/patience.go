@@ -23,7 +23,7 @@ const (
 	// suspected is for how long a member that did not answer is passed over at first.
 	suspected     = 15 * time.Second
 	suspectedMost = 8 * time.Minute
-	patienceLeast = 3 * time.Second
+	patienceLeast = 10 * time.Second
 	patienceMost  = 30 * time.Second
 	muchLonger    = 8 // times what is typical
 )
@@ -45,17 +45,26 @@ func (p *patience) most(atHome bool) time.Duration {
 
 // gave notes an answer.
 func (p *patience) gave(name string, took time.Duration) {
+	p.took(took)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.others[name]; r != nil && r.times != expelled {
+		delete(p.others, name)
+	}
+}
+
+// took notes for how long a piece was waited for, also one that was read from the source: the others may wait for that, too.
+func (p *patience) took(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.typical == 0 {
-		p.typical = took
+		p.typical = d
 	}
-	p.typical = max((7*p.typical+took)/8, time.Millisecond)
-	delete(p.others, name)
+	p.typical = max((7*p.typical+d)/8, time.Millisecond)
 }
 
 // slow notes that a member of so many took too long. Of too many that would say that it is not they who are slow: then
-// all get more time, and false is the answer.
+// all get more time. True says that it was not passed over before.
 func (p *patience) slow(name string, members int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,15 +78,27 @@ func (p *patience) slow(name string, members int) bool {
 		p.typical = min(2*p.typical, patienceMost)
 		return false
 	}
+	first := p.others[name] == nil
 	p.pass(name).slow = true
-	return true
+	return first
 }
 
-// fails notes that a member does not answer.
-func (p *patience) fails(name string) {
+// fails notes that a member does not answer. True says that it did before.
+func (p *patience) fails(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	first := p.others[name] == nil
 	p.pass(name)
+	return first
+}
+
+// refused notes that a member does not know us, or we not it: one of us will hear soon of the other.
+func (p *patience) refused(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.pass(name); r.times != expelled {
+		r.until, r.times = time.Now().Add(time.Second), 0
+	}
 }
 
 // pass has a member passed over, each time for longer. Those who were asked before it was passed over say nothing new. mu is held.

@@ -44,8 +44,7 @@ type Swarm struct {
 	begun        chan struct{} // closed by Source
 	outer, inner mover.Source  // set before that
 	hand         hand
-	places       sync.RWMutex // held for reading while one of the places is used for others
-	over         bool         // they are closed; guarded by places
+	queue        queue
 	drafts       drafts
 
 	patience patience

@@ -78,6 +78,7 @@ type cluster struct {
 	ran    chan struct{}
 	*api.Client
 	agents map[string]*member
+	peers  *peers // how agents of now on give each other what they stage; nil is not at all
 }
 
 type member struct {
@@ -245,8 +246,8 @@ func (c *cluster) join(name string) {
 		self = c.program
 	}
 	a, err := agent.New(agent.Options{
-		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.dir, "agents", name), Program: []string{self, "worker"}, Accounts: c.accounts,
-		Config: c.confOf(name), Logger: slog.New(slog.NewTextHandler(testWriter{c.t}, nil)),
+		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.dir, "agents", name), Program: []string{self, "worker"},
+		Config: c.confOf(name), Logger: slog.New(slog.NewTextHandler(testWriter{c.t}, nil)), Peers: c.peers.of(name), Metrics: c.peers.metrics(name),
 	})
 	if err != nil {
 		c.t.Fatal(err)

@@ -1,0 +1,63 @@
+package swarm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestQueue: of a slow source few pieces are read at a time, in the order of the tree; of a quick one many.
+func TestQueue(t *testing.T) {
+	for _, row := range []struct {
+		what        string
+		took        time.Duration
+		least, most int
+	}{
+		{"slow", time.Second, readsLeast, readsLeast},
+		{"neither", 300 * time.Millisecond, readsFirst, readsFirst},
+		{"quick", time.Millisecond, 32, readsMost},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var q queue
+				var mu sync.Mutex
+				var order []int
+				var all sync.WaitGroup
+				gone, cancel := context.WithCancel(t.Context())
+				for i := range 200 {
+					all.Go(func() {
+						ctx, index := t.Context(), 199-i
+						if i%10 == 9 {
+							ctx = gone
+						}
+						leave, err := q.enter(ctx, index)
+						if err != nil {
+							if !errors.Is(err, context.Canceled) {
+								t.Error(err)
+							}
+							return
+						}
+						mu.Lock()
+						order = append(order, index)
+						mu.Unlock()
+						time.Sleep(row.took)
+						leave()
+					})
+					synctest.Wait()
+				}
+				cancel()
+				all.Wait()
+				if !slices.IsSorted(order[readsFirst:]) && row.what == "neither" {
+					t.Errorf("they were read in the order %v", order)
+				}
+				if q.reading != 0 || len(q.waiting) != 0 || q.most < row.least || q.most > row.most {
+					t.Errorf("%d are read, %d wait, and %d may be read at a time; want %d to %d", q.reading, len(q.waiting), q.most, row.least, row.most)
+				}
+			})
+		})
+	}
+}
