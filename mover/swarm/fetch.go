@@ -201,7 +201,7 @@ func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into [
 
 // readSource fills into with a piece from the source itself.
 func (s *Swarm) readSource(ctx context.Context, p *Piece, into []byte) error {
-	leave, err := s.queue.enter(ctx, p.Index)
+	leave, err := s.queue.enter(ctx, p.Index, s.view.Load().homes())
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,12 @@ import (
 )
 
 // queue has few pieces read from the source at a time, and those first that come first in the tree: of many that are read side by side none
-// is there for long, and nobody has anything to give. How many are few follows from how long they take.
+// is there for long, and nobody has anything to give. How many are few is the same for all homes, or one would take the source from
+// the others, and all would wait for those; more are read of a source that is quick.
 type queue struct {
 	mu      sync.Mutex
-	most    int // reads at a time; guarded by mu, as all below
+	more    int // reads at a time than among, because they are quick; guarded by mu, as all below
+	among   int // homes
 	reading int
 	waiting []*waiter // the one to go first in front
 }
@@ -22,17 +24,23 @@ type waiter struct {
 }
 
 const (
-	readsFirst = 8
+	readsOfAll = 32
 	readsLeast = 2
 	readsMost  = 64
-	readQuick  = 150 * time.Millisecond // a read that takes less leaves the source with nothing to do
-	readLong   = 400 * time.Millisecond
+	readQuick  = 100 * time.Millisecond // a read that takes less leaves the source with nothing to do
+	readLong   = 200 * time.Millisecond
 )
 
-// enter waits for the turn of a piece; leave is called when it is read.
-func (q *queue) enter(ctx context.Context, index int) (leave func(), err error) {
+// most is how many reads there may be at a time. mu is held.
+func (q *queue) most() int {
+	return min(max(readsOfAll/max(q.among, 1), readsLeast)+q.more, readsMost)
+}
+
+// enter waits for the turn of a piece, which is read by one of so many homes; leave is called when it is read.
+func (q *queue) enter(ctx context.Context, index, homes int) (leave func(), err error) {
 	w := &waiter{index, make(chan struct{})}
 	q.mu.Lock()
+	q.among = homes
 	at, _ := slices.BinarySearchFunc(q.waiting, index, func(w *waiter, index int) int { return w.index - index })
 	q.waiting = slices.Insert(q.waiting, at, w)
 	q.call()
@@ -56,10 +64,7 @@ func (q *queue) enter(ctx context.Context, index int) (leave func(), err error) 
 
 // call has those read whose turn it is. mu is held.
 func (q *queue) call() {
-	if q.most == 0 {
-		q.most = readsFirst
-	}
-	for q.reading < q.most && len(q.waiting) > 0 {
+	for q.reading < q.most() && len(q.waiting) > 0 {
 		close(q.waiting[0].turn)
 		q.waiting = q.waiting[1:]
 		q.reading++
@@ -72,9 +77,9 @@ func (q *queue) done(took time.Duration) {
 	defer q.mu.Unlock()
 	switch {
 	case took < readQuick && len(q.waiting) > 0:
-		q.most = min(q.most+1, readsMost)
+		q.more = min(q.more+1, readsMost)
 	case took > readLong:
-		q.most = max(q.most-1, readsLeast)
+		q.more = max(q.more-1, 0)
 	}
 	q.reading--
 	q.call()

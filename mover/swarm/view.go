@@ -34,6 +34,14 @@ func (v *View) member(name string) (Member, bool) {
 	return v.Members[i], true
 }
 
+// homes is how many read from the source.
+func (v *View) homes() int {
+	if len(v.Homes) == 0 {
+		return 1
+	}
+	return len(v.Homes[len(v.Homes)-1])
+}
+
 // Home is who reads a piece from the source. One whose home is nobody that is there each reads for itself.
 func (v *View) Home(index int) string {
 	if len(v.Homes) == 0 {
