@@ -209,6 +209,11 @@ func (s *Swarm) readSource(ctx context.Context, p *Piece, into []byte) error {
 	if err := s.o.Pay(ctx, p.Bytes()); err != nil {
 		return err
 	}
+	done, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer done()
 	for _, seg := range p.Segments {
 		if err := s.readSegment(ctx, seg, into[:seg.Length]); err != nil {
 			return err

@@ -46,6 +46,8 @@ type Swarm struct {
 	hand         hand
 	queue        queue
 	drafts       drafts
+	places       sync.RWMutex // held for reading while one of the places is used for others
+	over         bool         // they are closed; guarded by places
 
 	patience patience
 	trust    trust

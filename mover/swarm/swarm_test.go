@@ -94,7 +94,7 @@ func (l *lan) join(name string) *member {
 	l.mu.Lock()
 	l.members = append(l.members, m)
 	l.mu.Unlock()
-	m.swarm = swarm.New(swarm.Options{PieceBytes: pieceBytes, Memory: 32 * pieceBytes, Peers: m, View: swarm.View{Self: name}})
+	m.swarm = swarm.New(swarm.Options{PieceBytes: pieceBytes, Memory: 64 * pieceBytes, Peers: m, View: swarm.View{Self: name}})
 	l.announce()
 	return m
 }
@@ -347,9 +347,6 @@ func mixed() (sizes []int) {
 	return sizes
 }
 
-// flight is how much a member has on its way at one time, of the whole.
-func (l *lan) flight() float64 { return 32 * float64(pieceBytes) / float64(l.bytes) }
-
 func (l *lan) within(share float64) {
 	l.t.Helper()
 	got := float64(l.read.Load()) / float64(l.bytes)
@@ -412,7 +409,7 @@ func TestLate(t *testing.T) {
 	for _, m := range append(append(members, late...), after) {
 		m.same()
 	}
-	l.within(1.1 + l.flight()) // what was on its way when homes changed
+	l.within(1.1)
 }
 
 // TestDeaths: members die in the middle. The others go on, and ask the source for what nobody has.
@@ -441,7 +438,7 @@ func TestDeaths(t *testing.T) {
 				}
 			}
 			// What was on its way to the dead, and from them, is read once more.
-			l.within(1.1 + 3*l.flight())
+			l.within(1.1 + 3*64*float64(pieceBytes)/float64(l.bytes))
 		})
 	}
 }
@@ -463,7 +460,7 @@ func TestUnannounced(t *testing.T) {
 			m.same()
 		}
 	}
-	l.within(1.1 + l.flight())
+	l.within(1.1 + 64*float64(pieceBytes)/float64(l.bytes))
 }
 
 // TestSkew: members that do not agree on who is home do not wait for each other.

@@ -129,23 +129,6 @@ func (f *draft) read(seg Segment, into []byte) error {
 	return nil
 }
 
-func published(ctx context.Context, target mover.Target, seg Segment, into []byte) error {
-	from, ok := target.(mover.Source)
-	if !ok {
-		return mover.ErrNotExist
-	}
-	e, err := from.Stat(ctx, seg.Name)
-	if err != nil || e.Kind != mover.File || e.Size < seg.Off+seg.Length {
-		return mover.ErrNotExist
-	}
-	c, err := from.Open(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return readRange(ctx, c, seg.Off, into)
-}
-
 // draft is a file that is being written, and can be read.
 type draft struct {
 	mover.Draft
