@@ -246,7 +246,7 @@ func (c *cluster) join(name string) {
 		self = c.program
 	}
 	a, err := agent.New(agent.Options{
-		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.dir, "agents", name), Program: []string{self, "worker"},
+		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.dir, "agents", name), Program: []string{self, "worker"}, Accounts: c.accounts,
 		Config: c.confOf(name), Logger: slog.New(slog.NewTextHandler(testWriter{c.t}, nil)), Peers: c.peers.of(name), Metrics: c.peers.metrics(name),
 	})
 	if err != nil {
