@@ -55,6 +55,7 @@ var packages = map[string]struct {
 	"api":                    {parts, []string{"mover", "api/datamove/v1"}},
 	"mover/account":          {parts, []string{"mover"}},
 	"mover/acting":           {parts, []string{"mover"}},
+	"mover/shelf":            {parts, []string{"mover"}},
 	"mover/share":            {parts, []string{"mover", "api/datamove/v1"}},
 	"mover/task":             {parts, []string{"mover", "api/datamove/v1"}},
 	"mover/telemetry":        {parts, []string{"mover", "api/datamove/v1", "api/datamove/agent/v1"}},
@@ -96,7 +97,7 @@ var packages = map[string]struct {
 	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/manifest",
 		"mover/queue", "mover/share", "mover/swarm", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering",
 		"api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
-	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/location", "mover/peer", "mover/share", "mover/site", "mover/swarm", "mover/telemetry",
+	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/location", "mover/peer", "mover/share", "mover/shelf", "mover/site", "mover/swarm", "mover/telemetry",
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
@@ -164,8 +165,8 @@ var homes = map[string][]string{
 	"github.com/spf13/pflag":                      {"cmd/datamove", "cmd/datamove-csi", "cmd/datamoved", "cmd/datamove-bench"},
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
-	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "cmd/datamove", "cmd/datamove-csi"},
-	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/trash", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench"},
+	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "cmd/datamove", "cmd/datamove-csi"},
+	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

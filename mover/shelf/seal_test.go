@@ -1,0 +1,271 @@
+package shelf
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// What is sealed nobody changes, not even who staged it; unsealed it is as before.
+func TestSealed(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		s, dir := staged(t, root, 200), filepath.Join(root, where)
+		before := facts(t, dir)
+		for range 2 { // again is no error
+			if why, err := s.Seal(t.Context()); err != nil || why != "" {
+				t.Fatalf("%q, %v", why, err)
+			}
+		}
+		if sealed, open := sealedBelow(t, dir); open != 0 || sealed < 200 {
+			t.Fatalf("%d are sealed, %d are not", sealed, open)
+		}
+		if after := facts(t, dir); after != before {
+			t.Errorf("it was\n%s\nand is\n%s", before, after)
+		}
+		file := dir + "/d0000/f000000"
+		for what, try := range map[string]string{
+			"writes to a file": "echo x >>" + file, "empties it": ": >" + file, "removes it": "rm -f " + file, "renames it": "mv " + file + " " + file + "x",
+			"replaces it": "cp " + file + " /dev/shm/shelf-$$; trap 'rm -f /dev/shm/shelf-$$' EXIT; mv -f /dev/shm/shelf-$$ " + file, "changes its mode": "chmod 600 " + file, "touches it": "touch " + file,
+			"links it": "ln " + file + " " + file + "x", "links the other name of it": "ln " + dir + "/deep/er/twin " + dir + "/deep/x",
+			"makes a file": "echo >" + dir + "/new", "makes one deep in it": "echo >" + dir + "/deep/er/and/new", "makes a folder": "mkdir " + dir + "/d", "removes a folder": "rmdir " + dir + "/deep/er/and",
+			"renames a folder": "mv " + dir + "/deep " + dir + "/x", "renames all of it": "mv " + dir + " " + dir + "x", "removes a link": "rm -f " + dir + "/link", "removes a FIFO": "rm -f " + dir + "/fifo",
+			"changes the mode of its folder": "chmod 700 " + dir, "removes all of it": "rm -rf " + dir, "sets an attribute": "setfattr -n user.x -v y " + file,
+			"unseals it": "chattr -i " + file,
+		} {
+			if err := as(alice, try); err == nil {
+				t.Errorf("who staged it %s", what)
+			}
+		}
+		if err := as(alice, "cat "+file+" "+dir+"/deep/er/twin "+dir+"/d0001/f000150 >/dev/null; ls -lR "+dir+" >/dev/null"); err != nil {
+			t.Errorf("who staged it reads: %v", err)
+		}
+		if err := os.RemoveAll(dir); err == nil {
+			t.Error("root removes it by hand")
+		}
+		if after := facts(t, dir); after != before {
+			t.Errorf("after all that it is\n%s", after)
+		}
+		if err := s.Unseal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if sealed, _ := sealedBelow(t, dir); sealed != 0 || facts(t, dir) != before {
+			t.Errorf("%d are sealed still", sealed)
+		}
+		if err := as(alice, "rm -rf "+dir+"/*"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// facts are the names, modes, owners, sizes and times below a directory.
+func facts(t testing.TB, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err = errors.Join(err, unix.Lstat(path, &st)); err == nil {
+			fmt.Fprintln(&b, path, st.Mode, st.Uid, st.Gid, st.Size, st.Nlink, st.Mtim, st.Ino)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Who has something open for writing could go on; so that is not sealed.
+func TestSealWriters(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		s, dir := staged(t, root, 200), filepath.Join(root, where)
+		f, err := os.OpenFile(dir+"/d0001/f000123", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Seal(t.Context()); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "f000123") {
+			t.Errorf("with a writer: %v", err)
+		}
+		f.Close()
+		if err := s.Unseal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m, err := os.OpenFile(dir+"/d0001/f000124", os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := unix.Mmap(int(m.Fd()), 0, 1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Close()
+		if _, err := s.Seal(t.Context()); !errors.Is(err, mover.ErrConflict) {
+			t.Errorf("with a mapping: %v", err)
+		}
+		if err := unix.Munmap(page); err != nil {
+			t.Fatal(err)
+		}
+		if why, err := s.Seal(t.Context()); err != nil || why != "" {
+			t.Errorf("without: %q, %v", why, err)
+		}
+	})
+}
+
+// Killed at any moment, it is done by doing it again.
+func TestKilled(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		s, dir := staged(t, root, 3000), filepath.Join(root, where)
+		all := 0
+		for n, what := range []string{"seal", "unseal", "seal", "unseal", "seal", "unseal"} {
+			kill(t, what, root, time.Duration(1+n)*3*time.Millisecond)
+			sealed, open := sealedBelow(t, dir)
+			t.Logf("%s: %d are sealed, %d are not", what, sealed, open)
+			if top, err := os.Open(dir); err != nil {
+				t.Fatal(err)
+			} else if is, err := isSealed(int(top.Fd())); err != nil || !is && sealed > 0 {
+				t.Fatalf("%d are sealed below what is not: %v", sealed, err)
+			} else {
+				top.Close()
+			}
+			if what == "seal" {
+				if why, err := s.Seal(t.Context()); err != nil || why != "" {
+					t.Fatalf("%q, %v", why, err)
+				}
+				if sealed, open = sealedBelow(t, dir); open != 0 {
+					t.Fatalf("%d are not sealed", open)
+				}
+				all = sealed
+				continue
+			}
+			if err := s.Unseal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if sealed, open = sealedBelow(t, dir); sealed != 0 || open != all {
+				t.Fatalf("%d are sealed still", sealed)
+			}
+		}
+	})
+}
+
+// kill has another process do it, and kills that in the middle.
+func kill(t *testing.T, what, root string, after time.Duration) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self, what, root)
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it begins
+		t.Fatal(err)
+	}
+	time.Sleep(after)
+	_ = c.Process.Kill()
+	_ = c.Wait()
+}
+
+func child(what, root string) int {
+	s, _ := At(root, where)
+	fmt.Println("begins")
+	var err error
+	if what == "seal" {
+		_, err = s.Seal(context.Background())
+	} else {
+		err = s.Unseal(context.Background())
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// What is unsealed by a path: all below it, what it lies in, and of others only for root.
+func TestUnsealBelow(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		s, dir := staged(t, root, 3), filepath.Join(root, where)
+		for _, row := range []struct {
+			at   string
+			uid  uint32
+			open bool
+		}{
+			{"", 0, true}, {".datasets", 0, true}, {".datasets/vision", 0, true}, {".datasets/vision/" + digest, 0, true}, {where, 0, true}, {where + "/d0000/f000000", 0, true},
+			{where, alice, true}, {"", alice, true},
+			{where, bob, false}, {"", bob, false}, {".datasets/other", 0, false}, {"other", 0, false}, {".datasets/../.datasets", 0, false}, {".datasets/vision/" + strings.Repeat("1", 64), 0, false},
+		} {
+			if why, err := s.Seal(t.Context()); err != nil || why != "" {
+				t.Fatalf("%q, %v", why, err)
+			}
+			if err := Unseal(t.Context(), root, row.at, row.uid); err != nil {
+				t.Errorf("%q: %v", row.at, err)
+			}
+			if sealed, _ := sealedBelow(t, dir); (sealed == 0) != row.open {
+				t.Errorf("%q as %d: %d are sealed", row.at, row.uid, sealed)
+			}
+		}
+		if err := s.Unseal(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What can not be sealed, or have a gate, is told and goes on.
+func TestUnable(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	root := memory(t)
+	old, _ := At(root, ".datasets/vision/"+digest)
+	if open, err := old.Make(alice, alice); err != nil || !strings.Contains(open, "earlier version") {
+		t.Errorf("%q, %v", open, err)
+	}
+	for err, want := range map[error]string{
+		unix.ENOTTY: "its file system has no immutable files", unix.EOPNOTSUPP: "its file system has no immutable files",
+		unix.EPERM: "the agent has not the right to make files immutable (CAP_LINUX_IMMUTABLE)", unix.EIO: "",
+	} {
+		if got := unable(os.NewSyscallError("x", err)); got != want {
+			t.Errorf("%v: %q", err, got)
+		}
+	}
+}
+
+// BenchmarkSeal is for a hundred thousand files.
+func BenchmarkSeal(b *testing.B) {
+	if os.Geteuid() != 0 {
+		b.Skip("needs root")
+	}
+	root := os.Getenv("SHELF_BENCH")
+	if root == "" {
+		root = memory(b)
+	}
+	s := staged(b, root, 100_000)
+	var on, off time.Duration
+	for b.Loop() {
+		begun := time.Now()
+		if why, err := s.Seal(b.Context()); err != nil || why != "" {
+			b.Fatalf("%q, %v", why, err)
+		}
+		sealed := time.Now()
+		if err := s.Unseal(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		on, off = on+sealed.Sub(begun), off+time.Since(sealed)
+	}
+	b.ReportMetric(on.Seconds()/float64(b.N), "s/seal")
+	b.ReportMetric(off.Seconds()/float64(b.N), "s/unseal")
+}

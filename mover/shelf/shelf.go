@@ -1,0 +1,190 @@
+// Package shelf keeps replicas of datasets in a directory that many users share: it makes
+// their folders, decides by the kernel's means who gets in, and has nobody change what is there.
+//
+// # Words
+//
+// A spot is where one replica lies: .datasets/NAME/DIGEST/data below the root of a tier. The folder of
+// the digest is its gate: root's, and for those alone who were let in, each by an entry u:UID:--x in its
+// ACL. The folders around it are for everybody to pass, and what is in data belongs to who staged it, with
+// the modes that it has where it came from. A replica is sealed when each directory and file of it is
+// immutable (chattr +i): nobody but root can change, rename, link, chmod or remove anything then, and root
+// has to say so first. Replicas of earlier versions lie in the folder of the digest itself, without a gate.
+//
+// # Promises
+//
+// Sealing begins at the top and unsealing at the bottom, so that what is below a directory that is not
+// sealed is not either: each can be interrupted at any moment, and is done by doing it again. What is sealed is so
+// after a power cut. What somebody still has
+// open for writing is not sealed: that is an error. Nothing is done through a symbolic link, and nothing
+// outside of the root. Symbolic links, FIFOs, sockets and devices can not be immutable themselves; the directories that
+// have them are.
+//
+// Where a file system or the rights of this process do not do for a gate or a seal, that is said in
+// words (why), and everything else goes on: the users of a node can get at such a replica then, and
+// who staged it can change it.
+//
+// Several processes may let people in at the same gate. Whose business it is to be let in is left to the service.
+// TestStrangers and TestSealed have real users try, TestKilled stops it in the middle.
+package shelf
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+const (
+	top    = ".datasets" // as tiering.Datasets
+	inside = "data"      // as tiering.Inside
+)
+
+// Spot is where a replica lies.
+type Spot struct {
+	root    string
+	folders []string
+}
+
+// At returns the spot at a path below the root of a tier, if it is one.
+func At(root, path string) (s Spot, ok bool) {
+	folders := strings.Split(path, "/")
+	if folders[0] != top || len(folders) < 3 || len(folders) > 4 || len(folders) == 4 && folders[3] != inside || !mover.ValidName(path) {
+		return Spot{}, false
+	}
+	return Spot{root, folders}, true
+}
+
+// gated reports whether it has a gate.
+func (s Spot) gated() bool { return len(s.folders) == 4 }
+
+// Make makes the folders of a replica, of which the last one is for who stages it, and lets
+// them in. open says why others can get in, too. As root only.
+func (s Spot) Make(uid, gid uint32) (open string, err error) {
+	for range 3 { // somebody may just be removing the empty ones
+		err = s.make(func(at int, name string) error { return s.own(at, name, uid, gid) })
+		if err == nil {
+			_, open, err = s.LetIn(uid)
+		}
+		if !errors.Is(err, unix.ENOENT) {
+			break
+		}
+	}
+	return open, err
+}
+
+// make makes the folders, and has do make the last one.
+func (s Spot) make(do func(at int, name string) error) error {
+	depth := 0
+	return below(s.root, s.folders, func(at int, name string, last bool) error {
+		if depth++; last {
+			return do(at, name)
+		}
+		err := unix.Mkdirat(at, name, 0o700)
+		if err == unix.EEXIST {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fd, err := openAt(at, name, unix.O_DIRECTORY)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(fd) }()
+		if s.gated() && depth == len(s.folders)-1 {
+			return shutAll(fd)
+		}
+		return unix.Fchmod(fd, 0o755)
+	})
+}
+
+// own makes the folder of the replica itself.
+func (s Spot) own(at int, name string, uid, gid uint32) error {
+	err := unix.Mkdirat(at, name, 0o700)
+	if err == unix.EEXIST {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fd, err := openAt(at, name, unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return errors.Join(unix.Fchown(fd, int(uid), int(gid)), unix.Fchmod(fd, 0o755))
+}
+
+// Clear removes the folders that are empty when a replica is gone: its own, and those around
+// it but for the first.
+func (s Spot) Clear() {
+	for n := len(s.folders); n > 1; n-- {
+		gone := false
+		err := below(s.root, s.folders[:n], func(at int, name string, last bool) error {
+			if !last {
+				return nil
+			}
+			err := unix.Unlinkat(at, name, unix.AT_REMOVEDIR)
+			gone = err == nil || err == unix.ENOENT
+			return err
+		})
+		if !gone && !errors.Is(err, unix.ENOENT) {
+			return
+		}
+	}
+}
+
+// open opens one of its folders: the first n.
+func (s Spot) open(n int) (fd int, err error) { return openBelow(s.root, s.folders[:n]) }
+
+// openBelow opens the last of some folders.
+func openBelow(root string, folders []string) (fd int, err error) {
+	fd = -1
+	err = below(root, folders, func(at int, name string, last bool) (err error) {
+		if last {
+			fd, err = openAt(at, name, unix.O_DIRECTORY)
+		}
+		return err
+	})
+	if err != nil && fd >= 0 {
+		_ = unix.Close(fd)
+	}
+	return fd, err
+}
+
+// openAt opens a name to look at it, over no link, and without a trace or a wait.
+func openAt(at int, name string, flags int) (fd int, err error) {
+	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	if fd, err = unix.Openat(at, name, flags|unix.O_NOATIME, 0); err == unix.EPERM { // of others that is for root alone
+		fd, err = unix.Openat(at, name, flags, 0)
+	}
+	return fd, err
+}
+
+// below goes down from a directory, over no symbolic link, and calls do before each step.
+func below(root string, folders []string, do func(at int, name string, last bool) error) error {
+	at, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(at) }()
+	for i, name := range folders {
+		err := do(at, name, i == len(folders)-1)
+		next := -1
+		if err == nil {
+			next, err = unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		}
+		if err == unix.ENOTDIR || err == unix.ELOOP {
+			return &mover.Error{Op: "open", Place: root, Name: strings.Join(folders[:i+1], "/"), Err: fmt.Errorf("%w: it is a symbolic link, or no folder", mover.ErrConflict)}
+		}
+		if err != nil {
+			return err
+		}
+		_ = unix.Close(at)
+		at = next
+	}
+	return nil
+}

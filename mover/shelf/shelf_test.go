@@ -1,0 +1,296 @@
+package shelf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+	"datamove.dev/test/image"
+)
+
+const (
+	alice, bob, carol = 54001, 54002, 54003
+
+	digest = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+	where  = ".datasets/vision/" + digest + "/data"
+)
+
+// TestMain is also a process that seals or unseals until it is killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && (os.Args[1] == "seal" || os.Args[1] == "unseal") {
+		os.Exit(child(os.Args[1], os.Args[2]))
+	}
+	os.Exit(m.Run())
+}
+
+// systems are directories on file systems of every kind that can seal.
+func systems(t *testing.T, run func(t *testing.T, root string)) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can seal")
+	}
+	t.Run("tmpfs", func(t *testing.T) { run(t, memory(t)) })
+	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
+		t.Run(kind, func(t *testing.T) { run(t, image.Mount(t, image.Spec{Type: kind, Rare: kind == "xfs"})) })
+	}
+}
+
+// memory is a directory in memory that everybody gets to.
+func memory(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "shelf-")
+	if err != nil {
+		t.Skip("there is no memory to have files in")
+	}
+	t.Cleanup(func() {
+		if err := Unseal(context.Background(), dir, "", 0); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func spot(t testing.TB, root string) Spot {
+	t.Helper()
+	s, ok := At(root, where)
+	if !ok {
+		t.Fatal("it is no spot")
+	}
+	return s
+}
+
+// staged is a replica of alice.
+func staged(t testing.TB, root string, files int) Spot {
+	t.Helper()
+	s := spot(t, root)
+	if open, err := s.Make(alice, alice); err != nil || open != "" {
+		t.Fatalf("%q, %v", open, err)
+	}
+	fill(t, filepath.Join(root, where), files)
+	return s
+}
+
+// fill makes files of alice in folders of a hundred, and some of every other kind.
+func fill(t testing.TB, dir string, files int) {
+	t.Helper()
+	errs := []error{os.Symlink("f000000", dir+"/link"), unix.Mkfifo(dir+"/fifo", 0o644), os.MkdirAll(dir+"/deep/er/and", 0o755)}
+	for i := range files {
+		name := fmt.Sprintf("%s/d%04d/f%06d", dir, i/100, i)
+		if i%100 == 0 {
+			errs = append(errs, os.Mkdir(filepath.Dir(name), 0o755))
+		}
+		errs = append(errs, os.WriteFile(name, []byte(name), 0o644))
+	}
+	errs = append(errs, os.Link(dir+"/d0000/f000000", dir+"/deep/er/twin"))
+	errs = append(errs, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, alice, alice))
+	}))
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// as has a shell do something as somebody.
+func as(uid uint32, command string) error {
+	c := exec.Command("sh", "-ec", command)
+	c.Dir = "/"
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// sealedBelow counts what is sealed and what is not, of what can be.
+func sealedBelow(t testing.TB, dir string) (sealed, open int) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || !e.IsDir() && !e.Type().IsRegular() {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		is, err := isSealed(int(f.Fd()))
+		if is {
+			sealed++
+		} else {
+			open++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed, open
+}
+
+// Nobody gets in but who was let in, as long as they are.
+func TestStrangers(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		s, dir := staged(t, root, 1), filepath.Join(root, where)
+		read := func(uid uint32) error { return as(uid, "cat "+dir+"/d0000/f000000 >/dev/null; ls "+dir+" >/dev/null") }
+		if err := read(alice); err != nil {
+			t.Errorf("who staged it: %v", err)
+		}
+		for what, try := range map[string]string{
+			"reads by path": "cat " + dir + "/d0000/f000000", "lists the gate": "ls " + filepath.Dir(dir), "looks": "stat " + dir,
+			"makes something beside it": "mkdir " + filepath.Dir(dir) + "/x", "beside the gate": "mkdir " + root + "/.datasets/vision/x",
+			"replaces the gate": "mv " + filepath.Dir(dir) + " " + root + "/x",
+		} {
+			if err := as(bob, try); err == nil {
+				t.Errorf("a stranger %s", what)
+			}
+		}
+		if err := as(bob, "ls "+root+"/.datasets/vision >/dev/null"); err != nil {
+			t.Errorf("the folders around it are for everybody: %v", err)
+		}
+		added, open, err := s.LetIn(bob)
+		if !added || open != "" || err != nil {
+			t.Fatalf("%v, %q, %v", added, open, err)
+		}
+		if added, _, err := s.LetIn(bob); added || err != nil {
+			t.Errorf("again: %v, %v", added, err)
+		}
+		if err := errors.Join(read(bob), read(alice)); err != nil || read(carol) == nil {
+			t.Errorf("bob was let in, and carol not: %v", err)
+		}
+		if err := s.ShutOut(bob); err != nil || read(bob) == nil || read(alice) != nil {
+			t.Errorf("bob was shut out: %v, %v", err, read(bob))
+		}
+		// Also who is lost by a change of the mode of the gate.
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.LetIn(bob); err != nil || read(carol) == nil || read(bob) != nil {
+			t.Errorf("the gate is closed again: %v", err)
+		}
+	})
+}
+
+// A gate has nothing of what the folder around it hands down.
+func TestGateInheritsNothing(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		if out, err := exec.Command("setfacl", "-d", "-m", fmt.Sprintf("u:%d:rwx,g:%d:rwx,o::rwx", carol, carol), root).CombinedOutput(); err != nil {
+			t.Skipf("needs setfacl: %s", out)
+		}
+		staged(t, root, 1)
+		if err := as(carol, "cat "+filepath.Join(root, where)+"/d0000/f000000"); err == nil {
+			t.Error("carol gets in, by an ACL that was handed down")
+		}
+	})
+}
+
+// More people than an ACL has room for are let in one after the other.
+func TestFullGate(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		s := staged(t, root, 1)
+		gate, err := s.open(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(gate)
+		full := closed()
+		for i := range uint32(20_000) {
+			full = append(full, aclEntry{tagUser, mayEnter, 100_000 + i})
+		}
+		for len(full) > 3 && unix.Fsetxattr(gate, aclName, full.with(1).encode(), 0) != nil { // as many as go
+			full = full[:len(full)-max(1, len(full)/50)]
+		}
+		for i := range uint32(500) {
+			if _, _, err := s.LetIn(200_000 + i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if now, err := readACL(gate); err != nil || !now.has(200_499) {
+			t.Errorf("the last one is not in: %d entries, %v", len(now), err)
+		}
+	})
+}
+
+// What is no spot of a replica is none, and nothing is done through a link.
+func TestSpots(t *testing.T) {
+	for _, path := range []string{"", "x", ".datasets", ".datasets/x", ".datasets/x/y/z", ".datasets/x/y/data/z", ".datasets/../y", ".datasets//y", "/.datasets/x/y", ".datasets/x/y/data/", "x/.datasets/y"} {
+		if s, ok := At("/nvme", path); ok {
+			t.Errorf("%q is %s", path, s)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes folders for others")
+	}
+	root := memory(t)
+	s := spot(t, root)
+	for _, at := range []string{".datasets/vision/" + digest, ".datasets/vision", ".datasets"} {
+		outside := filepath.Join(root, "outside")
+		for _, err := range []error{os.MkdirAll(filepath.Dir(filepath.Join(root, at)), 0o755), os.MkdirAll(outside, 0o755), os.Symlink(outside, filepath.Join(root, at))} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := s.Make(alice, alice)
+		_, _, letIn := s.LetIn(bob)
+		for what, err := range map[string]error{"make": err, "let in": letIn, "shut out": s.ShutOut(bob), "seal": second(s.Seal(t.Context())), "unseal": s.Unseal(t.Context())} {
+			if !errors.Is(err, mover.ErrConflict) {
+				t.Errorf("%s is a link: %s: %v", at, what, err)
+			}
+		}
+		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+			t.Errorf("%s is a link: outside is %v, %v", at, left, err)
+		}
+		if err := os.RemoveAll(filepath.Join(root, ".datasets")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.ShutOut(bob), s.Unseal(t.Context()), Unseal(t.Context(), root, "", 0)); err != nil {
+		t.Errorf("nothing is there: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// Every ACL is read as it was written, and what is none is refused.
+func FuzzACL(f *testing.F) {
+	f.Add(closed().encode(), uint32(5))
+	f.Add(closed().with(1).with(2).encode(), uint32(1))
+	f.Add([]byte{2, 0, 0, 0, 1}, uint32(0))
+	f.Fuzz(func(t *testing.T, b []byte, uid uint32) {
+		a, err := parseACL(b)
+		if err != nil {
+			return
+		}
+		if string(a.encode()) != string(b) {
+			t.Fatalf("%x is written as %x", b, a.encode())
+		}
+		in := a.with(uid)
+		if !in.has(uid) || in.without(uid).has(uid) || len(in) > len(a)+2 {
+			t.Fatalf("%v with %d is %v", a, uid, in)
+		}
+		for _, e := range in {
+			if (e.tag == tagGroup || e.tag == tagOthers) && e.perm != 0 {
+				t.Fatalf("everybody gets in: %v", in)
+			}
+		}
+		if !slices.IsSortedFunc(in, func(x, y aclEntry) int {
+			return strings.Compare(fmt.Sprintf("%02x %08x", x.tag, x.id), fmt.Sprintf("%02x %08x", y.tag, y.id))
+		}) {
+			t.Fatalf("out of order: %v", in)
+		}
+	})
+}

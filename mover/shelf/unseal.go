@@ -1,0 +1,90 @@
+package shelf
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+// Unseal lets a replica be changed and removed again. What is not sealed, or not there, is no error.
+func (s Spot) Unseal(ctx context.Context) error {
+	return unsealAt(ctx, s.root, s.folders, everybody)
+}
+
+// Unseal unseals what is on the shelf of a tier at a path, below it, or around it: of one owner, or of all
+// for root. It looks at nothing else.
+func Unseal(ctx context.Context, root, at string, uid uint32) error {
+	folders := strings.Split(at, "/")
+	switch {
+	case at == "":
+		folders = []string{top}
+	case folders[0] != top || !mover.ValidName(at):
+		return nil
+	case len(folders) >= 4 && folders[3] == inside:
+		folders = folders[:4]
+	case len(folders) > 3: // in one of an earlier version
+		folders = folders[:3]
+	}
+	owner := int64(uid)
+	if uid == 0 {
+		owner = everybody
+	}
+	return unsealAt(ctx, root, folders, owner)
+}
+
+const everybody = -1 // the owner of any replica
+
+func unsealAt(ctx context.Context, root string, folders []string, owner int64) error {
+	fd, err := openBelow(root, folders)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	dir := os.NewFile(uintptr(fd), folders[len(folders)-1])
+	defer dir.Close()
+	w := newWalk(ctx)
+	if err := w.search(dir, len(folders), owner); err != nil {
+		return &mover.Error{Op: "unseal", Place: root, Name: strings.Join(folders, "/"), Err: err}
+	}
+	return nil
+}
+
+// search unseals replicas: a directory that is sealed, or else those in it, down to where replicas lie.
+func (w *walk) search(dir *os.File, depth int, owner int64) error {
+	sealed, err := isSealed(int(dir.Fd()))
+	switch {
+	case err != nil:
+		if unable(err) != "" {
+			return nil // so nothing is
+		}
+		return err
+	case sealed:
+		if owner != everybody && owner != ownerOf(dir) {
+			return nil
+		}
+		return w.unseal(dir)
+	case depth >= 4:
+		return nil
+	}
+	return w.each(dir, func(fd int, kind os.FileMode, name string) error {
+		if !kind.IsDir() {
+			return nil
+		}
+		return w.inner(fd, name, func(dir *os.File) error { return w.search(dir, depth+1, owner) })
+	})
+}
+
+func ownerOf(dir *os.File) int64 {
+	var st unix.Stat_t
+	if unix.Fstat(int(dir.Fd()), &st) != nil {
+		return everybody - 1
+	}
+	return int64(st.Uid)
+}
