@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +30,7 @@ import (
 func (r *kubelet) staging() *api.Client {
 	r.Helper()
 	dir := r.TempDir()
+	r.Cleanup(func() { _ = exec.Command("chattr", "-R", "-f", "-i", dir).Run() }) // what is staged is sealed
 	socket := "unix://" + filepath.Join(dir, "sock")
 	for _, name := range []string{"train", "secret"} {
 		must(r.T, os.MkdirAll(filepath.Join(dir, "shared", name, "sub"), 0o755))
@@ -87,6 +90,9 @@ func TestDataset(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(target, "new"), nil, 0o644); !errors.Is(err, unix.EROFS) {
 		t.Errorf("it can be written: %v", err)
 	}
+	if out, err := asPod(target, "cat sub/file"); err != nil || out != "train" {
+		t.Errorf("a pod reads %q, %v", out, err)
+	}
 	r.eventually(second)
 	if n := r.leases(client); n != 2 {
 		t.Errorf("%d leases", n)
@@ -103,6 +109,20 @@ func TestDataset(t *testing.T) {
 	if n := r.leases(client); n != 0 {
 		t.Errorf("%d leases", n)
 	}
+}
+
+// asPod has a user of a pod, who is let in nowhere on the node, do something in a volume.
+func asPod(target, command string) (string, error) {
+	dir, err := os.Open(target)
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	c := exec.Command("sh", "-c", "cd /proc/self/fd/3 && "+command)
+	c.Dir, c.ExtraFiles = "/", []*os.File{dir}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := c.CombinedOutput()
+	return string(out), err
 }
 
 // away is a mover that was there when the pod came, and is not when it goes.

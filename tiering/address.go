@@ -14,6 +14,9 @@ type Address struct {
 	path string // "/a/b" of a file system, where "" is its root, or "bucket/prefix" of a store
 }
 
+// inFiles reports whether it is in a file system.
+func (a Address) inFiles() bool { return a.path == "" || a.path[0] == '/' }
+
 // within reports whether path is dir, or lies below it.
 func within(path, dir string) bool {
 	rest, ok := strings.CutPrefix(path, dir)

@@ -16,8 +16,12 @@ func refuse(op, where string, kind error, format string, args ...any) error {
 // brief is a location for people: the first digits tell a digest from others.
 func brief(location string) string {
 	const digits = 12
-	if i := strings.LastIndexByte(location, '/') + 1; validDigest(location[i:]) {
-		return location[:i+digits] + "…"
+	head, tail := strings.TrimSuffix(location, "/"+Inside), ""
+	if len(head) < len(location) {
+		tail = "/" + Inside
+	}
+	if i := strings.LastIndexByte(head, '/') + 1; validDigest(head[i:]) {
+		return head[:i+digits] + "…" + tail
 	}
 	return location
 }

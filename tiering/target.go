@@ -9,11 +9,15 @@ import (
 )
 
 // Datasets is the folder of a tier in which replicas of datasets lie, each as
-// NAME/DIGEST. A listing shows it and a walk enters it like any other one: it is not
+// NAME/DIGEST in a bucket. In a file system it is in the folder [Inside] of that one, to which
+// not everybody gets. A listing shows it and a walk enters it like any other one: it is not
 // below .datamove, which walks of a bucket leave out. The digest is written
 // in full: of twelve digits anybody finds two contents that share them in seconds, and
 // the replica of one would be taken for the other's.
 const Datasets = ".datasets"
+
+// Inside is the folder in that of a digest which is the replica itself.
+const Inside = "data"
 
 // own begins the names that the mover uses for itself at any depth of a tree, and
 // whose entries walks leave out.
@@ -52,6 +56,9 @@ func (v *View) StageTarget(source location.Location, node, tierName string) (loc
 			return no(mover.ErrUsage, "a dataset is staged by its name and digest")
 		}
 		target.Path = Datasets + "/" + source.Name + "/" + source.Digest
+		if v.tiers[tierName].root.inFiles() {
+			target.Path += "/" + Inside
+		}
 		return target, nil
 	}
 	at, sure := v.resolve(source, node)

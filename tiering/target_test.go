@@ -24,7 +24,7 @@ func parse(t testing.TB, s string) location.Location {
 func TestStageTarget(t *testing.T) {
 	v := Look(facts())
 	for _, c := range []struct{ source, tier, want string }{
-		{"dataset:vision@" + digest1, "scratch", "scratch:.datasets/vision/" + digest1},
+		{"dataset:vision@" + digest1, "scratch", "scratch:.datasets/vision/" + digest1 + "/data"},
 		{"dataset:vision@" + digest1, "archive", "archive:.datasets/vision/" + digest1},
 		{"project:runs/7", "scratch", "scratch:runs/7"},
 		{"/lustre/project/runs/7/", "scratch", "scratch:runs/7"},

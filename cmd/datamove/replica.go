@@ -84,12 +84,13 @@ type replicaView struct {
 	Created     *time.Time `json:"created,omitempty"`
 	Used        *time.Time `json:"used,omitempty"`
 	Task        string     `json:"task,omitempty"`
+	Unguarded   string     `json:"unguarded,omitempty"` // why others can get at it, or its owner can change it
 }
 
 func viewReplica(r *pb.Replica) replicaView {
 	return replicaView{Schema: schemaReplica, Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Node: r.GetNode(), Location: r.GetLocation(),
 		State: replicaWord(r.GetState()), Level: levelWord(r.GetLevel()), Bytes: r.GetBytes(), Leases: r.GetLeases(), PinnedUntil: stamp(r.GetPinnedUntil()),
-		Created: stamp(r.GetCreateTime()), Used: stamp(r.GetUseTime()), Task: r.GetTask()}
+		Created: stamp(r.GetCreateTime()), Used: stamp(r.GetUseTime()), Task: r.GetTask(), Unguarded: r.GetUnguarded()}
 }
 
 func (a *app) datasetShow() *cobra.Command {

@@ -7,6 +7,7 @@ import (
 
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/telemetry"
 )
@@ -23,14 +24,14 @@ func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv
 	p.counted(r.GetCounts())
 	p.mu.Lock()
 	p.done = true
-	digest := p.digest
+	digest, unguarded := p.digest, p.unguarded
 	p.mu.Unlock()
 	if r.GetError() == "" && !r.GetStopped() {
 		p.agent.clearShelf(p.job.GetSpec())
 	}
 	p.agent.finish(p, &agentv1.FinishRequest{
 		Task: p.task.GetId(), Epoch: p.epoch, Report: r.GetReport(), Error: r.GetError(), ErrorKind: r.GetErrorKind(), PutBack: r.GetStopped(), Digest: digest,
-		Untouched: r.GetUntouched(), Unlike: r.GetUnlike(), FirstByteTime: r.GetFirstByteTime(),
+		Untouched: r.GetUntouched(), Unlike: r.GetUnlike(), FirstByteTime: r.GetFirstByteTime(), Unguarded: unguarded,
 	})
 	return &agentv1.EndLeadResponse{}, nil
 }
@@ -59,6 +60,9 @@ func (p *process) EndBatch(_ context.Context, r *agentv1.EndBatchRequest) (*agen
 
 // finish tells the coordinator how a lead ended.
 func (a *Agent) finish(p *process, r *agentv1.FinishRequest) {
+	if p.task.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_LOOK {
+		a.admits(p.task, r) // before who asked hears of it
+	}
 	a.report(p.traced(context.Background(), ""), "task", r.GetTask(), func(ctx context.Context) error { _, err := a.link.Finish(ctx, r); return err })
 }
 

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/shelf"
 	"datamove.dev/mover/site"
 	"datamove.dev/mover/wire"
 )
@@ -29,7 +30,7 @@ func (a *Agent) makeHome(spec *pb.TaskSpec, who account.Account) error {
 		len(folders) < 2 || folders[0] != homes || !strings.HasSuffix(folders[1], "."+strconv.FormatUint(uint64(who.UID), 10)) || removes(spec.GetKind()) {
 		return nil // the process will see
 	}
-	err = below(t.Path, folders[:2], func(at int, name string, last bool) error {
+	err = shelf.Below(t.Path, folders[:2], func(at int, name string, last bool) error {
 		mode, made := uint32(0o711), unix.Mkdirat(at, name, 0o700)
 		if made == unix.EEXIST {
 			return nil

@@ -29,6 +29,9 @@ type end struct {
 }
 
 func ends(spec *pb.TaskSpec) []end {
+	if spec.GetKind() == pb.TaskKind_TASK_KIND_LOOK {
+		return []end{{spec.GetSource(), false}}
+	}
 	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY
 	all := []end{{spec.GetSource(), false}, {spec.GetTarget(), write}}
 	for _, s := range spec.GetSources() {

@@ -50,6 +50,9 @@ type process struct {
 	spans   sync.Mutex  // held while spans of the process are passed on
 	sent    int         // spans; guarded by spans
 
+	unguarded string   // why what it stages is, as in Replica; set before it starts, and by Seal
+	lent      []func() // let nobody in any more whom it needed at a gate; of its start
+
 	wants  atomic.Int32    // batches at a time that a helper finds good; 0 is not known
 	part   atomic.Int64    // that it may read of the limit of its task, bytes per second; 0 is no limit
 	counts sync.Mutex      // held while metrics are told of what it did
@@ -90,7 +93,7 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 		return err
 	}
 	if p.lead != nil {
-		if err := errors.Join(a.makeShelf(p.job.GetSpec(), who), a.makeHome(p.job.GetSpec(), who)); err != nil {
+		if err := errors.Join(a.prepareShelf(ctx, p, who), a.makeHome(p.job.GetSpec(), who)); err != nil {
 			return err
 		}
 	}
@@ -178,6 +181,7 @@ func (p *process) serve() {
 	}
 	a.mu.Unlock()
 	p.bury(err)
+	p.leaveShelf()
 	p.untrace(err)
 	close(p.ended)
 	a.hurry()

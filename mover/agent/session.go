@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	datamovev1 "datamove.dev/api/datamove/v1"
+	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/worker"
 )
@@ -23,7 +23,7 @@ type session struct {
 
 	mu       sync.Mutex
 	status   *agentv1.WorkerStatus // the last one of the process, which its other sessions read too; guarded by mu, as all below
-	progress *datamovev1.Progress  // of status, with what the agent knows; a new one each time, for the last one may be on its way
+	progress *pb.Progress          // of status, with what the agent knows; a new one each time, for the last one may be on its way
 	rate     rate
 	limited  float64       // bytes per second that the process reads within the limit of its task
 	wanted   int           // batches that others would take
@@ -162,6 +162,12 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 	p.lead, p.epoch = s, l.GetEpoch()
 	p.limit(l.GetBytesPerSecond())
 	p.trace(l.GetTraceParent())
+	if spec := l.GetSpec(); spec.GetKind() == pb.TaskKind_TASK_KIND_LOOK && spec.GetSource() == "" { // it takes no process
+		p.untrace(nil)
+		a.finish(p, &agentv1.FinishRequest{Task: l.GetTask().GetId(), Epoch: l.GetEpoch()})
+		a.drop(sessionKey{l.GetTask().GetId(), ""}, l.GetEpoch())
+		return
+	}
 	if err := a.start(ctx, p); err != nil {
 		p.untrace(err)
 		a.log.Warn("a lead can not begin", "task", l.GetTask().GetId(), "err", err)

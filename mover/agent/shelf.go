@@ -1,122 +1,212 @@
 package agent
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"os"
+	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/shelf"
 	"datamove.dev/mover/site"
 	"datamove.dev/mover/wire"
 )
 
-// A dataset is staged to .datasets/NAME/DIGEST of a tier that many users share. As root we
-// make these folders: the last one belongs to who stages it, those around it to nobody of
-// them, so that the first one who stages anything is not the one who may. Where root
-// may not (a server that does not believe it), users make their folders as they can.
+// A dataset is staged to a shelf of the tier (package shelf). As root we make its folders, let in whom
+// the coordinator names, and seal it when it is there. Where root may not (a server that does not
+// believe it), users make their folders as they can.
 
-// shelfOf is where a task stages a dataset, or removes one from: the root of the tier,
-// and the folders below it.
-func (a *Agent) shelfOf(spec *pb.TaskSpec) (root string, folders []string) {
-	l, err := wire.Locate(spec.GetTarget())
+// spotOf is where a location is on a shelf, if we are to look after that.
+func (a *Agent) spotOf(at string) (s shelf.Spot, ok bool) {
+	l, err := wire.Locate(at)
 	t := a.conf().Tiers[l.Tier]
 	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.S3 != nil || t.Path == "" || site.Mounted(t) != nil {
-		return "", nil // the process will see, and say it better
+		return shelf.Spot{}, false // the process will see, and say it better
 	}
-	if folders = strings.Split(l.Path, "/"); len(folders) != 3 || folders[0] != ".datasets" {
-		return "", nil
-	}
-	return t.Path, folders
+	return shelf.At(t.Path, l.Path)
 }
 
-// makeShelf makes the folders that a dataset is staged to.
-func (a *Agent) makeShelf(spec *pb.TaskSpec, who account.Account) error {
-	root, folders := a.shelfOf(spec)
-	if folders == nil || spec.GetKind() != pb.TaskKind_TASK_KIND_STAGE {
+// Why a replica has neither gate nor seal.
+const (
+	notRoot  = "the agent that staged it is not root"
+	squashed = "root may not make folders where it lies"
+)
+
+// prepareShelf makes ready what a lead needs of shelves: the folders that it stages to, which are mended,
+// and the way to what it removes, and to what is to survive.
+func (a *Agent) prepareShelf(ctx context.Context, p *process, who account.Account) (err error) {
+	spec := p.job.GetSpec()
+	if spec.GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
+		return errors.Join(a.lend(p, spec.GetTarget(), who), a.lend(p, spec.GetSource(), who))
+	}
+	if spec.GetKind() != pb.TaskKind_TASK_KIND_STAGE || spec.GetStaging().GetDataset() == "" {
 		return nil
 	}
-	var err error
-	for range 3 { // somebody may just be removing the empty ones
-		if err = a.makeFolders(root, folders, who); !errors.Is(err, unix.ENOENT) {
-			break
+	spot, ok := a.spotOf(spec.GetTarget())
+	if !ok {
+		if os.Geteuid() != 0 {
+			p.unguarded = notRoot
 		}
+		return nil
 	}
-	if errors.Is(err, mover.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOENT) {
-		return nil // the process will see, and say it better
+	if err := spot.Unseal(ctx); err != nil {
+		return err
+	}
+	if p.unguarded, err = spot.Make(who.UID, who.GID); powerless(err) {
+		p.unguarded = squashed
+		return nil
 	}
 	return err
 }
 
-func (a *Agent) makeFolders(root string, folders []string, who account.Account) error {
-	return below(root, folders, func(at int, name string, last bool) error {
-		err := unix.Mkdirat(at, name, 0o700)
-		if err == unix.EEXIST {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = unix.Close(fd) }()
-		if last {
-			err = unix.Fchown(fd, int(who.UID), int(who.GID))
-		}
-		return errors.Join(err, unix.Fchmod(fd, 0o755))
-	})
+// powerless says of an error that root can do nothing there: the process will see, and say it better.
+func powerless(err error) bool {
+	return errors.Is(err, mover.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOENT)
 }
 
-// clearShelf removes the folders that are empty when a replica is gone: its own, and that
-// of the name of the dataset.
-func (a *Agent) clearShelf(spec *pb.TaskSpec) {
-	root, folders := a.shelfOf(spec)
-	if folders == nil || spec.GetKind() != pb.TaskKind_TASK_KIND_RELEASE {
+// lend lets the owner of a task in for as long as it lasts.
+func (a *Agent) lend(p *process, at string, who account.Account) error {
+	spot, ok := a.spotOf(at)
+	if !ok {
+		return nil
+	}
+	added, err := spot.Lend(who.UID)
+	if added {
+		p.lent = append(p.lent, func() {
+			if err := spot.ShutOut(who.UID); err != nil {
+				a.log.Warn("somebody can still enter a replica", "uid", who.UID, "replica", spot.String(), "err", err)
+			}
+		})
+	}
+	if powerless(err) {
+		return nil
+	}
+	return err
+}
+
+// leaveShelf shuts the gates that were opened for a task.
+func (p *process) leaveShelf() {
+	for _, leave := range p.lent {
+		leave()
+	}
+}
+
+// admits lets the owner of a look in who may read what was looked at, and keeps out who may not.
+func (a *Agent) admits(t *pb.Task, r *agentv1.FinishRequest) {
+	spot, ok := a.spotOf(t.GetSpec().GetTarget())
+	if !ok || r.GetPutBack() {
 		return
 	}
-	for n := len(folders); n > 1; n-- {
-		gone := false
-		err := below(root, folders[:n], func(at int, name string, last bool) error {
-			if !last {
-				return nil
-			}
-			err := unix.Unlinkat(at, name, unix.AT_REMOVEDIR)
-			gone = err == nil || err == unix.ENOENT
-			return err
-		})
-		if !gone && !errors.Is(err, unix.ENOENT) {
-			return
+	var err error
+	switch {
+	case r.GetError() == "":
+		if err = a.letIn(spot, t.GetOwner()); err != nil {
+			r.Error, r.ErrorKind = err.Error(), mover.KindName(err)
 		}
+	case r.GetErrorKind() == mover.KindName(mover.ErrPermission):
+		err = spot.ShutOut(t.GetOwner().GetUid())
+	}
+	if err != nil {
+		a.log.Warn("a gate can not be set", "uid", t.GetOwner().GetUid(), "replica", spot.String(), "err", err)
 	}
 }
 
-// below goes down from a directory, over no symbolic link, and calls do before each step.
-func below(root string, folders []string, do func(at int, name string, last bool) error) error {
-	at, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// letIn lets somebody in as who they are on this node.
+func (a *Agent) letIn(spot shelf.Spot, o *pb.Account) error {
+	who, err := a.accountOf(context.Background(), o)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(at) }()
-	for i, name := range folders {
-		if err := do(at, name, i == len(folders)-1); err != nil {
-			return err
+	if _, _, err = spot.LetIn(who.UID); powerless(err) {
+		return nil
+	}
+	return err
+}
+
+// Seal implements agentv1.WorkerServiceServer.
+func (p *process) Seal(ctx context.Context, r *agentv1.SealRequest) (*agentv1.SealResponse, error) {
+	spec := p.job.GetSpec()
+	switch {
+	case p.lead == nil:
+		return nil, errNoLead
+	case r.GetOff() && removes(spec.GetKind()):
+		return &agentv1.SealResponse{}, p.agent.unseal(ctx, spec.GetTarget(), p.as.Account.UID)
+	case !r.GetOff() && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE:
+		return &agentv1.SealResponse{}, p.seal(ctx)
+	}
+	return nil, mover.ErrUsage
+}
+
+// seal seals what was staged. Where that can not be, it is told.
+func (p *process) seal(ctx context.Context) error {
+	spot, ok := p.agent.spotOf(p.job.GetSpec().GetTarget())
+	if !ok {
+		return nil
+	}
+	why, err := spot.Seal(ctx)
+	if powerless(err) {
+		why, err = squashed, nil
+	}
+	if err != nil || why == "" {
+		return err
+	}
+	p.agent.log.Warn("a replica is not sealed: who staged it can change it", "replica", spot.String(), "why", why)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unguarded != "" && p.unguarded != why {
+		why = p.unguarded + "; " + why
+	}
+	p.unguarded = why
+	return nil
+}
+
+// unseal has what lies at a location be removed: replicas of that user there, or all for root.
+func (a *Agent) unseal(ctx context.Context, at string, uid uint32) error {
+	l, err := wire.Locate(at)
+	if err != nil || os.Geteuid() != 0 {
+		return err
+	}
+	if t := a.conf().Tiers[l.Tier]; l.Scheme == location.InTier {
+		if t.S3 != nil || site.Mounted(t) != nil {
+			return nil
 		}
-		next, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err == unix.ENOTDIR || err == unix.ELOOP {
-			return &mover.Error{Op: "open", Place: root, Name: strings.Join(folders[:i+1], "/"), Err: fmt.Errorf("%w: it is a symbolic link, or no folder", mover.ErrConflict)}
+		l = location.Location{Scheme: location.POSIX, Path: path.Join(t.Path, l.Path)}
+	}
+	for _, t := range a.conf().Tiers {
+		if below, ok := onShelf(t.Path, l); ok && t.S3 == nil {
+			if err := shelf.Unseal(ctx, t.Path, below, uid); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		_ = unix.Close(at)
-		at = next
 	}
 	return nil
+}
+
+// onShelf is the part of a path that is below the root of a tier, or "" of what is around it.
+func onShelf(root string, l location.Location) (below string, ok bool) {
+	if l.Scheme != location.POSIX || root == "" {
+		return "", false
+	}
+	at, tier := strings.Trim(path.Clean(l.Path), "/"), strings.Trim(path.Clean(root), "/")
+	if mover.Within(tier, at) {
+		return "", true
+	}
+	below, ok = strings.CutPrefix(at, tier+"/")
+	return below, ok || tier == ""
+}
+
+// clearShelf removes the folders that are empty when a replica is gone.
+func (a *Agent) clearShelf(spec *pb.TaskSpec) {
+	kinds := []pb.TaskKind{pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE}
+	if spot, ok := a.spotOf(spec.GetTarget()); ok && slices.Contains(kinds, spec.GetKind()) {
+		spot.Clear()
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
@@ -38,21 +39,27 @@ func TestShelf(t *testing.T) {
 		}
 		return info.Sys().(*syscall.Stat_t).Uid, info.Mode().Perm()
 	}
-	for i, uid := range []uint32{1001, 1002} {
-		if err := a.makeShelf(spec(stage, "scratch:.datasets/d/"+string('a'+byte(i))), account.Account{UID: uid, GID: uid}); err != nil {
+	makeShelf := func(s *pb.TaskSpec, uid uint32) error {
+		return a.prepareShelf(t.Context(), &process{job: &agentv1.Job{Spec: s}}, account.Account{UID: uid, GID: uid})
+	}
+	for at, uid := range map[string]uint32{"a": 1001, "b": 1002, "c/data": 1003} {
+		if err := makeShelf(spec(stage, "scratch:.datasets/d/"+at), uid); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for path, want := range map[string]uint32{".datasets": 0, ".datasets/d": 0, ".datasets/d/a": 1001, ".datasets/d/b": 1002} {
+	for path, want := range map[string]uint32{".datasets": 0, ".datasets/d": 0, ".datasets/d/a": 1001, ".datasets/d/b": 1002, ".datasets/d/c/data": 1003} {
 		if uid, mode := owner(path); uid != want || mode != 0o755 {
 			t.Errorf("%s is of %d with %o", path, uid, mode)
 		}
+	}
+	if uid, mode := owner(".datasets/d/c"); uid != 0 || mode != 0o710 {
+		t.Errorf("the gate is of %d with %o", uid, mode)
 	}
 	for _, other := range []*pb.TaskSpec{
 		spec(stage, "archive:.datasets/x/"+digest), spec(stage, "scratch:x/y/z"), spec(stage, "scratch:.datasets/x"), spec(stage, "gone:.datasets/x/y"),
 		spec(stage, "/tmp/.datasets/x"), spec(pb.TaskKind_TASK_KIND_COPY, "scratch:.datasets/x/y"),
 	} {
-		if err := a.makeShelf(other, account.Account{UID: 1001}); err != nil {
+		if err := makeShelf(other, 1001); err != nil {
 			t.Errorf("%v: %v", other, err)
 		}
 	}
@@ -65,10 +72,10 @@ func TestShelf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.makeShelf(spec(stage, "scratch:.datasets/evil/x"), account.Account{UID: 1001}); !errors.Is(err, mover.ErrConflict) {
+	if err := makeShelf(spec(stage, "scratch:.datasets/evil/x"), 1001); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("behind a link: %v", err)
 	}
-	for _, target := range []string{"scratch:.datasets/evil/x", "scratch:.datasets/d/a", "scratch:.datasets/d/b", "scratch:.datasets/d/c"} {
+	for _, target := range []string{"scratch:.datasets/evil/x", "scratch:.datasets/d/a", "scratch:.datasets/d/b", "scratch:.datasets/d/c/data"} {
 		a.clearShelf(spec(release, target))
 	}
 	if _, err := os.Lstat(dir + "/.datasets/d/a"); err == nil {

@@ -205,7 +205,7 @@ func immutable(dirfd int, base string, err error) error {
 		}
 		switch {
 		case st.Attributes&unix.STATX_ATTR_IMMUTABLE != 0:
-			return fmt.Errorf("%w: %s is immutable (chattr -i makes it mutable)", err, what)
+			return fmt.Errorf("%w: %s is immutable (a replica that datamove has sealed goes by datamove release or purge; chattr -i makes anything else mutable)", err, what)
 		case st.Attributes&unix.STATX_ATTR_APPEND != 0:
 			return fmt.Errorf("%w: %s is append-only (chattr -a lifts that)", err, what)
 		}

@@ -268,7 +268,8 @@ func (s *Service) writer(t *pb.Task, n need) (id string, linger bool) {
 
 // drafts says whether a task has anything to do at its target but to read.
 func drafts(spec *pb.TaskSpec) bool {
-	return spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY && spec.GetTarget() != ""
+	kind := spec.GetKind()
+	return kind != pb.TaskKind_TASK_KIND_VERIFY && kind != pb.TaskKind_TASK_KIND_LOOK && spec.GetTarget() != ""
 }
 
 // target is where a lead writes.

@@ -23,7 +23,7 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 		return nil, err
 	}
 	t := s.closes(l)
-	l.proof.unlike = r.GetUnlike()
+	l.proof.unlike, l.proof.unguarded = r.GetUnlike(), r.GetUnguarded()
 	l.proof.untouched = r.GetUntouched() && t.GetTries() == 1 // of those before nobody knows
 	s.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)

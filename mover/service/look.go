@@ -46,43 +46,70 @@ func (s *Service) look(ctx context.Context, u *unseen) error {
 func (s *Service) see(ctx context.Context, u *unseen) (why error) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookPatience, errLate) // others may wait for it
 	defer cancel()
+	if len(u.sources) == 0 {
+		return s.finds(ctx, u.caller, s.lookSpec(u, nil))
+	}
 	for _, source := range u.sources {
-		spec, err := s.lookAt(u, source)
-		if err == nil {
-			if err = s.finds(ctx, u.caller, spec); err == nil {
-				return nil
+		specs, err := s.lookAt(u, source)
+		for _, spec := range specs {
+			if err == nil {
+				err = s.finds(ctx, u.caller, spec)
 			}
+		}
+		if err == nil {
+			return nil
 		}
 		if why == nil || errors.Is(err, mover.ErrPermission) {
 			why = err
 		}
 	}
 	if errors.Is(why, mover.ErrUnreachable) && isOwner(u.replica.GetOwner(), u.caller) {
-		return nil
+		if !s.gated(u.replica) {
+			return nil
+		}
+		return s.finds(ctx, u.caller, s.lookSpec(u, nil))
 	}
 	return &mover.Error{Op: "read", Place: u.replica.GetLocation(), Err: fmt.Errorf("it is for who may read it where it came from: %w", why)}
 }
 
 var errLate = fmt.Errorf("%w: nobody could look in %v", mover.ErrTimeout, lookPatience)
 
-// lookAt is the request to look at a source: where the replica is, if that node sees it.
-func (s *Service) lookAt(u *unseen, source *pb.Replica) (*pb.TaskSpec, error) {
+// lookAt are the requests to look at a source and to let the caller in: one, where an agent sees both.
+func (s *Service) lookAt(u *unseen, source *pb.Replica) ([]*pb.TaskSpec, error) {
 	project, err := s.through(u.caller, u.project, source.GetLocation(), false)
 	if err != nil {
 		return nil, err
 	}
-	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_LOOK, Source: source.GetLocation(), Project: project}
-	spec.Class = task.ClassOf(spec)
-	for _, spec.Node = range []string{cmp.Or(source.GetNode(), u.replica.GetNode()), source.GetNode()} {
-		if s.reachable(u.caller, spec) {
-			return spec, nil
-		}
+	both, alone := s.lookSpec(u, source), s.lookSpec(u, source)
+	both.Project, alone.Project = project, project
+	alone.Target, alone.Node = "", source.GetNode()
+	oneNode := u.replica.GetNode() == "" || source.GetNode() == "" || u.replica.GetNode() == source.GetNode()
+	switch {
+	case oneNode && s.reachable(u.caller, both):
+		return []*pb.TaskSpec{both}, nil
+	case !s.reachable(u.caller, alone):
+		return nil, &mover.Error{Op: "look at", Place: source.GetLocation(), Err: because(mover.ErrUnreachable, "no agent that is there reaches it, to see whether %s may read it", u.caller)}
+	case s.gated(u.replica):
+		return []*pb.TaskSpec{alone, s.lookSpec(u, nil)}, nil
 	}
-	return nil, &mover.Error{Op: "look at", Place: source.GetLocation(), Err: because(mover.ErrUnreachable, "no agent that is there reaches it, to see whether %s may read it", u.caller)}
+	return []*pb.TaskSpec{alone}, nil
+}
+
+// lookSpec is the request to look at a source, if there is one, and to let the caller in to
+// the replica, if that has a gate.
+func (s *Service) lookSpec(u *unseen, source *pb.Replica) *pb.TaskSpec {
+	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_LOOK, Source: source.GetLocation(), Node: cmp.Or(u.replica.GetNode(), source.GetNode()), Project: u.project}
+	if spec.Class = task.ClassOf(spec); s.gated(u.replica) {
+		spec.Target = u.replica.GetLocation()
+	}
+	return spec
 }
 
 // finds has a look done, as a task of the caller, and waits for its end.
 func (s *Service) finds(ctx context.Context, c access.Caller, spec *pb.TaskSpec) error {
+	if !s.reachable(c, spec) {
+		return &mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: because(mover.ErrUnreachable, "no agent that could do it is there")}
+	}
 	t := s.newTask(c, spec)
 	t.TraceParent = telemetry.Inject(ctx)
 	changed, err := s.watch.add(t.GetId())
@@ -107,7 +134,7 @@ func (s *Service) finds(ctx context.Context, c access.Caller, spec *pb.TaskSpec)
 		case <-changed:
 		case <-ctx.Done():
 			_, err := s.steered(access.With(context.WithoutCancel(ctx), self()), now, task.Cancelled)
-			return errors.Join(&mover.Error{Op: "look at", Place: spec.GetSource(), Err: context.Cause(ctx)}, err)
+			return errors.Join(&mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: context.Cause(ctx)}, err)
 		}
 	}
 }

@@ -38,7 +38,8 @@ type lookTask struct {
 
 // lookKey is whose look at what it is. A replica in a tier that each node has is that of one node.
 func lookKey(a *pb.Account, r *pb.Replica) string {
-	return strings.Join(append([]string{ledger.User(a), fmt.Sprint(a.GetUid())}, ledger.ReplicaKey(r)...), "\x00")
+	which := []string{ledger.User(a), fmt.Sprint(a.GetUid()), r.GetTask(), ledger.Time(r.GetCreateTime())} // another one may lie there later
+	return strings.Join(append(which, ledger.ReplicaKey(r)...), "\x00")
 }
 
 // counts says whether somebody was seen to be allowed of late.

@@ -4,24 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
+	"datamove.dev/tiering"
 )
 
 // What lies in a cache is for who may read it where it came from, now: not in the record of
 // who staged it, but as the file system there says at this moment. Inside a change nobody can
-// look, so the change ends with an *unseen, somebody looks as the caller, and it is made anew.
+// look, so the change ends with an *unseen, somebody looks as the caller, and it is made anew. Whoever
+// looks also lets the caller in at the gate of the replica (mover/shelf), before the caller hears of it.
 
 // unseen is why a change can not be made yet.
 type unseen struct {
 	caller  access.Caller
 	project string
 	replica *pb.Replica   // that the caller wants
-	sources []*pb.Replica // where it may come from, any of which will do
+	sources []*pb.Replica // where it may come from, any of which will do; none has to be looked at
 }
 
 func (u *unseen) Error() string {
@@ -63,10 +66,19 @@ func (s *Service) mayHave(tx *ledger.Tx, c access.Caller, project string, r *pb.
 	case sources.none() && !sources.stored && !isOwner(r.GetOwner(), c):
 		return &mover.Error{Op: "read", Place: r.GetLocation(), Err: because(mover.ErrPermission,
 			"nothing is left of where it came from, so nobody can tell who may read it; who staged it may, who is %s", mover.Printable(r.GetOwner().GetName()))}
-	case len(sources.files) == 0, sources.open, s.looks.counts(lookKey(accountOf(c), r), s.clock.steady()):
+	case s.looks.counts(lookKey(accountOf(c), r), s.clock.steady()):
 		return nil
+	case sources.open || len(sources.files) == 0: // who has it has only to be let in
+		if sources.files = nil; !s.gated(r) {
+			return nil
+		}
 	}
 	return &unseen{caller: c, project: project, replica: r, sources: sources.files}
+}
+
+// gated reports whether somebody has to be let in to a replica.
+func (s *Service) gated(r *pb.Replica) bool {
+	return s.conf().Tiers[r.GetTier()].Path != "" && strings.HasSuffix(r.GetLocation(), "/"+tiering.Inside)
 }
 
 // origins are where a replica may come from.

@@ -18,8 +18,10 @@ type proof struct {
 	entries int64
 	bytes   int64
 
-	untouched bool // of a removal that failed: nothing was removed
-	unlike    bool // of a task that failed: what it read is not what it has to be
+	untouched bool   // of a removal that failed: nothing was removed
+	unguarded string // of a staging: as in Replica
+
+	unlike bool // of a task that failed: what it read is not what it has to be
 }
 
 // proves says whether the lead of a task sends a manifest.

@@ -32,7 +32,7 @@ func (s *Service) settle(tx *ledger.Tx, t *pb.Task, p proof) (f following, err e
 			err = s.described(tx, t, p)
 		}
 	case pb.TaskKind_TASK_KIND_STAGE:
-		f.next, err = s.staged(tx, t)
+		f.next, err = s.staged(tx, t, p)
 	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
 		err = s.removed(tx, t, p)
 	case pb.TaskKind_TASK_KIND_REMOVE:
@@ -60,7 +60,7 @@ func stagedBy(tx *ledger.Tx, t *pb.Task) (*pb.Replica, error) {
 
 // staged ends a staging: the replica is whole and those who waited for it hold it, or
 // what was copied has to go.
-func (s *Service) staged(tx *ledger.Tx, t *pb.Task) (next *pb.Task, err error) {
+func (s *Service) staged(tx *ledger.Tx, t *pb.Task, p proof) (next *pb.Task, err error) {
 	wishes, err := all(ledger.Wishes.All(tx, ledger.Range{Prefix: []string{t.GetId()}}))
 	if err != nil {
 		return nil, err
@@ -71,6 +71,7 @@ func (s *Service) staged(tx *ledger.Tx, t *pb.Task) (next *pb.Task, err error) {
 		return nil, err
 	case err != nil:
 	case t.GetState() == task.Done:
+		r.Unguarded = p.unguarded
 		err = s.complete(tx, t, r, wishes)
 		s.looks.note(lookKey(t.GetOwner(), r), s.clock.steady()) // it has read the source
 	default:

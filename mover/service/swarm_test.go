@@ -38,7 +38,7 @@ func TestSwarm(t *testing.T) {
 	first := stage("n1")
 	o := d.heard["n1"]
 	if !slices.Equal(names(o), []string{"n1"}) || !slices.Equal(present(o), []string{"n1"}) || o.GetDigest() != digestOf(1) || len(o.GetTicket()) < 20 || o.GetPieceBytes() == 0 ||
-		o.GetMembers()[0].GetAddress() != "n1.site:7645" || o.GetLocation() != "scratch:.datasets/vision/"+digestOf(1) {
+		o.GetMembers()[0].GetAddress() != "n1.site:7645" || o.GetLocation() != "scratch:.datasets/vision/"+digestOf(1)+"/data" {
 		t.Fatalf("the first one was told %v", o)
 	}
 	second := stage("n2")
@@ -75,7 +75,7 @@ func TestSwarm(t *testing.T) {
 	if o := d.heard["n3"]; !slices.Equal(names(o), []string{"n3", "n1*", "n2*"}) || !slices.Equal(present(o), []string{"n3"}) {
 		t.Errorf("two have it, and who comes late was told %v", o)
 	}
-	if d.heard["n1"].GetTicket() != d.heard["n3"].GetTicket() || d.heard["n1"].GetLocation() != "scratch:.datasets/vision/"+digestOf(1) {
+	if d.heard["n1"].GetTicket() != d.heard["n3"].GetTicket() || d.heard["n1"].GetLocation() != "scratch:.datasets/vision/"+digestOf(1)+"/data" {
 		t.Errorf("who has it was told %v", d.heard["n1"])
 	}
 	wants(t, "finish", d.finish(third, 1, nil), nil)

@@ -49,7 +49,7 @@ func TestAddedWhileWritten(t *testing.T) {
 func TestForgottenCache(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	stage := &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}
-	forgotten := &pb.Replica{Tier: "scratch", Node: "n1", Location: "scratch:.datasets/a/" + digestOf(1)}
+	forgotten := &pb.Replica{Tier: "scratch", Node: "n1", Location: "scratch:.datasets/a/" + digestOf(1) + "/data"}
 	there := func() (r *pb.Replica) {
 		_ = d.ledger.View(func(tx *ledger.Tx) (err error) { r, err = getReplica(tx, forgotten); return err })
 		return r

@@ -78,7 +78,7 @@ func (s Spot) Make(uid, gid uint32) (open string, err error) {
 // make makes the folders, and has do make the last one.
 func (s Spot) make(do func(at int, name string) error) error {
 	depth := 0
-	return below(s.root, s.folders, func(at int, name string, last bool) error {
+	return Below(s.root, s.folders, func(at int, name string, last bool) error {
 		if depth++; last {
 			return do(at, name)
 		}
@@ -123,7 +123,7 @@ func (s Spot) own(at int, name string, uid, gid uint32) error {
 func (s Spot) Clear() {
 	for n := len(s.folders); n > 1; n-- {
 		gone := false
-		err := below(s.root, s.folders[:n], func(at int, name string, last bool) error {
+		err := Below(s.root, s.folders[:n], func(at int, name string, last bool) error {
 			if !last {
 				return nil
 			}
@@ -143,7 +143,7 @@ func (s Spot) open(n int) (fd int, err error) { return openBelow(s.root, s.folde
 // openBelow opens the last of some folders.
 func openBelow(root string, folders []string) (fd int, err error) {
 	fd = -1
-	err = below(root, folders, func(at int, name string, last bool) (err error) {
+	err = Below(root, folders, func(at int, name string, last bool) (err error) {
 		if last {
 			fd, err = openAt(at, name, unix.O_DIRECTORY)
 		}
@@ -164,8 +164,8 @@ func openAt(at int, name string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// below goes down from a directory, over no symbolic link, and calls do before each step.
-func below(root string, folders []string, do func(at int, name string, last bool) error) error {
+// Below goes down from a directory, over no symbolic link, and calls do before each step.
+func Below(root string, folders []string, do func(at int, name string, last bool) error) error {
 	at, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
@@ -32,7 +33,10 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 	if err := w.agent.mine("", w.job.GetEpoch())(ctx); err != nil {
 		return local.Report{}, err
 	}
-	w.touched.Store(true)
+	w.touched.Store(true) // from here on others can change it, too
+	if err := w.seal(ctx, true); err != nil {
+		return local.Report{}, err
+	}
 	report, err := local.RemoveAll(ctx, r.Target, r, w.open)
 	if errors.Is(err, mover.ErrNotExist) && w.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_REMOVE {
 		err = nil // a replica that is gone is removed
@@ -41,6 +45,12 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 		w.removeRoot(r.Target)
 	}
 	return report, err
+}
+
+// seal has the agent seal what was staged, or unseal what is to be removed.
+func (w *worker) seal(ctx context.Context, off bool) error {
+	_, err := w.agent.Seal(ctx, &agentv1.SealRequest{Off: off})
+	return fromAgent(ctx, err)
 }
 
 // look finds out whether a target is there, and can be opened.

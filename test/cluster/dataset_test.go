@@ -91,7 +91,7 @@ func (c *cluster) leases(dataset string) map[string]int {
 
 // scratch is where a replica lies on the scratch of a node.
 func (c *cluster) scratch(node, dataset, digest string) string {
-	return filepath.Join(c.dir, "nodes", node, "scratch", ".datasets", dataset, digest)
+	return filepath.Join(c.dir, "nodes", node, "scratch", ".datasets", dataset, digest, "data")
 }
 
 // TestDatasetStaged adds a dataset, and stages it to the scratch of two nodes.

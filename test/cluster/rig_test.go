@@ -34,6 +34,7 @@ import (
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/queue"
 	"datamove.dev/mover/service"
+	"datamove.dev/mover/shelf"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/worker"
 )
@@ -213,6 +214,26 @@ func (c *cluster) close() {
 	}
 	_ = c.Client.Close()
 	c.halt()
+	for _, dir := range []string{"*", "nodes/*/*"} {
+		tiers, err := filepath.Glob(filepath.Join(c.dir, dir))
+		if err != nil {
+			c.t.Error(err)
+		}
+		for _, tier := range tiers {
+			c.unseal(tier, "")
+		}
+	}
+}
+
+// unseal lets what is staged to a tier be changed by hand, as a root does who means to.
+func (c *cluster) unseal(tier, at string) {
+	c.t.Helper()
+	if info, err := os.Stat(tier); err != nil || !info.IsDir() {
+		return
+	}
+	if err := shelf.Unseal(context.Background(), tier, at, 0); err != nil {
+		c.t.Error(err)
+	}
 }
 
 // join starts an agent.

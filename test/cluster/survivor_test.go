@@ -74,7 +74,8 @@ func TestDatasetSurvivor(t *testing.T) {
 			a, err := c.Stage(ctx, &pb.StageRequest{Source: "dataset:vision", Tier: "vault"})
 			c.ends(a.GetTask(), err)
 			before := contents(t, source)
-			if err := spoil(c, source, filepath.Join(vault, ".datasets/vision", digest)); err != nil {
+			c.unseal(vault, "")
+			if err := spoil(c, source, filepath.Join(vault, ".datasets/vision", digest, "data")); err != nil {
 				t.Fatal(err)
 			}
 			end := c.ends(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "shared"}))
@@ -106,7 +107,8 @@ func TestDatasetGoneByHand(t *testing.T) {
 	digest := c.add("vision", "shared:vision")
 	a, err := c.Stage(ctx, &pb.StageRequest{Source: "dataset:vision", Tier: "vault"})
 	c.ends(a.GetTask(), err)
-	if err := os.RemoveAll(filepath.Join(vault, ".datasets/vision", digest)); err != nil {
+	c.unseal(vault, "")
+	if err := os.RemoveAll(filepath.Join(vault, ".datasets/vision", digest, "data")); err != nil {
 		t.Fatal(err)
 	}
 	if end := c.ends(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "vault"})); end.GetState() != task.Done {
@@ -131,7 +133,8 @@ func TestDatasetSurvivorOtherTimes(t *testing.T) {
 	digest := c.add("vision", "shared:vision")
 	a, err := c.Stage(ctx, &pb.StageRequest{Source: "dataset:vision", Tier: "vault"})
 	c.ends(a.GetTask(), err)
-	copied := filepath.Join(vault, ".datasets/vision", digest)
+	copied := filepath.Join(vault, ".datasets/vision", digest, "data")
+	c.unseal(vault, "")
 	if err := os.Chtimes(copied+"/d00/f00000", time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +174,8 @@ func TestReplicaLiesInItsTier(t *testing.T) {
 	digest := c.add("vision", "shared:vision")
 	a, err := c.Stage(ctx, &pb.StageRequest{Source: "dataset:vision", Tier: "vault"})
 	c.ends(a.GetTask(), err)
-	copied, moved := filepath.Join(vault, ".datasets/vision", digest), filepath.Join(c.dir, "nodes/n1/scratch/moved")
+	copied, moved := filepath.Join(vault, ".datasets/vision", digest, "data"), filepath.Join(c.dir, "nodes/n1/scratch/moved")
+	c.unseal(vault, "")
 	if err := errors.Join(os.Rename(copied, moved), os.Symlink(moved, copied)); err != nil {
 		t.Fatal(err)
 	}
@@ -230,6 +234,7 @@ func TestPurgeStaysInItsTier(t *testing.T) {
 		}
 	}
 	replica := c.scratch("n1", "vision", digest)
+	c.unseal(scratch, "")
 	if err := errors.Join(os.Rename(filepath.Dir(replica), outside+"/moved"), os.Symlink(outside+"/moved", filepath.Dir(replica))); err != nil {
 		t.Fatal(err)
 	}

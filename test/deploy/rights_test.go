@@ -42,7 +42,7 @@ func parts(all []any) map[string]part {
 // capabilities are what containers may have at most; everybody else has none.
 var capabilities = map[string]string{
 	"csi-controller/driver": "SYS_ADMIN CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID",
-	"agent/agent":           "SETUID SETGID KILL CHOWN FOWNER FSETID DAC_OVERRIDE DAC_READ_SEARCH MKNOD SETFCAP SYS_ADMIN",
+	"agent/agent":           "SETUID SETGID KILL CHOWN FOWNER FSETID DAC_OVERRIDE DAC_READ_SEARCH MKNOD SETFCAP LINUX_IMMUTABLE LEASE SYS_ADMIN",
 }
 
 // Nothing has more than it needs: one container is privileged, and each of the others drops everything and

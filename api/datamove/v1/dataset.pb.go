@@ -245,8 +245,9 @@ type Replica struct {
 	UseTime       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=use_time,json=useTime,proto3" json:"use_time,omitempty"` // end of the last lease, or when it was staged
 	Leases        int32                  `protobuf:"varint,11,opt,name=leases,proto3" json:"leases,omitempty"`
 	PinnedUntil   *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=pinned_until,json=pinnedUntil,proto3" json:"pinned_until,omitempty"`
-	Task          string                 `protobuf:"bytes,13,opt,name=task,proto3" json:"task,omitempty"`   // that works on it now
-	Owner         *Account               `protobuf:"bytes,14,opt,name=owner,proto3" json:"owner,omitempty"` // who made it: what removes it by itself has no other rights
+	Task          string                 `protobuf:"bytes,13,opt,name=task,proto3" json:"task,omitempty"`           // that works on it now
+	Owner         *Account               `protobuf:"bytes,14,opt,name=owner,proto3" json:"owner,omitempty"`         // who made it: what removes it by itself has no other rights
+	Unguarded     string                 `protobuf:"bytes,15,opt,name=unguarded,proto3" json:"unguarded,omitempty"` // why others can get at it beside who was granted it, or its owner can change it; empty when not, and of what others or earlier versions have put there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -377,6 +378,13 @@ func (x *Replica) GetOwner() *Account {
 		return x.Owner
 	}
 	return nil
+}
+
+func (x *Replica) GetUnguarded() string {
+	if x != nil {
+		return x.Unguarded
+	}
+	return ""
 }
 
 // Lease says that somebody needs a replica.
@@ -2115,7 +2123,7 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12;\n" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x16\n" +
-	"\x06source\x18\x05 \x01(\tR\x06source\"\xfb\x03\n" +
+	"\x06source\x18\x05 \x01(\tR\x06source\"\x99\x04\n" +
 	"\aReplica\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
@@ -2132,7 +2140,8 @@ const file_datamove_v1_dataset_proto_rawDesc = "" +
 	"\x06leases\x18\v \x01(\x05R\x06leases\x12=\n" +
 	"\fpinned_until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\vpinnedUntil\x12\x12\n" +
 	"\x04task\x18\r \x01(\tR\x04task\x12*\n" +
-	"\x05owner\x18\x0e \x01(\v2\x14.datamove.v1.AccountR\x05owner\"\xbe\x03\n" +
+	"\x05owner\x18\x0e \x01(\v2\x14.datamove.v1.AccountR\x05owner\x12\x1c\n" +
+	"\tunguarded\x18\x0f \x01(\tR\tunguarded\"\xbe\x03\n" +
 	"\x05Lease\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12\x16\n" +

@@ -36,7 +36,7 @@ const (
 	TaskKind_TASK_KIND_STAGE       TaskKind = 6 // bring a replica to a tier
 	TaskKind_TASK_KIND_RELEASE     TaskKind = 7 // remove a replica of which there is a verified one elsewhere
 	TaskKind_TASK_KIND_PURGE       TaskKind = 8 // remove what lies below an ephemeral tier
-	TaskKind_TASK_KIND_LOOK        TaskKind = 9 // see whether the owner may read source now; made by the service itself, and soon forgotten
+	TaskKind_TASK_KIND_LOOK        TaskKind = 9 // see whether the owner may read source now, and let them in to the replica at target; made by the service itself, and soon forgotten
 )
 
 // Enum value maps for TaskKind.

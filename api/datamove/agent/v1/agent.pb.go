@@ -1935,6 +1935,7 @@ type FinishRequest struct {
 	Untouched     bool                   `protobuf:"varint,10,opt,name=untouched,proto3" json:"untouched,omitempty"`                               // of a removal that failed: nothing was removed by this lead
 	FirstByteTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=first_byte_time,json=firstByteTime,proto3" json:"first_byte_time,omitempty"` // a short task ends before its status is told
 	Unlike        bool                   `protobuf:"varint,12,opt,name=unlike,proto3" json:"unlike,omitempty"`                                     // of a task that failed: its source is not what it has to be
+	Unguarded     string                 `protobuf:"bytes,13,opt,name=unguarded,proto3" json:"unguarded,omitempty"`                                // of STAGE: as in Replica
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2051,6 +2052,13 @@ func (x *FinishRequest) GetUnlike() bool {
 		return x.Unlike
 	}
 	return false
+}
+
+func (x *FinishRequest) GetUnguarded() string {
+	if x != nil {
+		return x.Unguarded
+	}
+	return ""
 }
 
 type FinishResponse struct {
@@ -2880,7 +2888,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x11\n" +
-	"\x0fConfirmResponse\"\xff\x02\n" +
+	"\x0fConfirmResponse\"\x9d\x03\n" +
 	"\rFinishRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12+\n" +
@@ -2895,7 +2903,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\tuntouched\x18\n" +
 	" \x01(\bR\tuntouched\x12B\n" +
 	"\x0ffirst_byte_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x12\x16\n" +
-	"\x06unlike\x18\f \x01(\bR\x06unlike\"\x10\n" +
+	"\x06unlike\x18\f \x01(\bR\x06unlike\x12\x1c\n" +
+	"\tunguarded\x18\r \x01(\tR\tunguarded\"\x10\n" +
 	"\x0eFinishResponse\"\xd1\x01\n" +
 	"\vGiveRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +

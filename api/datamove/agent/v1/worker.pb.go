@@ -2101,6 +2101,86 @@ func (x *ManifestResponse) GetData() []byte {
 	return nil
 }
 
+type SealRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Off           bool                   `protobuf:"varint,1,opt,name=off,proto3" json:"off,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealRequest) Reset() {
+	*x = SealRequest{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealRequest) ProtoMessage() {}
+
+func (x *SealRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealRequest.ProtoReflect.Descriptor instead.
+func (*SealRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *SealRequest) GetOff() bool {
+	if x != nil {
+		return x.Off
+	}
+	return false
+}
+
+type SealResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealResponse) Reset() {
+	*x = SealResponse{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealResponse) ProtoMessage() {}
+
+func (x *SealResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealResponse.ProtoReflect.Descriptor instead.
+func (*SealResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
+}
+
 type EndLeadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Report        *v1.Report             `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`
@@ -2117,7 +2197,7 @@ type EndLeadRequest struct {
 
 func (x *EndLeadRequest) Reset() {
 	*x = EndLeadRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2209,7 @@ func (x *EndLeadRequest) String() string {
 func (*EndLeadRequest) ProtoMessage() {}
 
 func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2222,7 @@ func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadRequest.ProtoReflect.Descriptor instead.
 func (*EndLeadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EndLeadRequest) GetReport() *v1.Report {
@@ -2209,7 +2289,7 @@ type EndLeadResponse struct {
 
 func (x *EndLeadResponse) Reset() {
 	*x = EndLeadResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2221,7 +2301,7 @@ func (x *EndLeadResponse) String() string {
 func (*EndLeadResponse) ProtoMessage() {}
 
 func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2234,7 +2314,7 @@ func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadResponse.ProtoReflect.Descriptor instead.
 func (*EndLeadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
 }
 
 type EndBatchRequest struct {
@@ -2252,7 +2332,7 @@ type EndBatchRequest struct {
 
 func (x *EndBatchRequest) Reset() {
 	*x = EndBatchRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2344,7 @@ func (x *EndBatchRequest) String() string {
 func (*EndBatchRequest) ProtoMessage() {}
 
 func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2357,7 @@ func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchRequest.ProtoReflect.Descriptor instead.
 func (*EndBatchRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *EndBatchRequest) GetId() string {
@@ -2337,7 +2417,7 @@ type EndBatchResponse struct {
 
 func (x *EndBatchResponse) Reset() {
 	*x = EndBatchResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2429,7 @@ func (x *EndBatchResponse) String() string {
 func (*EndBatchResponse) ProtoMessage() {}
 
 func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2442,7 @@ func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchResponse.ProtoReflect.Descriptor instead.
 func (*EndBatchResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
 }
 
 type TraceRequest struct {
@@ -2374,7 +2454,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2466,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2479,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TraceRequest) GetSpans() []byte {
@@ -2417,7 +2497,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2509,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2522,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{38}
 }
 
 var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
@@ -2622,7 +2702,10 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\"\x11\n" +
 	"\x0fManifestRequest\"&\n" +
 	"\x10ManifestResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\xb9\x02\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x1f\n" +
+	"\vSealRequest\x12\x10\n" +
+	"\x03off\x18\x01 \x01(\bR\x03off\"\x0e\n" +
+	"\fSealResponse\"\xb9\x02\n" +
 	"\x0eEndLeadRequest\x12+\n" +
 	"\x06report\x18\x01 \x01(\v2\x13.datamove.v1.ReportR\x06report\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1d\n" +
@@ -2646,7 +2729,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
-	"\rTraceResponse2\xd6\b\n" +
+	"\rTraceResponse2\x9f\t\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
@@ -2657,7 +2740,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x04Hand\x12\x1e.datamove.agent.v1.HandRequest\x1a\x1f.datamove.agent.v1.HandResponse\x12G\n" +
 	"\x04Note\x12\x1e.datamove.agent.v1.NoteRequest\x1a\x1f.datamove.agent.v1.NoteResponse\x12U\n" +
 	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12U\n" +
-	"\bManifest\x12\".datamove.agent.v1.ManifestRequest\x1a#.datamove.agent.v1.ManifestResponse0\x01\x12P\n" +
+	"\bManifest\x12\".datamove.agent.v1.ManifestRequest\x1a#.datamove.agent.v1.ManifestResponse0\x01\x12G\n" +
+	"\x04Seal\x12\x1e.datamove.agent.v1.SealRequest\x1a\x1f.datamove.agent.v1.SealResponse\x12P\n" +
 	"\aEndLead\x12!.datamove.agent.v1.EndLeadRequest\x1a\".datamove.agent.v1.EndLeadResponse\x12S\n" +
 	"\bEndBatch\x12\".datamove.agent.v1.EndBatchRequest\x1a#.datamove.agent.v1.EndBatchResponse\x12K\n" +
 	"\x04Give\x12\".datamove.agent.v1.GiveRequestPart\x1a\x1d.datamove.agent.v1.GiveAnswer(\x01\x12J\n" +
@@ -2675,7 +2759,7 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),          // 0: datamove.agent.v1.WorkerStatus
 	(*Counts)(nil),                // 1: datamove.agent.v1.Counts
@@ -2708,54 +2792,56 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*DescribeResponse)(nil),      // 28: datamove.agent.v1.DescribeResponse
 	(*ManifestRequest)(nil),       // 29: datamove.agent.v1.ManifestRequest
 	(*ManifestResponse)(nil),      // 30: datamove.agent.v1.ManifestResponse
-	(*EndLeadRequest)(nil),        // 31: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),       // 32: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),       // 33: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),      // 34: datamove.agent.v1.EndBatchResponse
-	(*TraceRequest)(nil),          // 35: datamove.agent.v1.TraceRequest
-	(*TraceResponse)(nil),         // 36: datamove.agent.v1.TraceResponse
-	nil,                           // 37: datamove.agent.v1.Counts.ErrorsEntry
-	nil,                           // 38: datamove.agent.v1.TierCounts.OperationsEntry
-	nil,                           // 39: datamove.agent.v1.Job.TierPathsEntry
-	nil,                           // 40: datamove.agent.v1.Job.MountsEntry
-	(*v1.Progress)(nil),           // 41: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
-	(*Swarm)(nil),                 // 43: datamove.agent.v1.Swarm
-	(*Piece)(nil),                 // 44: datamove.agent.v1.Piece
-	(*v1.TaskSpec)(nil),           // 45: datamove.v1.TaskSpec
-	(How)(0),                      // 46: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
-	(*v1.Report)(nil),             // 48: datamove.v1.Report
+	(*SealRequest)(nil),           // 31: datamove.agent.v1.SealRequest
+	(*SealResponse)(nil),          // 32: datamove.agent.v1.SealResponse
+	(*EndLeadRequest)(nil),        // 33: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),       // 34: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),       // 35: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),      // 36: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),          // 37: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),         // 38: datamove.agent.v1.TraceResponse
+	nil,                           // 39: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                           // 40: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                           // 41: datamove.agent.v1.Job.TierPathsEntry
+	nil,                           // 42: datamove.agent.v1.Job.MountsEntry
+	(*v1.Progress)(nil),           // 43: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*Swarm)(nil),                 // 45: datamove.agent.v1.Swarm
+	(*Piece)(nil),                 // 46: datamove.agent.v1.Piece
+	(*v1.TaskSpec)(nil),           // 47: datamove.v1.TaskSpec
+	(How)(0),                      // 48: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),   // 49: google.protobuf.Duration
+	(*v1.Report)(nil),             // 50: datamove.v1.Report
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	41, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	42, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	43, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	44, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
-	37, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
+	39, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
 	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
-	38, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
+	40, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
 	7,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
 	10, // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
 	11, // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
 	12, // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
-	43, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
+	45, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
 	4,  // 11: datamove.agent.v1.WorkerOrder.want:type_name -> datamove.agent.v1.WantPiece
-	44, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
-	44, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
-	45, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	46, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
+	46, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
+	47, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
 	8,  // 15: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
 	9,  // 16: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
-	39, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
-	40, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
-	43, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
-	46, // 20: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	47, // 21: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
-	47, // 22: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	47, // 23: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
+	41, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
+	42, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
+	45, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
+	48, // 20: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	49, // 21: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	49, // 22: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	49, // 23: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
 	9,  // 24: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	48, // 25: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	50, // 25: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
 	1,  // 26: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	42, // 27: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	44, // 27: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 28: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
 	0,  // 29: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
 	13, // 30: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
@@ -2767,26 +2853,28 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	25, // 36: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
 	27, // 37: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
 	29, // 38: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	31, // 39: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	33, // 40: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	5,  // 41: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
-	35, // 42: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 43: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	14, // 44: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	16, // 45: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	20, // 46: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	18, // 47: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
-	22, // 48: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	24, // 49: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	26, // 50: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	28, // 51: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	30, // 52: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	32, // 53: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	34, // 54: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	6,  // 55: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
-	36, // 56: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	43, // [43:57] is the sub-list for method output_type
-	29, // [29:43] is the sub-list for method input_type
+	31, // 39: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
+	33, // 40: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	35, // 41: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	5,  // 42: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	37, // 43: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 44: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	14, // 45: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	16, // 46: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	20, // 47: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	18, // 48: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
+	22, // 49: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	24, // 50: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	26, // 51: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	28, // 52: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	30, // 53: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	32, // 54: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
+	34, // 55: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	36, // 56: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	6,  // 57: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	38, // 58: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	44, // [44:59] is the sub-list for method output_type
+	29, // [29:44] is the sub-list for method input_type
 	29, // [29:29] is the sub-list for extension type_name
 	29, // [29:29] is the sub-list for extension extendee
 	0,  // [0:29] is the sub-list for field type_name
@@ -2812,7 +2900,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

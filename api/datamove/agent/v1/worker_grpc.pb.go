@@ -29,6 +29,7 @@ const (
 	WorkerService_Note_FullMethodName     = "/datamove.agent.v1.WorkerService/Note"
 	WorkerService_Describe_FullMethodName = "/datamove.agent.v1.WorkerService/Describe"
 	WorkerService_Manifest_FullMethodName = "/datamove.agent.v1.WorkerService/Manifest"
+	WorkerService_Seal_FullMethodName     = "/datamove.agent.v1.WorkerService/Seal"
 	WorkerService_EndLead_FullMethodName  = "/datamove.agent.v1.WorkerService/EndLead"
 	WorkerService_EndBatch_FullMethodName = "/datamove.agent.v1.WorkerService/EndBatch"
 	WorkerService_Give_FullMethodName     = "/datamove.agent.v1.WorkerService/Give"
@@ -63,6 +64,9 @@ type WorkerServiceClient interface {
 	Describe(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[DescribeRequest, DescribeResponse], error)
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error)
+	// Seal has nobody change what a lead has staged any more, or has what it removes be
+	// changed again.
+	Seal(ctx context.Context, in *SealRequest, opts ...grpc.CallOption) (*SealResponse, error)
 	// EndLead tells how the task ended.
 	EndLead(ctx context.Context, in *EndLeadRequest, opts ...grpc.CallOption) (*EndLeadResponse, error)
 	// EndBatch tells how a batch ended.
@@ -196,6 +200,16 @@ func (c *workerServiceClient) Manifest(ctx context.Context, in *ManifestRequest,
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_ManifestClient = grpc.ServerStreamingClient[ManifestResponse]
 
+func (c *workerServiceClient) Seal(ctx context.Context, in *SealRequest, opts ...grpc.CallOption) (*SealResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SealResponse)
+	err := c.cc.Invoke(ctx, WorkerService_Seal_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *workerServiceClient) EndLead(ctx context.Context, in *EndLeadRequest, opts ...grpc.CallOption) (*EndLeadResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EndLeadResponse)
@@ -267,6 +281,9 @@ type WorkerServiceServer interface {
 	Describe(grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]) error
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error
+	// Seal has nobody change what a lead has staged any more, or has what it removes be
+	// changed again.
+	Seal(context.Context, *SealRequest) (*SealResponse, error)
 	// EndLead tells how the task ended.
 	EndLead(context.Context, *EndLeadRequest) (*EndLeadResponse, error)
 	// EndBatch tells how a batch ended.
@@ -314,6 +331,9 @@ func (UnimplementedWorkerServiceServer) Describe(grpc.ClientStreamingServer[Desc
 }
 func (UnimplementedWorkerServiceServer) Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error {
 	return status.Error(codes.Unimplemented, "method Manifest not implemented")
+}
+func (UnimplementedWorkerServiceServer) Seal(context.Context, *SealRequest) (*SealResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Seal not implemented")
 }
 func (UnimplementedWorkerServiceServer) EndLead(context.Context, *EndLeadRequest) (*EndLeadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndLead not implemented")
@@ -499,6 +519,24 @@ func _WorkerService_Manifest_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_ManifestServer = grpc.ServerStreamingServer[ManifestResponse]
 
+func _WorkerService_Seal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SealRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).Seal(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_Seal_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).Seal(ctx, req.(*SealRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _WorkerService_EndLead_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EndLeadRequest)
 	if err := dec(in); err != nil {
@@ -594,6 +632,10 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Note",
 			Handler:    _WorkerService_Note_Handler,
+		},
+		{
+			MethodName: "Seal",
+			Handler:    _WorkerService_Seal_Handler,
 		},
 		{
 			MethodName: "EndLead",

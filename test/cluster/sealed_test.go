@@ -1,0 +1,282 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/task"
+)
+
+// lab is a dataset of alice that nobody else can reach, staged by her to the scratch of n1.
+func lab(t *testing.T) (c *cluster, source, replica string) {
+	t.Helper()
+	c = newTown(t, "n1")
+	source = c.tree("shared/lab/vision", 50, 1, 2<<20)
+	c.giveTo("alice", filepath.Dir(source))
+	if err := os.Chmod(filepath.Dir(source), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.addAs("alice", "vision", "shared:lab/vision")
+	if _, err := c.stageAs("alice", "dataset:vision", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	return c, source, c.where("vision")
+}
+
+// where is the path of a replica on the scratch of n1.
+func (c *cluster) where(dataset string) string {
+	c.t.Helper()
+	r := c.replicas(dataset)["scratch@n1"]
+	if r.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE || r.GetUnguarded() != "" {
+		c.t.Fatalf("the replica is %v", r)
+	}
+	return filepath.Join(c.dir, "nodes/n1/scratch", strings.TrimPrefix(r.GetLocation(), "scratch:"))
+}
+
+// Who may not read the source gets neither a lease nor to the files, and who may does.
+func TestClosedCache(t *testing.T) {
+	c, source, replica := lab(t)
+	reads := func(name string) error {
+		_, err := c.doAs(name, "cat", replica+"/d00/f00000")
+		return err
+	}
+	c.same(source, replica)
+	if err := reads("alice"); err != nil {
+		t.Errorf("who staged it: %v", err)
+	}
+	if reads("bob") == nil {
+		t.Error("bob reads by path")
+	}
+	if _, err := c.stageAs("bob", "dataset:vision", "n1"); !errors.Is(err, mover.ErrPermission) || reads("bob") == nil {
+		t.Errorf("bob may not read the source: %v", err)
+	}
+	if err := os.Chmod(filepath.Dir(source), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := c.stageAs("bob", "dataset:vision", "n1"); err != nil || a.GetLease() == nil {
+		t.Fatalf("bob may read the source: %v, %v", a, err)
+	}
+	if err := reads("bob"); err != nil { // at once
+		t.Errorf("bob has a lease: %v", err)
+	}
+	if err := os.Chmod(filepath.Dir(source), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the next hit is refused", func() bool {
+		_, err := c.stageAs("bob", "dataset:vision", "n1")
+		return errors.Is(err, mover.ErrPermission)
+	})
+	if reads("bob") == nil || reads("alice") != nil {
+		t.Error("who was refused gets in, or who was not does not")
+	}
+	// A copy reads the replica only as who was let in.
+	for name, want := range map[string]pb.TaskState{"alice": task.Done, "bob": task.Failed} {
+		out := filepath.Join(c.dir, "nodes/n1/scratch", name)
+		if err := errors.Join(os.Mkdir(out, 0o755), os.Chown(out, int(people[name]), int(people[name]))); err != nil {
+			t.Fatal(err)
+		}
+		x, err := c.SubmitTask(as(name), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: replica, Target: out, Node: "n1"}})
+		if end := c.ends(x, err); end.GetState() != want {
+			t.Errorf("a copy by %s: %v", name, end)
+		}
+	}
+}
+
+// Who joins a staging is let in before it is whole, and root of the agents' nodes ever.
+func TestClosedToWhoJoins(t *testing.T) {
+	c := newTown(t, "n1")
+	source := c.tree("shared/vision", 5, 1, 12<<20)
+	c.giveTo("alice", source)
+	c.addAs("alice", "vision", "shared:vision")
+	c.slowly("scratch", 4<<20)
+	stage := func(name string) *pb.StageResponse {
+		a, err := c.Stage(as(name), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	first, second := stage("alice"), stage("bob")
+	if first.GetTask().GetId() != second.GetTask().GetId() {
+		t.Fatalf("bob waits for %v", second)
+	}
+	c.done(first.GetTask().GetId())
+	for _, name := range []string{"alice", "bob"} {
+		if out, err := c.doAs(name, "cat", c.where("vision")+"/d00/f00000"); err != nil {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+	if held := c.leases("vision"); held["alice"] != 1 || held["bob"] != 1 {
+		t.Errorf("leases: %v", held)
+	}
+}
+
+// Who staged it can not change it for others; and it goes as it came.
+func TestSealedCache(t *testing.T) {
+	c, source, replica := lab(t)
+	for what, try := range map[string]string{
+		"changes a file": "echo x >>" + replica + "/d00/f00000", "removes one": "rm -f " + replica + "/d00/f00000", "makes one": "touch " + replica + "/new",
+		"replaces all": "mv " + replica + " " + replica + "x", "changes a mode": "chmod 777 " + replica + "/d00",
+	} {
+		if out, err := c.doAs("alice", "sh", "-c", try); err == nil {
+			t.Errorf("alice %s: %s", what, out)
+		}
+	}
+	if err := os.RemoveAll(replica); err == nil {
+		t.Error("rm -rf by root removes it")
+	}
+	c.same(source, replica)
+	if _, err := c.Release(as("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}); !errors.Is(err, mover.ErrHeld) {
+		t.Errorf("it is leased: %v", err)
+	}
+	c.drop("vision")
+	if end := c.ends(c.Release(as("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})); end.GetState() != task.Done {
+		t.Errorf("release: %v", end)
+	}
+	if _, err := os.Lstat(filepath.Join(c.dir, "nodes/n1/scratch/.datasets/vision")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its folders: %v", err)
+	}
+	// Purge, by who made it, and by root.
+	for _, who := range []context.Context{as("alice"), context.Background()} {
+		if _, err := c.stageAs("alice", "dataset:vision", "n1"); err != nil {
+			t.Fatal(err)
+		}
+		at := c.replicas("vision")["scratch@n1"].GetLocation()
+		c.drop("vision")
+		if end := c.ends(c.Purge(who, &pb.PurgeRequest{Location: at, Node: "n1"})); end.GetState() != task.Done {
+			t.Errorf("purge: %v", end)
+		}
+		if len(c.replicas("vision")) != 1 {
+			t.Errorf("replicas: %v", c.replicas("vision"))
+		}
+	}
+	// What nobody knows of any more is removed by root.
+	if _, err := c.stageAs("alice", "dataset:vision", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	orphan := filepath.Dir(filepath.Dir(c.where("vision")))
+	moved := filepath.Join(filepath.Dir(orphan), "orphan")
+	if err := os.Rename(orphan, moved); err != nil {
+		t.Fatal(err)
+	}
+	x, err := c.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: "scratch:.datasets/orphan", Node: "n1"}})
+	if end := c.ends(x, err); end.GetState() != task.Done {
+		t.Errorf("rm: %v", end)
+	}
+	if _, err := os.Lstat(moved); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is there: %v", err)
+	}
+}
+
+// drop ends all leases on a dataset.
+func (c *cluster) drop(dataset string) {
+	c.t.Helper()
+	for l, err := range c.Leases(context.Background(), &pb.ListLeasesRequest{Dataset: dataset}) {
+		if err == nil {
+			_, err = c.DropLease(context.Background(), &pb.DropLeaseRequest{Id: l.GetId()})
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// What is doubted is mended by who stages it again, and sealed again.
+func TestSealedMended(t *testing.T) {
+	c, source, replica := lab(t)
+	if err := os.Chmod(filepath.Dir(source), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.stageAs("bob", "dataset:vision", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	c.drop("vision")
+	// Bob tries to purge what is not his: that fails, unseals nothing, and it is doubted.
+	at := c.replicas("vision")["scratch@n1"].GetLocation()
+	if end := c.ends(c.Purge(as("bob"), &pb.PurgeRequest{Location: at, Node: "n1"})); end.GetState() != task.Failed || c.replicas("vision")["scratch@n1"].GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
+		t.Fatalf("it is not doubted: %v", end)
+	}
+	sealed := func() bool {
+		_, err := c.doAs("alice", "sh", "-c", "echo x >>"+replica+"/d00/f00000")
+		return err != nil
+	}
+	if !sealed() {
+		t.Error("it is not sealed any more")
+	}
+	c.unseal(filepath.Join(c.dir, "nodes/n1/scratch"), "")
+	if sealed() { // now it is spoiled
+		t.Fatal("it is sealed")
+	}
+	for i := range 2 {
+		if a, err := c.stageAs("alice", "dataset:vision", "n1"); err != nil || (a.GetTask() == nil) != (i == 1) {
+			t.Fatalf("%v, %v", a, err)
+		}
+	}
+	c.same(source, c.where("vision"))
+	if !sealed() {
+		t.Error("what was mended is not sealed")
+	}
+}
+
+// What makes room goes, though it is sealed, with nobody asking.
+func TestSealedEvicted(t *testing.T) {
+	c := newTown(t)
+	c.small("n1", 64<<20)
+	conf := *c.conf.Load()
+	conf.Tiers = map[string]config.Tier{"shared": conf.Tiers["shared"], "scratch": conf.Tiers["scratch"]}
+	scratch := conf.Tiers["scratch"]
+	scratch.Cache = &config.Cache{High: 50, Low: 40}
+	conf.Tiers["scratch"] = scratch
+	c.conf.Store(&conf)
+	c.join("n1")
+	for _, name := range []string{"a", "b"} {
+		source := c.tree("shared/"+name, 3, 1, 20<<20)
+		c.giveTo("alice", source)
+		c.addAs("alice", name, "shared:"+name)
+		a, err := c.Stage(as("alice"), &pb.StageRequest{Source: "dataset:" + name, Tier: "scratch", Node: "n1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.done(a.GetTask().GetId())
+	}
+	c.eventually("the older one goes", func() bool { return c.replicas("a")["scratch@n1"] == nil })
+	c.where("b")
+}
+
+// An agent that is stopped while it seals leaves what the next one goes on with.
+func TestSealInterrupted(t *testing.T) {
+	c, source, replica := lab(t)
+	c.drop("vision")
+	if end := c.ends(c.Release(as("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})); end.GetState() != task.Done {
+		t.Fatalf("release: %v", end)
+	}
+	for range 5 {
+		a, err := c.Stage(as("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.eventually("it is being sealed, or is", func() bool {
+			out, err := c.doAs("alice", "lsattr", "-d", replica)
+			return err == nil && strings.Contains(strings.Fields(out)[0], "i")
+		})
+		for _, pid := range c.processes("n1", a.GetTask().GetId()) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		c.done(a.GetTask().GetId())
+		c.same(source, c.where("vision"))
+		if end := c.ends(c.Release(as("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})); end.GetState() != task.Done {
+			t.Fatalf("release: %v", end)
+		}
+	}
+}
