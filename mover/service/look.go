@@ -9,14 +9,13 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/access"
-	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
-	"datamove.dev/mover/telemetry"
 )
 
 const (
-	lookPatience = 30 * time.Second // with agents that look
+	lookPatience = 20 * time.Second // with agents that look; callers have ten seconds more
+	lookAgain    = time.Second      // between questions whether anybody is there to do it
+	lookYouth    = 5 * time.Second  // of this service, in which agents come back
 	lookKept     = time.Minute      // its task, for who wonders
 )
 
@@ -46,6 +45,7 @@ func (s *Service) look(ctx context.Context, u *unseen) error {
 func (s *Service) see(ctx context.Context, u *unseen) (why error) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookPatience, errLate) // others may wait for it
 	defer cancel()
+	s.gathered(ctx, u)
 	if len(u.sources) == 0 {
 		return s.finds(ctx, u.caller, s.lookSpec(u, nil))
 	}
@@ -70,6 +70,21 @@ func (s *Service) see(ctx context.Context, u *unseen) (why error) {
 		return s.finds(ctx, u.caller, s.lookSpec(u, nil))
 	}
 	return &mover.Error{Op: "read", Place: u.replica.GetLocation(), Err: fmt.Errorf("it is for who may read it where it came from: %w", why)}
+}
+
+// gathered waits a moment for agents that could look to come back, when this service has just begun.
+func (s *Service) gathered(ctx context.Context, u *unseen) {
+	spec := s.lookSpec(u, nil)
+	if len(u.sources) > 0 {
+		spec = s.lookSpec(u, u.sources[0])
+	}
+	for time.Since(s.started) < lookYouth && !s.reachable(u.caller, spec) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookAgain / 10):
+		}
+	}
 }
 
 var errLate = fmt.Errorf("%w: nobody could look in %v", mover.ErrTimeout, lookPatience)
@@ -103,70 +118,4 @@ func (s *Service) lookSpec(u *unseen, source *pb.Replica) *pb.TaskSpec {
 		spec.Target = u.replica.GetLocation()
 	}
 	return spec
-}
-
-// finds has a look done, as a task of the caller, and waits for its end.
-func (s *Service) finds(ctx context.Context, c access.Caller, spec *pb.TaskSpec) error {
-	if !s.reachable(c, spec) {
-		return &mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: because(mover.ErrUnreachable, "no agent that could do it is there")}
-	}
-	t := s.newTask(c, spec)
-	t.TraceParent = telemetry.Inject(ctx)
-	changed, err := s.watch.add(t.GetId())
-	if err != nil {
-		return err
-	}
-	defer s.watch.drop(t.GetId(), changed)
-	if err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error { return ledger.Tasks.Put(tx, t) }); err != nil {
-		return err
-	}
-	s.looks.forgetLater(t.GetId(), s.now())
-	s.submitted(ctx, t)
-	for {
-		now, err := s.task(t.GetId())
-		if err != nil {
-			return err
-		}
-		if task.Ended(now.GetState()) {
-			return found(now)
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			_, err := s.steered(access.With(context.WithoutCancel(ctx), self()), now, task.Cancelled)
-			return errors.Join(&mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: context.Cause(ctx)}, err)
-		}
-	}
-}
-
-// found is what a look has found.
-func found(t *pb.Task) error {
-	switch t.GetState() {
-	case task.Done:
-		return nil
-	case task.Failed:
-		return because(cmp.Or(mover.KindNamed(t.GetErrorKind()), mover.ErrTransient), "%s", mover.Printable(t.GetError()))
-	}
-	return fmt.Errorf("%w: the look was cancelled", mover.ErrTransient)
-}
-
-// forgetLooks forgets the tasks of looks that are over: there are many, and they have done nothing.
-func (s *Service) forgetLooks(ctx context.Context) error {
-	for _, id := range s.looks.due(s.now().Add(-lookKept)) {
-		err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
-			t, err := ledger.Tasks.Get(tx, id)
-			switch {
-			case err != nil:
-				return ignoreGone(err)
-			case !task.Ended(t.GetState()):
-				s.looks.forgetLater(id, s.now())
-				return nil
-			}
-			return ledger.Tasks.Delete(tx, id)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

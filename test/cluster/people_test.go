@@ -208,7 +208,7 @@ func TestMayReadNow(t *testing.T) {
 	}
 	c.done(a.GetTask().GetId())
 	c.leave("n2")
-	c.leave("n1")
+	c.leave("n1") // which may be seen a moment later
 	if _, err := c.Stage(as("bob"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}); !errors.Is(err, mover.ErrUnreachable) {
 		t.Errorf("nobody can look: %v", err)
 	}
