@@ -15,6 +15,9 @@
 // is to be published, and waits there. When the agent ends, its processes end. Stopping
 // it puts its leads back, with what they have done kept for whoever goes on.
 //
+// What it stages as root is closed to who was not let in, before the coordinator hears that it is whole,
+// and can not be changed by its owner (package shelf); where that can not be, the record of the replica says so.
+//
 // Who may ask for what was decided by the coordinator; as whom it is done is decided
 // here, by the name service of this node. test/cluster shows agents at work.
 package agent

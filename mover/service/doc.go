@@ -6,7 +6,8 @@
 // A node is an agent as the coordinator sees it. A lead is a task that an agent works
 // on, under an epoch; a batch is a part of it that the lead gave away. A flow is a
 // line of queued tasks that wait for the same kind of agent and pay together. A need is
-// what an agent must reach to work on a task.
+// what an agent must reach to work on a task. A look is a short task that finds out whether
+// somebody may read, now, where a replica came from, and lets them in to it.
 //
 // # Promises
 //
@@ -19,6 +20,9 @@
 // batches are given to others under higher epochs, and what it says later is refused.
 // Nothing is given to two agents at one time but parts of a file, never without the
 // lead's knowing.
+//
+// Of replicas that this service has made, nobody gets a lease, waits for one, or copies it who was not
+// found to be allowed, by a look of the last seconds, to read a source of it (mayHave).
 //
 // Who calls was found out by door, and is in the context; what they may is asked of
 // access for each task and each location. Everything here may be called from many

@@ -58,14 +58,17 @@ type DatasetServiceClient interface {
 	// ListReplicas returns where versions of a dataset are.
 	ListReplicas(ctx context.Context, in *ListReplicasRequest, opts ...grpc.CallOption) (*ListReplicasResponse, error)
 	// Stage brings a replica to a tier, unless a whole one is there, and holds it for
-	// the caller when a TTL is given.
+	// the caller when a TTL is given. Of what is there, or on its way for somebody else, it is
+	// seen first whether the caller may read it where it came from, now: PERMISSION_DENIED when
+	// not, UNAVAILABLE when nobody can look.
 	Stage(ctx context.Context, in *StageRequest, opts ...grpc.CallOption) (*StageResponse, error)
 	// Release removes the replica on a tier. FAILED_PRECONDITION when it is leased,
 	// pinned, or the only one that is verified.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*Task, error)
 	// Purge removes what lies below a location of a tier that is marked ephemeral.
 	Purge(ctx context.Context, in *PurgeRequest, opts ...grpc.CallOption) (*Task, error)
-	// AcquireLease holds a replica that is there for a holder.
+	// AcquireLease holds a replica that is there for a holder, who may read it where it came
+	// from, as for Stage.
 	AcquireLease(ctx context.Context, in *AcquireLeaseRequest, opts ...grpc.CallOption) (*Lease, error)
 	// RenewLease makes a lease last longer. NOT_FOUND when it has ended.
 	RenewLease(ctx context.Context, in *RenewLeaseRequest, opts ...grpc.CallOption) (*Lease, error)
@@ -279,14 +282,17 @@ type DatasetServiceServer interface {
 	// ListReplicas returns where versions of a dataset are.
 	ListReplicas(context.Context, *ListReplicasRequest) (*ListReplicasResponse, error)
 	// Stage brings a replica to a tier, unless a whole one is there, and holds it for
-	// the caller when a TTL is given.
+	// the caller when a TTL is given. Of what is there, or on its way for somebody else, it is
+	// seen first whether the caller may read it where it came from, now: PERMISSION_DENIED when
+	// not, UNAVAILABLE when nobody can look.
 	Stage(context.Context, *StageRequest) (*StageResponse, error)
 	// Release removes the replica on a tier. FAILED_PRECONDITION when it is leased,
 	// pinned, or the only one that is verified.
 	Release(context.Context, *ReleaseRequest) (*Task, error)
 	// Purge removes what lies below a location of a tier that is marked ephemeral.
 	Purge(context.Context, *PurgeRequest) (*Task, error)
-	// AcquireLease holds a replica that is there for a holder.
+	// AcquireLease holds a replica that is there for a holder, who may read it where it came
+	// from, as for Stage.
 	AcquireLease(context.Context, *AcquireLeaseRequest) (*Lease, error)
 	// RenewLease makes a lease last longer. NOT_FOUND when it has ended.
 	RenewLease(context.Context, *RenewLeaseRequest) (*Lease, error)
