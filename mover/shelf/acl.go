@@ -44,6 +44,20 @@ func (a acl) has(uid uint32) bool {
 	return slices.ContainsFunc(a, func(e aclEntry) bool { return e.tag == tagUser && e.id == uid && e.perm&mayEnter != 0 })
 }
 
+// of is what an entry of their own allows somebody, within the mask.
+func (a acl) of(uid uint32) (perm uint16, named bool) {
+	mask := uint16(mayAll)
+	for _, e := range a {
+		switch {
+		case e.tag == tagUser && e.id == uid:
+			perm, named = e.perm, true
+		case e.tag == tagMask:
+			mask = e.perm
+		}
+	}
+	return perm & mask, named
+}
+
 // with is a with somebody who may enter, and with nobody in it who was not named. Entries
 // that somebody has added by hand stay.
 func (a acl) with(uid uint32) acl {

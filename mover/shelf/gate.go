@@ -44,7 +44,19 @@ func (s Spot) letIn(uid uint32) (added bool, open string, err error) {
 	}
 	defer func() { _ = unix.Close(gate) }()
 	defer hold(gate)()
+	if err := claim(gate); err != nil {
+		return false, "", err
+	}
 	return letIn(gate, uid)
+}
+
+// claim makes a gate root's. Who staged to it by an earlier version, of which nobody knows any more, could open it.
+func claim(gate int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(gate, &st); err != nil || st.Uid == 0 {
+		return os.NewSyscallError("fstat", err)
+	}
+	return os.NewSyscallError("fchown", unix.Fchown(gate, 0, 0))
 }
 
 // errMade is where make is to end.
@@ -92,6 +104,34 @@ func (s Spot) ShutOut(uid uint32) error {
 		return notThere(err)
 	}
 	return os.NewSyscallError("fsetxattr", unix.Fsetxattr(gate, aclName, now.without(uid).encode(), 0))
+}
+
+// Passes reports whether somebody gets through the gate as it is now. The groups of who asks are not known here, so nobody gets in
+// by them.
+func (s Spot) Passes(uid uint32) (bool, error) {
+	if !s.gated() || uid == 0 {
+		return true, nil
+	}
+	gate, err := s.open(len(s.folders) - 1)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = unix.Close(gate) }()
+	now, err := readACL(gate)
+	if notThere(err) != nil {
+		return false, err
+	}
+	if perm, named := now.of(uid); named {
+		return perm&mayEnter != 0, nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(gate, &st); err != nil {
+		return false, os.NewSyscallError("fstat", err)
+	}
+	if st.Uid == uid {
+		return st.Mode&0o100 != 0, nil
+	}
+	return st.Mode&0o010 != 0 && st.Mode&0o001 != 0, nil
 }
 
 // gone has nothing to say of what is not there.

@@ -146,7 +146,14 @@ func sealedBelow(t testing.TB, dir string) (sealed, open int) {
 func TestStrangers(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s, dir := staged(t, root, 1), filepath.Join(root, where)
-		read := func(uid uint32) error { return as(uid, "cat "+dir+"/d0000/f000000 >/dev/null; ls "+dir+" >/dev/null") }
+		read := func(uid uint32) error {
+			t.Helper()
+			err := as(uid, "cat "+dir+"/d0000/f000000 >/dev/null; ls "+dir+" >/dev/null")
+			if passes, failed := s.Passes(uid); passes != (err == nil) || failed != nil {
+				t.Errorf("%d reads: %v; and passes: %v, %v", uid, err, passes, failed)
+			}
+			return err
+		}
 		if err := read(alice); err != nil {
 			t.Errorf("who staged it: %v", err)
 		}
@@ -176,8 +183,15 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("bob was shut out: %v, %v", err, read(bob))
 		}
 		// Also who is lost by a change of the mode of the gate.
-		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-			t.Fatal(err)
+		for _, mode := range []os.FileMode{0o700, 0o755} { // the bits of the group are the mask
+			if err := os.Chmod(filepath.Dir(dir), mode); err != nil {
+				t.Fatal(err)
+			}
+			for _, uid := range []uint32{alice, bob, carol, 0} {
+				if (read(uid) == nil) != (mode == 0o755 || uid == 0) {
+					t.Errorf("with %o the gate is not what it says to %d", mode, uid)
+				}
+			}
 		}
 		if _, _, err := s.LetIn(bob); err != nil || read(carol) == nil || read(bob) != nil {
 			t.Errorf("the gate is closed again: %v", err)
@@ -194,6 +208,23 @@ func TestGateInheritsNothing(t *testing.T) {
 		staged(t, root, 1)
 		if err := as(carol, "cat "+filepath.Join(root, where)+"/d0000/f000000"); err == nil {
 			t.Error("carol gets in, by an ACL that was handed down")
+		}
+	})
+}
+
+// The folder of a digest that is a user's, as earlier versions made it, is nobody's gate but root's.
+func TestGateIsClaimed(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		gate := filepath.Dir(filepath.Join(root, where))
+		if err := errors.Join(os.MkdirAll(gate, 0o755), os.Chown(gate, alice, alice)); err != nil {
+			t.Fatal(err)
+		}
+		staged(t, root, 1)
+		if err := as(alice, "chmod 755 "+gate+" || setfacl -b "+gate+" || touch "+gate+"/x"); err == nil {
+			t.Error("who staged to it before opens the gate")
+		}
+		if err := as(carol, "cat "+filepath.Join(root, where)+"/d0000/f000000"); err == nil {
+			t.Error("a stranger gets in")
 		}
 	})
 }
