@@ -1,12 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/peer"
+	"datamove.dev/mover/shelf"
 	"datamove.dev/mover/swarm"
 	"datamove.dev/mover/wire"
 )
@@ -104,8 +105,12 @@ type tree struct {
 func (t *tree) Published(p *swarm.Piece, into []byte) error {
 	l, err := wire.Locate(t.location)
 	tier, known := t.agent.conf().Tiers[l.Tier]
-	if err != nil || l.Scheme != location.InTier || !known || tier.Path == "" || !strings.HasPrefix(l.Path, ".datasets/") {
+	spot, shelved := shelf.At(tier.Path, l.Path)
+	if err != nil || l.Scheme != location.InTier || !known || tier.Path == "" || !shelved {
 		return mover.ErrNotExist
+	}
+	if passes, err := spot.Passes(t.uid); err != nil || !passes { // we get through the gate, and who asks may not
+		return cmp.Or(err, errGate)
 	}
 	root, err := unix.Open(tier.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -126,6 +131,9 @@ func (t *tree) Published(p *swarm.Piece, into []byte) error {
 	}
 	return nil
 }
+
+// errGate is why who reads the source of a replica themselves is not given what this node has of it.
+var errGate = fmt.Errorf("%w: they were not let in to the replica on this node", mover.ErrPermission)
 
 // Ask implements peer.Tree.
 func (t *tree) Ask(ctx context.Context, p *swarm.Piece, atHome bool) ([]byte, error) {

@@ -149,6 +149,24 @@ func TestGet(t *testing.T) {
 	}
 }
 
+// closed is a tree of which nothing that is published is for who asks.
+type closed struct{ here }
+
+func (c *closed) Published(*swarm.Piece, []byte) error { return mover.ErrPermission }
+
+// TestClosed: who may not read what a node has hears more than that a piece is not there, and so asks others for the next ones.
+func TestClosed(t *testing.T) {
+	r := newRig(t)
+	r.server.Open("digest", "ticket", &closed{here{published: map[string]string{"a": "1"}, process: map[string]string{"b": "2"}}})
+	into := make([]byte, 1)
+	if err := r.client.Get(t.Context(), r.member, piece(0, "a", 0, 1), false, into); err == nil || errors.Is(err, mover.ErrNotExist) || !strings.Contains(err.Error(), "403") || into[0] != 0 {
+		t.Errorf("what is published: %q, %v", into, err)
+	}
+	if err := r.client.Get(t.Context(), r.member, piece(1, "b", 0, 1), false, into); err != nil || into[0] != '2' {
+		t.Errorf("what their own process has: %q, %v", into, err)
+	}
+}
+
 // TestTickets: who has none, or one of another tree, or an old one, gets nothing.
 func TestTickets(t *testing.T) {
 	r := newRig(t)

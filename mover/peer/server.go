@@ -22,7 +22,8 @@ import (
 
 // Tree is what a node has of a tree.
 type Tree interface {
-	// Published fills into with a piece of what can be seen of the tree. ErrNotExist, or any other error, when it is not all there.
+	// Published fills into with a piece of what can be seen of the tree. ErrNotExist, or any other error, when it is not all there;
+	// ErrPermission when nothing of it is for who asks, who is to ask others.
 	Published(p *swarm.Piece, into []byte) error
 	// Ask has the process that brings the tree here give a piece: from its memory, from what it is writing, and with atHome from the source.
 	// ErrNotExist when there is none, or it has it not.
@@ -157,6 +158,8 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, mover.ErrNotExist):
 		http.Error(w, "it is not here", http.StatusNotFound)
+	case errors.Is(err, mover.ErrPermission):
+		http.Error(w, err.Error(), http.StatusForbidden)
 	case errors.Is(err, errSent):
 	default:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -171,10 +174,14 @@ func (s *Server) give(w http.ResponseWriter, r *http.Request, x *shelf, p *swarm
 	if data := s.kept.get(x.digest, p.Key()); data != nil {
 		return send(w, data)
 	}
-	if err := s.published(w, r, x, p); err == nil || errors.Is(err, errSent) {
-		return err
+	denied := s.published(w, r, x, p)
+	if denied == nil || errors.Is(denied, errSent) {
+		return denied
 	}
 	data, err := s.ask(r, x, p)
+	if errors.Is(err, mover.ErrNotExist) && errors.Is(denied, mover.ErrPermission) {
+		err = denied
+	}
 	if err != nil {
 		return err
 	}
