@@ -49,6 +49,7 @@ type Agent struct {
 	sights   sights
 	spares   spares
 	swarms   swarms
+	gates    gates
 	passed   atomic.Int64 // bytes through its processes
 
 	mu       sync.Mutex

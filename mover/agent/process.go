@@ -50,8 +50,9 @@ type process struct {
 	spans   sync.Mutex  // held while spans of the process are passed on
 	sent    int         // spans; guarded by spans
 
-	unguarded string   // why what it stages is, as in Replica; set before it starts, and by Seal
-	lent      []func() // let nobody in any more whom it needed at a gate; of its start
+	unguarded string     // why what it stages is, as in Replica; set before it starts, and by Seal
+	lent      []func()   // let nobody in any more whom it needed at a gate; of its start
+	sealing   sync.Mutex // held while it has us seal or unseal: who goes on with its task comes after that
 
 	wants  atomic.Int32    // batches at a time that a helper finds good; 0 is not known
 	part   atomic.Int64    // that it may read of the limit of its task, bytes per second; 0 is no limit
@@ -92,11 +93,6 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 	if p.job.StateDir, err = a.stateDir(who); err != nil {
 		return err
 	}
-	if p.lead != nil {
-		if err := errors.Join(a.prepareShelf(ctx, p, who), a.makeHome(p.job.GetSpec(), who)); err != nil {
-			return err
-		}
-	}
 	roots, err := a.prepare(p, who)
 	if err != nil {
 		return err
@@ -104,9 +100,14 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 	a.mu.Lock()
 	was := a.procs[p.task.GetId()]
 	a.mu.Unlock()
-	if was != nil { // of an epoch that is over; it has the journal that this one goes on with
+	if was != nil { // of an epoch that is over; it has the journal that this one goes on with, and may be at its shelf
 		_ = was.acting.Stop(0)
 		<-was.ended
+	}
+	if p.lead != nil {
+		if err := errors.Join(a.prepareShelf(ctx, p, who), a.makeHome(p.job.GetSpec(), who)); err != nil {
+			return err
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,8 +181,8 @@ func (p *process) serve() {
 		delete(a.procs, p.task.GetId())
 	}
 	a.mu.Unlock()
-	p.bury(err)
 	p.leaveShelf()
+	p.bury(err)
 	p.untrace(err)
 	close(p.ended)
 	a.hurry()

@@ -169,6 +169,7 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 		return
 	}
 	if err := a.start(ctx, p); err != nil {
+		p.leaveShelf()
 		p.untrace(err)
 		a.log.Warn("a lead can not begin", "task", l.GetTask().GetId(), "err", err)
 		a.finish(p, &agentv1.FinishRequest{Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true})

@@ -60,7 +60,8 @@ func (a *Agent) prepareShelf(ctx context.Context, p *process, who account.Accoun
 	if err := spot.Unseal(ctx); err != nil {
 		return err
 	}
-	if p.unguarded, err = spot.Make(who.UID, who.GID); powerless(err) {
+	a.gates.keep(spot, who.UID, func() { p.unguarded, err = spot.Make(who.UID, who.GID) })
+	if powerless(err) {
 		p.unguarded = squashed
 		return nil
 	}
@@ -70,33 +71,6 @@ func (a *Agent) prepareShelf(ctx context.Context, p *process, who account.Accoun
 // powerless says of an error that root can do nothing there: the process will see, and say it better.
 func powerless(err error) bool {
 	return errors.Is(err, mover.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOENT)
-}
-
-// lend lets the owner of a task in for as long as it lasts.
-func (a *Agent) lend(p *process, at string, who account.Account) error {
-	spot, ok := a.spotOf(at)
-	if !ok {
-		return nil
-	}
-	added, err := spot.Lend(who.UID)
-	if added {
-		p.lent = append(p.lent, func() {
-			if err := spot.ShutOut(who.UID); err != nil {
-				a.log.Warn("somebody can still enter a replica", "uid", who.UID, "replica", spot.String(), "err", err)
-			}
-		})
-	}
-	if powerless(err) {
-		return nil
-	}
-	return err
-}
-
-// leaveShelf shuts the gates that were opened for a task.
-func (p *process) leaveShelf() {
-	for _, leave := range p.lent {
-		leave()
-	}
 }
 
 // admits lets the owner of a look in who may read what was looked at, and keeps out who may not.
@@ -119,24 +93,16 @@ func (a *Agent) admits(t *pb.Task, r *agentv1.FinishRequest) {
 	}
 }
 
-// letIn lets somebody in as who they are on this node.
-func (a *Agent) letIn(spot shelf.Spot, o *pb.Account) error {
-	who, err := a.accountOf(context.Background(), o)
-	if err != nil {
-		return err
-	}
-	if _, _, err = spot.LetIn(who.UID); powerless(err) {
-		return nil
-	}
-	return err
-}
-
 // Seal implements agentv1.WorkerServiceServer.
 func (p *process) Seal(ctx context.Context, r *agentv1.SealRequest) (*agentv1.SealResponse, error) {
 	spec := p.job.GetSpec()
+	p.sealing.Lock()
+	defer p.sealing.Unlock()
 	switch {
 	case p.lead == nil:
 		return nil, errNoLead
+	case p.ctx.Err() != nil:
+		return nil, p.ctx.Err()
 	case r.GetOff() && removes(spec.GetKind()):
 		return &agentv1.SealResponse{}, p.agent.unseal(ctx, spec.GetTarget(), p.as.Account.UID)
 	case !r.GetOff() && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE:

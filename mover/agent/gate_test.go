@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/account"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/shelf"
+	"datamove.dev/mover/swarm"
+)
+
+// vault is an agent with a sealed replica of uid 1001.
+func vault(t *testing.T) (a *Agent, spot shelf.Spot, location string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root makes gates")
+	}
+	dir := t.TempDir()
+	a = &Agent{o: Options{Config: func() *config.Config {
+		return &config.Config{Tiers: map[string]config.Tier{"scratch": {Level: "hot", Path: dir, NodeLocal: true}}}
+	}}}
+	path := ".datasets/vision/" + strings.Repeat("a", 64) + "/data"
+	spot, ok := shelf.At(dir, path)
+	if !ok {
+		t.Fatal("it is no spot")
+	}
+	if open, err := spot.Make(1001, 1001); err != nil || open != "" {
+		t.Skipf("there are no gates here: %q, %v", open, err)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, path, "file"), []byte("bytes"), 0o644))
+	if why, err := spot.Seal(t.Context()); err != nil || why != "" {
+		t.Skipf("nothing can be sealed here: %q, %v", why, err)
+	}
+	t.Cleanup(func() { must(t, spot.Unseal(context.Background())) })
+	return a, spot, "scratch:" + path
+}
+
+// TestPublishedBehindGate: what is sealed is given to other nodes, but only for who gets through the gate of this one.
+func TestPublishedBehindGate(t *testing.T) {
+	a, spot, at := vault(t)
+	piece := &swarm.Piece{Segments: []swarm.Segment{{Name: "file", Off: 1, Length: 4}}}
+	gives := func(uid uint32) bool {
+		into := make([]byte, 4)
+		err := (&tree{a, swarmID("d", uid), uid, at}).Published(piece, into)
+		if err != nil && !errors.Is(err, mover.ErrPermission) {
+			t.Errorf("for %d: %v", uid, err)
+		}
+		return err == nil && string(into) == "ytes"
+	}
+	for uid, want := range map[uint32]bool{0: true, 1001: true, 1002: false} {
+		if gives(uid) != want {
+			t.Errorf("for %d it is given: %v", uid, !want)
+		}
+	}
+	a.gates.keep(spot, 1002, func() { _, _, err := spot.LetIn(1002); must(t, err) })
+	if !gives(1002) {
+		t.Error("who was let in is not given it")
+	}
+	must(t, spot.ShutOut(1002))
+	if gives(1002) {
+		t.Error("who was shut out is given it")
+	}
+	for _, other := range []string{"scratch:", "scratch:.datasets", "scratch:" + strings.Repeat("../", 3) + "etc", "scratch:.datasets/../../x/data", "gone:.datasets/x/y/data", "/etc"} {
+		if err := (&tree{a, "", 0, other}).Published(piece, make([]byte, 4)); err == nil {
+			t.Errorf("%s is given", other)
+		}
+	}
+}
+
+// TestLent: who removes a replica gets through its gate as long as any of their tasks lasts, and stays in who was let in meanwhile.
+func TestLent(t *testing.T) {
+	a, spot, at := vault(t)
+	begin := func() *process {
+		p := &process{job: &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_RELEASE, Target: at}}}
+		must(t, a.prepareShelf(t.Context(), p, account.Account{UID: 1002, GID: 1002}))
+		return p
+	}
+	is := func(what string, in bool) {
+		t.Helper()
+		if passes, err := spot.Passes(1002); passes != in || err != nil {
+			t.Errorf("%s, and they are in: %v, %v", what, passes, err)
+		}
+	}
+	is("nothing was asked", false)
+	first, second := begin(), begin()
+	is("two tasks are at work", true)
+	first.leaveShelf()
+	is("one has ended", true)
+	second.leaveShelf()
+	is("both have", false)
+	third := begin()
+	a.gates.keep(spot, 1002, func() { _, _, err := spot.LetIn(1002); must(t, err) })
+	third.leaveShelf()
+	is("they were let in meanwhile", true)
+	fourth := begin()
+	fourth.leaveShelf()
+	is("they were in before", true)
+	must(t, spot.ShutOut(1002))
+	fifth := begin()
+	must(t, spot.ShutOut(1002)) // a look has found that they may not
+	fifth.leaveShelf()
+	is("they were shut out meanwhile", false)
+	if len(a.gates.all) > 0 {
+		t.Errorf("%d gates are remembered", len(a.gates.all))
+	}
+}
