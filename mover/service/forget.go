@@ -2,13 +2,16 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/tiering"
 )
 
 // RemoveDataset implements pb.DatasetServiceServer.
@@ -83,16 +86,22 @@ func (s *Service) forgetReplica(tx *ledger.Tx, r *pb.Replica) error {
 }
 
 // remember forgets what is known of a place as a replica of no dataset, where a dataset is
-// to be: it was staged there before it was forgotten.
+// to be: it was staged there before it was forgotten. By an earlier version that was to the folder around it,
+// and there it is then once more: what is in a replica is no place for another one.
 func (s *Service) remember(tx *ledger.Tx, want *pb.Replica) error {
 	if want.GetDataset() == "" {
 		return nil
 	}
 	old := &pb.Replica{Tier: want.GetTier(), Node: want.GetNode(), Location: want.GetLocation()}
 	was, err := getReplica(tx, old)
+	if errors.Is(err, mover.ErrNotExist) {
+		old.Location = strings.TrimSuffix(old.GetLocation(), "/"+tiering.Inside)
+		was, err = getReplica(tx, old)
+	}
 	if err != nil {
 		return ignoreGone(err)
 	}
+	want.Location = old.GetLocation()
 	if live(tx, was.GetTask()) || was.GetState() != whole {
 		return &mover.Error{Op: "stage", Place: want.GetLocation(), Err: fmt.Errorf("%w: what was left of it there is just being removed (task %s)", mover.ErrConflict, was.GetTask())}
 	}

@@ -76,6 +76,26 @@ func TestForgottenCache(t *testing.T) {
 	}
 }
 
+// TestForgottenByEarlierVersion: what an earlier version staged to the folder of the digest itself, and was forgotten, is
+// not staged into.
+func TestForgottenByEarlierVersion(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "a", "project:a", 1)
+	old := &pb.Replica{Tier: "scratch", Node: "n1", Location: "scratch:.datasets/a/" + digestOf(1), State: pb.ReplicaState_REPLICA_STATE_WHOLE, Bytes: 100}
+	wants(t, "forgotten", d.ledger.Update(t.Context(), ledger.Durable, func(tx *ledger.Tx) error { return d.putReplica(tx, old) }), nil)
+	r := d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}, 1)
+	got := d.row("a", digestOf(1), "scratch", "n1")
+	if got.GetLocation() != old.GetLocation() || got.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE {
+		t.Errorf("it is at %v, after %v", got, r)
+	}
+	_ = d.ledger.View(func(tx *ledger.Tx) error {
+		if was, err := getReplica(tx, old); err == nil {
+			t.Errorf("it is there twice: %v", was)
+		}
+		return nil
+	})
+}
+
 // TestNothingIsNoVersion: a source that is suddenly empty, as one that is not mounted, does
 // not become the newest version.
 func TestNothingIsNoVersion(t *testing.T) {
