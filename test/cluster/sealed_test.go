@@ -37,11 +37,17 @@ func lab(t *testing.T) (c *cluster, source, replica string) {
 // where is the path of a replica on the scratch of n1.
 func (c *cluster) where(dataset string) string {
 	c.t.Helper()
-	r := c.replicas(dataset)["scratch@n1"]
+	return c.whereOn("n1", dataset)
+}
+
+// whereOn is the path of a replica on the scratch of a node.
+func (c *cluster) whereOn(node, dataset string) string {
+	c.t.Helper()
+	r := c.replicas(dataset)["scratch@"+node]
 	if r.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE || r.GetUnguarded() != "" {
 		c.t.Fatalf("the replica is %v", r)
 	}
-	return filepath.Join(c.dir, "nodes/n1/scratch", strings.TrimPrefix(r.GetLocation(), "scratch:"))
+	return filepath.Join(c.dir, "nodes", node, "scratch", strings.TrimPrefix(r.GetLocation(), "scratch:"))
 }
 
 // Who may not read the source gets neither a lease nor to the files, and who may does.
