@@ -40,7 +40,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short:   "Check what copies depend on, and say how to mend it",
 		GroupID: groupRest,
 		Long: `Doctor checks the configuration, the limits of this process, whether the service
-answers where there is one, and every tier, or the locations that are named: file
+answers where there is one and guards its replicas, and every tier, or the locations that are named: file
 systems (type, space, inodes, rights, extended attributes, O_DIRECT, reflinks, what
 interrupted runs left; quotas of projects, servers that are full by themselves, how new
 files are striped) and S3 endpoints (reach, certificate, clock, rights, speed,
@@ -111,7 +111,7 @@ func (a *app) examineService(ctx context.Context) []doctor.Finding {
 	if i.GetAgents() == 0 {
 		f.Status, f.Detail, f.Mend = doctor.Warn, f.Detail+", and it has no agent to do anything", "datamove agent list; and on a node, datamoved --join"
 	}
-	return []doctor.Finding{f}
+	return append([]doctor.Finding{f}, examineReplicas(ctx, c)...)
 }
 
 // doctorTime is how long a service may take to answer.

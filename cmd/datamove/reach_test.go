@@ -185,6 +185,27 @@ func TestDoctorAsksTheService(t *testing.T) {
 	s.answers["GetInfo"] = &pb.Info{Version: "1.2", Node: "n1"}
 	out, _ = u.wants(0, "doctor", t.TempDir())
 	has(t, "no agent", out, "warn  "+s.address(), "it has no agent to do anything\n      mend: datamove agent list")
+	unguarded := func(tier, node, why string) *pb.Replica {
+		return &pb.Replica{Dataset: "vision", Tier: tier, Node: node, State: pb.ReplicaState_REPLICA_STATE_WHOLE, Unguarded: why}
+	}
+	all := []*pb.Replica{unguarded("project", "", "no ACLs"), unguarded("scratch", "n1", ""), unguarded("scratch", "n2", "squ\x1bashed"), unguarded("scratch", "n2", "no ACLs")}
+	for i := range 6 {
+		all = append(all, unguarded("scratch", fmt.Sprint("m", i), "no ACLs"))
+	}
+	s.answers["ListReplicas"] = &pb.ListReplicasResponse{Replicas: all}
+	out, _ = u.wants(0, "doctor", t.TempDir())
+	has(t, "unguarded", out, "warn  project:  guard: 1 replica: ", ": no ACLs\n      mend: ",
+		"warn  scratch:  guard: 7 replicas of m0, m1, m2, m3, m4 and 2 more: ", "warn  scratch:  guard: 1 replica of n2: ")
+	if strings.Contains(out, "\x1b") {
+		t.Errorf("it writes to the terminal: %q", out)
+	}
+	s.errs["ListReplicas"] = fmt.Errorf("%w: not yours", mover.ErrPermission)
+	if out, _ = u.wants(0, "doctor", t.TempDir()); strings.Contains(out, "guard") {
+		t.Errorf("who may not list replicas: %s", out)
+	}
+	s.errs["ListReplicas"] = errors.New("broken")
+	out, _ = u.wants(0, "doctor", t.TempDir())
+	has(t, "no list", out, "warn  replicas  guard: ", "broken")
 	s.errs["GetInfo"] = errors.New("broken")
 	out, _ = u.wants(exitOther, "doctor", t.TempDir())
 	has(t, "broken", out, "fail  "+s.address(), "broken\n      mend: look at its log")
