@@ -12,10 +12,12 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/task"
+	"datamove.dev/tiering/hook"
 )
 
 // lab is a dataset of alice that nobody else can reach, staged by her to the scratch of n1.
@@ -285,4 +287,44 @@ func TestSealInterrupted(t *testing.T) {
 			t.Fatalf("release: %v", end)
 		}
 	}
+}
+
+// A job reads through the link of its prolog what was leased for it, as whose it is; others who come to that link do not.
+func TestJobReadsSealed(t *testing.T) {
+	c, source, replica := lab(t)
+	conf := *c.confOf("n1")()
+	conf.Slurm.State = filepath.Join(c.dir, "run")
+	c.conf.Store(&conf) // a tier of each node has one path on all
+	site, err := hook.Of(&conf, "n1", func(ctx context.Context) (*api.Client, error) {
+		return api.Dial(ctx, "unix://"+c.socket, api.Options{})
+	}, func(config.Tier) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = site.Close() }()
+	job := hook.Job{ID: 7, UID: people["alice"], GID: people["alice"]}
+	if _, err := c.Stage(as("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: job.Holder("vision")}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := site.Prolog(t.Context(), job)
+	if err != nil || len(out.Notes) > 0 || len(out.Links) != 1 || out.Links[0].Path != replica || filepath.Base(replica) != "data" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	link := filepath.Join(out.Dir, "vision")
+	if said, err := c.doAs("alice", "cmp", link+"/large0", source+"/large0"); err != nil {
+		t.Errorf("the job reads: %s", said)
+	}
+	if said, err := c.doAs("alice", "sh", "-c", "echo x >>"+link+"/large0"); err == nil {
+		t.Errorf("the job changes it: %s", said)
+	}
+	if err := os.Chmod(out.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := c.doAs("bob", "cat", link+"/large0"); err == nil {
+		t.Errorf("bob reads through the link of alice's job: %.80s", said)
+	}
+	if out, err := site.Epilog(t.Context(), job); err != nil || len(out.Notes) > 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	c.same(source, replica)
 }
