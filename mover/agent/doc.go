@@ -17,6 +17,7 @@
 //
 // What it stages as root is closed to who was not let in, before the coordinator hears that it is whole,
 // and can not be changed by its owner (package shelf); where that can not be, the record of the replica says so.
+// To other nodes it gives of a replica what the user of their swarm could read of it on this one.
 //
 // Who may ask for what was decided by the coordinator; as whom it is done is decided
 // here, by the name service of this node. test/cluster shows agents at work.

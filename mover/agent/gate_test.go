@@ -60,7 +60,8 @@ func TestPublishedBehindGate(t *testing.T) {
 			t.Errorf("for %d it is given: %v", uid, !want)
 		}
 	}
-	a.gates.keep(spot, 1002, func() { _, _, err := spot.LetIn(1002); must(t, err) })
+	_, _, err := spot.LetIn(1002)
+	must(t, err)
 	if !gives(1002) {
 		t.Error("who was let in is not given it")
 	}
@@ -110,5 +111,23 @@ func TestLent(t *testing.T) {
 	is("they were shut out meanwhile", false)
 	if len(a.gates.all) > 0 {
 		t.Errorf("%d gates are remembered", len(a.gates.all))
+	}
+}
+
+// TestSealEnds: what a process asks for that has ended is not done any more, whoever goes on with its task.
+func TestSealEnds(t *testing.T) {
+	a, spot, at := vault(t)
+	p := newProcess(a, &pb.Task{}, &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Target: at}})
+	p.lead = newSession(1)
+	for _, ended := range []bool{false, true} {
+		must(t, spot.Unseal(t.Context()))
+		if ended {
+			p.cancel()
+			p.leaveShelf()
+		}
+		_, failed := p.Seal(t.Context(), &agentv1.SealRequest{})
+		if err := os.WriteFile(filepath.Join(spot.String(), "file"), []byte("other"), 0o644); (failed != nil) != ended || (err == nil) != ended {
+			t.Errorf("it has ended: %v; to seal it: %v; to change it then: %v", ended, failed, err)
+		}
 	}
 }
