@@ -68,7 +68,8 @@ func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home"))
 			env.Setenv("NO_COLOR", "1")
-			env.Setenv("JOBUID", jobUID()) // whose Slurm's jobs are
+			env.Setenv("JOBUID", jobUID())                                                        // whose Slurm's jobs are
+			env.Defer(func() { _ = exec.Command("chattr", "-R", "-f", "-i", env.WorkDir).Run() }) // what is staged is sealed
 			if setup != nil {
 				setup(env)
 			}

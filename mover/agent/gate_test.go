@@ -69,6 +69,12 @@ func TestPublishedBehindGate(t *testing.T) {
 	if gives(1002) {
 		t.Error("who was shut out is given it")
 	}
+	old := ".datasets/vision/" + strings.Repeat("b", 64) // where an earlier version has staged it
+	must(t, os.MkdirAll(filepath.Join(a.conf().Tiers["scratch"].Path, old), 0o755))
+	must(t, os.WriteFile(filepath.Join(a.conf().Tiers["scratch"].Path, old, "file"), []byte("bytes"), 0o644))
+	if at = "scratch:" + old; !gives(1003) {
+		t.Error("what has no gate is not given to who may read it")
+	}
 	for _, other := range []string{"scratch:", "scratch:.datasets", "scratch:" + strings.Repeat("../", 3) + "etc", "scratch:.datasets/../../x/data", "gone:.datasets/x/y/data", "/etc"} {
 		if err := (&tree{a, "", 0, other}).Published(piece, make([]byte, 4)); err == nil {
 			t.Errorf("%s is given", other)
