@@ -35,6 +35,7 @@ type doctorView struct {
 
 func (a *app) doctorCommand() *cobra.Command {
 	var f format
+	var s slurmFlags
 	cmd := &cobra.Command{
 		Use:     "doctor [flags] [LOCATION...]",
 		Short:   "Check what copies depend on, and say how to mend it",
@@ -46,13 +47,19 @@ interrupted runs left; quotas of projects, servers that are full by themselves, 
 files are striped) and S3 endpoints (reach, certificate, clock, rights, speed,
 checksums, conditional writes, uploads that nobody finished).
 
+With --slurm it checks, too, whether Slurm is configured for the hooks of datamove
+(deploy/slurm): slurm.conf and what that includes, the programs that it names, timeouts,
+burst buffers and their scripts. No program of Slurm is called. What the controller
+has it finds on the controller, and what nodes have on a node.
+
 To try a place it writes a little there and removes it again. The exit code is 1
 when a check fails.`,
 		Example: `  datamove doctor
-  datamove doctor /scratch s3://archive/team-a`,
+  datamove doctor /scratch s3://archive/team-a
+  datamove doctor --slurm`,
 	}
 	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
-		v := doctorView{Schema: "datamove.doctor/v1", Findings: a.examine(ctx, args)}
+		v := doctorView{Schema: "datamove.doctor/v1", Findings: a.examine(ctx, args, s)}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -64,17 +71,38 @@ when a check fails.`,
 		}
 		return nil
 	})
+	cmd.Flags().BoolVar(&s.look, "slurm", false, "look at the configuration of Slurm, too")
+	cmd.Flags().StringVar(&s.file, "slurm-conf", "", "slurm.conf; if left out that of SLURM_CONF, or of /etc/slurm")
 	formatVar(cmd.Flags(), &f, formatTable, formatJSON, formatYAML)
 	return cmd
 }
 
+// slurmFlags say whether to look at Slurm, and where.
+type slurmFlags struct {
+	look bool
+	file string
+}
+
+// examineSlurm looks at the configuration of Slurm, which may lie on a file system that hangs.
+func (a *app) examineSlurm(ctx context.Context, conf *config.Config, s slurmFlags) []doctor.Finding {
+	if !s.look && s.file == "" {
+		return nil
+	}
+	found, err := answered(ctx, tryTime, "slurm.conf", func(context.Context) ([]doctor.Finding, error) { return doctor.Slurm(s.file, a.env, conf), nil })
+	if err != nil {
+		return []doctor.Finding{{Subject: "slurm.conf", Check: "file", Status: doctor.Fail, Detail: err.Error(), Mend: silenceMend}}
+	}
+	return found
+}
+
 // examine does all checks that make sense: with a broken configuration, those that
 // need none.
-func (a *app) examine(ctx context.Context, args []string) []doctor.Finding {
+func (a *app) examine(ctx context.Context, args []string, s slurmFlags) []doctor.Finding {
 	conf, err := a.config()
 	found := append(doctor.Configuration(conf, err), doctor.Limits()...)
 	found = append(found, doctor.State(a.stateDir()))
 	found = append(found, a.examineService(ctx)...)
+	found = append(found, a.examineSlurm(ctx, conf, s)...)
 	if err == nil && len(args) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(conf.Tiers)) {
 			args = append(args, name+":")

@@ -70,6 +70,11 @@ func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("JOBUID", jobUID())                                                        // whose Slurm's jobs are
 			env.Defer(func() { _ = exec.Command("chattr", "-R", "-f", "-i", env.WorkDir).Run() }) // what is staged is sealed
+			deploy, err := filepath.Abs(filepath.Join("..", "..", "deploy"))
+			if err != nil {
+				return err
+			}
+			env.Setenv("DEPLOY", deploy) // what sites install
 			if setup != nil {
 				setup(env)
 			}

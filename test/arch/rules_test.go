@@ -68,6 +68,7 @@ var packages = map[string]struct {
 	"mover/peer":             {rules, []string{"mover", "mover/crc", "mover/swarm", "mover/trust", "api/datamove/agent/v1"}},
 	"mover/access":           {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"tiering":                {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
+	"tiering/hook/slurmconf": {rules, []string{"tiering/hook/hostlist"}},
 	"tiering/hook/directive": {rules, []string{"mover", "mover/location", "mover/units"}},
 	"tiering/stage":          {rules, []string{"mover", "mover/units", "api", "api/datamove/v1"}},
 
@@ -121,7 +122,7 @@ var packages = map[string]struct {
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
 		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/units", "tiering/hook"}},
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
-	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units"}},
+	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units", "tiering/hook/slurmconf"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "mover/units"}},
 	"cmd/datamove-bench":    {commands, []string{"bench"}},
 

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -39,7 +40,7 @@ type fault struct {
 // TestEveryFaultIsNamed seeds one fault at a time. Each is found by the check that
 // is for it, and its mend is named.
 func TestEveryFaultIsNamed(t *testing.T) {
-	for _, row := range append(append(configFaults, folderFaults...), append(endpointFaults, bucketFaults...)...) {
+	for _, row := range slices.Concat(configFaults, folderFaults, endpointFaults, bucketFaults, slurmFaults) {
 		t.Run(row.name, func(t *testing.T) {
 			found := row.seed(t)
 			for _, f := range found {

@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"cmp"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"datamove.dev/mover/config"
+	"datamove.dev/tiering/hook/slurmconf"
+)
+
+// What the hooks on the controller take where the configuration has nothing: where their records are, and for how long data may
+// come onto the nodes of a job.
+const (
+	slurmRecords = "/var/lib/datamove/slurm"
+	slurmReady   = 4 * time.Minute
+)
+
+// slurmFiles are where slurm.conf may be; the last one is that of slurmd without one of its own.
+var slurmFiles = []string{"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf"}
+
+// Slurm looks at how Slurm is configured on this machine, for the hooks of datamove. The file is a slurm.conf; "" is where SLURM_CONF
+// says, or where there is one. No program of Slurm is called. Without a configuration of ours c is nil.
+func Slurm(file string, getenv func(string) string, c *config.Config) []Finding {
+	if c == nil {
+		c = &config.Config{}
+	}
+	if file = cmp.Or(file, getenv("SLURM_CONF")); file == "" {
+		if at := slices.IndexFunc(slurmFiles, func(f string) bool { _, err := os.Stat(f); return err == nil }); at >= 0 {
+			file = slurmFiles[at]
+		}
+	}
+	if file == "" {
+		return []Finding{fail("slurm.conf", "file", "there is none in /etc/slurm, and SLURM_CONF is not set", "name it: datamove doctor --slurm-conf FILE")}
+	}
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return []Finding{fail(file, "file", why(err), "name it by its whole path")}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return []Finding{fail("this machine", "machine", why(err), "give it a name: hostnamectl set-hostname")}
+	}
+	facts := slurmconf.Read(file, slurmconf.Options{Files: os.DirFS("/"), Host: host, Records: slurmRecords, Lookup: account})
+	found := []Finding{scratch(c)}
+	for _, f := range slurmconf.Judge(facts, slurmconf.Limits{Deadline: cmp.Or(c.Slurm.Deadline, config.DefaultDeadline), Ready: slurmReady}) {
+		found = append(found, Finding{f.Subject, f.Check, degrees[f.Degree], f.Detail, f.Mend})
+	}
+	return found
+}
+
+var degrees = map[slurmconf.Degree]Status{slurmconf.Good: Pass, slurmconf.Advice: Warn, slurmconf.Fault: Fail}
+
+// scratch tells whether jobs have a tier for their directories.
+func scratch(c *config.Config) Finding {
+	const check = "slurm.scratch"
+	subject := cmp.Or(c.File, "configuration")
+	name, err := c.ScratchTier()
+	if err != nil {
+		return fail(subject, check, err.Error(), "write such a tier: scratch: {level: hot, path: /local_nvme, ephemeral: true, node_local: true}")
+	}
+	return pass(subject, check, name+" has the directories of jobs")
+}
+
+// account finds a user of this machine.
+func account(name string) (uid uint32, has bool) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(u.Uid, 10, 32)
+	return uint32(n), err == nil
+}

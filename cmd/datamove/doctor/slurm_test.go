@@ -1,0 +1,29 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"datamove.dev/mover/config"
+)
+
+var slurmFaults = []fault{
+	{"a slurm.conf that is named and not there", func(t *testing.T) []Finding {
+		return Slurm(filepath.Join(t.TempDir(), "slurm.conf"), os.Getenv, nil)
+	}, Fail, "file", "is not there", "make the file readable"},
+	{"a slurm.conf of the environment", func(t *testing.T) []Finding {
+		conf := file(t, "PrologFlags=Serial\n", 0o644)
+		return Slurm("", func(name string) string { return map[string]string{"SLURM_CONF": conf}[name] }, nil)
+	}, Fail, "PrologFlags", "first step", "PrologFlags=Alloc,Contain"},
+	{"times that are shorter than the deadline of the configuration", func(t *testing.T) []Finding {
+		c, err := config.Parse("", []byte("slurm: {deadline: 20s}\n"), func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Slurm(file(t, "", 0o644), os.Getenv, c)
+	}, Fail, "BatchStartTimeout", "10s is not more than slurm.deadline, 20s", "write BatchStartTimeout=40"},
+	{"no tier for the directories of jobs", func(t *testing.T) []Finding {
+		return Slurm(file(t, "", 0o644), os.Getenv, nil)
+	}, Fail, "slurm.scratch", "no tier has a path", "node_local: true"},
+}
