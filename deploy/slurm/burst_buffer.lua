@@ -41,8 +41,12 @@ end
 -- ask runs a phase, and returns whether it went well, and what it says.
 local function ask(limit, phase, ...)
 	local said, notes = run(limit, phase, ...)
+	local what = phase
+	if select("#", ...) > 0 then
+		what = phase .. " " .. tostring((...)):gsub("%c", "?")
+	end
 	if notes ~= "" then
-		slurm.log_info("datamove: %s: %s", phase, notes)
+		slurm.log_info("datamove: %s: %s", what, notes)
 	end
 	local first, rest = said:match("^(%u+)%s(.*)$")
 	first = first or said
@@ -53,7 +57,7 @@ local function ask(limit, phase, ...)
 	if first ~= "ERROR" or rest == "" then
 		rest = datamove .. " did not answer; the log of slurmctld may have more"
 	end
-	slurm.log_error("datamove: %s: %s", phase, rest)
+	slurm.log_error("datamove: %s: %s", what, rest)
 	return false, rest
 end
 

@@ -105,8 +105,9 @@ local function ask(uid, script)
 	os.remove(name)
 	local first, rest = said:match("^(%u+)%s(.*)$")
 	first = first or said
-	if first == "ERROR" and rest then
-		return rest:sub(1, mostReason):gsub("%s+$", "")
+	if first == "ERROR" then
+		rest = (rest or ""):sub(1, mostReason):gsub("%s+$", "")
+		return rest ~= "" and rest or "refused, without a reason"
 	end
 	if first ~= "OK" then
 		slurm.log_error("datamove: submit: %s did not answer; the job is taken", datamove)

@@ -30,11 +30,15 @@
 //     Flags=TeardownFailure (TestStageInFails). pre_run that fails has it wait two minutes (TestPreRunFails). After post_run that
 //     fails there is no data_out (TestPostRunFails). After data_out that fails the job is done; without TeardownFailure it stays
 //     in STAGE_OUT (TestStageOutFails, TestStageOutStays).
+//   - paths that fails has the job held by the administrator (JobHeldAdmin), without our text and without a teardown. Released, it has
+//     been seen to wait without end; cancelled, it is torn down (TestDeploy). So paths should fail only when pre_run could not.
 //   - Prolog and Epilog that fail drain the node, PrologSlurmctld does not (TestFailedHooks); a slow Prolog is no harm
 //     (TestSlowProlog).
 //   - Nothing is sure to be called: no Epilog on a node that died (TestNodeDies), no second Prolog where a requeued job comes back
 //     at once (TestRequeue), no teardown of a job that is cancelled in pre_run (TestCancel) or that a crash of slurmctld has
 //     forgotten, and no end of one that was leaving in it (TestCrash). After a restart a phase is called again (TestRestart).
+//   - A Prolog is one program without arguments: what stands behind it is a mistake by which no daemon starts, and in quotes it is the name
+//     of a program that is not there, so that nodes are drained. What is printed to stderr in a phase is lost.
 //   - Who lives on a node is seen in /proc: processes of root named slurmstepd, with command lines as "slurmstepd: [7.batch]". On
 //     nodes without a step there is one with PrologFlags=Contain only (TestLiveJobs).
 package slurm

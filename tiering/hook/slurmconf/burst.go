@@ -77,7 +77,6 @@ func (f Facts) phases(l Limits) (found []Finding) {
 		{"OtherTimeout", "300", l.Ready, false, Fault, "is not more than slurm.ready, " + l.Ready.String() + ": Slurm kills what brings data onto the nodes, and may then start the job without", "write OtherTimeout=%d, or shorten slurm.ready"},
 		{"StageInTimeout", "86400", patience, true, Advice, "is short: data that takes longer is not staged, and the job is held", "write StageInTimeout=86400"},
 		{"StageOutTimeout", "86400", patience, true, Advice, "is short: results that take longer are left behind", "write StageOutTimeout=86400"},
-		{"ValidateTimeout", "5", 5 * time.Second, true, Advice, "is short: a job may be refused while the controller is busy", "write ValidateTimeout=10"},
 	} {
 		s, _ := f.Burst.last(t.key)
 		limit, err := seconds(f.Burst.value(t.key, t.otherwise))

@@ -52,7 +52,7 @@ func (f Facts) written() (found []Finding) {
 	for _, of := range []struct {
 		conf Conf
 		keys []string
-	}{{f.Conf, single}, {f.Burst, []string{"Directive", "Flags", "OtherTimeout", "StageInTimeout", "StageOutTimeout", "ValidateTimeout"}}} {
+	}{{f.Conf, single}, {f.Burst, []string{"Directive", "Flags", "OtherTimeout", "StageInTimeout", "StageOutTimeout"}}} {
 		for _, key := range of.keys {
 			all := of.conf.all(key)
 			for _, s := range all {

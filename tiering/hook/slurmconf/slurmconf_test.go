@@ -175,7 +175,6 @@ var faults = []struct {
 	{"StageInTimeout is short", func(s *site) { s.edit("burst_buffer.conf", "StageInTimeout=86400", "StageInTimeout=60") }, Advice, "StageInTimeout", "1m0s is short", "86400"},
 	{"StageOutTimeout is short", func(s *site) { s.edit("burst_buffer.conf", "StageOutTimeout=86400", "StageOutTimeout=60") }, Advice, "StageOutTimeout", "left behind", "86400"},
 	{"StageOutTimeout is none", func(s *site) { s.edit("burst_buffer.conf", "StageOutTimeout=86400", "StageOutTimeout=-1") }, Fault, "StageOutTimeout", "-1 is no number", "86400"},
-	{"ValidateTimeout is short", func(s *site) { s.edit("burst_buffer.conf", "ValidateTimeout=10", "ValidateTimeout=1") }, Advice, "ValidateTimeout", "1s is short", "=10"},
 
 	{"no burst_buffer.lua", func(s *site) { s.drop("/etc/slurm/burst_buffer.lua") }, Fault, "script", "not there", "deploy/slurm"},
 	{"a burst_buffer.lua of others", func(s *site) { s.put("/etc/slurm/burst_buffer.lua", "function slurm_bb_pools() end", 0o644, 0) }, Fault, "script", "not datamove's", "deploy/slurm"},
