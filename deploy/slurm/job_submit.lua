@@ -7,7 +7,7 @@
 -- an answer a job is taken: it is asked again, by burst_buffer.lua, before it is given anything.
 
 local datamove = "/usr/local/bin/datamove"
-local soon = "/usr/bin/timeout --signal=KILL 4 "
+local soon = "/usr/bin/timeout --signal=KILL 6 "
 local mostReason = 4000
 
 -- upto is where c first stands in text from i on, outside of double quotes, or behind its end.

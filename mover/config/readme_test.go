@@ -13,7 +13,7 @@ var block = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```|((?:^    [^\n]*\n)+)"
 // What the documents give as an example of a configuration is one.
 func TestExamplesOfDocuments(t *testing.T) {
 	found := 0
-	for _, file := range []string{"README.md", "deploy/systemd/README.md", "deploy/monitoring/README.md", "deploy/monitoring/RUNBOOK.md"} {
+	for _, file := range []string{"README.md", "deploy/systemd/README.md", "deploy/slurm/README.md", "deploy/monitoring/README.md", "deploy/monitoring/RUNBOOK.md"} {
 		document, err := os.ReadFile("../../" + file)
 		if err != nil {
 			t.Fatal(err)

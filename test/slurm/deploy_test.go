@@ -38,8 +38,8 @@ if [ -e "/project/do/$phase" ]; then . "/project/do/$phase"; fi
 if [ "$2" = bb ]; then echo OK; fi
 `
 
-// deployed starts a cluster with what lies in deploy/slurm, changed for a test, and a stand-in for datamove.
-func deployed(t *testing.T, o Options, change func(fstest.MapFS)) *Cluster {
+// stoodIn starts a cluster with what lies in deploy/slurm, changed for a test, and a stand-in for datamove.
+func stoodIn(t *testing.T, o Options, change func(fstest.MapFS)) *Cluster {
 	t.Helper()
 	files := fstest.MapFS{}
 	must(t, fs.WalkDir(os.DirFS(shipped), ".", func(name string, d fs.DirEntry, err error) error {
@@ -110,7 +110,7 @@ func doing(name string) string { return "#!/bin/sh\n#DATAMOVE dw\n#do " + name +
 func TestDeploy(t *testing.T) {
 	long(t)
 	// Lines as only some sites have them: what we read is what Slurm does.
-	c := deployed(t, Options{Nodes: 2, Conf: "Include more/site.conf\n  maxjobcount = 78 # of them\nFirstJobId=\\\n7\nKillWait=\"31\"\nKillWait=32\n", Etc: []fs.FS{fstest.MapFS{
+	c := stoodIn(t, Options{Nodes: 2, Conf: "Include more/site.conf\n  maxjobcount = 78 # of them\nFirstJobId=\\\n7\nKillWait=\"31\"\nKillWait=32\n", Etc: []fs.FS{fstest.MapFS{
 		"more/site.conf": {Data: []byte("Include beside.conf\nWaitTime=5\n")}, "more/beside.conf": {Data: []byte("MinJobAge=81\n")},
 	}}}, nil)
 	t.Run("doctor", func(t *testing.T) { judged(t, c) })
@@ -364,6 +364,62 @@ func submits(t *testing.T, c *Cluster) {
 	}
 }
 
+// TestBeside: hooks of a site beside ours, as README.md of deploy/slurm says, with its own words.
+func TestBeside(t *testing.T) {
+	long(t)
+	readme, err := os.ReadFile(shipped + "/README.md")
+	must(t, err)
+	lua, err := os.ReadFile(shipped + "/burst_buffer.lua")
+	must(t, err)
+	_, block, _ := strings.Cut(string(readme), "```lua\n")
+	block, _, _ = strings.Cut(block, "```")
+	block = strings.Replace(block, "-- what the site does", `if job.comment == "no" then slurm.log_user("the site says no") return slurm.ERROR end`, 1)
+	const script = "#!/bin/sh\necho \"${0##*/}\" >>/project/site\n"
+	c := stoodIn(t, Options{Nodes: 1}, func(files fstest.MapFS) {
+		files["datamove.lua"] = files["job_submit.lua"]
+		files["job_submit.lua"] = &fstest.MapFile{Data: []byte(block), Mode: 0o644}
+		files["prolog.d/10-site"] = &fstest.MapFile{Data: []byte(script), Mode: 0o755}
+		files["prolog.d/50-datamove"] = files["datamove/prolog"]
+		files["site"] = &fstest.MapFile{Data: []byte(script + "exec /usr/local/bin/datamove hook prolog-slurmctld\n"), Mode: 0o755}
+		conf := files["slurm.conf.datamove"]
+		conf.Data = []byte(strings.NewReplacer("/etc/slurm/datamove/prolog\n", "/etc/slurm/prolog.d/*\n", "/etc/slurm/datamove/prolog-slurmctld", "/etc/slurm/site").Replace(string(conf.Data)))
+	})
+	must(t, os.WriteFile(c.Path(Controller, "/project/site"), nil, 0o666))
+	must(t, os.Chmod(c.Path(Controller, "/project/site"), 0o666))
+	id, said, err := c.Submit(Anna, "#!/bin/sh\n", "--comment=no")
+	if err == nil || !strings.HasPrefix(said, "sbatch: error: the site says no\n") {
+		t.Errorf("job %s: %q, %v", id, said, err)
+	}
+	id = c.MustSubmit(Anna, "#!/bin/sh\n#DW jobdw type=scratch capacity=1GiB\n")
+	j, err := c.Job(id)
+	if err != nil || j.BurstBuffer != "#DATAMOVE dw" {
+		t.Errorf("%+v, %v", j, err)
+	}
+	c.UntilState(id, "COMPLETED")
+	for _, words := range [][]string{{"hook", "prolog"}, {"hook", "prolog-slurmctld"}} {
+		c.untilCalled(words...)
+	}
+	names := strings.Fields(c.read("site"))
+	if slices.Sort(names); !slices.Equal(names, []string{"10-site", "site"}) {
+		t.Errorf("of the site's there ran %q", names)
+	}
+
+	// What a Prolog says is in the log of slurmd when it has failed.
+	c.do("prolog", "echo this node is broken >&2; exit 1\n")
+	c.MustSubmit(Anna, "#!/bin/sh\n")
+	c.Eventually("the log has the reason", func() error {
+		if log := c.Log(1, "slurmd"); !strings.Contains(log, "this node is broken") || !strings.Contains(log, "prolog failed") {
+			return fmt.Errorf("%s", tail(log))
+		}
+		return nil
+	})
+	// The script is read anew by itself when it changes.
+	must(t, os.WriteFile(c.Path(Controller, "/etc/slurm/burst_buffer.lua"), []byte(strings.Replace(string(lua), `return hook(soon, "job_process", script)`, `return slurm.ERROR, "anew"`, 1)), 0o644))
+	if id, said, err := c.Submit(Anna, "#!/bin/sh\n#DATAMOVE dw\n"); err == nil || !strings.HasPrefix(said, "sbatch: error: burst_buffer/lua: anew\n") {
+		t.Errorf("job %s: %q", id, said)
+	}
+}
+
 func sameRequests(a, b directive.Job) bool {
 	text := func(j directive.Job) (all []string) {
 		for _, r := range j.Requests {
@@ -379,7 +435,7 @@ func sameRequests(a, b directive.Job) bool {
 func TestDeployHangs(t *testing.T) {
 	Slow(t)
 	long(t)
-	c := deployed(t, Options{Nodes: 1}, func(files fstest.MapFS) {
+	c := stoodIn(t, Options{Nodes: 1}, func(files fstest.MapFS) {
 		conf := files["burst_buffer.conf"]
 		conf.Data = []byte(strings.NewReplacer("Timeout=86400", "Timeout=10", "Timeout=300", "Timeout=10").Replace(string(conf.Data)))
 	})

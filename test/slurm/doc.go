@@ -38,7 +38,9 @@
 //     at once (TestRequeue), no teardown of a job that is cancelled in pre_run (TestCancel) or that a crash of slurmctld has
 //     forgotten, and no end of one that was leaving in it (TestCrash). After a restart a phase is called again (TestRestart).
 //   - A Prolog is one program without arguments: what stands behind it is a mistake by which no daemon starts, and in quotes it is the name
-//     of a program that is not there, so that nodes are drained. What is printed to stderr in a phase is lost.
+//     of a program that is not there, so that nodes are drained (as seen). Prolog and Epilog alone may be patterns. What one prints
+//     is in the log of slurmd when it has failed; what a phase prints to stderr is lost. burst_buffer.lua is read anew when it changes
+//     (TestBeside).
 //   - Who lives on a node is seen in /proc: processes of root named slurmstepd, with command lines as "slurmstepd: [7.batch]". On
 //     nodes without a step there is one with PrologFlags=Contain only (TestLiveJobs).
 package slurm

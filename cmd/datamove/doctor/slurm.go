@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/tiering/hook/slurmconf"
 )
@@ -46,7 +48,7 @@ func Slurm(file string, getenv func(string) string, c *config.Config) []Finding 
 		return []Finding{fail("this machine", "machine", why(err), "give it a name: hostnamectl set-hostname")}
 	}
 	facts := slurmconf.Read(file, slurmconf.Options{Files: os.DirFS("/"), Host: host, Records: slurmRecords, Lookup: account})
-	found := []Finding{scratch(c)}
+	found := []Finding{scratch(c), readable(c)}
 	for _, f := range slurmconf.Judge(facts, slurmconf.Limits{Deadline: cmp.Or(c.Slurm.Deadline, config.DefaultDeadline), Ready: slurmReady}) {
 		found = append(found, Finding{f.Subject, f.Check, degrees[f.Degree], f.Detail, f.Mend})
 	}
@@ -64,6 +66,22 @@ func scratch(c *config.Config) Finding {
 		return fail(subject, check, err.Error(), "write such a tier: scratch: {level: hot, path: /local_nvme, ephemeral: true, node_local: true}")
 	}
 	return pass(subject, check, name+" has the directories of jobs")
+}
+
+// readable tells whether hooks can read the configuration that we have read: on the controller they are SlurmUser, and in tasks anybody.
+func readable(c *config.Config) Finding {
+	const check = "configuration"
+	if c.File == "" {
+		return fail("/etc/datamove/config.yaml", check, "there is none, and hooks have no other", "write it, with the tiers that jobs use")
+	}
+	info, err := os.Stat(c.File)
+	switch {
+	case err != nil:
+		return fail(c.File, check, why(err), "make it readable")
+	case info.Mode()&0o004 == 0:
+		return fail(c.File, check, fmt.Sprintf("with mode %04o hooks can not read it that run as SlurmUser, or as users", info.Mode().Perm()), "chmod 644 "+mover.Printable(c.File)+"; there are no secrets in it")
+	}
+	return pass(c.File, check, "hooks can read it, as whoever they run")
 }
 
 // account finds a user of this machine.

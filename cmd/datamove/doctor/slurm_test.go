@@ -23,6 +23,17 @@ var slurmFaults = []fault{
 		}
 		return Slurm(file(t, "", 0o644), os.Getenv, c)
 	}, Fail, "BatchStartTimeout", "10s is not more than slurm.deadline, 20s", "write BatchStartTimeout=40"},
+	{"a configuration that SlurmUser can not read", func(t *testing.T) []Finding {
+		text := "tiers: {nvme: {level: hot, path: /nvme, ephemeral: true, node_local: true}}\n"
+		c, err := config.Parse(file(t, text, 0o640), []byte(text), func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Slurm(file(t, "", 0o644), os.Getenv, c)
+	}, Fail, "configuration", "mode 0640", "chmod 644"},
+	{"no configuration", func(t *testing.T) []Finding {
+		return Slurm(file(t, "", 0o644), os.Getenv, nil)
+	}, Fail, "configuration", "hooks have no other", "with the tiers"},
 	{"no tier for the directories of jobs", func(t *testing.T) []Finding {
 		return Slurm(file(t, "", 0o644), os.Getenv, nil)
 	}, Fail, "slurm.scratch", "no tier has a path", "node_local: true"},

@@ -71,8 +71,8 @@ func (f Facts) hook(key, hook string, controller bool) Finding {
 			"Prolog":          "jobs get no directory on their nodes",
 			"Epilog":          "what jobs leave on their nodes stays there, until datamoved takes it away some minutes later",
 			"TaskProlog":      "tasks have no DATAMOVE_ variables that are true on their node",
-			"PrologSlurmctld": "requests of jobs without a burst buffer are not seen",
-			"EpilogSlurmctld": "what is kept for a job is let go of only when it is missed",
+			"PrologSlurmctld": "nobody is told on which nodes a job runs: its data does not come there, and its results stay there",
+			"EpilogSlurmctld": "nobody is told how a job has ended: when=success holds for all",
 		}[key], fmt.Sprintf("write %s=/etc/slurm/datamove/%s, a program of deploy/slurm", key, hook))
 	}
 	programs := f.Programs[key]

@@ -131,8 +131,8 @@ var faults = []struct {
 	{"no Prolog", without("Prolog"), Fault, "Prolog", "no directory", "/etc/slurm/datamove/prolog"},
 	{"no Epilog", without("Epilog"), Fault, "Epilog", "stays there", "/etc/slurm/datamove/epilog"},
 	{"no TaskProlog", without("TaskProlog"), Fault, "TaskProlog", "no DATAMOVE_ variables", "/etc/slurm/datamove/task-prolog"},
-	{"no PrologSlurmctld", without("PrologSlurmctld"), Fault, "PrologSlurmctld", "not seen", "prolog-slurmctld"},
-	{"no EpilogSlurmctld", without("EpilogSlurmctld"), Fault, "EpilogSlurmctld", "let go of", "epilog-slurmctld"},
+	{"no PrologSlurmctld", without("PrologSlurmctld"), Fault, "PrologSlurmctld", "its results stay there", "prolog-slurmctld"},
+	{"no EpilogSlurmctld", without("EpilogSlurmctld"), Fault, "EpilogSlurmctld", "when=success", "epilog-slurmctld"},
 	{"a Prolog that is not there", onNode(func(s *site) { s.drop("/etc/slurm/datamove/prolog") }), Fault, "Prolog", "it is not there; the node is drained", "deploy/slurm/datamove"},
 	{"quoted arguments of a Prolog", onNode(func(s *site) {
 		s.edit("slurm.conf.datamove", "Prolog=/etc/slurm/datamove/prolog", `Prolog="/usr/local/bin/datamove hook prolog"`)
