@@ -3,11 +3,13 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"datamove.dev/mover"
@@ -49,6 +51,9 @@ func Slurm(file string, getenv func(string) string, c *config.Config) []Finding 
 	}
 	facts := slurmconf.Read(file, slurmconf.Options{Files: os.DirFS("/"), Host: host, Records: slurmRecords, Lookup: account})
 	found := []Finding{scratch(c), readable(c)}
+	if facts.Controller && facts.UserID != 0 && (c.Service == "" || strings.HasPrefix(c.Service, "unix:")) {
+		found = append(found, acts(c, facts.User))
+	}
 	for _, f := range slurmconf.Judge(facts, slurmconf.Limits{Deadline: cmp.Or(c.Slurm.Deadline, config.DefaultDeadline), Ready: slurmReady}) {
 		found = append(found, Finding{f.Subject, f.Check, degrees[f.Degree], f.Detail, f.Mend})
 	}
@@ -82,6 +87,19 @@ func readable(c *config.Config) Finding {
 		return fail(c.File, check, fmt.Sprintf("with mode %04o hooks can not read it that run as SlurmUser, or as users", info.Mode().Perm()), "chmod 644 "+mover.Printable(c.File)+"; there are no secrets in it")
 	}
 	return pass(c.File, check, "hooks can read it, as whoever they run")
+}
+
+// acts tells whether SlurmUser may ask the service of this machine for the owners of jobs.
+func acts(c *config.Config, user string) Finding {
+	subject := cmp.Or(c.File, "/etc/datamove/config.yaml")
+	for _, name := range slices.Sorted(maps.Keys(c.Roles)) {
+		r := c.Roles[name]
+		byGroup := slices.ContainsFunc(r.Members, func(m string) bool { return strings.HasPrefix(m, "@") })
+		if slices.Contains(r.May, "person.act") && (byGroup || slices.Contains(r.Members, user)) {
+			return pass(subject, "roles", fmt.Sprintf("%s may ask for the owners of jobs, as %s", user, name))
+		}
+	}
+	return fail(subject, "roles", user+" may not ask for the owners of jobs, so nothing is staged for them", fmt.Sprintf("write roles: slurm: {members: [%s], may: [person.act]}", user))
 }
 
 // account finds a user of this machine.

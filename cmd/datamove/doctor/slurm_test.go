@@ -31,10 +31,28 @@ var slurmFaults = []fault{
 		}
 		return Slurm(file(t, "", 0o644), os.Getenv, c)
 	}, Fail, "configuration", "mode 0640", "chmod 644"},
+	{"a SlurmUser who may not ask for others", onController("roles: {slurm: {members: [ops], may: [person.act]}, ops: {members: [nobody], may: [task.*]}}\n"),
+		Fail, "roles", "nobody may not ask for the owners of jobs", "write roles: slurm: {members: [nobody], may: [person.act]}"},
+	{"a SlurmUser who may", onController("roles: {slurm: {members: [nobody], may: [person.act]}}\n"), Pass, "roles", "as slurm", ""},
 	{"no configuration", func(t *testing.T) []Finding {
 		return Slurm(file(t, "", 0o644), os.Getenv, nil)
 	}, Fail, "configuration", "hooks have no other", "with the tiers"},
 	{"no tier for the directories of jobs", func(t *testing.T) []Finding {
 		return Slurm(file(t, "", 0o644), os.Getenv, nil)
 	}, Fail, "slurm.scratch", "no tier has a path", "node_local: true"},
+}
+
+// onController looks at a configuration on a machine where Slurm's controller runs, as nobody.
+func onController(text string) func(*testing.T) []Finding {
+	return func(t *testing.T) []Finding {
+		c, err := config.Parse(file(t, text, 0o644), []byte(text), func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, err := os.Hostname()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Slurm(file(t, "SlurmUser=nobody\nSlurmctldHost="+host+"\n", 0o644), os.Getenv, c)
+	}
 }

@@ -33,7 +33,7 @@ type Facts struct {
 	Conf      Conf
 	BurstFile string // burst_buffer.conf; "" is not there
 	Burst     Conf
-	Unread    []Finding // what could not be read of them
+	Unread    []Finding // what could not be read of them, or should not be as it is
 
 	Controller, Node bool // whether this machine is one
 	User             string
@@ -50,9 +50,8 @@ type Program struct {
 	Path   string
 	Err    error // it can not be looked at
 	Mode   fs.FileMode
-	Loose  string // who may exchange it that should not; "" is nobody
-	Calls  string // the datamove that it runs for its hook; "" is none
-	Called *Program
+	Loose  string   // who may exchange it that should not; "" is nobody
+	Called *Program // the datamove that it runs for its hook; nil is none
 }
 
 // Script is a file of Lua beside slurm.conf.
@@ -90,7 +89,8 @@ var (
 // Read looks at what the configuration in a file says.
 func Read(file string, o Options) Facts {
 	f := Facts{File: path.Clean(file), Programs: map[string][]Program{}}
-	f.Conf, f.Unread = load(o.Files, f.File)
+	var read []string
+	f.Conf, read, f.Unread = load(o.Files, f.File)
 	f.User = f.Conf.value("SlurmUser", "root")
 	f.UserID, f.UserKnown = account(f.User, o.Lookup)
 	f.place(o.Host)
@@ -103,12 +103,16 @@ func Read(file string, o Options) Facts {
 		}
 	}
 	if f.BurstFile != "" {
-		var wrong []Finding
-		f.Burst, wrong = load(o.Files, f.BurstFile)
-		f.Unread = append(f.Unread, wrong...)
+		conf, more, wrong := load(o.Files, f.BurstFile)
+		f.Burst, read, f.Unread = conf, append(read, more...), append(f.Unread, wrong...)
 	}
 
 	l := looker{o.Files, func(uid uint32) bool { return uid == 0 || f.UserKnown && uid == f.UserID }}
+	for _, file := range read {
+		if who := l.loose(file); who != "" {
+			f.Unread = append(f.Unread, fault(file, "file", who+", and so could have anything run by root", "give it to root, with mode 0644"))
+		}
+	}
 	for _, h := range Hooks {
 		for _, at := range l.named(f.Conf.value(h.Key, ""), h.Pattern) {
 			f.Programs[h.Key] = append(f.Programs[h.Key], l.hook(at, h.Hook))

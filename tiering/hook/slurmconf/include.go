@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -21,16 +22,17 @@ const (
 type loader struct {
 	files fs.FS
 	conf  Conf
+	from  []string // the files that were read
 	wrong []Finding
 	bytes int64
 	count int
 }
 
-// load reads a configuration. What can not be read is a finding.
-func load(files fs.FS, file string) (Conf, []Finding) {
+// load reads a configuration, and says from which files. What can not be read is a finding.
+func load(files fs.FS, file string) (conf Conf, from []string, wrong []Finding) {
 	l := &loader{files: files, conf: Conf{}}
 	l.read(file, file+" is not there", 0)
-	return l.conf, l.wrong
+	return l.conf, l.from, l.wrong
 }
 
 func (l *loader) read(file, from string, depth int) {
@@ -47,6 +49,9 @@ func (l *loader) read(file, from string, depth int) {
 			l.wrong = append(l.wrong, fault(file, "file", reason(err), "mend the Include, or make the file readable"))
 		}
 		return
+	}
+	if !slices.Contains(l.from, file) {
+		l.from = append(l.from, file)
 	}
 	for _, at := range lines(text) {
 		if name, is := included(at.text); is {

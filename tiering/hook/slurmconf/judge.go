@@ -83,7 +83,7 @@ func (f Facts) hook(key, hook string, controller bool) Finding {
 	if !mine {
 		return good(f.at(s), key, shown(s.Value))
 	}
-	at := slices.IndexFunc(programs, func(p Program) bool { return p.Calls != "" })
+	at := slices.IndexFunc(programs, func(p Program) bool { return p.Called != nil })
 	if at < 0 {
 		return f.notOurs(s, key, hook, programs)
 	}

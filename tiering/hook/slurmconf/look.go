@@ -78,7 +78,7 @@ func (l looker) hook(file, hook string) Program {
 	m := regexp.MustCompile(`(?m)^[^#\n]*?([^\s"'=;&|(]*/datamove)["']? hook ` + regexp.QuoteMeta(hook) + `(?:[\s;"'&|)]|$)`).FindStringSubmatch(text)
 	if m != nil {
 		called := l.program(m[1])
-		p.Calls, p.Called = m[1], &called
+		p.Called = &called
 	}
 	return p
 }

@@ -67,7 +67,7 @@ func TestInclude(t *testing.T) {
 		{"IncludeX a.conf", ""},
 		{"Include", ""},
 	} {
-		conf, wrong := load(fstest.MapFS{
+		conf, _, wrong := load(fstest.MapFS{
 			"etc/slurm/slurm.conf": {Data: []byte("ClusterName=lab\n" + row.text)}, "etc/slurm/a.conf": {Data: []byte("X=/etc/slurm/a.conf")},
 			"y.conf": {Data: []byte("x=/y.conf")}, "etc/slurm/lab.conf": {Data: []byte("x=/etc/slurm/lab.conf")},
 		}, "/etc/slurm/slurm.conf")
@@ -76,9 +76,9 @@ func TestInclude(t *testing.T) {
 		}
 	}
 	// One that is included includes what lies beside itself, and the last value counts.
-	conf, wrong := load(fstest.MapFS{"slurm.conf": {Data: []byte("X=1\nInclude d/a")}, "d/a": {Data: []byte("Include b\nX=3")}, "d/b": {Data: []byte("X=2")}, "b": {Data: []byte("X=4")}}, "/slurm.conf")
-	if got := printed(conf.all("X")); got != "1 X=1|;1 X=2|;2 X=3|" || len(wrong) > 0 || conf.value("x", "") != "3" {
-		t.Errorf("%q, %v", got, wrong)
+	conf, from, wrong := load(fstest.MapFS{"slurm.conf": {Data: []byte("X=1\nInclude d/a")}, "d/a": {Data: []byte("Include b\nX=3")}, "d/b": {Data: []byte("X=2")}, "b": {Data: []byte("X=4")}}, "/slurm.conf")
+	if got := printed(conf.all("X")); got != "1 X=1|;1 X=2|;2 X=3|" || len(wrong) > 0 || conf.value("x", "") != "3" || !slices.Equal(from, []string{"/slurm.conf", "/d/a", "/d/b"}) {
+		t.Errorf("%q, %v, %v", got, from, wrong)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestBounds(t *testing.T) {
 	for _, row := range []struct{ file, want string }{
 		{"/large.conf", "more than"}, {"/many.conf", "without end"}, {"/deep.conf", "without end"}, {"/fifo.conf", "no regular file"}, {"/../../nothing", "is not there"},
 	} {
-		_, wrong := load(files, row.file)
+		_, _, wrong := load(files, row.file)
 		if len(wrong) == 0 || len(wrong) > 10 || !strings.Contains(wrong[0].Detail, row.want) {
 			t.Errorf("%s: %v", row.file, wrong)
 		}

@@ -113,6 +113,9 @@ var faults = []struct {
 	{"includes without end", func(s *site) { s.add("Include slurm.conf\n") }, Fault, "file", "without end", "Include"},
 	{"no slurm.conf", func(s *site) { s.drop("/etc/slurm/slurm.conf") }, Fault, "file", "is not there", "readable"},
 	{"slurm.conf is a directory", func(s *site) { s.put("/etc/slurm/slurm.conf", "", fs.ModeDir|0o755, 0) }, Fault, "file", "no regular file", "readable"},
+	{"a slurm.conf that everybody may write to", func(s *site) { s.mode("/etc/slurm/slurm.conf", 0o666, 0) }, Fault, "file", "everybody may write to /etc/slurm/slurm.conf", "0644"},
+	{"an included file of a user", func(s *site) { s.mode("/etc/slurm/slurm.conf.datamove", 0o644, 5001) }, Fault, "file", "slurm.conf.datamove belongs to uid 5001", "give it to root"},
+	{"a burst_buffer.conf of a user", func(s *site) { s.mode("/etc/slurm/burst_buffer.conf", 0o644, 5001) }, Fault, "file", "burst_buffer.conf belongs to uid 5001", "give it to root"},
 	{"a machine that is not of the cluster", func(s *site) { s.host = "login1" }, Advice, "machine", "neither a controller", "on the controller, and on a node"},
 	{"SlurmUser of another name service", func(s *site) { s.edit("slurm.conf", "=slurm", "=hpc") }, Advice, "SlurmUser", "hpc is not in /etc/passwd", "in mind"},
 
