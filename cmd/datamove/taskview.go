@@ -61,6 +61,7 @@ type optionsView struct {
 	FailWhenFull   bool     `json:"fail_when_full,omitempty"`
 	Released       string   `json:"released,omitempty"`
 	NoReflink      bool     `json:"no_reflink,omitempty"`
+	MayBeAbsent    bool     `json:"source_may_be_absent,omitempty"`
 }
 
 // progressView is a moment of a task, as JSON.
@@ -116,7 +117,7 @@ func viewOptions(o *pb.Options) *optionsView {
 	v := &optionsView{
 		Again: o.GetAgain(), Checksum: o.GetChecksum(), Verify: levelWord(o.GetVerify()), Preserve: o.GetPreserve(), Names: len(o.GetNames()),
 		Delete: o.GetRemoveExtra(), BackupDir: o.GetBackupDir(), Jobs: o.GetJobs(), BytesPerSecond: o.GetBytesPerSecond(), MemoryBytes: o.GetMemoryBytes(),
-		FailWhenFull: o.GetFailWhenFull(), NoReflink: o.GetNoReflink(), Released: releasedWord(o.GetReleased()),
+		FailWhenFull: o.GetFailWhenFull(), NoReflink: o.GetNoReflink(), Released: releasedWord(o.GetReleased()), MayBeAbsent: o.GetSourceMayBeAbsent(),
 	}
 	for _, r := range o.GetRules() {
 		v.Rules = append(v.Rules, map[bool]string{true: "exclude ", false: "include "}[r.GetExclude()]+r.GetPattern())

@@ -42,6 +42,7 @@ type Request struct {
 	Filter   *plan.Filter // nil takes everything
 	Manifest string       // Verify: a manifest file to compare Target with, instead of Source
 	Expect   Expectation  // what the source has to be; nil takes what is there
+	MayLack  bool         // Copy: a source that is not there has nothing to copy
 	Reflink  Reflink      // POSIX: whether to share blocks
 
 	Delete    bool      // Sync: remove what the source has not

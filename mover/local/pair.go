@@ -99,6 +99,9 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 	if r.Expect != nil && errors.Is(err, mover.ErrNotExist) {
 		err = mover.Unlike(err)
 	}
+	if errors.Is(err, mover.ErrNotExist) {
+		return &lacking{err}
+	}
 	if err != nil {
 		return err
 	}
@@ -112,6 +115,11 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 	p.wrap(source)
 	return nil
 }
+
+// lacking is the error of a source that is not there.
+type lacking struct{ error }
+
+func (l *lacking) Unwrap() error { return l.error }
 
 // wrap puts around both places what each of them needs.
 func (p *pair) wrap(source mover.Place) {

@@ -79,6 +79,8 @@ func (r *Request) check() error {
 		return usage("jobs, bandwidth and memory can not be negative")
 	case r.MaxDelete.Set && (r.MaxDelete.Percent < 0 || r.MaxDelete.Percent > 100 || r.MaxDelete.Entries < 0):
 		return usage("the limit of removals is out of range")
+	case r.MayLack && r.Work != Copy:
+		return usage("only a copy may have nothing to do because its source is not there")
 	case len(r.Names) > 0 && r.Work != Copy:
 		return usage("only a copy takes several sources")
 	}
@@ -100,6 +102,10 @@ func (t *run) openPairs(ctx context.Context) error {
 			return err
 		}
 		p, err := openPair(ctx, &t.request, i, src, dst, t.open)
+		if t.request.MayLack && errors.As(err, new(*lacking)) {
+			t.notes("there is nothing at " + src.String())
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -25,11 +25,11 @@ func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.
 		return nil, err
 	}
 	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE && !task.Ended(t.GetState()) {
-		mine, others, err := s.withdraw(ctx, t, r.GetIdempotencyKey())
+		mine, others, err := s.withdraw(ctx, t, r)
 		switch {
 		case err != nil:
 			return nil, err
-		case mine && others:
+		case mine && others, !mine && r.GetHolder() != "":
 			return s.task(t.GetId())
 		case mine:
 			denied = false
@@ -41,13 +41,13 @@ func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.
 	return s.steered(ctx, t, task.Cancelled)
 }
 
-// withdraw has the caller wait no more for a staging: for what was asked for with a key, or
+// withdraw has the caller wait no more for a staging: for what was asked for with a key, or for a holder, or
 // for anything. mine says that this is all that the caller can want, others that somebody
-// waits still. An operator who gives no key wants to end it for all.
-func (s *Service) withdraw(ctx context.Context, t *pb.Task, key string) (mine, others bool, err error) {
+// waits still. An operator who names neither wants to end it for all.
+func (s *Service) withdraw(ctx context.Context, t *pb.Task, r *pb.CancelTaskRequest) (mine, others bool, err error) {
 	c := access.From(ctx)
 	me := ledger.User(accountOf(c))
-	if key == "" && s.rules().MayOn(c, access.OfMethod(pb.TaskService_CancelTask_FullMethodName), access.Owner{Name: nobody, UID: ^uint32(0)}).Allowed {
+	if r.GetIdempotencyKey() == "" && r.GetHolder() == "" && s.rules().MayOn(c, access.OfMethod(pb.TaskService_CancelTask_FullMethodName), access.Owner{Name: nobody, UID: ^uint32(0)}).Allowed {
 		return false, false, nil
 	}
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
@@ -55,9 +55,9 @@ func (s *Service) withdraw(ctx context.Context, t *pb.Task, key string) (mine, o
 		if err != nil {
 			return err
 		}
-		mine, others = ledger.User(t.GetOwner()) == me, false
+		mine, others = ledger.User(t.GetOwner()) == me && r.GetHolder() == "", false
 		for _, w := range wishes {
-			if !wishedBy(w, c, key) {
+			if !wishedBy(w, c, r) {
 				others = true
 				continue
 			}
@@ -71,10 +71,13 @@ func (s *Service) withdraw(ctx context.Context, t *pb.Task, key string) (mine, o
 	return mine, others, err
 }
 
-// wishedBy says whether a wish is one of a caller: of a request with a key, or any.
-func wishedBy(w *ledgerv1.Wish, c access.Caller, key string) bool {
-	if key != "" {
-		return w.GetLease().GetId() == leaseID(c, key, time.Time{})
+// wishedBy says whether a wish is one of a caller that a request means.
+func wishedBy(w *ledgerv1.Wish, c access.Caller, r *pb.CancelTaskRequest) bool {
+	if key := r.GetIdempotencyKey(); key != "" && w.GetLease().GetId() != leaseID(c, key, time.Time{}) {
+		return false
+	}
+	if h := r.GetHolder(); h != "" && w.GetLease().GetHolder() != h {
+		return false
 	}
 	return ledger.User(w.GetLease().GetOwner()) == ledger.User(accountOf(c))
 }

@@ -170,3 +170,34 @@ func TestCancelledByOne(t *testing.T) {
 		t.Errorf("there is %v", got)
 	}
 }
+
+// TestGivenUpForOneHolder: two jobs of one person wait for a staging, which goes on until both want it no more.
+func TestGivenUpForOneHolder(t *testing.T) {
+	d := newDesk(t, site(), access.Input{UID: 990, Projects: map[string]access.Project{"p": {Roots: []string{"project:", "scratch:"}, Members: []string{"alice"}}}})
+	alice := as("alice", 1001)
+	d.add(alice, "a", "project:a", 1)
+	id := ""
+	for _, holder := range []string{"job6", "job7"} {
+		a, err := d.Stage(alice, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: holder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id = a.GetTask().GetId()
+	}
+	drop := func(who context.Context, holder string) pb.TaskState {
+		t.Helper()
+		now, err := d.CancelTask(who, &pb.CancelTaskRequest{Id: id, Holder: holder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now.GetState()
+	}
+	for range 2 {
+		if drop(alice, "job6") == task.Cancelled || drop(alice, "of nobody") == task.Cancelled {
+			t.Error("one holder's end is that of another one's staging")
+		}
+	}
+	if got := drop(alice, "job7"); got != task.Cancelled {
+		t.Errorf("after the last holder it is %v", got)
+	}
+}

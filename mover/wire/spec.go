@@ -118,7 +118,7 @@ func Request(spec *pb.TaskSpec, resolve func(location.Location) (location.Locati
 func options(o *pb.Options) (r local.Request, err error) {
 	r.Full, r.Checksum, r.Delete = o.GetAgain(), o.GetChecksum(), o.GetRemoveExtra()
 	r.Jobs, r.Bandwidth, r.Memory = int(o.GetJobs()), o.GetBytesPerSecond(), o.GetMemoryBytes()
-	r.Backup = o.GetBackupDir()
+	r.Backup, r.MayLack = o.GetBackupDir(), o.GetSourceMayBeAbsent()
 	var ok bool
 	if o.GetFailWhenFull() {
 		r.OnFull = local.FullFail
@@ -194,7 +194,7 @@ func filter(o *pb.Options) (*plan.Filter, error) {
 func Spec(r *local.Request, rules []plan.Rule, names []string) (*pb.TaskSpec, error) {
 	s := &pb.TaskSpec{Target: r.Target.String(), Options: &pb.Options{
 		Again: r.Full, Checksum: r.Checksum, RemoveExtra: r.Delete, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
-		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnFull == local.FullFail, NoReflink: r.Reflink == local.ReflinkNever,
+		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnFull == local.FullFail, NoReflink: r.Reflink == local.ReflinkNever, SourceMayBeAbsent: r.MayLack,
 		Verify: LevelOf(r.Verify), Names: names,
 	}}
 	for on, way := range releases {

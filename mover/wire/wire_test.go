@@ -40,6 +40,7 @@ func TestRoundTrip(t *testing.T) {
 		{Work: local.Sync, Source: at(t, "/a"), Target: at(t, "/b"), MaxDelete: local.MaxDelete{Set: true}, Preserve: mover.FactCRC},
 		{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b"), Preserve: mover.AllFacts | mover.FactLayout, Released: local.ReleasedSkip},
 		{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b"), Preserve: mover.FactMode | mover.FactLayout, Released: local.ReleasedFail},
+		{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b"), MayLack: true},
 	} {
 		spec, err := wire.Spec(&r, nil, nil)
 		if err != nil {

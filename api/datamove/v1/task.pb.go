@@ -513,24 +513,25 @@ func (x *TaskSpec) GetStaging() *Staging {
 
 // Options says how to do a task. What is not set is the best default.
 type Options struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Again          bool                   `protobuf:"varint,1,opt,name=again,proto3" json:"again,omitempty"`                                // copy everything again, also what is equal
-	Checksum       bool                   `protobuf:"varint,2,opt,name=checksum,proto3" json:"checksum,omitempty"`                          // compare contents instead of size and mtime
-	Verify         Level                  `protobuf:"varint,3,opt,name=verify,proto3,enum=datamove.v1.Level" json:"verify,omitempty"`       // at least this level for every file
-	Preserve       []string               `protobuf:"bytes,4,rep,name=preserve,proto3" json:"preserve,omitempty"`                           // facts to compare and keep: mode, owner, group, mtime, ..., layout; none is all but layout
-	Rules          []*Rule                `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`                                 // which names take part, in order
-	Names          []string               `protobuf:"bytes,6,rep,name=names,proto3" json:"names,omitempty"`                                 // only these names below source; empty is all
-	RemoveExtra    bool                   `protobuf:"varint,7,opt,name=remove_extra,json=removeExtra,proto3" json:"remove_extra,omitempty"` // SYNC: remove what the source has not
-	MaxDelete      *MaxDelete             `protobuf:"bytes,8,opt,name=max_delete,json=maxDelete,proto3" json:"max_delete,omitempty"`
-	BackupDir      string                 `protobuf:"bytes,9,opt,name=backup_dir,json=backupDir,proto3" json:"backup_dir,omitempty"`                    // where what is replaced and removed goes
-	Jobs           int32                  `protobuf:"varint,10,opt,name=jobs,proto3" json:"jobs,omitempty"`                                             // calls in flight on one agent; 0 climbs
-	BytesPerSecond int64                  `protobuf:"varint,11,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // 0 is unlimited
-	MemoryBytes    int64                  `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`            // of buffers on one agent; 0 is 128 MiB
-	FailWhenFull   bool                   `protobuf:"varint,13,opt,name=fail_when_full,json=failWhenFull,proto3" json:"fail_when_full,omitempty"`       // instead of waiting for room
-	NoReflink      bool                   `protobuf:"varint,14,opt,name=no_reflink,json=noReflink,proto3" json:"no_reflink,omitempty"`
-	Released       Released               `protobuf:"varint,15,opt,name=released,proto3,enum=datamove.v1.Released" json:"released,omitempty"` // what to do with files whose content is in the archive of their file system only
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Again             bool                   `protobuf:"varint,1,opt,name=again,proto3" json:"again,omitempty"`                                // copy everything again, also what is equal
+	Checksum          bool                   `protobuf:"varint,2,opt,name=checksum,proto3" json:"checksum,omitempty"`                          // compare contents instead of size and mtime
+	Verify            Level                  `protobuf:"varint,3,opt,name=verify,proto3,enum=datamove.v1.Level" json:"verify,omitempty"`       // at least this level for every file
+	Preserve          []string               `protobuf:"bytes,4,rep,name=preserve,proto3" json:"preserve,omitempty"`                           // facts to compare and keep: mode, owner, group, mtime, ..., layout; none is all but layout
+	Rules             []*Rule                `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`                                 // which names take part, in order
+	Names             []string               `protobuf:"bytes,6,rep,name=names,proto3" json:"names,omitempty"`                                 // only these names below source; empty is all
+	RemoveExtra       bool                   `protobuf:"varint,7,opt,name=remove_extra,json=removeExtra,proto3" json:"remove_extra,omitempty"` // SYNC: remove what the source has not
+	MaxDelete         *MaxDelete             `protobuf:"bytes,8,opt,name=max_delete,json=maxDelete,proto3" json:"max_delete,omitempty"`
+	BackupDir         string                 `protobuf:"bytes,9,opt,name=backup_dir,json=backupDir,proto3" json:"backup_dir,omitempty"`                    // where what is replaced and removed goes
+	Jobs              int32                  `protobuf:"varint,10,opt,name=jobs,proto3" json:"jobs,omitempty"`                                             // calls in flight on one agent; 0 climbs
+	BytesPerSecond    int64                  `protobuf:"varint,11,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // 0 is unlimited
+	MemoryBytes       int64                  `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`            // of buffers on one agent; 0 is 128 MiB
+	FailWhenFull      bool                   `protobuf:"varint,13,opt,name=fail_when_full,json=failWhenFull,proto3" json:"fail_when_full,omitempty"`       // instead of waiting for room
+	NoReflink         bool                   `protobuf:"varint,14,opt,name=no_reflink,json=noReflink,proto3" json:"no_reflink,omitempty"`
+	Released          Released               `protobuf:"varint,15,opt,name=released,proto3,enum=datamove.v1.Released" json:"released,omitempty"`                      // what to do with files whose content is in the archive of their file system only
+	SourceMayBeAbsent bool                   `protobuf:"varint,16,opt,name=source_may_be_absent,json=sourceMayBeAbsent,proto3" json:"source_may_be_absent,omitempty"` // COPY: where the source is not there, there is nothing to do
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Options) Reset() {
@@ -666,6 +667,13 @@ func (x *Options) GetReleased() Released {
 		return x.Released
 	}
 	return Released_RELEASED_UNSPECIFIED
+}
+
+func (x *Options) GetSourceMayBeAbsent() bool {
+	if x != nil {
+		return x.SourceMayBeAbsent
+	}
+	return false
 }
 
 // Rule takes names in or leaves them out, as --include and --exclude do.
@@ -2161,6 +2169,7 @@ type CancelTaskRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	IdempotencyKey string                 `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"` // of a staging: only what was asked for with this key; empty is all of the caller
+	Holder         string                 `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`                                       // of a staging: only what is to be held by this one; empty is any
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2205,6 +2214,13 @@ func (x *CancelTaskRequest) GetId() string {
 func (x *CancelTaskRequest) GetIdempotencyKey() string {
 	if x != nil {
 		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *CancelTaskRequest) GetHolder() string {
+	if x != nil {
+		return x.Holder
 	}
 	return ""
 }
@@ -2349,7 +2365,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	" \x01(\v2\x14.datamove.v1.StagingR\astaging\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x94\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x04\n" +
 	"\aOptions\x12\x14\n" +
 	"\x05again\x18\x01 \x01(\bR\x05again\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\bR\bchecksum\x12*\n" +
@@ -2369,7 +2385,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x0efail_when_full\x18\r \x01(\bR\ffailWhenFull\x12\x1d\n" +
 	"\n" +
 	"no_reflink\x18\x0e \x01(\bR\tnoReflink\x121\n" +
-	"\breleased\x18\x0f \x01(\x0e2\x15.datamove.v1.ReleasedR\breleased\":\n" +
+	"\breleased\x18\x0f \x01(\x0e2\x15.datamove.v1.ReleasedR\breleased\x12/\n" +
+	"\x14source_may_be_absent\x18\x10 \x01(\bR\x11sourceMayBeAbsent\":\n" +
 	"\x04Rule\x12\x18\n" +
 	"\aexclude\x18\x01 \x01(\bR\aexclude\x12\x18\n" +
 	"\apattern\x18\x02 \x01(\tR\apattern\"L\n" +
@@ -2507,10 +2524,11 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x10PauseTaskRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"#\n" +
 	"\x11ResumeTaskRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"L\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"d\n" +
 	"\x11CancelTaskRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12'\n" +
-	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\"$\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12\x16\n" +
+	"\x06holder\x18\x03 \x01(\tR\x06holder\"$\n" +
 	"\x12ExplainTaskRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x9e\x01\n" +
 	"\vExplanation\x12\x0e\n" +
