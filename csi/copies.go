@@ -18,7 +18,7 @@ func (d *Driver) copies(ctx context.Context, fileSystem string, u *base.Unfilled
 		return err
 	}
 	tier := d.Config.FileSystems[fileSystem].Tier
-	return d.Staging.Copy(ctx, u.Mark, tier+":"+u.Source, tier+":"+u.Target)
+	return d.Staging.Copy(ctx, stage.Order{Key: u.Mark, From: tier + ":" + u.Source, To: tier + ":" + u.Target})
 }
 
 // uncopied says why the mover can copy nothing on a file system; "" where it can.
@@ -86,7 +86,7 @@ func (d *Driver) archive(ctx context.Context, fileSystem string) (left int, err 
 	}
 	var errs []error
 	for _, a := range all {
-		err := d.Staging.Copy(ctx, "archive "+a.Record.Mark, d.Config.FileSystems[fileSystem].Tier+":"+a.Source, a.Target)
+		err := d.Staging.Copy(ctx, stage.Order{Key: "archive " + a.Record.Mark, From: d.Config.FileSystems[fileSystem].Tier + ":" + a.Source, To: a.Target})
 		var u *stage.Underway
 		switch {
 		case errors.As(err, &u):

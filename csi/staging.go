@@ -20,7 +20,7 @@ type Staging interface {
 	// Holders are those that begin with a prefix and have something here.
 	Holders(ctx context.Context, prefix string) ([]string, error)
 	// Copy copies what is at one location to another, once for each key: nil when it is done, a *stage.Underway before.
-	Copy(ctx context.Context, key, from, to string) error
+	Copy(ctx context.Context, o stage.Order) error
 	// Stop ends the copy of a key.
 	Stop(ctx context.Context, key string) error
 	// Look says what is staged, and what is on its way.

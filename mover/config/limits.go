@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"datamove.dev/mover/units"
 )
 
 // Limit holds back what all agents together move at one endpoint.
@@ -38,6 +40,19 @@ func (r *Rate) UnmarshalText(text []byte) error {
 		return fmt.Errorf("must be a rate like 20GB/s, 500 MiB/s or 10Gbit/s")
 	}
 	*r = Rate(number * unit)
+	return nil
+}
+
+// Size is bytes, written as 500GB or 20TiB.
+type Size int64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Size) UnmarshalText(text []byte) error {
+	n, err := units.ParseBytes(string(text))
+	if err != nil || n < 1 {
+		return errors.New("must be a size like 500GB or 20TiB")
+	}
+	*s = Size(n)
 	return nil
 }
 

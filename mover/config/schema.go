@@ -49,12 +49,23 @@ var schema = rule{keys: map[string]rule{
 	"leases":   {keys: map[string]rule{"lead": {check: lead}}},
 	"agent":    {keys: map[string]rule{"spares": {number: 64, zero: true}}},
 	"peers":    {keys: map[string]rule{"listen": {check: peers}, "host": {check: name}}},
-	"slurm":    {keys: map[string]rule{"scratch": {check: word}, "state": {check: absolute}, "deadline": {check: deadline}}},
+	"slurm":    slurmRule,
 	"gpfs":     {named: name, each: &gpfsRule, most: 100},
 	"hsm":      {items: &hsmRule, most: 32},
 	"join":     {keys: map[string]rule{"kubernetes": kubernetesRule}},
 	"trace":    {need: []string{"endpoint"}, keys: map[string]rule{"endpoint": {check: endpoint}}},
 	"users":    {named: account, whole: ownCertificates, most: 10_000, each: &rule{need: []string{"certificate"}, keys: map[string]rule{"certificate": {check: commonName}}}},
+}}
+
+var slurmRule = rule{keys: map[string]rule{
+	"scratch":  {check: word},
+	"state":    {check: absolute},
+	"deadline": {check: deadline},
+	"warm":     {check: word},
+	"records":  {check: absolute},
+	"ready":    {check: ready},
+	"most":     {check: checked[Size]},
+	"quiet":    {check: quiet},
 }}
 
 var tierRule = rule{

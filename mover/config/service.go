@@ -20,8 +20,11 @@ const (
 	DefaultPeers  = "0.0.0.0:7645"
 	PeersOff      = "off"
 
-	DefaultSlurmState = "/run/datamove/slurm"
-	DefaultDeadline   = 5 * time.Second // below BatchStartTimeout, which is 10 s
+	DefaultSlurmState   = "/run/datamove/slurm"
+	DefaultSlurmRecords = "/var/lib/datamove/slurm"
+	DefaultQuiet        = 30 * time.Second
+	DefaultReady        = 4 * time.Minute // of OtherTimeout of burst_buffer.conf, which is 5 minutes: after it Slurm starts the job with nothing
+	DefaultDeadline     = 5 * time.Second // below BatchStartTimeout, which is 10 s
 )
 
 // Cache says when replicas that nobody leases leave a tier: from the fullness
@@ -78,6 +81,11 @@ type Slurm struct {
 	Scratch  string        `koanf:"scratch"`  // tier of the directories of jobs; "" is the only one that is node-local and ephemeral
 	State    string        `koanf:"state"`    // directory of the records of jobs, in memory; "" is DefaultSlurmState
 	Deadline time.Duration `koanf:"deadline"` // of a hook on a node; 0 is DefaultDeadline
+	Warm     string        `koanf:"warm"`     // tier that all nodes see, for datasets that lie on none; "" is none
+	Records  string        `koanf:"records"`  // directory of the records of jobs on the controller's host; "" is DefaultSlurmRecords
+	Ready    time.Duration `koanf:"ready"`    // how long data may take to come onto the nodes of a job; 0 is DefaultReady
+	Most     Size          `koanf:"most"`     // that one job may have staged; 0 is any
+	Quiet    time.Duration `koanf:"quiet"`    // for how long nothing in a checkpoint has to change before it leaves its node; 0 is DefaultQuiet
 }
 
 // ScratchTier is the tier of the directories of jobs, by name.

@@ -37,7 +37,7 @@ audit: {dir: /var/lib/datamove/audit, sync: true}
 leases: {lead: 45s}
 agent: {spares: 0}
 peers: {listen: "10.0.0.17:7645", host: n17.site}
-slurm: {scratch: scratch, state: /run/hooks, deadline: 4s}
+slurm: {scratch: scratch, state: /run/hooks, deadline: 4s, warm: lustre, records: /var/jobs, ready: 10m, most: 2TiB, quiet: 90s}
 trace: {endpoint: "http://127.0.0.1:4317"}
 gpfs:
   fs1: {url: "https://gui.site:443", credentials: /etc/datamove/scale.env, ca: /etc/datamove/ca.pem, as: gpfs0}
@@ -84,7 +84,7 @@ func TestTheFileOfAService(t *testing.T) {
 		{"audit", c.Audit, Audit{Dir: "/var/lib/datamove/audit", Sync: true}},
 		{"leases", c.Leases, Leases{Lead: 45 * time.Second}},
 		{"agent", *c.Agent.Spares, 0},
-		{"slurm", c.Slurm, Slurm{Scratch: "scratch", State: "/run/hooks", Deadline: 4 * time.Second}},
+		{"slurm", c.Slurm, Slurm{"scratch", "/run/hooks", 4 * time.Second, "lustre", "/var/jobs", 10 * time.Minute, 2 << 40, 90 * time.Second}},
 		{"peers", c.Peers, Peers{Listen: "10.0.0.17:7645", Host: "n17.site"}},
 		{"trace", c.Trace, Trace{Endpoint: "http://127.0.0.1:4317"}},
 		{"users", c.Users, map[string]User{"alice": {Certificate: "alice"}, "bob.smith": {Certificate: "bob"}}},
@@ -185,6 +185,9 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"agent: {spares: 65}", "agent.spares: must be a whole number from 0 to 64"},
 		{"agent: {spares: no}", "agent.spares: must be a whole number from 0 to 64"},
 		{"slurm: {deadline: 100ms}", "slurm.deadline: must be a time like 5s, from 1s to 1m"},
+		{"slurm: {ready: 25h}", "slurm.ready: must be a time like 4m, from 1s to 24h"},
+		{"slurm: {quiet: 2h}", "slurm.quiet: must be a time like 30s, from 1s to 1h"},
+		{"slurm: {most: 0}", "slurm.most: must be a size like 500GB or 20TiB"},
 		{"slurm: {state: run}", "slurm.state: is \"run\"; must be an absolute path"},
 		{"peers: {listen: no}", "peers.listen: must be host:port, as 0.0.0.0:7645, or off"},
 		{"peers: {listen: ':7645'}", "peers.listen: must be host:port, as 0.0.0.0:7645, or off"},

@@ -220,6 +220,22 @@ func deadline(s string) error {
 	return nil
 }
 
+func ready(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Second || d > 24*time.Hour {
+		return errors.New("must be a time like 4m, from 1s to 24h")
+	}
+	return nil
+}
+
+func quiet(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Second || d > time.Hour {
+		return errors.New("must be a time like 30s, from 1s to 1h")
+	}
+	return nil
+}
+
 func zone(s string) error {
 	if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
 		return errors.New("must be a time zone like Europe/Berlin or UTC")

@@ -41,7 +41,7 @@ func TestAsk(t *testing.T) {
 		if !errors.As(err, &u) || u.Task == "" || time.Now().After(limit) {
 			t.Fatal(err)
 		}
-		must(t, follow(t.Context(), client, u.Task))
+		must(t, of(t, dir).Follow(t.Context(), u.Task))
 	}
 	for range 2 { // and no lease more
 		_, err := of(t, dir).Ask(t.Context(), source, "slurm:7:train")
@@ -68,7 +68,7 @@ func TestAsk(t *testing.T) {
 	if all, err := m.Holders(t.Context(), ""); err != nil || len(all) != 0 {
 		t.Errorf("%q, %v", all, err)
 	}
-	if err := m.Copy(t.Context(), "key", "shared:train", "shared:copy"); !errors.Is(err, mover.ErrUsage) {
+	if err := m.Copy(t.Context(), Order{Key: "key", From: "shared:train", To: "shared:copy"}); !errors.Is(err, mover.ErrUsage) {
 		t.Errorf("a copy that nobody can tell from those of others: %v", err)
 	}
 }

@@ -13,26 +13,38 @@ import (
 	"datamove.dev/mover"
 )
 
+// Order is a copy that somebody needs.
+type Order struct {
+	Key      string // by which it is found again
+	From, To string // locations
+	Node     string // whose node-local tiers are meant; "" is any that reaches both
+	Options  *datamovev1.Options
+	Labels   map[string]string // beside those of the Mover
+	Paused   bool              // it waits until somebody resumes it
+	Class    datamovev1.TaskClass
+}
+
 // Copy has the mover copy what is at one location to another, once for each key. It returns nil when everything is
 // there, and an *Underway before. A copy that failed is told, and begun again at once: who asks the next time
 // hears of that one.
-func (m *Mover) Copy(ctx context.Context, key, from, to string) error {
-	c, err := m.Client(ctx)
-	if err != nil {
-		return err
-	}
-	last, err := m.copying(ctx, c, key)
+func (m *Mover) Copy(ctx context.Context, o Order) error {
+	last, err := m.Last(ctx, o.Key)
 	if err != nil || last.GetState() == datamovev1.TaskState_TASK_STATE_DONE {
 		return err
 	}
 	if last != nil && !api.Ended(last.GetState()) {
 		return underway(last)
 	}
+	c, err := m.Client(ctx)
+	if err != nil {
+		return err
+	}
 	labels := map[string]string{}
 	maps.Copy(labels, m.Labels)
-	labels[m.Label] = digest(key)
-	next, err := c.Submit(ctx, &datamovev1.SubmitTaskRequest{IdempotencyKey: digest(m.Label + " " + key + "/" + last.GetId()), Spec: &datamovev1.TaskSpec{
-		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: from, Target: to, Labels: labels}})
+	maps.Copy(labels, o.Labels)
+	labels[m.Label] = digest(o.Key)
+	next, err := c.Submit(ctx, &datamovev1.SubmitTaskRequest{IdempotencyKey: digest(m.Label + " " + o.Key + "/" + last.GetId()), Paused: o.Paused, Spec: &datamovev1.TaskSpec{
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: o.From, Target: o.To, Node: o.Node, Options: o.Options, Class: o.Class, Labels: labels}})
 	switch {
 	case err != nil:
 		return err
@@ -42,8 +54,20 @@ func (m *Mover) Copy(ctx context.Context, key, from, to string) error {
 	return underway(next)
 }
 
-// copying is the newest copy of a key; nil is none. The mover finds it by its label, so that nobody has to remember it.
-func (m *Mover) copying(ctx context.Context, c *api.Client, key string) (*datamovev1.Task, error) {
+// Failed is how a copy has failed; nil when it has not.
+func Failed(t *datamovev1.Task) error {
+	if t.GetState() != datamovev1.TaskState_TASK_STATE_FAILED {
+		return nil
+	}
+	return failed(t)
+}
+
+// Last is the newest copy of a key; nil is none. The mover finds it by its label, so that nobody has to remember it.
+func (m *Mover) Last(ctx context.Context, key string) (*datamovev1.Task, error) {
+	c, err := m.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if m.Label == "" {
 		return nil, fmt.Errorf("%w: copies need a label, or those of others would be found by it", mover.ErrUsage)
 	}
@@ -54,17 +78,17 @@ func (m *Mover) copying(ctx context.Context, c *api.Client, key string) (*datamo
 }
 
 func underway(t *datamovev1.Task) *Underway {
-	return &Underway{Task: t.GetId(), Since: t.GetCreateTime().AsTime(), How: Progress(t)}
+	return &Underway{Task: t.GetId(), Since: t.GetCreateTime().AsTime(), How: Progress(t), Why: t.GetWhy()}
 }
 
 // Stop ends the copy of a key: with nil, none goes on.
 func (m *Mover) Stop(ctx context.Context, key string) error {
-	c, err := m.Client(ctx)
-	if err != nil {
+	last, err := m.Last(ctx, key)
+	if err != nil || last == nil || api.Ended(last.GetState()) {
 		return err
 	}
-	last, err := m.copying(ctx, c, key)
-	if err != nil || last == nil || api.Ended(last.GetState()) {
+	c, err := m.Client(ctx)
+	if err != nil {
 		return err
 	}
 	if _, err := c.CancelTask(ctx, &datamovev1.CancelTaskRequest{Id: last.GetId()}); err != nil && !errors.Is(err, mover.ErrConflict) {

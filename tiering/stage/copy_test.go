@@ -18,12 +18,12 @@ func TestStop(t *testing.T) {
 	ends := map[datamovev1.TaskState]int{}
 	for i := range 40 {
 		key := fmt.Sprint("copy ", i)
-		if err := m.Copy(t.Context(), key, "shared:train", fmt.Sprint("shared:copies/", i)); !errors.As(err, new(*Underway)) {
+		if err := m.Copy(t.Context(), Order{Key: key, From: "shared:train", To: fmt.Sprint("shared:copies/", i)}); !errors.As(err, new(*Underway)) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Duration(i) * 2 * time.Millisecond)
 		must(t, m.Stop(t.Context(), key))
-		last, err := m.copying(t.Context(), client, key)
+		last, err := m.Last(t.Context(), key)
 		must(t, err)
 		ends[last.GetState()]++
 		if !api.Ended(last.GetState()) {
@@ -32,7 +32,7 @@ func TestStop(t *testing.T) {
 	}
 	t.Log(ends)
 	other := &Mover{Dial: m.Dial, Node: "n1", Label: "other-copy", Labels: map[string]string{"slurm-job": "7"}}
-	if err := other.Copy(t.Context(), "copy 0", "shared:train", "shared:other"); !errors.As(err, new(*Underway)) {
+	if err := other.Copy(t.Context(), Order{Key: "copy 0", From: "shared:train", To: "shared:other"}); !errors.As(err, new(*Underway)) {
 		t.Errorf("another user of the mover, with the same key: %v", err)
 	}
 	labelled := 0

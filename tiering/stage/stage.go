@@ -80,11 +80,12 @@ type Underway struct {
 	Task  string
 	Since time.Time // that its holder has waited
 	How   string    // how far it is, as Progress says it
+	Why   string    // it does not go on; "" is that it does
 }
 
 // Error says how far it is.
 func (u *Underway) Error() string {
-	return fmt.Sprintf("it is being staged (task %s, for %s): %s", u.Task, units.Duration(time.Since(u.Since)), u.How)
+	return fmt.Sprintf("it is on its way (task %s, for %s): %s", u.Task, units.Duration(time.Since(u.Since)), u.How)
 }
 
 // Unwrap makes it something to ask for again.
@@ -110,11 +111,7 @@ func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Place, erro
 
 // await waits until a task has ended, or a while where that can not be heard.
 func (m *Mover) await(ctx context.Context, task string) {
-	c, err := m.Client(ctx)
-	if err == nil {
-		err = follow(ctx, c, task)
-	}
-	if err == nil || errors.Is(err, mover.ErrUnreachable) { // who asks next is told so
+	if err := m.Follow(ctx, task); err == nil || errors.Is(err, mover.ErrUnreachable) { // who asks next is told so
 		return
 	}
 	select {
@@ -123,8 +120,12 @@ func (m *Mover) await(ctx context.Context, task string) {
 	}
 }
 
-// follow hears of a task until it has ended. It does not wait for a mover that is away, as api.Client.Wait does.
-func follow(ctx context.Context, c *api.Client, task string) error {
+// Follow hears of a task until it has ended. It does not wait for a mover that is away, as api.Client.Wait does.
+func (m *Mover) Follow(ctx context.Context, task string) error {
+	c, err := m.Client(ctx)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changes, err := c.WatchTask(ctx, &datamovev1.WatchTaskRequest{Id: task})
@@ -222,11 +223,15 @@ func failed(t *datamovev1.Task) error {
 	if kind == nil {
 		kind = mover.ErrTransient
 	}
-	return fmt.Errorf("%w: staging failed (task %s): %s", kind, t.GetId(), mover.Printable(t.GetError()))
+	what := "staging"
+	if t.GetSpec().GetKind() == datamovev1.TaskKind_TASK_KIND_COPY {
+		what = "the copy"
+	}
+	return fmt.Errorf("%w: %s failed (task %s): %s", kind, what, t.GetId(), mover.Printable(t.GetError()))
 }
 
 func (m *Mover) underway(at where, t *datamovev1.Task) *Underway {
-	return &Underway{Task: t.GetId(), Since: m.waiting(at, t), How: Progress(t)}
+	return &Underway{Task: t.GetId(), Since: m.waiting(at, t), How: Progress(t), Why: t.GetWhy()}
 }
 
 // waiting remembers for what a holder waits, and returns since when. What was asked for before this process remembered anybody, a holder
