@@ -51,7 +51,7 @@ func TestGrammar(t *testing.T) {
 		{"paths", "stage-in=/home/me/in to=/home/me/out", "stage-in=/home/me/in to=/home/me/out"},
 		{"results", "stage-out=scratch:out to=project:%x/%j", "stage-out=scratch:out to=project:%x/%j"},
 		{"the default is said or not", "stage-out=scratch:out to=archive:x when=always", "stage-out=scratch:out to=archive:x"},
-		{"results of each node", "stage-out=scratch:out to=project:%j/%n when=success", "stage-out=scratch:out to=project:%j/%n when=success"},
+		{"results of each node", "stage-out=scratch:out to=project:%j/{node} when=success", "stage-out=scratch:out to=project:%j/{node} when=success"},
 		{"checkpoints", "checkpoint=scratch:ckpt to=project:run1 ", "checkpoint=scratch:ckpt to=project:run1"},
 		{"checkpoints, all words", "checkpoint=scratch:ckpt to=project:run1,archive:run1 profile=dcp keep=3", "checkpoint=scratch:ckpt to=project:run1,archive:run1 profile=dcp keep=3"},
 		{"checkpoints that are written warm", "checkpoint=project:ckpt to=archive:%u/run1 profile=plain", "checkpoint=project:ckpt to=archive:%u/run1"},
@@ -123,8 +123,9 @@ func TestMistakes(t *testing.T) {
 		{"stage-in=file:///home/%24USER/data", "variables of the shell"},
 		{"stage-in=file:///a%0Ab", "control characters"},
 		{"stage-in=project:%q", "behind % stands no pattern (there are %j"},
-		{"stage-in=project:x to=scratch:%n", "%n, the node, stands only where a stage-out or a checkpoint goes to"},
-		{"stage-out=scratch:%n to=project:x", "%n, the node, stands only"},
+		{"stage-in=project:x to=scratch:{node}", "{node} stands only where a stage-out or a checkpoint goes to"},
+		{"stage-out=scratch:{node} to=project:x", "{node} stands only"},
+		{"stage-out=scratch:x to=project:%n", "Slurm takes %n away"},
 		{"stage-out=scratch:x to=project:.datamove-x", "such names are the mover's own"},
 		{"stage-in=projekt:x", "there is no tier projekt (did you mean project?)"},
 		{"stage-in=dataset:x to=nvme:x", "column 30: to: there is no tier nvme (there are archive, cache,"},
@@ -330,7 +331,7 @@ func TestSummary(t *testing.T) {
 stage in dataset:imagenet@0123456789ab to scratch:imagenet (required, shared)
 stage in project:my data to scratch:my data
 stage out scratch:out to project:run1 (if the job succeeds)
-copy checkpoints of scratch:ckpt to project:ckpt and archive:run1 (dcp, the newest 3 are kept)
+copy checkpoints of scratch:ckpt to project:ckpt and archive:run1 (dcp, keep=3 is noted: nothing is removed yet)
 purge fast:tmp/%j at the end`
 	if got := strings.Join(job.Summary(), "\n"); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
@@ -344,7 +345,7 @@ func TestOfJob(t *testing.T) {
 			t.Errorf("%s is of the job: %v, %v", text, !want, err)
 		}
 	}
-	job, err := Parse(script("#DATAMOVE stage-out=scratch:a to=project:%j/%n", "#DATAMOVE stage-out=scratch:b to=project:%%n", "#DATAMOVE checkpoint=scratch:c to=archive:%%%n,project:x"), site)
+	job, err := Parse(script("#DATAMOVE stage-out=scratch:a to=project:%j/{node}", "#DATAMOVE stage-out=scratch:b to=project:%%n", "#DATAMOVE checkpoint=scratch:c to=archive:%%{node},project:x"), site)
 	if err != nil {
 		t.Fatal(err)
 	}

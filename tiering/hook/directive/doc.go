@@ -26,7 +26,7 @@
 // mistake.
 //
 // Locations are those of mover/location, absolute. In them %j is the job's id, %A that of
-// the array, %a the task of the array, %u the user, %x the name of the job, %n the node
+// the array, %a the task of the array, %u the user, %x the name of the job, {node} the node
 // (only where a stage-out or a checkpoint goes to), and %% a percent sign ([Values.Expand]).
 // Variables of a shell are not expanded. On a tier that is node-local and ephemeral, a path is one
 // below the directory that the job has there, on each of its nodes ([Tiers.OfJob]).

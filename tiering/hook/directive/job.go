@@ -54,13 +54,13 @@ type Request struct {
 	Shared   bool                // StageIn: other jobs on the node may read the same copy
 	When     When                // StageOut and Purge
 	Profile  Profile             // Checkpoint
-	Keep     int                 // Checkpoint: how many are kept; 0 is all
+	Keep     int                 // Checkpoint: how many are to be kept; 0 is all. It is noted: nothing removes any yet
 }
 
 // PerNode reports whether each target is another one on each node.
 func (r Request) PerNode() bool {
 	for _, to := range r.To {
-		if !strings.Contains(strings.ReplaceAll(to.String(), "%%", ""), "%n") {
+		if !strings.Contains(to.String(), nodePattern) {
 			return false
 		}
 	}

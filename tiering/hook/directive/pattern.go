@@ -17,31 +17,55 @@ type Values struct {
 	Task  string // %a
 	User  string // %u
 	Name  string // %x: the user has chosen it
-	Node  string // %n
+	Node  string // {node}
 }
 
-const patterns = "%j, %A, %a, %u, %x, %n and %%"
+const patterns = "%j, %A, %a, %u, %x, {node} and %%"
 
-// value is what the letter behind a percent sign stands for, and what it is called; ""
-// is no pattern.
-func (v Values) value(letter byte) (value, called string) {
-	switch letter {
-	case 'j':
+// nodePattern stands for the node. It has no percent sign because Slurm replaces those itself in directives of scripts, and what it does not
+// know by nothing (burst_buffer.lua, "Burst buffer symbol replacement"; TestSymbols of test/slurm shows it).
+const nodePattern = "{node}"
+
+// patternAt is the pattern that a text begins with; "" is none. A percent sign begins one always.
+func patternAt(s string) string {
+	switch {
+	case strings.HasPrefix(s, nodePattern):
+		return nodePattern
+	case strings.HasPrefix(s, "%"):
+		return s[:min(2, len(s))]
+	}
+	return ""
+}
+
+// firstPattern is where the first pattern of a text begins; -1 is nowhere.
+func firstPattern(s string) int {
+	for i := range len(s) {
+		if patternAt(s[i:]) != "" {
+			return i
+		}
+	}
+	return -1
+}
+
+// value is what a pattern stands for, and what it is called; "" is no pattern.
+func (v Values) value(pattern string) (value, called string) {
+	switch pattern {
+	case "%j":
 		return v.Job, "the job's id"
-	case 'A':
+	case "%A":
 		if v.Array == "" {
 			return v.Job, "the job's id"
 		}
 		return v.Array, "the array's id"
-	case 'a':
+	case "%a":
 		return v.Task, "the task of the array"
-	case 'u':
+	case "%u":
 		return v.User, "the user"
-	case 'x':
+	case "%x":
 		return v.Name, "the job's name"
-	case 'n':
+	case nodePattern:
 		return v.Node, "the node"
-	case '%':
+	case "%%":
 		return "%", "a percent sign"
 	}
 	return "", ""
@@ -71,23 +95,22 @@ func (v Values) Expand(l location.Location) (location.Location, error) {
 	}
 	var b strings.Builder
 	for i := 0; i < len(*p); i++ {
-		if (*p)[i] != '%' {
+		pattern := patternAt((*p)[i:])
+		if pattern == "" {
 			b.WriteByte((*p)[i])
 			continue
 		}
-		if i++; i == len(*p) {
-			return fail("% stands at the end; there are " + patterns)
-		}
-		value, called := v.value((*p)[i])
+		value, called := v.value(pattern)
 		switch what := fault(value); {
 		case called == "":
-			return fail(fmt.Sprintf("there is no pattern %s; there are %s", mover.Printable((*p)[i-1:i+1]), patterns))
+			return fail(fmt.Sprintf("there is no pattern %s; there are %s", mover.Printable(pattern), patterns))
 		case value == "":
-			return fail(fmt.Sprintf("%%%c, %s, is not known here", (*p)[i], called))
+			return fail(fmt.Sprintf("%s, %s, is not known here", pattern, called))
 		case what != "":
-			return fail(fmt.Sprintf("%%%c, %s, is %s, and %s", (*p)[i], called, shown(value), what))
+			return fail(fmt.Sprintf("%s, %s, is %s, and %s", pattern, called, shown(value), what))
 		}
 		b.WriteString(value)
+		i += len(pattern) - 1
 	}
 	was := *p
 	if *p = b.String(); *p == was {
@@ -155,16 +178,19 @@ func sound(l location.Location, nodes bool) (what, mend string) {
 
 func soundPatterns(p string, nodes bool) (what, mend string) {
 	for i := 0; i < len(p); i++ {
-		if p[i] != '%' {
+		pattern := patternAt(p[i:])
+		switch {
+		case pattern == "":
 			continue
+		case pattern == nodePattern && !nodes:
+			return "{node} stands only where a stage-out or a checkpoint goes to", "leave it out: each node has its own directory of the job"
+		case pattern == "%n" || pattern == "%N":
+			return "Slurm takes " + pattern + " away before anybody sees it", "write {node}"
 		}
-		i++
-		if i == len(p) || strings.IndexByte("jAauxn%", p[i]) < 0 {
+		if _, called := (Values{}).value(pattern); called == "" {
 			return "behind % stands no pattern", "there are " + patterns
 		}
-		if p[i] == 'n' && !nodes {
-			return "%n, the node, stands only where a stage-out or a checkpoint goes to", "leave it out: each node has its own directory of the job"
-		}
+		i += len(pattern) - 1
 	}
 	return "", ""
 }

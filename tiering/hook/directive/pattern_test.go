@@ -21,7 +21,7 @@ func TestExpand(t *testing.T) {
 		want   string
 	}{
 		{"project:x", values, "project:x"},
-		{"project:%u/%x/%A_%a/%j-%n", values, "project:ada/train/12_3/17-n1"},
+		{"project:%u/%x/%A_%a/%j-{node}", values, "project:ada/train/12_3/17-n1"},
 		{"project:%A", Values{Job: "17"}, "project:17"},
 		{"/home/%u/100%%", values, "/home/ada/100%"},
 		{"s3://bucket/%x/", values, "s3://bucket/train/"},
@@ -51,12 +51,12 @@ func TestExpand(t *testing.T) {
 		{"project:%x", named("\xff"), "it is not UTF-8"},
 		{"project:%x", named(""), "%x, the job's name, is not known here"},
 		{"project:%a", Values{Job: "17"}, "%a, the task of the array, is not known here"},
-		{"project:%n", Values{Job: "17"}, "%n, the node, is not known here"},
+		{"project:{node}", Values{Job: "17"}, "{node}, the node, is not known here"},
 		{"project:%x", named(".datamove"), "such names are the mover's own"},
 		{"project:%xmove-x", named(".data"), "such names are the mover's own"},
 		{"project:%x%x", named(strings.Repeat("x", 128)), "it has more than 255 bytes"},
 		{"project:%q", values, "there is no pattern %q; there are %j"},
-		{"project:x%", values, "% stands at the end"},
+		{"project:x%", values, "there is no pattern %; there are"},
 	} {
 		if got, err := row.values.Expand(place(t, row.in)); !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s is %s, %v; want %s", row.in, got, err, row.want)

@@ -15,14 +15,14 @@ import (
 // example of each thing that a record has.
 const recorded = `{"version":1,"requests":[` +
 	`{"verb":"stage-in","from":"dataset:x","to":["scratch:x"],"required":true,"shared":true},` +
-	`{"verb":"stage-out","from":"scratch:out","to":["project:%j/%n"],"when":"success"},` +
+	`{"verb":"stage-out","from":"scratch:out","to":["project:%j/{node}"],"when":"success"},` +
 	`{"verb":"checkpoint","from":"scratch:c","to":["project:c","archive:c"],"profile":"dcp","keep":3},` +
 	`{"verb":"purge","from":"fast:x","when":"always"}],` +
 	`"scratch":[{"tier":"scratch","type":"scratch","striped":true,"bytes":1024},{"tier":"scratch","type":"xfs","name":"a","bytes":1}]}`
 
 // TestRecord is what lies on disk: it does not change but with its version.
 func TestRecord(t *testing.T) {
-	job, err := Parse(script("#DATAMOVE stage-in=dataset:x required shared", "#DATAMOVE stage-out=scratch:out to=project:%j/%n when=success",
+	job, err := Parse(script("#DATAMOVE stage-in=dataset:x required shared", "#DATAMOVE stage-out=scratch:out to=project:%j/{node} when=success",
 		"#DATAMOVE checkpoint=scratch:c to=project:c,archive:c profile=dcp keep=3", "#DATAMOVE purge=fast:x",
 		"#DW jobdw type=scratch capacity=1KiB", "#DW jobdw type=xfs capacity=1b name=a"), site)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestBadRecords(t *testing.T) {
 		{"two targets", swap(`["scratch:x"]`, `["scratch:x","scratch:y"]`), mover.ErrUsage},
 		{"a comma", swap(`"archive:c"`, `"archive:c,d"`), mover.ErrUsage},
 		{"out of its tier", swap(`"fast:x"`, `"fast:../x"`), mover.ErrUsage},
-		{"a node where none can be", swap(`"fast:x"`, `"fast:%n"`), mover.ErrUsage},
+		{"a node where none can be", swap(`"fast:x"`, `"fast:{node}"`), mover.ErrUsage},
 		{"a control character", swap(`"fast:x"`, `"fast:\u0007"`), mover.ErrUsage},
 		{"a variable out of the directory", swap(`"name":"a"`, `"name":"../a"`), mover.ErrUsage},
 		{"space of no size", swap(`"bytes":1024`, `"bytes":0`), mover.ErrUsage},
@@ -207,7 +207,7 @@ func parsed(t *testing.T, text Text) {
 func FuzzScript(f *testing.F) {
 	for _, s := range []string{
 		"#!/bin/sh\n#DATAMOVE stage-in=dataset:x to=scratch:x required shared\n\n# x\n#DATAMOVE dw\nsrun x\n",
-		"#DATAMOVE stage-out=scratch:a \\\n#DATAMOVE to=project:%j/%n when=success",
+		"#DATAMOVE stage-out=scratch:a \\\n#DATAMOVE to=project:%j/{node} when=success",
 		"#DATAMOVE checkpoint=scratch:a to=project:a,archive:b profile=dcp keep=3\n#DATAMOVE purge=fast:x",
 		`#DATAMOVE stage-in="project:a \"b\\" to=file:///lustre/a%25%25`,
 		"#DW jobdw type=scratch access_mode=striped,private capacity=1.5GB\n#DW stage_in type=file source=/a/b destination=${DW_JOB_STRIPED}/",

@@ -181,7 +181,7 @@ func equal(a, b string) bool { return a == b }
 
 // perhaps reports whether two names may be one when their patterns are expanded.
 func perhaps(a, b string) bool {
-	i, j := strings.IndexByte(a, '%'), strings.IndexByte(b, '%')
+	i, j := firstPattern(a), firstPattern(b)
 	if i < 0 && j < 0 {
 		return a == b
 	}
