@@ -1,0 +1,257 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// made makes a directory from lines: "name" is a file with a byte in it, "name empty" one without, "name/" a directory, "name=text" one with that text,
+// "name -> to" a link. Each file is a second younger than the one before.
+func made(t testing.TB, lines ...string) string {
+	t.Helper()
+	dir, when := t.TempDir(), time.Now().Add(-time.Hour)
+	for _, line := range lines {
+		name, text := line, "x"
+		name, to, link := strings.Cut(name, " -> ")
+		if n, v, ok := strings.Cut(name, "="); ok && !strings.HasSuffix(n, "step") {
+			name, text = n, v
+		}
+		name, empty := strings.CutSuffix(name, " empty")
+		name, later := strings.CutSuffix(name, " later")
+		at := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		switch {
+		case link:
+			must(t, os.Symlink(to, at))
+			continue
+		case strings.HasSuffix(name, "/"):
+			must(t, os.MkdirAll(at, 0o755))
+			continue
+		case empty:
+			text = ""
+		}
+		if when = when.Add(time.Second); later {
+			when = when.Add(time.Minute)
+		}
+		must(t, os.WriteFile(at, []byte(text), 0o644))
+		must(t, os.Chtimes(at, when, when))
+	}
+	return dir
+}
+
+func opened(t testing.TB, dir string) *os.File {
+	t.Helper()
+	f, err := os.Open(dir)
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func found(t testing.TB, p Profile, dir string) View {
+	t.Helper()
+	tree, err := Read(context.Background(), opened(t, dir), Limits{})
+	must(t, err)
+	return Find(p, tree)
+}
+
+// printed is a view in few words: "+set" is complete, with its mark behind "@"; "-set: why" is not; "tracker>set"; the rest.
+func printed(v View) string {
+	var all []string
+	for _, s := range v.Sets {
+		switch {
+		case !s.Complete:
+			all = append(all, "-"+s.Name+": "+s.Why)
+		case s.Mark != "":
+			all = append(all, "+"+s.Name+"@"+s.Mark)
+		default:
+			all = append(all, "+"+s.Name)
+		}
+	}
+	for _, t := range v.Trackers {
+		all = append(all, t.Name+">"+t.Names)
+	}
+	return strings.Join(slices.Concat(all, v.Rest), "; ")
+}
+
+// TestFind has the shapes that frameworks leave, whole and torn.
+func TestFind(t *testing.T) {
+	for _, row := range []struct {
+		what    string
+		profile Profile
+		lines   []string
+		want    string
+	}{
+		{"nothing", DCP, nil, ""},
+
+		{"a mark", Plain, []string{"a/model", "a/_SUCCESS empty"}, "+a@_SUCCESS"},
+		{"no mark", Plain, []string{"a/model"}, "-a: no mark is in it: datamove-commit.json, _SUCCESS, .complete, commit_success.txt"},
+		{"a mark that is a directory", Plain, []string{"a/model", "a/_SUCCESS/"}, "-a: no mark is in it: datamove-commit.json, _SUCCESS, .complete, commit_success.txt"},
+		{"written again below its mark", Plain, []string{"a/other", "a/_SUCCESS", "a/model later"}, "-a: model is younger than _SUCCESS: it is being written again"},
+		{"a mark alone, empty, is a checkpoint of nothing", Plain, []string{"a/_SUCCESS empty"}, "+a@_SUCCESS"},
+		{"an empty shard", Plain, []string{"a/model empty", "a/_SUCCESS"}, "-a: model is empty"},
+		{"by step", Plain, []string{"step_9/_SUCCESS", "step_10/_SUCCESS", "note"}, "+step_9@_SUCCESS; +step_10@_SUCCESS; note"},
+
+		{"of one rank", DCP, []string{"step_1/__0_0.distcp", "step_1/.metadata"}, "+step_1@.metadata"},
+		{"its shards only", DCP, []string{"step_1/__0_0.distcp", "step_1/__1_0.distcp"}, "-step_1: there is no .metadata in it"},
+		{"metadata not renamed yet", DCP, []string{"step_1/__0_0.distcp", "step_1/.metadata.tmp"}, "-step_1: there is no .metadata in it"},
+		{"saved over, with the old metadata", DCP, []string{"last/__0_0.distcp", "last/.metadata", "last/__1_0.distcp later"}, "-last: __1_0.distcp is younger than .metadata: it is being written again"},
+		{"saved over, before the rename", DCP, []string{"last/__0_0.distcp", "last/.metadata", "last/.metadata.tmp"}, "-last: .metadata.tmp is a temporary name"},
+		{"what is none", DCP, []string{"logs/events"}, "logs"},
+		{"committed by hand", DCP, []string{"a/__0_0.distcp", "a/datamove-commit.json={}"}, "+a@datamove-commit.json"},
+		{"a link to the newest", DCP, []string{"step_1/.metadata", "last -> step_1"}, "+step_1@.metadata; last>step_1"},
+		{"a link elsewhere", DCP, []string{"step_1/.metadata", "last -> /etc", "up -> ../step_1"}, "+step_1@.metadata; last; up"},
+		{"what came back as incomplete", DCP, []string{"step_1.incomplete-7/.metadata"}, "step_1.incomplete-7"},
+
+		{"tracked", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=100\n"},
+			"+iter_0000100; latest_checkpointed_iteration.txt>iter_0000100"},
+		{"beyond the tracker", Megatron, []string{"iter_0000100/common.pt", "iter_0000200/common.pt", "latest_checkpointed_iteration.txt=100"},
+			"+iter_0000100; -iter_0000200: latest_checkpointed_iteration.txt does not say so; latest_checkpointed_iteration.txt>iter_0000100"},
+		{"distributed", Megatron, []string{"iter_0000100/__0_0.distcp", "iter_0000100/metadata.json", "iter_0000100/.metadata", "latest_checkpointed_iteration.txt=100"},
+			"+iter_0000100@.metadata; latest_checkpointed_iteration.txt>iter_0000100"},
+		{"distributed, torn", Megatron, []string{"iter_0000100/__0_0.distcp", "iter_0000100/metadata.json", "latest_checkpointed_iteration.txt=100"},
+			"-iter_0000100: there is no .metadata in it; latest_checkpointed_iteration.txt>iter_0000100"},
+		{"of a release", Megatron, []string{"release/mp_rank_00/model", "latest_checkpointed_iteration.txt=release"}, "+release; latest_checkpointed_iteration.txt>release"},
+		{"without a tracker", Megatron, []string{"iter_0000100/common.pt", "non_persistent/x"}, "-iter_0000100: latest_checkpointed_iteration.txt does not say so; non_persistent"},
+		{"a shard without bytes", Megatron, []string{"iter_0000100/mp_rank_00/model empty", "latest_checkpointed_iteration.txt=100"},
+			"-iter_0000100: mp_rank_00/model is empty; latest_checkpointed_iteration.txt>iter_0000100"},
+
+		{"the newest, and the one before", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "global_step20/mp_rank_00_model_states.pt", "global_step30/mp_rank_00_model_states.pt", "latest=global_step20", "zero_to_fp32.py"},
+			"+global_step10; +global_step20; -global_step30: latest does not say so; latest>global_step20; zero_to_fp32.py"},
+		{"tags without steps", DeepSpeed, []string{"best/mp_rank_00_model_states.pt", "old/zero_pp_rank_0_mp_rank_00_optim_states.pt", "latest=best\n"}, "+best; -old: latest does not say so; latest>best"},
+		{"latest leads away", DeepSpeed, []string{"a/mp_rank_00_model_states.pt", "latest=../a"}, "-a: latest does not say so; latest>"},
+
+		{"renamed", Orbax, []string{"100/_CHECKPOINT_METADATA", "100/default/manifest.ocdbt"}, "+100@_CHECKPOINT_METADATA"},
+		{"not renamed", Orbax, []string{"100.orbax-checkpoint-tmp-1700/default/x"}, "-100.orbax-checkpoint-tmp-1700: its name is a temporary one"},
+		{"an item of it not renamed", Orbax, []string{"100/_CHECKPOINT_METADATA", "100/default.orbax-checkpoint-tmp-1/x"}, "-100: default.orbax-checkpoint-tmp-1/x is a temporary name"},
+		{"committed", Orbax, []string{"step_100/default/d", "step_100/commit_success.txt"}, "+step_100@commit_success.txt"},
+
+		{"of the Trainer", HF, []string{"checkpoint-500/model.safetensors", "checkpoint-500/trainer_state.json={}"}, "+checkpoint-500@trainer_state.json"},
+		{"a shard is missing", HF, []string{"checkpoint-500/model-00001-of-00002.safetensors", "checkpoint-500/trainer_state.json={}"}, "-checkpoint-500: model-*-of-00002.safetensors: some are missing"},
+		{"all shards", HF, []string{"checkpoint-500/model-00001-of-00002.safetensors", "checkpoint-500/model-00002-of-00002.safetensors", "checkpoint-500/trainer_state.json={}"}, "+checkpoint-500@trainer_state.json"},
+		{"before its rename", HF, []string{"tmp-checkpoint-500/trainer_state.json={}", "runs/events"}, "-tmp-checkpoint-500: its name is a temporary one; runs"},
+
+		{"finished", NeMo, []string{"m--step=100/weights/.metadata", "m--step=100/weights/__0_0.distcp"}, "+m--step=100@weights/.metadata"},
+		{"unfinished", NeMo, []string{"m/weights/.metadata", "m-unfinished empty"}, "-m: it is marked as unfinished"},
+		{"files", NeMo, []string{"m.ckpt", "m-last.ckpt", "n.ckpt", "n-unfinished empty"}, "+m.ckpt; +m-last.ckpt; -n.ckpt: it is marked as unfinished"},
+		{"by a link", NeMo, []string{"epoch_0_step_9/model/.metadata", "LATEST -> epoch_0_step_9"}, "+epoch_0_step_9@model/.metadata; LATEST>epoch_0_step_9"},
+	} {
+		t.Run(string(row.profile)+", "+row.what, func(t *testing.T) {
+			if got := printed(found(t, row.profile, made(t, row.lines...))); got != row.want {
+				t.Errorf("%s\nwant %s", got, row.want)
+			}
+		})
+	}
+}
+
+func TestStepOf(t *testing.T) {
+	for name, want := range map[string]int64{
+		"step_100": 100, "iter_0000100": 100, "checkpoint-7": 7, "global_step20": 20, "epoch=3-step=1000.ckpt": 1000, "step=100-val_loss=0.53": 100, "100": 100, "epoch_0_step_9": 9,
+		"last": -1, "": -1, "step_" + strings.Repeat("9", 30): -1, "run2": 2,
+	} {
+		if got := StepOf(name); got != want {
+			t.Errorf("%q: %d", name, got)
+		}
+	}
+}
+
+// TestNewest: what one can go on from is the newest that its mark, or a tracker, says to be whole.
+func TestNewest(t *testing.T) {
+	for _, row := range []struct {
+		what    string
+		profile Profile
+		lines   []string
+		want    string
+	}{
+		{"nothing", DCP, nil, ""},
+		{"the newest is on its way", DCP, []string{"step_9/.metadata", "step_10/.metadata", "step_11/__0_0.distcp"}, "step_10"},
+		{"the newest is being copied over", DCP, []string{"step_9/.metadata", "step_10/.metadata", "step_10/__0_0.distcp later"}, "step_9"},
+		{"no tracker yet", Megatron, []string{"iter_0000100/common.pt"}, ""},
+		{"tracked", Megatron, []string{"iter_0000100/common.pt", "iter_0000200/common.pt", "latest_checkpointed_iteration.txt=100"}, "iter_0000100"},
+		{"what the tracker has passed", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "latest=global_step20"}, "global_step10"},
+		{"nothing says that it is whole", NeMo, []string{"m/weights/x"}, ""},
+		{"incomplete", DCP, []string{"step_9.incomplete-7/.metadata"}, ""},
+	} {
+		got, err := Newest(t.Context(), opened(t, made(t, row.lines...)), row.profile, Limits{})
+		if err != nil || got != row.want {
+			t.Errorf("%s: %q, %v", row.what, got, err)
+		}
+	}
+}
+
+// TestSights: a set is still when two looks, a while apart, have seen the same.
+func TestSights(t *testing.T) {
+	var s Sights
+	now := time.Unix(1000, 0)
+	a, b := map[string]Print{"a": {1}}, map[string]Print{"a": {2}}
+	look := func(after time.Duration, prints map[string]Print, quiet time.Duration) bool {
+		now = now.Add(after)
+		s.Look(now, prints)
+		return s.Still("a", now, quiet)
+	}
+	for i, row := range []struct {
+		after  time.Duration
+		prints map[string]Print
+		quiet  time.Duration
+		want   bool
+	}{
+		{0, a, 0, false}, {time.Second, a, 0, true}, {time.Second, a, 5 * time.Second, false}, {3 * time.Second, a, 5 * time.Second, true},
+		{time.Second, b, 0, false}, {5 * time.Second, b, 5 * time.Second, true}, {time.Second, nil, 0, false}, {time.Second, b, 0, false},
+	} {
+		if got := look(row.after, row.prints, row.quiet); got != row.want {
+			t.Errorf("look %d: %v", i, got)
+		}
+	}
+}
+
+// TestSave: a change of rights is another print, and no other save; a change of content is.
+func TestSave(t *testing.T) {
+	dir := made(t, "step_1/__0_0.distcp", "step_1/.metadata")
+	first := found(t, DCP, dir).Sets[0]
+	time.Sleep(10 * time.Millisecond) // the clock of files is a coarse one
+	must(t, os.Chmod(filepath.Join(dir, "step_1/.metadata"), 0o600))
+	second := found(t, DCP, dir).Sets[0]
+	must(t, os.WriteFile(filepath.Join(dir, "step_1/__0_0.distcp"), []byte("other"), 0o644))
+	third := found(t, DCP, dir).Sets[0]
+	if first.Print == second.Print || first.Save != second.Save || second.Save == third.Save {
+		t.Errorf("%v\n%v\n%v", first, second, third)
+	}
+}
+
+// FuzzTracker: whatever stands in a tracker, it names one entry beside it, or nothing.
+func FuzzTracker(f *testing.F) {
+	for _, text := range []string{"100", "release", "../..", "global_step10\n", "/etc", "a/b", "iter_0000100", "\x00", "-1", "99999999999999999999", "./x/"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, name := range []string{named(text), iterationNamed(text)} {
+			if strings.Contains(name, "/") || name == "." || name == ".." || len(name) > 255 || name != "" && !Speakable(name) {
+				t.Errorf("%q names %q", text, name)
+			}
+		}
+		if n := StepOf(text); n < -1 {
+			t.Errorf("step %d", n)
+		}
+		tree := Tree{Entries: []Entry{{Name: "iter_0000100", Kind: Dir}, {Name: "iter_0000100/x", Kind: File, Size: 1}, {Name: "latest", Kind: File, Size: 1}, {Name: megatronTracker, Kind: File}},
+			Texts: map[string]string{"latest": text, megatronTracker: text}}
+		for p := range forms {
+			for _, s := range Find(p, tree).Sets {
+				if s.Complete && p == Megatron && StepOf(iterationNamed(text)) < 100 {
+					t.Errorf("%q makes %s complete", text, fmt.Sprint(s))
+				}
+			}
+		}
+	})
+}

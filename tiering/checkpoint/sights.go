@@ -1,0 +1,33 @@
+package checkpoint
+
+import "time"
+
+// Quiet is for how long nothing in a set has to change before it is copied, when nobody says otherwise.
+const Quiet = 30 * time.Second
+
+// Sights remember since when things look as they do. The zero value has seen nothing.
+type Sights struct{ seen map[string]sight }
+
+type sight struct {
+	print Print
+	since time.Time
+}
+
+// Look takes in how things look now. Those that are not among them are forgotten.
+func (s *Sights) Look(now time.Time, prints map[string]Print) {
+	next := make(map[string]sight, len(prints))
+	for name, p := range prints {
+		if old, known := s.seen[name]; known && old.print == p {
+			next[name] = old
+		} else {
+			next[name] = sight{p, now}
+		}
+	}
+	s.seen = next
+}
+
+// Still says whether something has looked the same for a while, in two looks at least.
+func (s *Sights) Still(name string, now time.Time, quiet time.Duration) bool {
+	x, known := s.seen[name]
+	return known && now.After(x.since) && now.Sub(x.since) >= quiet
+}

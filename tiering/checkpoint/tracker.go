@@ -1,0 +1,121 @@
+package checkpoint
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Tracker says beside the sets which is the newest.
+type Tracker struct {
+	Name  string
+	Names string // the set that it names; "" is none that it may name
+	Print Print
+}
+
+// isTracker says whether something directly in the tree is one: by its name, or a link to a set.
+func isTracker(f form, t Tree, e Entry) bool {
+	switch e.Kind {
+	case File:
+		return slices.Contains(f.trackers, e.Name)
+	case Link:
+		to := t.under(named(t.Texts[e.Name]))
+		return slices.Contains(f.trackers, e.Name) || len(to) > 0 && to[0].Kind != Link
+	}
+	return false
+}
+
+func trackerOf(p Profile, t Tree, e Entry) Tracker {
+	x := Tracker{Name: e.Name, Print: printOf([]Entry{e}, true)}
+	if p == Megatron && e.Name == megatronTracker {
+		x.Names = iterationNamed(t.Texts[e.Name])
+	} else {
+		x.Names = named(t.Texts[e.Name])
+	}
+	return x
+}
+
+// named is the set that the text of a tracker names, or a link leads to: one name, in the same directory.
+func named(text string) string {
+	name := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "./"), "/")
+	if name == "" || name == "." || name == ".." || len(name) > 255 || strings.Contains(name, "/") || !Speakable(name) {
+		return ""
+	}
+	return name
+}
+
+// Speakable says whether a name can be told, and asked for: it is UTF-8, and has no control characters.
+func Speakable(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// iterationNamed is the set that Megatron's tracker names.
+func iterationNamed(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "release" {
+		return text
+	}
+	if n := number(text); n >= 0 {
+		return fmt.Sprintf("iter_%07d", n)
+	}
+	return ""
+}
+
+// megatronPast says whether Megatron's tracker has come to a set.
+func megatronPast(t Tree, set string) bool {
+	at := iterationNamed(t.Texts[megatronTracker])
+	if at == "release" || set == "release" {
+		return at == set
+	}
+	return at != "" && StepOf(at) >= StepOf(set)
+}
+
+// deepSpeedPast says whether DeepSpeed's tracker names a tag, or has named it before: tags have their step in the name.
+func deepSpeedPast(t Tree, tag string) bool {
+	at := named(t.Texts["latest"])
+	if at == "" || at == tag {
+		return at == tag
+	}
+	return withoutStep(at) == withoutStep(tag) && StepOf(tag) >= 0 && StepOf(at) > StepOf(tag)
+}
+
+// nemoMarker is the name of what says that a set of NeMo is not finished.
+func nemoMarker(name string) string {
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ".nemo"), ".ckpt")
+	return strings.TrimSuffix(name, "-last") + unfinished
+}
+
+var (
+	stepWord = regexp.MustCompile(`(?i)(?:step|iter|iteration|checkpoint|ckpt)s?[-_=]?(\d+)`)
+	digits   = regexp.MustCompile(`\d+`)
+)
+
+// StepOf is the step that a name speaks of; -1 is none. "epoch=3-step=1000" is 1000.
+func StepOf(name string) int64 {
+	if m := stepWord.FindStringSubmatch(name); m != nil {
+		return number(m[1])
+	}
+	all := digits.FindAllString(name, -1)
+	if len(all) == 0 {
+		return -1
+	}
+	return number(all[len(all)-1])
+}
+
+func withoutStep(name string) string { return digits.ReplaceAllString(name, "#") }
+
+// number reads digits; -1 is what is none, or too large for a step.
+func number(text string) int64 {
+	if text == "" || len(text) > 18 || strings.Trim(text, "0123456789") != "" {
+		return -1
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
