@@ -34,6 +34,7 @@ type app struct {
 	logLevel       string
 	verbose, quiet bool
 
+	inJob bool // the environment is that of a job, whose user has his own for this program: the configuration is that of the site
 	begun bool // a command has taken over: errors are no longer those of flags
 
 	mu   sync.Mutex // guards conf
@@ -154,6 +155,8 @@ func (a *app) config() (*config.Config, error) {
 // lookup is the environment as the flags change it, for the configuration.
 func (a *app) lookup(key string) string {
 	switch {
+	case a.inJob:
+		return ""
 	case key == "DATAMOVE_CONFIG" && a.configFile != "":
 		return a.configFile
 	case key == "DATAMOVE_SERVICE" && a.env(key) == here: // which is no address

@@ -36,7 +36,10 @@ log of slurmd.`,
 	cmd.AddCommand(
 		a.nodeHook("prolog", "Make the directory of a job, and names in it for what was staged (Prolog=)", a.prolog),
 		a.nodeHook("epilog", "Let go of what was staged for a job, and take its directory away (Epilog=)", a.epilog),
-		a.nodeHook("task-prolog", "Print what the tasks of a job find in their environment (TaskProlog=)", a.taskProlog),
+		a.ofJob(a.nodeHook("task-prolog", "Print what the tasks of a job find in their environment (TaskProlog=)", a.taskProlog)),
+		a.bbCommand(),
+		a.atController("prolog-slurmctld", "Remember which nodes a job has got (PrologSlurmctld=)", a.prologSlurmctld),
+		a.atController("epilog-slurmctld", "Remember how a job has ended (EpilogSlurmctld=)", a.epilogSlurmctld),
 	)
 	return cmd
 }
@@ -59,6 +62,16 @@ func (a *app) nodeHook(name, short string, body func(context.Context, *hook.Site
 			err = a.onNode(ctx, body)
 		}
 		return a.ends(ctx, name, err)
+	}
+	return cmd
+}
+
+// ofJob is a hook that Slurm runs in the environment of a job.
+func (a *app) ofJob(cmd *cobra.Command) *cobra.Command {
+	do := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		a.inJob = true
+		return do(cmd, args)
 	}
 	return cmd
 }

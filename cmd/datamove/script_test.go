@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,6 +82,12 @@ func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until},
+		Condition: func(what string) (bool, error) {
+			if what != "root" {
+				return false, fmt.Errorf("there is no condition %s", what)
+			}
+			return os.Getuid() == 0, nil
+		},
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -9,14 +10,16 @@ import (
 
 	"datamove.dev/api"
 	"datamove.dev/mover"
+	"datamove.dev/mover/config"
 	"datamove.dev/mover/site"
 	"datamove.dev/mover/trash"
 	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/hook/carrier"
 )
 
 const (
-	jobsFirst = 5 * time.Second // the service has to be there
-	jobsEvery = time.Minute
+	jobsSoon  = 5 * time.Second // where a job that has ended waits for its results to leave; at first, too
+	jobsEvery = time.Minute     // else
 	// What epilogs took away is removed beside jobs that want the disk: so much of it a second.
 	trashEntries = 10_000
 	trashBytes   = 4 << 30
@@ -37,24 +40,54 @@ func (h *host) jobsParts() []*part {
 	}
 	dial := func(ctx context.Context) (*api.Client, error) { return api.Dial(ctx, address, api.Options{}) }
 	return []*part{until("jobs", func(ctx context.Context) error {
-		for pause := jobsFirst; ; pause = jobsEvery {
+		for last := (time.Time{}); ; {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(pause):
+			case <-time.After(jobsSoon):
 			}
-			h.tendJobs(ctx, dial)
+			s, err := hook.Of(h.live.config.Load(), h.at.node, dial, site.Mounted)
+			if err != nil || !s.Waits() && time.Since(last) < jobsEvery { // no tier is for jobs, which hooks say
+				continue
+			}
+			last = time.Now()
+			h.tendJobs(ctx, s)
 		}
-	})}
+	}), until("checkpoints", func(ctx context.Context) error { return h.carry(ctx, dial) })}
+}
+
+// carry brings checkpoints of Slurm jobs away from this node while they run.
+func (h *host) carry(ctx context.Context, dial func(context.Context) (*api.Client, error)) (err error) {
+	c := &carrier.Carrier{Node: h.at.node, Dial: dial, Log: h.log}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(c.Rest()):
+		}
+		conf := h.live.config.Load()
+		s, err := hook.Of(conf, h.at.node, dial, site.Mounted)
+		if err != nil {
+			continue // no tier is for jobs
+		}
+		c.Site, c.Quiet = s, cmp.Or(conf.Slurm.Quiet, config.DefaultQuiet)
+		live, err := hook.Live("/proc")
+		var present []hook.Present
+		if err == nil {
+			present, err = s.Present(live, time.Now())
+		}
+		if err == nil {
+			err = c.Look(ctx, present, live, time.Now())
+		}
+		if err = errors.Join(err, s.Close()); err != nil && ctx.Err() == nil && !errors.Is(err, mover.ErrUnreachable) {
+			h.log.Warn("checkpoints of Slurm jobs are on this node still, will try again", "tier", s.Tier, "err", err)
+		}
+	}
 }
 
 // tendJobs does it once. What does not go well is told, and done the next time.
-func (h *host) tendJobs(ctx context.Context, dial func(context.Context) (*api.Client, error)) {
-	c := h.live.config.Load()
-	s, err := hook.Of(c, h.at.node, dial, site.Mounted)
-	if err != nil {
-		return // no tier is for jobs, which hooks say
-	}
+func (h *host) tendJobs(ctx context.Context, s *hook.Site) {
 	if _, err := os.Stat(s.Scratch + "/" + hook.Jobs); err != nil {
 		return
 	}

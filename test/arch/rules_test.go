@@ -32,11 +32,11 @@ var packages = map[string]struct {
 	"api/datamove/agent/v1": {words, []string{"api/datamove/v1"}},
 
 	"mover/crc":      {parts, nil},
-	"mover/units":    {parts, nil},
+	"mover/units":    {words, nil},
 	"mover/location": {parts, []string{"mover"}},
 	"mover/manifest": {parts, []string{"mover"}},
 	"mover/plan":     {parts, []string{"mover"}},
-	"mover/config":   {parts, []string{"mover"}},
+	"mover/config":   {parts, []string{"mover", "mover/units"}},
 	"mover/posix":    {parts, []string{"mover", "mover/buffer"}},
 	"mover/s3":       {parts, []string{"mover", "mover/buffer"}},
 	"mover/mem":      {parts, []string{"mover"}},
@@ -70,6 +70,7 @@ var packages = map[string]struct {
 	"tiering":                {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
 	"tiering/hook/slurmconf": {rules, []string{"tiering/hook/hostlist"}},
 	"tiering/hook/directive": {rules, []string{"mover", "mover/location", "mover/units"}},
+	"tiering/checkpoint":     {rules, []string{"mover"}},
 	"tiering/stage":          {rules, []string{"mover", "mover/units", "api", "api/datamove/v1"}},
 
 	"lustre/client":   {rules, []string{"lustre", "lustre/abi"}},
@@ -102,7 +103,9 @@ var packages = map[string]struct {
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
-	"tiering/hook": {motion, []string{"mover", "mover/config", "mover/location", "mover/trash", "api", "api/datamove/v1", "tiering/stage"}},
+	"tiering/hook/controller": {task, []string{"mover", "mover/config", "mover/location", "mover/units", "api", "api/datamove/v1", "tiering/hook", "tiering/hook/directive", "tiering/stage"}},
+	"tiering/hook":            {motion, []string{"mover", "mover/config", "mover/location", "mover/trash", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/stage"}},
+	"tiering/hook/carrier":    {task, []string{"mover", "mover/location", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/hook", "tiering/stage"}},
 
 	"csi/volume":          {rules, []string{"lustre", "mover", "mover/location"}},
 	"csi/mount":           {parts, []string{"mover"}},
@@ -118,9 +121,9 @@ var packages = map[string]struct {
 
 	"cmd/datamove-csi": {commands, []string{"api", "mover", "csi", "csi/files", "csi/hand", "csi/kube", "csi/registrar", "csi/relay", "tiering/stage"}},
 	"cmd/datamoved": {commands, []string{"mover/kubernetes", "lustre/hints", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
-		"mover/ledger", "mover/peer", "mover/queue", "mover/service", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/hook", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
+		"mover/ledger", "mover/peer", "mover/queue", "mover/service", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/hook", "tiering/hook/carrier", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
-		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/units", "tiering/hook"}},
+		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/units", "tiering/hook", "tiering/hook/controller", "tiering/hook/directive", "tiering/hook/hostlist"}},
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units", "tiering/hook/slurmconf"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "mover/units"}},
@@ -152,7 +155,7 @@ var homes = map[string][]string{
 	"k8s.io/api":                                  {"csi/kube"},
 	"k8s.io/apimachinery":                         {"csi/kube"},
 	"google.golang.org/grpc":                      {"csi", "csi/metrics", "csi/registrar", "csi/relay", "csi/relay/relaytest", "cmd/datamove-csi", "api", "mover/agent", "mover/door", "mover/service", "mover/telemetry", "mover/worker", "cmd/datamoved", "cmd/datamove"},
-	"google.golang.org/protobuf":                  {"csi", "api", "mover/agent", "mover/door", "mover/ledger", "mover/peer", "mover/service", "mover/share", "mover/telemetry", "mover/wire", "mover/worker", "tiering", "tiering/stage", "cmd/datamove"},
+	"google.golang.org/protobuf":                  {"csi", "api", "mover/agent", "mover/door", "mover/ledger", "mover/peer", "mover/service", "mover/share", "mover/telemetry", "mover/wire", "mover/worker", "tiering", "tiering/hook", "tiering/stage", "cmd/datamove"},
 	"github.com/minio/minio-go/v7":                {"mover/s3"},
 	"github.com/aws/aws-sdk-go-v2":                {"mover/s3"},
 	"github.com/aws/smithy-go":                    {"mover/s3"},
@@ -167,7 +170,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
 	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "cmd/datamove", "cmd/datamove-csi"},
-	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench"},
+	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/journal", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/checkpoint", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

@@ -15,15 +15,18 @@ import (
 func (s *Site) Epilog(ctx context.Context, j Job) (out Outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience())
 	defer cancel()
-	leaving, err := s.Mover.Leaving(ctx, j)
+	moves, err := s.Mover.Moves(ctx, j)
+	stays := err != nil || leaving(moves)
 	if err != nil {
 		out.note("it is not known whether something is to leave the job's directory, and it stays for now", err)
-		leaving = true
 	} else if err := s.letGo(ctx, j); err != nil {
 		out.note("what was held for the job is held still, for now", err)
 	}
-	if leaving {
+	if stays {
 		out.Dir = path.Join(s.Scratch, Jobs, j.Dir())
+		if err := s.ended(j); err != nil {
+			out.note("that the job has ended can not be noted, and its directory stays longer", err)
+		}
 		return out, nil
 	}
 	if err := s.remove(j); err != nil {

@@ -21,9 +21,10 @@ import (
 // ledger is a mover of which a test says what it knows.
 type ledger struct {
 	held    []stage.Holding
-	leaving bool
+	moves   []Move
 	err     error // of every call
 	dropped []string
+	renewed []string
 	mute    bool // it does not answer
 }
 
@@ -49,7 +50,12 @@ func (l *ledger) LetGo(ctx context.Context, h stage.Holding) error {
 	return l.wait(ctx)
 }
 
-func (l *ledger) Leaving(ctx context.Context, _ Job) (bool, error) { return l.leaving, l.wait(ctx) }
+func (l *ledger) Renew(ctx context.Context, j Job, before time.Time) error {
+	l.renewed = append(l.renewed, fmt.Sprintf("%d before %s", j.ID, before.Format(time.DateTime)))
+	return l.wait(ctx)
+}
+
+func (l *ledger) Moves(ctx context.Context, _ Job) ([]Move, error) { return l.moves, l.wait(ctx) }
 
 // site is a node with a replica of a dataset on it. uid is whose jobs can be run here.
 func site(t *testing.T) (*Site, *ledger, Job) {
@@ -67,7 +73,7 @@ func site(t *testing.T) (*Site, *ledger, Job) {
 }
 
 func (l *ledger) hold(s *Site, holder string) {
-	l.held = append(l.held, stage.Holding{Holder: holder, Place: stage.Place{Root: s.Scratch, Path: ".datasets/imagenet/1234"}})
+	l.held = append(l.held, stage.Holding{Holder: holder, Owner: uint32(os.Geteuid()), Place: stage.Place{Root: s.Scratch, Path: ".datasets/imagenet/1234"}})
 }
 
 func TestJobOf(t *testing.T) {
@@ -108,7 +114,9 @@ func TestProlog(t *testing.T) {
 	l.hold(s, j.Holder("imagenet"))
 	l.hold(s, j.Holder("sets/second"))
 	l.hold(s, "slurm:70:other")
-	for range 2 { // the second time finds what the first one did
+	l.hold(s, j.Holder("planted"))
+	l.held[3].Owner = 4242 // who is neither root nor of the job
+	for range 2 {          // the second time finds what the first one did
 		out, err := s.Prolog(t.Context(), j)
 		must(t, err)
 		if len(out.Links) != 2 || len(out.Notes) > 0 {
@@ -173,12 +181,29 @@ func TestEpilog(t *testing.T) {
 	}
 }
 
+// TestCopies: what was copied into the directory counts when it is whole. Half of it is nothing to read.
+func TestCopies(t *testing.T) {
+	s, l, j := site(t)
+	l.moves = []Move{{Name: "whole", State: Moved}, {Name: "half"}, {Name: "given", State: Given}, {Out: true, Name: "out"}}
+	out, err := s.Prolog(t.Context(), j)
+	must(t, err)
+	var environ []string
+	for _, name := range []string{"whole", "half"} {
+		must(t, os.Mkdir(filepath.Join(out.Dir, name), 0o755))
+		environ = append(environ, VarIn+strings.ToUpper(name)+"="+filepath.Join(out.Dir, name), VarWarm+strings.ToUpper(name)+"=/lustre/"+name)
+	}
+	want := []string{"export DATAMOVE_DIR=" + out.Dir, "export DATAMOVE_IN_HALF=/lustre/half", "export DATAMOVE_IN_WHOLE=" + filepath.Join(out.Dir, "whole"), "export DATAMOVE_HOT=0"}
+	if got := s.Tasks(j, environ); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestLeaving: what is to be brought away stays until it is.
 func TestLeaving(t *testing.T) {
 	s, l, j := site(t)
 	first, err := s.Prolog(t.Context(), j)
 	must(t, err)
-	l.leaving = true
+	l.moves = []Move{{Out: true, State: Moved}, {Out: true}}
 	out, err := s.Epilog(t.Context(), j)
 	must(t, err)
 	if out.Dir != first.Dir {
@@ -193,7 +218,7 @@ func TestLeaving(t *testing.T) {
 	if _, err := os.Stat(out.Dir); err != nil {
 		t.Errorf("it is gone: %v", err)
 	}
-	l.leaving = false
+	l.moves = []Move{{Out: true, State: Moved}, {Out: true, State: Given}, {Name: "in"}}
 	must(t, s.Reconcile(t.Context(), nil, later))
 	if _, err := os.Stat(out.Dir); !errors.Is(err, mover.ErrNotExist) {
 		t.Errorf("it is there still: %v", err)
@@ -386,6 +411,40 @@ func TestReconcile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRenewed: what a job holds is renewed while it runs, once in a while, also of one that has only steps of a moment; that of one that has ended,
+// or is not here, is not.
+func TestRenewed(t *testing.T) {
+	s, l, j := site(t)
+	_, err := s.Prolog(t.Context(), j)
+	must(t, err)
+	ended := Job{ID: 8, UID: j.UID, GID: j.GID}
+	must(t, s.ended(ended))
+	began := time.Now()
+	at := func(after time.Duration, live map[uint32]bool, want ...string) {
+		t.Helper()
+		l.renewed = nil
+		if err := s.Reconcile(t.Context(), live, began.Add(after)); !errors.Is(err, l.err) {
+			t.Errorf("after %s: %v", after, err)
+		}
+		if !slices.Equal(l.renewed, want) {
+			t.Errorf("after %s: %q, want %q", after, l.renewed, want)
+		}
+	}
+	before := func(after time.Duration) string {
+		return "7 before " + began.Add(after+LeaseTTL/2).Format(time.DateTime)
+	}
+	both := map[uint32]bool{7: true, 8: true}
+	at(time.Minute, both)
+	at(2*time.Hour, both, before(2*time.Hour))
+	at(2*time.Hour+time.Minute, both)
+	at(4*time.Hour, map[uint32]bool{7: false}, before(4*time.Hour))
+	l.err = mover.ErrUnreachable
+	at(6*time.Hour, both, before(6*time.Hour))
+	l.err = nil
+	at(6*time.Hour+time.Minute, both, before(6*time.Hour+time.Minute)) // what did not go well is done soon
+	at(100*time.Hour, nil)
 }
 
 // TestMillion: an epilog takes a directory away, whatever is in it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"datamove.dev/mover"
 )
@@ -84,6 +85,9 @@ func (j Job) Holder(name string) string { return j.holders() + name }
 // holders begins the names of all holders of the job.
 func (j Job) holders() string { return holderPrefix + strconv.FormatUint(uint64(j.ID), 10) + ":" }
 
+// LeaseTTL is that of what is held for a job. While the job is on the node it is renewed there, also of what is held where all nodes see it.
+const LeaseTTL = 7 * 24 * time.Hour
+
 // holderPrefix begins the names of all holders of jobs.
 const holderPrefix = "slurm:"
 
@@ -94,6 +98,3 @@ func jobOfHolder(holder string) (id uint32, ok bool) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	return uint32(n), ours && named && err == nil
 }
-
-// Label is what the tasks of a job have, for who looks for them.
-const Label = "slurm_job"

@@ -13,9 +13,10 @@ import (
 
 // Outcome is what a prolog or an epilog has to tell, for the log of slurmd.
 type Outcome struct {
-	Dir   string   // of the job; "" is none
-	Links []Link   // of the prolog
-	Notes []string // what did not go well, and does not matter to the node
+	Dir    string   // of the job; "" is none
+	Links  []Link   // of the prolog
+	Copies []string // of the prolog: names of what was copied into the directory
+	Notes  []string // what did not go well, and does not matter to the node
 }
 
 // Link is something that was staged for the job.
@@ -54,12 +55,16 @@ func (s *Site) prepare(ctx context.Context, root int, j Job, out *Outcome) error
 	}
 	defer func() { _ = unix.Close(dir) }()
 	out.Dir = path.Join(s.Scratch, Jobs, j.Dir())
-	held, err := s.held(ctx, j)
+	held, moves, err := s.staged(ctx, j)
+	out.Copies = brought(moves)
 	if err != nil {
 		out.note("what was staged for the job is not known, and it reads what is elsewhere", err)
 		return nil
 	}
 	for _, h := range held {
+		if h.Owner != j.UID && h.Owner != uint32(unix.Geteuid()) {
+			continue // anybody can hold something in the name of a job
+		}
 		name := strings.TrimPrefix(h.Holder, j.holders())
 		target := path.Join(h.Place.Root, h.Place.Path)
 		if err := s.fault(link(dir, j, name, target)); err != nil {
@@ -74,10 +79,15 @@ func (s *Site) prepare(ctx context.Context, root int, j Job, out *Outcome) error
 	return nil
 }
 
-func (s *Site) held(ctx context.Context, j Job) ([]stage.Holding, error) {
+func (s *Site) staged(ctx context.Context, j Job) ([]stage.Holding, []Move, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.patience())
 	defer cancel()
-	return s.Mover.Held(ctx, j.holders())
+	held, err := s.Mover.Held(ctx, j.holders())
+	if err != nil {
+		return nil, nil, err
+	}
+	moves, err := s.Mover.Moves(ctx, j)
+	return held, moves, err
 }
 
 func (o *Outcome) note(what string, err error) { o.Notes = append(o.Notes, what+": "+err.Error()) }

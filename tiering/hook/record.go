@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,8 +24,11 @@ type Record struct {
 	UID     uint32    `json:"uid"`
 	Dir     string    `json:"dir,omitempty"`
 	Links   []Link    `json:"links,omitempty"`
+	Copies  []string  `json:"copies,omitempty"` // names of what was copied into the directory
 	Began   time.Time `json:"began"`
-	Seen    bool      `json:"seen,omitempty"` // a step was here that lasts as long as the job
+	Renewed time.Time `json:"renewed,omitzero"` // when somebody last looked whether what it holds is to be renewed
+	Seen    bool      `json:"seen,omitempty"`   // a step was here that lasts as long as the job
+	Ended   bool      `json:"ended,omitempty"`  // its epilog ran, and has left the directory for what is to leave it
 }
 
 const (
@@ -35,7 +40,7 @@ func (s *Site) file(j Job) string { return filepath.Join(s.State, j.Dir()+".json
 
 // remember writes the record of a job. One of a boot before is not there: the directory is in memory.
 func (s *Site) remember(j Job, out Outcome) error {
-	return s.write(j, Record{Version: recordVersion, Job: j.ID, UID: j.UID, Dir: out.Dir, Links: out.Links, Began: time.Now().UTC()})
+	return s.write(j, Record{Version: recordVersion, Job: j.ID, UID: j.UID, Dir: out.Dir, Links: out.Links, Copies: out.Copies, Began: time.Now().UTC()})
 }
 
 func (s *Site) write(j Job, r Record) error {
@@ -98,6 +103,29 @@ func (s *Site) lock(ctx context.Context, j Job) (unlock func(), locked bool) {
 		time.Sleep(lockPause)
 	}
 	return unlock, true
+}
+
+// Waits says whether a job that has ended has left its directory here, for what is to leave it.
+func (s *Site) Waits() bool {
+	names, err := filepath.Glob(filepath.Join(s.State, "*.json"))
+	return err == nil && slices.ContainsFunc(names, func(name string) bool {
+		id, uid, ok := parseDir(strings.TrimSuffix(filepath.Base(name), ".json"))
+		r, err := s.recall(Job{ID: id, UID: uid})
+		return ok && err == nil && r.Ended
+	})
+}
+
+// ended notes that the epilog of a job ran.
+func (s *Site) ended(j Job) error {
+	r, err := s.recall(j)
+	if errors.Is(err, mover.ErrNotExist) { // no prolog ran
+		r, err = Record{Version: recordVersion, Job: j.ID, UID: j.UID, Began: time.Now().UTC()}, nil
+	}
+	if err != nil {
+		return err
+	}
+	r.Ended = true
+	return s.write(j, r)
 }
 
 // forget removes the record of a job.

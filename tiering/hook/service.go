@@ -2,9 +2,14 @@ package hook
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path"
 	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
@@ -27,26 +32,80 @@ func (s *Service) LetGo(ctx context.Context, h stage.Holding) error {
 	return s.Drop(ctx, h.Holder)
 }
 
-// Leaving implements Mover: a task of the job that has not ended, and reads what is in its directory here.
-func (s *Service) Leaving(ctx context.Context, j Job) (bool, error) {
+// Renew implements Mover. It is done as the user of the job, whose nodes each may do it.
+func (s *Service) Renew(ctx context.Context, j Job, before time.Time) error {
+	if j.UID != uint32(os.Geteuid()) {
+		ctx = api.For(ctx, j.UID)
+	}
 	c, err := s.Client(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
-	own := path.Join(Jobs, j.Dir())
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{Label: strconv.FormatUint(uint64(j.ID), 10)}}) {
-		if err != nil {
-			return false, err
-		}
-		if api.Ended(t.GetState()) || t.GetSpec().GetNode() != s.Node || t.GetOwner().GetUid() != j.UID { // labels are anybody's
-			continue
-		}
-		for _, text := range append(t.GetSpec().GetSources(), t.GetSpec().GetSource()) {
-			l, err := location.Parse(text)
-			if err == nil && l.Scheme == location.InTier && l.Tier == s.Tier && mover.Within(l.Path, own) {
-				return true, nil
+	var errs []error
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Labels: map[string]string{Label: strconv.FormatUint(uint64(j.ID), 10)}}) {
+		switch {
+		case err != nil:
+			return err
+		case !strings.HasPrefix(l.GetHolder(), j.holders()) || l.GetOwner().GetUid() != j.UID: // labels are anybody's
+		case l.GetNode() != "" && l.GetNode() != s.Node || l.GetExpireTime() == nil || l.GetExpireTime().AsTime().After(before):
+		default:
+			_, err = c.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(LeaseTTL)})
+			if !errors.Is(err, mover.ErrNotExist) { // it has just ended
+				errs = append(errs, err)
 			}
 		}
 	}
-	return false, nil
+	return errors.Join(errs...)
+}
+
+// Moves implements Mover: copies of the job to and from its directory here, by the tasks that have its label. Of those that are the same copy,
+// tried again, the newest counts.
+func (s *Service) Moves(ctx context.Context, j Job) (moves []Move, err error) {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own, seen := path.Join(Jobs, j.Dir()), map[string]bool{}
+	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{Label: strconv.FormatUint(uint64(j.ID), 10)}}) {
+		if err != nil {
+			return nil, err
+		}
+		labels := t.GetSpec().GetLabels()
+		key := labels[CopyLabel]
+		if t.GetOwner().GetUid() != j.UID || key != "" && seen[key] { // labels are anybody's
+			continue
+		}
+		seen[key] = true
+		if part := labels[PartLabel]; part != "" && part != Watch {
+			continue // what waits counts for it, which may have been superseded
+		}
+		if labels[Leaves] != AllNodes && t.GetSpec().GetNode() != s.Node {
+			continue
+		}
+		m := Move{State: stateOf(t)}
+		for _, text := range append(t.GetSpec().GetSources(), t.GetSpec().GetSource()) {
+			m.Out = m.Out || s.within(text, own)
+		}
+		if m.Out || s.within(t.GetSpec().GetTarget(), own) {
+			moves = append(moves, m.named(t.GetSpec().GetTarget(), s.Tier+":"+own+"/"))
+		}
+	}
+	return moves, nil
+}
+
+// within says whether a location lies in a directory of the tier of jobs.
+func (s *Service) within(text, dir string) bool {
+	l, err := location.Parse(text)
+	return err == nil && l.Scheme == location.InTier && l.Tier == s.Tier && mover.Within(l.Path, dir)
+}
+
+// stateOf is how far a copy is.
+func stateOf(t *datamovev1.Task) MoveState {
+	switch t.GetState() {
+	case datamovev1.TaskState_TASK_STATE_DONE:
+		return Moved
+	case datamovev1.TaskState_TASK_STATE_CANCELLED:
+		return Given
+	}
+	return Moving
 }

@@ -32,8 +32,10 @@ type Mover interface {
 	Held(ctx context.Context, prefix string) ([]stage.Holding, error)
 	// LetGo lets go of it.
 	LetGo(ctx context.Context, h stage.Holding) error
-	// Leaving says whether something is to be brought from the directory of a job on this node still.
-	Leaving(ctx context.Context, job Job) (bool, error)
+	// Renew renews what the job holds on this node, or where all nodes see it, and would end before a time.
+	Renew(ctx context.Context, job Job, before time.Time) error
+	// Moves returns the copies to and from the directory of a job on this node.
+	Moves(ctx context.Context, job Job) ([]Move, error)
 }
 
 // Of is a node as the configuration has it. The mover there calls it node, and dial reaches it; mounted says why the file

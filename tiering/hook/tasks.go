@@ -16,6 +16,13 @@ const (
 	VarHot  = "DATAMOVE_HOT"   // 1: all that was staged is on the node
 	VarIn   = "DATAMOVE_IN_"   // NAME: where it is to be read
 	VarWarm = "DATAMOVE_WARM_" // NAME: the same data on a file system of all nodes
+
+	VarCheckpoint   = "DATAMOVE_CHECKPOINT"  // where the job is to write its checkpoints: those of the first request
+	VarCheckpointOf = "DATAMOVE_CHECKPOINT_" // NAME: the same, of each request, by the name of the directory
+	VarSaved        = "DATAMOVE_SAVED_"      // NAME: where all nodes see those that have left
+	VarProfile      = "DATAMOVE_PROFILE_"    // NAME: their profile
+	VarResume       = "DATAMOVE_RESUME"      // the newest complete one of the first request; not set when there is none
+	VarResumeOf     = "DATAMOVE_RESUME_"     // NAME: the same, of each request
 )
 
 // Variable is the part of a variable's name that a name in the job's directory gives.
@@ -45,8 +52,10 @@ func (s *Site) Tasks(j Job, environ []string) (lines []string) {
 		}
 	}
 	record, err := s.recall(j)
-	for _, l := range record.Links {
-		want[Variable(l.Name)] = filepath.Join(record.Dir, filepath.FromSlash(l.Name))
+	whole := map[string]bool{}
+	for _, name := range record.names() {
+		name := filepath.Join(record.Dir, filepath.FromSlash(name))
+		want[Variable(strings.TrimPrefix(name, record.Dir+"/"))], whole[name] = name, true
 	}
 	hot := err == nil && record.Dir != "" // without a prolog nothing is known to be here
 	export := func(name, value string) {
@@ -66,7 +75,7 @@ func (s *Site) Tasks(j Job, environ []string) (lines []string) {
 			continue
 		}
 		switch {
-		case s.here(want[name]):
+		case whole[want[name]] && s.here(want[name]):
 			export(VarIn+name, want[name])
 		default:
 			hot = false
@@ -78,7 +87,18 @@ func (s *Site) Tasks(j Job, environ []string) (lines []string) {
 	} else {
 		export(VarHot, "0")
 	}
+	for _, r := range s.resume(environ) {
+		export(r[0], r[1])
+	}
 	return lines
+}
+
+// names are those of all that the prolog has found whole.
+func (r Record) names() (names []string) {
+	for _, l := range r.Links {
+		names = append(names, l.Name)
+	}
+	return append(names, r.Copies...)
 }
 
 // here says whether a path is there and leads to what lies on the node.

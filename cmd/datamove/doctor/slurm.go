@@ -10,18 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/tiering/hook/slurmconf"
-)
-
-// What the hooks on the controller take where the configuration has nothing: where their records are, and for how long data may
-// come onto the nodes of a job.
-const (
-	slurmRecords = "/var/lib/datamove/slurm"
-	slurmReady   = 4 * time.Minute
 )
 
 // slurmFiles are where slurm.conf may be; the last one is that of slurmd without one of its own.
@@ -49,12 +41,12 @@ func Slurm(file string, getenv func(string) string, c *config.Config) []Finding 
 	if err != nil {
 		return []Finding{fail("this machine", "machine", why(err), "give it a name: hostnamectl set-hostname")}
 	}
-	facts := slurmconf.Read(file, slurmconf.Options{Files: os.DirFS("/"), Host: host, Records: slurmRecords, Lookup: account})
+	facts := slurmconf.Read(file, slurmconf.Options{Files: os.DirFS("/"), Host: host, Records: cmp.Or(c.Slurm.Records, config.DefaultSlurmRecords), Lookup: account})
 	found := []Finding{scratch(c), readable(c)}
 	if facts.Controller && facts.UserID != 0 && (c.Service == "" || strings.HasPrefix(c.Service, "unix:")) {
 		found = append(found, acts(c, facts.User))
 	}
-	for _, f := range slurmconf.Judge(facts, slurmconf.Limits{Deadline: cmp.Or(c.Slurm.Deadline, config.DefaultDeadline), Ready: slurmReady}) {
+	for _, f := range slurmconf.Judge(facts, slurmconf.Limits{Deadline: cmp.Or(c.Slurm.Deadline, config.DefaultDeadline), Ready: cmp.Or(c.Slurm.Ready, config.DefaultReady)}) {
 		found = append(found, Finding{f.Subject, f.Check, degrees[f.Degree], f.Detail, f.Mend})
 	}
 	return found

@@ -1,0 +1,75 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/stage"
+)
+
+// absent looks for watches of jobs that have no directory here: they never came, or their prolog could not make one.
+type absent struct {
+	mover *stage.Mover
+	next  time.Time
+}
+
+// endAbsent ends the watches of jobs that have ended and have no directory here: who waits for what they have written waits in vain. That a job
+// has ended says its mark (hook.AllNodes), which waits from before it begins until its results are on their way.
+func (c *Carrier) endAbsent(ctx context.Context, present []hook.Present, live map[uint32]bool, now time.Time) error {
+	if c.absent == nil {
+		c.absent = &absent{mover: &stage.Mover{Dial: c.Dial}}
+	}
+	if now.Before(c.absent.next) {
+		return nil
+	}
+	c.absent.next = now.Add(askLate)
+	client, err := c.absent.mover.Client(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	marked := map[string]bool{} // by job
+	for t, err := range client.Tasks(ctx, waiting(map[string]string{hook.PartLabel: hook.Watch, hook.Leaves: c.Node})) {
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		text := t.GetSpec().GetLabels()[hook.Label]
+		id, err := strconv.ParseUint(text, 10, 32)
+		_, lives := live[uint32(id)]
+		if err != nil || lives || slices.ContainsFunc(present, func(p hook.Present) bool { return p.ID == uint32(id) }) {
+			continue
+		}
+		if _, known := marked[text]; !known {
+			if marked[text], err = hasMark(ctx, client, text); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+		}
+		if marked[text] {
+			continue
+		}
+		_, err = client.CancelTask(api.For(ctx, t.GetOwner().GetUid()), &datamovev1.CancelTaskRequest{Id: t.GetId()})
+		if err != nil && !errors.Is(err, mover.ErrConflict) { // in conflict is one that has ended
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hasMark says whether a job is to begin, or runs.
+func hasMark(ctx context.Context, client *api.Client, job string) (bool, error) {
+	for _, err := range client.Tasks(ctx, waiting(map[string]string{hook.Label: job, hook.Leaves: hook.AllNodes})) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+func waiting(labels map[string]string) *datamovev1.ListTasksRequest {
+	return &datamovev1.ListTasksRequest{Brief: true, Labels: labels, States: []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_PAUSED}}
+}

@@ -1,0 +1,230 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/units"
+	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/hook/directive"
+	"datamove.dev/tiering/stage"
+)
+
+// Controller does the phases of jobs.
+type Controller struct {
+	Config  *config.Config
+	Records string // directory of the records
+	Dial    func(context.Context) (*api.Client, error)
+	Told    func(what string) // how far it is; nil tells nobody
+
+	room time.Duration // of tests; 0 is roomPatience
+}
+
+// glance is how long a question to the mover may take at submit: a person waits, and with it Slurm.
+const glance = 2 * time.Second
+
+// Process checks what a job asks for, and returns it in words. What can be seen to be missing now is said now; a mover that is away keeps nobody
+// from submitting.
+func (c *Controller) Process(ctx context.Context, text directive.Text) ([]string, error) {
+	job, err := directive.Parse(text, tiersOf(c.Config))
+	if err != nil || job.Empty() {
+		return nil, err
+	}
+	if err := errors.Join(c.foreseen(job), c.most(job.Bytes())); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, glance)
+	defer cancel()
+	if err := c.present(ctx, job); err != nil && !away(err) {
+		return nil, err
+	}
+	return job.Summary(), nil
+}
+
+// foreseen refuses what needs to be known before the job has a node, and is not.
+func (c *Controller) foreseen(job directive.Job) error {
+	s := site{tiers: tiersOf(c.Config), own: hook.Job{ID: 1, UID: 1}, values: directive.Values{Job: "1", User: "user"}}
+	if _, err := s.shared(job); err != nil {
+		return fmt.Errorf("%w before the job begins, and this is staged before it", err)
+	}
+	s.values = directive.Values{Job: "1", User: "user", Name: "name", Task: "1"}
+	deeds, err := s.arriving(job, []string{"node"})
+	for _, d := range deeds {
+		d.node = ""
+		if h := s.holder(d); d.dataset && (len(h)+len(mostJob) > holderMost || mover.Printable(h) != h) {
+			return fmt.Errorf("%w: %s: nobody can hold it by this name, which is too long, or has letters that are not shown as they are: name another target", mover.ErrUsage, d.request.Summary())
+		}
+	}
+	return err
+}
+
+const (
+	holderMost = 256 // bytes of the name of a holder that the mover takes
+	mostJob    = "4294967295"
+)
+
+// present looks whether the datasets are there that a job wants, and are not more than it may have.
+func (c *Controller) present(ctx context.Context, job directive.Job) error {
+	sum := job.Bytes()
+	client, err := c.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for r := range job.Of(directive.StageIn) {
+		if r.From.Scheme != location.Dataset {
+			continue
+		}
+		v, err := versionOf(ctx, client, r.From)
+		if errors.Is(err, mover.ErrNotExist) {
+			err = fmt.Errorf("%s: %w; datamove dataset list shows those that there are", r.Summary(), err)
+		}
+		if err != nil {
+			return err
+		}
+		if sum += v.GetBytes(); sum < 0 {
+			sum = math.MaxInt64
+		}
+	}
+	return c.most(sum)
+}
+
+// versionOf is the version of a dataset that a location means.
+func versionOf(ctx context.Context, client *api.Client, l location.Location) (*datamovev1.Version, error) {
+	d, err := client.GetDataset(ctx, &datamovev1.GetDatasetRequest{Name: l.Name})
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range d.GetVersions() {
+		if l.Digest == "" || v.GetDigest() == l.Digest {
+			return v, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: the dataset %s has no version %s", mover.ErrNotExist, l.Name, l.Digest)
+}
+
+func (c *Controller) most(sum int64) error {
+	if most := int64(c.Config.Slurm.Most); most > 0 && sum > most {
+		return fmt.Errorf("%w: the job asks for %s, and one job may have %s staged (slurm.most)", mover.ErrRefused, units.Bytes(sum), units.Bytes(most))
+	}
+	return nil
+}
+
+// away says whether an error is about a mover that is not there, or not at its best.
+func away(err error) bool {
+	return errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Setup remembers what a job asks for, and whose it is.
+func (c *Controller) Setup(own hook.Job, text directive.Text) error {
+	if own.UID == 0 {
+		return fmt.Errorf("%w: root's jobs have nothing staged", mover.ErrRefused)
+	}
+	asked, err := directive.Parse(text, tiersOf(c.Config))
+	if err != nil { // Slurm has replaced patterns in it: what is left of "%%" is no pattern
+		again := text
+		again.Script = strings.ReplaceAll(text.Script, "%", "%%")
+		var wrong error
+		if asked, wrong = directive.Parse(again, tiersOf(c.Config)); wrong != nil {
+			return err
+		}
+	}
+	return c.records().save(Record{Job: own.ID, UID: own.UID, GID: own.GID, User: own.User, Asked: asked, Began: time.Now().UTC()})
+}
+
+// Nodes remembers where a job runs. It may come before, beside or after Before.
+func (c *Controller) Nodes(job uint32, p Place) error {
+	if err := c.records().drop(job, fileEnd); err != nil { // of an earlier run, which somebody told late
+		return err
+	}
+	return c.beside(job, filePlace, p)
+}
+
+// Ended remembers how a job has ended.
+func (c *Controller) Ended(job uint32, e End) error { return c.beside(job, fileEnd, e) }
+
+// beside writes a file of a job that has a record.
+func (c *Controller) beside(job uint32, what string, x any) error {
+	if _, err := c.records().load(job, fileJob); errors.Is(err, mover.ErrNotExist) {
+		return nil // it asks for nothing
+	}
+	return c.records().write(job, what, x)
+}
+
+func (c *Controller) records() records { return records{c.Records} }
+
+// tiersOf are those of a configuration, as directives see them.
+func tiersOf(c *config.Config) directive.Tiers {
+	t := directive.Tiers{Named: map[string]directive.Tier{}}
+	t.Scratch, _ = c.ScratchTier() // without one nothing is brought to jobs' directories, and who asks for it is told
+	for name, x := range c.Tiers {
+		d := directive.Tier{Level: directive.Level(x.Level), Path: x.Path, NodeLocal: x.NodeLocal, Ephemeral: x.Ephemeral}
+		if x.S3 != nil {
+			d.Bucket, d.Prefix = x.S3.Bucket, x.S3.Prefix
+		}
+		t.Named[name] = d
+	}
+	return t
+}
+
+// work is a phase of one job at the mover.
+type work struct {
+	*Controller
+	Record
+	site
+	stage  *stage.Mover
+	staged Staged
+}
+
+// begin loads the record of a job, and looks once more whether it may ask for what it does. The work has to be closed.
+func (c *Controller) begin(job uint32) (*work, error) {
+	x, err := c.records().load(job, fileJob)
+	if err == nil {
+		err = x.Asked.Check(tiersOf(c.Config))
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := c.work(x)
+	if err := c.records().read(job, fileStaged, &w.staged); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		w.tell("what was staged for it where all nodes see it is not known: %v", err)
+	}
+	w.versions = w.staged.Versions
+	return w, nil
+}
+
+func (c *Controller) work(x Record) *work {
+	id := strconv.FormatUint(uint64(x.Job), 10)
+	s := site{tiers: tiersOf(c.Config), own: hook.Job{ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, User: x.User}}
+	labels := map[string]string{hook.Label: id, runLabel: x.run()}
+	return &work{Controller: c, Record: x, site: s, stage: &stage.Mover{Dial: c.Dial, Label: hook.CopyLabel, Labels: labels, TTL: hook.LeaseTTL}}
+}
+
+// runLabel is of all that is asked for in one run of a job: what an earlier one has left to be brought away is not a later one's to stop.
+const runLabel = "slurm_run"
+
+// run is this run of a job.
+func (x Record) run() string { return strconv.FormatInt(x.Began.UnixNano(), 10) }
+
+func (w *work) close() { _ = w.stage.Close() }
+
+// at has the values that are known where the job runs.
+func (w *work) at(p Place) {
+	w.values.Name, w.values.Array, w.values.Task = p.Name, p.Array, p.Task
+}
+
+func (c *Controller) tell(format string, a ...any) {
+	if c.Told != nil {
+		c.Told(fmt.Sprintf(format, a...))
+	}
+}

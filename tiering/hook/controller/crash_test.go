@@ -1,0 +1,145 @@
+package controller
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/crash/rig"
+	"datamove.dev/tiering/hook"
+)
+
+// crash is one job whose phases are killed, each as often as a die says.
+type crash struct {
+	*world
+	*rand.Rand
+	cli *rig.Program
+	id  uint32
+	run int // of the job: it may be requeued
+
+	killed int // phases
+}
+
+// TestKilled kills phases, and the mover, at random instants, and lets the job be requeued; in the end all is as if nobody had. CRASH_SEED
+// repeats the instants, and CRASH_ROUNDS says how many jobs there are.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	seed, rounds := uint64(time.Now().UnixNano()), 5
+	if text := os.Getenv("CRASH_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		must(t, err)
+		seed = n
+	}
+	if text := os.Getenv("CRASH_ROUNDS"); text != "" {
+		n, err := strconv.Atoi(text)
+		must(t, err)
+		rounds = n
+	}
+	t.Logf("CRASH_SEED=%d", seed)
+	w := served(t)
+	for i := range rounds {
+		c := &crash{world: w, Rand: rand.New(rand.NewPCG(seed, uint64(i))), cli: w.cli(), id: uint32(100 + i)}
+		c.whole()
+		t.Logf("%d phases were killed, in %d runs", c.killed, c.run)
+		if t.Failed() {
+			t.Fatalf("job %d of seed %d", i, seed)
+		}
+	}
+}
+
+// whole is a job from its submission to its end.
+func (c *crash) whole() {
+	c.Helper()
+	c.cli.Env = append(c.cli.Env, "SLURM_JOB_NODELIST=n1", "SLURM_JOB_NAME=train", "SLURM_JOB_EXIT_CODE=0", fmt.Sprintf("SLURM_JOB_ID=%d", c.id))
+	uid, purged := fmt.Sprint(c.uid), fmt.Sprintf("temp/%d", c.id)
+	c.write(purged+"/file", "to be purged")
+	must(c.T, os.Chown(c.path(purged), int(c.uid), int(c.uid)))
+	c.write("job.sh", script("stage-in=dataset:train required", "stage-in=shared:notes to=scratch:notes required", "stage-out=scratch:out to=results:%j", "purge=temp:"+fmt.Sprint(c.id)))
+	dir := "scratch/jobs/" + c.job(c.id).Dir()
+	for c.run = 1; ; c.run++ {
+		c.phase("setup", uid, uid, c.path("job.sh"))
+		c.phase("data_in")
+		if c.requeued() {
+			c.phase("teardown", "job.sh", "true")
+			continue
+		}
+		c.phase("prolog-slurmctld")
+		if c.run < 3 && c.IntN(2) == 0 { // whose end is that of the run: what is left of it goes by itself
+			if c.cli.Start(c.T, "hook", "bb", "pre_run", fmt.Sprint(c.id), "job.sh").KillAfter(time.Duration(c.IntN(80)) * time.Millisecond) {
+				c.killed++
+			}
+			continue
+		}
+		c.cli.Start(c.T, "hook", "bb", "pre_run", fmt.Sprint(c.id), "job.sh").Want(0)
+		c.prolog(c.id)
+		c.wants(dir+"/train/picture", "a picture")
+		c.wants(dir+"/notes/note", "a note")
+		c.wrote(c.id, fmt.Sprintf("out/run%d", c.run))
+		if !c.epilog(c.id) {
+			c.Fatal("its results are gone")
+		}
+		c.phase("epilog-slurmctld")
+		c.phase("data_out")
+		c.phase("teardown", "job.sh", "false")
+		c.wants(fmt.Sprintf("results/%d/run%d", c.id, c.run), fmt.Sprintf("%d out/run%d", c.id, c.run))
+		if !c.requeued() {
+			break
+		}
+	}
+	c.ends(purged)
+}
+
+// requeued says whether the job begins anew.
+func (c *crash) requeued() bool { return c.run < 3 && c.IntN(3) == 0 }
+
+// phase runs one to its end, after some that were killed before it, or lost the mover.
+func (c *crash) phase(name string, args ...string) {
+	c.Helper()
+	line := append([]string{"hook", "bb", name, fmt.Sprint(c.id)}, args...)
+	if strings.HasSuffix(name, "slurmctld") {
+		line = []string{"hook", name}
+	} else if len(args) == 0 {
+		line = append(line, "job.sh")
+	}
+	for range c.IntN(4) {
+		if c.cli.Start(c.T, line...).KillAfter(time.Duration(c.IntN(80)) * time.Millisecond) {
+			c.killed++
+		}
+	}
+	r := c.cli.Start(c.T, line...)
+	if c.IntN(6) == 0 {
+		r.KillAfter(0)
+		r = c.cli.Start(c.T, line...)
+		c.service.KillAfter(time.Duration(c.IntN(120)) * time.Millisecond)
+		c.start()
+	}
+	r.Want(0)
+}
+
+// ends looks whether nothing of the job is left.
+func (c *crash) ends(purged string) {
+	c.Helper()
+	c.cli.Do(c.T, 0, "hook", "bb", "teardown", "1", "job.sh", "false") // what a mover that was away has not heard it hears now
+	c.wants(purged+"/file", "")
+	if c.epilog(c.id) {
+		c.Error("its directory stays")
+	}
+	for t, err := range c.client.Tasks(c.Context(), &datamovev1.ListTasksRequest{Labels: map[string]string{hook.Label: fmt.Sprint(c.id)}}) {
+		must(c.T, err)
+		if !api.Ended(t.GetState()) {
+			c.Errorf("%s of %s is left", t.GetState(), t.GetSpec())
+		}
+	}
+	c.wantsHeld()
+	for _, what := range []string{fileJob, fileEnded} { // what means nothing without them goes after an hour
+		if left, err := c.records().all(what); err != nil || len(left) > 0 {
+			c.Errorf("%v have a record still, %v", left, err)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package controller
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/tiering/hook/directive"
+)
+
+// Record is a job as the controller's host remembers it.
+type Record struct {
+	Version int           `json:"version"`
+	Job     uint32        `json:"job"`
+	UID     uint32        `json:"uid"`
+	GID     uint32        `json:"gid"`
+	User    string        `json:"user,omitempty"`
+	Asked   directive.Job `json:"asked"`
+	Began   time.Time     `json:"began"`           // this run of it
+	Hurry   bool          `json:"hurry,omitempty"` // of one that has ended: nothing is to leave any more
+}
+
+// Place is where a job runs, as a hook that runs beside its phases is told.
+type Place struct {
+	Nodes []string `json:"nodes"`
+	Name  string   `json:"name,omitempty"`  // of the job
+	Array string   `json:"array,omitempty"` // id of the array; "" is none
+	Task  string   `json:"task,omitempty"`  // of the array
+	Count int      `json:"count,omitempty"` // of runs before
+}
+
+// End is how a job has ended.
+type End struct {
+	Status int `json:"status"`          // 0 is well
+	Count  int `json:"count,omitempty"` // of runs before the next one: more than at its Place where Slurm begins the job again
+}
+
+// The files of a job. Each has one writer.
+const (
+	fileJob    = "job"    // Record
+	filePlace  = "place"  // Place
+	fileEnd    = "end"    // End
+	fileStaged = "staged" // Staged
+	fileEnded  = "ended"  // Record of a job that is over, of which something is to be undone still
+)
+
+// Staged is what was brought to where all nodes see it.
+type Staged struct {
+	Versions map[string]string `json:"versions"`        // digests of datasets that are asked for without one: those that there were at first
+	Paths    map[string]string `json:"paths,omitempty"` // of datasets that all nodes see, by the names that they have in the job's directory
+}
+
+const (
+	version  = 1
+	fileMost = 4 << 20 // bytes
+)
+
+// records are files in a directory of the account that runs the hooks.
+type records struct{ dir string }
+
+func (r records) file(job uint32, what string) string {
+	return filepath.Join(r.dir, strconv.FormatUint(uint64(job), 10)+"."+what)
+}
+
+// save writes the record of a job that begins, and forgets what an earlier run of it had.
+func (r records) save(x Record) error {
+	x.Version = version
+	return errors.Join(r.drop(x.Job, filePlace), r.drop(x.Job, fileEnd), r.drop(x.Job, fileStaged), r.write(x.Job, fileJob, x))
+}
+
+// load reads the record of a job, or that of one that has ended; mover.ErrNotExist is none.
+func (r records) load(job uint32, what string) (x Record, err error) {
+	if err := r.read(job, what, &x); err != nil {
+		return x, err
+	}
+	if x.Version != version || x.Job != job || x.UID == 0 {
+		return x, fmt.Errorf("%w: %s is no record of job %d in version %d", mover.ErrCorrupt, r.file(job, what), job, version)
+	}
+	return x, nil
+}
+
+// forget removes everything of a job, first that there is one: what stays when we are killed in between means nothing without it.
+func (r records) forget(job uint32) error {
+	return errors.Join(r.drop(job, fileJob), r.drop(job, filePlace), r.drop(job, fileEnd), r.drop(job, fileStaged))
+}
+
+// all are the jobs that have a file of a kind.
+func (r records) all(what string) (jobs []uint32, err error) {
+	entries, err := os.ReadDir(r.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		number, ours := strings.CutSuffix(e.Name(), "."+what)
+		if n, err := strconv.ParseUint(number, 10, 32); ours && err == nil {
+			jobs = append(jobs, uint32(n))
+		}
+	}
+	return jobs, err
+}
+
+// tidy removes what somebody has left who was killed as he wrote or forgot, or has told of a job when it was over. Nobody is at work on it after an hour.
+func (r records) tidy(now time.Time) error {
+	entries, err := os.ReadDir(r.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && now.Sub(info.ModTime()) > time.Hour && r.stray(e.Name()) {
+			_ = os.Remove(filepath.Join(r.dir, e.Name())) // else the next time
+		}
+	}
+	return err
+}
+
+// stray says whether a file means nothing: it is not whole, or beside no record.
+func (r records) stray(name string) bool {
+	number, what, _ := strings.Cut(name, ".")
+	switch what {
+	case filePlace, fileEnd, fileStaged:
+		_, err := os.Lstat(filepath.Join(r.dir, number+"."+fileJob))
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return strings.HasPrefix(name, newPrefix)
+}
+
+func (r records) drop(job uint32, what string) error {
+	if err := os.Remove(r.file(job, what)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (r records) read(job uint32, what string, into any) error {
+	name := r.file(job, what)
+	text, err := readOurs(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s: nothing is known of job %d", mover.ErrNotExist, name, job)
+	}
+	if err != nil {
+		return err
+	}
+	if err = json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%w: %s: %w", mover.ErrCorrupt, name, err)
+	}
+	return nil
+}
+
+// readOurs reads a file that nobody else can have written: a record says as whom things are done.
+func readOurs(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe would be waited for
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%w: %s is a link, and not what we have written", mover.ErrRefused, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	st, known := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !known || !info.Mode().IsRegular() || st.Uid != uint32(os.Geteuid()) || info.Mode()&0o022 != 0:
+		return nil, fmt.Errorf("%w: %s is not what we have written: it is no file, is somebody else's, or others may write to it", mover.ErrRefused, name)
+	case info.Size() > fileMost:
+		return nil, fmt.Errorf("%w: %s has %d bytes", mover.ErrCorrupt, name, info.Size())
+	}
+	return io.ReadAll(io.LimitReader(f, fileMost))
+}
+
+const newPrefix = ".new-" // of files that are not whole
+
+// write replaces a file, and returns when it is on stable storage: a controller that starts again goes on from it.
+func (r records) write(job uint32, what string, x any) (err error) {
+	text, err := json.Marshal(x)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(r.dir, newPrefix)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), r.file(job, what)); err != nil {
+		return err
+	}
+	return syncDir(r.dir)
+}
+
+func syncDir(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

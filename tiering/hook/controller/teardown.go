@@ -1,0 +1,142 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/tiering/hook"
+)
+
+// Teardown ends what was asked for a job: what it holds is let go, and what was to come to it comes no more. In a hurry nothing leaves
+// its nodes any more; else what is on its way goes on, and what never began to leave stays. A mover that is away keeps nobody: it is told by the
+// next teardown of any job.
+func (c *Controller) Teardown(ctx context.Context, job uint32, hurry bool) error {
+	x, err := c.records().load(job, fileJob)
+	switch {
+	case errors.Is(err, mover.ErrNotExist): // it was ended before, or has asked for nothing
+	case err != nil:
+		return err
+	default:
+		x.Hurry = hurry
+		if err := errors.Join(c.records().write(job, fileEnded, x), c.records().forget(job)); err != nil {
+			return err
+		}
+	}
+	return c.sweep(ctx, job)
+}
+
+// Run is what tells this run of a job from others; "" is none.
+func (c *Controller) Run(job uint32) string {
+	x, err := c.records().load(job, fileJob)
+	if err != nil {
+		return ""
+	}
+	return x.run()
+}
+
+// GiveUp is Teardown in a hurry of one run of a job. Where another one has begun meanwhile it does nothing.
+func (c *Controller) GiveUp(ctx context.Context, job uint32, run string) error {
+	if now := c.Run(job); run == "" || now != "" && now != run {
+		return nil
+	}
+	return c.Teardown(ctx, job, true)
+}
+
+// sweep undoes what was asked for jobs that are over. What is wrong with one of them is told, and an error of that one alone.
+func (c *Controller) sweep(ctx context.Context, job uint32) error {
+	over, err := c.records().all(fileEnded)
+	errs := []error{err, c.records().tidy(time.Now())}
+	for _, n := range over {
+		if _, err := c.records().load(n, fileJob); !errors.Is(err, mover.ErrNotExist) {
+			continue // it has begun again, and its In does it
+		}
+		switch err := c.undone(ctx, n); {
+		case err == nil:
+		case away(err):
+			c.tell("job %d: will be undone later: %v", n, err)
+			return errors.Join(errs...)
+		case n == job:
+			errs = append(errs, err)
+		default:
+			c.tell("job %d: %v", n, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// undone undoes what was asked for a job that is over, if that is to be done still.
+func (c *Controller) undone(ctx context.Context, job uint32) error {
+	x, err := c.records().load(job, fileEnded)
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w := c.work(x)
+	defer w.close()
+	if err := w.undo(api.For(ctx, x.UID)); err != nil {
+		return err
+	}
+	return c.records().drop(job, fileEnded)
+}
+
+// undo ends the tasks of a job, and then lets go of what it holds: what it waited for comes no more.
+func (w *work) undo(ctx context.Context) error {
+	client, err := w.stage.Client(ctx)
+	if err == nil {
+		err = w.cancel(ctx, client)
+	}
+	if err != nil {
+		return err
+	}
+	for l, err := range client.Leases(ctx, &datamovev1.ListLeasesRequest{}) {
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(l.GetHolder(), w.own.Holder("")) || l.GetOwner().GetUid() != w.UID { // anybody can hold something in the name of a job
+			continue
+		}
+		if _, err := client.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()}); err != nil && !errors.Is(err, mover.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancel ends the tasks of a job that have not ended, but for what leaves, where there is no hurry.
+func (w *work) cancel(ctx context.Context, client *api.Client) error {
+	arriving, err := w.foreseeable()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{hook.Label: w.values.Job}}) {
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if labels := t.GetSpec().GetLabels(); api.Ended(t.GetState()) || labels[hook.Leaves] != "" && (!w.Hurry || labels[runLabel] != w.run()) {
+			continue
+		}
+		asks := []*datamovev1.CancelTaskRequest{{Id: t.GetId()}}
+		if t.GetSpec().GetKind() == datamovev1.TaskKind_TASK_KIND_STAGE { // others may want it, and this person for another job
+			asks = nil
+			for _, d := range arriving {
+				warm := d
+				warm.node = ""
+				asks = append(asks, &datamovev1.CancelTaskRequest{Id: t.GetId(), Holder: w.holder(d)}, &datamovev1.CancelTaskRequest{Id: t.GetId(), Holder: w.holder(warm)})
+			}
+		}
+		for _, ask := range asks {
+			if _, err := client.CancelTask(ctx, ask); err != nil && !errors.Is(err, mover.ErrConflict) && !errors.Is(err, mover.ErrNotExist) { // it has just ended
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

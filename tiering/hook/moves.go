@@ -1,0 +1,62 @@
+package hook
+
+import "strings"
+
+// Labels of the tasks of a job, for who looks for them.
+const (
+	Label     = "slurm_job"    // the job's number
+	CopyLabel = "slurm_copy"   // which copy it is, of those that are tried again
+	Leaves    = "slurm_leaves" // it brings something away from the job: from the node that it names
+	AllNodes  = "*"            // as value of Leaves: it waits, and says that something is to leave each node of the job
+
+	CheckpointLabel = "slurm_checkpoint" // of a Watch: the profile, and how many are to be kept, as "dcp,3"
+	PartLabel       = "slurm_part"       // of what has to do with checkpoints on a node: one of those below
+)
+
+// Watch is, as value of PartLabel, a task that waits on a node for as long as checkpoints are to leave it: the node carries them
+// away, each by tasks of its own, and ends the one that waits when nothing is left. Until then the job's directory stays.
+const Watch = "watch"
+
+// Move is a copy to or from the directory of a job on this node.
+type Move struct {
+	Name  string // of what is brought in, in the directory
+	Out   bool   // it brings something away
+	State MoveState
+}
+
+// MoveState is how far a copy is.
+type MoveState uint8
+
+// The states.
+const (
+	Moving MoveState = iota // or waits, or has failed and can be tried again
+	Moved
+	Given // up: somebody has cancelled it
+)
+
+func (m Move) named(target, dir string) Move {
+	if !m.Out {
+		m.Name = strings.TrimPrefix(target, dir)
+	}
+	return m
+}
+
+// leaving says whether something is to be brought away still. What could not be brought away is such, too: it is lost with the directory.
+func leaving(moves []Move) bool {
+	for _, m := range moves {
+		if m.Out && m.State == Moving {
+			return true
+		}
+	}
+	return false
+}
+
+// brought are the names of what was copied into the directory, and is whole.
+func brought(moves []Move) (names []string) {
+	for _, m := range moves {
+		if !m.Out && m.State == Moved {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
