@@ -1,0 +1,271 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/hook/carrier"
+)
+
+// saver is a Slurm job on some nodes, whose checkpoints go to shared:run.
+type saver struct {
+	*cluster
+	job      hook.Job
+	now      time.Time
+	carriers map[string]*carrier.Carrier
+	over     map[string]bool
+}
+
+func (c *cluster) saver(profile string, nodes ...string) *saver {
+	c.t.Helper()
+	s := &saver{cluster: c, job: hook.Job{ID: 7, UID: uint32(os.Geteuid()), GID: uint32(os.Geteuid())}, now: time.Now(), carriers: map[string]*carrier.Carrier{}, over: map[string]bool{}}
+	for _, node := range nodes {
+		if err := os.MkdirAll(s.at(node, ""), 0o755); err != nil {
+			c.t.Fatal(err)
+		}
+		s.watch(profile, node)
+		s.begin(node)
+	}
+	c.t.Cleanup(func() {
+		for _, x := range s.carriers {
+			if err := x.Close(); err != nil {
+				c.t.Error(err)
+			}
+		}
+	})
+	return s
+}
+
+// watch is what Slurm's controller asks of a node.
+func (s *saver) watch(profile, node string) {
+	s.t.Helper()
+	_, err := s.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Paused: true, Spec: &pb.TaskSpec{
+		Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:jobs/" + s.job.Dir() + "/ckpt", Target: "shared:run", Node: node,
+		Labels: map[string]string{hook.Label: "7", hook.Leaves: node, hook.PartLabel: hook.Watch, hook.CheckpointLabel: profile + ",0"}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// begin is a carrier that remembers nothing, as after a kill.
+func (s *saver) begin(node string) {
+	if old := s.carriers[node]; old != nil {
+		_ = old.Close()
+	}
+	s.carriers[node] = &carrier.Carrier{
+		Site: &hook.Site{Tier: "scratch", Scratch: s.confOf(node)().Tiers["scratch"].Path, State: filepath.Join(s.dir, "run", node)}, Node: node, Quiet: 30 * time.Second,
+		Dial: func(ctx context.Context) (*api.Client, error) {
+			return api.Dial(ctx, "unix://"+s.socket, api.Options{})
+		}, Log: slog.New(slog.NewTextHandler(testWriter{s.t}, nil))}
+}
+
+func (s *saver) at(node, name string) string {
+	return filepath.Join(s.confOf(node)().Tiers["scratch"].Path, "jobs", s.job.Dir(), "ckpt", name)
+}
+
+// saves writes files of a node's part.
+func (s *saver) saves(node string, names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		at := s.at(node, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			s.t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(node+" "+name+" "+s.now.String()), 0o644); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// looks has carriers look some times, with a while between, and all that they begin end.
+func (s *saver) looks(times int, nodes ...string) {
+	s.t.Helper()
+	for range times {
+		for _, node := range nodes {
+			s.now = s.now.Add(20 * time.Second)
+			if err := s.carriers[node].Look(context.Background(), s.present(node), nil, s.now); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		s.eventually("copies end", func() bool {
+			for t, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{}) {
+				if err != nil || !api.Ended(t.GetState()) && t.GetState() != pb.TaskState_TASK_STATE_PAUSED {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+// present is the job, where it has a directory.
+func (s *saver) present(node string) []hook.Present {
+	if _, err := os.Stat(filepath.Dir(s.at(node, ""))); err != nil {
+		return nil
+	}
+	return []hook.Present{{Job: s.job, Over: s.over[node]}}
+}
+
+// target is what has come, in order.
+func (s *saver) target() string {
+	s.t.Helper()
+	var all []string
+	root := filepath.Join(s.dir, "shared", "run")
+	_ = filepath.WalkDir(root, func(at string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			all = append(all, strings.TrimPrefix(at, root+"/"))
+		}
+		return nil
+	})
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func (s *saver) has(what, want string) {
+	s.t.Helper()
+	if got := s.target(); got != want {
+		s.t.Errorf("%s:\n%s\nwant %s", what, got, want)
+	}
+}
+
+// waiting are the nodes that something is to leave still.
+func (s *saver) waiting() (nodes []string) {
+	for t, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{States: []pb.TaskState{pb.TaskState_TASK_STATE_PAUSED}}) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		nodes = append(nodes, t.GetSpec().GetNode()+" "+t.GetSpec().GetLabels()[hook.PartLabel])
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// TestCheckpointOfNodes: the mark of a checkpoint comes when the parts of all nodes have, whoever is killed meanwhile; of one that was torn when the
+// job ended all that there is comes under another name, and then nothing waits any more.
+func TestCheckpointOfNodes(t *testing.T) {
+	s := newCluster(t, "n1", "n2").saver("dcp", "n1", "n2")
+	s.saves("n1", "step_1/__0_0.distcp", "step_1/.metadata")
+	s.saves("n2", "step_1/__1_0.distcp")
+	s.looks(2, "n1")
+	s.has("it was seen to change a while ago only", "")
+	s.looks(6, "n1")
+	s.has("the other node has not been heard of", "step_1/__0_0.distcp")
+	s.begin("n1")
+	s.looks(6, "n2", "n1")
+	one := "step_1/.metadata step_1/__0_0.distcp step_1/__1_0.distcp"
+	s.has("its part is there", one)
+
+	s.saves("n1", "step_2/__0_0.distcp", "step_2/.metadata")
+	s.looks(8, "n1", "n2")
+	two := one + " step_2/.metadata step_2/__0_0.distcp"
+	s.has("one of which the other node has nothing", two)
+
+	s.saves("n1", "step_3/__0_0.distcp", "step_3/.metadata", "step_4/__0_0.distcp", "log")
+	s.saves("n2", "step_3/__1_0.distcp", "step_4/__1_0.distcp")
+	s.over["n2"] = true // its epilog was the first
+	s.looks(4, "n2")
+	s.has("a node that may have parts still keeps them", two)
+	s.over["n1"] = true
+	s.begin("n2")
+	s.looks(12, "n1", "n2")
+	s.has("the end", "log "+two+" step_3/.metadata step_3/__0_0.distcp step_3/__1_0.distcp step_4.incomplete-7/__0_0.distcp step_4.incomplete-7/__1_0.distcp")
+	if left := s.waiting(); len(left) > 0 {
+		t.Errorf("%q wait still", left)
+	}
+	if text, err := os.ReadFile(s.at("n1", "step_1/.metadata")); err != nil || len(text) == 0 {
+		t.Errorf("what is the user's: %v", err)
+	}
+}
+
+// TestCheckpointAgain: a name that is saved again is not mixed with what is whole at the target, also by who remembers nothing; it comes at the end.
+func TestCheckpointAgain(t *testing.T) {
+	s := newCluster(t, "n1").saver("dcp", "n1")
+	s.saves("n1", "last/__0_0.distcp", "last/.metadata")
+	s.looks(8, "n1")
+	s.has("the first one", "last/.metadata last/__0_0.distcp")
+	first, err := os.ReadFile(filepath.Join(s.dir, "shared/run/last/__0_0.distcp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.saves("n1", "last/__0_0.distcp", "last/.metadata")
+	s.looks(4, "n1")
+	s.begin("n1")
+	s.looks(8, "n1")
+	if now, err := os.ReadFile(filepath.Join(s.dir, "shared/run/last/__0_0.distcp")); err != nil || string(now) != string(first) {
+		t.Errorf("a target was made a mix of two saves: %q, %v", now, err)
+	}
+	s.over["n1"] = true
+	s.looks(8, "n1")
+	want, err := os.ReadFile(s.at("n1", "last/__0_0.distcp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.ReadFile(filepath.Join(s.dir, "shared/run/last/__0_0.distcp")); err != nil || string(now) != string(want) || string(now) == string(first) {
+		t.Errorf("%q, %v", now, err)
+	}
+	if left := s.waiting(); len(left) > 0 {
+		t.Errorf("%q wait still", left)
+	}
+}
+
+// TestCheckpointTracker: what names the newest comes when that is there, and never names what is torn.
+func TestCheckpointTracker(t *testing.T) {
+	s := newCluster(t, "n1").saver("megatron", "n1")
+	tracker := "latest_checkpointed_iteration.txt"
+	write := func(step int) {
+		if err := os.WriteFile(s.at("n1", tracker), fmt.Append(nil, step), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.saves("n1", "iter_0000100/mp_rank_00/model")
+	write(100)
+	s.looks(8, "n1")
+	s.has("tracked", "iter_0000100/mp_rank_00/model "+tracker)
+	s.saves("n1", "iter_0000200/mp_rank_00/model")
+	if err := os.WriteFile(s.at("n1", "iter_0000200/mp_rank_00/torn"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	write(200)
+	s.looks(8, "n1")
+	s.over["n1"] = true
+	s.looks(8, "n1")
+	s.has("the end", "iter_0000100/mp_rank_00/model iter_0000200.incomplete-7/mp_rank_00/model iter_0000200.incomplete-7/mp_rank_00/torn "+tracker)
+	if text, err := os.ReadFile(filepath.Join(s.dir, "shared/run", tracker)); err != nil || string(text) != "100" {
+		t.Errorf("it names %q, %v", text, err)
+	}
+}
+
+// TestCheckpointAbsent: a node that the job never came to is not waited for when it has ended, and is before.
+func TestCheckpointAbsent(t *testing.T) {
+	s := newCluster(t, "n1").saver("dcp", "n1")
+	if err := os.RemoveAll(filepath.Dir(s.at("n1", ""))); err != nil {
+		t.Fatal(err)
+	}
+	mark, err := s.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Paused: true, Spec: &pb.TaskSpec{
+		Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:jobs/" + s.job.Dir() + "/ckpt", Target: "shared:run", Labels: map[string]string{hook.Label: "7", hook.Leaves: hook.AllNodes}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.looks(4, "n1")
+	if left := s.waiting(); !slices.Contains(left, "n1 "+hook.Watch) {
+		t.Errorf("a job that is to begin is not watched any more: %q", left)
+	}
+	if _, err := s.CancelTask(context.Background(), &pb.CancelTaskRequest{Id: mark.GetId()}); err != nil {
+		t.Fatal(err)
+	}
+	s.looks(4, "n1")
+	if left := s.waiting(); len(left) > 0 {
+		t.Errorf("%q wait still", left)
+	}
+}
