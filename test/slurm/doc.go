@@ -19,6 +19,8 @@
 //   - Only setup is told who the user is; phases have the job's id, and its script in a file that only SlurmUser can read, with a
 //     NUL at its end (TestOrder, TestEnvironment, TestJobSubmit). A directive counts before the first command, and is any line
 //     that begins with its word, also within a longer one; capacity= in it is Slurm's, and is refused without a pool (TestSubmit).
+//   - From setup on Slurm has replaced %j, %A, %a, %d, %u and %x in directives, %% by %, and all else that begins with % by
+//     nothing (TestSymbols).
 //   - Phases run as SlurmUser in / with what slurmctld was started with: no HOME, no variable of the job. Prolog and Epilog run as
 //     root in / without PATH and HOME, PrologSlurmctld and EpilogSlurmctld so as SlurmUser, with the comment as the user has
 //     written it, newlines too (TestEnvironment).

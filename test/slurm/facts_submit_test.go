@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -165,5 +166,27 @@ func TestStatus(t *testing.T) {
 	c.do("get_status", `return slurm.ERROR, "our text"`)
 	if got, err := c.On(Controller, "scontrol", "show", "bbstat"); err != nil || got != "Error running slurm_bb_get_status\n" {
 		t.Errorf("a failure is told as %q, %v", got, err)
+	}
+}
+
+// TestSymbols: Slurm replaces what begins with a percent sign in directives, and what it does not know by nothing; in job_process not yet. A job
+// that is no array has %A 0.
+func TestSymbols(t *testing.T) {
+	long(t)
+	c := recorded(t, Options{Nodes: 1}, nil)
+	keep := func(arg int, name string) string {
+		return fmt.Sprintf(`local f = io.open(select(%d, ...)); local text = f:read("*a"); f:close(); f = io.open("/project/%s", "w"); f:write(text:match("#DATAMOVE[^\n]*")); f:close(); return slurm.SUCCESS`, arg, name)
+	}
+	c.do("job_process", keep(1, "raw"))
+	c.do("setup", keep(6, "replaced"))
+	id := c.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE dw j=%j u=%u x=%x A=%A n=%n percent=%% node={node} z=%z\nhostname\n", "--job-name=train")
+	c.UntilState(id, "COMPLETED")
+	for name, want := range map[string]string{
+		"raw":      "#DATAMOVE dw j=%j u=%u x=%x A=%A n=%n percent=%% node={node} z=%z",
+		"replaced": "#DATAMOVE dw j=" + id + " u=anna x=train A=0 n= percent=% node={node} z=",
+	} {
+		if text, err := os.ReadFile(c.Path(Controller, "/project/"+name)); err != nil || string(text) != want {
+			t.Errorf("%s: %q, %v, want %q", name, text, err, want)
+		}
 	}
 }

@@ -94,6 +94,9 @@ func (m *machine) ip(commands ...string) error {
 
 // off ends all that runs on the machine, as if power went.
 func (m *machine) off() {
+	for _, d := range m.daemons {
+		_ = d.enter.cmd.Process.Signal(syscall.SIGCONT) // nsenter stops with the program that it waits for, and no machine ends that has one to wait for
+	}
 	if m.one != nil {
 		m.one.kill()
 	}

@@ -10,6 +10,7 @@ type Job struct {
 	ID, Name, State, Reason, Nodes        string
 	Comment, AdminComment, SystemComment  string // "" when there is none
 	BurstBuffer, Priority, Restarts, Exit string
+	BurstBufferState                      string // as staging-in, pre-run, running, staging-out, complete
 	ArrayID, ArrayTask                    string
 }
 
@@ -36,7 +37,7 @@ func parseJob(text string) (Job, error) {
 		return Job{}, fmt.Errorf("no job in %q", text)
 	}
 	return Job{ID: f["JobId"], Name: f["JobName"], State: f["JobState"], Reason: f["Reason"], Nodes: f["NodeList"], Comment: f["Comment"], AdminComment: f["AdminComment"],
-		SystemComment: f["SystemComment"], BurstBuffer: f["BurstBuffer"], Priority: f["Priority"], Restarts: f["Restarts"], Exit: f["ExitCode"],
+		SystemComment: f["SystemComment"], BurstBuffer: f["BurstBuffer"], Priority: f["Priority"], Restarts: f["Restarts"], Exit: f["ExitCode"], BurstBufferState: f["BurstBufferState"],
 		ArrayID: f["ArrayJobId"], ArrayTask: f["ArrayTaskId"]}, nil
 }
 

@@ -1,0 +1,417 @@
+package slurm
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"datamove.dev/tiering/hook/hostlist"
+)
+
+// TestJobs: from submit to purge.
+func TestJobs(t *testing.T) {
+	s := deployed(t, Options{}, nil)
+	s.dataset(Anna, "vision", "archive:vision", "/opt/archive/vision", 20, 100_000)
+	s.files(Anna, "/project/anna/notes", 2, 10)
+	for _, row := range []struct {
+		what string
+		test func(*testing.T, *site)
+	}{
+		{"two nodes", twoNodes},
+		{"an array", array},
+		{"two people share a dataset", shared},
+		{"requeue", requeue},
+		{"success is a condition", onSuccess},
+		{"names that several nodes have", sameNames},
+		{"it is not there", notThere},
+		{"other ways to ask", otherWays},
+	} {
+		t.Run(row.what, func(t *testing.T) { row.test(t, s.in(t)) })
+	}
+	s.allIdleNow()
+}
+
+// in is the same site, in a test within the test.
+func (s *site) in(t *testing.T) *site {
+	c := *s.Cluster
+	c.t = t
+	return &site{&c, s.head, s.agents}
+}
+
+func twoNodes(t *testing.T, s *site) {
+	id := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-in=dataset:vision to=scratch:vision required
+#DATAMOVE stage-in=project:anna/notes to=scratch:notes
+#DATAMOVE stage-out=scratch:out to=project:anna/run-%j/{node}
+srun sh -c 'mkdir -p $DATAMOVE_DIR/out; cat $DATAMOVE_IN_VISION/* | wc -c >$DATAMOVE_DIR/out/bytes; cat $DATAMOVE_IN_NOTES/* >$DATAMOVE_DIR/out/notes'
+env | grep ^DATAMOVE
+`, "-N2")
+	s.done(id, "COMPLETED")
+	j, err := s.Job(id)
+	must(t, err)
+	said := s.Output(Anna, id)
+	for _, line := range []string{"DATAMOVE_HOT=1", "DATAMOVE_IN_VISION=/local_nvme/jobs/" + id + ".5001/vision", "DATAMOVE_WARM_NOTES=/project/anna/notes", "DATAMOVE_DIR=/local_nvme/jobs/" + id + ".5001"} {
+		if !strings.Contains(said, line+"\n") {
+			t.Errorf("%s is not in its environment: %s", line, said)
+		}
+	}
+	nodes, err := hostlist.Nodes(j.Nodes)
+	must(t, err)
+	for _, n := range nodes {
+		at := "/project/anna/run-" + id + "/" + n
+		if got := s.read(at + "/bytes"); got != "2000000" {
+			t.Errorf("%s has counted %s", n, got)
+		}
+		if got := s.read(at + "/notes"); got != strings.Repeat("a", 10)+strings.Repeat("b", 10) {
+			t.Errorf("%s has read %s", n, got)
+		}
+	}
+	s.cleanSoon(id, Anna)
+	s.allWell(id)
+}
+
+func array(t *testing.T, s *site) {
+	id := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-in=dataset:vision to=scratch:vision required
+#DATAMOVE stage-out=scratch:out to=project:anna/array-%A/%a
+mkdir $DATAMOVE_DIR/out && cat $DATAMOVE_IN_VISION/* | wc -c >$DATAMOVE_DIR/out/bytes
+`, "--array=1-3")
+	for n := 1; n <= 3; n++ {
+		s.UntilState(fmt.Sprintf("%s_%d", id, n), "COMPLETED")
+		s.Eventually("the results of task "+fmt.Sprint(n), func() error {
+			if got := s.read(fmt.Sprintf("/project/anna/array-%s/%d/bytes", id, n)); got != "2000000" {
+				return fmt.Errorf("it has counted %s", got)
+			}
+			return nil
+		})
+	}
+}
+
+// shared: two people read one copy on a node, and the second one waits for nothing; who may not read the source has nothing of it.
+func shared(t *testing.T, s *site) {
+	script := `#!/bin/sh
+#DATAMOVE stage-in=dataset:vision to=scratch:vision required
+cat $DATAMOVE_IN_VISION/* | wc -c
+readlink -f $DATAMOVE_IN_VISION
+while [ ! -e /project/go ]; do sleep 0.1; done
+`
+	var ids []string
+	for _, user := range []string{Anna, Ben} {
+		id := s.MustSubmit(user, script, "-w", "node1")
+		s.Eventually("the job of "+user+" has read", func() error {
+			if out := s.Output(user, id); !strings.Contains(out, "2000000") || !strings.Contains(out, "/.datasets/") {
+				return fmt.Errorf("it says %s", out)
+			}
+			return nil
+		})
+		ids = append(ids, id)
+	}
+	if a, b := s.Output(Anna, ids[0]), s.Output(Ben, ids[1]); a != b {
+		t.Errorf("they have read %s and %s", a, b)
+	}
+	if got := s.tasks(ids[1]); slices.ContainsFunc(got, func(x string) bool { return strings.HasPrefix(x, "stage") }) {
+		t.Errorf("it was staged twice: %q", got)
+	}
+	must(t, os.WriteFile(s.Path(Controller, "/project/go"), nil, 0o644))
+	for _, id := range ids {
+		s.done(id, "COMPLETED")
+	}
+	s.cleanSoon(ids[0], Anna)
+	s.cleanSoon(ids[1], Ben)
+}
+
+// requeue: a job that begins again has its data again, and its results are those of the run that ended well.
+func requeue(t *testing.T, s *site) {
+	id := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-in=dataset:vision to=scratch:vision required
+#DATAMOVE stage-out=scratch:out to=project:anna/again-%j
+mkdir -p $DATAMOVE_DIR/out
+echo run ${SLURM_RESTART_COUNT:-0} >$DATAMOVE_DIR/out/run
+cat $DATAMOVE_IN_VISION/* | wc -c >$DATAMOVE_DIR/out/bytes
+[ -n "$SLURM_RESTART_COUNT" ] || sleep 300
+`)
+	s.UntilState(id, "RUNNING")
+	s.Eventually("it is at work", func() error {
+		j, err := s.Job(id)
+		if err != nil {
+			return err
+		}
+		n := 0
+		_, err = fmt.Sscanf(j.Nodes, "node%d", &n)
+		if err == nil {
+			_, err = os.Stat(s.Path(n, fmt.Sprintf("/local_nvme/jobs/%s.5001/out/bytes", id)))
+		}
+		return err
+	})
+	s.Requeue(id)
+	s.Until(id, "it waits again", func(j Job) bool { return j.State == "PENDING" })
+	s.Scontrol("update", "jobid="+id, "starttime=now")
+	s.Until(id, "completed in its second run", func(j Job) bool { return j.State == "COMPLETED" && j.Restarts == "1" })
+	s.done(id, "COMPLETED")
+	if got := s.read("/project/anna/again-" + id + "/run"); got != "run 1" {
+		t.Errorf("the results are of %s", got)
+	}
+	s.cleanSoon(id, Anna)
+}
+
+func onSuccess(t *testing.T, s *site) {
+	for _, row := range []struct{ exit, state, want string }{{"0", "COMPLETED", "good"}, {"3", "FAILED", ""}} {
+		id := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-out=scratch:good to=project:anna/good-%j when=success
+#DATAMOVE stage-out=scratch:log to=project:anna/log-%j
+mkdir $DATAMOVE_DIR/good $DATAMOVE_DIR/log; echo good >$DATAMOVE_DIR/good/it; echo log >$DATAMOVE_DIR/log/it
+exit `+row.exit+"\n")
+		s.done(id, row.state)
+		s.cleanSoon(id, Anna)
+		if got := s.read("/project/anna/log-" + id + "/it"); got != "log" {
+			t.Errorf("exit %s: log: %s", row.exit, got)
+		}
+		if got := s.read("/project/anna/good-" + id + "/it"); row.want != "" && got != row.want || row.want == "" && !strings.Contains(got, "no such file") {
+			t.Errorf("exit %s: %s", row.exit, got)
+		}
+	}
+}
+
+// sameNames: of files with one name from two nodes both are there in the end.
+func sameNames(t *testing.T, s *site) {
+	id := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-out=scratch:out to=project:anna/same-%j
+#DATAMOVE stage-out=scratch:only to=project:anna/first-%j
+mkdir $DATAMOVE_DIR/only; echo first >$DATAMOVE_DIR/only/it
+srun sh -c 'mkdir $DATAMOVE_DIR/out; hostname >$DATAMOVE_DIR/out/name; hostname >$DATAMOVE_DIR/out/only-$(hostname)'
+`, "-w", "node[1-2]", "-N2")
+	s.done(id, "COMPLETED")
+	s.cleanSoon(id, Anna)
+	at := "/project/anna/same-" + id
+	first := s.read(at + "/name")
+	second := map[string]string{"node1": "node2", "node2": "node1"}[first]
+	if got := s.read(at + ".replaced-" + id + "-" + first + "/name"); got != second {
+		t.Errorf("%s is there, and of %s: %s", first, second, got)
+	}
+	if got := s.read("/project/anna/first-" + id + "/it"); got != "first" {
+		t.Errorf("what one node has written: %s", got)
+	}
+	s.allWell(id) // also where a node has written nothing
+	for _, n := range []string{"node1", "node2"} {
+		if got := s.read(at + "/only-" + n); got != n {
+			t.Errorf("only-%s: %s", n, got)
+		}
+	}
+}
+
+// notThere: what can not be staged is said when the job is submitted, and where the mover was away then, the job is held with the reason.
+func notThere(t *testing.T, s *site) {
+	script := "#!/bin/sh\n#DATAMOVE stage-in=dataset:visoin to=scratch:vision required\nhostname\n"
+	if _, said, err := s.Submit(Anna, script); err == nil || !strings.Contains(said, "there is no such dataset") || !strings.Contains(said, "dataset list") {
+		t.Errorf("sbatch says %q, %v", said, err)
+	}
+	if _, said, err := s.Submit(Anna, "#!/bin/sh\n#DATAMOVE stage-in=dataset:vision to=scrtch:vision\nhostname\n"); err == nil || !strings.Contains(said, "did you mean scratch?") {
+		t.Errorf("sbatch says %q, %v", said, err)
+	}
+	must(t, s.head.Signal(syscall.SIGSTOP))
+	id := s.MustSubmit(Anna, script)
+	must(t, s.head.Signal(syscall.SIGCONT))
+	s.Until(id, "it is held, and says why", func(j Job) bool {
+		return j.State == "PENDING" && j.Priority == "0" && strings.Contains(j.Reason, "there_is_no_such_dataset")
+	})
+	s.Scancel(id)
+	s.UntilState(id, "CANCELLED")
+	path := s.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-in=project:anna/nothing to=scratch:nothing required\nhostname\n")
+	s.Until(path, "it waits, and says why", func(j Job) bool {
+		return j.State == "PENDING" && strings.Contains(j.SystemComment, "no such file")
+	})
+	s.Scancel(path)
+	s.UntilState(path, "CANCELLED")
+}
+
+// otherWays: by comment, by the environment, and in the lines of DataWarp.
+func otherWays(t *testing.T, s *site) {
+	script := "#!/bin/sh\ncat $DATAMOVE_IN_NOTES/*; echo\nenv | grep ^DW; ls -d ${DW_JOB_STRIPED:-/}\n"
+	want := strings.Repeat("a", 10) + strings.Repeat("b", 10)
+	for what, submit := range map[string]func() string{
+		"comment": func() string {
+			return s.MustSubmit(Anna, script, "--comment", "datamove: stage-in=project:anna/notes to=scratch:notes required")
+		},
+		"environment": func() string {
+			return s.MustSubmit(Anna, script, "--export=ALL,DATAMOVE=stage-in=project:anna/notes to=scratch:notes required")
+		},
+		"DataWarp": func() string {
+			return s.MustSubmit(Anna, "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\n#DW copy_in source=/project/anna/notes destination=$DW_JOB_STRIPED/notes\n#DW copy_out source=$DW_JOB_STRIPED/out destination=/project/anna/dw\ncat $DW_JOB_STRIPED/notes/*; mkdir $DW_JOB_STRIPED/out; echo result >$DW_JOB_STRIPED/out/it\n")
+		},
+	} {
+		id := submit()
+		s.done(id, "COMPLETED")
+		if out := s.Output(Anna, id); !strings.Contains(out, want) {
+			t.Errorf("by %s: %s", what, out)
+		}
+		s.cleanSoon(id, Anna)
+	}
+	if got := s.read("/project/anna/dw/it"); got != "result" {
+		t.Errorf("copy_out: %s", got)
+	}
+	id := s.MustSubmit(Anna, "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\nhostname\n", "-N2")
+	s.Until(id, "one directory of two nodes is not there", func(j Job) bool {
+		return strings.Contains(j.SystemComment, "asks for space that all of them see as one")
+	})
+	s.Scancel(id)
+	s.UntilState(id, "CANCELLED")
+}
+
+// TestCancelled: a job that is cancelled in a phase leaves nothing behind.
+func TestCancelled(t *testing.T) {
+	s := deployed(t, Options{Nodes: 1}, nil)
+	s.dataset(Anna, "deep", "tape:deep", "/opt/archive/tape/deep", 10, 2_000_000)
+	s.dataset(Anna, "near", "slow:near", "/project/slow/near", 10, 2_000_000)
+	for _, row := range []struct {
+		what, script, state string
+		is                  func(Job) bool
+	}{
+		{"while it is pending", "#DATAMOVE stage-in=dataset:deep to=scratch:deep\n", "CANCELLED", func(j Job) bool { return j.BurstBufferState == "staging-in" }},
+		{"while its node is made ready", "#DATAMOVE stage-in=dataset:near to=scratch:near\n", "CANCELLED", func(j Job) bool { return j.BurstBufferState == "pre-run" }},
+		{"while it runs", "#DATAMOVE stage-in=dataset:near to=scratch:near\n#DATAMOVE stage-out=scratch:out to=project:anna/cancelled\nsleep 300\n", "CANCELLED", func(j Job) bool { return j.State == "RUNNING" && j.BurstBufferState == "running" }},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			s := s.in(t)
+			id := s.MustSubmit(Anna, "#!/bin/sh\n"+row.script)
+			s.Until(id, row.what, row.is)
+			time.Sleep(time.Second) // into the middle of it
+			s.Scancel(id)
+			s.UntilState(id, row.state) // a job in pre-run is never torn down, as far as Slurm tells
+			s.cleanSoon(id, Anna)
+			s.Eventually("nothing goes on", func() error {
+				if got := s.tasks(id); slices.ContainsFunc(got, func(x string) bool {
+					return strings.Contains(x, " running ") || strings.Contains(x, " queued ") || strings.Contains(x, " paused ")
+				}) {
+					return fmt.Errorf("%q", got)
+				}
+				return nil
+			})
+			s.allIdleNow()
+		})
+	}
+}
+
+// TestStageOutTimeout: when Slurm waits no longer, the results come all the same, and the directory goes then.
+func TestStageOutTimeout(t *testing.T) {
+	s := deployed(t, Options{Nodes: 1}, func(files fstest.MapFS) {
+		text := string(files["burst_buffer.conf"].Data)
+		files["burst_buffer.conf"].Data = []byte(strings.ReplaceAll(text, "StageOutTimeout=86400", "StageOutTimeout=2"))
+	})
+	id := s.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-out=scratch:out to=slow:out\nmkdir $DATAMOVE_DIR/out && head -c 12000000 /dev/zero >$DATAMOVE_DIR/out/zeros\n")
+	s.done(id, "COMPLETED")
+	s.Eventually("Slurm has torn it down", func() error {
+		out := s.Scontrol("show", "burstbuffer")
+		if strings.Contains(out, "JobID="+id) {
+			return fmt.Errorf("%s", out)
+		}
+		return nil
+	})
+	if info, err := os.Stat(s.Path(Controller, "/project/slow/out/zeros")); err == nil && info.Size() == 12_000_000 {
+		t.Skip("it was too fast for the limit")
+	}
+	if _, err := os.Stat(s.Path(1, "/local_nvme/jobs/"+id+".5001/out/zeros")); err != nil {
+		t.Errorf("what has not left is gone: %v", err)
+	}
+	s.Eventually("the results are there", func() error {
+		info, err := os.Stat(s.Path(Controller, "/project/slow/out/zeros"))
+		if err == nil && info.Size() != 12_000_000 {
+			err = fmt.Errorf("%d bytes", info.Size())
+		}
+		return err
+	})
+	s.cleanSoon(id, Anna)
+}
+
+// TestMoverStops: with the mover stopped on all nodes no node is drained, and jobs run with what is warm.
+func TestMoverStops(t *testing.T) {
+	s := deployed(t, Options{}, nil)
+	s.dataset(Anna, "near", "slow:near", "/project/slow/near", 10, 10_000_000)
+	id := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-in=dataset:near to=scratch:near
+echo $DATAMOVE_HOT $DATAMOVE_IN_NEAR; cat $DATAMOVE_IN_NEAR/* | wc -c
+srun sh -c 'echo $DATAMOVE_HOT'
+`, "-N4")
+	s.Until(id, "its nodes are made ready", func(j Job) bool { return j.BurstBufferState == "pre-run" })
+	for _, d := range s.agents {
+		must(t, d.Signal(syscall.SIGSTOP))
+	}
+	must(t, s.head.Signal(syscall.SIGSTOP))
+	s.UntilState(id, "COMPLETED")
+	if got := s.Output(Anna, id); got != "0 /project/slow/near\n100000000\n0\n0\n0\n0\n" {
+		t.Errorf("it says %s", got)
+	}
+	for _, n := range s.Nodes() {
+		if n.State != "IDLE" {
+			t.Errorf("%s is %s %s", n.Name, n.State, n.Reason)
+		}
+	}
+	must(t, s.head.Signal(syscall.SIGCONT))
+	for _, d := range s.agents {
+		must(t, d.Signal(syscall.SIGCONT))
+	}
+	s.agentsReady(4)
+	next := s.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-out=scratch:out to=project:anna/after\nmkdir $DATAMOVE_DIR/out && echo works >$DATAMOVE_DIR/out/it\n")
+	s.done(next, "COMPLETED")
+	if got := s.read("/project/anna/after/it"); got != "works" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// TestRestarts: slurmctld and the coordinator end while data is staged, and begin again; the job has its data.
+func TestRestarts(t *testing.T) {
+	Slow(t)
+	s := deployed(t, Options{Nodes: 1}, nil)
+	s.dataset(Anna, "deep", "tape:deep", "/opt/archive/tape/deep", 10, 2_000_000)
+	id := s.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-in=dataset:deep to=scratch:deep required\ncat $DATAMOVE_IN_DEEP/* | wc -c\n")
+	s.Until(id, "it is staged", func(j Job) bool { return j.BurstBufferState == "staging-in" })
+	time.Sleep(2 * time.Second)
+	must(t, s.head.Kill())
+	s.KillController()
+	s.startHead()
+	s.StartController()
+	s.agentsReady(1)
+	s.EventuallyIn(4*time.Minute, "it completes", func() error {
+		j, err := s.Job(id)
+		if err == nil && j.State != "COMPLETED" {
+			err = fmt.Errorf("it is %+v", j)
+		}
+		return err
+	})
+	if got := s.Output(Anna, id); got != "20000000\n" {
+		t.Errorf("it says %s", got)
+	}
+	s.cleanSoon(id, Anna)
+}
+
+// TestNodeKilled: a node dies under a job, which begins again on another one.
+func TestNodeKilled(t *testing.T) {
+	Slow(t)
+	s := deployed(t, Options{Nodes: 2, Conf: "SlurmdTimeout=10\n"}, nil)
+	s.dataset(Anna, "vision", "archive:vision", "/opt/archive/vision", 20, 100_000)
+	id := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-in=dataset:vision to=scratch:vision required
+#DATAMOVE stage-out=scratch:out to=project:anna/killed
+mkdir $DATAMOVE_DIR/out; cat $DATAMOVE_IN_VISION/* | wc -c >$DATAMOVE_DIR/out/bytes
+[ -n "$SLURM_RESTART_COUNT" ] || sleep 300
+`, "-w", "node1")
+	s.UntilState(id, "RUNNING")
+	time.Sleep(time.Second)
+	s.KillNode(1)
+	s.Until(id, "it waits again", func(j Job) bool { return j.State == "PENDING" })
+	s.Scontrol("update", "jobid="+id, "reqnodelist=", "starttime=now")
+	s.Eventually("what is on the dead node waits for somebody", func() error {
+		if got := s.tasks(id); !slices.ContainsFunc(got, func(x string) bool { return strings.HasPrefix(x, "copy paused") }) {
+			return fmt.Errorf("%q", got)
+		}
+		return nil
+	})
+	s.Until(id, "it has ended well elsewhere", func(j Job) bool { return j.State == "COMPLETED" && j.Nodes == "node2" })
+	if got := s.read("/project/anna/killed/bytes"); got != "2000000" {
+		t.Errorf("it has counted %s", got)
+	}
+}

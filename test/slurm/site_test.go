@@ -1,0 +1,224 @@
+package slurm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// site is a cluster with datamove in it, as a site installs it: what lies in deploy/slurm, a coordinator beside slurmctld, and an agent on
+// each node.
+type site struct {
+	*Cluster
+	head   *Daemon
+	agents map[int]*Daemon
+}
+
+// siteConf is the configuration of datamove on all machines. /archive is slow, and /project is fast, and both are seen by all.
+const siteConf = `
+tiers:
+  scratch: {level: hot, path: /local_nvme, ephemeral: true, node_local: true}
+  project: {level: warm, path: /project}
+  cache: {level: warm, path: /project/cache, ephemeral: true}
+  archive: {level: cold, path: /opt/archive}
+  tape: {level: cold, path: /opt/archive/tape}
+  slow: {level: warm, path: /project/slow}
+limits:
+  - {endpoint: tape, rate: 2MB/s}
+  - {endpoint: slow, rate: 2MB/s}
+roles:
+  operator: {members: [root], may: ["*"]}
+  slurm: {members: [slurm], may: [person.act]}
+slurm: {scratch: scratch, warm: cache, ready: 20s}
+leases: {lead: 5s}
+`
+
+// deployed starts one. Change changes what is in /etc/slurm before; nil changes nothing.
+func deployed(t *testing.T, o Options, change func(fstest.MapFS)) *site {
+	t.Helper()
+	long(t)
+	Need(t)
+	programs := t.TempDir()
+	for _, name := range []string{"datamove", "datamoved"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(programs, name), "datamove.dev/cmd/"+name) // as make build does, which fills the cache
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	archive := t.TempDir()
+	must(t, errors.Join(os.Chmod(archive, 0o777|os.ModeSticky), os.Chmod(programs, 0o755)))
+	files := fstest.MapFS{}
+	must(t, fs.WalkDir(os.DirFS("../../deploy/slurm"), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join("../../deploy/slurm", name))
+		files[name] = &fstest.MapFile{Data: text, Mode: info.Mode().Perm()}
+		return err
+	}))
+	if change != nil {
+		change(files)
+	}
+	o.Conf += "\nInclude slurm.conf.datamove\n"
+	o.Etc = append(o.Etc, files)
+	o.Binds = map[string]string{"/usr/local/bin": programs, "/opt/archive": archive}
+	s := &site{Cluster: Start(t, o), agents: map[int]*Daemon{}}
+	etc := s.Path(Controller, "/etc/datamove")
+	must(t, errors.Join(os.Mkdir(etc, 0o755), write(etc+"/config.yaml", siteConf), os.MkdirAll(s.Path(Controller, "/var/lib/datamove/slurm"), 0o711),
+		os.Chmod(s.Path(Controller, "/var/lib/datamove"), 0o711), own(s.Path(Controller, "/var/lib/datamove/slurm"), UID(s.o.User)),
+		os.Chmod(s.Path(Controller, "/var/lib/datamove/slurm"), 0o700)))
+	for _, dir := range []string{"/project/cache", "/project/slow", "/opt/archive/tape"} {
+		must(t, errors.Join(os.MkdirAll(s.Path(Controller, dir), 0o777), os.Chmod(s.Path(Controller, dir), 0o777|os.ModeSticky)))
+	}
+	for _, user := range []string{Anna, Ben} {
+		dir := s.Path(Controller, "/project/"+user)
+		must(t, errors.Join(os.Mkdir(dir, 0o755), own(dir, UID(user))))
+	}
+	s.startHead()
+	for n := 1; n <= s.o.Nodes; n++ {
+		var token struct{ Token string }
+		s.datamove(&token, "agent", "token", MachineName(n))
+		must(t, os.MkdirAll(s.Path(n, "/run/datamove"), 0o755))
+		must(t, os.WriteFile(s.Path(n, "/run/token"), []byte(token.Token), 0o600))
+		s.startAgent(n, "--token-file", "/run/token")
+	}
+	s.agentsReady(s.o.Nodes)
+	return s
+}
+
+// startHead starts the coordinator.
+func (s *site) startHead() {
+	s.t.Helper()
+	s.head = s.Beside(Controller, "datamoved", "datamoved", "--no-agent", "--data", "/var/lib/datamove/head", "--listen", "unix:///run/datamove/datamoved.sock", "--listen", "tcp://"+Address(Controller)+":7643")
+	s.Eventually("the coordinator answers", func() error { _, err := s.On(Controller, "datamove", "service", "info"); return err })
+}
+
+// startAgent starts the agent of a node.
+func (s *site) startAgent(n int, more ...string) {
+	s.t.Helper()
+	s.agents[n] = s.Beside(n, "datamoved", append([]string{"datamoved", "--data", "/var/lib/datamove", "--join", "tcp://" + Address(Controller) + ":7643", "--listen", "unix:///run/datamove/datamoved.sock"}, more...)...)
+}
+
+func (s *site) agentsReady(n int) {
+	s.t.Helper()
+	s.Eventually("the agents are there", func() error {
+		var list []struct{ State string }
+		if err := s.ask(&list, "agent", "list"); err != nil {
+			return err
+		}
+		ready := 0
+		for _, a := range list {
+			if a.State == "ready" {
+				ready++
+			}
+		}
+		if ready < n {
+			return fmt.Errorf("%d of %d are ready", ready, n)
+		}
+		return nil
+	})
+}
+
+// ask runs a command of datamove as root on the controller, which prints JSON.
+func (s *site) ask(into any, args ...string) error {
+	out, err := s.On(Controller, append(append([]string{"datamove"}, args...), "-o", "json")...)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(out), into)
+}
+
+func (s *site) datamove(into any, args ...string) {
+	s.t.Helper()
+	must(s.t, s.ask(into, args...))
+}
+
+// dataset makes files of somebody below a directory that all see, and adds them as a dataset.
+func (s *site) dataset(user, name, location, dir string, files, size int) {
+	s.t.Helper()
+	s.files(user, dir, files, size)
+	if out, err := s.As(user, Controller, "", "datamove", "dataset", "add", name, location); err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func (s *site) files(user, dir string, files, size int) {
+	s.t.Helper()
+	at := s.Path(Controller, dir)
+	must(s.t, os.MkdirAll(at, 0o755))
+	for i := range files {
+		must(s.t, os.WriteFile(filepath.Join(at, fmt.Sprintf("f%03d", i)), []byte(strings.Repeat(string(rune('a'+i%26)), size)), 0o644))
+	}
+	must(s.t, filepath.WalkDir(at, func(name string, _ fs.DirEntry, err error) error { return errors.Join(err, own(name, UID(user))) }))
+}
+
+// tasks are those of a job, as KIND STATE SOURCE.
+func (s *site) tasks(id string) (all []string) {
+	s.t.Helper()
+	var list []struct{ Command, State, Source string }
+	s.datamove(&list, "task", "list", "--all", "--slurm-job", id)
+	for _, x := range list {
+		all = append(all, x.Command+" "+x.State+" "+x.Source)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// allWell looks whether all tasks of a job have ended well.
+func (s *site) allWell(id string) {
+	s.t.Helper()
+	if got := s.tasks(id); len(got) == 0 || slices.ContainsFunc(got, func(x string) bool { return !strings.Contains(x, " done ") && !strings.Contains(x, " cancelled ") }) {
+		s.t.Errorf("tasks of job %s: %q", id, got)
+	}
+}
+
+// done waits until a job has ended in a state, and Slurm has done with its burst buffer.
+func (s *site) done(id, state string) {
+	s.t.Helper()
+	s.Until(id, state+", and torn down", func(j Job) bool { return j.State == state && j.BurstBufferState == "complete" })
+}
+
+// read is what a file has that all machines see.
+func (s *site) read(name string) string {
+	text, err := os.ReadFile(s.Path(Controller, name))
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// allIdleNow looks whether no node is drained, or busy.
+func (s *site) allIdleNow() {
+	s.t.Helper()
+	s.Eventually("all nodes are idle", func() error { return allIdle(s.Nodes()) })
+}
+
+// cleanSoon waits until a job has left nothing on the nodes, but what everybody may use.
+func (s *site) cleanSoon(id, user string) {
+	s.t.Helper()
+	s.Eventually("job "+id+" has left nothing", func() error {
+		for n := 1; n <= s.o.Nodes; n++ {
+			if _, err := os.Lstat(s.Path(n, fmt.Sprintf("/local_nvme/jobs/%s.%d", id, UID(user)))); err == nil {
+				return fmt.Errorf("its directory is on node %d", n)
+			}
+		}
+		out, err := s.On(Controller, "datamove", "lease", "list", "--slurm-job", id, "-o", "name")
+		if err == nil && out != "" {
+			err = fmt.Errorf("leases: %s", out)
+		}
+		return err
+	})
+}
