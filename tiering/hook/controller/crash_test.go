@@ -70,10 +70,11 @@ func (c *crash) whole() {
 			continue
 		}
 		c.phase("prolog-slurmctld")
-		if c.run < 3 && c.IntN(2) == 0 { // whose end is that of the run: what is left of it goes by itself
+		if c.run < 3 && c.IntN(2) == 0 { // whose end is that of the run: what is left of it goes by itself, beside a teardown of Slurm's
 			if c.cli.Start(c.T, "hook", "bb", "pre_run", fmt.Sprint(c.id), "job.sh").KillAfter(time.Duration(c.IntN(80)) * time.Millisecond) {
 				c.killed++
 			}
+			c.phase("teardown", "job.sh", "true")
 			continue
 		}
 		c.cli.Start(c.T, "hook", "bb", "pre_run", fmt.Sprint(c.id), "job.sh").Want(0)
