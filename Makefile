@@ -20,7 +20,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-csi e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm lustre-test fabric dist image clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm lustre-test fabric dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -100,6 +100,11 @@ bench: build
 # driver holds in memory. As root, with btrfs.
 bench-csi:
 	go test -run '^$$' -bench '^BenchmarkPublish$$' -benchtime 1000x -count $(COUNT) ./cmd/datamove-csi
+
+# How long the hooks of Slurm take, and for what a job waits beside an rsync prolog, to bench/SLURM.md: five minutes of a machine
+# that does nothing else, as root. DATAMOVE_FIGURES_SCALE=0.1 tries it, and writes nothing.
+bench-slurm:
+	DATAMOVE_FIGURES=$(VERSION) go test -v -count=1 -timeout 15m -run '^TestFigures$$' ./test/slurm
 
 # The S3 tests against other servers than the embedded one.
 e2e-s3: build

@@ -216,6 +216,7 @@ func (d *Daemon) end(s syscall.Signal) error {
 	if err := d.Signal(s); err != nil {
 		return err
 	}
+	_ = d.enter.cmd.Process.Signal(syscall.SIGCONT) // nsenter has stopped with the program, and does not go on with it
 	<-d.enter.ended
 	return nil
 }
