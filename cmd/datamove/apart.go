@@ -60,6 +60,10 @@ func apart(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the other has had its time, and must not go on when what it hangs in comes back
+		_ = second.Process.Kill() // it may be gone
+		return ctx.Err()
+	}
 	// ^C has reached both, and the other says how it ended. A signal for us alone has not.
 	for range 2 {
 		select {

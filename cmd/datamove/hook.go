@@ -44,6 +44,12 @@ log of slurmd.`,
 	return cmd
 }
 
+// Of a hook's deadline its work may take so much, and who waits for the work: the rest is for starts and ends of processes on a busy node.
+const (
+	workShare = 0.8
+	waitShare = 0.9
+)
+
 // nodeHook is a hook on a node. Its work is done by a second process, so that a disk which hangs keeps nobody: when its time is over the first one ends.
 func (a *app) nodeHook(name, short string, body func(context.Context, *hook.Site) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, DisableFlagParsing: true} // nothing that Slurm adds some day is an error
@@ -52,7 +58,11 @@ func (a *app) nodeHook(name, short string, body func(context.Context, *hook.Site
 		if slices.Contains(args, "--help") {
 			return cmd.Help()
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), a.deadline())
+		share := workShare
+		if a.apart != nil {
+			share = waitShare
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(share*float64(a.deadline())))
 		defer cancel()
 		err := errNotApart
 		if a.apart != nil {
