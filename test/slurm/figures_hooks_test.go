@@ -26,7 +26,11 @@ const (
 // heldSets are the datasets of a job, and crowd how many jobs begin at once.
 var heldSets = []string{"one", "two", "three"}
 
-const crowd = 32
+const (
+	crowd = 32
+	each  = 5                     // at any time on each node, where nobody answers
+	apart = 80 * time.Millisecond // their first ones
+)
 
 // prologs measures how long a prolog takes.
 func (f *figures) prologs() {
@@ -35,7 +39,7 @@ func (f *figures) prologs() {
 		"| what | runs | p50 s | p99 s | max s | p99 ≤ 2 s | max ≤ deadline (5 s) |\n|---|---|---|---|---|---|---|\n")
 	var s sample
 	for i := range runs {
-		s = append(s, f.atOnce([]int{1}, "prolog", plainJob+i, 1)...)
+		s = append(s, f.atOnce("prolog", plainJob+i, 1)...)
 	}
 	f.prolog("nothing is staged", s, true)
 
@@ -45,13 +49,13 @@ func (f *figures) prologs() {
 	f.hold()
 	s = nil
 	for i := range runs {
-		s = append(s, f.atOnce([]int{1}, "prolog", heldJob+i%crowd, 1)...)
+		s = append(s, f.atOnce("prolog", heldJob+i%crowd, 1)...)
 		f.begun(heldJob + i%crowd)
 	}
 	f.prolog("three datasets are held for the job", s, true)
 	s = nil
 	for range runs / crowd {
-		s = append(s, f.atOnce([]int{1}, "prolog", heldJob, crowd)...)
+		s = append(s, f.atOnce("prolog", heldJob, crowd)...)
 		for i := range crowd {
 			f.begun(heldJob + i)
 		}
@@ -65,19 +69,11 @@ func (f *figures) prologs() {
 	for _, d := range all {
 		must(f.t, d.Signal(syscall.SIGSTOP))
 	}
-	s = nil
-	var nodes []int
-	for n := 1; n <= f.o.Nodes; n++ {
-		nodes = append(nodes, n)
-	}
-	const each = 5
-	for i := range max(1, runs/(each*len(nodes))) {
-		s = append(s, f.atOnce(nodes, "prolog", stopJob+i*each, each)...)
-	}
+	s = f.steadily("prolog", stopJob, max(1, runs/(f.o.Nodes*each)))
 	for _, d := range all {
 		must(f.t, d.Signal(syscall.SIGCONT))
 	}
-	f.prolog(fmt.Sprintf("agents and coordinator are stopped (SIGSTOP), %d at once on each node", each), s, false)
+	f.prolog(fmt.Sprintf("agents and coordinator are stopped (SIGSTOP), %d at any time on each node", each), s, false)
 	f.agentsReady(f.o.Nodes)
 	f.say("\nAll of them ended with 0.\n")
 }
@@ -88,6 +84,21 @@ func (f *figures) prolog(what string, s sample, hasTarget bool) {
 		soon = met(s.at(99) <= 2*time.Second)
 	}
 	f.say("| %s | %d | %s | %s | %s | %s | %s |\n", what, len(s), inSeconds(s.at(50)), inSeconds(s.at(99)), inSeconds(s.at(100)), soon, met(s.at(100) <= config.DefaultDeadline))
+}
+
+// steadily runs a hook so many rounds for some jobs on each node, which have not begun all together: nobody waits for the processor.
+func (f *figures) steadily(name string, first, rounds int) (s sample) {
+	f.t.Helper()
+	results := make(chan result)
+	for i := range f.o.Nodes * each {
+		node, job := 1+i%f.o.Nodes, first+i*rounds
+		time.AfterFunc(time.Duration(i)*apart, func() {
+			for r := range rounds {
+				results <- f.timed(node, name, job+r)
+			}
+		})
+	}
+	return f.taken(results, f.o.Nodes*each*rounds)
 }
 
 // hold stages datasets on node 1, and holds them there for jobs.

@@ -121,27 +121,35 @@ func (f *figures) hook(n int, name string, job int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// atOnce runs a hook for so many jobs at once on each of some nodes, whose numbers follow first.
-func (f *figures) atOnce(nodes []int, name string, first, jobs int) (s sample) {
+// result is one run of a hook.
+type result struct {
+	took time.Duration
+	err  error
+}
+
+func (f *figures) timed(n int, name string, job int) (r result) {
+	r.took, r.err = f.hook(n, name, job)
+	return r
+}
+
+// taken is how long so many runs took, all of which have to end well.
+func (f *figures) taken(results <-chan result, runs int) (s sample) {
 	f.t.Helper()
-	type result struct {
-		took time.Duration
-		err  error
-	}
-	results := make(chan result)
-	for _, n := range nodes {
-		for i := range jobs {
-			go func() {
-				took, err := f.hook(n, name, first+i)
-				results <- result{took, err}
-			}()
-		}
-	}
 	var errs []error
-	for range len(nodes) * jobs {
+	for range runs {
 		r := <-results
 		s, errs = append(s, r.took), append(errs, r.err)
 	}
 	must(f.t, errors.Join(errs...))
 	return s
+}
+
+// atOnce runs a hook on node 1 for so many jobs at once, whose numbers follow first.
+func (f *figures) atOnce(name string, first, jobs int) sample {
+	f.t.Helper()
+	results := make(chan result)
+	for i := range jobs {
+		go func() { results <- f.timed(1, name, first+i) }()
+	}
+	return f.taken(results, jobs)
 }

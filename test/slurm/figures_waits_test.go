@@ -31,7 +31,7 @@ exec /usr/local/bin/datamove hook prolog-slurmctld
 
 const (
 	storeAddress = "10.98.0.253"
-	storeMbit    = 200 // of each link, in each direction
+	storeMbit    = 100 // of each link, in each direction
 	setFiles     = 200
 )
 
@@ -60,7 +60,7 @@ func needRsync(t *testing.T) {
 // waits measures for how long nodes are a job's and wait for its data.
 func (f *figures) waits() {
 	sizes := []int{1, 2, 4, 8}
-	bytes := f.of(200_000_000, 2_000_000) / setFiles * setFiles
+	bytes := f.of(100_000_000, 2_000_000) / setFiles * setFiles
 	f.store(sizes, bytes)
 	f.shape()
 	f.say(`
