@@ -144,6 +144,14 @@ func (f *figures) taken(results <-chan result, runs int) (s sample) {
 	return s
 }
 
+// alone runs a hook on node 1.
+func (f *figures) alone(name string, job int) time.Duration {
+	f.t.Helper()
+	r := f.timed(1, name, job)
+	must(f.t, r.err)
+	return r.took
+}
+
 // atOnce runs a hook on node 1 for so many jobs at once, whose numbers follow first.
 func (f *figures) atOnce(name string, first, jobs int) sample {
 	f.t.Helper()

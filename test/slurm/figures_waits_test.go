@@ -60,7 +60,7 @@ func needRsync(t *testing.T) {
 // waits measures for how long nodes are a job's and wait for its data.
 func (f *figures) waits() {
 	sizes := []int{1, 2, 4, 8}
-	bytes := f.of(100_000_000, 2_000_000) / setFiles * setFiles
+	bytes := f.of(80_000_000, 2_000_000) / setFiles * setFiles
 	f.store(sizes, bytes)
 	f.shape()
 	f.say(`
