@@ -166,7 +166,10 @@ func (a *Agent) batchSlots() int {
 // room is how full the tiers with a path are.
 func (a *Agent) room() (rooms []*agentv1.Room) {
 	for name, t := range a.conf().Tiers {
-		if s := a.sights.at(name, t); t.S3 == nil && s.there && s.total > 0 {
+		if t.S3 != nil {
+			continue
+		}
+		if s := a.sights.at(name, t); s.there && s.total > 0 {
 			rooms = append(rooms, &agentv1.Room{Tier: name, TotalBytes: s.total, FreeBytes: s.free})
 		}
 	}
