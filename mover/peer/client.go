@@ -92,6 +92,8 @@ func refused(answer *http.Response) error {
 	switch answer.StatusCode {
 	case http.StatusNotFound:
 		return mover.ErrNotExist
+	case http.StatusConflict:
+		kind = mover.ErrHeld
 	case http.StatusUnauthorized:
 		kind = mover.ErrPermission
 	case http.StatusBadRequest:

@@ -37,6 +37,7 @@ type here struct {
 	published map[string]string // names -> contents
 	process   map[string]string
 	source    map[string]string
+	reading   string // a name that comes from the source just now
 	asked     atomic.Int64
 	hold      chan struct{} // Ask waits for it; nil does not
 }
@@ -65,8 +66,11 @@ func (h *here) Ask(ctx context.Context, p *swarm.Piece, atHome bool) ([]byte, er
 	}
 	into := make([]byte, p.Bytes())
 	err := h.from(h.process, p, into)
-	if err != nil && atHome {
+	switch {
+	case err != nil && atHome:
 		err = h.from(h.source, p, into)
+	case err != nil && p.Segments[0].Name == h.reading:
+		err = mover.ErrHeld
 	}
 	return into, err
 }
@@ -119,7 +123,7 @@ func piece(index int, name string, off, n int64) *swarm.Piece {
 
 func TestGet(t *testing.T) {
 	r := newRig(t)
-	tree := &here{published: map[string]string{"a": "seen by all", "b": "seen, too"}, process: map[string]string{"c": "being written"}, source: map[string]string{"d": "at the source"}}
+	tree := &here{published: map[string]string{"a": "seen by all", "b": "seen, too"}, process: map[string]string{"c": "being written"}, source: map[string]string{"d": "at the source"}, reading: "e"}
 	r.server.Open("digest", "ticket", tree)
 	r.server.Keep("digest", piece(9, "kept", 0, 4).Key(), []byte("KEPT"))
 	both := &swarm.Piece{Segments: []swarm.Segment{{Name: "a", Off: 5, Length: 6}, {Name: "b", Off: 0, Length: 4}}}
@@ -134,6 +138,7 @@ func TestGet(t *testing.T) {
 		{"parts of two files", both, false, "by allseen", nil},
 		{"what is being written", piece(1, "c", 6, 7), false, "written", nil},
 		{"what is only at the source", piece(2, "d", 0, 13), false, "", mover.ErrNotExist},
+		{"what is being read", piece(2, "e", 0, 13), false, "", mover.ErrHeld},
 		{"and is this node's to read", piece(2, "d", 0, 13), true, "at the source", nil},
 		{"is kept from then on", piece(2, "d", 0, 13), false, "at the source", nil},
 		{"what was read before", piece(9, "kept", 0, 4), false, "KEPT", nil},

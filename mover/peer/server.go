@@ -158,6 +158,8 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, mover.ErrNotExist):
 		http.Error(w, "it is not here", http.StatusNotFound)
+	case errors.Is(err, mover.ErrHeld):
+		http.Error(w, "it is being read", http.StatusConflict)
 	case errors.Is(err, mover.ErrPermission):
 		http.Error(w, err.Error(), http.StatusForbidden)
 	case errors.Is(err, errSent):

@@ -76,41 +76,77 @@ func (s *Swarm) prefetch(index int) {
 
 // load fills into with a piece. demanded says that another member takes this one for its home.
 func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demanded bool) error {
-	v := s.view.Load()
+	for begun, doubt := time.Now(), false; ; {
+		v := s.view.Load()
+		unsure, err := s.fromOthers(ctx, v, t, p, demanded, doubt, into)
+		if err == nil || ctx.Err() != nil {
+			return s.put(ctx, p, into, demanded, err)
+		}
+		turn, err := s.queue.enter(ctx, p.Index, v.homes())
+		if err != nil {
+			return err
+		}
+		if home, _ := s.homeOf(s.view.Load(), p.Index); home.Name != "" && !demanded { // somebody has come in the meantime
+			turn.pass()
+			continue
+		}
+		if !doubt && s.sought.take(p.Index) {
+			turn.pass()
+			s.hear(ctx, v)
+			doubt = true
+			continue
+		}
+		t.reads.Store(true)
+		err = s.readSource(ctx, p, into)
+		turn.done()
+		if err != nil {
+			return err
+		}
+		s.patience.took(time.Since(begun))
+		s.given.add(p.Index)
+		s.read.Add(int64(len(into)))
+		if unsure {
+			s.unsure.Add(int64(len(into)))
+		}
+		return s.put(ctx, p, into, demanded, nil)
+	}
+}
+
+// fromOthers fills into with a piece that another member has, or reads as its home. After an error this one has to read it. unsure says that somebody
+// may have it whom we do not know of, or who did not answer: then all are asked, as they are with doubt.
+func (s *Swarm) fromOthers(ctx context.Context, v *View, t *slot, p *Piece, demanded, doubt bool, into []byte) (unsure bool, err error) {
 	home, passed := s.homeOf(v, p.Index)
 	if home.Name != "" && !demanded {
 		t.asks.Store(true)
 		err := s.ask(ctx, home, p, true, into)
 		if err == nil || ctx.Err() != nil {
 			t.from = home.Name
-			return err
+			return false, err
 		}
 		t.asks.Store(false)
 		passed = true
 	}
 	given := s.given.has(p.Index)
 	if given && s.askSelf(ctx, v, p, into) == nil {
-		return nil
+		return false, nil
 	}
-	// What was passed over, who takes us for the home when we do not, and what we have given already, say that somebody may
-	// have it whom we do not know of.
-	doubt := passed || demanded && home.Name != "" || given
-	if from, err := s.askHolders(ctx, v, p, doubt, into); err == nil || ctx.Err() != nil {
-		t.from = from
-		return s.put(ctx, p, into, demanded, err)
+	doubt = doubt || passed || demanded && home.Name != "" || given
+	t.from, err = s.askHolders(ctx, v, p, doubt, into)
+	return doubt, err
+}
+
+// hearing is for how long who is about to read what another member has asked it for, and has not got, waits to hear why: that one may be reading it.
+const hearing = time.Second
+
+// hear waits until there is another view.
+func (s *Swarm) hear(ctx context.Context, v *View) {
+	patience := time.NewTimer(hearing)
+	defer patience.Stop()
+	select {
+	case <-v.over:
+	case <-patience.C:
+	case <-ctx.Done():
 	}
-	t.reads.Store(true)
-	begun := time.Now()
-	if err := s.readSource(ctx, p, into); err != nil {
-		return err
-	}
-	s.patience.took(time.Since(begun))
-	s.given.add(p.Index)
-	s.read.Add(int64(len(into)))
-	if doubt {
-		s.unsure.Add(int64(len(into)))
-	}
-	return s.put(ctx, p, into, demanded, nil)
 }
 
 // put gives what is there to those who ask. Who has demanded it gets it in another way.
@@ -158,7 +194,10 @@ func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, i
 		if s.patience.passes(m.Name) {
 			continue
 		}
-		if err = s.ask(ctx, m, p, false, into); err == nil || ctx.Err() != nil {
+		if err = s.ask(ctx, m, p, false, into); errors.Is(err, mover.ErrHeld) { // it will have it soon
+			err = s.ask(ctx, m, p, true, into)
+		}
+		if err == nil || ctx.Err() != nil {
 			return m.Name, err
 		}
 	}
@@ -185,7 +224,7 @@ func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into [
 	case err == nil:
 		s.fetched.Add(int64(len(into)))
 		s.patience.gave(m.Name, time.Since(begun))
-	case ctx.Err() != nil, errors.Is(err, mover.ErrNotExist):
+	case ctx.Err() != nil, errors.Is(err, mover.ErrNotExist), errors.Is(err, mover.ErrHeld):
 	case actx.Err() != nil:
 		if s.patience.slow(m.Name, len(s.view.Load().Members)) {
 			s.o.Logger.Info("a member of the swarm is slow, and is passed over for a while", "member", m.Name)
@@ -201,11 +240,6 @@ func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into [
 
 // readSource fills into with a piece from the source itself.
 func (s *Swarm) readSource(ctx context.Context, p *Piece, into []byte) error {
-	leave, err := s.queue.enter(ctx, p.Index, s.view.Load().homes())
-	if err != nil {
-		return err
-	}
-	defer leave()
 	if err := s.o.Pay(ctx, p.Bytes()); err != nil {
 		return err
 	}
@@ -246,7 +280,8 @@ func readRange(ctx context.Context, c mover.Content, off int64, into []byte) err
 }
 
 // Give returns a piece that another member asks this one for, and what to call when it is used no more. atHome says that this one is its home, and
-// has to read it; else ErrNotExist is the answer where it is not there. What is published already others look for themselves.
+// has to read it; else the answer is ErrNotExist where it is not there, and ErrHeld where it is being read. What is published already others
+// look for themselves.
 func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, done func(), err error) {
 	if err := p.Check(); err != nil {
 		return nil, nil, err
@@ -255,9 +290,6 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 		return nil, nil, fmt.Errorf("%w: a piece of %d bytes, and they have at most %d", mover.ErrUsage, p.Bytes(), s.o.PieceBytes)
 	}
 	if t := s.store.ready(p.Key()); t != nil {
-		if err := s.wait(ctx, t); err != nil {
-			return nil, nil, err
-		}
 		return t.data, func() { s.store.give(t, 0) }, nil
 	}
 	data = make([]byte, p.Bytes())
@@ -265,7 +297,7 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 		return data, func() {}, nil
 	}
 	if !atHome {
-		return nil, nil, mover.ErrNotExist
+		return nil, nil, s.sendAway(p)
 	}
 	if err := s.wakes(ctx); err != nil {
 		return nil, nil, err
@@ -276,7 +308,9 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 	}
 	if !mine && t.asks.Load() { // two take each other for the home, and would wait for each other
 		s.store.give(t, 0)
-		return data, func() {}, s.load(ctx, new(slot), p, data, true)
+		if t, mine, err = s.store.take(ctx, p.Key().twin(), others); err != nil {
+			return nil, nil, err
+		}
 	}
 	if mine {
 		s.begin(t, p, true)
@@ -285,6 +319,15 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 		return nil, nil, err
 	}
 	return t.data, func() { s.store.give(t, 0) }, nil
+}
+
+// sendAway says why who does not take this member for the home of a piece gets nothing of it.
+func (s *Swarm) sendAway(p *Piece) error {
+	if s.store.reads(p.Key()) || s.store.reads(p.Key().twin()) {
+		return fmt.Errorf("%w: it is being read", mover.ErrHeld)
+	}
+	s.sought.add(p.Index)
+	return mover.ErrNotExist
 }
 
 // waking is for how long others wait for a member that has not opened its source yet.

@@ -28,3 +28,14 @@ func (m *marks) has(i int) bool {
 	defer m.mu.Unlock()
 	return i/64 < len(m.bits) && m.bits[i/64]&(1<<(i%64)) != 0
 }
+
+// take says whether it has one, and has it no more.
+func (m *marks) take(i int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i/64 >= len(m.bits) || m.bits[i/64]&(1<<(i%64)) == 0 {
+		return false
+	}
+	m.bits[i/64] &^= 1 << (i % 64)
+	return true
+}

@@ -64,6 +64,9 @@ func (p *Piece) Key() Key {
 	return Key{p.Index, h.Sum64()}
 }
 
+// twin is that of the same piece, which comes another way.
+func (k Key) twin() Key { return Key{k.Index, ^k.Sum} }
+
 // Check says what is wrong with a piece that somebody asks for.
 func (p *Piece) Check() error {
 	if p.Index < 0 || p.Index > indexMost || len(p.Segments) == 0 || len(p.Segments) > segmentsMost {

@@ -36,8 +36,14 @@ func (q *queue) most() int {
 	return min(max(readsOfAll/max(q.among, 1), readsLeast)+q.more, readsMost)
 }
 
-// enter waits for the turn of a piece, which is read by one of so many homes; leave is called when it is read.
-func (q *queue) enter(ctx context.Context, index, homes int) (leave func(), err error) {
+// turn is leave to read a piece: done is called when it is read, or pass when nothing was.
+type turn struct {
+	queue *queue
+	begun time.Time
+}
+
+// enter waits for the turn of a piece, which is read by one of so many homes.
+func (q *queue) enter(ctx context.Context, index, homes int) (*turn, error) {
 	w := &waiter{index, make(chan struct{})}
 	q.mu.Lock()
 	q.among = homes
@@ -53,13 +59,11 @@ func (q *queue) enter(ctx context.Context, index, homes int) (leave func(), err 
 		if i := slices.Index(q.waiting, w); i >= 0 {
 			q.waiting = slices.Delete(q.waiting, i, i+1)
 		} else {
-			q.reading--
-			q.call()
+			q.leave()
 		}
 		return nil, context.Cause(ctx)
 	}
-	begun := time.Now()
-	return func() { q.done(time.Since(begun)) }, nil
+	return &turn{q, time.Now()}, nil
 }
 
 // call has those read whose turn it is. mu is held.
@@ -71,8 +75,9 @@ func (q *queue) call() {
 	}
 }
 
-// done notes how long a read took.
-func (q *queue) done(took time.Duration) {
+// done ends a turn, and notes how long the read took.
+func (t *turn) done() {
+	q, took := t.queue, time.Since(t.begun)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
@@ -81,6 +86,18 @@ func (q *queue) done(took time.Duration) {
 	case took > readLong:
 		q.more = max(q.more-1, 0)
 	}
+	q.leave()
+}
+
+// pass ends a turn that was not taken.
+func (t *turn) pass() {
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
+	t.queue.leave()
+}
+
+// leave makes room for the next one. mu is held.
+func (q *queue) leave() {
 	q.reading--
 	q.call()
 }

@@ -39,7 +39,7 @@ func TestQueue(t *testing.T) {
 						if i%10 == 9 {
 							ctx = gone
 						}
-						leave, err := q.enter(ctx, index, 4)
+						turn, err := q.enter(ctx, index, 4)
 						if err != nil {
 							if !errors.Is(err, context.Canceled) {
 								t.Error(err)
@@ -50,7 +50,7 @@ func TestQueue(t *testing.T) {
 						order = append(order, read{time.Now(), index})
 						mu.Unlock()
 						time.Sleep(row.took)
-						leave()
+						turn.done()
 					})
 					synctest.Wait()
 				}

@@ -52,11 +52,11 @@ func (r *reader) next() (err error) {
 	r.release()
 	s, at := r.content.swarm, r.content.spot
 	bytes := s.o.PieceBytes
-	index, within := at.first, at.off+r.off
-	if at.entry.Size > bytes { // it has pieces of its own
-		index, within = at.first+int(r.off/bytes), r.off%bytes
+	index, within := r.piece(), at.off+r.off
+	if at.entry.Size > bytes {
+		within = r.off % bytes
 	}
-	if p, known := s.tree.piece(index); known && !s.view.Load().alone() {
+	if p, known := s.tree.piece(index); known && !s.alone(r.ctx, index) {
 		r.slot, err = s.get(r.ctx, p)
 		s.prefetch(index)
 		if err == nil {
@@ -79,6 +79,15 @@ func (r *reader) next() (err error) {
 	}
 	r.direct, err = r.content.direct(r.ctx, r.off, r.stop-r.off)
 	return err
+}
+
+// piece is the index of the one that has the next byte.
+func (r *reader) piece() int {
+	at, bytes := r.content.spot, r.content.swarm.o.PieceBytes
+	if at.entry.Size > bytes { // it has pieces of its own
+		return at.first + int(r.off/bytes)
+	}
+	return at.first
 }
 
 // note remembers who gave what is read now, until the file is known to be what it should be.
@@ -109,7 +118,7 @@ func (r *reader) boundary(index int) int64 {
 
 // turn goes on with what the source itself gives, as long as nobody else is there.
 func (r *reader) turn() error {
-	if s := r.content.swarm; s.view.Load().alone() && r.off < r.stop {
+	if s := r.content.swarm; r.off < r.stop && s.alone(r.ctx, r.piece()) {
 		r.until = min(r.until+s.o.PieceBytes, r.stop)
 		return s.o.Pay(r.ctx, r.until-r.off)
 	}

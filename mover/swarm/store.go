@@ -88,26 +88,34 @@ func (s *store) take(ctx context.Context, key Key, p priority) (t *slot, mine bo
 	}
 }
 
-// ready returns the slot of a piece that is there, or comes from the source just now, to be given back; nil is none.
+// ready returns the slot of a piece that is there, to be given back; nil is none.
 func (s *store) ready(key Key) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.slots[key]
-	if t == nil {
+	if t == nil || !t.loaded() || t.err != nil {
 		return nil
-	}
-	select {
-	case <-t.done:
-		if t.err != nil {
-			return nil
-		}
-	default:
-		if !t.reads.Load() {
-			return nil
-		}
 	}
 	s.use(t)
 	return t
+}
+
+// reads says whether a piece comes from the source just now.
+func (s *store) reads(key Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.slots[key]
+	return t != nil && t.reads.Load()
+}
+
+// loaded says that a slot is there, or is not to be had.
+func (t *slot) loaded() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // use keeps a slot from going. mu is held.

@@ -52,6 +52,7 @@ type Swarm struct {
 	patience patience
 	trust    trust
 	given    marks // indices of what this member has read as a home
+	sought   marks // of what another one did not get that has asked for it since the view, and may read instead
 
 	ctx                           context.Context // of what is read ahead
 	cancel                        context.CancelFunc
@@ -74,12 +75,25 @@ func New(o Options) *Swarm {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.store.open(o.Memory, o.PieceBytes)
 	s.tree.forget()
+	o.View.over = make(chan struct{})
 	s.view.Store(&o.View)
 	return s
 }
 
 // Update says who is there now.
-func (s *Swarm) Update(v View) { s.view.Store(&v) }
+func (s *Swarm) Update(v View) {
+	v.over = make(chan struct{})
+	close(s.view.Swap(&v).over)
+}
+
+// alone says that there is nobody to ask for a piece, as far as this member has heard.
+func (s *Swarm) alone(ctx context.Context, index int) bool {
+	v := s.view.Load()
+	if v.alone() && s.sought.take(index) {
+		s.hear(ctx, v)
+	}
+	return s.view.Load().alone()
+}
 
 // Close ends what is read ahead, and waits for it. Whoever asks from then on gets nothing.
 func (s *Swarm) Close() {

@@ -38,8 +38,12 @@ type lan struct {
 	read   atomic.Int64
 	woken  atomic.Int64                 // Gets from who is asleep
 	spoil  func(m *member, data []byte) // of what a member gives; nil leaves it alone
+	memory int64                        // of each member
 	remote bool                         // the source is as a store
 	asleep string                       // the member that answers nobody
+	link   chan struct{}                // held while something is read of the source; nil is as quick as it is
+	takes  time.Duration                // that as much as a piece has takes on the link
+	late   func() time.Duration         // after which a member hears of the others; nil is at once
 
 	mu      sync.Mutex
 	members []*member
@@ -57,8 +61,9 @@ type member struct {
 	gets  atomic.Int64
 	from  atomic.Int64 // Gets from it
 
-	mu   sync.Mutex
-	kept map[swarm.Key][]byte // guarded by mu
+	mu    sync.Mutex
+	kept  map[swarm.Key][]byte // guarded by mu
+	heard int                  // the views; guarded by mu
 }
 
 var errKilled = errors.New("killed")
@@ -75,7 +80,7 @@ func tempDir(t *testing.T) string {
 
 // newLAN makes a source of files of such sizes.
 func newLAN(t *testing.T, sizes ...int) *lan {
-	l := &lan{t: t, source: tempDir(t)}
+	l := &lan{t: t, source: tempDir(t), memory: 64 * pieceBytes}
 	for i, size := range sizes {
 		data := make([]byte, size)
 		r := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)})
@@ -94,7 +99,7 @@ func (l *lan) join(name string) *member {
 	l.mu.Lock()
 	l.members = append(l.members, m)
 	l.mu.Unlock()
-	m.swarm = swarm.New(swarm.Options{PieceBytes: pieceBytes, Memory: 64 * pieceBytes, Peers: m, View: swarm.View{Self: name}})
+	m.swarm = swarm.New(swarm.Options{PieceBytes: pieceBytes, Memory: l.memory, Peers: m, View: swarm.View{Self: name}})
 	l.announce()
 	return m
 }
@@ -115,8 +120,23 @@ func (l *lan) announce() {
 		}
 	}
 	l.homes = append(l.homes, homes)
-	for _, m := range l.members {
-		m.swarm.Update(swarm.View{Self: m.name, Members: slices.Clone(all), Homes: slices.Clone(l.homes)})
+	for i, m := range l.members {
+		v := swarm.View{Self: m.name, Members: slices.Clone(all), Homes: slices.Clone(l.homes)}
+		if l.late == nil || i == len(l.members)-1 { // who comes is told as it comes
+			m.hear(v)
+		} else {
+			time.AfterFunc(l.late(), func() { m.hear(v) })
+		}
+	}
+}
+
+// hear takes over a view, unless there was a newer one before.
+func (m *member) hear(v swarm.View) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(v.Homes) > m.heard {
+		m.heard = len(v.Homes)
+		m.swarm.Update(v)
 	}
 }
 
@@ -269,8 +289,24 @@ type countingContent struct {
 func (c *countingContent) Entry() mover.Entry { return c.entry }
 
 func (c *countingContent) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
-	c.lan.read.Add(n)
-	return c.Content.Range(ctx, off, n)
+	r, err := c.Content.Range(ctx, off, n)
+	return &countingReader{r, c.lan}, err
+}
+
+type countingReader struct {
+	io.ReadCloser
+	lan *lan
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p[:min(len(p), pieceBytes)])
+	c.lan.read.Add(int64(n))
+	if c.lan.link != nil {
+		c.lan.link <- struct{}{}
+		time.Sleep(c.lan.takes * time.Duration(n) / pieceBytes)
+		<-c.lan.link
+	}
+	return n, err
 }
 
 type observer struct {
@@ -410,6 +446,43 @@ func TestLate(t *testing.T) {
 		m.same()
 	}
 	l.within(1.1)
+}
+
+// TestTogether: members come one after the other, hear late of each other, and read a slow source over one link. Who has begun to wait for more of it
+// than it can read soon leaves to the others what is theirs.
+func TestTogether(t *testing.T) {
+	var read, bytes int64
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			var mu sync.Mutex // of r
+			upTo := func(d time.Duration) time.Duration {
+				mu.Lock()
+				defer mu.Unlock()
+				return time.Duration(r.Int64N(int64(d)))
+			}
+			l := newLAN(t, slices.Repeat([]int{40 * pieceBytes}, 8)...)
+			l.memory, l.link, l.takes = 512*pieceBytes, make(chan struct{}, 1), 10*time.Millisecond+upTo(190*time.Millisecond)
+			l.late = func() time.Duration { return upTo(400 * time.Millisecond) }
+			var group sync.WaitGroup
+			for i := range 3 + r.IntN(4) {
+				after := upTo(time.Second)
+				group.Go(func() {
+					time.Sleep(after)
+					m := l.join(fmt.Sprintf("m%d", i))
+					l.all([]*member{m}, nil)
+					m.same()
+				})
+			}
+			group.Wait()
+			l.within(1.1)
+			read, bytes = read+l.read.Load(), bytes+l.bytes
+		})
+	}
+	// What is on its way when somebody comes may be read twice.
+	if share := float64(read) / float64(bytes); share > 1.035 {
+		t.Errorf("the sources were read %.3f times", share)
+	}
 }
 
 // TestDeaths: members die in the middle. The others go on, and ask the source for what nobody has.

@@ -163,12 +163,9 @@ type marking struct {
 	begin, end int64 // what is written, and not marked yet
 }
 
-// markBytes is how much is marked at once.
-const markBytes = 256 << 10
-
 // Read implements mover.Feed.
 func (m *marking) Read(p []byte) (int, error) {
-	if m.end-m.begin >= markBytes {
+	if m.end > m.begin {
 		m.mark()
 	}
 	n, err := m.Feed.Read(p)

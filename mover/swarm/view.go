@@ -18,6 +18,8 @@ type View struct {
 	Homes [][]string
 	// Since says that there were older homes than those.
 	Since bool
+
+	over chan struct{} // closed when there is another one; of those that a swarm has
 }
 
 // alone says that there is nobody to ask.
