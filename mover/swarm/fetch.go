@@ -47,9 +47,9 @@ func (s *Swarm) begin(t *slot, p *Piece, demanded bool) {
 	s.store.mu.Unlock()
 	go func() {
 		defer s.loading.Done()
-		data := s.store.buffer(p.Bytes())
-		err := s.load(s.ctx, t, p, data, demanded)
-		t.data, t.err = data, err
+		if t.data, t.err = s.store.buffer(s.ctx, p.Bytes()); t.err == nil {
+			t.err = s.load(s.ctx, t, p, t.data, demanded)
+		}
 		close(t.done)
 		s.store.give(t, 0)
 	}()
@@ -292,9 +292,8 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 	if t := s.store.ready(p.Key()); t != nil {
 		return t.data, func() { s.store.give(t, 0) }, nil
 	}
-	data = make([]byte, p.Bytes())
-	if err = s.drafted(ctx, p, data); err == nil {
-		return data, func() {}, nil
+	if data, done, err = s.drafted(ctx, p); err == nil {
+		return data, done, nil
 	}
 	if !atHome {
 		return nil, nil, s.sendAway(p)
@@ -346,8 +345,19 @@ func (s *Swarm) wakes(ctx context.Context) error {
 	}
 }
 
-// drafted reads a piece from what is written, published or not.
-func (s *Swarm) drafted(ctx context.Context, p *Piece, into []byte) error {
+// drafted returns a piece of what is written, published or not, and what to call when it is used no more.
+func (s *Swarm) drafted(ctx context.Context, p *Piece) (data []byte, done func(), err error) {
+	if data, err = s.out.Get(ctx, int(p.Bytes())); err != nil {
+		return nil, nil, err
+	}
+	if err := s.readDrafts(ctx, p, data); err != nil {
+		s.out.Put(data)
+		return nil, nil, err
+	}
+	return data, func() { s.out.Put(data) }, nil
+}
+
+func (s *Swarm) readDrafts(ctx context.Context, p *Piece, into []byte) error {
 	done, err := s.use()
 	if err != nil {
 		return err

@@ -5,18 +5,21 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"datamove.dev/mover/buffer"
 )
 
 // store is the pieces that are in memory, within a limit.
 type store struct {
 	slotBytes int64
-	most      int // slots
+	most      int          // slots
+	memory    *buffer.Pool // of them: they are too large, and too many, to be looked after by the collector
 
 	mu    sync.Mutex
 	slots map[Key]*slot // guarded by mu, as all below
 	idle  list.List     // of *slot that nobody uses, the one to go first in front
-	free  [][]byte
 	room  chan struct{} // closed, and made anew, when a slot may be had
+	over  bool          // what is given back is dropped
 }
 
 // slot is a piece in memory, or on its way there.
@@ -37,6 +40,7 @@ type slot struct {
 
 func (s *store) open(memory, slotBytes int64) {
 	s.slotBytes, s.most = slotBytes, max(int(memory/slotBytes), 4)
+	s.memory = buffer.New(int64(s.most) * slotBytes)
 	s.slots, s.room = map[Key]*slot{}, make(chan struct{})
 }
 
@@ -148,22 +152,30 @@ func (s *store) drop(t *slot) {
 		t.place = nil
 	}
 	delete(s.slots, t.key)
-	if cap(t.data) > 0 && len(s.free) < s.most {
-		s.free = append(s.free, t.data[:0])
+	if t.data != nil {
+		s.memory.Put(t.data)
+		t.data = nil
 	}
-	t.data = nil
 }
 
-// buffer is memory for the bytes of a piece.
-func (s *store) buffer(n int64) []byte {
+// buffer is memory for the bytes of a piece. There is some: slots are not more than it has room for.
+func (s *store) buffer(ctx context.Context, n int64) ([]byte, error) {
+	b, err := s.memory.Get(ctx, int(s.slotBytes))
+	if err != nil {
+		return nil, err
+	}
+	return b[:n], nil
+}
+
+// close gives back the memory: at once what nobody uses.
+func (s *store) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last := len(s.free) - 1; last >= 0 && int64(cap(s.free[last])) >= n {
-		b := s.free[last]
-		s.free = s.free[:last]
-		return b[:n]
+	s.over = true
+	for oldest := s.idle.Front(); oldest != nil; oldest = s.idle.Front() {
+		s.drop(oldest.Value.(*slot))
 	}
-	return make([]byte, n, max(n, s.slotBytes))
+	s.memory.Trim()
 }
 
 // spent says that our own have read all of it. store.mu is held.
@@ -178,7 +190,7 @@ func (s *store) give(t *slot, taken int) {
 		return
 	}
 	switch {
-	case t.err != nil:
+	case t.err != nil, s.over:
 		s.drop(t)
 	case t.spent():
 		t.place = s.idle.PushFront(t)

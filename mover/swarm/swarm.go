@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/buffer"
 )
 
 // Peers is how members are asked, and how they ask this one.
@@ -32,6 +33,7 @@ type Options struct {
 
 const (
 	usualMemory = 256 << 20
+	outMost     = 16 // pieces of drafts that are given at one time
 )
 
 // Swarm is one member's part of a tree that many bring to themselves.
@@ -40,6 +42,7 @@ type Swarm struct {
 	view  atomic.Pointer[View]
 	tree  tree
 	store store
+	out   *buffer.Pool // memory for what is given of drafts
 
 	begun        chan struct{} // closed by Source
 	outer, inner mover.Source  // set before that
@@ -71,7 +74,7 @@ func New(o Options) *Swarm {
 	if o.Pay == nil {
 		o.Pay = func(context.Context, int64) error { return nil }
 	}
-	s := &Swarm{o: o, begun: make(chan struct{})}
+	s := &Swarm{o: o, begun: make(chan struct{}), out: buffer.New(outMost * o.PieceBytes)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.store.open(o.Memory, o.PieceBytes)
 	s.tree.forget()
@@ -99,6 +102,7 @@ func (s *Swarm) alone(ctx context.Context, index int) bool {
 func (s *Swarm) Close() {
 	s.shut()
 	s.loading.Wait()
+	s.store.close()
 }
 
 // shut ends the use of both places: they are about to be closed.

@@ -44,7 +44,7 @@ var packages = map[string]struct {
 	"mover/limit":    {parts, []string{"mover"}},
 	"mover/fault":    {parts, []string{"mover"}},
 	"mover/meter":    {parts, []string{"mover"}},
-	"mover/swarm":    {parts, []string{"mover"}},
+	"mover/swarm":    {parts, []string{"mover", "mover/buffer"}},
 	"bench":          {parts, nil},
 	"lustre/abi":     {parts, []string{"lustre"}},
 	"lustre/gpfs":    {parts, []string{"lustre"}},
