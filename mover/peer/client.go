@@ -54,7 +54,7 @@ const (
 	dialTime = 5 * time.Second
 	// silence is how long an agent may send nothing: it may have to read what it sends from a slow source before.
 	silence    = 30 * time.Second
-	connsMost  = 8 // to one agent
+	connsMost  = swarm.AsksMost // to one agent, of each kind
 	errorBytes = 1 << 10
 )
 

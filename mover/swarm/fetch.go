@@ -86,11 +86,12 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		if err != nil {
 			return err
 		}
-		if home, _ := s.homeOf(s.view.Load(), p.Index); home.Name != "" && !demanded { // somebody has come in the meantime
+		home, passed := s.homeOf(s.view.Load(), p.Index)
+		if home.Name != "" && !demanded { // somebody has come in the meantime
 			turn.pass()
 			continue
 		}
-		if !doubt && s.sought.take(p.Index) {
+		if !doubt && !passed && s.contested(p.Index) {
 			turn.pass()
 			s.hear(ctx, v)
 			doubt = true
@@ -135,8 +136,14 @@ func (s *Swarm) fromOthers(ctx context.Context, v *View, t *slot, p *Piece, dema
 	return doubt, err
 }
 
-// hearing is for how long who is about to read what another member has asked it for, and has not got, waits to hear why: that one may be reading it.
+// hearing is for how long who is about to read what another member has asked it for, and has not got, waits to hear why.
 const hearing = time.Second
+
+// contested says that another member has asked for a piece just now, and may be reading it itself.
+func (s *Swarm) contested(index int) bool {
+	ago, ok := s.sought.take(index)
+	return ok && ago < hearing
+}
 
 // hear waits until there is another view.
 func (s *Swarm) hear(ctx context.Context, v *View) {
@@ -216,10 +223,18 @@ func (s *Swarm) askSelf(ctx context.Context, v *View, p *Piece, into []byte) err
 
 // ask asks one member, and remembers when it does not answer, or takes much longer than others do.
 func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into []byte) error {
+	turn, err := s.lines.of(line{m.Name, atHome}).enter(ctx, p.Index, 1)
+	if err != nil {
+		return err
+	}
+	defer turn.pass()
+	if s.patience.passes(m.Name) {
+		return mover.ErrTimeout // others have not got an answer in the meantime
+	}
 	begun := time.Now()
 	actx, cancel := context.WithTimeout(ctx, s.patience.most(atHome))
 	defer cancel()
-	err := s.o.Peers.Get(actx, m, p, atHome, into)
+	err = s.o.Peers.Get(actx, m, p, atHome, into)
 	switch {
 	case err == nil:
 		s.fetched.Add(int64(len(into)))

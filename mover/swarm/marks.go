@@ -1,6 +1,9 @@
 package swarm
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // marks is a set of indices of pieces.
 type marks struct {
@@ -29,13 +32,29 @@ func (m *marks) has(i int) bool {
 	return i/64 < len(m.bits) && m.bits[i/64]&(1<<(i%64)) != 0
 }
 
-// take says whether it has one, and has it no more.
-func (m *marks) take(i int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if i/64 >= len(m.bits) || m.bits[i/64]&(1<<(i%64)) == 0 {
-		return false
+// recent are indices of pieces, each for a while.
+type recent struct {
+	mu sync.Mutex
+	at map[int]time.Time // guarded by mu
+}
+
+// recentMost bounds what is remembered; of what is older than is asked for, nothing is.
+const recentMost = 1 << 14
+
+func (r *recent) add(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.at == nil || len(r.at) >= recentMost {
+		r.at = map[int]time.Time{}
 	}
-	m.bits[i/64] &^= 1 << (i % 64)
-	return true
+	r.at[i] = time.Now()
+}
+
+// take forgets one, and returns for how long it has been there; false is none.
+func (r *recent) take(i int) (time.Duration, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.at[i]
+	delete(r.at, i)
+	return time.Since(at), ok
 }

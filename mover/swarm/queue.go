@@ -11,6 +11,7 @@ import (
 // is there for long, and nobody has anything to give. How many are few is the same for all homes, or one would take the source from
 // the others, and all would wait for those; more are read of a source that is quick.
 type queue struct {
+	fixed   int // what most is; 0 is as below
 	mu      sync.Mutex
 	more    int // reads at a time than among, because they are quick; guarded by mu, as all below
 	among   int // homes
@@ -33,6 +34,9 @@ const (
 
 // most is how many reads there may be at a time. mu is held.
 func (q *queue) most() int {
+	if q.fixed > 0 {
+		return q.fixed
+	}
 	return min(max(readsOfAll/max(q.among, 1), readsLeast)+q.more, readsMost)
 }
 
@@ -100,4 +104,31 @@ func (t *turn) pass() {
 func (q *queue) leave() {
 	q.reading--
 	q.call()
+}
+
+// lines are the questions that wait to be asked, of each member: those first that come first in the tree, or what is read next would
+// wait behind all that is read later.
+type lines struct {
+	mu  sync.Mutex
+	all map[line]*queue // guarded by mu
+}
+
+type line struct {
+	member string
+	atHome bool // those questions wait for the source, and the others do not
+}
+
+// AsksMost is how many questions of each kind one member is asked at a time: enough to have always something on the way.
+const AsksMost = 8
+
+func (l *lines) of(x line) *queue {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil {
+		l.all = map[line]*queue{}
+	}
+	if l.all[x] == nil {
+		l.all[x] = &queue{fixed: AsksMost}
+	}
+	return l.all[x]
 }

@@ -47,15 +47,16 @@ type Swarm struct {
 	begun        chan struct{} // closed by Source
 	outer, inner mover.Source  // set before that
 	hand         hand
-	queue        queue
+	queue        queue // of what is read from the source
+	lines        lines
 	drafts       drafts
 	places       sync.RWMutex // held for reading while one of the places is used for others
 	over         bool         // they are closed; guarded by places
 
 	patience patience
 	trust    trust
-	given    marks // indices of what this member has read as a home
-	sought   marks // of what another one did not get that has asked for it since the view, and may read instead
+	given    marks  // indices of what this member has read as a home
+	sought   recent // indices of what another one has asked this one for, and did not get
 
 	ctx                           context.Context // of what is read ahead
 	cancel                        context.CancelFunc
@@ -92,7 +93,7 @@ func (s *Swarm) Update(v View) {
 // alone says that there is nobody to ask for a piece, as far as this member has heard.
 func (s *Swarm) alone(ctx context.Context, index int) bool {
 	v := s.view.Load()
-	if v.alone() && s.sought.take(index) {
+	if v.alone() && s.contested(index) {
 		s.hear(ctx, v)
 	}
 	return s.view.Load().alone()

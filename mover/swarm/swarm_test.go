@@ -58,7 +58,7 @@ type member struct {
 	stop  context.CancelCauseFunc
 	dead  atomic.Bool
 	seed  atomic.Bool
-	gets  atomic.Int64
+	asked [2]sync.Map  // names to numbers of questions that are asked just now, of each kind
 	from  atomic.Int64 // Gets from it
 
 	mu    sync.Mutex
@@ -153,8 +153,16 @@ func (l *lan) find(name string) *member {
 
 // Get implements swarm.Peers.
 func (m *member) Get(ctx context.Context, to swarm.Member, p *swarm.Piece, atHome bool, into []byte) error {
-	m.gets.Add(1)
 	other := m.lan.find(to.Name)
+	asked := &m.asked[0]
+	if atHome {
+		asked = &m.asked[1]
+	}
+	n, _ := asked.LoadOrStore(to.Name, new(atomic.Int64))
+	if now := n.(*atomic.Int64).Add(1); now > swarm.AsksMost {
+		m.lan.t.Errorf("%s asks %s %d things at one time", m.name, to.Name, now)
+	}
+	defer n.(*atomic.Int64).Add(-1)
 	if other.dead.Load() || m.dead.Load() {
 		return mover.ErrUnreachable
 	}
