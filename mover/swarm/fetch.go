@@ -80,7 +80,7 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		v := s.view.Load()
 		unsure, err := s.fromOthers(ctx, v, t, p, demanded, doubt, into)
 		if err == nil || ctx.Err() != nil {
-			return s.put(ctx, p, into, demanded, err)
+			return err
 		}
 		turn, err := s.queue.enter(ctx, p.Index, v.homes())
 		if err != nil {
@@ -109,7 +109,8 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		if unsure {
 			s.unsure.Add(int64(len(into)))
 		}
-		return s.put(ctx, p, into, demanded, nil)
+		s.put(ctx, p, into, demanded)
+		return nil
 	}
 }
 
@@ -132,7 +133,9 @@ func (s *Swarm) fromOthers(ctx context.Context, v *View, t *slot, p *Piece, dema
 		return false, nil
 	}
 	doubt = doubt || passed || demanded && home.Name != "" || given
-	t.from, err = s.askHolders(ctx, v, p, doubt, into)
+	if t.from, err = s.askHolders(ctx, v, p, doubt, into); err == nil {
+		s.put(ctx, p, into, demanded) // others ask this one
+	}
 	return doubt, err
 }
 
@@ -157,14 +160,13 @@ func (s *Swarm) hear(ctx context.Context, v *View) {
 }
 
 // put gives what is there to those who ask. Who has demanded it gets it in another way.
-func (s *Swarm) put(ctx context.Context, p *Piece, data []byte, demanded bool, err error) error {
-	if err != nil || demanded || s.view.Load().alone() {
-		return err
+func (s *Swarm) put(ctx context.Context, p *Piece, data []byte, demanded bool) {
+	if demanded || s.view.Load().alone() {
+		return
 	}
 	if err := s.o.Peers.Put(ctx, p, data); err != nil && ctx.Err() == nil {
 		s.o.Logger.Debug("a piece can not be given to others", "piece", p.Index, "err", err)
 	}
-	return nil
 }
 
 // homeOf is the member to ask for a piece; none is this one. passed says that another one was passed over.
@@ -223,7 +225,7 @@ func (s *Swarm) askSelf(ctx context.Context, v *View, p *Piece, into []byte) err
 
 // ask asks one member, and remembers when it does not answer, or takes much longer than others do.
 func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into []byte) error {
-	turn, err := s.lines.of(line{m.Name, atHome}).enter(ctx, p.Index, 1)
+	turn, err := s.lines.of(line{m.Name, atHome}).enter(ctx, p.Index, len(s.view.Load().Members)-1)
 	if err != nil {
 		return err
 	}

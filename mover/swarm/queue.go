@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// queue has few pieces read from the source at a time, and those first that come first in the tree: of many that are read side by side none
+// queue has few pieces in work at a time, and those first that come first in the tree: of many that are read side by side none
 // is there for long, and nobody has anything to give. How many are few is the same for all homes, or one would take the source from
 // the others, and all would wait for those; more are read of a source that is quick.
 type queue struct {
-	fixed   int // what most is; 0 is as below
+	ofAll, least, limit int // at a time: by all homes together, by one in any case, and by one at most
+
 	mu      sync.Mutex
-	more    int // reads at a time than among, because they are quick; guarded by mu, as all below
+	more    int // at a time than among, because they are quick; guarded by mu, as all below
 	among   int // homes
-	reading int
+	inside  int
 	waiting []*waiter // the one to go first in front
 }
 
@@ -32,12 +33,9 @@ const (
 	readLong   = 200 * time.Millisecond
 )
 
-// most is how many reads there may be at a time. mu is held.
+// most is how many there may be at a time. mu is held.
 func (q *queue) most() int {
-	if q.fixed > 0 {
-		return q.fixed
-	}
-	return min(max(readsOfAll/max(q.among, 1), readsLeast)+q.more, readsMost)
+	return min(max(q.ofAll/max(q.among, 1), q.least)+q.more, q.limit)
 }
 
 // turn is leave to read a piece: done is called when it is read, or pass when nothing was.
@@ -46,7 +44,7 @@ type turn struct {
 	begun time.Time
 }
 
-// enter waits for the turn of a piece, which is read by one of so many homes.
+// enter waits for the turn of a piece, at one of so many homes.
 func (q *queue) enter(ctx context.Context, index, homes int) (*turn, error) {
 	w := &waiter{index, make(chan struct{})}
 	q.mu.Lock()
@@ -70,12 +68,12 @@ func (q *queue) enter(ctx context.Context, index, homes int) (*turn, error) {
 	return &turn{q, time.Now()}, nil
 }
 
-// call has those read whose turn it is. mu is held.
+// call has those go whose turn it is. mu is held.
 func (q *queue) call() {
-	for q.reading < q.most() && len(q.waiting) > 0 {
+	for q.inside < q.most() && len(q.waiting) > 0 {
 		close(q.waiting[0].turn)
 		q.waiting = q.waiting[1:]
-		q.reading++
+		q.inside++
 	}
 }
 
@@ -102,7 +100,7 @@ func (t *turn) pass() {
 
 // leave makes room for the next one. mu is held.
 func (q *queue) leave() {
-	q.reading--
+	q.inside--
 	q.call()
 }
 
@@ -118,8 +116,13 @@ type line struct {
 	atHome bool // those questions wait for the source, and the others do not
 }
 
-// AsksMost is how many questions of each kind one member is asked at a time: enough to have always something on the way.
-const AsksMost = 8
+// AsksMost is how many questions of each kind one member is asked at a time, where there are few: so there is always something on the way. Of
+// many members each is asked less, or all answers come at one time over one link.
+const (
+	AsksMost  = 8
+	asksOfAll = 64
+	asksLeast = 2
+)
 
 func (l *lines) of(x line) *queue {
 	l.mu.Lock()
@@ -128,7 +131,7 @@ func (l *lines) of(x line) *queue {
 		l.all = map[line]*queue{}
 	}
 	if l.all[x] == nil {
-		l.all[x] = &queue{fixed: AsksMost}
+		l.all[x] = &queue{ofAll: asksOfAll, least: asksLeast, limit: AsksMost}
 	}
 	return l.all[x]
 }

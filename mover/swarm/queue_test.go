@@ -24,7 +24,7 @@ func TestQueue(t *testing.T) {
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var q queue
+				q := queue{ofAll: readsOfAll, least: readsLeast, limit: readsMost}
 				var mu sync.Mutex
 				type read struct {
 					at    time.Time
@@ -60,8 +60,8 @@ func TestQueue(t *testing.T) {
 				if !slices.IsSortedFunc(order[8:], func(a, b read) int { return cmp.Compare(a.index, b.index) }) {
 					t.Errorf("they were read in the order %v", order)
 				}
-				if q.reading != 0 || len(q.waiting) != 0 || q.most() < row.least || q.most() > row.most {
-					t.Errorf("%d are read, %d wait, and %d may be read at a time; want %d to %d", q.reading, len(q.waiting), q.most(), row.least, row.most)
+				if q.inside != 0 || len(q.waiting) != 0 || q.most() < row.least || q.most() > row.most {
+					t.Errorf("%d are read, %d wait, and %d may be read at a time; want %d to %d", q.inside, len(q.waiting), q.most(), row.least, row.most)
 				}
 			})
 		})

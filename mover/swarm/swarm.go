@@ -77,6 +77,7 @@ func New(o Options) *Swarm {
 	}
 	s := &Swarm{o: o, begun: make(chan struct{}), out: buffer.New(outMost * o.PieceBytes)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.queue = queue{ofAll: readsOfAll, least: readsLeast, limit: readsMost}
 	s.store.open(o.Memory, o.PieceBytes)
 	s.tree.forget()
 	o.View.over = make(chan struct{})
