@@ -21,7 +21,8 @@
 //     and of their projects. A person is who is on a socket of ours, or has a
 //     certificate of which the configuration says whose it is.
 //   - Root of a node, for whom an agent asks, may only look at what everybody may see:
-//     its tasks would be root's on every node. A role that names it (not a group of it) gives it more.
+//     its tasks would be root's on every node, and at the tasks that are meant for that node, whosever
+//     they are ([Rules.MayAt]): it can be anybody there. A role that names it (not a group of it) gives it more.
 //   - A role gives its members the actions that it names. What is about the service
 //     itself (admin.*, agent.drain, agent.invite) it gives only to who calls
 //     directly: a node must not speak for an administrator.

@@ -20,7 +20,18 @@ func (r *Rules) MayCall(c Caller, full string) Decision {
 	if d := r.May(c, m.Action+".own"); d.Allowed {
 		return d
 	}
+	if d := r.MayAt(c, full, c.Agent); d.Allowed {
+		return d
+	}
 	return r.May(c, m.Action+".any")
+}
+
+// MayAt decides whether a caller may call a method about all that is meant for a node, because they are root there.
+func (r *Rules) MayAt(c Caller, full, node string) Decision {
+	if atNode[full] && rootOfNode(c) && r.person(c) && c.By == "" && node != "" && node == c.Agent {
+		return allow("node", "%s can be anybody there", c)
+	}
+	return deny("default", "%s may not see all that is meant for the node %s: that is for root there", c, mover.Printable(node))
 }
 
 // Owner is whom something belongs to.

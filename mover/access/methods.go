@@ -68,6 +68,9 @@ var methods = map[string]Method{
 	agentv1.LinkService_ReadManifest_FullMethodName: {"link.manifest", false},
 }
 
+// atNode are the methods that root of a node may call about what is meant for that node, whosever it is: see [Rules.MayAt].
+var atNode = map[string]bool{datamovev1.TaskService_ListTasks_FullMethodName: true}
+
 // kinds is what a task does by its kind: who submits one could have called the
 // method that makes it.
 var kinds = map[datamovev1.TaskKind]Method{

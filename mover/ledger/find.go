@@ -15,6 +15,7 @@ type TaskFilter struct {
 	States  []datamovev1.TaskState // none is all
 	Project string                 // "" is all
 	Owner   string                 // as User makes it; "" is all
+	Node    string                 // whose node-local tiers are meant; "" is all
 	Labels  map[string]string      // that a task must have, or, with the owner, a wish that waits for it
 	After   string                 // id of the task before the first one; "" begins at the beginning
 	Oldest  bool                   // first
@@ -59,11 +60,11 @@ func label(name, value string) string { return name + "\x00" + value }
 
 // everything says whether a filter lets all tasks through.
 func (f TaskFilter) everything() bool {
-	return len(f.States) == 0 && f.Project == "" && f.Owner == "" && len(f.Labels) == 0
+	return len(f.States) == 0 && f.Project == "" && f.Owner == "" && f.Node == "" && len(f.Labels) == 0
 }
 
 // FindTasks yields tasks that a filter lets through. It reads the ids under each thing
-// that is asked for, and no task that is not yielded; all of them it reads as they lie.
+// that is asked for, and no task that is not yielded but for another node; all of them it reads as they lie.
 func FindTasks(tx *Tx, f TaskFilter) iter.Seq2[*datamovev1.Task, error] {
 	if f.everything() {
 		r := Range{Reverse: !f.Oldest}
@@ -80,7 +81,7 @@ func FindTasks(tx *Tx, f TaskFilter) iter.Seq2[*datamovev1.Task, error] {
 			}
 			if err == nil {
 				var is bool
-				if is, err = f.labelled(tx, task); err == nil && !is {
+				if is, err = f.labelled(tx, task); err == nil && (!is || f.Node != "" && f.Node != task.GetSpec().GetNode()) {
 					continue
 				}
 			}

@@ -98,3 +98,47 @@ func TestHostileLabels(t *testing.T) {
 		wants(t, name, second(d.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Ttl: durationpb.New(time.Hour), Labels: labels})), mover.ErrUsage)
 	}
 }
+
+// TestTasksOfNode: root of a node sees what is meant for that node, whosever it is, and nothing else.
+func TestTasksOfNode(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	alice := as("alice", 1001)
+	d.add(alice, "a", "project:a", 1)
+	ids := map[string]string{}
+	for _, node := range []string{"n1", "n2"} {
+		a, err := d.Stage(alice, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[a.GetTask().GetId()] = node
+	}
+	rootOf := func(node string) context.Context {
+		return access.With(context.Background(), access.Caller{Name: "root", Via: access.Forwarded, Agent: node})
+	}
+	for _, row := range []struct {
+		who  context.Context
+		node string
+		want int
+		err  error
+	}{
+		{rootOf("n1"), "n1", 1, nil},
+		{rootOf("n2"), "n1", 0, mover.ErrPermission},
+		{rootOf("n1"), "", 0, mover.ErrPermission},
+		{alice, "n2", 1, nil},
+		{alice, "n3", 0, nil},
+		{as("bob", 1002), "n1", 0, nil},
+		{root, "n2", 1, nil},
+	} {
+		l, err := d.ListTasks(row.who, &pb.ListTasksRequest{Node: row.node, States: []pb.TaskState{pb.TaskState_TASK_STATE_QUEUED}})
+		wants(t, "tasks of "+row.node, err, row.err)
+		n := 0
+		for _, x := range l.GetTasks() {
+			if ids[x.GetId()] == row.node {
+				n++
+			}
+		}
+		if n != row.want || len(l.GetTasks()) != n {
+			t.Errorf("tasks of %q: %v", row.node, l.GetTasks())
+		}
+	}
+}

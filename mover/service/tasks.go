@@ -82,12 +82,15 @@ func pageSize(asked int32) int {
 // ListTasks implements pb.TaskServiceServer.
 func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.ListTasksResponse, error) {
 	caller := access.From(ctx)
-	f := ledger.TaskFilter{States: r.GetStates(), Project: r.GetProject(), Owner: r.GetOwner(), Labels: r.GetLabels(), After: r.GetPageToken()}
+	f := ledger.TaskFilter{States: r.GetStates(), Project: r.GetProject(), Owner: r.GetOwner(), Node: r.GetNode(), Labels: r.GetLabels(), After: r.GetPageToken()}
 	if f.After != "" && !task.ValidID(f.After) {
 		return nil, usage("the page token is not one of ours")
 	}
 	read := access.OfMethod(pb.TaskService_ListTasks_FullMethodName)
-	anybody := s.rules().MayOn(caller, read, access.Owner{Name: nobody, UID: ^uint32(0)}).Allowed
+	anybody := s.rules().MayOn(caller, read, access.Owner{Name: nobody, UID: ^uint32(0)}).Allowed || s.rules().MayAt(caller, pb.TaskService_ListTasks_FullMethodName, r.GetNode()).Allowed
+	if own := s.rules().MayOn(caller, read, access.Owner{Name: caller.Name, UID: caller.UID}); !anybody && !own.Allowed {
+		return nil, own.Err()
+	}
 	if self := ledger.User(&pb.Account{Name: caller.Name, Uid: caller.UID}); !anybody {
 		if f.Owner != "" && f.Owner != self {
 			return &pb.ListTasksResponse{}, nil

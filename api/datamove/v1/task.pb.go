@@ -1898,6 +1898,7 @@ type ListTasksRequest struct {
 	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`                                                                             // a name; empty is all that the caller may see
 	Labels        map[string]string      `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that a task must have, or a request that waits for it to stage a dataset
 	Brief         bool                   `protobuf:"varint,7,opt,name=brief,proto3" json:"brief,omitempty"`                                                                            // leave out reports and options
+	Node          string                 `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`                                                                               // whose node-local tiers are meant; empty is all. Root of that node may see them all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1979,6 +1980,13 @@ func (x *ListTasksRequest) GetBrief() bool {
 		return x.Brief
 	}
 	return false
+}
+
+func (x *ListTasksRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
 }
 
 type ListTasksResponse struct {
@@ -2503,7 +2511,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\x12\x16\n" +
 	"\x06paused\x18\x03 \x01(\bR\x06paused\" \n" +
 	"\x0eGetTaskRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xc2\x02\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xd6\x02\n" +
 	"\x10ListTasksRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -2512,7 +2520,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\aproject\x18\x04 \x01(\tR\aproject\x12\x14\n" +
 	"\x05owner\x18\x05 \x01(\tR\x05owner\x12A\n" +
 	"\x06labels\x18\x06 \x03(\v2).datamove.v1.ListTasksRequest.LabelsEntryR\x06labels\x12\x14\n" +
-	"\x05brief\x18\a \x01(\bR\x05brief\x1a9\n" +
+	"\x05brief\x18\a \x01(\bR\x05brief\x12\x12\n" +
+	"\x04node\x18\b \x01(\tR\x04node\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +

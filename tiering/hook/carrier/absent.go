@@ -36,7 +36,7 @@ func (c *Carrier) endAbsent(ctx context.Context, present []hook.Present, live ma
 	}
 	var errs []error
 	marked := map[string]bool{} // by job
-	for t, err := range client.Tasks(ctx, waiting(map[string]string{hook.PartLabel: hook.Watch, hook.Leaves: c.Node})) {
+	for t, err := range client.Tasks(ctx, waiting(c.Node, map[string]string{hook.PartLabel: hook.Watch, hook.Leaves: c.Node})) {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
@@ -47,7 +47,7 @@ func (c *Carrier) endAbsent(ctx context.Context, present []hook.Present, live ma
 			continue
 		}
 		if _, known := marked[text]; !known {
-			if marked[text], err = hasMark(ctx, client, text); err != nil {
+			if marked[text], err = hasMark(api.For(ctx, t.GetOwner().GetUid()), client, text); err != nil {
 				return errors.Join(append(errs, err)...)
 			}
 		}
@@ -64,12 +64,12 @@ func (c *Carrier) endAbsent(ctx context.Context, present []hook.Present, live ma
 
 // hasMark says whether a job is to begin, or runs.
 func hasMark(ctx context.Context, client *api.Client, job string) (bool, error) {
-	for _, err := range client.Tasks(ctx, waiting(map[string]string{hook.Label: job, hook.Leaves: hook.AllNodes})) {
+	for _, err := range client.Tasks(ctx, waiting("", map[string]string{hook.Label: job, hook.Leaves: hook.AllNodes})) {
 		return err == nil, err
 	}
 	return false, nil
 }
 
-func waiting(labels map[string]string) *datamovev1.ListTasksRequest {
-	return &datamovev1.ListTasksRequest{Brief: true, Labels: labels, States: []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_PAUSED}}
+func waiting(node string, labels map[string]string) *datamovev1.ListTasksRequest {
+	return &datamovev1.ListTasksRequest{Node: node, Brief: true, Labels: labels, States: []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_PAUSED}}
 }
