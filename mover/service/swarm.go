@@ -30,17 +30,19 @@ type tracked struct {
 	seeds      map[string]string // agent -> location of the replica
 	homes      [][]string
 	older      bool      // there were homes before those
-	settled    time.Time // when homes was another one last
+	came, last time.Time // since homes: the first new member, and the last one
 }
 
 // berth is where a task brings a version.
 type berth struct{ agent, location string }
 
 const (
-	// settling is how long new members wait until they are homes: those of one job come together.
-	settling  = 200 * time.Millisecond
-	homesMost = 64
-	seedsMost = 64
+	// settling is for how long nobody has to come until those who did are homes, and settlingMost for how long they wait in any case: the nodes of one
+	// job come together, and who is home asks all who were before.
+	settling     = 200 * time.Millisecond
+	settlingMost = 2 * time.Second
+	homesMost    = 64
+	seedsMost    = 64
 )
 
 // basis is what the ledger says of a version that a task stages to a node; a nil one is of another task.
@@ -89,8 +91,10 @@ func (s *Service) joinSwarm(l *lead, b *basis) {
 	}
 	x.stagers[l.task.GetId()] = berth{l.agent, l.task.GetSpec().GetTarget()}
 	delete(x.seeds, l.agent)
-	if len(x.homes) == 0 {
-		x.settle(s.now())
+	if now := s.now(); len(x.homes) == 0 {
+		x.settle()
+	} else if x.last = now; x.came.IsZero() {
+		x.came = now
 	}
 	s.tellAll(x) // who believes to be alone reads what others will read, too
 	time.AfterFunc(settling, s.hurry)
@@ -122,7 +126,7 @@ func (s *Service) leaveSwarm(t *pb.Task, done bool) {
 			x.seeds[b.agent] = b.location
 		}
 		if len(x.stagers) > 0 {
-			x.settle(s.now())
+			x.settle()
 		} else {
 			x.ticket = ""
 			delete(s.swarms, id)
@@ -136,8 +140,8 @@ func (s *Service) leaveSwarm(t *pb.Task, done bool) {
 }
 
 // settle makes those who stage the homes. Who was home before is remembered: it may have what nobody else has.
-func (x *tracked) settle(now time.Time) {
-	x.settled = now
+func (x *tracked) settle() {
+	x.came, x.last = time.Time{}, time.Time{}
 	names := x.agents()
 	if n := len(x.homes); n > 0 && slices.Equal(x.homes[n-1], names) {
 		return
@@ -168,8 +172,8 @@ func (s *Service) tendSwarms() {
 	}
 	now := s.now()
 	for _, x := range s.swarms {
-		if now.Sub(x.settled) >= settling && !slices.Equal(x.homes[len(x.homes)-1], x.agents()) {
-			x.settle(now)
+		if !x.came.IsZero() && (now.Sub(x.last) >= settling || now.Sub(x.came) >= settlingMost) {
+			x.settle()
 			s.tellAll(x)
 		}
 	}
