@@ -109,7 +109,7 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		if unsure {
 			s.unsure.Add(int64(len(into)))
 		}
-		s.put(ctx, p, into, demanded)
+		s.put(ctx, p, into, demanded && !t.promised.Load())
 		return nil
 	}
 }
@@ -120,7 +120,7 @@ func (s *Swarm) fromOthers(ctx context.Context, v *View, t *slot, p *Piece, dema
 	home, passed := s.homeOf(v, p.Index)
 	if home.Name != "" && !demanded {
 		t.asks.Store(true)
-		err := s.ask(ctx, home, p, true, into)
+		err := s.askHome(ctx, home, p, into)
 		if err == nil || ctx.Err() != nil {
 			t.from = home.Name
 			return false, err
@@ -169,6 +169,19 @@ func (s *Swarm) put(ctx context.Context, p *Piece, data []byte, demanded bool) {
 	}
 }
 
+// askLongest is for how long a home that answers is waited for.
+const askLongest = 2 * time.Minute
+
+// askHome asks a member to read a piece, again and again as long as it answers that it will.
+func (s *Swarm) askHome(ctx context.Context, home Member, p *Piece, into []byte) (err error) {
+	for begun := time.Now(); time.Since(begun) < askLongest; {
+		if err = s.ask(ctx, home, p, true, into); !errors.Is(err, mover.ErrHeld) {
+			return err
+		}
+	}
+	return err
+}
+
 // homeOf is the member to ask for a piece; none is this one. passed says that another one was passed over.
 func (s *Swarm) homeOf(v *View, index int) (home Member, passed bool) {
 	if len(v.Homes) == 0 {
@@ -204,7 +217,7 @@ func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, i
 			continue
 		}
 		if err = s.ask(ctx, m, p, false, into); errors.Is(err, mover.ErrHeld) { // it will have it soon
-			err = s.ask(ctx, m, p, true, into)
+			err = s.askHome(ctx, m, p, into)
 		}
 		if err == nil || ctx.Err() != nil {
 			return m.Name, err
@@ -297,8 +310,8 @@ func readRange(ctx context.Context, c mover.Content, off int64, into []byte) err
 }
 
 // Give returns a piece that another member asks this one for, and what to call when it is used no more. atHome says that this one is its home, and
-// has to read it; else the answer is ErrNotExist where it is not there, and ErrHeld where it is being read. What is published already others
-// look for themselves.
+// has to read it, and answers ErrHeld when that takes a while: it is to be asked again. Else the answer is ErrNotExist where it is not there, and
+// ErrHeld where it is being read. What is published already others look for themselves.
 func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, done func(), err error) {
 	if err := p.Check(); err != nil {
 		return nil, nil, err
@@ -331,10 +344,28 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 	if mine {
 		s.begin(t, p, true)
 	}
-	if err := s.wait(ctx, t); err != nil {
+	if err := s.waitAWhile(ctx, t); err != nil {
 		return nil, nil, err
 	}
 	return t.data, func() { s.store.give(t, 0) }, nil
+}
+
+// aWhile is after what time who waits for a piece hears that it will come: who hears nothing believes that nobody is there.
+const aWhile = 2 * time.Second
+
+// waitAWhile waits until a slot is there, or for a while; after an error it is given back.
+func (s *Swarm) waitAWhile(ctx context.Context, t *slot) error {
+	patience := time.NewTimer(aWhile)
+	defer patience.Stop()
+	select {
+	case <-t.done:
+	case <-ctx.Done():
+	case <-patience.C:
+		t.promised.Store(true)
+		s.store.give(t, 0)
+		return fmt.Errorf("%w: it will be read", mover.ErrHeld)
+	}
+	return s.wait(ctx, t)
 }
 
 // sendAway says why who does not take this member for the home of a piece gets nothing of it.

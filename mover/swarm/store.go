@@ -33,6 +33,8 @@ type slot struct {
 	asks  atomic.Bool // another member was asked for it, as its home
 	reads atomic.Bool // the source is being read, and nobody else is waited for
 
+	promised atomic.Bool // somebody will ask for it again
+
 	users int           // guarded by store.mu, as all below
 	taken int           // bytes that were read by our own; all of them: it needs not stay
 	place *list.Element // in idle; nil while it is used
