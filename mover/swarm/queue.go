@@ -120,7 +120,7 @@ type line struct {
 // many members each is asked less, or all answers come at one time over one link.
 const (
 	AsksMost  = 8
-	asksOfAll = 64
+	asksOfAll = 32
 	asksLeast = 2
 )
 
