@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Slurm kills a phase when its job is cancelled, and with it, for a job whose nodes are just made ready, the teardown that it starts
@@ -52,18 +54,14 @@ func outlived(ctx context.Context) error {
 func outlives(ctx context.Context) (with context.Context, alone func() bool) {
 	signal.Ignore(syscall.SIGPIPE) // nobody may read what we say
 	with, cancel := context.WithCancel(ctx)
-	gone := make(chan struct{})
+	first := os.NewFile(3, "the first process")
 	go func() {
-		_, _ = os.NewFile(3, "the first process").Read(make([]byte, 1)) // nobody writes there
-		close(gone)
+		_, _ = first.Read(make([]byte, 1)) // nobody writes there
 		cancel()
 	}()
-	return with, func() bool {
-		select {
-		case <-gone:
-			return true
-		default:
-			return false
-		}
+	return with, func() bool { // is asked of the kernel: who has just gone is gone
+		end := []unix.PollFd{{Fd: int32(first.Fd())}}
+		n, err := unix.Poll(end, 0)
+		return n > 0 && err == nil && end[0].Revents&unix.POLLHUP != 0
 	}
 }
