@@ -191,12 +191,12 @@ func (a *app) bbBefore(ctx context.Context, c *controller.Controller, args []str
 	}
 	limit, cancel := context.WithTimeout(ctx, cmp.Or(c.Config.Slurm.Ready, config.DefaultReady))
 	defer cancel()
-	run := c.Run(job)
+	run, none := c.Run(job)
 	err = c.Before(limit, job)
-	if alone() { // the job was cancelled
+	if alone() && none == nil { // the job was cancelled
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), after)
 		defer cancel()
-		err = errors.Join(err, c.GiveUp(undo, job, run))
+		err = errors.Join(err, c.GiveUp(undo, run))
 	}
 	return "", err
 }

@@ -125,7 +125,7 @@ func away(err error) bool {
 	return errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Setup remembers what a job asks for, and whose it is.
+// Setup remembers what a job asks for, and whose it is. A run of it that nobody has torn down, because Slurm has killed who was to, is over.
 func (c *Controller) Setup(own hook.Job, text directive.Text) error {
 	if own.UID == 0 {
 		return fmt.Errorf("%w: root's jobs have nothing staged", mover.ErrRefused)
@@ -139,7 +139,17 @@ func (c *Controller) Setup(own hook.Job, text directive.Text) error {
 			return err
 		}
 	}
-	return c.records().save(Record{Job: own.ID, UID: own.UID, GID: own.GID, User: own.User, Asked: asked, Began: time.Now().UTC()})
+	return c.records().locked(func() error {
+		last, err := c.records().load(own.ID, fileJob)
+		if err == nil {
+			if err := c.records().end(last, false); err != nil {
+				return err
+			}
+		} else if !errors.Is(err, mover.ErrNotExist) {
+			c.tell("what an earlier run of it has left is not known, and stays: %v", err)
+		}
+		return c.records().save(Record{Job: own.ID, UID: own.UID, GID: own.GID, User: own.User, Asked: asked, Began: time.Now().UTC()})
+	})
 }
 
 // Nodes remembers where a job runs. It may come before, beside or after Before.

@@ -70,11 +70,13 @@ func (c *crash) whole() {
 			continue
 		}
 		c.phase("prolog-slurmctld")
-		if c.run < 3 && c.IntN(2) == 0 { // whose end is that of the run: what is left of it goes by itself, beside a teardown of Slurm's
+		if c.run < 3 && c.IntN(2) == 0 { // whose end is that of the run: what is left of it goes by itself, also where Slurm kills its teardown, too
 			if c.cli.Start(c.T, "hook", "bb", "pre_run", fmt.Sprint(c.id), "job.sh").KillAfter(time.Duration(c.IntN(80)) * time.Millisecond) {
 				c.killed++
 			}
-			c.phase("teardown", "job.sh", "true")
+			if c.ready() || c.IntN(2) == 0 {
+				c.phase("teardown", "job.sh", "true")
+			}
 			continue
 		}
 		c.cli.Start(c.T, "hook", "bb", "pre_run", fmt.Sprint(c.id), "job.sh").Want(0)
@@ -94,6 +96,12 @@ func (c *crash) whole() {
 		}
 	}
 	c.ends(purged)
+}
+
+// ready says whether pre_run has come to its end, so that Slurm kills no teardown any more.
+func (c *crash) ready() bool {
+	x, err := c.Controller.Run(c.id)
+	return err == nil && c.records().begun(x)
 }
 
 // requeued says whether the job begins anew.

@@ -26,7 +26,7 @@ func (c *Controller) In(ctx context.Context, job uint32) error {
 		return err
 	}
 	defer w.close()
-	if err := w.patient(ctx, func(ctx context.Context) error { return c.undone(ctx, job) }); err != nil {
+	if err := w.patient(ctx, func(ctx context.Context) error { return c.earlier(ctx, job) }); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
@@ -159,7 +159,24 @@ func (c *Controller) Before(ctx context.Context, job uint32) error {
 		return err
 	}
 	defer w.close()
-	ctx = api.For(ctx, w.UID)
+	if err := w.before(api.For(ctx, w.UID)); err != nil {
+		return err
+	}
+	return c.ready(w.Record)
+}
+
+// ready remembers that the nodes of a run are ready. Of one that is over it says nothing: a pre_run outlives the phase of Slurm's for a while.
+func (c *Controller) ready(x Record) error {
+	return c.records().locked(func() error {
+		now, err := c.Run(x.Job)
+		if err == nil && now.run() == x.run() {
+			err = c.records().write(x.Job, fileReady, x.run())
+		}
+		return err
+	})
+}
+
+func (w *work) before(ctx context.Context) error {
 	if probe, err := w.foreseeable(); err != nil || len(probe) == 0 && !w.wantsOneDirectory() && !w.watches() {
 		return err
 	}

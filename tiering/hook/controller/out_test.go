@@ -99,6 +99,7 @@ func TestNotBegun(t *testing.T) {
 	must(t, err)
 	must(t, x.marked(api.For(t.Context(), w.uid), marks[1]))
 	w.nodes(7, "n1")
+	must(t, w.Before(t.Context(), 7))
 	w.prolog(7)
 	w.wrote(7, "out/answer")
 	if err := w.Out(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "extra") {
@@ -201,6 +202,7 @@ func TestUnknownPlace(t *testing.T) {
 	must(t, w.Out(t.Context(), 7))
 	w.setup(8, "stage-out=scratch:out to=results:run1")
 	must(t, w.In(t.Context(), 8))
+	must(t, w.Before(t.Context(), 8))
 	w.prolog(8)
 	w.wrote(8, "out/answer")
 	wantsError(t, w.Out(t.Context(), 8), mover.ErrNotExist, "its results stay there")

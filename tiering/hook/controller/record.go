@@ -48,9 +48,10 @@ type End struct {
 const (
 	fileJob    = "job"    // Record
 	filePlace  = "place"  // Place
+	fileReady  = "ready"  // the run whose nodes were made ready, so it may have begun there
 	fileEnd    = "end"    // End
 	fileStaged = "staged" // Staged
-	fileEnded  = "ended"  // Record of a job that is over, of which something is to be undone still
+	fileEnded  = "ended-" // Record of a run that is over, of which something is to be undone still; the run follows
 )
 
 // Staged is what was brought to where all nodes see it.
@@ -74,7 +75,43 @@ func (r records) file(job uint32, what string) string {
 // save writes the record of a job that begins, and forgets what an earlier run of it had.
 func (r records) save(x Record) error {
 	x.Version = version
-	return errors.Join(r.drop(x.Job, filePlace), r.drop(x.Job, fileEnd), r.drop(x.Job, fileStaged), r.write(x.Job, fileJob, x))
+	return errors.Join(r.drop(x.Job, filePlace), r.drop(x.Job, fileReady), r.drop(x.Job, fileEnd), r.drop(x.Job, fileStaged), r.write(x.Job, fileJob, x))
+}
+
+// end makes of the record of a job that goes on one of a run that is over. Of a run that never came to its nodes there is nothing to leave; what was in a
+// hurry, as far as somebody came who was killed, is so still.
+func (r records) end(x Record, hurry bool) error {
+	was, err := r.load(x.Job, x.ended())
+	x.Hurry = hurry || !r.begun(x) || err == nil && was.Hurry
+	if err := r.write(x.Job, x.ended(), x); err != nil {
+		return err
+	}
+	return r.forget(x.Job)
+}
+
+func (x Record) ended() string { return fileEnded + x.run() }
+
+// begun says whether a run may have begun on its nodes, as far as is known.
+func (r records) begun(x Record) bool {
+	var run string
+	err := r.read(x.Job, fileReady, &run)
+	return err == nil && run == x.run() || err != nil && !errors.Is(err, mover.ErrNotExist)
+}
+
+// locked does something while nobody else begins or ends a run: one may be given up beside the next one's Setup.
+func (r records) locked(do func() error) error {
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return err
+	}
+	dir, err := os.Open(r.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close() // which lets go of it
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", r.dir, err)
+	}
+	return do()
 }
 
 // load reads the record of a job, or that of one that has ended; mover.ErrNotExist is none.
@@ -90,22 +127,28 @@ func (r records) load(job uint32, what string) (x Record, err error) {
 
 // forget removes everything of a job, first that there is one: what stays when we are killed in between means nothing without it.
 func (r records) forget(job uint32) error {
-	return errors.Join(r.drop(job, fileJob), r.drop(job, filePlace), r.drop(job, fileEnd), r.drop(job, fileStaged))
+	return errors.Join(r.drop(job, fileJob), r.drop(job, filePlace), r.drop(job, fileReady), r.drop(job, fileEnd), r.drop(job, fileStaged))
 }
 
-// all are the jobs that have a file of a kind.
-func (r records) all(what string) (jobs []uint32, err error) {
+// file is one of a job.
+type file struct {
+	job  uint32
+	what string
+}
+
+// all are the files of jobs whose kinds begin so.
+func (r records) all(what string) (all []file, err error) {
 	entries, err := os.ReadDir(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		number, ours := strings.CutSuffix(e.Name(), "."+what)
-		if n, err := strconv.ParseUint(number, 10, 32); ours && err == nil {
-			jobs = append(jobs, uint32(n))
+		number, kind, _ := strings.Cut(e.Name(), ".")
+		if n, err := strconv.ParseUint(number, 10, 32); err == nil && strings.HasPrefix(kind, what) {
+			all = append(all, file{uint32(n), kind})
 		}
 	}
-	return jobs, err
+	return all, err
 }
 
 // tidy removes what somebody has left who was killed as he wrote or forgot, or has told of a job when it was over. Nobody is at work on it after an hour.
@@ -127,7 +170,7 @@ func (r records) tidy(now time.Time) error {
 func (r records) stray(name string) bool {
 	number, what, _ := strings.Cut(name, ".")
 	switch what {
-	case filePlace, fileEnd, fileStaged:
+	case filePlace, fileReady, fileEnd, fileStaged:
 		_, err := os.Lstat(filepath.Join(r.dir, number+"."+fileJob))
 		return errors.Is(err, fs.ErrNotExist)
 	}

@@ -40,14 +40,14 @@ func TestRecords(t *testing.T) {
 		if !reflect.DeepEqual(got, x) || err != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
-		for _, what := range []string{filePlace, fileEnd, fileStaged} {
+		for _, what := range []string{filePlace, fileReady, fileEnd, fileStaged} {
 			if err := r.read(7, what, new(any)); !errors.Is(err, mover.ErrNotExist) {
 				t.Errorf("%s of a run before: %v", what, err)
 			}
 			must(t, r.write(7, what, 1))
 		}
 	}
-	must(t, r.write(8, fileEnded, x))
+	must(t, r.write(8, x.ended(), x))
 	must(t, filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
 		must(t, err)
 		info, err := e.Info()
@@ -56,14 +56,14 @@ func TestRecords(t *testing.T) {
 		}
 		return nil
 	}))
-	if jobs, err := r.all(fileJob); !slices.Equal(jobs, []uint32{7}) || err != nil {
+	if jobs, err := r.all(fileJob); !slices.Equal(jobs, []file{{7, fileJob}}) || err != nil {
 		t.Errorf("%v, %v", jobs, err)
 	}
 	for range 2 {
 		must(t, r.forget(7))
 	}
 	left, err := os.ReadDir(r.dir)
-	if err != nil || len(left) != 1 || left[0].Name() != "8.ended" {
+	if err != nil || len(left) != 1 || left[0].Name() != "8."+x.ended() {
 		t.Errorf("%v, %v", left, err)
 	}
 }
@@ -124,39 +124,42 @@ func TestBrokenRecords(t *testing.T) {
 	}
 }
 
-// TestHalfTeardown: one that is killed between two of its steps, and comes again, has the same outcome.
+// TestHalfTeardown: one that is killed between two of its steps, and comes again, has the same outcome; so it has when the job is set up anew instead.
 func TestHalfTeardown(t *testing.T) {
 	t.Parallel()
+	kinds := []string{fileJob, filePlace, fileReady, fileEnd, fileStaged}
 	for _, hurry := range []bool{false, true} {
 		w := at(t) // its mover is away: all that it does is in the records
-		w.setup(7, "stage-out=scratch:out to=results:run1")
-		w.nodes(7, "n1")
-		must(t, w.Ended(7, End{Status: 0}))
-		x, err := w.records().load(7, fileJob)
-		must(t, err)
-		before, err := os.ReadDir(w.Records)
-		must(t, err)
-		x.Hurry = hurry
-		for killed := range len(before) + 2 { // after as many steps
-			w.setup(7, "stage-out=scratch:out to=results:run1")
+		for i := range 2*len(kinds) + 3 {
+			killed, anew := (i+1)/2, i > 0 && i%2 == 0 // after as many steps
+			w.setup(7, leaves)
 			w.nodes(7, "n1")
+			must(t, w.Before(t.Context(), 7))
 			must(t, w.Ended(7, End{Status: 0}))
-			steps := []func() error{func() error { return w.records().write(7, fileEnded, x) }}
-			for _, what := range []string{fileJob, filePlace, fileEnd, fileStaged} {
+			x, err := w.Controller.Run(7)
+			must(t, err)
+			x.Hurry = hurry
+			steps := []func() error{func() error { return w.records().write(7, x.ended(), x) }}
+			for _, what := range kinds {
 				steps = append(steps, func() error { return w.records().drop(7, what) })
 			}
 			for _, step := range steps[:killed] {
 				must(t, step())
 			}
-			must(t, w.Teardown(t.Context(), 7, hurry))
-			got, err := w.records().load(7, fileEnded)
+			if anew {
+				w.setup(7, leaves)
+			} else {
+				must(t, w.Teardown(t.Context(), 7, hurry))
+			}
+			got, err := w.records().load(7, x.ended())
 			if err != nil || got.Hurry != hurry {
 				t.Errorf("after %d steps: %+v, %v", killed, got, err)
 			}
-			if _, err := w.records().load(7, fileJob); !errors.Is(err, mover.ErrNotExist) {
-				t.Errorf("after %d steps: %v", killed, err)
+			if now, err := w.Controller.Run(7); anew != (err == nil) || anew && now.run() == x.run() {
+				t.Errorf("after %d steps: %+v, %v", killed, now, err)
 			}
-			must(t, w.records().drop(7, fileEnded))
+			must(t, w.records().drop(7, x.ended()))
+			must(t, w.records().forget(7))
 		}
 	}
 }
@@ -167,8 +170,8 @@ func TestTidy(t *testing.T) {
 	w := at(t)
 	w.setup(7, "stage-in=dataset:near")
 	w.nodes(7, "n1")
-	stray := []string{".new-1", "8.place", "8.end", "8.staged"}
-	others := []string{"8.ended", "8", "README", "x.new-1"}
+	stray := []string{".new-1", "8.place", "8.ready", "8.end", "8.staged"}
+	others := []string{"8.ended-1", "8", "README", "x.new-1"}
 	for _, name := range append(stray, others...) {
 		w.write("records/"+name, "{")
 	}

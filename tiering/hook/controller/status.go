@@ -32,7 +32,8 @@ func (c *Controller) Status(ctx context.Context) (string, error) {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "JOB\tUSER\tFOR\tASKED\tSTATE")
-	for _, job := range jobs {
+	for _, f := range jobs {
+		job := f.job
 		x, err := c.records().load(job, fileJob)
 		if err != nil {
 			fmt.Fprintf(table, "%d\t\t\t\t%s\n", job, mover.Printable(err.Error()))

@@ -16,64 +16,77 @@ import (
 // its nodes any more; else what is on its way goes on, and what never began to leave stays. A mover that is away keeps nobody: it is told by the
 // next teardown of any job.
 func (c *Controller) Teardown(ctx context.Context, job uint32, hurry bool) error {
-	x, err := c.records().load(job, fileJob)
-	switch {
-	case errors.Is(err, mover.ErrNotExist): // it was ended before, or has asked for nothing
-	case err != nil:
-		return err
-	default:
-		x.Hurry = hurry
-		if err := errors.Join(c.records().write(job, fileEnded, x), c.records().forget(job)); err != nil {
+	err := c.records().locked(func() error {
+		x, err := c.Run(job)
+		if err != nil {
 			return err
 		}
+		return c.records().end(x, hurry)
+	})
+	if err != nil && !errors.Is(err, mover.ErrNotExist) { // such was ended before, or has asked for nothing
+		return err
 	}
 	return c.sweep(ctx, job)
 }
 
-// Run is what tells this run of a job from others; "" is none.
-func (c *Controller) Run(job uint32) string {
-	x, err := c.records().load(job, fileJob)
-	if err != nil {
-		return ""
-	}
-	return x.run()
-}
+// Run is the run of a job that goes on, for GiveUp; mover.ErrNotExist is none.
+func (c *Controller) Run(job uint32) (Record, error) { return c.records().load(job, fileJob) }
 
-// GiveUp is Teardown in a hurry of one run of a job. Where another one has begun meanwhile it does nothing.
-func (c *Controller) GiveUp(ctx context.Context, job uint32, run string) error {
-	if now := c.Run(job); run == "" || now != "" && now != run {
-		return nil
+// GiveUp is Teardown in a hurry of one run of a job, also of one that was torn down while something was asked for it still. Where another one has begun
+// meanwhile, that one's In, or its Teardown, ends what is left of this one: it has the same holders.
+func (c *Controller) GiveUp(ctx context.Context, x Record) error {
+	err := c.records().locked(func() error {
+		if now, err := c.Run(x.Job); err == nil && now.run() == x.run() {
+			return c.records().end(x, true)
+		}
+		x.Hurry = true
+		return c.records().write(x.Job, x.ended(), x)
+	})
+	if err != nil {
+		return err
 	}
-	return c.Teardown(ctx, job, true)
+	return c.sweep(ctx, x.Job)
 }
 
 // sweep undoes what was asked for jobs that are over. What is wrong with one of them is told, and an error of that one alone.
 func (c *Controller) sweep(ctx context.Context, job uint32) error {
 	over, err := c.records().all(fileEnded)
 	errs := []error{err, c.records().tidy(time.Now())}
-	for _, n := range over {
-		if _, err := c.records().load(n, fileJob); !errors.Is(err, mover.ErrNotExist) {
+	for _, f := range over {
+		if _, err := c.Run(f.job); !errors.Is(err, mover.ErrNotExist) {
 			continue // it has begun again, and its In does it
 		}
-		switch err := c.undone(ctx, n); {
+		switch err := c.undone(ctx, f); {
 		case err == nil:
 		case away(err):
-			c.tell("job %d: will be undone later: %v", n, err)
+			c.tell("job %d: will be undone later: %v", f.job, err)
 			return errors.Join(errs...)
-		case n == job:
+		case f.job == job:
 			errs = append(errs, err)
 		default:
-			c.tell("job %d: %v", n, err)
+			c.tell("job %d: %v", f.job, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// undone undoes what was asked for a job that is over, if that is to be done still.
-func (c *Controller) undone(ctx context.Context, job uint32) error {
-	x, err := c.records().load(job, fileEnded)
+// earlier undoes what was asked for runs of a job that are over, if that is to be done still.
+func (c *Controller) earlier(ctx context.Context, job uint32) error {
+	over, err := c.records().all(fileEnded)
+	errs := []error{err}
+	for _, f := range over {
+		if f.job == job {
+			errs = append(errs, c.undone(ctx, f))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// undone undoes what was asked for a run that is over.
+func (c *Controller) undone(ctx context.Context, f file) error {
+	x, err := c.records().load(f.job, f.what)
 	if errors.Is(err, mover.ErrNotExist) {
-		return nil
+		return nil // somebody else has
 	}
 	if err != nil {
 		return err
@@ -83,7 +96,7 @@ func (c *Controller) undone(ctx context.Context, job uint32) error {
 	if err := w.undo(api.For(ctx, x.UID)); err != nil {
 		return err
 	}
-	return c.records().drop(job, fileEnded)
+	return c.records().drop(f.job, f.what)
 }
 
 // undo ends the tasks of a job, and then lets go of what it holds: what it waited for comes no more.

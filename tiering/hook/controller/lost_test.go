@@ -1,0 +1,152 @@
+package controller
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/tiering/hook/directive"
+)
+
+// leaves is what the jobs here ask for.
+const leaves = "stage-out=scratch:out to=results:%j"
+
+// TestNeverBegan: of a run that never came to its nodes no mark stays, however it ends, and no directory.
+func TestNeverBegan(t *testing.T) {
+	t.Parallel()
+	w := served(t)
+	ends := map[uint32]struct {
+		what string
+		do   func(id uint32)
+	}{
+		7: {"it is torn down, with no hurry", func(id uint32) { must(t, w.Teardown(t.Context(), id, false)) }},
+		8: {"its teardown is lost, and it is brought in anew", func(id uint32) {
+			w.setup(id, leaves)
+			must(t, w.In(t.Context(), id))
+			w.wantsTasks(id, "mark CANCELLED", "mark PAUSED")
+			must(t, w.Teardown(t.Context(), id, true))
+		}},
+		9: {"its teardown is lost, and it is cancelled before it is brought in anew", func(id uint32) {
+			w.setup(id, leaves)
+			w.setup(id, leaves)
+			must(t, w.Teardown(t.Context(), id, true))
+		}},
+		10: {"its teardown is lost, and so is the next one's", func(id uint32) {
+			for range 2 {
+				w.setup(id, leaves)
+				must(t, w.In(t.Context(), id))
+			}
+			must(t, w.Teardown(t.Context(), id, false))
+		}},
+		11: {"it is given up", func(id uint32) {
+			x, err := w.Controller.Run(id)
+			must(t, err)
+			must(t, w.GiveUp(t.Context(), x))
+		}},
+		12: {"it is given up after its teardown", func(id uint32) {
+			x, err := w.Controller.Run(id)
+			must(t, err)
+			must(t, w.Teardown(t.Context(), id, false))
+			must(t, w.GiveUp(t.Context(), x))
+		}},
+		13: {"it is given up when the next one has begun, which goes on", func(id uint32) {
+			x, err := w.Controller.Run(id)
+			must(t, err)
+			w.setup(id, leaves)
+			must(t, w.In(t.Context(), id))
+			must(t, w.GiveUp(t.Context(), x))
+			w.wantsTasks(id, "mark CANCELLED", "mark PAUSED")
+			must(t, w.Teardown(t.Context(), id, true))
+		}},
+		14: {"the mover is away as it ends, and as the next one ends", func(id uint32) {
+			w.service.Signal(syscall.SIGKILL)
+			w.service.Wait()
+			must(t, w.Teardown(t.Context(), id, true))
+			w.setup(id, leaves)
+			must(t, w.Teardown(t.Context(), id, true))
+			w.start()
+			must(t, w.Teardown(t.Context(), 99, true))
+		}},
+	}
+	for id, end := range ends {
+		w.setup(id, leaves)
+		must(t, w.In(t.Context(), id))
+		w.nodes(id, "n1")
+		w.prolog(id)
+		w.wantsTasks(id, "mark PAUSED")
+		end.do(id)
+		for _, task := range w.tasks(id) {
+			if task != "mark CANCELLED" {
+				t.Errorf("%s: %q is left", end.what, task)
+			}
+		}
+		if w.epilog(id) {
+			t.Errorf("%s: its directory stays", end.what)
+		}
+	}
+	w.wantsUndone()
+}
+
+// TestLostTeardown: of a run that has begun nothing is taken back because its teardown is lost.
+func TestLostTeardown(t *testing.T) {
+	t.Parallel()
+	w := served(t)
+	w.begun(7, leaves)
+	w.wrote(7, "out/answer")
+	w.setup(7, leaves)
+	must(t, w.In(t.Context(), 7))
+	w.wantsTasks(7, "mark PAUSED", "mark PAUSED")
+	must(t, w.Teardown(t.Context(), 7, true))
+	w.wantsTasks(7, "mark CANCELLED", "mark PAUSED")
+	if !w.epilog(7) {
+		t.Error("what it has written is gone")
+	}
+}
+
+// TestSameNumber: a job that has the number of one that Slurm has forgotten, of somebody else, ends what that one has left, as whose it was.
+func TestSameNumber(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: somebody else has to be there")
+	}
+	w := served(t)
+	w.setup(7, leaves)
+	must(t, w.In(t.Context(), 7))
+	own := w.job(7)
+	own.UID, own.GID = 1, 1 // an account that is everywhere: daemon, or bin
+	must(t, w.Setup(own, directive.Text{Script: script(leaves)}))
+	must(t, w.Teardown(t.Context(), 7, false))
+	w.wantsTasks(7, "mark CANCELLED")
+	w.wantsUndone()
+}
+
+// TestLateReady: a pre_run that ends when another run has begun says nothing of that one.
+func TestLateReady(t *testing.T) {
+	t.Parallel()
+	w := at(t)
+	w.setup(7, leaves)
+	x, err := w.Controller.Run(7)
+	must(t, err)
+	w.setup(7, leaves)
+	must(t, w.ready(x))
+	now, err := w.Controller.Run(7)
+	must(t, err)
+	if w.records().begun(now) || w.records().begun(x) {
+		t.Error("a run has begun, as if its nodes had been made ready")
+	}
+	must(t, w.ready(now))
+	if !w.records().begun(now) {
+		t.Error("it has not begun, with its nodes made ready")
+	}
+	w.write("records/7.ready", "{") // what can not be read may have been so
+	if !w.records().begun(now) {
+		t.Error("it has not begun, as far as can be known")
+	}
+	must(t, os.WriteFile(w.path("records/7.job"), []byte("{"), 0o600))
+	wantsError(t, w.ready(now), mover.ErrCorrupt, "7.job")
+	w.setup(7, leaves)
+	if !w.heard("what an earlier run of it has left is not known") {
+		t.Errorf("%q", w.told)
+	}
+}
