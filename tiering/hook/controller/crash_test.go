@@ -1,11 +1,14 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +26,8 @@ type crash struct {
 	id  uint32
 	run int // of the job: it may be requeued
 
-	killed int // phases
+	killed int        // phases
+	lost   []*rig.Run // of pre_run, which may be at work still
 }
 
 // TestKilled kills phases, and the mover, at random instants, and lets the job be requeued; in the end all is as if nobody had. CRASH_SEED
@@ -71,9 +75,7 @@ func (c *crash) whole() {
 		}
 		c.phase("prolog-slurmctld")
 		if c.run < 3 && c.IntN(2) == 0 { // whose end is that of the run: what is left of it goes by itself, also where Slurm kills its teardown, too
-			if c.cli.Start(c.T, "hook", "bb", "pre_run", fmt.Sprint(c.id), "job.sh").KillAfter(time.Duration(c.IntN(80)) * time.Millisecond) {
-				c.killed++
-			}
+			c.lose(c.cli.Start(c.T, "hook", "bb", "pre_run", fmt.Sprint(c.id), "job.sh"))
 			if c.ready() || c.IntN(2) == 0 {
 				c.phase("teardown", "job.sh", "true")
 			}
@@ -96,6 +98,40 @@ func (c *crash) whole() {
 		}
 	}
 	c.ends(purged)
+}
+
+// lose kills a pre_run as Slurm does, and sometimes what outlives it, too. Else that is at work still beside the phases behind it.
+func (c *crash) lose(r *rig.Run) {
+	c.Helper()
+	time.Sleep(time.Duration(c.IntN(80)) * time.Millisecond) // a random instant is what this is about
+	outlives := c.children(r.PID())
+	r.Signal(syscall.SIGKILL)
+	r.Until("it is dead", func() bool { return errors.Is(syscall.Kill(r.PID(), 0), syscall.ESRCH) })
+	if c.IntN(2) == 0 {
+		for _, p := range outlives {
+			_ = p.Kill() // it may have ended
+		}
+	}
+	c.lost = append(c.lost, r)
+	c.killed++
+}
+
+// children are the processes that a process has started.
+func (c *crash) children(pid int) (all []*os.Process) {
+	c.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	must(c.T, err)
+	for _, name := range lists {
+		text, _ := os.ReadFile(name) // a thread may have ended
+		for _, number := range strings.Fields(string(text)) {
+			n, err := strconv.Atoi(number)
+			must(c.T, err)
+			p, err := os.FindProcess(n)
+			must(c.T, err)
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // ready says whether pre_run has come to its end, so that Slurm kills no teardown any more.
@@ -134,6 +170,9 @@ func (c *crash) phase(name string, args ...string) {
 // ends looks whether nothing of the job is left.
 func (c *crash) ends(purged string) {
 	c.Helper()
+	for _, r := range c.lost {
+		r.Wait() // also for what outlives it, which has the same output
+	}
 	c.cli.Do(c.T, 0, "hook", "bb", "teardown", "1", "job.sh", "false") // what a mover that was away has not heard it hears now
 	c.wants(purged+"/file", "")
 	if c.epilog(c.id) {
