@@ -4,6 +4,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/tiering/hook/directive"
@@ -102,6 +103,28 @@ func TestLostTeardown(t *testing.T) {
 	if !w.epilog(7) {
 		t.Error("what it has written is gone")
 	}
+}
+
+// TestUndoneMeanwhile: a job that begins anew while somebody undoes what its run before has left waits for that, or its data would go, too.
+func TestUndoneMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := served(t)
+	w.setup(7, "stage-in=dataset:near")
+	must(t, w.In(t.Context(), 7))
+	x, err := w.Controller.Run(7)
+	must(t, err)
+	w.setup(7, "stage-in=dataset:near")
+	letGo, err := w.records().claim(t.Context(), file{7, x.ended()})
+	must(t, err)
+	wantsError(t, w.In(w.within(time.Second), 7), mover.ErrTimeout, "somebody undoes it still")
+	letGo()
+	must(t, w.In(t.Context(), 7))
+	w.wantsUndone()
+	must(t, w.GiveUp(t.Context(), x))
+	w.wantsHeld("slurm:7:warm:near on ")
+	must(t, w.Teardown(t.Context(), 7, true))
+	w.wantsHeld()
+	w.wantsUndone()
 }
 
 // TestSameNumber: a job that has the number of one that Slurm has forgotten, of somebody else, ends what that one has left, as whose it was.

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,6 +135,27 @@ func (r records) forget(job uint32) error {
 type file struct {
 	job  uint32
 	what string
+}
+
+// claim waits until nobody else is at work on what a file says.
+func (r records) claim(ctx context.Context, f file) (letGo func(), err error) {
+	of, err := os.OpenFile(r.file(f.job, f.what), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		switch err := syscall.Flock(int(of.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case err == nil:
+			return func() { _ = of.Close() }, nil
+		case err != syscall.EWOULDBLOCK && err != syscall.EINTR:
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", of.Name(), err), of.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("%w: %s: somebody undoes it still", mover.ErrTimeout, of.Name()), of.Close())
+		case <-time.After(placePause):
+		}
+	}
 }
 
 // all are the files of jobs whose kinds begin so.

@@ -53,10 +53,7 @@ func (c *Controller) sweep(ctx context.Context, job uint32) error {
 	over, err := c.records().all(fileEnded)
 	errs := []error{err, c.records().tidy(time.Now())}
 	for _, f := range over {
-		if _, err := c.Run(f.job); !errors.Is(err, mover.ErrNotExist) {
-			continue // it has begun again, and its In does it
-		}
-		switch err := c.undone(ctx, f); {
+		switch err := c.undone(ctx, f, c.idle); {
 		case err == nil:
 		case away(err):
 			c.tell("job %d: will be undone later: %v", f.job, err)
@@ -70,23 +67,38 @@ func (c *Controller) sweep(ctx context.Context, job uint32) error {
 	return errors.Join(errs...)
 }
 
+// idle says whether no run of a job goes on. Where one does, its In undoes what those before it have left: both have the same holders.
+func (c *Controller) idle(job uint32) bool {
+	_, err := c.Run(job)
+	return errors.Is(err, mover.ErrNotExist)
+}
+
 // earlier undoes what was asked for runs of a job that are over, if that is to be done still.
 func (c *Controller) earlier(ctx context.Context, job uint32) error {
 	over, err := c.records().all(fileEnded)
 	errs := []error{err}
 	for _, f := range over {
 		if f.job == job {
-			errs = append(errs, c.undone(ctx, f))
+			errs = append(errs, c.undone(ctx, f, func(uint32) bool { return true }))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// undone undoes what was asked for a run that is over.
-func (c *Controller) undone(ctx context.Context, f file) error {
-	x, err := c.records().load(f.job, f.what)
+// undone undoes what was asked for a run that is over, if it may. A run of the job that begins meanwhile waits for that in its In: what it asks for is
+// not undone with it.
+func (c *Controller) undone(ctx context.Context, f file, may func(job uint32) bool) error {
+	letGo, err := c.records().claim(ctx, f)
 	if errors.Is(err, mover.ErrNotExist) {
 		return nil // somebody else has
+	}
+	if err != nil {
+		return err
+	}
+	defer letGo()
+	x, err := c.records().load(f.job, f.what)
+	if errors.Is(err, mover.ErrNotExist) || !may(f.job) {
+		return nil
 	}
 	if err != nil {
 		return err
