@@ -26,6 +26,8 @@ type Controller struct {
 	Records string // directory of the records
 	Dial    func(context.Context) (*api.Client, error)
 	Told    func(what string) // how far it is; nil tells nobody
+	// Room refuses a directory, which there may not be yet, where nothing more can be written, as far as is seen from here; nil looks nowhere.
+	Room func(ctx context.Context, dir string) error
 
 	room time.Duration // of tests; 0 is roomPatience
 }
@@ -46,6 +48,9 @@ func (c *Controller) Process(ctx context.Context, text directive.Text) ([]string
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
 	if err := c.present(ctx, job); err != nil && !away(err) {
+		return nil, err
+	}
+	if err := c.leavesRoom(ctx, job); err != nil {
 		return nil, err
 	}
 	return job.Summary(), nil

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"datamove.dev/mover/location"
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
 )
@@ -92,17 +91,4 @@ func (w *work) directory() string {
 		return ""
 	}
 	return path.Join(w.Config.Tiers[tier].Path, hook.Jobs, w.own.Dir())
-}
-
-// seen is where all nodes see a location; "" is nowhere.
-func (w *work) seen(l location.Location) string {
-	switch l.Scheme {
-	case location.POSIX:
-		return l.Path
-	case location.InTier:
-		if t := w.Config.Tiers[l.Tier]; t.Path != "" && !t.NodeLocal {
-			return path.Join(t.Path, l.Path)
-		}
-	}
-	return ""
 }
