@@ -59,7 +59,7 @@ func copies(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text = bytes.ReplaceAll(text, []byte("/usr/bin/datamoved"), []byte(self))
+		text = bytes.ReplaceAll(text, []byte("/usr/local/bin/datamoved"), []byte(self))
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func inUnit(t *testing.T, name string, env []string, edit func(string) string) *
 		}
 	}
 	line := edit(unit["ExecStart"][0])
-	args := strings.Fields(strings.Replace(line, "/usr/bin/datamoved", "datamoved", 1))
+	args := strings.Fields(strings.Replace(line, "/usr/local/bin/datamoved", "datamoved", 1))
 	return launchAs(t, dir, unit["User"] != nil, env, args)
 }
 
