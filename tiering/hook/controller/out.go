@@ -212,6 +212,9 @@ func (w *work) carried(ctx context.Context, d deed) error {
 		}
 		var u *stage.Underway
 		if err != nil && !errors.As(err, &u) && !away(err) && stage.Failed(last) == nil {
+			if last != nil && !api.Ended(last.GetState()) {
+				continue // it has failed since it was looked at, and begins again
+			}
 			return err // it can not begin
 		}
 		if ctx.Err() != nil {
