@@ -86,8 +86,9 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		if err != nil {
 			return err
 		}
-		home, passed := s.homeOf(s.view.Load(), p.Index)
-		if home.Name != "" && !demanded { // somebody has come in the meantime
+		now := s.view.Load()
+		home, passed := s.homeOf(now, p.Index)
+		if now != v && home.Name != "" && !demanded { // somebody has come in the meantime
 			turn.pass()
 			continue
 		}
@@ -170,13 +171,23 @@ func (s *Swarm) put(ctx context.Context, p *Piece, data []byte, demanded bool) {
 }
 
 // askLongest is for how long a home that answers is waited for.
-const askLongest = 2 * time.Minute
+const (
+	askLongest = 2 * time.Minute
+	askPause   = 100 * time.Millisecond // until it is asked again, whatever it answers
+)
 
 // askHome asks a member to read a piece, again and again as long as it answers that it will.
 func (s *Swarm) askHome(ctx context.Context, home Member, p *Piece, into []byte) (err error) {
 	for begun := time.Now(); time.Since(begun) < askLongest; {
 		if err = s.ask(ctx, home, p, true, into); !errors.Is(err, mover.ErrHeld) {
 			return err
+		}
+		pause := time.NewTimer(askPause) // others are asked in the meantime
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return context.Cause(ctx)
 		}
 	}
 	return err

@@ -557,6 +557,17 @@ func TestSkew(t *testing.T) {
 	l.within(2.1)
 }
 
+// TestNobodyAtHome: a home whose process has not begun, or has ended, has nothing, and reads nothing.
+func TestNobodyAtHome(t *testing.T) {
+	l := newLAN(t, mixed()...)
+	a, b := l.join("a"), l.join("b")
+	b.seed.Store(true) // it answers, and has no process
+	a.swarm.Update(swarm.View{Self: "a", Members: []swarm.Member{{Name: "a"}, {Name: "b"}}, Homes: [][]string{{"a", "b"}}})
+	l.all([]*member{a}, nil)
+	a.same()
+	l.within(1.02)
+}
+
 // walk of a source that has other files for each member: they cut other pieces, and get their own files all the same.
 func TestUnlike(t *testing.T) {
 	l := newLAN(t, mixed()...)
