@@ -16,18 +16,15 @@ const idleTime = 10 * time.Second
 func (a *Agent) beginBatch(ctx context.Context, b *agentv1.Batch, s *session) {
 	s.span = b.GetTraceParent()
 	p, err := a.helper(ctx, b)
+	if err == nil {
+		err = p.take(b.GetId(), s)
+	}
 	if err != nil {
 		a.log.Warn("a batch can not begin", "task", b.GetTask(), "batch", b.GetId(), "err", err)
 		a.reply(s.span, &agentv1.ReplyRequest{Task: b.GetTask(), Batch: b.GetId(), Epoch: b.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err)})
 		a.drop(sessionKey{b.GetTask(), b.GetId()}, b.GetEpoch())
 		return
 	}
-	p.mu.Lock()
-	if p.idle != nil {
-		p.idle.Stop()
-	}
-	p.batches[b.GetId()] = s
-	p.mu.Unlock()
 	p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Batch{Batch: &agentv1.WorkerBatch{
 		Id: b.GetId(), Epoch: b.GetEpoch(), Pair: b.GetPair(), Work: b.GetWork(), Again: len(b.GetOver()) > 0, Over: b.GetOver(), TraceParent: b.GetTraceParent(),
 	}}})
@@ -38,6 +35,21 @@ func (a *Agent) beginBatch(ctx context.Context, b *agentv1.Batch, s *session) {
 	if over {
 		p.stopBatch(b.GetId(), agentv1.How_HOW_LOST)
 	}
+}
+
+// take makes a batch one of the process. One that has ended meanwhile takes none: nobody
+// would tell of it.
+func (p *process) take(id string, s *session) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.buried != nil {
+		return p.buried
+	}
+	if p.idle != nil {
+		p.idle.Stop()
+	}
+	p.batches[id] = s
+	return nil
 }
 
 // stopBatch has the process let go of a batch in the way that is said.

@@ -64,6 +64,7 @@ type process struct {
 
 	mu      sync.Mutex
 	batches map[string]*session // of a helper; guarded by mu, as all below
+	buried  error               // why it takes none any more
 	turns   map[uint64]func(share.Cost)
 	turn    uint64
 	waits   waits
@@ -197,7 +198,7 @@ func (p *process) bury(err error) {
 	}
 	p.mu.Lock()
 	done, batches := p.done, p.batches
-	p.batches = map[string]*session{}
+	p.batches, p.buried = nil, fmt.Errorf("%w: %s", mover.ErrTransient, why)
 	p.mu.Unlock()
 	if p.lead != nil && !done {
 		p.agent.finish(p, &agentv1.FinishRequest{Task: p.task.GetId(), Epoch: p.epoch, Error: why, ErrorKind: mover.KindName(mover.ErrTransient), PutBack: true})
