@@ -76,10 +76,13 @@ func (s *Swarm) prefetch(index int) {
 // load fills into with a piece. demanded says that another member takes this one for its home.
 func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demanded bool) error {
 	for begun, doubt := time.Now(), false; ; {
-		v := s.view.Load()
+		v, asked := s.view.Load(), time.Now()
 		unsure, err := s.fromOthers(ctx, v, t, p, demanded, doubt, into)
 		if err == nil || ctx.Err() != nil {
 			return err
+		}
+		if errors.Is(err, errMoved) {
+			continue
 		}
 		turn, err := s.queue.enter(ctx, p.Index, v.homes())
 		if err != nil {
@@ -88,6 +91,10 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		now := s.view.Load()
 		home, passed := s.homeOf(now, p.Index)
 		if now != v && home.Name != "" && !demanded { // somebody has come in the meantime
+			turn.pass()
+			continue
+		}
+		if asked.Before(v.heard.Add(hearing)) && time.Since(v.heard) >= hearing { // who was home before has perhaps not heard that, and read it
 			turn.pass()
 			continue
 		}
@@ -120,8 +127,8 @@ func (s *Swarm) fromOthers(ctx context.Context, v *View, t *slot, p *Piece, dema
 	home, passed := s.homeOf(v, p.Index)
 	if home.Name != "" && !demanded {
 		t.asks.Store(true)
-		err := s.askHome(ctx, home, p, into)
-		if err == nil || ctx.Err() != nil {
+		err := s.askHome(ctx, v, home, p, into)
+		if err == nil || ctx.Err() != nil || errors.Is(err, errMoved) {
 			t.from = home.Name
 			return false, err
 		}
@@ -175,10 +182,13 @@ const (
 	askPause   = 100 * time.Millisecond // until it is asked again, whatever it answers
 )
 
-// askHome asks a member to read a piece, again and again as long as it answers that it will.
-func (s *Swarm) askHome(ctx context.Context, home Member, p *Piece, into []byte) (err error) {
+// errMoved is the answer when another member is home of a piece now.
+var errMoved = errors.New("another member is home")
+
+// askHome asks who is home in a view to read a piece, again and again as long as it answers that it will.
+func (s *Swarm) askHome(ctx context.Context, v *View, home Member, p *Piece, into []byte) (err error) {
 	for begun := time.Now(); time.Since(begun) < askLongest; {
-		if err = s.ask(ctx, home, p, true, into); !errors.Is(err, mover.ErrHeld) {
+		if err = s.ask(ctx, v, home, p, true, into); !errors.Is(err, mover.ErrHeld) {
 			return err
 		}
 		pause := time.NewTimer(askPause) // others are asked in the meantime
@@ -226,8 +236,8 @@ func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, i
 		if s.patience.passes(m.Name) {
 			continue
 		}
-		if err = s.ask(ctx, m, p, false, into); errors.Is(err, mover.ErrHeld) { // it will have it soon
-			err = s.askHome(ctx, m, p, into)
+		if err = s.ask(ctx, v, m, p, false, into); errors.Is(err, mover.ErrHeld) { // it will have it soon
+			err = s.askHome(ctx, v, m, p, into)
 		}
 		if err == nil || ctx.Err() != nil {
 			return m.Name, err
@@ -247,12 +257,17 @@ func (s *Swarm) askSelf(ctx context.Context, v *View, p *Piece, into []byte) err
 }
 
 // ask asks one member, and remembers when it does not answer, or takes much longer than others do.
-func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into []byte) error {
-	turn, err := s.lines.of(line{m.Name, atHome}).enter(ctx, p.Index, len(s.view.Load().Members)-1)
+func (s *Swarm) ask(ctx context.Context, v *View, m Member, p *Piece, atHome bool, into []byte) error {
+	turn, err := s.lines.of(line{m.Name, atHome}).enter(ctx, p.Index, len(v.Members)-1)
 	if err != nil {
 		return err
 	}
 	defer turn.pass()
+	if now := s.view.Load(); atHome && now != v {
+		if home, _ := s.homeOf(now, p.Index); home.Name != m.Name {
+			return errMoved
+		}
+	}
 	if s.patience.passes(m.Name) {
 		return mover.ErrTimeout // others have not got an answer in the meantime
 	}
@@ -266,7 +281,7 @@ func (s *Swarm) ask(ctx context.Context, m Member, p *Piece, atHome bool, into [
 		s.patience.gave(m.Name, time.Since(begun))
 	case ctx.Err() != nil, errors.Is(err, mover.ErrNotExist), errors.Is(err, mover.ErrHeld):
 	case actx.Err() != nil:
-		if s.patience.slow(m.Name, len(s.view.Load().Members)) {
+		if s.patience.slow(m.Name, len(v.Members)) {
 			s.o.Logger.Info("a member of the swarm is slow, and is passed over for a while", "member", m.Name)
 		}
 		err = mover.ErrTimeout

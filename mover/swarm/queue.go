@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-// queue has few pieces in work at a time, and those first that come first in the tree: of many that are read side by side none
-// is there for long, and nobody has anything to give. How many are few is the same for all homes, or one would take the source from
-// the others, and all would wait for those; more are read of a source that is quick.
+// queue has few in work at a time, and those first that come first in the tree.
 type queue struct {
-	ofAll, least, limit int // at a time: by all homes together, by one in any case, and by one at most
+	ofAll, least, limit int   // at a time: by all members together, by one in any case, and by one at most
+	pace                *pace // how many of those it is; nil is all
 
 	mu      sync.Mutex
-	more    int // at a time than among, because they are quick; guarded by mu, as all below
-	among   int // homes
+	among   int // members; guarded by mu, as all below
 	inside  int
 	waiting []*waiter // the one to go first in front
 }
@@ -25,30 +23,30 @@ type waiter struct {
 	turn  chan struct{} // closed when it is its turn
 }
 
-const (
-	readsOfAll = 32
-	readsLeast = 2
-	readsMost  = 64
-	readQuick  = 100 * time.Millisecond // a read that takes less leaves the source with nothing to do
-	readLong   = 200 * time.Millisecond
-)
+// part is how many one of so many may have in work at a time. mu is held.
+func (q *queue) part() int {
+	return min(max(q.ofAll/max(q.among, 1), q.least), q.limit)
+}
 
 // most is how many there may be at a time. mu is held.
 func (q *queue) most() int {
-	return min(max(q.ofAll/max(q.among, 1), q.least)+q.more, q.limit)
+	if q.pace == nil {
+		return q.part()
+	}
+	return min(q.pace.at(), q.limit)
 }
 
-// turn is leave to read a piece: done is called when it is read, or pass when nothing was.
+// turn is leave to do something with a piece: done is called when that is done, or pass when nothing was.
 type turn struct {
 	queue *queue
 	begun time.Time
 }
 
-// enter waits for the turn of a piece, at one of so many homes.
-func (q *queue) enter(ctx context.Context, index, homes int) (*turn, error) {
+// enter waits for the turn of a piece, at one of so many members.
+func (q *queue) enter(ctx context.Context, index, among int) (*turn, error) {
 	w := &waiter{index, make(chan struct{})}
 	q.mu.Lock()
-	q.among = homes
+	q.among = among
 	at, _ := slices.BinarySearchFunc(q.waiting, index, func(w *waiter, index int) int { return w.index - index })
 	q.waiting = slices.Insert(q.waiting, at, w)
 	q.call()
@@ -77,16 +75,13 @@ func (q *queue) call() {
 	}
 }
 
-// done ends a turn, and notes how long the read took.
+// done ends a turn, and notes how long it took.
 func (t *turn) done() {
 	q, took := t.queue, time.Since(t.begun)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch {
-	case took < readQuick && len(q.waiting) > 0:
-		q.more = min(q.more+1, readsMost)
-	case took > readLong:
-		q.more = max(q.more-1, 0)
+	if q.pace != nil {
+		q.pace.took(took, q.part(), len(q.waiting) > 0)
 	}
 	q.leave()
 }
@@ -102,36 +97,4 @@ func (t *turn) pass() {
 func (q *queue) leave() {
 	q.inside--
 	q.call()
-}
-
-// lines are the questions that wait to be asked, of each member: those first that come first in the tree, or what is read next would
-// wait behind all that is read later.
-type lines struct {
-	mu  sync.Mutex
-	all map[line]*queue // guarded by mu
-}
-
-type line struct {
-	member string
-	atHome bool // those questions wait for the source, and the others do not
-}
-
-// AsksMost is how many questions of each kind one member is asked at a time, where there are few: so there is always something on the way. Of
-// many members each is asked less, or all answers come at one time over one link.
-const (
-	AsksMost  = 8
-	asksOfAll = 32
-	asksLeast = 2
-)
-
-func (l *lines) of(x line) *queue {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all == nil {
-		l.all = map[line]*queue{}
-	}
-	if l.all[x] == nil {
-		l.all[x] = &queue{ofAll: asksOfAll, least: asksLeast, limit: AsksMost}
-	}
-	return l.all[x]
 }

@@ -16,21 +16,24 @@ func TestQueue(t *testing.T) {
 	for _, row := range []struct {
 		what        string
 		took        time.Duration
+		shared      bool // it takes as much longer as there are at a time
 		least, most int
 	}{
-		{"slow", time.Second, 8, 8},
-		{"neither", 150 * time.Millisecond, 8, 8},
-		{"quick", time.Millisecond, 32, readsMost},
+		{"far", time.Second, false, 8, 8},
+		{"neither", 150 * time.Millisecond, false, 8, 8},
+		{"quick", time.Millisecond, false, 32, readsMost},
+		{"one slow link", 300 * time.Millisecond, true, 1, 2},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := queue{ofAll: readsOfAll, least: readsLeast, limit: readsMost}
+				q := queue{ofAll: readsOfAll, least: readsLeast, limit: readsMost, pace: new(pace)}
 				var mu sync.Mutex
 				type read struct {
 					at    time.Time
 					index int
 				}
 				var order []read
+				inside := 0
 				var all sync.WaitGroup
 				gone, cancel := context.WithCancel(t.Context())
 				for i := range 200 {
@@ -48,8 +51,16 @@ func TestQueue(t *testing.T) {
 						}
 						mu.Lock()
 						order = append(order, read{time.Now(), index})
+						inside++
+						took := row.took
+						if row.shared {
+							took *= time.Duration(inside)
+						}
 						mu.Unlock()
-						time.Sleep(row.took)
+						time.Sleep(took)
+						mu.Lock()
+						inside--
+						mu.Unlock()
 						turn.done()
 					})
 					synctest.Wait()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/buffer"
@@ -77,18 +78,19 @@ func New(o Options) *Swarm {
 	}
 	s := &Swarm{o: o, begun: make(chan struct{}), out: buffer.New(outMost * o.PieceBytes)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.queue = queue{ofAll: readsOfAll, least: readsLeast, limit: readsMost}
+	s.queue = queue{ofAll: readsOfAll, least: readsLeast, limit: readsMost, pace: new(pace)}
 	s.store.open(o.Memory, o.PieceBytes)
 	s.tree.forget()
-	o.View.over = make(chan struct{})
-	s.view.Store(&o.View)
+	s.Update(o.View)
 	return s
 }
 
 // Update says who is there now.
 func (s *Swarm) Update(v View) {
-	v.over = make(chan struct{})
-	close(s.view.Swap(&v).over)
+	v.heard, v.over = time.Now(), make(chan struct{})
+	if was := s.view.Swap(&v); was != nil {
+		close(was.over)
+	}
 }
 
 // alone says that there is nobody to ask for a piece, as far as this member has heard.

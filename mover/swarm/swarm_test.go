@@ -60,10 +60,11 @@ type member struct {
 	seed  atomic.Bool
 	asked [2]sync.Map  // names to numbers of questions that are asked just now, of each kind
 	from  atomic.Int64 // Gets from it
+	stray atomic.Int64 // its Gets from others as homes, which are not
 
-	mu    sync.Mutex
-	kept  map[swarm.Key][]byte // guarded by mu
-	heard int                  // the views; guarded by mu
+	mu   sync.Mutex
+	kept map[swarm.Key][]byte // guarded by mu
+	view swarm.View           // that it heard last; guarded by mu
 }
 
 var errKilled = errors.New("killed")
@@ -134,8 +135,8 @@ func (l *lan) announce() {
 func (m *member) hear(v swarm.View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(v.Homes) > m.heard {
-		m.heard = len(v.Homes)
+	if len(v.Homes) > len(m.view.Homes) {
+		m.view = v
 		m.swarm.Update(v)
 	}
 }
@@ -157,6 +158,11 @@ func (m *member) Get(ctx context.Context, to swarm.Member, p *swarm.Piece, atHom
 	asked := &m.asked[0]
 	if atHome {
 		asked = &m.asked[1]
+		m.mu.Lock()
+		if m.view.Home(p.Index) != to.Name {
+			m.stray.Add(1)
+		}
+		m.mu.Unlock()
 	}
 	n, _ := asked.LoadOrStore(to.Name, new(atomic.Int64))
 	if now := n.(*atomic.Int64).Add(1); now > swarm.AsksMost {
@@ -491,6 +497,33 @@ func TestTogether(t *testing.T) {
 	if share := float64(read) / float64(bytes); share > 1.035 {
 		t.Errorf("the sources were read %.3f times", share)
 	}
+}
+
+// TestMoved: a question that waits for its turn is not for who was home when it began to wait.
+func TestMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLAN(t, slices.Repeat([]int{40 * pieceBytes}, 8)...)
+		l.memory, l.link, l.takes = 512*pieceBytes, make(chan struct{}, 1), 50*time.Millisecond
+		members := []*member{l.join("m0"), l.join("m1")}
+		var group sync.WaitGroup
+		group.Go(func() { l.all(members[:2], nil) })
+		for i := 2; i < 6; i++ {
+			time.Sleep(400 * time.Millisecond)
+			m := l.join(fmt.Sprint("m", i))
+			members = append(members, m)
+			group.Go(func() { l.all([]*member{m}, nil) })
+		}
+		group.Wait()
+		stray := int64(0)
+		for _, m := range members {
+			m.same()
+			stray += m.stray.Load()
+		}
+		if stray > 4*swarm.AsksMost { // what is on its way when somebody comes, and may be at an older home
+			t.Errorf("who is not home was asked %d times", stray)
+		}
+		l.within(1.1)
+	})
 }
 
 // TestDeaths: members die in the middle. The others go on, and ask the source for what nobody has.

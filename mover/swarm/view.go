@@ -1,6 +1,9 @@
 package swarm
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Member is one of those who bring the tree to themselves, or have it.
 type Member struct {
@@ -19,7 +22,9 @@ type View struct {
 	// Since says that there were older homes than those.
 	Since bool
 
-	over chan struct{} // closed when there is another one; of those that a swarm has
+	// Of those that a swarm has.
+	heard time.Time     // when it heard of it
+	over  chan struct{} // closed when there is another one
 }
 
 // alone says that there is nobody to ask.
