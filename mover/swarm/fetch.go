@@ -104,7 +104,13 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 			doubt = true
 			continue
 		}
-		t.reads.Store(true)
+		if other := s.store.claim(t); other != nil {
+			turn.pass()
+			if err := s.copy(ctx, t, other, into); err == nil || ctx.Err() != nil {
+				return err
+			}
+			continue
+		}
 		err = s.readSource(ctx, p, into)
 		turn.done()
 		if err != nil {
@@ -119,6 +125,17 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		s.put(ctx, p, into, demanded && !t.promised.Load())
 		return nil
 	}
+}
+
+// copy fills into with what comes in the other way: that reads, and waits for nobody.
+func (s *Swarm) copy(ctx context.Context, t, other *slot, into []byte) error {
+	if err := s.wait(ctx, other); err != nil {
+		return err
+	}
+	defer s.store.give(other, 0)
+	t.from = other.from
+	copy(into, other.data)
+	return nil
 }
 
 // fromOthers fills into with a piece that another member has, or reads as its home. After an error this one has to read it. unsure says that somebody

@@ -114,6 +114,19 @@ func (s *store) reads(key Key) bool {
 	return t != nil && t.reads.Load()
 }
 
+// claim marks a slot whose piece is about to be read from the source. Where that comes in the other way already, or has come, it returns
+// the slot of that instead, to be given back.
+func (s *store) claim(t *slot) (other *slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.slots[t.key.twin()]; x != nil && (x.loaded() && x.err == nil || !x.loaded() && x.reads.Load()) {
+		s.use(x)
+		return x
+	}
+	t.reads.Store(true)
+	return nil
+}
+
 // loaded says that a slot is there, or is not to be had.
 func (t *slot) loaded() bool {
 	select {
