@@ -51,7 +51,7 @@ func (c *Client) Present(ticket string) {
 }
 
 const (
-	dialTime = 5 * time.Second
+	dialTime = 10 * time.Second
 	// silence is how long an agent may send nothing: it may have to read what it sends from a slow source before.
 	silence    = 30 * time.Second
 	connsMost  = swarm.AsksMost // to one agent, of each kind

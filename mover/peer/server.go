@@ -60,6 +60,7 @@ const (
 	usualMemory = 128 << 20
 	asksMost    = 256
 	askTime     = 2 * time.Minute // that a process may take
+	shared      = 2 * time.Second // less is no while, after which who wants a piece from its home is to ask again
 )
 
 // NewServer returns a server of nothing; Open gives it trees.
@@ -180,7 +181,11 @@ func (s *Server) give(w http.ResponseWriter, r *http.Request, x *shelf, p *swarm
 	if denied == nil || errors.Is(denied, errSent) {
 		return denied
 	}
+	begun := time.Now()
 	data, err := s.ask(r, x, p)
+	for home(r) && errors.Is(err, mover.ErrHeld) && time.Since(begun) < shared { // it was asked together with others, who came before
+		data, err = s.ask(r, x, p)
+	}
 	if errors.Is(err, mover.ErrNotExist) && errors.Is(denied, mover.ErrPermission) {
 		err = denied
 	}
@@ -190,9 +195,12 @@ func (s *Server) give(w http.ResponseWriter, r *http.Request, x *shelf, p *swarm
 	return send(w, data)
 }
 
+// home says whether this node is asked as the home of a piece.
+func home(r *http.Request) bool { return r.URL.RawQuery == atHome }
+
 // ask asks the process, once for all who want the same piece at one time.
 func (s *Server) ask(r *http.Request, x *shelf, p *swarm.Piece) ([]byte, error) {
-	home := r.URL.RawQuery == atHome
+	home := home(r)
 	ctx := context.WithoutCancel(r.Context())
 	answer := s.flight.DoChan(fmt.Sprintf("%s %d %x %t", x.digest, p.Index, p.Key().Sum, home), func() (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTime)

@@ -297,7 +297,7 @@ func (s *Swarm) ask(ctx context.Context, v *View, m Member, p *Piece, atHome boo
 		s.fetched.Add(int64(len(into)))
 		s.patience.gave(m.Name, time.Since(begun))
 	case ctx.Err() != nil, errors.Is(err, mover.ErrNotExist), errors.Is(err, mover.ErrHeld):
-	case actx.Err() != nil:
+	case actx.Err() != nil, errors.Is(err, mover.ErrTimeout):
 		if s.patience.slow(m.Name, len(v.Members)) {
 			s.o.Logger.Info("a member of the swarm is slow, and is passed over for a while", "member", m.Name)
 		}

@@ -50,7 +50,7 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 }
 
 // aWhile is after what time who waits for a piece hears that it will come: who hears nothing believes that nobody is there.
-const aWhile = 2 * time.Second
+const aWhile = 4 * time.Second
 
 // waitAWhile waits until a slot is there, or for a while; after an error it is given back.
 func (s *Swarm) waitAWhile(ctx context.Context, t *slot) error {

@@ -19,7 +19,7 @@ type line struct {
 const (
 	AsksMost  = 8
 	asksOfAll = 32
-	asksLeast = 2
+	asksLeast = 1
 )
 
 func (l *lines) of(x line) *queue {

@@ -24,9 +24,9 @@ type Piece struct {
 // Limits of a piece.
 const (
 	PieceMost    = 2 << 20 // bytes
-	pieceMin     = 256 << 10
+	pieceMin     = 64 << 10
 	segmentsMost = 512
-	piecesMeant  = 2048 // of a tree that is neither small nor large
+	piecesMeant  = 4096 // of a tree that is neither small nor large
 	indexMost    = 1 << 32
 )
 

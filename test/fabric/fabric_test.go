@@ -413,7 +413,25 @@ func TestFanOut(t *testing.T) {
 	need(t)
 	r := newRig(t, 3, Link{Mbit: 200})
 	w := WorkFor(programs(t), r.Link, 4*time.Second)
-	f, err := FanOut(t.Context(), r, w)
+	f, err := FanOut(t.Context(), r, w, Unrest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d nodes: it left its source %.3f times, and took %.2f times as long as one link", f.Agents, f.Share(), f.Slower())
+	if f.Share() > 1.1 {
+		t.Errorf("it left its source %.3f times", f.Share())
+	}
+}
+
+// TestFanOutUnrest: one node dies in the middle, and one comes late. The source is read again only for what is nowhere else.
+func TestFanOutUnrest(t *testing.T) {
+	need(t)
+	if testing.Short() {
+		t.Skip("takes long: a node that is cut off is waited for")
+	}
+	r := newRig(t, 5, Link{Mbit: 100})
+	w := WorkFor(programs(t), r.Link, 8*time.Second)
+	f, err := FanOut(t.Context(), r, w, Unrest{Late: 3 * time.Second, Dies: 6 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

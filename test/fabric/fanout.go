@@ -26,15 +26,21 @@ type Fan struct {
 // Share is how often the dataset left its source.
 func (f Fan) Share() float64 { return float64(f.SourceBytes) / float64(f.Bytes) }
 
+// quickMbit is how quick links are while nothing is measured.
+const quickMbit = 5000
+
 // Slower is how much longer it took than one link does.
 func (f Fan) Slower() float64 { return f.Elapsed.Seconds() / f.Link.Seconds() }
 
+// Unrest is what happens while nodes stage. The zero value is nothing.
+type Unrest struct {
+	Late time.Duration // after which the last node begins
+	Dies time.Duration // after which the first node is cut off, and its agent killed
+}
+
 // FanOut stages one dataset to the own tiers of all nodes at once. The source is behind one link like that of each node.
-func FanOut(ctx context.Context, r *Rig, w Work) (f Fan, err error) {
+func FanOut(ctx context.Context, r *Rig, w Work, u Unrest) (f Fan, err error) {
 	f = Fan{Agents: len(r.Nodes), Bytes: w.bytes()}
-	if err := tool(ctx, "qdisc replace dev eth0 root "+r.Link.tbf()+"\n", "tc", "-n", r.Hub.space, "-batch", "-"); err != nil {
-		return f, err
-	}
 	one := *r
 	one.Nodes = r.Nodes[:1]
 	single, err := Ceiling(ctx, &one, 3*time.Second)
@@ -51,7 +57,7 @@ func FanOut(ctx context.Context, r *Rig, w Work) (f Fan, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.Measure, f.SourceBytes, err = s.fan(ctx)
+	f.Measure, f.SourceBytes, err = s.fan(ctx, u)
 	f.Elapsed = f.Measure.Elapsed
 	cpu, err := s.end(err)
 	f.Measure.CPU = cpu
@@ -88,7 +94,7 @@ func (p Plan) fan(ctx context.Context, agents int, work Work) (f Fan, err error)
 	if err != nil {
 		return f, err
 	}
-	f, err = FanOut(ctx, rig, work)
+	f, err = FanOut(ctx, rig, work, Unrest{})
 	return f, errors.Join(err, rig.Close())
 }
 
@@ -106,16 +112,25 @@ func (w Work) nodeLocal(ctx context.Context, r *Rig) (*service, error) {
 }
 
 // fan stages.
-func (s *service) fan(ctx context.Context) (m Measure, source int64, err error) {
-	if err := s.command(ctx, nil, "dataset", "add", "bulk", "pages:000/"); err != nil {
+func (s *service) fan(ctx context.Context, u Unrest) (m Measure, source int64, err error) {
+	if err := errors.Join(s.rig.reshape(ctx, Link{Mbit: quickMbit}), s.command(ctx, nil, "dataset", "add", "bulk", "pages:000/"), s.rig.reshape(ctx, s.rig.Link)); err != nil {
 		return m, 0, err
 	}
 	before, err := sent(ctx, s.rig.Hub)
 	if err != nil {
 		return m, 0, err
 	}
-	m, err = s.rig.write(ctx, s.rig.Nodes, func(ctx context.Context, _ int, n *Node) (part, error) {
-		if err := s.command(ctx, nil, "stage", "-q", "dataset:bulk", "--to", "nvme", "--node", n.Name, "--wait"); err != nil {
+	m, err = s.rig.write(ctx, s.rig.Nodes, func(ctx context.Context, i int, n *Node) (part, error) {
+		stage := []string{"stage", "-q", "dataset:bulk", "--to", "nvme", "--node", n.Name}
+		if i == 0 && u.Dies > 0 {
+			return part{}, errors.Join(s.command(ctx, nil, append(stage, "--detach")...), s.dies(ctx, i, u.Dies))
+		}
+		if i == len(s.rig.Nodes)-1 {
+			if err := pause(ctx, u.Late); err != nil {
+				return part{}, err
+			}
+		}
+		if err := s.command(ctx, nil, append(stage, "--wait")...); err != nil {
 			return part{}, err
 		}
 		bytes, err := arrived(filepath.Join(n.Dir, "nvme", ".datasets"), s.bytes())
@@ -126,6 +141,23 @@ func (s *service) fan(ctx context.Context) (m Measure, source int64, err error) 
 	}
 	after, err := sent(ctx, s.rig.Hub)
 	return m, after - before, err
+}
+
+// dies has a node lose its power after a while, as far as others can see.
+func (s *service) dies(ctx context.Context, i int, after time.Duration) error {
+	if err := pause(ctx, after); err != nil {
+		return err
+	}
+	return errors.Join(tool(ctx, "", "ip", "-n", s.rig.Nodes[i].space, "link", "set", "eth0", "down"), s.agents[i].cmd.Process.Kill())
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // sent is how many bytes have left a node, as its interface counts them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,6 +66,12 @@ type Node struct {
 	Dir  string // of this node alone, in memory
 
 	space string // name of its namespace
+}
+
+// mac is its address on the switch.
+func (n *Node) mac() string {
+	ip := net.ParseIP(n.IP).To4()
+	return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", ip[0], ip[1], ip[2], ip[3])
 }
 
 // made counts the rigs of this process.
@@ -142,10 +149,10 @@ func mount(dir string) error {
 	return err
 }
 
-// segments is how many packets TCP sends at least as one: as many as there are in 64 KiB.
-// At the speed of a real link it does so by itself; the links here are slow, and it
-// would make small ones, whose cost is that of a thousand times as many packets.
-const segments = 44
+// segments is how many packets TCP sends at least as one on a link: as many as there are in 64 KiB, or as one of 125 Mbit/s sends in that time.
+// At the speed of a real link it does so by itself; the links here are slow, and it would make small ones, whose cost is that of a thousand times as many packets. On
+// a slower one those of many streams would find no place in the queue.
+func (l Link) segments() int { return min(max(44*l.orDefault().Mbit/125, 2), 44) }
 
 // control is how TCP finds its rate: in a way that every namespace may choose. BBR, where it
 // is the usual one, sets a timer for each stream and packet, and on a virtual machine that
@@ -158,15 +165,34 @@ func set(ctx context.Context, space, name, value string) error {
 }
 
 func (r *Rig) connect(ctx context.Context, n *Node) error {
-	err := errors.Join(set(ctx, n.space, "net/ipv4/tcp_min_tso_segs", strconv.Itoa(segments)), set(ctx, n.space, "net/ipv4/tcp_congestion_control", control))
+	err := errors.Join(set(ctx, n.space, "net/ipv4/tcp_min_tso_segs", strconv.Itoa(r.Link.segments())), set(ctx, n.space, "net/ipv4/tcp_congestion_control", control))
 	if err != nil {
 		return err
 	}
-	err = tool(ctx, "link set lo up\naddr add "+n.IP+"/16 dev eth0\nlink set eth0 up\n", "ip", "-n", n.space, "-batch", "-")
+	lines := fmt.Sprintf("link set lo up\nlink set eth0 address %s\naddr add %s/16 dev eth0\nlink set eth0 up\n", n.mac(), n.IP)
+	for _, x := range r.all() {
+		if x != n { // who has to be looked for is one of 1024 that all namespaces together may know: gc_thresh3 of arp(7)
+			lines += fmt.Sprintf("neigh add %s lladdr %s dev eth0 nud permanent\n", x.IP, x.mac())
+		}
+	}
+	err = tool(ctx, lines, "ip", "-n", n.space, "-batch", "-")
 	if err == nil && n != r.Hub {
 		err = tool(ctx, "qdisc add dev eth0 root "+r.Link.tbf()+"\n", "tc", "-n", n.space, "-batch", "-")
 	}
 	return errors.Join(err, os.Mkdir(n.Dir, 0o755))
+}
+
+// reshape gives all links another speed, also that of the hub.
+func (r *Rig) reshape(ctx context.Context, l Link) error {
+	ports := ""
+	var err error
+	for _, n := range r.all() {
+		if n != r.Hub {
+			ports += fmt.Sprintf("qdisc replace dev %s root %s\n", n.Name, l.tbf())
+		}
+		err = errors.Join(err, tool(ctx, "qdisc replace dev eth0 root "+l.tbf()+"\n", "tc", "-n", n.space, "-batch", "-"))
+	}
+	return errors.Join(err, tool(ctx, ports, "tc", "-n", r.bridge(), "-batch", "-"))
 }
 
 // Close kills what still runs in the rig, and removes it. It does not need the
