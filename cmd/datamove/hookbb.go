@@ -186,20 +186,44 @@ func (a *app) bbBefore(ctx context.Context, c *controller.Controller, args []str
 	if err != nil {
 		return "", err
 	}
-	alone := func() bool { return false }
-	if a.env(outlivesKey) != "" {
-		ctx, alone = outlives(ctx)
-	}
-	limit, cancel := context.WithTimeout(ctx, cmp.Or(c.Config.Slurm.Ready, config.DefaultReady))
-	defer cancel()
-	run, none := c.Run(job)
-	err = c.Before(limit, job)
-	if alone() && none == nil { // the job was cancelled
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), after)
+	ready := cmp.Or(c.Config.Slurm.Ready, config.DefaultReady)
+	if a.env(outlivesKey) == "" {
+		ctx, cancel := context.WithTimeout(ctx, ready)
 		defer cancel()
-		err = errors.Join(err, c.GiveUp(undo, run))
+		return "", c.Before(ctx, job)
 	}
-	return "", err
+	return "", outliving(ctx, outlives(), c, job, ready)
+}
+
+// outliving is pre_run in a process that Slurm does not know. It ends what was asked for a job that is cancelled. A job whose slurmctld has ended has
+// what was asked for it go on, for the next pre_run. When this process is to end, because systemd ends all of slurmctld's, that is so, too.
+func outliving(ctx context.Context, f *first, c *controller.Controller, job uint32, ready time.Duration) error {
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), ready)
+	defer cancel()
+	turn, none := c.Take(job)
+	done := make(chan error, 1)
+	go func() { done <- c.Before(limit, job) }()
+	var err error
+	select {
+	case err = <-done:
+		done <- err
+		if !f.gone() {
+			return err
+		}
+	case <-f.ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if none != nil {
+		return none
+	}
+	if f.deserted() {
+		return c.Forsake(ctx, turn)
+	}
+	cancel()
+	undo, stop := context.WithTimeout(context.WithoutCancel(ctx), after)
+	defer stop()
+	return errors.Join(<-done, c.GiveUp(undo, turn.Record))
 }
 
 // bbAfter has nothing to do, and never fails: Slurm would bring nothing away then.

@@ -3,17 +3,22 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Slurm kills a phase when its job is cancelled, and with it, for a job whose nodes are just made ready, the teardown that it starts
 // (test/slurm TestCancelled). What was asked for would be held then, and go on. So such a phase is done by a second process, in a session that
-// Slurm does not know, which hears of the end of the first one.
+// Slurm does not know, which hears of the end of the first one. The first one ends, too, when slurmctld does: then the job goes on, and the next
+// slurmctld begins the phase anew (test/slurm TestRestarts).
 
 // outlivesKey is in the environment of the second process: its descriptor 3 is a pipe that ends with the first one.
 const outlivesKey = "DATAMOVE_OUTLIVES"
@@ -50,18 +55,83 @@ func outlived(ctx context.Context) error {
 	return err
 }
 
-// outlives is a context of the second process that ends with the first one; alone says whether it has.
-func outlives(ctx context.Context) (with context.Context, alone func() bool) {
+// first is the first process, as the second one sees it.
+type first struct {
+	pipe  *os.File
+	ended chan struct{} // closed when it is gone
+	slurm []int         // descriptors of the processes of slurmctld that live on when it is killed alone
+}
+
+// outlives is what the second process knows of the first one.
+func outlives() *first {
 	signal.Ignore(syscall.SIGPIPE) // nobody may read what we say
-	with, cancel := context.WithCancel(ctx)
-	first := os.NewFile(3, "the first process")
+	f := &first{pipe: os.NewFile(3, "the first process"), ended: make(chan struct{}), slurm: controllers(os.Getppid())}
 	go func() {
-		_, _ = first.Read(make([]byte, 1)) // nobody writes there
-		cancel()
+		_, _ = f.pipe.Read(make([]byte, 1)) // nobody writes there
+		close(f.ended)
 	}()
-	return with, func() bool { // is asked of the kernel: who has just gone is gone
-		end := []unix.PollFd{{Fd: int32(first.Fd())}}
-		n, err := unix.Poll(end, 0)
-		return n > 0 && err == nil && end[0].Revents&unix.POLLHUP != 0
+	return f
+}
+
+// gone asks the kernel: who has just gone is gone.
+func (f *first) gone() bool {
+	end := []unix.PollFd{{Fd: int32(f.pipe.Fd())}}
+	n, err := unix.Poll(end, 0)
+	return n > 0 && err == nil && end[0].Revents&unix.POLLHUP != 0
+}
+
+// leaving is how long slurmctld may take to end when it has killed what it runs.
+const leaving = 10 * time.Second
+
+// deserted says of a first process that is gone whether slurmctld goes, too.
+func (f *first) deserted() bool {
+	var ends []unix.PollFd
+	for _, fd := range f.slurm {
+		ends = append(ends, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
+	for until := time.Now().Add(leaving); len(ends) > 0; {
+		n, err := unix.Poll(ends, max(int(time.Until(until).Milliseconds()), 0))
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0 && err == nil
+		}
+	}
+	return false
+}
+
+// controllers are the processes of slurmctld that one comes from. The nearest one runs its phase, and is killed with it; behind that are those
+// that tell it to.
+func controllers(pid int) (all []int) {
+	for depth := 0; pid > 1 && depth < 64; depth++ {
+		name, parent, err := parentOf(pid)
+		if err != nil {
+			break
+		}
+		if strings.HasPrefix(name, "slurm") { // slurmctld, slurmscriptd
+			if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+				all = append(all, fd)
+			}
+		}
+		pid = parent
+	}
+	if len(all) > 1 {
+		_ = unix.Close(all[0])
+		all = all[1:]
+	}
+	return all
+}
+
+// parentOf reads the name of a process, and who has started it: see proc_pid_stat(5).
+func parentOf(pid int) (name string, parent int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), "(")
+	at := strings.LastIndex(rest, ")")
+	fields := strings.Fields(rest[at+1:])
+	if at < 0 || len(fields) < 2 {
+		return "", 0, fmt.Errorf("/proc/%d/stat is %q", pid, text)
+	}
+	parent, err = strconv.Atoi(fields[1])
+	return rest[:at], parent, err
 }

@@ -388,6 +388,39 @@ func TestRestarts(t *testing.T) {
 	s.cleanSoon(id, Anna)
 }
 
+// TestRestartsBefore: slurmctld ends while the node of a job is made ready, and begins again. The job waits for what comes already, and begins once.
+func TestRestartsBefore(t *testing.T) {
+	Slow(t)
+	s := deployed(t, Options{Nodes: 1}, nil)
+	for _, row := range []struct {
+		what string
+		end  func(*site)
+	}{
+		{"stopped", func(s *site) { s.StopController() }},
+		{"killed", func(s *site) { s.save(); s.KillController() }},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			s := s.in(t)
+			s.dataset(Anna, row.what, "slow:"+row.what, "/project/slow/"+row.what, 10, 3_000_000)
+			id := s.MustSubmit(Anna, fmt.Sprintf("#!/bin/sh\n#DATAMOVE stage-in=dataset:%s to=scratch:in required\ncat $DATAMOVE_IN_IN/* | wc -c\n", row.what))
+			s.Until(id, "its node is made ready", func(j Job) bool { return j.BurstBufferState == "pre-run" })
+			row.end(s)
+			s.StartController()
+			s.UntilState(id, "COMPLETED")
+			if got := s.Output(Anna, id); got != "30000000\n" {
+				t.Errorf("it says %s", got)
+			}
+			if j, err := s.Job(id); err != nil || j.Restarts != "0" {
+				t.Errorf("%+v, %v", j, err)
+			}
+			if got := s.tasks(id); slices.ContainsFunc(got, func(x string) bool { return strings.Contains(x, "cancelled") }) {
+				t.Errorf("%q", got)
+			}
+			s.cleanSoon(id, Anna)
+		})
+	}
+}
+
 // TestNodeKilled: a node dies under a job, which begins again on another one.
 func TestNodeKilled(t *testing.T) {
 	Slow(t)

@@ -29,7 +29,7 @@ type Controller struct {
 	// Room refuses a directory, which there may not be yet, where nothing more can be written, as far as is seen from here; nil looks nowhere.
 	Room func(ctx context.Context, dir string) error
 
-	room time.Duration // of tests; 0 is roomPatience
+	room, comeback time.Duration // of tests; 0 is roomPatience, and comeback
 }
 
 // glance is how long a question to the mover may take at submit: a person waits, and with it Slurm.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -104,7 +103,7 @@ func (c *crash) whole() {
 func (c *crash) lose(r *rig.Run) {
 	c.Helper()
 	time.Sleep(time.Duration(c.IntN(80)) * time.Millisecond) // a random instant is what this is about
-	outlives := c.children(r.PID())
+	outlives := children(c.T, r.PID())
 	r.Signal(syscall.SIGKILL)
 	r.Until("it is dead", func() bool { return errors.Is(syscall.Kill(r.PID(), 0), syscall.ESRCH) })
 	if c.IntN(2) == 0 {
@@ -114,24 +113,6 @@ func (c *crash) lose(r *rig.Run) {
 	}
 	c.lost = append(c.lost, r)
 	c.killed++
-}
-
-// children are the processes that a process has started.
-func (c *crash) children(pid int) (all []*os.Process) {
-	c.Helper()
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	must(c.T, err)
-	for _, name := range lists {
-		text, _ := os.ReadFile(name) // a thread may have ended
-		for _, number := range strings.Fields(string(text)) {
-			n, err := strconv.Atoi(number)
-			must(c.T, err)
-			p, err := os.FindProcess(n)
-			must(c.T, err)
-			all = append(all, p)
-		}
-	}
-	return all
 }
 
 // ready says whether pre_run has come to its end, so that Slurm kills no teardown any more.

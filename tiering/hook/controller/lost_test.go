@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"context"
+	"errors"
 	"os"
 	"syscall"
 	"testing"
@@ -171,5 +173,36 @@ func TestLateReady(t *testing.T) {
 	w.setup(7, leaves)
 	if !w.heard("what an earlier run of it has left is not known") {
 		t.Errorf("%q", w.told)
+	}
+}
+
+// TestForsaken: a run whose slurmctld has ended in its pre_run goes on with the next one's, and is given up when nobody comes.
+func TestForsaken(t *testing.T) {
+	t.Parallel()
+	w := served(t)
+	w.setup(7, leaves, "stage-in=dataset:near")
+	must(t, w.In(t.Context(), 7))
+	lost, err := w.Take(7)
+	must(t, err)
+	_, err = w.Take(7)
+	must(t, err)
+	must(t, w.Forsake(w.within(10*time.Second), lost)) // another pre_run has come
+	w.wantsTasks(7, "mark PAUSED")
+	w.wantsHeld("slurm:7:warm:near on ")
+	w.setup(7, leaves, "stage-in=dataset:near")
+	must(t, w.In(t.Context(), 7))
+	must(t, w.Forsake(w.within(10*time.Second), lost)) // whose run is another one now
+	w.wantsTasks(7, "mark CANCELLED", "mark PAUSED")
+	lost, err = w.Take(7)
+	must(t, err)
+	wantsError(t, w.Forsake(w.within(time.Second), lost), context.DeadlineExceeded)
+	w.wantsHeld("slurm:7:warm:near on ")
+	w.Controller.comeback = time.Second
+	must(t, w.Forsake(w.within(10*time.Second), lost))
+	w.wantsTasks(7, "mark CANCELLED", "mark CANCELLED")
+	w.wantsHeld()
+	w.wantsUndone()
+	if _, err := w.Take(7); !errors.Is(err, mover.ErrNotExist) {
+		t.Errorf("a job that is given up goes on: %v", err)
 	}
 }

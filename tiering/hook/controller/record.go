@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,10 +51,14 @@ const (
 	fileJob    = "job"    // Record
 	filePlace  = "place"  // Place
 	fileReady  = "ready"  // the run whose nodes were made ready, so it may have begun there
+	fileTurn   = "turn"   // the pre_run that is at work
 	fileEnd    = "end"    // End
 	fileStaged = "staged" // Staged
 	fileEnded  = "ended-" // Record of a run that is over, of which something is to be undone still; the run follows
 )
+
+// beside are those that mean nothing without the record of the job.
+var beside = []string{filePlace, fileReady, fileTurn, fileEnd, fileStaged}
 
 // Staged is what was brought to where all nodes see it.
 type Staged struct {
@@ -76,7 +81,7 @@ func (r records) file(job uint32, what string) string {
 // save writes the record of a job that begins, and forgets what an earlier run of it had.
 func (r records) save(x Record) error {
 	x.Version = version
-	return errors.Join(r.drop(x.Job, filePlace), r.drop(x.Job, fileReady), r.drop(x.Job, fileEnd), r.drop(x.Job, fileStaged), r.write(x.Job, fileJob, x))
+	return errors.Join(r.dropBeside(x.Job), r.write(x.Job, fileJob, x))
 }
 
 // end makes of the record of a job that goes on one of a run that is over. Of a run that never came to its nodes there is nothing to leave; what was in a
@@ -128,7 +133,15 @@ func (r records) load(job uint32, what string) (x Record, err error) {
 
 // forget removes everything of a job, first that there is one: what stays when we are killed in between means nothing without it.
 func (r records) forget(job uint32) error {
-	return errors.Join(r.drop(job, fileJob), r.drop(job, filePlace), r.drop(job, fileReady), r.drop(job, fileEnd), r.drop(job, fileStaged))
+	return errors.Join(r.drop(job, fileJob), r.dropBeside(job))
+}
+
+// dropBeside removes what is beside the record of a job.
+func (r records) dropBeside(job uint32) (err error) {
+	for _, what := range beside {
+		err = errors.Join(err, r.drop(job, what))
+	}
+	return err
 }
 
 // file is one of a job.
@@ -191,8 +204,7 @@ func (r records) tidy(now time.Time) error {
 // stray says whether a file means nothing: it is not whole, or beside no record.
 func (r records) stray(name string) bool {
 	number, what, _ := strings.Cut(name, ".")
-	switch what {
-	case filePlace, fileReady, fileEnd, fileStaged:
+	if slices.Contains(beside, what) {
 		_, err := os.Lstat(filepath.Join(r.dir, number+"."+fileJob))
 		return errors.Is(err, fs.ErrNotExist)
 	}

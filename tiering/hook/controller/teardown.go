@@ -29,13 +29,21 @@ func (c *Controller) Teardown(ctx context.Context, job uint32, hurry bool) error
 	return c.sweep(ctx, job)
 }
 
-// Run is the run of a job that goes on, for GiveUp; mover.ErrNotExist is none.
+// Run is the run of a job that goes on; mover.ErrNotExist is none.
 func (c *Controller) Run(job uint32) (Record, error) { return c.records().load(job, fileJob) }
 
 // GiveUp is Teardown in a hurry of one run of a job, also of one that was torn down while something was asked for it still. Where another one has begun
 // meanwhile, that one's In, or its Teardown, ends what is left of this one: it has the same holders.
 func (c *Controller) GiveUp(ctx context.Context, x Record) error {
+	return c.giveUp(ctx, x, func() bool { return true })
+}
+
+// giveUp does it where that may be done, which nobody changes meanwhile.
+func (c *Controller) giveUp(ctx context.Context, x Record, may func() bool) error {
 	err := c.records().locked(func() error {
+		if !may() {
+			return nil
+		}
 		if now, err := c.Run(x.Job); err == nil && now.run() == x.run() {
 			return c.records().end(x, true)
 		}

@@ -1,0 +1,84 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/test/crash/rig"
+)
+
+// TestDeserted: when slurmctld ends, what its pre_run was bringing goes on, and is what the next one waits for. When pre_run alone is
+// killed, because the job is cancelled, it ends.
+func TestDeserted(t *testing.T) {
+	t.Parallel()
+	w := served(t)
+	data := make([]byte, 8<<20) // 8 s
+	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
+	for _, id := range []uint32{7, 8} {
+		w.write(fmt.Sprintf("slow/data%d/file", id), string(data))
+	}
+	w.write("slurmctld", "#!/bin/sh\n"+w.path("slurmscriptd")+" \"$@\"\nexec sleep 60\n")
+	w.write("slurmscriptd", "#!/bin/sh\n\"$@\"\nexec sleep 60\n")
+	for _, name := range []string{"slurmctld", "slurmscriptd"} {
+		must(t, os.Chmod(w.path(name), 0o755))
+	}
+	begun := func(id uint32) (daemon *rig.Run, script, phase *os.Process) {
+		t.Helper()
+		w.setup(id, fmt.Sprintf("stage-in=slow:data%d to=scratch:data required", id))
+		must(t, w.In(t.Context(), id))
+		w.nodes(id, "n1")
+		cli := w.cli()
+		cli.Wrapper = []string{w.path("slurmctld")}
+		daemon = cli.Start(t, "hook", "bb", "pre_run", fmt.Sprint(id), "job.sh")
+		w.until("it is copied", func() bool { return len(w.tasks(id)) == 1 && w.tasks(id)[0] == "copy RUNNING" })
+		script = children(t, daemon.PID())[0]
+		return daemon, script, children(t, script.Pid)[0]
+	}
+	stopped, script, phase := begun(7)
+	must(t, phase.Kill())
+	must(t, script.Kill())
+	stopped.Signal(syscall.SIGKILL)
+	cancelled, script, phase := begun(8)
+	must(t, phase.Kill())
+	w.cli().Do(t, 0, "hook", "bb", "pre_run", "7", "job.sh")
+	w.wantsTasks(7, "copy DONE")
+	w.wants("scratch/jobs/"+w.job(7).Dir()+"/data/file", string(data))
+	stopped.Wait() // also for what outlives it, which has the same output
+	w.until("the job that was cancelled is undone", func() bool {
+		_, err := w.Controller.Run(8)
+		left, _ := w.records().all(fileEnded)
+		return errors.Is(err, mover.ErrNotExist) && len(left) == 0
+	})
+	w.wantsTasks(8, "copy CANCELLED")
+	must(t, script.Kill())
+	cancelled.Signal(syscall.SIGKILL)
+	cancelled.Wait()
+	must(t, w.Teardown(t.Context(), 7, true))
+	w.wantsUndone()
+}
+
+// children are the processes that a process has started.
+func children(t *testing.T, pid int) (all []*os.Process) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	must(t, err)
+	for _, name := range lists {
+		text, _ := os.ReadFile(name) // a thread may have ended
+		for _, number := range strings.Fields(string(text)) {
+			n, err := strconv.Atoi(number)
+			must(t, err)
+			p, err := os.FindProcess(n)
+			must(t, err)
+			all = append(all, p)
+		}
+	}
+	return all
+}

@@ -1,0 +1,57 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"time"
+)
+
+// Turn is one pre_run of a run of a job. When slurmctld has ended in it, and has begun again, another one takes its place.
+type Turn struct {
+	Record
+	token string
+}
+
+// comeback is how long a run waits for a slurmctld that has ended: when that has lost what it knew of the job, nobody tears it down.
+const comeback = 15 * time.Minute
+
+// Take begins a turn; mover.ErrNotExist is none, since the job has asked for nothing.
+func (c *Controller) Take(job uint32) (t Turn, err error) {
+	err = c.records().locked(func() error {
+		if t.Record, err = c.Run(job); err != nil {
+			return err
+		}
+		t.token = rand.Text()
+		return c.records().write(job, fileTurn, t.token)
+	})
+	return t, err
+}
+
+// over says whether a turn is another one's now, or its run is over, as far as can be seen.
+func (c *Controller) over(t Turn) bool {
+	var token string
+	x, err := c.Run(t.Job)
+	return err != nil || x.run() != t.run() || c.records().read(t.Job, fileTurn, &token) != nil || token != t.token
+}
+
+// Forsake waits for who takes the turn of one whose slurmctld has ended, or ends its run. When nobody comes the run is given up: a job whose
+// slurmctld comes later is made ready anew.
+func (c *Controller) Forsake(ctx context.Context, t Turn) error {
+	limit := time.NewTimer(cmp.Or(c.comeback, comeback))
+	defer limit.Stop()
+	look := time.NewTicker(askPause)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-limit.C:
+			return c.giveUp(ctx, t.Record, func() bool { return !c.over(t) })
+		case <-look.C:
+			if c.over(t) {
+				return nil
+			}
+		}
+	}
+}
