@@ -51,7 +51,7 @@ var phases = map[string]phase{
 	"paths":       {"JOB SCRIPT FILE", 3, "write what its script finds in its environment", quick, (*app).bbPaths},
 	preRun:        {"JOB SCRIPT", 1, "bring its data onto its nodes", 0, (*app).bbBefore},
 	"post_run":    {"JOB SCRIPT", 1, "nothing", quick, (*app).bbAfter},
-	"data_out":    {"JOB SCRIPT", 1, "bring its results away", 0, (*app).bbOut},
+	"data_out":    {"JOB SCRIPT [STATE]", 1, "bring its results away", 0, (*app).bbOut},
 	"teardown":    {"JOB SCRIPT HURRY", 1, "end what was asked for it", after, (*app).bbTeardown},
 	"get_status":  {"", 0, "show what jobs have asked for", quick, (*app).bbStatus},
 }
@@ -236,7 +236,13 @@ func (a *app) bbOut(ctx context.Context, c *controller.Controller, args []string
 	if err != nil {
 		return "", err
 	}
-	return "", c.Out(ctx, job)
+	var s controller.State
+	if len(args) > 2 {
+		if n, err := strconv.ParseUint(args[2], 10, 32); err == nil { // else it is not told: the results leave all the same
+			s = controller.State(n)
+		}
+	}
+	return "", c.Out(ctx, job, s)
 }
 
 func (a *app) bbTeardown(ctx context.Context, c *controller.Controller, args []string) (string, error) {

@@ -149,6 +149,25 @@ func judged(t *testing.T, c *Cluster) {
 	}
 }
 
+// tells has the Lua of Slurm 22.05 called as that of 23.02: with a job that says how it has ended.
+func tells(files fstest.MapFS) {
+	f := files["burst_buffer.lua"]
+	f.Data = append(f.Data, `
+local out = slurm_bb_data_out
+function slurm_bb_data_out(job, script)
+	return out(job, script, 5001, 5001, {job_state = 0x8004})
+end
+`...)
+}
+
+// TestJobState: from Slurm 23.02 on datamove hears how the job has ended.
+func TestJobState(t *testing.T) {
+	c := stoodIn(t, Options{}, tells)
+	id := c.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-in=a to=b\n")
+	c.UntilState(id, "COMPLETED")
+	c.untilCalled("hook", "bb", "data_out", id, "/var/lib/slurm/slurmctld/hash."+id[len(id)-1:]+"/job."+id+"/script", "32772")
+}
+
 // phases runs a job from its beginning to its end.
 func phases(t *testing.T, c *Cluster) {
 	c.do("paths", `echo "DATAMOVE_IN_A=/nvme/a b" >"$6"`)

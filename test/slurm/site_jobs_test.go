@@ -421,6 +421,60 @@ func TestRestartsBefore(t *testing.T) {
 	}
 }
 
+// TestEndings: however a job ends its results leave, and what is to leave when it has succeeded does not when it has said that it failed.
+// Slurm before 23.02 says of a job that it killed what it says of one that went well.
+func TestEndings(t *testing.T) {
+	Slow(t)
+	s := deployed(t, Options{Conf: "SlurmdTimeout=10\n"}, nil)
+	rows := []struct {
+		what, body, state string
+		args              []string
+		end               func(id string)
+		failed            bool
+		id                string
+	}{
+		{what: "it goes well", body: ":", state: "COMPLETED"},
+		{what: "it fails", body: "exit 3", state: "FAILED", failed: true},
+		{what: "it is killed by a signal", body: "kill -9 $$", state: "FAILED", failed: true},
+		{what: "it is cancelled", body: "sleep 600", state: "CANCELLED", end: func(id string) { s.Scancel(id) }},
+		{what: "its time is up", body: "sleep 600", state: "TIMEOUT", args: []string{"--time=1"}},
+		{what: "a node of it dies", body: "sleep 600", state: "NODE_FAIL", args: []string{"-N2", "-w", "node[3-4]", "--no-requeue"}, end: func(string) { s.KillNode(4) }},
+	}
+	for i, row := range rows {
+		rows[i].id = s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-out=scratch:good to=project:anna/good-%j when=success
+#DATAMOVE stage-out=scratch:log to=project:anna/log-%j
+mkdir $DATAMOVE_DIR/good $DATAMOVE_DIR/log; echo good >$DATAMOVE_DIR/good/it; echo log >$DATAMOVE_DIR/log/it; touch /project/anna/ready-$SLURM_JOB_ID
+`+row.body+"\n", append(row.args, "--oversubscribe")...)
+	}
+	for _, row := range rows {
+		if row.end != nil {
+			s.UntilState(row.id, "RUNNING")
+			s.Eventually("it has written", func() error { _, err := os.Stat(s.Path(Controller, "/project/anna/ready-"+row.id)); return err })
+			row.end(row.id)
+		}
+	}
+	for _, row := range rows {
+		s.EventuallyIn(4*time.Minute, row.what, func() error {
+			j, err := s.Job(row.id)
+			if err == nil && (j.State != row.state || j.BurstBufferState != "complete") {
+				err = fmt.Errorf("it is %+v", j)
+			}
+			return err
+		})
+		if got := s.read("/project/anna/log-" + row.id + "/it"); got != "log" {
+			t.Errorf("%s: log: %s", row.what, got)
+		}
+		want := "good"
+		if row.failed {
+			want = "no such file"
+		}
+		if got := s.read("/project/anna/good-" + row.id + "/it"); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", row.what, got, want)
+		}
+	}
+}
+
 // TestNodeKilled: a node dies under a job, which begins again on another one.
 func TestNodeKilled(t *testing.T) {
 	Slow(t)

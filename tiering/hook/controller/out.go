@@ -61,9 +61,17 @@ func (w *work) marked(ctx context.Context, d deed) error {
 // exitPatience is how long the exit status of a job may take to be known: another hook writes it down at the same time.
 const exitPatience = 10 * time.Second
 
+// State is Slurm's job_state of a job that has ended: its low byte is one of enum job_states (slurm.h), the rest are flags. 0 is not told.
+type State uint32
+
+const (
+	stateMask     State = 0xff
+	stateComplete State = 3 // what is less has not ended: a job that Slurm is about to begin again
+)
+
 // Out brings away what a job has written, and waits for it. What fails for good is an error when everything else is done; it stays
 // where it is. Then it purges what the job wanted to be purged, if nothing failed.
-func (c *Controller) Out(ctx context.Context, job uint32) error {
+func (c *Controller) Out(ctx context.Context, job uint32, s State) error {
 	w, err := c.begin(job)
 	if err != nil {
 		return err
@@ -79,7 +87,7 @@ func (c *Controller) Out(ctx context.Context, job uint32) error {
 	}
 	w.at(p)
 	asked := w.Asked
-	if onSuccess := func(r directive.Request) bool { return r.When == directive.Success }; slices.ContainsFunc(asked.Requests, onSuccess) && !w.succeeded(ctx, p) {
+	if onSuccess := func(r directive.Request) bool { return r.When == directive.Success }; slices.ContainsFunc(asked.Requests, onSuccess) && !w.succeeded(ctx, p, s) {
 		asked.Requests = slices.DeleteFunc(slices.Clone(asked.Requests), onSuccess)
 	}
 	deeds, err := w.leaving(asked, p.Nodes)
@@ -102,9 +110,13 @@ func (w *work) again(p Place) bool {
 	return w.records().read(w.Job, fileEnd, &e) == nil && e.Count > p.Count
 }
 
-// succeeded says whether the job has, as far as Slurm tells: a run that it ends to begin the job again has status 0, and so has one whose
-// node died. When nobody tells, it counts as if it had: a result that is not wanted does less harm than one that is gone.
-func (w *work) succeeded(ctx context.Context, p Place) bool {
+// succeeded says whether the job has, as far as Slurm tells. Without a state that is its exit status, which is 0 also where Slurm ended the
+// run: the job is to begin again, was cancelled, had no time left or lost a node; of these only the first is seen, and is none. When nobody
+// tells, it counts as if it had: a result that is not wanted does less harm than one that is gone.
+func (w *work) succeeded(ctx context.Context, p Place, s State) bool {
+	if base := s & stateMask; base >= stateComplete {
+		return base == stateComplete
+	}
 	ctx, cancel := context.WithTimeout(ctx, exitPatience)
 	defer cancel()
 	for {

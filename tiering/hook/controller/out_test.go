@@ -48,7 +48,7 @@ func TestOut(t *testing.T) {
 	}
 	must(t, w.Ended(7, End{Status: 256})) // which changes nothing: they are to leave always
 	for range 2 {
-		must(t, w.Out(t.Context(), 7))
+		must(t, w.Out(t.Context(), 7, 0))
 	}
 	w.wants("results/run1/answer", "7 out/answer")
 	w.wants("temp/old/file", "")
@@ -70,7 +70,7 @@ func TestFailed(t *testing.T) {
 	must(t, os.Chown(w.path("temp/old"), int(w.uid), int(w.uid)))
 	w.wrote(7, "out/answer", "more/answer")
 	for range 2 { // and begins again when somebody asks again
-		wantsError(t, w.Out(t.Context(), 7), mover.ErrPermission, "stage out scratch:more to shared:run1 on n1", "jobs/"+w.job(7).Dir()+"/more", "on the node still")
+		wantsError(t, w.Out(t.Context(), 7, 0), mover.ErrPermission, "stage out scratch:more to shared:run1 on n1", "jobs/"+w.job(7).Dir()+"/more", "on the node still")
 	}
 	w.wants("results/run1/answer", "7 out/answer")
 	w.wants("temp/old/file", "of a run before")
@@ -102,7 +102,7 @@ func TestNotBegun(t *testing.T) {
 	must(t, w.Before(t.Context(), 7))
 	w.prolog(7)
 	w.wrote(7, "out/answer")
-	if err := w.Out(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "extra") {
+	if err := w.Out(t.Context(), 7, 0); err == nil || !strings.Contains(err.Error(), "extra") {
 		t.Error(err)
 	}
 	w.wants("results/run1/answer", "7 out/answer")
@@ -121,7 +121,7 @@ func TestGivenUp(t *testing.T) {
 	w.large("scratch/jobs/" + w.job(7).Dir() + "/out/file")
 	w.wrote(7, "small/answer")
 	out := make(chan error)
-	go func() { out <- w.Out(w.Context(), 7) }()
+	go func() { out <- w.Out(w.Context(), 7, 0) }()
 	var id string
 	w.until("it is on its way", func() bool {
 		for task, err := range w.client.Tasks(t.Context(), &datamovev1.ListTasksRequest{States: []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_RUNNING}, Labels: map[string]string{hook.Leaves: "n1"}}) {
@@ -153,13 +153,20 @@ func TestWhen(t *testing.T) {
 	w := served(t)
 	for id, row := range map[uint32]struct {
 		status  int
+		state   State
 		success bool
-	}{7: {0, true}, 8: {256, false}, 9: {15, false}} {
+	}{
+		1: {0, 0, true}, 2: {256, 0, false}, 3: {15, 0, false},
+		4: {0, 0x8003, true},                                      // complete, and completing
+		5: {0, 0x8004, false}, 6: {0, 6, false}, 7: {0, 7, false}, // cancelled, out of time, lost a node: Slurm says 0 of all of them
+		8: {256, 0x8005, false},
+		9: {256, 0x8000, false}, 11: {0, 0x8000, true}, // pending: it says nothing
+	} {
 		run := "results:run" + w.job(id).Dir()
 		w.begun(id, "stage-out=scratch:out when=success to="+run, "stage-out=scratch:log to="+run+"-log")
 		w.wrote(id, "out/answer", "log/log")
 		must(t, w.Ended(id, End{Status: row.status}))
-		must(t, w.Out(t.Context(), id))
+		must(t, w.Out(t.Context(), id, row.state))
 		must(t, w.Teardown(t.Context(), id, false))
 		at := "results/run" + w.job(id).Dir()
 		w.wants(at+"-log/log", w.text(id, "log/log"))
@@ -176,16 +183,16 @@ func TestWhen(t *testing.T) {
 	x, err := w.begin(10)
 	must(t, err)
 	defer x.close()
-	if !x.succeeded(w.within(time.Millisecond), Place{}) || !w.heard("how the job has ended is not known") {
+	if !x.succeeded(w.within(time.Millisecond), Place{}, 0) || !w.heard("how the job has ended is not known") {
 		t.Errorf("%q", w.told)
 	}
 	must(t, w.beside(10, fileEnd, "no status"))
-	if !x.succeeded(t.Context(), Place{}) {
+	if !x.succeeded(t.Context(), Place{}, 0) {
 		t.Error("what can not be read counts as a failure")
 	}
 	must(t, w.Ended(10, End{Status: 256})) // told late, by an epilog of a run before
 	w.nodes(10, "n1")
-	if !x.succeeded(w.within(time.Millisecond), Place{}) {
+	if !x.succeeded(w.within(time.Millisecond), Place{}, 0) {
 		t.Error("the status of a run before counts")
 	}
 }
@@ -199,18 +206,18 @@ func TestUnknownPlace(t *testing.T) {
 	t.Parallel()
 	w := served(t)
 	w.setup(7, "stage-in=dataset:near")
-	must(t, w.Out(t.Context(), 7))
+	must(t, w.Out(t.Context(), 7, 0))
 	w.setup(8, "stage-out=scratch:out to=results:run1")
 	must(t, w.In(t.Context(), 8))
 	must(t, w.Before(t.Context(), 8))
 	w.prolog(8)
 	w.wrote(8, "out/answer")
-	wantsError(t, w.Out(t.Context(), 8), mover.ErrNotExist, "its results stay there")
+	wantsError(t, w.Out(t.Context(), 8, 0), mover.ErrNotExist, "its results stay there")
 	must(t, w.Teardown(t.Context(), 8, false))
 	if !w.epilog(8) {
 		t.Error("its results are gone")
 	}
-	wantsError(t, w.Out(t.Context(), 9), mover.ErrNotExist, filepath.Join(w.Records, "9.job"))
+	wantsError(t, w.Out(t.Context(), 9, 0), mover.ErrNotExist, filepath.Join(w.Records, "9.job"))
 }
 
 // TestOneNodeIsGone: what is on the other ones comes, and the copy from it goes on by itself when there is no more time.
@@ -220,7 +227,7 @@ func TestOneNodeIsGone(t *testing.T) {
 	w.begun(7, "stage-out=scratch:out to=results:run1")
 	w.nodes(7, "n1", "n2")
 	w.wrote(7, "out/answer")
-	err := w.Out(w.within(4*time.Second), 7)
+	err := w.Out(w.within(4*time.Second), 7, 0)
 	t.Log(err)
 	wantsError(t, err, mover.ErrTimeout, "on n2", "it goes on by itself")
 	w.wants("results/run1/answer", "7 out/answer")

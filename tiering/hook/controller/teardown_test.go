@@ -32,7 +32,7 @@ func TestTeardown(t *testing.T) {
 		w.large("scratch/jobs/" + w.job(7).Dir() + "/out/file")
 		w.wrote(7)
 		must(t, w.Before(t.Context(), 7))
-		_ = w.Out(w.within(time.Second), 7) // which is late
+		_ = w.Out(w.within(time.Second), 7, 0) // which is late
 		w.until("the marks are gone", func() bool { return !strings.Contains(strings.Join(w.tasks(7), " "), "mark PAUSED") })
 		for range 2 {
 			must(t, w.Teardown(t.Context(), 7, hurry))
@@ -103,7 +103,7 @@ func TestEarlierRun(t *testing.T) {
 	w.begun(7, line)
 	w.large("scratch/jobs/" + w.job(7).Dir() + "/out/file")
 	w.wrote(7)
-	_ = w.Out(w.within(time.Second), 7)
+	_ = w.Out(w.within(time.Second), 7, 0)
 	w.until("the marks are gone", func() bool { return !strings.Contains(strings.Join(w.tasks(7), " "), "mark PAUSED") })
 	must(t, w.Teardown(t.Context(), 7, false))
 	w.setup(7, line)
