@@ -39,7 +39,7 @@ const (
 const storeConf = `
 tiers:
   scratch: {level: hot, path: /local_nvme, ephemeral: true, node_local: true}
-  store: {level: cold, s3: {endpoint: "http://` + storeAddress + `:9000", bucket: data, region: us-east-1, credentials: "file:/etc/datamove/store.env"}}
+` + storeTier + `"http://` + storeAddress + `:9000"}}
 projects:
   vision: {roots: ["store:", "scratch:"], members: [anna]}
 roles:
@@ -147,42 +147,15 @@ ip -n store link set lo up
 ip -n store address add `+storeAddress+`/24 dev eth0
 ip -n store link set eth0 up
 `)
-	build := exec.Command("go", "-C", "../s3dev", "build", "-trimpath", "-o", f.o.Binds["/opt/archive"]+"/s3dev", ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		f.t.Fatalf("%v: %s", err, out)
-	}
 	etc := f.Path(Controller, "/etc")
-	const keys = "AWS_ACCESS_KEY_ID=datamove\nAWS_SECRET_ACCESS_KEY=datamove-secret\n"
-	must(f.t, errors.Join(write(etc+"/rsyncd.store", "use chroot = no\nuid = 0\ngid = 0\n[data]\npath = /opt/archive/store/data\n"),
-		write(etc+"/datamove/config.yaml", storeConf), write(etc+"/datamove/none.yaml", "tiers: {}\n"), os.WriteFile(etc+"/datamove/store.env", []byte(keys), 0o600), os.Mkdir(f.Path(Controller, "/opt/archive/store"), 0o755)))
+	must(f.t, errors.Join(write(etc+"/rsyncd.store", "use chroot = no\nuid = 0\ngid = 0\n[data]\npath = /opt/archive/store/data\n"), write(etc+"/datamove/none.yaml", "tiers: {}\n")))
 	inStore := []string{"ip", "netns", "exec", "store"}
-	f.Beside(Controller, "store", append(inStore, "/opt/archive/s3dev", "--listen", storeAddress+":9000", "--dir", "/opt/archive/store", "--buckets", "data")...)
+	f.s3(storeAddress, inStore...)
 	f.Beside(Controller, "rsyncd", append(inStore, "rsync", "--daemon", "--no-detach", "--config=/etc/rsyncd.store", "--address="+storeAddress, "--log-file=/dev/null")...)
-	f.Eventually("the store is ready", func() error {
-		if log := f.Log(Controller, "store"); !strings.Contains(log, "ready\n") {
-			return fmt.Errorf("it says %s", log)
-		}
-		return nil
-	})
-	f.again()
+	f.again(storeConf)
 	for _, n := range sizes {
 		f.set("set"+strconv.Itoa(n), bytes)
 	}
-}
-
-// again starts the coordinator and the agents anew, with the configuration that there is now.
-func (f *figures) again() {
-	f.t.Helper()
-	for _, d := range f.agents {
-		must(f.t, d.Stop())
-	}
-	must(f.t, f.site.head.Stop())
-	f.startHead()
-	for n := 1; n <= f.o.Nodes; n++ {
-		f.startAgent(n)
-	}
-	f.agentsReady(f.o.Nodes)
 }
 
 // set brings files that nothing makes smaller into the store, as a dataset.
@@ -196,7 +169,7 @@ func (f *figures) set(name string, bytes int) {
 		_, _ = content.Read(file) // never fails
 		must(f.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%03d", i)), file, 0o644))
 	}
-	f.said(Controller, "env", "DATAMOVE_CONFIG=/etc/datamove/none.yaml", "AWS_ENDPOINT_URL_S3=http://"+storeAddress+":9000", "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=datamove", "AWS_SECRET_ACCESS_KEY=datamove-secret",
+	f.said(Controller, "env", "DATAMOVE_CONFIG=/etc/datamove/none.yaml", "AWS_ENDPOINT_URL_S3=http://"+storeAddress+":9000", "AWS_REGION=us-east-1", keyID, keySecret,
 		"datamove", "copy", "-q", "/opt/archive/"+name, "s3://data/"+name)
 	must(f.t, os.RemoveAll(dir))
 	if out, err := f.As(Anna, Controller, "", "datamove", "dataset", "add", name, "store:"+name); err != nil {

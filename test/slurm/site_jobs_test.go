@@ -16,6 +16,8 @@ import (
 // TestJobs: from submit to purge.
 func TestJobs(t *testing.T) {
 	s := deployed(t, Options{}, nil)
+	s.s3(Address(Controller))
+	s.again(strings.Replace(siteConf, "\nlimits:", "\n"+storeTier+`"http://`+Address(Controller)+`:9000"}}`+"\nprojects:\n  vision: {roots: [\"store:\", \"archive:\", \"project:\", \"scratch:\"], members: [anna, ben]}\nlimits:", 1))
 	s.dataset(Anna, "vision", "archive:vision", "/opt/archive/vision", 20, 100_000)
 	s.files(Anna, "/project/anna/notes", 2, 10)
 	for _, row := range []struct {
@@ -30,6 +32,8 @@ func TestJobs(t *testing.T) {
 		{"names that several nodes have", sameNames},
 		{"it is not there", notThere},
 		{"other ways to ask", otherWays},
+		{"checkpoints leave while it runs", checkpoints},
+		{"from an S3 store and back", throughStore},
 	} {
 		t.Run(row.what, func(t *testing.T) { row.test(t, s.in(t)) })
 	}
@@ -260,6 +264,73 @@ func otherWays(t *testing.T, s *site) {
 	})
 	s.Scancel(id)
 	s.UntilState(id, "CANCELLED")
+}
+
+// checkpoints: what is whole leaves for each target while the job runs, and the next job goes on from it; what is torn when a job is
+// cancelled says so.
+func checkpoints(t *testing.T, s *site) {
+	script := `#!/bin/sh
+#DATAMOVE checkpoint=scratch:ckpt to=project:anna/saved,archive:saved profile=dcp
+echo from ${DATAMOVE_RESUME:-the beginning}
+save() { mkdir -p $DATAMOVE_CHECKPOINT/step_$1; echo shard of $1 >$DATAMOVE_CHECKPOINT/step_$1/__0_0.distcp; }
+whole() { echo names of $1 >$DATAMOVE_CHECKPOINT/step_$1/.metadata; }
+`
+	first := s.MustSubmit(Anna, script+"save 1; whole 1; save 2; sleep 600\n")
+	for _, at := range []string{"/project/anna/saved", "/opt/archive/saved"} {
+		s.Eventually("the first checkpoint is at "+at, func() error {
+			if got := s.read(at + "/step_1/.metadata"); got != "names of 1" {
+				return fmt.Errorf("%s", got)
+			}
+			return nil
+		})
+		if got := s.read(at + "/step_1/__0_0.distcp"); got != "shard of 1" {
+			t.Errorf("%s: %s", at, got)
+		}
+	}
+	if j, err := s.Job(first); err != nil || j.State != "RUNNING" {
+		t.Fatalf("it has left from a job that does not run: %+v, %v", j, err)
+	}
+	s.Scancel(first)
+	s.done(first, "CANCELLED")
+	s.cleanSoon(first, Anna)
+	if got := s.read("/project/anna/saved/step_2.incomplete-" + first + "/__0_0.distcp"); got != "shard of 2" {
+		t.Errorf("the torn one: %s", got)
+	}
+	if got := s.read("/project/anna/saved/step_2/__0_0.distcp"); !strings.Contains(got, "no such file") {
+		t.Errorf("the torn one is there as if it were whole: %s", got)
+	}
+
+	second := s.MustSubmit(Anna, script+"cat $DATAMOVE_RESUME/__0_0.distcp; save 2; whole 2\n")
+	s.done(second, "COMPLETED")
+	if out := s.Output(Anna, second); out != "from /project/anna/saved/step_1\nshard of 1\n" {
+		t.Errorf("the second job said %q", out)
+	}
+	s.cleanSoon(second, Anna)
+	for _, at := range []string{"/project/anna/saved", "/opt/archive/saved"} {
+		if got := s.read(at+"/step_2/.metadata") + s.read(at+"/step_2/__0_0.distcp"); got != "names of 2shard of 2" {
+			t.Errorf("%s: %s", at, got)
+		}
+	}
+}
+
+// throughStore: results leave for an S3 store, and another job has them from there.
+func throughStore(t *testing.T, s *site) {
+	first := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-out=scratch:out to=store:made-%j
+mkdir $DATAMOVE_DIR/out; echo made >$DATAMOVE_DIR/out/it
+`)
+	s.done(first, "COMPLETED")
+	s.allWell(first)
+	s.cleanSoon(first, Anna)
+	second := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-in=store:made-`+first+` to=scratch:made required
+echo $DATAMOVE_HOT; srun cat $DATAMOVE_IN_MADE/it
+`, "-N2")
+	s.done(second, "COMPLETED")
+	if out := s.Output(Anna, second); out != "1\nmade\nmade\n" {
+		t.Errorf("the second job said %q", out)
+	}
+	s.cleanSoon(second, Anna)
 }
 
 // TestCancelled: a job that is cancelled in a phase leaves nothing behind.

@@ -37,7 +37,7 @@ limits:
 roles:
   operator: {members: [root], may: ["*"]}
   slurm: {members: [slurm], may: [person.act]}
-slurm: {scratch: scratch, warm: cache, ready: 20s}
+slurm: {scratch: scratch, warm: cache, ready: 20s, quiet: 1s}
 leases: {lead: 5s}
 `
 
@@ -110,6 +110,45 @@ func (s *site) startHead() {
 func (s *site) startAgent(n int, more ...string) {
 	s.t.Helper()
 	s.agents[n] = s.Beside(n, "datamoved", append([]string{"datamoved", "--data", "/var/lib/datamove", "--join", "tcp://" + Address(Controller) + ":7643", "--listen", "unix:///run/datamove/datamoved.sock"}, more...)...)
+}
+
+// again starts the coordinator and the agents anew, with a configuration.
+func (s *site) again(conf string) {
+	s.t.Helper()
+	must(s.t, write(s.Path(Controller, "/etc/datamove/config.yaml"), conf))
+	for _, d := range s.agents {
+		must(s.t, d.Stop())
+	}
+	must(s.t, s.head.Stop())
+	s.startHead()
+	for n := 1; n <= s.o.Nodes; n++ {
+		s.startAgent(n)
+	}
+	s.agentsReady(s.o.Nodes)
+}
+
+// The keys of the S3 server.
+const keyID, keySecret = "AWS_ACCESS_KEY_ID=datamove", "AWS_SECRET_ACCESS_KEY=datamove-secret"
+
+// storeTier is its tier in a configuration; the address is still to come.
+const storeTier = `  store: {level: cold, s3: {bucket: data, region: us-east-1, credentials: "file:/etc/datamove/store.env", endpoint: `
+
+// s3 starts an S3 server with a bucket beside the controller; before its command stands what it is run by.
+func (s *site) s3(address string, by ...string) {
+	s.t.Helper()
+	build := exec.Command("go", "-C", "../s3dev", "build", "-trimpath", "-o", s.o.Binds["/opt/archive"]+"/s3dev", ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	must(s.t, errors.Join(os.WriteFile(s.Path(Controller, "/etc/datamove/store.env"), []byte(keyID+"\n"+keySecret+"\n"), 0o600), os.Mkdir(s.Path(Controller, "/opt/archive/store"), 0o755)))
+	s.Beside(Controller, "store", append(by, "/opt/archive/s3dev", "--listen", address+":9000", "--dir", "/opt/archive/store", "--buckets", "data")...)
+	s.Eventually("the store is ready", func() error {
+		if log := s.Log(Controller, "store"); !strings.Contains(log, "ready\n") {
+			return fmt.Errorf("it says %s", log)
+		}
+		return nil
+	})
 }
 
 func (s *site) agentsReady(n int) {
