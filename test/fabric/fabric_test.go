@@ -89,7 +89,7 @@ func TestSmoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := WorkFor(p, r.Link, time.Second)
+	work := WorkFor(p, r.Link, time.Second, ObjectBytes)
 	measures := []Measure{ceiling}
 	for name, load := range map[string]Load{"cli": CLI, "service": Service} {
 		m, err := load(t.Context(), r, work)
@@ -412,7 +412,7 @@ INVALID: 4 agents: the CPUs were 14 % idle, and less than 15 % is too little
 func TestFanOut(t *testing.T) {
 	need(t)
 	r := newRig(t, 3, Link{Mbit: 200})
-	w := WorkFor(programs(t), r.Link, 4*time.Second)
+	w := WorkFor(programs(t), r.Link, 4*time.Second, ObjectBytes)
 	f, err := FanOut(t.Context(), r, w, Unrest{})
 	if err != nil {
 		t.Fatal(err)
@@ -430,7 +430,7 @@ func TestFanOutUnrest(t *testing.T) {
 		t.Skip("takes long: a node that is cut off is waited for")
 	}
 	r := newRig(t, 5, Link{Mbit: 100})
-	w := WorkFor(programs(t), r.Link, 8*time.Second)
+	w := WorkFor(programs(t), r.Link, 8*time.Second, ObjectBytes)
 	f, err := FanOut(t.Context(), r, w, Unrest{Late: 3 * time.Second, Dies: 6 * time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -68,7 +68,7 @@ func FanOut(ctx context.Context, r *Rig, w Work, u Unrest) (f Fan, err error) {
 func (p Plan) Fan(ctx context.Context, w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "agents\tMB\tleft its source\tlast s\tone link s\tof one link\tCPU-s/GB\tidle\t")
-	work := WorkFor(p.Programs, p.Link, p.Span)
+	work := WorkFor(p.Programs, p.Link, p.Span, p.Object)
 	for _, agents := range p.Agents {
 		var worst Fan
 		for range max(1, p.Rounds) {

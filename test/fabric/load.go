@@ -24,13 +24,13 @@ type Work struct {
 	ObjectBytes int64
 }
 
-// objectBytes is how large an object is: at a thousandth of a node's speed that takes as
+// ObjectBytes is how large an object is: at a thousandth of a node's speed that takes as
 // long as a shard of 8 GB does there.
-const objectBytes = 8 << 20
+const ObjectBytes = 8 << 20
 
-// WorkFor is the work that takes about a time through the links of a rig.
-func WorkFor(p Programs, link Link, span time.Duration) Work {
-	return Work{p, int(math.Ceil(float64(link.BytesPerSecond()) * span.Seconds() / objectBytes)), objectBytes}
+// WorkFor is the work that takes about a time through the links of a rig, in objects of some bytes.
+func WorkFor(p Programs, link Link, span time.Duration, object int64) Work {
+	return Work{p, int(math.Ceil(float64(link.BytesPerSecond()) * span.Seconds() / float64(object))), object}
 }
 
 // bytes of one node.

@@ -44,6 +44,7 @@ type Plan struct {
 	Agents []int         // how many, one after the other
 	Rounds int           // that count, for each; 0 means 1
 	Span   time.Duration // of a ceiling and, about, of a load
+	Object int64         // bytes of each
 	Link   Link
 	Load   Load
 	Programs
@@ -62,7 +63,7 @@ func (p Plan) Run(ctx context.Context, tell func(Row)) error {
 }
 
 func (p Plan) row(ctx context.Context, agents int) (row Row, err error) {
-	work := WorkFor(p.Programs, p.Link, p.Span)
+	work := WorkFor(p.Programs, p.Link, p.Span, p.Object)
 	if err := fits(work.bytes() * int64(agents)); err != nil {
 		return row, err
 	}

@@ -2,7 +2,7 @@
 // through shaped links at 1, 2, 4, 8, 16 and 32 agents, beside what iperf3 gets through
 // the same ones. It needs root, and binaries of datamove, datamoved and pages.
 //
-//	model [-load cli] [-agents 1,2,4,8,16,32] [-rounds 3] [-span 8s] [-mbit 125]
+//	model [-load cli] [-agents 1,2,4,8,16,32] [-rounds 3] [-span 8s] [-mbit 125] [-object 8388608]
 //
 // It exits with 1 when a row is invalid, because the CPUs were too busy to tell, and
 // when -least is given and a row reaches less. It ends after -limit in any case.
@@ -53,6 +53,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.load, "load", "cli", "what moves: cli is datamove copy in every node, service one task of datamoved for all nodes, fan-out one dataset staged to each of them")
 	flags.IntVar(&o.plan.Rounds, "rounds", 3, "comparisons for each row; the median counts")
 	flags.DurationVar(&o.plan.Span, "span", 8*time.Second, "how long iperf3 measures, and the mover works, about")
+	flags.Int64Var(&o.plan.Object, "object", fabric.ObjectBytes, "bytes of an object")
 	flags.IntVar(&o.plan.Link.Mbit, "mbit", 125, "speed of a link, in each direction")
 	flags.StringVar(&o.plan.Datamove, "datamove", "bin/datamove", "the binary")
 	flags.StringVar(&o.plan.Datamoved, "datamoved", "bin/datamoved", "the binary")
@@ -71,6 +72,9 @@ func parse(args []string) (o options, err error) {
 			return o, fmt.Errorf("-agents %s: a list of numbers from 1 to %d", *agents, fabric.MaxNodes)
 		}
 		o.plan.Agents = append(o.plan.Agents, n)
+	}
+	if o.plan.Object < 1 {
+		return o, fmt.Errorf("-object %d: at least 1", o.plan.Object)
 	}
 	for _, path := range []*string{&o.plan.Datamove, &o.plan.Datamoved, &o.plan.Pages} {
 		if *path, err = filepath.Abs(*path); err != nil {

@@ -20,7 +20,7 @@ func TestUsage(t *testing.T) {
 	if err != nil || len(o.plan.Agents) != 2 || o.plan.Load == nil {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, args := range [][]string{{"-agents", "0"}, {"-agents", "1,,2"}, {"-agents", "201"}, {"-load", "magic"}, {"-datamove", here + "y"}} {
+	for _, args := range [][]string{{"-agents", "0"}, {"-agents", "1,,2"}, {"-agents", "201"}, {"-load", "magic"}, {"-object", "0"}, {"-datamove", here + "y"}} {
 		if err := run(t.Context(), append(binaries, args...), io.Discard, io.Discard); err == nil {
 			t.Errorf("%q is taken", args)
 		}
