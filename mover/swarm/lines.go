@@ -5,6 +5,11 @@ import "sync"
 // lines are the questions that wait to be asked, of each member: those first that come first in the tree, or what is read next would
 // wait behind all that is read later.
 type lines struct {
+	// reads are those of the source. While there are some each member is asked no more at a time than that, so that what comes from the source,
+	// for all, has as much of the link as what comes from each of them: who has fallen behind finds all it asks for, and would have
+	// no room for what the others wait for.
+	reads *queue
+
 	mu  sync.Mutex
 	all map[line]*queue // guarded by mu
 }
@@ -29,7 +34,7 @@ func (l *lines) of(x line) *queue {
 		l.all = map[line]*queue{}
 	}
 	if l.all[x] == nil {
-		l.all[x] = &queue{ofAll: asksOfAll, least: asksLeast, limit: AsksMost}
+		l.all[x] = &queue{ofAll: asksOfAll, least: asksLeast, limit: AsksMost, beside: l.reads}
 	}
 	return l.all[x]
 }

@@ -9,8 +9,9 @@ import (
 
 // queue has few in work at a time, and those first that come first in the tree.
 type queue struct {
-	ofAll, least, limit int   // at a time: by all members together, by one in any case, and by one at most
-	pace                *pace // how many of those it is; nil is all
+	ofAll, least, limit int    // at a time: by all members together, by one in any case, and by one at most
+	pace                *pace  // how many of those it is; nil is all
+	beside              *queue // while that has something in work it is not more than that has; nil is none
 
 	mu      sync.Mutex
 	among   int // members; guarded by mu, as all below
@@ -30,10 +31,22 @@ func (q *queue) part() int {
 
 // most is how many there may be at a time. mu is held.
 func (q *queue) most() int {
-	if q.pace == nil {
-		return q.part()
+	if q.pace != nil {
+		return min(q.pace.at(), q.limit)
 	}
-	return min(q.pace.at(), q.limit)
+	if q.beside != nil {
+		if n := q.beside.working(); n > 0 {
+			return min(n, q.part())
+		}
+	}
+	return q.part()
+}
+
+// working is how many there are in work.
+func (q *queue) working() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.inside
 }
 
 // turn is leave to do something with a piece: done is called when that is done, or pass when nothing was.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,4 +78,46 @@ func TestQueue(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBeside: while the source is read, no member is asked more at a time than is read.
+func TestBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := queue{ofAll: readsOfAll, least: readsLeast, limit: readsMost}
+		l := lines{reads: &source}
+		asks, answer := l.of(line{"n2", true}), make(chan bool)
+		enter := func(q *queue, i int) *turn {
+			turn, err := q.enter(t.Context(), i, 7)
+			if err != nil {
+				t.Error(err)
+			}
+			return turn
+		}
+		reads := []*turn{enter(&source, 0), enter(&source, 1)}
+		var asked atomic.Int32
+		for i := range 10 {
+			go func() {
+				defer enter(asks, i).pass()
+				asked.Add(1)
+				<-answer
+			}()
+		}
+		wants := func(what string, n int32) {
+			t.Helper()
+			synctest.Wait()
+			if asked.Load() != n {
+				t.Errorf("%s: %d were asked, want %d", what, asked.Load(), n)
+			}
+		}
+		wants("beside two reads", 2)
+		answer <- true
+		wants("after one answer", 3)
+		for _, r := range reads {
+			r.done()
+		}
+		answer <- true
+		wants("when nothing is read", 2+asksOfAll/7)
+		close(answer)
+		wants("in the end", 10)
+	})
 }

@@ -79,6 +79,7 @@ func New(o Options) *Swarm {
 	s := &Swarm{o: o, begun: make(chan struct{}), out: buffer.New(outMost * o.PieceBytes)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.queue = queue{ofAll: readsOfAll, least: readsLeast, limit: readsMost, pace: new(pace)}
+	s.lines.reads = &s.queue
 	s.store.open(o.Memory, o.PieceBytes)
 	s.tree.forget()
 	s.Update(o.View)
