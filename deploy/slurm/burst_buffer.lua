@@ -94,7 +94,7 @@ function slurm_bb_post_run(job, script)
 	return hook("", "post_run", job, script)
 end
 
--- From Slurm 23.02 on it says of the job how it has ended.
+-- From Slurm 23.02 on info says how the job has ended.
 function slurm_bb_data_out(job, script, uid, gid, info)
 	local state = info and info.job_state
 	if type(state) == "number" then

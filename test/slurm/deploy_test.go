@@ -149,13 +149,14 @@ func judged(t *testing.T, c *Cluster) {
 	}
 }
 
-// tells has the Lua of Slurm 22.05 called as that of 23.02: with a job that says how it has ended.
+// tells has a Slurm call burst_buffer.lua as from 23.02 on: with the ids of the job's user, and a table behind them that looks up what is known of
+// the job when it is asked for it (_push_job_info of burst_buffer_lua.c). This job is cancelled, and completing.
 func tells(files fstest.MapFS) {
 	f := files["burst_buffer.lua"]
 	f.Data = append(f.Data, `
 local out = slurm_bb_data_out
 function slurm_bb_data_out(job, script)
-	return out(job, script, 5001, 5001, {job_state = 0x8004})
+	return out(job, script, "5001", "5001", setmetatable({}, {__index = function(_, name) return name == "job_state" and 0x8004 or nil end}))
 end
 `...)
 }

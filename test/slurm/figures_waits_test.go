@@ -36,10 +36,8 @@ const (
 )
 
 // storeConf has the store, and no tier that all nodes see.
-const storeConf = `
-tiers:
+var storeConf = "tiers:\n" + storeTier(storeAddress) + `
   scratch: {level: hot, path: /local_nvme, ephemeral: true, node_local: true}
-` + storeTier + `"http://` + storeAddress + `:9000"}}
 projects:
   vision: {roots: ["store:", "scratch:"], members: [anna]}
 roles:

@@ -22,15 +22,19 @@ type site struct {
 	agents map[int]*Daemon
 }
 
-// siteConf is the configuration of datamove on all machines. /archive is slow, and /project is fast, and both are seen by all.
-const siteConf = `
-tiers:
+// siteConf is the configuration of datamove on all machines: /project is fast, tape and slow are not, and all see all but scratch.
+const siteConf = "tiers:\n" + siteTiers + siteRest
+
+const siteTiers = `
   scratch: {level: hot, path: /local_nvme, ephemeral: true, node_local: true}
   project: {level: warm, path: /project}
   cache: {level: warm, path: /project/cache, ephemeral: true}
   archive: {level: cold, path: /opt/archive}
   tape: {level: cold, path: /opt/archive/tape}
   slow: {level: warm, path: /project/slow}
+`
+
+const siteRest = `
 limits:
   - {endpoint: tape, rate: 2MB/s}
   - {endpoint: slow, rate: 2MB/s}
@@ -130,8 +134,10 @@ func (s *site) again(conf string) {
 // The keys of the S3 server.
 const keyID, keySecret = "AWS_ACCESS_KEY_ID=datamove", "AWS_SECRET_ACCESS_KEY=datamove-secret"
 
-// storeTier is its tier in a configuration; the address is still to come.
-const storeTier = `  store: {level: cold, s3: {bucket: data, region: us-east-1, credentials: "file:/etc/datamove/store.env", endpoint: `
+// storeTier is its tier in a configuration.
+func storeTier(address string) string {
+	return fmt.Sprintf("  store: {level: cold, s3: {endpoint: \"http://%s:9000\", bucket: data, region: us-east-1, credentials: \"file:/etc/datamove/store.env\"}}\n", address)
+}
 
 // s3 starts an S3 server with a bucket beside the controller; before its command stands what it is run by.
 func (s *site) s3(address string, by ...string) {

@@ -61,7 +61,8 @@ func (w *work) marked(ctx context.Context, d deed) error {
 // exitPatience is how long the exit status of a job may take to be known: another hook writes it down at the same time.
 const exitPatience = 10 * time.Second
 
-// State is Slurm's job_state of a job that has ended: its low byte is one of enum job_states (slurm.h), the rest are flags. 0 is not told.
+// State is Slurm's job_state of a job that has ended: its low byte is one of enum job_states (slurm.h), the rest are flags. 0 is not told:
+// burst_buffer.lua hears it from Slurm 23.02 on (CHANGELOG/slurm-23.02.md).
 type State uint32
 
 const (
