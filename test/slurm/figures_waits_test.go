@@ -41,7 +41,6 @@ var storeConf = "tiers:\n" + storeTier(storeAddress) + `
 projects:
   vision: {roots: ["store:", "scratch:"], members: [anna]}
 roles:
-  operator: {members: [root], may: ["*"]}
   slurm: {members: [slurm], may: [person.act]}
 slurm: {scratch: scratch}
 `

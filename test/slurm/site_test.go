@@ -39,7 +39,6 @@ limits:
   - {endpoint: tape, rate: 2MB/s}
   - {endpoint: slow, rate: 2MB/s}
 roles:
-  operator: {members: [root], may: ["*"]}
   slurm: {members: [slurm], may: [person.act]}
 slurm: {scratch: scratch, warm: cache, ready: 20s, quiet: 1s}
 leases: {lead: 5s}

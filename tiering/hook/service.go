@@ -26,17 +26,12 @@ type Service struct {
 
 // LetGo implements Mover. It is done as whose it is: root of a node may only look.
 func (s *Service) LetGo(ctx context.Context, h stage.Holding) error {
-	if h.Owner != uint32(os.Geteuid()) {
-		ctx = api.For(ctx, h.Owner)
-	}
-	return s.Drop(ctx, h.Holder)
+	return s.Drop(as(ctx, h.Owner), h.Holder)
 }
 
 // Renew implements Mover. It is done as the user of the job, whose nodes each may do it.
 func (s *Service) Renew(ctx context.Context, j Job, before time.Time) error {
-	if j.UID != uint32(os.Geteuid()) {
-		ctx = api.For(ctx, j.UID)
-	}
+	ctx = as(ctx, j.UID)
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
@@ -58,9 +53,18 @@ func (s *Service) Renew(ctx context.Context, j Job, before time.Time) error {
 	return errors.Join(errs...)
 }
 
+// as is a call in the name of somebody.
+func as(ctx context.Context, uid uint32) context.Context {
+	if uid == uint32(os.Geteuid()) {
+		return ctx
+	}
+	return api.For(ctx, uid)
+}
+
 // Moves implements Mover: copies of the job to and from its directory here, by the tasks that have its label. Of those that are the same copy,
-// tried again, the newest counts.
+// tried again, the newest counts. It is asked as the user of the job: root of a node may not see what others do.
 func (s *Service) Moves(ctx context.Context, j Job) (moves []Move, err error) {
+	ctx = as(ctx, j.UID)
 	c, err := s.Client(ctx)
 	if err != nil {
 		return nil, err
