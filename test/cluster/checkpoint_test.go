@@ -25,6 +25,7 @@ type saver struct {
 	now      time.Time
 	carriers map[string]*carrier.Carrier
 	over     map[string]bool
+	others   []hook.Present // jobs without anything
 }
 
 func (c *cluster) saver(profile string, nodes ...string) *saver {
@@ -114,7 +115,7 @@ func (s *saver) present(node string) []hook.Present {
 	if _, err := os.Stat(filepath.Dir(s.at(node, ""))); err != nil {
 		return nil
 	}
-	return []hook.Present{{Job: s.job, Over: s.over[node]}}
+	return append(s.others, hook.Present{Job: s.job, Over: s.over[node]})
 }
 
 // target is what has come, in order.
@@ -267,5 +268,25 @@ func TestCheckpointAbsent(t *testing.T) {
 	s.looks(4, "n1")
 	if left := s.waiting(); len(left) > 0 {
 		t.Errorf("%q wait still", left)
+	}
+}
+
+// TestCheckpointJobs: however many jobs have a directory on a node, root has one connection for all of them: a prolog needs one, too.
+func TestCheckpointJobs(t *testing.T) {
+	s := newCluster(t, "n1").saver("dcp", "n1")
+	c, dials := s.carriers["n1"], 0
+	dial := c.Dial
+	c.Dial = func(ctx context.Context) (*api.Client, error) {
+		dials++
+		return dial(ctx)
+	}
+	for id := range uint32(300) {
+		s.others = append(s.others, hook.Present{Job: hook.Job{ID: 1000 + id, UID: s.job.UID, GID: s.job.GID}})
+	}
+	s.saves("n1", "step_1/__0_0.distcp", "step_1/.metadata")
+	s.looks(8, "n1")
+	s.has("the only one that has a checkpoint", "step_1/.metadata step_1/__0_0.distcp")
+	if dials != 1 {
+		t.Errorf("it has dialled %d times", dials)
 	}
 }

@@ -11,26 +11,16 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/tiering/hook"
-	"datamove.dev/tiering/stage"
 )
 
-// absent looks for watches of jobs that have no directory here: they never came, or their prolog could not make one.
-type absent struct {
-	mover *stage.Mover
-	next  time.Time
-}
-
-// endAbsent ends the watches of jobs that have ended and have no directory here: who waits for what they have written waits in vain. That a job
-// has ended says its mark (hook.AllNodes), which waits from before it begins until its results are on their way.
+// endAbsent ends the watches of jobs that have ended and have no directory here, because they never came or their prolog could not make one: who
+// waits for what they have written waits in vain. That a job has ended says its mark (hook.AllNodes), which waits from before it begins until its results are on their way.
 func (c *Carrier) endAbsent(ctx context.Context, present []hook.Present, live map[uint32]bool, now time.Time) error {
-	if c.absent == nil {
-		c.absent = &absent{mover: &stage.Mover{Dial: c.Dial}}
-	}
-	if now.Before(c.absent.next) {
+	if now.Before(c.later) {
 		return nil
 	}
-	c.absent.next = now.Add(askLate)
-	client, err := c.absent.mover.Client(ctx)
+	c.later = now.Add(askLate)
+	client, err := c.client(ctx)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,9 @@ type Carrier struct {
 	Quiet time.Duration // for how long nothing in a checkpoint has to change; 0 is checkpoint.Quiet
 	Log   *slog.Logger
 
-	jobs   map[hook.Job]*job
-	absent *absent
+	line  *stage.Mover // the connection, of all jobs: they may be many; nil until it is needed
+	jobs  map[hook.Job]*job
+	later time.Time // not before is looked for jobs that are absent
 }
 
 const (
@@ -91,9 +92,6 @@ func (c *Carrier) Look(ctx context.Context, present []hook.Present, live map[uin
 		errs = append(errs, c.look(api.For(ctx, p.UID), j, now))
 		j.next = now.Add(min(lookMost, lookShare*j.reading))
 	}
-	for _, j := range c.jobs {
-		errs = append(errs, j.mover.Close())
-	}
 	c.jobs = known
 	return errors.Join(errs...)
 }
@@ -108,23 +106,27 @@ func (c *Carrier) Rest() time.Duration {
 	return min(restMost, c.quiet())
 }
 
-// Close ends the connections.
-func (c *Carrier) Close() error {
-	var errs []error
-	for _, j := range c.jobs {
-		errs = append(errs, j.mover.Close())
+// Close ends the connection, and forgets all.
+func (c *Carrier) Close() (err error) {
+	if c.line != nil {
+		err = c.line.Close()
 	}
-	if c.absent != nil {
-		errs = append(errs, c.absent.mover.Close())
+	c.line, c.jobs, c.later = nil, nil, time.Time{}
+	return err
+}
+
+// client is the connection to the mover.
+func (c *Carrier) client(ctx context.Context) (*api.Client, error) {
+	if c.line == nil {
+		c.line = &stage.Mover{Dial: c.Dial}
 	}
-	c.jobs, c.absent = nil, nil
-	return errors.Join(errs...)
+	return c.line.Client(ctx)
 }
 
 func (c *Carrier) remember(j hook.Job) *job {
 	id := strconv.FormatUint(uint64(j.ID), 10)
 	return &job{
-		Job: j, mover: &stage.Mover{Dial: c.Dial, Label: hook.CopyLabel, Labels: map[string]string{hook.Label: id}},
+		Job: j, mover: &stage.Mover{Dial: c.client, Label: hook.CopyLabel, Labels: map[string]string{hook.Label: id}},
 		sights: map[string]*checkpoint.Sights{}, ends: map[string]end{}, tries: map[string]try{}, saved: map[string]string{},
 		parts: map[string]checkpoint.Print{}, heard: map[string]time.Time{}, told: map[string]bool{},
 	}
