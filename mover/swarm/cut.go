@@ -8,8 +8,9 @@ type Cut struct {
 	bytes int64
 	next  int // index
 
-	group []mover.Entry // of small files that have no piece yet
-	size  int64         // of the group
+	group []spot // of small files that have no piece yet
+	size  int64  // of the group
+	last  string // the file before, of those that are in pieces
 }
 
 // NewCut returns a cut into pieces of so many bytes.
@@ -20,6 +21,7 @@ type spot struct {
 	entry mover.Entry
 	first int
 	off   int64 // of its first byte in that piece
+	leads bool  // the file before it is in another directory
 }
 
 // cutting is what is new after an entry: pieces, and the files in them.
@@ -30,12 +32,16 @@ type cutting struct {
 
 // add cuts the next entry of the walk. Pieces come when they are complete: of small files later than their entries.
 func (c *Cut) add(e mover.Entry) (out cutting) {
-	switch {
-	case e.Kind != mover.File || e.Size <= 0:
+	if e.Kind != mover.File || e.Size <= 0 {
 		return out
+	}
+	s := spot{entry: e, leads: c.last == "" || !siblings(c.last, e.Name)}
+	c.last = e.Name
+	switch {
 	case e.Size > c.bytes:
 		out = c.end() // groups end where a large file comes, so that pieces are in the order of the walk
-		out.spots = append(out.spots, spot{e, c.next, 0})
+		s.first = c.next
+		out.spots = append(out.spots, s)
 		for off := int64(0); off < e.Size; off += c.bytes {
 			out.pieces = append(out.pieces, c.piece([]Segment{{e.Name, off, min(c.bytes, e.Size-off)}}))
 		}
@@ -43,8 +49,16 @@ func (c *Cut) add(e mover.Entry) (out cutting) {
 	case c.size+e.Size > c.bytes || len(c.group) == segmentsMost:
 		out = c.end()
 	}
-	c.group, c.size = append(c.group, e), c.size+e.Size
+	s.first, s.off = c.next, c.size
+	c.group, c.size = append(c.group, s), c.size+e.Size
 	return out
+}
+
+// siblings says that two names are in one directory.
+func siblings(a, b string) bool {
+	in, _ := mover.Parent(a)
+	dir, _ := mover.Parent(b)
+	return in == dir
 }
 
 // end completes the piece of the small files that wait for one.
@@ -52,12 +66,11 @@ func (c *Cut) end() (out cutting) {
 	if len(c.group) == 0 {
 		return out
 	}
-	segments, off := make([]Segment, 0, len(c.group)), int64(0)
-	for _, e := range c.group {
-		segments = append(segments, Segment{e.Name, 0, e.Size})
-		out.spots = append(out.spots, spot{e, c.next, off})
-		off += e.Size
+	segments := make([]Segment, 0, len(c.group))
+	for _, s := range c.group {
+		segments = append(segments, Segment{s.entry.Name, 0, s.entry.Size})
 	}
+	out.spots = c.group
 	out.pieces = append(out.pieces, c.piece(segments))
 	c.group, c.size = nil, 0
 	return out

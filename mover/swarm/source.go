@@ -101,7 +101,8 @@ func (l *linked) other(e *mover.Entry) bool {
 }
 
 // Open implements mover.Source. Who may not read a file of the source gets nothing of it from others: where that costs no bytes it is
-// opened, and of a store, whose files a project may read or not, its facts are asked for.
+// opened. A store, which lets somebody read a prefix or not, is asked for the facts of one file in each directory, and of those of which the walk
+// knows too little.
 func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	spot := s.swarm.tree.open(e.Name)
 	if spot == nil || e.Kind != mover.File || spot.entry.Identity() != e.Identity() {
@@ -110,7 +111,7 @@ func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error)
 	c := &content{swarm: s.swarm, spot: spot}
 	var err error
 	if s.Traits().Remote {
-		c.entry, err = s.facts(ctx, e)
+		c.entry, err = s.facts(ctx, e, spot.leads)
 	} else if c.inner, err = s.Source.Open(ctx, e); err == nil {
 		c.entry = c.inner.Entry()
 	}
@@ -131,8 +132,11 @@ func (s *source) reopen(ctx context.Context, e mover.Entry) (mover.Content, erro
 	return &again{c, s.swarm, gifts}, nil
 }
 
-// facts are all that the place knows of a file that was walked.
-func (s *source) facts(ctx context.Context, e mover.Entry) (mover.Entry, error) {
+// facts are all that is known of a file that was walked. The place is asked where that is not known already, or ask says so.
+func (s *source) facts(ctx context.Context, e mover.Entry, ask bool) (mover.Entry, error) {
+	if !ask && !e.Brief {
+		return e, nil
+	}
 	now, err := s.Source.Stat(ctx, e.Name)
 	if err == nil && (now.Kind != e.Kind || now.Size != e.Size || now.ETag != e.ETag) {
 		err = &mover.Error{Op: "open", Place: s.String(), Name: e.Name, Err: mover.ErrChanged}
