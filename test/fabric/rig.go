@@ -136,17 +136,13 @@ func (r *Rig) build(ctx context.Context) error {
 	return err
 }
 
-// mount makes a file system in memory, in large pages where the kernel has them:
-// what the nodes write to is to cost as little as it can.
+// mount makes a file system in memory: what the nodes write to is to cost as little as it can. Large pages would make it dearer, and a small
+// file as large as one of them.
 func mount(dir string) error {
-	err := os.Mkdir(dir, 0o755)
-	if err == nil {
-		err = unix.Mount(prefix, dir, "tmpfs", 0, "mode=755,size=80%,huge=always")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
 	}
-	if err == unix.EINVAL {
-		err = unix.Mount(prefix, dir, "tmpfs", 0, "mode=755,size=80%")
-	}
-	return err
+	return unix.Mount(prefix, dir, "tmpfs", 0, "mode=755,size=80%")
 }
 
 // segments is how many packets TCP sends at least as one on a link: as many as there are in 64 KiB, or as one of 125 Mbit/s sends in that time.
