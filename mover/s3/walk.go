@@ -51,6 +51,25 @@ func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[move
 	}
 }
 
+// aFew is how many keys are asked for by who wants one: what is our own lies before the others.
+const aFew = 16
+
+// HoldsAny reports whether there is anything in the place, as far as a walk would tell of it, and asks for a few keys only.
+func (p *Place) HoldsAny(ctx context.Context) (bool, error) {
+	w := &walker{place: p}
+	for page, err := range p.store.list(ctx, listing{prefix: p.prefix, max: aFew}) {
+		if err != nil {
+			return false, p.wrap("walk", "", err)
+		}
+		for i := range page {
+			if it, ok := w.item(&page[i]); ok && it.name != "" {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
 // strays tells of open uploads. They do not tell their owner. One of a manifest is
 // of a run that died, because the lock is ours, and is not told but dropped.
 //

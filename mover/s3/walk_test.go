@@ -22,6 +22,7 @@ type keyStore struct {
 	keys   []string // sorted
 	page   int
 	broken string // listings of this prefix fail
+	listed int    // keys
 }
 
 var errBroken = errors.New("the listing broke off")
@@ -42,6 +43,7 @@ func (s *keyStore) list(ctx context.Context, l listing) iter.Seq2[[]object, erro
 				continue
 			}
 			last = o.key
+			s.listed++
 			if page = append(page, o); len(page) == s.page {
 				if ctx.Err() != nil || !yield(page, nil) {
 					return
@@ -177,6 +179,38 @@ func TestWalkBroken(t *testing.T) {
 	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
 		if !errors.Is(err, errBroken) || e.Name != "" {
 			t.Errorf("%+v: %v", e, err)
+		}
+	}
+}
+
+// TestHoldsAny: whether there is anything is known after a page, however large the tree is.
+func TestHoldsAny(t *testing.T) {
+	many := make([]string, 5000)
+	for i := range many {
+		many[i] = fmt.Sprintf("p/%05d", i)
+	}
+	for _, row := range []struct {
+		keys  []string
+		holds bool
+	}{
+		{nil, false},
+		{[]string{"p/", "p/.datamove/lock", "p/.datamove/manifest-v1.jsonl.zst"}, false},
+		{[]string{"p/.datamove/lock", "p/.datamove/manifest-v1.jsonl.zst", "p/.datamove/probe-1", "p/dir/"}, true},
+		{[]string{"p/%2"}, true}, // a walk tells that it can not be read
+		{many, true},
+	} {
+		p := keyPlace(row.keys)
+		holds, err := p.HoldsAny(t.Context())
+		if listed := p.store.(*keyStore).listed; listed > 6 {
+			t.Errorf("%.60q: %d keys were listed", row.keys, listed)
+		}
+		walked := false
+		for range p.Walk(t.Context(), mover.WalkOptions{}) {
+			walked = true
+			break
+		}
+		if holds != row.holds || walked != row.holds || err != nil {
+			t.Errorf("%.60q: %v, %v; want %v, and a walk says %v", row.keys, holds, err, row.holds, walked)
 		}
 	}
 }

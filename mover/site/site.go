@@ -203,11 +203,11 @@ func (s Site) Bucket(l location.Location) (s3.Options, error) {
 
 // present reports mover.ErrNotExist for a prefix below which there is nothing: a
 // store does not tell a prefix that is empty from one that was mistyped.
-func present(ctx context.Context, p mover.Place, l location.Location) error {
+func present(ctx context.Context, p *s3.Place, l location.Location) error {
 	if l.Prefix == "" {
 		return nil
 	}
-	for _, err := range p.Walk(ctx, mover.WalkOptions{}) {
+	if holds, err := p.HoldsAny(ctx); holds || err != nil {
 		return err
 	}
 	root, err := p.Stat(ctx, "")
