@@ -48,12 +48,25 @@ func TestSpareDies(t *testing.T) {
 	c := newCluster(t, "n1")
 	source := c.tree("shared/source", 20, 0, 0)
 	c.done(c.submit(source, filepath.Join(c.dir, "shared/first")).GetId())
-	c.eventually("the next process waits", func() bool { return len(children(t)) == 1 })
-	waits := children(t)[0]
+	var waits int
+	c.eventually("the next process waits", func() bool {
+		now := children(t)
+		if len(now) == 1 {
+			waits = now[0]
+		}
+		return len(now) == 1
+	})
 	second := c.submit(source, filepath.Join(c.dir, "shared/second")).GetId()
 	c.done(second)
-	c.eventually("it did the next task", func() bool { return len(children(t)) == 1 && children(t)[0] != waits })
-	if err := syscall.Kill(children(t)[0], syscall.SIGKILL); err != nil {
+	var next int
+	c.eventually("it did the next task", func() bool {
+		now := children(t)
+		if len(now) == 1 {
+			next = now[0]
+		}
+		return len(now) == 1 && next != waits
+	})
+	if err := syscall.Kill(next, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	target := filepath.Join(c.dir, "shared/third")
