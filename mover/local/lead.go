@@ -36,6 +36,8 @@ type Lead struct {
 type Swarm interface {
 	Source(outer, inner mover.Source) mover.Source
 	Target(mover.Place) mover.Place
+	// Relies says that somebody else looks at whether the source has what its manifest says, and nothing else.
+	Relies() bool
 }
 
 // Draft is a draft of one pair of a task.

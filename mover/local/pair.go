@@ -127,10 +127,15 @@ func (p *pair) wrap(source mover.Place) {
 	p.target, p.shelf = p.around(p.target)
 	source, _ = p.around(source)
 	p.source = source
+	s := p.lead().Swarm
 	if expect := p.request.Expect; expect != nil {
-		p.source = manifest.Expect(p.source, expect)
+		var seen func() bool
+		if s != nil && source.Traits().Remote { // each listing leaves a store
+			seen = s.Relies
+		}
+		p.source = manifest.Expect(p.source, expect, seen)
 	}
-	if s := p.lead().Swarm; s != nil {
+	if s != nil {
 		p.source, p.target = s.Source(p.source, source), s.Target(p.target)
 	}
 	p.source = limit.Source(p.source, p.request.bandwidth)

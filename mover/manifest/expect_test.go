@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +21,7 @@ import (
 func described(t *testing.T, p mover.Place) *shelf {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := manifest.NewWriter(&b, manifest.Header{})
+	w, err := manifest.NewWriter(&b, manifest.Header{Source: p.String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +90,7 @@ func TestExpect(t *testing.T) {
 			opts.Skip = func(name string, _ mover.Kind) bool { return name == row.skip }
 		}
 		var failed error
-		for e, err := range manifest.Expect(p, was.open).Walk(t.Context(), opts) {
+		for e, err := range manifest.Expect(p, was.open, nil).Walk(t.Context(), opts) {
 			if failed = err; err != nil {
 				break
 			}
@@ -111,7 +114,7 @@ func TestExpectContent(t *testing.T) {
 	p := mem.New(tree, mem.Options{})
 	was := described(t, p)
 	tree.Overwrite("f", 0, "CONTENT")
-	s := manifest.Expect(p, was.open)
+	s := manifest.Expect(p, was.open, nil)
 	for e, err := range s.Walk(t.Context(), mover.WalkOptions{}) {
 		if err != nil {
 			t.Fatal(err)
@@ -138,11 +141,106 @@ func TestExpectContent(t *testing.T) {
 	damaged := &shelf{was.body[:len(was.body)-3]}
 	for _, open := range []manifest.Opener{damaged.open, new(shelf).open, func(context.Context) (io.ReadCloser, error) { return nil, mover.ErrUnreachable }} {
 		failed := false
-		for _, err := range manifest.Expect(p, open).Walk(t.Context(), mover.WalkOptions{}) {
+		for _, err := range manifest.Expect(p, open, nil).Walk(t.Context(), mover.WalkOptions{}) {
 			failed = failed || err != nil
 		}
 		if !failed {
 			t.Error("a manifest that can not be read is no error")
 		}
 	}
+}
+
+// unwalked is a place that is not to be walked.
+type unwalked struct {
+	mover.Place
+	walks int
+}
+
+func (u *unwalked) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	u.walks++
+	return u.Place.Walk(ctx, opts)
+}
+
+// Who relies on what somebody else sees walks the manifest of the place, and asks the place for nothing; another place, whose
+// manifest it is not, is walked.
+func TestExpectSeen(t *testing.T) {
+	tree := mem.NewTree().Files(map[string]string{"a/one": "content", "a/two": "content", "b": "b", "dir/": "", "z": "zzz"})
+	p := &unwalked{Place: mem.New(tree, mem.Options{ObjectStore: true})}
+	was := described(t, p.Place)
+	skip := mover.WalkOptions{Skip: func(name string, _ mover.Kind) bool { return name == "a" }}
+	for _, opts := range []mover.WalkOptions{{}, skip} {
+		for _, sees := range []bool{true, false} {
+			p.walks = 0
+			want, got := facts(t, manifest.Expect(p.Place, was.open, nil), opts), facts(t, manifest.Expect(p, was.open, func() bool { return sees }), opts)
+			if !slices.Equal(got, want) || len(got) < 3 || (p.walks == 0) != sees {
+				t.Errorf("with %d walks %q, and not %q", p.walks, got, want)
+			}
+		}
+	}
+	elsewhere := &unwalked{Place: mem.New(tree, mem.Options{ObjectStore: true, Address: "elsewhere"})}
+	if facts(t, manifest.Expect(elsewhere, was.open, func() bool { return true }), mover.WalkOptions{}); elsewhere.walks != 1 {
+		t.Errorf("another place is walked %d times", elsewhere.walks)
+	}
+	damaged := &shelf{was.body[:len(was.body)-3]}
+	var failed error
+	for _, err := range manifest.Expect(p, damaged.open, func() bool { return true }).Walk(t.Context(), mover.WalkOptions{}) {
+		failed = err
+	}
+	if !errors.Is(failed, mover.ErrCorrupt) {
+		t.Errorf("a damaged manifest is %v", failed)
+	}
+}
+
+// facts are what a copy needs to know of the entries of a walk.
+func facts(t *testing.T, s mover.Source, opts mover.WalkOptions) (all []string) {
+	t.Helper()
+	for e, err := range s.Walk(t.Context(), opts) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == mover.File && e.Brief {
+			t.Errorf("of %s more could be known", e.Name)
+		}
+		all = append(all, fmt.Sprint(e.Name, e.Kind, e.Known, e.Size, e.Stored, e.Mode, e.Mtime, e.CRC, e.ETag))
+	}
+	return all
+}
+
+// An object that was stored anew since its manifest was made is opened: whether it is what it was, its checksum tells.
+func TestExpectStoredAnew(t *testing.T) {
+	tree := mem.NewTree().Files(map[string]string{"longer": "content", "other": "content", "same": "content"})
+	p := mem.New(tree, mem.Options{ObjectStore: true})
+	was := described(t, p)
+	tree.Overwrite("same", 0, "content")
+	tree.Overwrite("other", 0, "CONTENT")
+	tree.Overwrite("longer", 0, "much longer")
+	s := manifest.Expect(p, was.open, func() bool { return true })
+	for e, err := range s.Walk(t.Context(), mover.WalkOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Open(t.Context(), e)
+		if want := map[string]error{"longer": mover.ErrChanged, "other": mover.ErrCorrupt}[e.Name]; want != nil {
+			if !errors.Is(err, want) {
+				t.Errorf("%s is %v", e.Name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if now := c.Entry(); now.ETag == e.ETag || now.CRC != sumOf(t, p, stat(t, p, e.Name)) {
+			t.Errorf("%s is %+v", e.Name, now)
+		}
+	}
+}
+
+func stat(t *testing.T, s mover.Source, name string) mover.Entry {
+	t.Helper()
+	e, err := s.Stat(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }

@@ -1,6 +1,10 @@
 package swarm
 
-import "datamove.dev/mover"
+import (
+	"sync"
+
+	"datamove.dev/mover"
+)
 
 // Cut cuts a walk into pieces, the same ones wherever the same walk is cut: files that are larger than a piece into parts
 // of the size of one, and those that are not into groups of at most that size. What has no bytes is in no piece.
@@ -8,9 +12,10 @@ type Cut struct {
 	bytes int64
 	next  int // index
 
-	group []spot // of small files that have no piece yet
-	size  int64  // of the group
-	last  string // the file before, of those that are in pieces
+	group []spot  // of small files that have no piece yet
+	size  int64   // of the group
+	last  string  // the file before, of those that are in pieces
+	in    *folder // of that
 }
 
 // NewCut returns a cut into pieces of so many bytes.
@@ -21,7 +26,19 @@ type spot struct {
 	entry mover.Entry
 	first int
 	off   int64 // of its first byte in that piece
-	leads bool  // the file before it is in another directory
+	in    *folder
+}
+
+// folder is files that come one after the other, in one directory.
+type folder struct {
+	once sync.Once
+	err  error // set by once
+}
+
+// open says whether ask, which the first one of its files calls, was without an error.
+func (f *folder) open(ask func() error) bool {
+	f.once.Do(func() { f.err = ask() })
+	return f.err == nil
 }
 
 // cutting is what is new after an entry: pieces, and the files in them.
@@ -35,8 +52,11 @@ func (c *Cut) add(e mover.Entry) (out cutting) {
 	if e.Kind != mover.File || e.Size <= 0 {
 		return out
 	}
-	s := spot{entry: e, leads: c.last == "" || !siblings(c.last, e.Name)}
+	if c.in == nil || !siblings(c.last, e.Name) {
+		c.in = new(folder)
+	}
 	c.last = e.Name
+	s := spot{entry: e, in: c.in}
 	switch {
 	case e.Size > c.bytes:
 		out = c.end() // groups end where a large file comes, so that pieces are in the order of the walk

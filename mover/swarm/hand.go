@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"datamove.dev/mover"
@@ -117,15 +118,22 @@ func closeAll(all []*holding) {
 	}
 }
 
-// openSource opens a file of the source that a piece of is to be read, as the walk has seen it.
+// openSource opens a file of the source that a piece of is to be read: as the walk has seen it, or as it is now where the walk has not come to it, is past
+// it, or has seen it as it was when its manifest was made.
 func (s *Swarm) openSource(ctx context.Context, seg Segment) (mover.Content, error) {
-	e, ok := s.tree.entry(seg.Name)
-	if !ok { // the walk has not come to it, or is past it
-		var err error
-		if e, err = s.inner.Stat(ctx, seg.Name); err != nil {
-			return nil, err
+	if e, ok := s.tree.entry(seg.Name); ok {
+		if c, err := s.openFor(ctx, e, seg); !errors.Is(err, mover.ErrChanged) {
+			return c, err
 		}
 	}
+	e, err := s.inner.Stat(ctx, seg.Name)
+	if err != nil {
+		return nil, err
+	}
+	return s.openFor(ctx, e, seg)
+}
+
+func (s *Swarm) openFor(ctx context.Context, e mover.Entry, seg Segment) (mover.Content, error) {
 	if e.Kind != mover.File || seg.Off+seg.Length > e.Size {
 		return nil, &mover.Error{Op: "read", Place: s.inner.String(), Name: seg.Name, Err: mover.ErrChanged}
 	}

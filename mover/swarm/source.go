@@ -101,8 +101,7 @@ func (l *linked) other(e *mover.Entry) bool {
 }
 
 // Open implements mover.Source. Who may not read a file of the source gets nothing of it from others: where that costs no bytes it is
-// opened. A store, which lets somebody read a prefix or not, is asked for the facts of one file in each directory, and of those of which the walk
-// knows too little.
+// opened. A store, which lets somebody read what is below a prefix or not, is asked for one file of each directory, and if that fails for each.
 func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	spot := s.swarm.tree.open(e.Name)
 	if spot == nil || e.Kind != mover.File || spot.entry.Identity() != e.Identity() {
@@ -111,7 +110,7 @@ func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error)
 	c := &content{swarm: s.swarm, spot: spot}
 	var err error
 	if s.Traits().Remote {
-		c.entry, err = s.facts(ctx, e, spot.leads)
+		c.entry, err = s.facts(ctx, e, spot.in)
 	} else if c.inner, err = s.Source.Open(ctx, e); err == nil {
 		c.entry = c.inner.Entry()
 	}
@@ -132,19 +131,35 @@ func (s *source) reopen(ctx context.Context, e mover.Entry) (mover.Content, erro
 	return &again{c, s.swarm, gifts}, nil
 }
 
-// facts are all that is known of a file that was walked. The place is asked where that is not known already, or ask says so.
-func (s *source) facts(ctx context.Context, e mover.Entry, ask bool) (mover.Entry, error) {
-	if !ask && !e.Brief {
-		return e, nil
+// facts are all that is known of a file that was walked. The place is asked where that is more, and where nobody has asked it for a file of the
+// same directory, and got an answer.
+func (s *source) facts(ctx context.Context, e mover.Entry, in *folder) (mover.Entry, error) {
+	now, asked, err := e, false, error(nil)
+	ask := func() error {
+		asked = true
+		now, err = s.ask(ctx, e)
+		return err
 	}
-	now, err := s.Source.Stat(ctx, e.Name)
-	if err == nil && (now.Kind != e.Kind || now.Size != e.Size || now.ETag != e.ETag) {
-		err = &mover.Error{Op: "open", Place: s.String(), Name: e.Name, Err: mover.ErrChanged}
-	}
-	if e.Known.Has(mover.FactCRC) {
-		now.CRC, now.Known = e.CRC, now.Known|mover.FactCRC
+	if (!in.open(ask) || e.Brief) && !asked {
+		_ = ask()
 	}
 	return now, err
+}
+
+// ask asks the place for a file that was walked. An object that was stored anew is what it was if its checksum says so.
+func (s *source) ask(ctx context.Context, e mover.Entry) (mover.Entry, error) {
+	now, err := s.Source.Stat(ctx, e.Name)
+	summed := e.Known.Has(mover.FactCRC)
+	if err == nil && (now.Kind != e.Kind || now.Size != e.Size || now.ETag != e.ETag && !summed) {
+		err = &mover.Error{Op: "open", Place: s.String(), Name: e.Name, Err: mover.ErrChanged}
+	}
+	if err != nil || !e.Brief {
+		return e, err
+	}
+	if summed {
+		now.CRC, now.Known = e.CRC, now.Known|mover.FactCRC
+	}
+	return now, nil
 }
 
 // content is a file that is read from the swarm.

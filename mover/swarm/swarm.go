@@ -94,6 +94,12 @@ func (s *Swarm) Update(v View) {
 	}
 }
 
+// Relies says that another member looks at what there is in the whole source: the home of the first piece does that for all.
+func (s *Swarm) Relies() bool {
+	v := s.view.Load()
+	return v.Home(0) != v.Self
+}
+
 // alone says that there is nobody to ask for a piece, as far as this member has heard.
 func (s *Swarm) alone(ctx context.Context, index int) bool {
 	v := s.view.Load()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -40,6 +41,9 @@ type lan struct {
 	spoil  func(m *member, data []byte) // of what a member gives; nil leaves it alone
 	memory int64                        // of each member
 	remote bool                         // the source is as a store
+	brief  bool                         // the walk of a store does not tell all
+	refuse string                       // a directory of which nothing may be read
+	stats  atomic.Int64                 // of the source
 	asleep string                       // the member that answers nobody
 	link   chan struct{}                // held while something is read of the source; nil is as quick as it is
 	takes  time.Duration                // that as much as a piece has takes on the link
@@ -285,7 +289,38 @@ func (c *counting) Traits() mover.Traits {
 	return t
 }
 
+func (c *counting) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		for e, err := range c.Place.Walk(ctx, opts) {
+			if c.lan.remote {
+				e.Brief = c.lan.brief
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (c *counting) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	c.lan.stats.Add(1)
+	if err := c.may(name); err != nil {
+		return mover.Entry{}, err
+	}
+	return c.Place.Stat(ctx, name)
+}
+
+func (c *counting) may(name string) error {
+	if dir, _ := mover.Parent(name); c.lan.refuse != "" && dir == c.lan.refuse {
+		return mover.ErrPermission
+	}
+	return nil
+}
+
 func (c *counting) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	if err := c.may(e.Name); err != nil {
+		return nil, err
+	}
 	inner, err := c.Place.Open(ctx, e)
 	if err != nil {
 		return nil, err
@@ -710,4 +745,39 @@ func TestLinked(t *testing.T) {
 		m.same()
 	}
 	l.within(1.005)
+}
+
+// TestAsks: a store is asked for a file of each directory, and for each file only where the walk has not told all of it.
+func TestAsks(t *testing.T) {
+	for _, brief := range []bool{false, true} {
+		l := newLAN(t, slices.Repeat([]int{500}, 210)...)
+		l.remote, l.brief = true, brief
+		alone := l.join("alone")
+		l.all([]*member{alone}, nil)
+		alone.same()
+		if asked, want := l.stats.Load(), map[bool]int64{false: 1 + 7, true: 1 + 210}[brief]; asked != want { // the root, too
+			t.Errorf("brief %v: %d files were asked for, want %d", brief, asked, want)
+		}
+	}
+}
+
+// TestRefused: who may not read a directory of a store gets nothing that is in it, though others have all of it.
+func TestRefused(t *testing.T) {
+	l := newLAN(t, mixed()...)
+	l.remote = true
+	l.all([]*member{l.join("may")}, nil)
+	l.refuse = "d03"
+	other := l.join("other")
+	must(t, other.run(t.Context(), nil))
+	files := func(root, dir string) int {
+		found, err := os.ReadDir(filepath.Join(root, dir))
+		must(t, err)
+		return len(found)
+	}
+	if n := files(other.dir, "d03"); n > 0 {
+		t.Errorf("it got %d files", n)
+	}
+	if n, want := files(other.dir, "d04"), files(l.source, "d04"); n != want {
+		t.Errorf("of another directory it got %d files of %d", n, want)
+	}
 }

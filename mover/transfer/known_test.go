@@ -48,7 +48,7 @@ func TestKnownChecksumStaysKnown(t *testing.T) {
 		}
 		return fault.None
 	}})
-	listed := manifest.Expect(flips, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	listed := manifest.Expect(flips, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, nil)
 	res, err := syncTo(t.Context(), listed, mem.New(target, mem.Options{}), transfer.Options{})
 	if err != nil {
 		t.Fatal(err)
