@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sync/semaphore"
@@ -21,8 +22,8 @@ type keyStore struct {
 	store
 	keys   []string // sorted
 	page   int
-	broken string // listings of this prefix fail
-	listed int    // keys
+	broken string       // listings of this prefix fail
+	listed atomic.Int64 // keys
 }
 
 var errBroken = errors.New("the listing broke off")
@@ -43,7 +44,7 @@ func (s *keyStore) list(ctx context.Context, l listing) iter.Seq2[[]object, erro
 				continue
 			}
 			last = o.key
-			s.listed++
+			s.listed.Add(1)
 			if page = append(page, o); len(page) == s.page {
 				if ctx.Err() != nil || !yield(page, nil) {
 					return
@@ -201,7 +202,7 @@ func TestHoldsAny(t *testing.T) {
 	} {
 		p := keyPlace(row.keys)
 		holds, err := p.HoldsAny(t.Context())
-		if listed := p.store.(*keyStore).listed; listed > 6 {
+		if listed := p.store.(*keyStore).listed.Load(); listed > 6 {
 			t.Errorf("%.60q: %d keys were listed", row.keys, listed)
 		}
 		walked := false
