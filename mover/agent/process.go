@@ -122,14 +122,20 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 	if p.acting, err = a.spares.begin(ctx, p.as); err != nil {
 		return err
 	}
-	if p.lead != nil {
-		p.lead.proc = p
-	}
-	a.procs[p.task.GetId()] = p
+	a.enlist(p)
 	a.turns.enter(p.flow)
 	a.running.Add(1)
 	go p.serve()
 	return nil
+}
+
+// enlist makes the process one that hears what changes, and tells it what holds now: between the two nothing may get lost. mu is held.
+func (a *Agent) enlist(p *process) {
+	if p.lead != nil {
+		p.lead.proc = p
+		a.joins(p)
+	}
+	a.procs[p.task.GetId()] = p
 }
 
 // accountOf is the requester on this node.

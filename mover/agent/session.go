@@ -147,7 +147,6 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 	job := a.job(l.GetTask().GetId(), l.GetSpec(), l.GetRoots())
 	job.Lead, job.Epoch, job.MayCrew, job.Before = true, l.GetEpoch(), true, l.GetTask().GetEpochs()
 	job.Expects = l.GetExpects()
-	a.joins(job, l.GetTask().GetDataset(), l.GetTask().GetOwner().GetUid())
 	pieces := map[string][][]byte{}
 	for _, p := range l.GetPieces() {
 		pieces[p.GetDraft()] = p.GetPieces()

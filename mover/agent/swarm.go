@@ -68,16 +68,16 @@ func (a *Agent) swarmed(o *agentv1.Swarm) {
 	}
 }
 
-// joins makes a job part of the swarm of its dataset, if there is one.
-func (a *Agent) joins(job *agentv1.Job, dataset string, uid uint32) {
-	l, err := location.Parse("dataset:" + dataset)
-	if a.o.Peers == nil || dataset == "" || err != nil {
+// joins makes a process that has not begun part of the swarm of its dataset, if there is one.
+func (a *Agent) joins(p *process) {
+	l, err := location.Parse("dataset:" + p.task.GetDataset())
+	if a.o.Peers == nil || p.task.GetDataset() == "" || err != nil {
 		return
 	}
 	a.swarms.mu.Lock()
 	defer a.swarms.mu.Unlock()
-	if o := a.swarms.orders[swarmID(l.Digest, uid)]; o != nil {
-		job.Swarm, job.Self, job.Authorities = proto.CloneOf(o), a.o.Name, a.o.Peers.Authorities()
+	if o := a.swarms.orders[swarmID(l.Digest, p.task.GetOwner().GetUid())]; o != nil {
+		p.job.Swarm, p.job.Self, p.job.Authorities = proto.CloneOf(o), a.o.Name, a.o.Peers.Authorities()
 	}
 }
 
