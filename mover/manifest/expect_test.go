@@ -29,6 +29,9 @@ func described(t *testing.T, p mover.Place) *shelf {
 		if err == nil && e.Kind == mover.File {
 			e.CRC, e.Known = sumOf(t, p, e), e.Known|mover.FactCRC
 		}
+		if e.ETag != "" {
+			e.Version = "of " + e.ETag
+		}
 		if err == nil {
 			err = w.Write(&e)
 		}
@@ -201,7 +204,7 @@ func facts(t *testing.T, s mover.Source, opts mover.WalkOptions) (all []string) 
 		if e.Kind == mover.File && e.Brief {
 			t.Errorf("of %s more could be known", e.Name)
 		}
-		all = append(all, fmt.Sprint(e.Name, e.Kind, e.Known, e.Size, e.Stored, e.Mode, e.Mtime, e.CRC, e.ETag))
+		all = append(all, fmt.Sprint(e.Name, e.Kind, e.Known, e.Size, e.Stored, e.Mode, e.Mtime, e.CRC, e.ETag, e.Version))
 	}
 	return all
 }
