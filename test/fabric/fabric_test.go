@@ -412,14 +412,14 @@ INVALID: 4 agents: the CPUs were 14 % idle, and less than 15 % is too little
 func TestFanOut(t *testing.T) {
 	need(t)
 	p := programs(t)
-	for _, object := range []int64{ObjectBytes, 16 << 10} {
+	for object, most := range map[int64]float64{ObjectBytes: 1.1, 16 << 10: 1.08} { // of small ones 1.1, where each node lists them, and 1.2, where it asks for each
 		r := newRig(t, 3, Link{Mbit: 200})
 		f, err := FanOut(t.Context(), r, WorkFor(p, r.Link, 4*time.Second, object), Unrest{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%d nodes, objects of %d bytes: it left its source %.3f times, and took %.2f times as long as one link", f.Agents, object, f.Share(), f.Slower())
-		if f.Share() > 1.1 {
+		if f.Share() > most {
 			t.Errorf("with objects of %d bytes it left its source %.3f times", object, f.Share())
 		}
 	}
