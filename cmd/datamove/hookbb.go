@@ -192,7 +192,7 @@ func (a *app) bbBefore(ctx context.Context, c *controller.Controller, args []str
 		defer cancel()
 		return "", c.Before(ctx, job)
 	}
-	return "", outliving(ctx, outlives(), c, job, ready)
+	return "", outliving(ctx, outlives(a.env(outlivesKey)), c, job, ready)
 }
 
 // outliving is pre_run in a process that Slurm does not know. It ends what was asked for a job that is cancelled. A job whose slurmctld has ended has

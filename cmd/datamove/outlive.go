@@ -20,7 +20,8 @@ import (
 // Slurm does not know, which hears of the end of the first one. The first one ends, too, when slurmctld does: then the job goes on, and the next
 // slurmctld begins the phase anew (test/slurm TestRestarts).
 
-// outlivesKey is in the environment of the second process: its descriptor 3 is a pipe that ends with the first one.
+// outlivesKey is in the environment of the second process: how many processes of slurmctld its descriptors from 4 on are. 3 is a pipe that ends with the
+// first one. It is the first one that knows them: that may be gone, and who it came from, before the second one can look.
 const outlivesKey = "DATAMOVE_OUTLIVES"
 
 // outlived has a second process do this command, with the same arguments and descriptors, and returns how that ended.
@@ -32,12 +33,15 @@ func outlived(ctx context.Context) error {
 	defer end.Close() // as late as this process ends
 	second := exec.Command("/proc/self/exe")
 	second.Args = os.Args
-	second.Env = append(os.Environ(), outlivesKey+"=3") // the first of ExtraFiles
+	slurm := controllers(os.Getppid())
+	second.Env = append(os.Environ(), outlivesKey+"="+strconv.Itoa(len(slurm)))
 	second.Stdout, second.Stderr = os.Stdout, os.Stderr
-	second.ExtraFiles = []*os.File{ends}
+	second.ExtraFiles = append([]*os.File{ends}, slurm...)
 	second.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = second.Start()
-	_ = ends.Close() // it is the other's
+	for _, f := range second.ExtraFiles {
+		_ = f.Close() // it is the other's
+	}
 	if err != nil {
 		return errNotApart // without /proc, or out of processes
 	}
@@ -62,10 +66,14 @@ type first struct {
 	slurm []int         // descriptors of the processes of slurmctld that live on when it is killed alone
 }
 
-// outlives is what the second process knows of the first one.
-func outlives() *first {
+// outlives is what the second process knows of the first one, which has given it so many processes of slurmctld.
+func outlives(controllers string) *first {
 	signal.Ignore(syscall.SIGPIPE) // nobody may read what we say
-	f := &first{pipe: os.NewFile(3, "the first process"), ended: make(chan struct{}), slurm: controllers(os.Getppid())}
+	f := &first{pipe: os.NewFile(3, "the first process"), ended: make(chan struct{})}
+	n, _ := strconv.Atoi(controllers)
+	for i := range n {
+		f.slurm = append(f.slurm, 4+i)
+	}
 	go func() {
 		_, _ = f.pipe.Read(make([]byte, 1)) // nobody writes there
 		close(f.ended)
@@ -100,21 +108,21 @@ func (f *first) deserted() bool {
 
 // controllers are the processes of slurmctld that one comes from. The nearest one runs its phase, and is killed with it; behind that are those
 // that tell it to.
-func controllers(pid int) (all []int) {
+func controllers(pid int) (all []*os.File) {
 	for depth := 0; pid > 1 && depth < 64; depth++ {
 		name, parent, err := parentOf(pid)
 		if err != nil {
 			break
 		}
 		if strings.HasPrefix(name, "slurm") { // slurmctld, slurmscriptd
-			if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-				all = append(all, fd)
+			if fd, err := unix.PidfdOpen(pid, 0); err == nil { // closed on exec, where it is not given on
+				all = append(all, os.NewFile(uintptr(fd), name))
 			}
 		}
 		pid = parent
 	}
 	if len(all) > 1 {
-		_ = unix.Close(all[0])
+		_ = all[0].Close()
 		all = all[1:]
 	}
 	return all
