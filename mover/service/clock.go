@@ -21,7 +21,7 @@ const jumpLeast = time.Minute
 // somebody set a clock, and none that has ended lasts again.
 type clock struct {
 	wall   func() time.Time     // the clock of the machine
-	steady func() time.Duration // since any moment; nothing moves it but time
+	steady func() time.Duration // since the service began; nothing moves it but time
 
 	mu   sync.Mutex
 	last time.Time     // what was told last; guarded by mu, as all below

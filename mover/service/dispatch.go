@@ -135,6 +135,14 @@ func (s *Service) blocks(ctx context.Context, t *pb.Task, f *flow) time.Duration
 		time.AfterFunc(lingerPause, s.hurry)
 		return lingerPause / 2
 	}
+	s.mu.Lock()
+	awaits := s.awaits(swarmOf(t))
+	s.mu.Unlock()
+	if awaits {
+		s.waits(ctx, t, "other nodes stage it since before the coordinator began, and have yet to be heard")
+		time.AfterFunc(settling, s.hurry)
+		return settling / 2
+	}
 	return 0
 }
 

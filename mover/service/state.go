@@ -70,7 +70,7 @@ type lead struct {
 	proof   proof             // of the manifest that it has sent
 	sending bool              // it is sending one
 	parts   *parts            // of the limit in its options; nil has none
-	swarm   bool              // it was seen whether it is a member of a swarm
+	swarm   string            // it is in since before a restart, and has not been heard; "" is none
 }
 
 // takeUp makes of the ledger what has to be in memory.
@@ -105,7 +105,7 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 		n = need{node: "?"}
 	}
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
-	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), batches: map[string]*batch{}, resumed: true}
+	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), batches: map[string]*batch{}, resumed: true, swarm: swarmOf(t)}
 	s.leads[t.GetId()] = l
 	if err := s.takeUpTaken(tx, l); err != nil {
 		return err

@@ -30,6 +30,7 @@ type tracked struct {
 	seeds      map[string]string // agent -> location of the replica
 	homes      [][]string
 	older      bool      // there were homes before those
+	waits      bool      // nobody is told anything until those are heard who stage it since before a restart
 	came, last time.Time // since homes: the first new member, and the last one
 }
 
@@ -41,8 +42,10 @@ const (
 	// job come together, and who is home asks all who were before.
 	settling     = 200 * time.Millisecond
 	settlingMost = 2 * time.Second
-	homesMost    = 64
-	seedsMost    = 64
+	// returning is for how long after a start those are waited for who staged before it. An agent tries again at least every 5 seconds.
+	returning = 6 * time.Second
+	homesMost = 64
+	seedsMost = 64
 )
 
 // basis is what the ledger says of a version that a task stages to a node; a nil one is of another task.
@@ -79,7 +82,7 @@ func (s *Service) shared(tx *ledger.Tx, t *pb.Task) (*basis, error) {
 
 // joinSwarm makes the agent of a lead a member, and tells all who is there. It is a home when it has settled. mu is held.
 func (s *Service) joinSwarm(l *lead, b *basis) {
-	l.swarm = true
+	l.swarm = ""
 	if n := s.agents[l.agent]; b == nil || n == nil || n.hello.GetPeerPort() == 0 {
 		return
 	}
@@ -90,11 +93,13 @@ func (s *Service) joinSwarm(l *lead, b *basis) {
 		s.swarms[id] = x
 	}
 	x.stagers[l.task.GetId()] = berth{l.agent, l.task.GetSpec().GetTarget()}
+	x.older = x.older || l.resumed // nobody knows who was home before a restart
 	delete(x.seeds, l.agent)
-	if now := s.now(); len(x.homes) == 0 {
-		x.settle()
-	} else if x.last = now; x.came.IsZero() {
-		x.came = now
+	if now := s.now(); len(x.homes) > 0 {
+		x.last = now
+		if x.came.IsZero() {
+			x.came = now
+		}
 	}
 	s.tellAll(x) // who believes to be alone reads what others will read, too
 	time.AfterFunc(settling, s.hurry)
@@ -103,15 +108,27 @@ func (s *Service) joinSwarm(l *lead, b *basis) {
 // swarmID tells swarms apart.
 func swarmID(digest string, uid uint32) string { return fmt.Sprint(digest, " ", uid) }
 
-// doubtHomes says of a swarm that was there before this coordinator that it had other homes, which nobody knows. mu is held.
-func (s *Service) doubtHomes(b *basis) {
-	if b == nil {
-		return
+// swarmOf is the id of the swarm that a task would be in; "" is none.
+func swarmOf(t *pb.Task) string {
+	l, err := location.Parse("dataset:" + t.GetDataset())
+	if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_STAGE || t.GetDataset() == "" || err != nil {
+		return ""
 	}
-	if x := s.swarms[swarmID(b.digest, b.uid)]; x != nil && !x.older {
-		x.older = true
-		s.tellAll(x)
+	return swarmID(l.Digest, t.GetOwner().GetUid())
+}
+
+// awaits says that somebody is in a swarm since before a restart, and has not been heard. Who were told of those only that have
+// been heard would read what the others have. mu is held.
+func (s *Service) awaits(id string) bool {
+	if id == "" || s.clock.steady() > returning {
+		return false
 	}
+	for _, l := range s.leads {
+		if l.swarm == id && !l.closing {
+			return true
+		}
+	}
+	return false
 }
 
 // leaveSwarm ends the membership of a task; done says that its node has all of it now. mu is held.
@@ -166,14 +183,17 @@ func (s *Service) tendSwarms() {
 	s.mu.Lock()
 	var late []*lead
 	for _, l := range s.leads {
-		if n := s.agents[l.agent]; !l.swarm && n != nil && n.orders != nil && !l.closing {
+		if n := s.agents[l.agent]; l.swarm != "" && n != nil && n.orders != nil && !l.closing {
 			late = append(late, l)
 		}
 	}
 	now := s.now()
 	for _, x := range s.swarms {
-		if !x.came.IsZero() && (now.Sub(x.last) >= settling || now.Sub(x.came) >= settlingMost) {
+		settled := !x.came.IsZero() && (now.Sub(x.last) >= settling || now.Sub(x.came) >= settlingMost)
+		if settled {
 			x.settle()
+		}
+		if settled || x.waits {
 			s.tellAll(x)
 		}
 	}
@@ -187,14 +207,19 @@ func (s *Service) tendSwarms() {
 		s.mu.Lock()
 		if err == nil && s.leads[l.task.GetId()] == l && !l.closing {
 			s.joinSwarm(l, b)
-			s.doubtHomes(b)
 		}
 		s.mu.Unlock()
 	}
 }
 
-// tellAll tells all members who is there. mu is held.
+// tellAll tells all members who is there, unless somebody has yet to be heard. mu is held.
 func (s *Service) tellAll(x *tracked) {
+	if x.waits = s.awaits(swarmID(x.digest, x.uid)); x.waits {
+		return
+	}
+	if len(x.homes) == 0 {
+		x.settle()
+	}
 	for _, agent := range x.agents() {
 		s.tellSwarm(x, agent)
 	}
@@ -206,7 +231,7 @@ func (s *Service) tellAll(x *tracked) {
 // tellSwarms tells an agent that has begun anew of the swarms that it is in. mu is held.
 func (s *Service) tellSwarms(agent string) {
 	for _, x := range s.swarms {
-		if _, seed := x.seeds[agent]; seed || slices.Contains(x.agents(), agent) {
+		if _, seed := x.seeds[agent]; !x.waits && (seed || slices.Contains(x.agents(), agent)) {
 			s.tellSwarm(x, agent)
 		}
 	}

@@ -2,7 +2,9 @@ package service
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
@@ -120,6 +122,56 @@ func TestSwarmAgain(t *testing.T) {
 		if o := d.heard[name]; !slices.Equal(present(o), []string{"n1", "n2"}) || o.GetTicket() == before.GetTicket() || o.GetPieceBytes() != before.GetPieceBytes() {
 			t.Errorf("%s was told %v, and before %v", name, o, before)
 		}
+	}
+}
+
+// TestSwarmReturns: a coordinator begins anew, and agents come one after the other. Nobody is told to be alone, and who is new waits, until all
+// have been heard who stage the version since before; those who do not come are waited for no longer than agents need.
+func TestSwarmReturns(t *testing.T) {
+	for name, c := range map[string]struct {
+		then  func(d *desk)
+		homes []string
+	}{
+		"all come":   {func(d *desk) { d.attend("n2") }, []string{"n1", "n2"}},
+		"one is out": {func(d *desk) { d.pass(returning + time.Second) }, []string{"n1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, site(), access.Input{})
+			d.add(root, "vision", "project:vision", 1)
+			stage := func(node string) string {
+				a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
+				wants(t, "stage", err, nil)
+				return a.GetTask().GetId()
+			}
+			stage("n1")
+			stage("n2")
+			d.give()
+			d.close()
+			d.start()
+			clear(d.heard)
+			d.attend("n1")
+			d.attend("n3")
+			late := stage("n3")
+			d.tendSwarms()
+			d.give()
+			if len(d.heard) > 0 || d.taken[late] != nil {
+				t.Errorf("n2 has not been heard, and others were told %v and given %v", d.heard, d.taken[late])
+			}
+			if now := d.state(late); !strings.Contains(now.GetWhy(), "yet to be heard") {
+				t.Errorf("the new one waits because %q", now.GetWhy())
+			}
+			c.then(d)
+			d.tendSwarms()
+			d.give()
+			for _, node := range c.homes {
+				if o := d.heard[node]; o == nil || !slices.Equal(present(o), c.homes) || !o.GetOlderHomes() {
+					t.Errorf("%s was told %v", node, o)
+				}
+			}
+			if o := d.heard["n3"]; d.taken[late] == nil || !slices.Contains(names(o), "n1") {
+				t.Errorf("n3 was told %v and given %v", o, d.taken[late])
+			}
+		})
 	}
 }
 
