@@ -32,6 +32,9 @@ type tracked struct {
 	older      bool      // there were homes before those
 	waits      bool      // nobody is told anything until those are heard who stage it since before a restart
 	came, last time.Time // since homes: the first new member, and the last one
+	left       bool      // a home is gone since then
+	news       bool      // members have not been told of all yet
+	told       time.Time // when they were
 }
 
 // berth is where a task brings a version.
@@ -101,7 +104,9 @@ func (s *Service) joinSwarm(l *lead, b *basis) {
 			x.came = now
 		}
 	}
-	s.tellAll(x) // who believes to be alone reads what others will read, too
+	if !s.tellAll(x) && !x.waits {
+		s.tellSwarm(x, l.agent) // before it begins
+	}
 	time.AfterFunc(settling, s.hurry)
 }
 
@@ -142,9 +147,7 @@ func (s *Service) leaveSwarm(t *pb.Task, done bool) {
 		if done && len(x.seeds) < seedsMost {
 			x.seeds[b.agent] = b.location
 		}
-		if len(x.stagers) > 0 {
-			x.settle()
-		} else {
+		if x.left = true; len(x.stagers) == 0 {
 			x.ticket = ""
 			delete(s.swarms, id)
 		}
@@ -158,7 +161,7 @@ func (s *Service) leaveSwarm(t *pb.Task, done bool) {
 
 // settle makes those who stage the homes. Who was home before is remembered: it may have what nobody else has.
 func (x *tracked) settle() {
-	x.came, x.last = time.Time{}, time.Time{}
+	x.came, x.last, x.left = time.Time{}, time.Time{}, false
 	names := x.agents()
 	if n := len(x.homes); n > 0 && slices.Equal(x.homes[n-1], names) {
 		return
@@ -193,7 +196,7 @@ func (s *Service) tendSwarms() {
 		if settled {
 			x.settle()
 		}
-		if settled || x.waits {
+		if settled || x.waits || x.news {
 			s.tellAll(x)
 		}
 	}
@@ -212,12 +215,19 @@ func (s *Service) tendSwarms() {
 	}
 }
 
-// tellAll tells all members who is there, unless somebody has yet to be heard. mu is held.
-func (s *Service) tellAll(x *tracked) {
+// tellAll tells all members who is there, unless somebody has yet to be heard. Who believes to be alone reads what others will read, too, and hears at once; among many
+// it is told together what happens together: they come and go together, and to tell each of them of each other one is most of what leaves
+// the coordinator. False says that it is told a little later. mu is held.
+func (s *Service) tellAll(x *tracked) bool {
 	if x.waits = s.awaits(swarmID(x.digest, x.uid)); x.waits {
-		return
+		return false
 	}
-	if len(x.homes) == 0 {
+	now := s.now()
+	if x.news = x.ticket != "" && len(x.stagers)+len(x.seeds) > 2 && now.Sub(x.told) < settling; x.news {
+		time.AfterFunc(settling, s.hurry)
+		return false
+	}
+	if x.told = now; x.left || len(x.homes) == 0 {
 		x.settle()
 	}
 	for _, agent := range x.agents() {
@@ -226,6 +236,7 @@ func (s *Service) tellAll(x *tracked) {
 	for _, agent := range slices.Sorted(maps.Keys(x.seeds)) {
 		s.tellSwarm(x, agent)
 	}
+	return true
 }
 
 // tellSwarms tells an agent that has begun anew of the swarms that it is in. mu is held.

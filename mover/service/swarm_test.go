@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -121,6 +122,66 @@ func TestSwarmAgain(t *testing.T) {
 	for _, name := range []string{"n1", "n2"} {
 		if o := d.heard[name]; !slices.Equal(present(o), []string{"n1", "n2"}) || o.GetTicket() == before.GetTicket() || o.GetPieceBytes() != before.GetPieceBytes() {
 			t.Errorf("%s was told %v, and before %v", name, o, before)
+		}
+	}
+}
+
+// TestSwarmNews: who comes is told at once who is there, and is told to who is alone at once; what happens among many in a moment they
+// are told once.
+func TestSwarmNews(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "vision", "project:vision", 1)
+	var all []string
+	told := map[string]int{}
+	hear := func() {
+		d.tendSwarms()
+		for _, name := range all {
+			for len(d.orders[name]) > 0 {
+				if o := (<-d.orders[name]).GetSwarm(); o != nil {
+					told[name]++
+					d.heard[name] = o
+				}
+			}
+		}
+	}
+	ids := map[string]string{}
+	for i := range 20 {
+		name := fmt.Sprintf("m%02d", i)
+		all = append(all, name)
+		d.attend(name)
+		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: name})
+		wants(t, "stage", err, nil)
+		ids[name] = a.GetTask().GetId()
+		d.give()
+		if o := d.heard[name]; !slices.Equal(names(o), all) {
+			t.Fatalf("%s was told %v when it came", name, names(o))
+		}
+		if i == 1 && !slices.Equal(names(d.heard["m00"]), all) {
+			t.Fatalf("the first one was told %v when the second one came", names(d.heard["m00"]))
+		}
+	}
+	hear()
+	if n := len(names(d.heard["m00"])); n > 3 {
+		t.Errorf("m00 was told of %d at once", n)
+	}
+	clear(told)
+	d.pass(settling)
+	hear()
+	for _, name := range all {
+		if o := d.heard[name]; told[name] != 1 || !slices.Equal(names(o), all) || !slices.Equal(present(o), all) {
+			t.Errorf("%s was told %d times, at last that %v are there, and %v home", name, told[name], names(o), present(o))
+		}
+	}
+	clear(told)
+	for _, name := range all[:10] {
+		d.lose(t.Context(), d.leads[ids[name]], "it is gone")
+	}
+	hear()
+	d.pass(settling)
+	hear()
+	for _, name := range all[10:] {
+		if o := d.heard[name]; told[name] > 2 || !slices.Equal(names(o), all[10:]) || !slices.Equal(present(o), all[10:]) {
+			t.Errorf("%s was told %d times, at last that %v are there, and %v home", name, told[name], names(o), present(o))
 		}
 	}
 }
