@@ -152,5 +152,5 @@ func (s *Swarm) Counts() Counts {
 // within what memory allows.
 func (s *Swarm) window() int {
 	v := s.view.Load()
-	return min(max(4*len(v.Members), 32), max(int(s.o.Memory/s.o.PieceBytes)/2, 1))
+	return min(max(16*len(v.Members), 32), max(int(s.o.Memory/s.o.PieceBytes)/2, 1))
 }
