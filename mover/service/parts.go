@@ -32,7 +32,9 @@ type part struct {
 	used   int64     // bytes per second
 	since  time.Time // when it came
 	busy   time.Time // when it had work last
-	reads  bool      // it has work, or had when its agent was heard of last
+	works  bool      // it has work
+	given  time.Time // when it got that
+	reads  bool      // it works, or did when its agent was heard of last
 	former bool      // it is of a lead that is over: nobody tells it anything
 }
 
@@ -65,25 +67,33 @@ func unknownParts(limit int64, now time.Time, agents, working []string) *parts {
 
 // enlist says who works now. Who does not, stays for a while.
 func (x *parts) enlist(now time.Time, working ...string) {
+	for name, p := range x.of {
+		p.works = p.works && slices.Contains(working, name)
+	}
 	for _, name := range working {
-		if p := x.of[name]; p == nil {
-			x.of[name] = &part{since: now, reads: true}
+		p := x.of[name]
+		if p == nil {
+			p = &part{since: now}
 		} else if p.former { // its agent ends that process before it starts another one
-			x.of[name] = &part{since: now, reads: true, most: p.most}
+			p = &part{since: now, most: p.most}
 		}
-		x.of[name].busy = now
+		if !p.works {
+			p.given = now
+		}
+		p.works, p.reads, p.busy = true, true, now
+		x.of[name] = p
 	}
 	maps.DeleteFunc(x.of, func(_ string, p *part) bool { return !p.reads && (p.former || now.Sub(p.busy) > partQuiet) })
 }
 
 // heard notes what an agent says of its process: whether it has work, what it may read as
-// it knows, and what it reads.
-func (x *parts) heard(name string, reads bool, has int64, used float64) {
+// it knows, and what it reads. That it has none may have been said before it got some.
+func (x *parts) heard(now time.Time, name string, reads bool, has int64, used float64) {
 	p := x.of[name]
 	if p == nil {
 		return
 	}
-	p.reads, p.used = reads, int64(used)
+	p.reads, p.used = reads || now.Sub(p.given) <= partYoung && p.reads, int64(used)
 	switch {
 	case p.former || has == 0:
 	case p.told == 0:

@@ -75,7 +75,7 @@ func (n *network) hear(name string, s readerState) {
 	if !s.reads {
 		has = 0 // it has no session
 	}
-	n.parts.heard(name, s.reads, has, float64(n.limit))
+	n.parts.heard(n.now, name, s.reads, has, float64(n.limit))
 }
 
 // send tells an agent something, unless it is cut off.
@@ -216,7 +216,7 @@ func rounds(x *parts, now *time.Time, n int, can map[string]int64) map[string]in
 		x.divide(*now, func(name string, part int64) bool { reads[name] = part; return true })
 		for name, part := range reads {
 			_, works := can[name]
-			x.heard(name, works, part, float64(min(part, can[name])))
+			x.heard(*now, name, works, part, float64(min(part, can[name])))
 		}
 	}
 	return reads
@@ -254,12 +254,12 @@ func TestPartsGoToWhoUsesThem(t *testing.T) {
 	x = unknownParts(limit, now, []string{"d"}, []string{"a", "b", "c"}) // of a coordinator that has begun anew
 	told := map[string]int64{}
 	tell := func(name string, part int64) bool { told[name] = part; return true }
-	x.heard("a", true, 300, 300)
+	x.heard(now, "a", true, 300, 300)
 	x.divide(now, tell)
 	if told["a"] != 300 || told["b"] > limit/partFirst || told["c"] > limit/partFirst {
 		t.Errorf("nobody knows what two others read, and told are %v", told)
 	}
-	x.heard("d", false, 0, 0)
+	x.heard(now, "d", false, 0, 0)
 	about("begun anew", rounds(x, &now, 5, map[string]int64{"a": limit, "b": limit, "c": limit}), "c", limit/3)
 
 	x = x.begin(limit, "d", now) // another one leads, and the others have not let go
@@ -267,7 +267,24 @@ func TestPartsGoToWhoUsesThem(t *testing.T) {
 		t.Errorf("the next lead reads %d while those before it may", got)
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		x.heard(name, false, 0, 0)
+		x.heard(now, name, false, 0, 0)
 	}
 	about("the next lead is alone", rounds(x, &now, 2, map[string]int64{"d": limit}), "d", limit)
+}
+
+// TestPartsOfWhoBeginsAgain: a process has ended, its agent has said so, and it is given work again before anything else is heard: it
+// reads, and so the next lead does not get what it has.
+func TestPartsOfWhoBeginsAgain(t *testing.T) {
+	const limit = 1000
+	now := time.Unix(1, 0)
+	x := (*parts)(nil).begin(limit, "a", now)
+	rounds(x, &now, 5, map[string]int64{"a": limit, "b": limit})
+	x.enlist(now, "a")
+	x.heard(now, "b", false, 0, 0)
+	x.enlist(now, "a", "b")
+	x.heard(now, "b", false, 0, 0) // it was said before
+	next := x.begin(limit, "a", now)
+	if got := next.part("a"); got > limit/2+limit/partFirst {
+		t.Errorf("the next lead reads %d while another process may read %d", got, x.part("b"))
+	}
 }

@@ -51,7 +51,7 @@ func (s *Service) heardParts(n *node, st *agentv1.Status) {
 	hear := func(id string, x *parts) {
 		if x != nil && x.of[n.name] != nil {
 			ses := of[id]
-			x.heard(n.name, ses != nil, ses.GetPartBytesPerSecond(), ses.GetLimitedBytesPerSecond())
+			x.heard(s.now(), n.name, ses != nil, ses.GetPartBytesPerSecond(), ses.GetLimitedBytesPerSecond())
 		}
 	}
 	for id, l := range s.leads {
