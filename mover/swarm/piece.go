@@ -26,7 +26,7 @@ const (
 	PieceMost    = 2 << 20 // bytes
 	pieceMin     = 64 << 10
 	segmentsMost = 512
-	piecesMeant  = 4096 // of a tree that is neither small nor large
+	piecesMeant  = 8192 // of a tree that is neither small nor large
 	indexMost    = 1 << 32
 )
 

@@ -11,7 +11,7 @@ import (
 
 func TestPieceBytes(t *testing.T) {
 	for _, row := range []struct{ tree, piece int64 }{
-		{0, 64 << 10}, {1, 64 << 10}, {256 << 20, 64 << 10}, {1 << 30, 256 << 10}, {1<<30 + 4096, 512 << 10}, {2 << 40, 2 << 20}, {1 << 62, 2 << 20},
+		{0, 64 << 10}, {1, 64 << 10}, {512 << 20, 64 << 10}, {1 << 30, 128 << 10}, {1<<30 + 8192, 256 << 10}, {2 << 40, 2 << 20}, {1 << 62, 2 << 20},
 	} {
 		if got := PieceBytes(row.tree); got != row.piece {
 			t.Errorf("of %d bytes: %d, want %d", row.tree, got, row.piece)
