@@ -32,10 +32,8 @@ type phase struct {
 	what    string
 	patient time.Duration // how long it may take; 0 is as long as Slurm lets it
 	do      func(a *app, ctx context.Context, c *controller.Controller, args []string) (said string, err error)
+	killed  bool // Slurm may kill it together with the teardown behind it
 }
-
-// preRun is the phase that Slurm kills together with the teardown behind it.
-const preRun = "pre_run"
 
 const (
 	quick = 3 * time.Second  // of what Slurm's controller waits for
@@ -44,16 +42,16 @@ const (
 
 // phases are all, by name.
 var phases = map[string]phase{
-	"submit":      {"UID SCRIPT", 2, "check what a job asks for, for job_submit.lua", quick, (*app).bbSubmit},
-	"job_process": {"SCRIPT", 1, "check what a job asks for", quick, (*app).bbProcess},
-	"setup":       {"JOB UID GID SCRIPT", 4, "remember what a job asks for", quick, (*app).bbSetup},
-	"data_in":     {"JOB SCRIPT", 1, "bring its data to where all nodes see it", 0, (*app).bbIn},
-	"paths":       {"JOB SCRIPT FILE", 3, "write what its script finds in its environment", quick, (*app).bbPaths},
-	preRun:        {"JOB SCRIPT", 1, "bring its data onto its nodes", 0, (*app).bbBefore},
-	"post_run":    {"JOB SCRIPT", 1, "nothing", quick, (*app).bbAfter},
-	"data_out":    {"JOB SCRIPT [STATE]", 1, "bring its results away", 0, (*app).bbOut},
-	"teardown":    {"JOB SCRIPT HURRY", 1, "end what was asked for it", after, (*app).bbTeardown},
-	"get_status":  {"", 0, "show what jobs have asked for", quick, (*app).bbStatus},
+	"submit":      {"UID SCRIPT", 2, "check what a job asks for, for job_submit.lua", quick, (*app).bbSubmit, false},
+	"job_process": {"SCRIPT", 1, "check what a job asks for", quick, (*app).bbProcess, false},
+	"setup":       {"JOB UID GID SCRIPT", 4, "remember what a job asks for", quick, (*app).bbSetup, false},
+	"data_in":     {"JOB SCRIPT", 1, "bring its data to where all nodes see it", 0, (*app).bbIn, true},
+	"paths":       {"JOB SCRIPT FILE", 3, "write what its script finds in its environment", quick, (*app).bbPaths, false},
+	"pre_run":     {"JOB SCRIPT", 1, "bring its data onto its nodes", 0, (*app).bbBefore, true},
+	"post_run":    {"JOB SCRIPT", 1, "nothing", quick, (*app).bbAfter, false},
+	"data_out":    {"JOB SCRIPT [STATE]", 1, "bring its results away", 0, (*app).bbOut, false},
+	"teardown":    {"JOB SCRIPT HURRY", 1, "end what was asked for it", after, (*app).bbTeardown, false},
+	"get_status":  {"", 0, "show what jobs have asked for", quick, (*app).bbStatus, false},
 }
 
 func (a *app) bbCommand() *cobra.Command {
@@ -75,7 +73,7 @@ and why. The phases, with their arguments as Slurm has them:
 		if len(args) == 0 || args[0] == "--help" || args[0] == "-h" {
 			return cmd.Help()
 		}
-		if a.apart != nil && args[0] == preRun && a.env(outlivesKey) == "" {
+		if a.apart != nil && phases[args[0]].killed && a.env(outlivesKey) == "" {
 			if err := outlived(cmd.Context()); !errors.Is(err, errNotApart) {
 				return err
 			}
@@ -165,7 +163,10 @@ func (a *app) bbIn(ctx context.Context, c *controller.Controller, args []string)
 	if err != nil {
 		return "", err
 	}
-	return "", c.In(ctx, job)
+	if a.env(outlivesKey) == "" {
+		return "", c.In(ctx, job)
+	}
+	return "", outliving(ctx, outlives(a.env(outlivesKey)), c, job, c.In)
 }
 
 func (a *app) bbPaths(_ context.Context, c *controller.Controller, args []string) (string, error) {
@@ -186,23 +187,25 @@ func (a *app) bbBefore(ctx context.Context, c *controller.Controller, args []str
 	if err != nil {
 		return "", err
 	}
-	ready := cmp.Or(c.Config.Slurm.Ready, config.DefaultReady)
-	if a.env(outlivesKey) == "" {
-		ctx, cancel := context.WithTimeout(ctx, ready)
+	before := func(ctx context.Context, job uint32) error {
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Config.Slurm.Ready, config.DefaultReady))
 		defer cancel()
-		return "", c.Before(ctx, job)
+		return c.Before(ctx, job)
 	}
-	return "", outliving(ctx, outlives(a.env(outlivesKey)), c, job, ready)
+	if a.env(outlivesKey) == "" {
+		return "", before(ctx, job)
+	}
+	return "", outliving(ctx, outlives(a.env(outlivesKey)), c, job, before)
 }
 
-// outliving is pre_run in a process that Slurm does not know. It ends what was asked for a job that is cancelled. A job whose slurmctld has ended has
-// what was asked for it go on, for the next pre_run. When this process is to end, because systemd ends all of slurmctld's, that is so, too.
-func outliving(ctx context.Context, f *first, c *controller.Controller, job uint32, ready time.Duration) error {
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), ready)
+// outliving is a phase in a process that Slurm does not know. It ends what was asked for a job that is cancelled. A job whose slurmctld has ended has
+// what was asked for it go on, for the next time that the phase begins. When this process is to end, because systemd ends all of slurmctld's, that is so, too.
+func outliving(ctx context.Context, f *first, c *controller.Controller, job uint32, do func(context.Context, uint32) error) error {
+	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	turn, none := c.Take(job)
 	done := make(chan error, 1)
-	go func() { done <- c.Before(limit, job) }()
+	go func() { done <- do(limit, job) }()
 	var err error
 	select {
 	case err = <-done:
