@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"datamove.dev/mover/store"
 )
 
 // Facts is what a task remembers from run to run, beside its records.
@@ -45,7 +47,7 @@ func (j *Journal) SetFacts(_ context.Context, f Facts) error {
 	if err := j.write("set facts of", badger.NewEntry([]byte{keyFacts}, append(value(nil), text...))); err != nil {
 		return err
 	}
-	if err := j.sync(); err != nil {
+	if err := store.Sync(j.dir); err != nil {
 		return failed("set facts of", j.dir, err)
 	}
 	return nil

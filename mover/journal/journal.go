@@ -43,6 +43,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/store"
 )
 
 // Options says how a journal is kept. The zero value is for a POSIX target.
@@ -61,7 +62,7 @@ type Journal struct {
 	dir  string
 	log  *slog.Logger
 	db   *badger.DB
-	lock *lock
+	lock *store.Lock
 
 	sequence atomic.Uint64 // of records and batches, over all runs
 	recorded atomic.Uint64 // parts, over all runs: what a Mark counts
@@ -102,13 +103,13 @@ func open(dir string, o Options) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, failed("open", dir, err)
 	}
-	l, err := acquire(dir)
+	l, err := store.Acquire(dir, "journal")
 	if err != nil {
 		return nil, failed("open", dir, err)
 	}
 	j := &Journal{dir: dir, log: o.Logger, lock: l}
 	if err := j.load(o); err != nil {
-		l.release()
+		l.Release()
 		return nil, failed("open", dir, err)
 	}
 	return j, nil
@@ -117,30 +118,32 @@ func open(dir string, o Options) (*Journal, error) {
 // load opens the store between two notes in the lock file, because Badger ends
 // the process when it meets some kinds of damage.
 func (j *Journal) load(o Options) (err error) {
-	defer caught(&err)
-	if err := j.room(); err != nil {
+	defer store.Caught(&err)
+	if err := j.lock.Room(roomBytes); err != nil {
 		return err
 	}
-	if err := j.lock.opening(); err != nil {
+	if err := opening(j.lock); err != nil {
 		return err
 	}
 	if err := tidy(j.dir); err != nil {
 		return err
 	}
-	if j.db, err = badger.Open(storeOptions(j.dir, j.log)); err != nil {
-		return damage(err)
+	if j.db, err = store.Open(storeOptions(j.dir, j.log)); err != nil {
+		return err
 	}
-	reserve(j.dir)
+	for _, log := range store.Logs(j.dir) {
+		store.Reserve(log, memTableBytes+txnBytes)
+	}
 	if err := j.takeStock(o); err != nil {
-		return errors.Join(damage(err), j.db.Close())
+		return errors.Join(store.Damage(err), j.db.Close())
 	}
-	return j.lock.opened()
+	return j.lock.Opened()
 }
 
 // Close ends the use of the journal and keeps what is in it.
 func (j *Journal) Close() error {
 	err := j.db.Close()
-	j.lock.release()
+	j.lock.Release()
 	if err != nil {
 		return failed("close", j.dir, err)
 	}
@@ -151,10 +154,10 @@ func (j *Journal) Close() error {
 // goes first, for good: without it the rest is no journal any more, and with it a power cut
 // that takes tables only leaves one that is damaged (seen on btrfs).
 func (j *Journal) Remove() error {
-	defer j.lock.release()
+	defer j.lock.Release()
 	err := j.db.Close()
 	if err == nil {
-		err = errors.Join(os.Remove(filepath.Join(j.dir, badger.ManifestFilename)), syncFile(j.dir), os.RemoveAll(j.dir))
+		err = errors.Join(os.Remove(filepath.Join(j.dir, badger.ManifestFilename)), store.SyncFile(j.dir), os.RemoveAll(j.dir))
 	}
 	if err != nil {
 		return failed("remove", j.dir, err)
@@ -185,5 +188,5 @@ func moveAside(dir string) (string, error) {
 
 // failed says what failed with the journal in dir.
 func failed(op, dir string, err error) error {
-	return &mover.Error{Op: op + " journal", Place: dir, Err: kindOf(err)}
+	return &mover.Error{Op: op + " journal", Place: dir, Err: store.Kind(err)}
 }

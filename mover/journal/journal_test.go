@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/store"
 )
 
 func TestMain(m *testing.M) {
@@ -381,7 +382,7 @@ func TestLogs(t *testing.T) {
 	dir := t.TempDir()
 	j := reopen(t, dir, Options{})
 	defer closed(t, j)
-	if got := logs(dir); len(got) != 1 || !slices.IsSorted(got) {
+	if got := store.Logs(dir); len(got) != 1 || !slices.IsSorted(got) {
 		t.Errorf("logs = %q: the fsync of Durable looks for other files than Badger writes", got)
 	}
 }

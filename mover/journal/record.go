@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/store"
 )
 
 // Record is a draft that was begun and is not yet published.
@@ -174,7 +175,7 @@ func (j *Journal) DurableUpTo(_ context.Context, m Mark, ids ...uint64) error {
 			return err
 		}
 	}
-	if err := j.sync(); err != nil {
+	if err := store.Sync(j.dir); err != nil {
 		return failed("durable", j.dir, err)
 	}
 	return nil

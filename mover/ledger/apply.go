@@ -11,6 +11,7 @@ import (
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/store"
 )
 
 // Log takes records in order and keeps them. It is the one way by which a ledger
@@ -27,7 +28,7 @@ type Log interface {
 type local struct{ l *Ledger }
 
 func (s local) Append(_ context.Context, r *ledgerv1.Record) error { return s.l.apply(r) }
-func (s local) Sync(context.Context) error                         { return s.l.sync() }
+func (s local) Sync(context.Context) error                         { return store.Sync(s.l.storeDir()) }
 
 // Apply makes the next change of another ledger also one of this one, which was
 // opened with Options.Follow. A record that is there already is no error.
@@ -100,7 +101,7 @@ func (l *Ledger) restage(r *ledgerv1.Record) (*badger.Txn, error) {
 
 // commit adds what the store says of itself to a transaction and writes it.
 func (l *Ledger) commit(txn *badger.Txn, own ...*badger.Entry) error {
-	if err := l.room(roomBytes); err != nil {
+	if err := l.lock.Room(roomBytes); err != nil {
 		return err
 	}
 	for _, e := range own {

@@ -14,6 +14,7 @@ import (
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/store"
 )
 
 // A backup is a line of text, a header, records, an empty record, and the SHA-256 of
@@ -45,9 +46,9 @@ func (l *Ledger) Backup(w io.Writer) error {
 // verify reads all tables, because an iterator of Badger passes a damaged block in
 // silence.
 func (l *Ledger) verify() (err error) {
-	defer caught(&err)
+	defer store.Caught(&err)
 	if err := l.db.VerifyChecksum(); err != nil {
-		return damage(err)
+		return store.Damage(err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/store"
 	"datamove.dev/test/crash/rig"
 )
 
@@ -21,7 +22,7 @@ func fill(t *testing.T, dir string, but int64) (other string) {
 	check(t, err)
 	defer f.Close()
 	_, err = io.Copy(f, io.LimitReader(zeros{}, 1<<40))
-	if !errors.Is(kindOf(err), mover.ErrFull) {
+	if !errors.Is(store.Kind(err), mover.ErrFull) {
 		t.Fatal(err)
 	}
 	st, err := f.Stat()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/store"
 )
 
 // format is of everything in the directory. A later one is refused, not guessed at.
@@ -62,13 +63,13 @@ func (id *identity) write(dir string) error {
 	if err := os.WriteFile(temporary, append(text, '\n'), 0o600); err != nil {
 		return err
 	}
-	if err := syncFile(temporary); err != nil {
+	if err := store.SyncFile(temporary); err != nil {
 		return err
 	}
 	if err := os.Rename(temporary, identityPath(dir)); err != nil {
 		return err
 	}
-	return syncFile(dir)
+	return store.SyncFile(dir)
 }
 
 // The file "synced" has the number of the last record that is known to be on stable
@@ -107,7 +108,7 @@ func vacant(dir string) (bool, error) {
 		return false, err
 	}
 	for _, e := range entries {
-		if path := filepath.Join(dir, e.Name()); e.Name() != lockName && path != temporaryIdentity(dir) {
+		if path := filepath.Join(dir, e.Name()); e.Name() != store.LockName && path != temporaryIdentity(dir) {
 			return false, nil
 		}
 	}

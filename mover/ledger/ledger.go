@@ -30,6 +30,7 @@
 package ledger
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/store"
 )
 
 // Options says how a ledger is kept. The zero value is a ledger that is alone.
@@ -63,7 +65,7 @@ type Options struct {
 type Ledger struct {
 	dir     string
 	log     *slog.Logger
-	lock    *lock
+	lock    *store.Lock
 	db      *badger.DB
 	id      string
 	follows bool
@@ -97,7 +99,7 @@ func Open(dir string, o Options) (*Ledger, error) {
 		err = l.load(id)
 	}
 	if err != nil {
-		l.lock.release()
+		l.lock.Release()
 		return nil, l.failed("open", err)
 	}
 	if err := l.lead(id); err != nil {
@@ -108,14 +110,14 @@ func Open(dir string, o Options) (*Ledger, error) {
 
 // begin locks the directory.
 func begin(dir string, o Options) (*Ledger, error) {
-	l := &Ledger{dir: dir, log: newLog(o.Logger), follows: o.Follow, writer: make(chan struct{}, 1), committed: o.Committed}
+	l := &Ledger{dir: dir, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), follows: o.Follow, writer: make(chan struct{}, 1), committed: o.Committed}
 	if l.committed == nil {
 		l.committed = func(time.Duration, error) {}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return l, err
 	}
-	held, err := acquire(dir)
+	held, err := store.Acquire(dir, "ledger")
 	if err != nil {
 		return l, err
 	}
@@ -157,15 +159,15 @@ func (l *Ledger) create() (*identity, error) {
 		return nil, fmt.Errorf("%w: there are files, and %q is not one of them", mover.ErrCorrupt, identityPath(l.dir))
 	}
 	id := &identity{Format: format, Ledger: rand.Text(), State: stateNew}
-	return id, errors.Join(id.write(l.dir), syncFile(filepath.Dir(l.dir)))
+	return id, errors.Join(id.write(l.dir), store.SyncFile(filepath.Dir(l.dir)))
 }
 
 // load opens the store between two notes in the lock file.
 func (l *Ledger) load(id *identity) error {
-	if err := l.room(roomBytes); err != nil {
+	if err := l.lock.Room(roomBytes); err != nil {
 		return err
 	}
-	unended, err := l.lock.opening()
+	unended, err := l.lock.Opening()
 	if err != nil {
 		return err
 	}
@@ -174,11 +176,11 @@ func (l *Ledger) load(id *identity) error {
 			"ledger", l.dir, "openings", unended)
 	}
 	if l.db, err = openStore(l.storeDir(), l.log); err != nil {
-		return errors.Join(err, l.lock.opened())
+		return errors.Join(err, l.lock.Opened())
 	}
-	l.nextLog = newestLog(logs(l.storeDir()))
+	l.nextLog = newestLog(store.Logs(l.storeDir()))
 	l.reserve()
-	if err := errors.Join(l.recognise(id), l.lock.opened()); err != nil {
+	if err := errors.Join(l.recognise(id), l.lock.Opened()); err != nil {
 		return errors.Join(err, l.db.Close())
 	}
 	return nil
@@ -188,7 +190,7 @@ func (l *Ledger) load(id *identity) error {
 func (l *Ledger) recognise(id *identity) error {
 	if id.State == stateNew {
 		err := l.put(nil, storeEntry(storeID, []byte(id.Ledger)))
-		if err := errors.Join(err, l.sync()); err != nil {
+		if err := errors.Join(err, store.Sync(l.storeDir())); err != nil {
 			return err
 		}
 	}
@@ -198,7 +200,7 @@ func (l *Ledger) recognise(id *identity) error {
 	sequence, err2 := storeNumber(txn, storeSequence)
 	least, err3 := readSynced(l.dir)
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return damage(err)
+		return store.Damage(err)
 	}
 	if string(own) != id.Ledger {
 		return fmt.Errorf("%w: the store is of the ledger %q, not of %q", mover.ErrCorrupt, own, id.Ledger)
@@ -249,7 +251,7 @@ func (l *Ledger) close(need int64) error {
 	l.stop()
 	err = l.flush.all()
 	err = errors.Join(err, l.flush.close(), l.db.Close())
-	l.lock.release()
+	l.lock.Release()
 	return err
 }
 
@@ -260,7 +262,7 @@ func (l *Ledger) leave(need int64) (first bool, err error) {
 	if l.closed {
 		return false, nil
 	}
-	if err := l.room(need); err != nil {
+	if err := l.lock.Room(need); err != nil {
 		return false, err
 	}
 	l.closed = true
@@ -300,5 +302,5 @@ func (l *Ledger) failed(op string, err error) error {
 	if errors.Is(err, mover.ErrCorrupt) {
 		err = fmt.Errorf("%w; the ledger is damaged: move its directory away and restore a backup into an empty one", err)
 	}
-	return &mover.Error{Op: op + " ledger", Place: l.dir, Err: kindOf(err)}
+	return &mover.Error{Op: op + " ledger", Place: l.dir, Err: store.Kind(err)}
 }

@@ -10,6 +10,7 @@ import (
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/store"
 )
 
 // restoreTerms is added to the term of a restored ledger: more than the number of
@@ -26,12 +27,12 @@ func Restore(dir string, r io.Reader, log *slog.Logger) (err error) {
 	if err != nil {
 		return l.failed("restore", err)
 	}
-	defer l.lock.release()
+	defer l.lock.Release()
 	if err := l.mayRestore(); err != nil {
 		return l.failed("restore", err)
 	}
 	if err := l.restore(r); err != nil {
-		err = &mover.Error{Op: "restore ledger", Place: dir, Err: kindOf(err)}
+		err = &mover.Error{Op: "restore ledger", Place: dir, Err: store.Kind(err)}
 		return errors.Join(err, l.leaveNothing(made))
 	}
 	return nil
@@ -73,7 +74,7 @@ func (l *Ledger) leaveNothing(made bool) error {
 
 // restore fills a store between two states of the identity.
 func (l *Ledger) restore(r io.Reader) (err error) {
-	defer caught(&err)
+	defer store.Caught(&err)
 	in := newReader(r)
 	header, err := in.header()
 	if err != nil {
@@ -86,13 +87,13 @@ func (l *Ledger) restore(r io.Reader) (err error) {
 	if l.db, err = openStore(l.storeDir(), l.log); err != nil {
 		return err
 	}
-	l.nextLog = newestLog(logs(l.storeDir()))
+	l.nextLog = newestLog(store.Logs(l.storeDir()))
 	err = l.fill(in, header)
 	if err := errors.Join(err, l.db.Close()); err != nil {
 		return err
 	}
 	id.State = stateReady
-	return errors.Join(id.write(l.dir), syncFile(filepath.Dir(l.dir)))
+	return errors.Join(id.write(l.dir), store.SyncFile(filepath.Dir(l.dir)))
 }
 
 // fill writes the rows of a backup, and then what makes them a ledger.
@@ -112,7 +113,7 @@ func (l *Ledger) fill(in *reader, header *ledgerv1.BackupHeader) error {
 	if err := l.name(header); err != nil {
 		return err
 	}
-	return l.sync()
+	return store.Sync(l.storeDir())
 }
 
 // name makes a store the ledger of a backup, in a term that the lost one did not have.

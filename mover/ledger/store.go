@@ -1,22 +1,16 @@
 package ledger
 
 import (
-	"cmp"
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
-	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/store"
 )
 
 // Sizes of the store. They bound its memory: two memtables of memTableBytes, and
@@ -66,70 +60,19 @@ func storeOptions(dir string, log *slog.Logger) badger.Options {
 		WithBlockCacheSize(0).
 		WithDetectConflicts(false). // there is one writer
 		WithMetricsEnabled(false).
-		WithChecksumVerificationMode(options.OnBlockRead). // verify.go does the rest
-		WithBypassLockGuard(true).                         // lock.go does that
-		WithLogger(storeLog{log})
+		WithChecksumVerificationMode(options.OnBlockRead). // store.Verify does the rest
+		WithBypassLockGuard(true).                         // the lock of the directory does that
+		WithLogger(store.Log(log))
 	o.TableSizeMultiplier = 1
 	return o
 }
 
-// caught makes an error of a panic, with which Badger meets some kinds of damage.
-// What it had open then is lost to this process.
-func caught(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("%w: badger: %v", mover.ErrCorrupt, r)
-	}
-}
-
-// openStore opens or makes the store.
-func openStore(dir string, log *slog.Logger) (db *badger.DB, err error) {
-	defer caught(&err)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// openStore opens or makes the store. Its tables are read whole before.
+func openStore(dir string, log *slog.Logger) (*badger.DB, error) {
+	if err := store.Verify(dir); err != nil {
 		return nil, err
 	}
-	if err := tidy(dir); err != nil {
-		return nil, err
-	}
-	if err := verifyTables(dir); err != nil {
-		return nil, err
-	}
-	db, err = badger.Open(storeOptions(dir, log))
-	if err != nil {
-		return nil, damage(err)
-	}
-	return db, nil
-}
-
-// damage makes err the kind ErrCorrupt, unless it tells of the machine.
-func damage(err error) error {
-	ofMachine := []error{mover.ErrFull, syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT,
-		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
-	for _, e := range ofMachine {
-		if errors.Is(err, e) {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: %w", mover.ErrCorrupt, err)
-}
-
-// tidy removes logs of no bytes: a kill left them before anything was in them, and
-// Badger takes them for damage.
-func tidy(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		ext := filepath.Ext(e.Name())
-		st, err := e.Info()
-		if err != nil || st.Size() > 0 || ext != ".mem" && ext != ".vlog" {
-			continue
-		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return store.Open(storeOptions(dir, log))
 }
 
 // storeNumber reads a number that the store says of itself, 0 for nothing.
@@ -144,28 +87,11 @@ func storeNumber(txn *badger.Txn, what byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// room refuses what would fill the disk while it can still be refused.
-func (l *Ledger) room(need int64) error {
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(l.lock.fd(), &st); err != nil {
-		return err
-	}
-	if free := int64(st.Bavail) * st.Bsize; free < need {
-		return fmt.Errorf("%w: %d MiB free where the ledger needs %d MiB; make room there", mover.ErrFull, free>>20, need>>20)
-	}
-	return nil
-}
-
-// reserve allocates the blocks of a log that is new, so that a disk or quota that
-// fills up later does not end the process. Not every file system can.
+// reserve allocates the blocks of a log that is new.
 func (l *Ledger) reserve() {
-	f, err := os.OpenFile(l.logPath(l.nextLog), os.O_RDWR, 0)
-	if err != nil {
-		return // it is not begun yet
+	if store.Reserve(l.logPath(l.nextLog), memTableBytes+memTableBytes/4) {
+		l.nextLog++
 	}
-	defer f.Close()
-	l.nextLog++
-	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, memTableBytes+memTableBytes/4)
 }
 
 func (l *Ledger) logPath(n int) string {
@@ -182,55 +108,3 @@ func newestLog(paths []string) (newest int) {
 	}
 	return newest
 }
-
-// logs returns the write-ahead logs, which hold what is not yet in tables.
-func logs(dir string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var paths []string
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".mem") {
-			paths = append(paths, filepath.Join(dir, e.Name()))
-		}
-	}
-	return paths
-}
-
-// sync puts everything written so far on stable storage. Badger's own Sync leaves
-// out the logs of full memtables that are still being written to tables, and the
-// directory that names the logs. A log that is gone meanwhile is in a synced table.
-func (l *Ledger) sync() error {
-	for _, path := range append(logs(l.storeDir()), l.storeDir()) {
-		if err := syncFile(path); err != nil && !errors.Is(err, mover.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// storeLog gives Badger's log to ours. Most of what it says is for its authors.
-type storeLog struct{ log *slog.Logger }
-
-func newLog(log *slog.Logger) *slog.Logger { return cmp.Or(log, slog.New(slog.DiscardHandler)) }
-
-func (s storeLog) say(level slog.Level, format string, args []any) {
-	ctx := context.Background() // Badger has none to give
-	if s.log.Enabled(ctx, level) {
-		s.log.Log(ctx, level, "badger: "+strings.TrimSpace(fmt.Sprintf(format, args...)))
-	}
-}
-
-func (s storeLog) Errorf(f string, a ...any)   { s.say(slog.LevelWarn, f, a) }
-func (s storeLog) Warningf(f string, a ...any) { s.say(slog.LevelInfo, f, a) }
-func (s storeLog) Infof(f string, a ...any)    { s.say(slog.LevelDebug, f, a) }
-func (s storeLog) Debugf(string, ...any)       {}

@@ -2,9 +2,7 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -92,12 +90,4 @@ func (l *Ledger) mayChange() error {
 		return fmt.Errorf("%w: it follows another", mover.ErrUsage)
 	}
 	return l.flush.failed()
-}
-
-// kindOf gives err the kind that programs decide by.
-func kindOf(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("%w: %w", mover.ErrFull, err)
-	}
-	return err
 }

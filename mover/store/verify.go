@@ -1,4 +1,4 @@
-package ledger
+package store
 
 import (
 	"errors"
@@ -14,9 +14,9 @@ import (
 	"datamove.dev/mover"
 )
 
-// verifyTables reads every table that the store's list names, before Badger does: it
+// Verify reads every table that the list of a store names, before Badger does: it
 // would read them by a mapping and on many goroutines, where damage ends the process.
-func verifyTables(dir string) error {
+func Verify(dir string) error {
 	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if errors.Is(err, mover.ErrNotExist) {
 		return nil // the store is new
@@ -32,7 +32,7 @@ func verifyTables(dir string) error {
 	var buf []byte
 	for id := range list.Tables {
 		if buf, err = verifyTable(dir, id, buf[:0]); err != nil {
-			return fmt.Errorf("table %d: %w", id, damage(err))
+			return fmt.Errorf("table %d: %w", id, Damage(err))
 		}
 	}
 	return nil
@@ -40,7 +40,7 @@ func verifyTables(dir string) error {
 
 // verifyTable compares the checksums of one table. The buffer is for the next.
 func verifyTable(dir string, id uint64, buf []byte) (_ []byte, err error) {
-	defer caught(&err)
+	defer Caught(&err)
 	f, err := os.Open(table.NewFilename(id, dir))
 	if err != nil {
 		return buf, err

@@ -1,0 +1,128 @@
+package store_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/store"
+)
+
+func options(dir string, log *slog.Logger) badger.Options {
+	return badger.DefaultOptions(dir).WithMemTableSize(1 << 20).WithValueThreshold(10_000).WithValueLogFileSize(1 << 20).WithBypassLockGuard(true).WithLogger(store.Log(log))
+}
+
+// One process has a directory; who ends lets the next one in, and what was not ended is counted.
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	first, err := store.Acquire(dir, "catalog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Acquire(dir, "catalog"); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "this catalog") {
+		t.Fatalf("a second one got %v", err)
+	}
+	if err := first.Room(1 << 62); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("room for 4 EiB: %v", err)
+	}
+	if err := first.Room(0); err != nil {
+		t.Error(err)
+	}
+	for want := range int64(3) {
+		if unended, err := first.Opening(); err != nil || unended != want {
+			t.Errorf("opening %d: %d, %v", want, unended, err)
+		}
+	}
+	if err := first.Opened(); err != nil {
+		t.Fatal(err)
+	}
+	first.Release()
+	second, err := store.Acquire(dir, "catalog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Release()
+	if unended, err := second.Opening(); err != nil || unended != 0 {
+		t.Errorf("after the end of the first: %d, %v", unended, err)
+	}
+}
+
+// What a kill leaves before a log was begun is no damage; a table that is gone is.
+func TestOpen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	open := func() error {
+		db, err := store.Open(options(dir, nil))
+		if err != nil {
+			return err
+		}
+		err = db.Update(func(txn *badger.Txn) error { return txn.Set([]byte("k"), make([]byte, 1000)) })
+		return errors.Join(err, store.Sync(dir), db.Close())
+	}
+	if err := open(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"00099.mem", "000099.vlog"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := open(); err != nil {
+		t.Fatalf("with logs that were not begun: %v", err)
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatal("no table: ", err)
+	}
+	if err := os.Truncate(tables[0], 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Verify(dir); !errors.Is(err, mover.ErrCorrupt) {
+		t.Errorf("a table was cut: %v", err)
+	}
+	if err := os.Remove(tables[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); !errors.Is(err, mover.ErrCorrupt) {
+		t.Errorf("a table is gone: %v", err)
+	}
+}
+
+// What the machine lacks is no damage of the store.
+func TestKinds(t *testing.T) {
+	for _, err := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		if err := store.Kind(store.Damage(err)); !errors.Is(err, mover.ErrFull) || errors.Is(err, mover.ErrCorrupt) {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := store.Damage(syscall.EMFILE); errors.Is(err, mover.ErrCorrupt) {
+		t.Errorf("%v", err)
+	}
+	if err := store.Kind(store.Damage(badger.ErrTruncateNeeded)); !errors.Is(err, mover.ErrCorrupt) {
+		t.Errorf("%v", err)
+	}
+	caught := func() (err error) {
+		defer store.Caught(&err)
+		panic("checksum")
+	}
+	if err := caught(); !errors.Is(err, mover.ErrCorrupt) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Badger's debug talk is heard only where somebody wants it.
+func TestLog(t *testing.T) {
+	var b strings.Builder
+	log := store.Log(slog.New(slog.NewTextHandler(&b, nil)))
+	log.Errorf("lost %d\n", 3)
+	log.Infof("compacted")
+	if got := b.String(); !strings.Contains(got, "level=WARN msg=\"badger: lost 3\"") || strings.Contains(got, "compacted") {
+		t.Error(got)
+	}
+}
