@@ -26,7 +26,7 @@ type crash struct {
 	run int // of the job: it may be requeued
 
 	killed int        // phases
-	lost   []*rig.Run // of pre_run, which may be at work still
+	lost   []*rig.Run // whose phases may be at work still
 }
 
 // TestKilled kills phases, and the mover, at random instants, and lets the job be requeued; in the end all is as if nobody had. CRASH_SEED
@@ -67,6 +67,13 @@ func (c *crash) whole() {
 	dir := "scratch/jobs/" + c.job(c.id).Dir()
 	for c.run = 1; ; c.run++ {
 		c.phase("setup", uid, uid, c.path("job.sh"))
+		if c.run < 3 && c.IntN(4) == 0 {
+			c.lose(c.cli.Start(c.T, "hook", "bb", "data_in", fmt.Sprint(c.id), "job.sh"))
+			if c.staged() || c.IntN(2) == 0 {
+				c.phase("teardown", "job.sh", "true")
+			}
+			continue
+		}
 		c.phase("data_in")
 		if c.requeued() {
 			c.phase("teardown", "job.sh", "true")
@@ -99,7 +106,7 @@ func (c *crash) whole() {
 	c.ends(purged)
 }
 
-// lose kills a pre_run as Slurm does, and sometimes what outlives it, too. Else that is at work still beside the phases behind it.
+// lose kills a phase that brings data as Slurm does, and sometimes what outlives it, too. Else that is at work still beside the phases behind it.
 func (c *crash) lose(r *rig.Run) {
 	c.Helper()
 	time.Sleep(time.Duration(c.IntN(80)) * time.Millisecond) // a random instant is what this is about
@@ -121,6 +128,13 @@ func (c *crash) ready() bool {
 	return err == nil && c.records().begun(x)
 }
 
+// staged says the same of data_in.
+func (c *crash) staged() bool {
+	var s Staged
+	err := c.records().read(c.id, fileStaged, &s)
+	return err == nil && len(s.Paths) > 0
+}
+
 // requeued says whether the job begins anew.
 func (c *crash) requeued() bool { return c.run < 3 && c.IntN(3) == 0 }
 
@@ -134,18 +148,29 @@ func (c *crash) phase(name string, args ...string) {
 		line = append(line, "job.sh")
 	}
 	for range c.IntN(4) {
-		if c.cli.Start(c.T, line...).KillAfter(time.Duration(c.IntN(80)) * time.Millisecond) {
+		if c.kill(c.cli.Start(c.T, line...), time.Duration(c.IntN(80))*time.Millisecond) {
 			c.killed++
 		}
 	}
 	r := c.cli.Start(c.T, line...)
 	if c.IntN(6) == 0 {
-		r.KillAfter(0)
+		c.kill(r, 0)
 		r = c.cli.Start(c.T, line...)
 		c.service.KillAfter(time.Duration(c.IntN(120)) * time.Millisecond)
 		c.start()
 	}
 	r.Want(0)
+}
+
+// kill kills a phase together with what outlives it, as the end of a host does: killed alone, the phase would end the run. It reports whether it was killed.
+func (c *crash) kill(r *rig.Run, after time.Duration) bool {
+	c.Helper()
+	time.Sleep(after) // a random instant is what this is about
+	r.Signal(syscall.SIGSTOP)
+	for _, p := range children(c.T, r.PID()) {
+		_ = p.Kill() // it may have ended
+	}
+	return r.KillAfter(0)
 }
 
 // ends looks whether nothing of the job is left.

@@ -15,10 +15,19 @@ import (
 	"datamove.dev/test/crash/rig"
 )
 
-// TestDeserted: when slurmctld ends, what its pre_run was bringing goes on, and is what the next one waits for. When pre_run alone is
+// TestDeserted: when slurmctld ends, what a phase of its was bringing goes on, and is what the next one waits for. When the phase alone is
 // killed, because the job is cancelled, it ends.
 func TestDeserted(t *testing.T) {
 	t.Parallel()
+	for _, name := range []string{"data_in", "pre_run"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deserted(t, name)
+		})
+	}
+}
+
+func deserted(t *testing.T, phaseName string) {
 	w := served(t)
 	data := make([]byte, 8<<20) // 8 s
 	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
@@ -32,12 +41,16 @@ func TestDeserted(t *testing.T) {
 	}
 	begun := func(id uint32) (daemon *rig.Run, script, phase *os.Process) {
 		t.Helper()
-		w.setup(id, fmt.Sprintf("stage-in=slow:data%d to=scratch:data required", id))
-		must(t, w.In(t.Context(), id))
-		w.nodes(id, "n1")
+		if phaseName == "data_in" {
+			w.setup(id, fmt.Sprintf("stage-in=slow:data%d to=results:data%d", id, id))
+		} else {
+			w.setup(id, fmt.Sprintf("stage-in=slow:data%d to=scratch:data required", id))
+			must(t, w.In(t.Context(), id))
+			w.nodes(id, "n1")
+		}
 		cli := w.cli()
 		cli.Wrapper = []string{w.path("slurmctld")}
-		daemon = cli.Start(t, "hook", "bb", "pre_run", fmt.Sprint(id), "job.sh")
+		daemon = cli.Start(t, "hook", "bb", phaseName, fmt.Sprint(id), "job.sh")
 		w.until("it is copied", func() bool { return len(w.tasks(id)) == 1 && w.tasks(id)[0] == "copy RUNNING" })
 		script = children(t, daemon.PID())[0]
 		return daemon, script, children(t, script.Pid)[0]
@@ -48,9 +61,13 @@ func TestDeserted(t *testing.T) {
 	stopped.Signal(syscall.SIGKILL)
 	cancelled, script, phase := begun(8)
 	must(t, phase.Kill())
-	w.cli().Do(t, 0, "hook", "bb", "pre_run", "7", "job.sh")
+	w.cli().Do(t, 0, "hook", "bb", phaseName, "7", "job.sh")
 	w.wantsTasks(7, "copy DONE")
-	w.wants("scratch/jobs/"+w.job(7).Dir()+"/data/file", string(data))
+	if phaseName == "data_in" {
+		w.wants("results/data7/file", string(data))
+	} else {
+		w.wants("scratch/jobs/"+w.job(7).Dir()+"/data/file", string(data))
+	}
 	stopped.Wait() // also for what outlives it, which has the same output
 	w.until("the job that was cancelled is undone", func() bool {
 		_, err := w.Controller.Run(8)

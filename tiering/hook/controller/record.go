@@ -51,7 +51,7 @@ const (
 	fileJob    = "job"    // Record
 	filePlace  = "place"  // Place
 	fileReady  = "ready"  // the run whose nodes were made ready, so it may have begun there
-	fileTurn   = "turn"   // the pre_run that is at work
+	fileTurn   = "turn"   // the data_in or pre_run that is at work
 	fileEnd    = "end"    // End
 	fileStaged = "staged" // Staged
 	fileEnded  = "ended-" // Record of a run that is over, of which something is to be undone still; the run follows
