@@ -2,6 +2,7 @@ package posix
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -173,6 +174,36 @@ func (p *Place) Stat(ctx context.Context, name string) (mover.Entry, error) {
 	}
 	e, err := p.stat(name)
 	return e, p.fail("stat", name, err)
+}
+
+// Glance is Stat of this very moment, without what takes more than one look (extended attributes, the target of a link): Stat
+// believes for a while that a directory which is open is the one that its path leads to.
+func (p *Place) Glance(ctx context.Context, name string) (mover.Entry, error) {
+	if err := p.checkName("stat", name, true); err != nil {
+		return mover.Entry{}, err
+	}
+	if ctx.Err() != nil {
+		return mover.Entry{}, context.Cause(ctx)
+	}
+	e, err := p.glance(name)
+	return e, p.fail("stat", name, err)
+}
+
+func (p *Place) glance(name string) (mover.Entry, error) {
+	seat, base := mover.Parent(name)
+	fd, _, err := p.openSeat(seat)
+	if err == unix.ENOTDIR || err == unix.ELOOP {
+		err = fmt.Errorf("%w: what is above it is no directory", mover.ErrNotExist)
+	}
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	defer closeFD(fd)
+	var st unix.Statx_t
+	if err := statxSegment(fd, cmp.Or(base, "."), &st); err != nil {
+		return mover.Entry{}, err
+	}
+	return entryOf(name, &st), nil
 }
 
 func (p *Place) stat(name string) (mover.Entry, error) {

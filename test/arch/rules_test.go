@@ -77,11 +77,12 @@ var packages = map[string]struct {
 	"lustre/system":   {memory, []string{"lustre", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain"}},
 	"lustre/copytool": {memory, []string{"lustre", "lustre/abi", "lustre/client"}},
 
-	"mover/store":   {rules, []string{"mover"}},
-	"mover/journal": {memory, []string{"mover", "mover/store"}},
-	"mover/audit":   {memory, []string{"mover"}},
-	"mover/ledger":  {memory, []string{"mover", "mover/store", "api/datamove/v1", "api/datamove/ledger/v1"}},
-	"mover/queue":   {memory, []string{"mover"}},
+	"mover/store":     {rules, []string{"mover"}},
+	"tiering/catalog":  {memory, []string{"mover", "mover/store", "tiering"}},
+	"mover/journal":   {memory, []string{"mover", "mover/store"}},
+	"mover/audit":     {memory, []string{"mover"}},
+	"mover/ledger":    {memory, []string{"mover", "mover/store", "api/datamove/v1", "api/datamove/ledger/v1"}},
+	"mover/queue":     {memory, []string{"mover"}},
 
 	"lustre/hints": {motion, []string{"mover", "lustre", "lustre/system"}},
 
@@ -141,7 +142,7 @@ var packages = map[string]struct {
 // command stands for its parts. A library that is not here has no home yet: give
 // it one, or do without it.
 var homes = map[string][]string{
-	"github.com/dgraph-io/badger/v4":              {"mover/store", "mover/journal", "mover/ledger"},
+	"github.com/dgraph-io/badger/v4":              {"mover/store", "mover/journal", "mover/ledger", "tiering/catalog"},
 	"github.com/nats-io":                          {"mover/queue"},
 	"github.com/coreos/go-systemd/v22":            {"cmd/datamoved", "mover/door"},
 	"github.com/landlock-lsm":                     {"mover/acting"},
@@ -170,7 +171,7 @@ var homes = map[string][]string{
 	"github.com/spf13/pflag":                      {"cmd/datamove", "cmd/datamove-csi", "cmd/datamoved", "cmd/datamove-bench"},
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
-	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "cmd/datamove", "cmd/datamove-csi"},
+	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "cmd/datamove", "cmd/datamove-csi"},
 	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/checkpoint", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 

@@ -1,0 +1,244 @@
+package catalog_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/posix"
+	"datamove.dev/tiering/catalog"
+)
+
+// follows is the variable whose value has this program follow a feed until it is killed.
+const follows = "DATAMOVE_CATALOG_FOLLOWS"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(follows); dir != "" {
+		if err := follow(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// A feed is a file of names, each of which ends in a zero byte; its mark is how much of it was read.
+func feedOf(dir string) string { return filepath.Join(dir, "feed") }
+
+// follow scans where nothing was scanned, and looks at what the feed says, for ever.
+func follow(dir string) error {
+	ctx := context.Background()
+	c, err := catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{})
+	if err != nil {
+		return err
+	}
+	src, err := posix.Open(filepath.Join(dir, "tree"), posix.Options{})
+	if err != nil {
+		return err
+	}
+	state, err := c.State(project)
+	if err == nil && state.Scanned.IsZero() {
+		_, err = c.Scan(ctx, project, src, catalog.ScanOptions{})
+	}
+	for err == nil {
+		err = followOn(ctx, c, src, feedOf(dir))
+	}
+	return err
+}
+
+// followOn takes some of a feed.
+func followOn(ctx context.Context, c *catalog.Catalog, src catalog.Source, feed string) error {
+	mark, err := c.Mark(project, "test")
+	if err != nil {
+		return err
+	}
+	at := markOf(mark)
+	f, err := os.Open(feed)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.NewSectionReader(f, at, 1<<20))
+	if err != nil {
+		return err
+	}
+	text = text[:bytes.LastIndexByte(text, 0)+1]
+	if len(text) == 0 {
+		time.Sleep(time.Millisecond)
+		return nil
+	}
+	names := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	mark.Value = binary.BigEndian.AppendUint64(nil, uint64(at)+uint64(len(text)))
+	return c.Look(ctx, project, src, names, mark)
+}
+
+func markOf(m catalog.Mark) int64 {
+	if len(m.Value) != 8 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(m.Value))
+}
+
+// churn changes a tree, and writes into the feed what it does.
+type churn struct {
+	t      *testing.T
+	dir    string
+	feed   *os.File
+	random *rand.Rand
+	n      int
+}
+
+func (c *churn) path(name string) string { return filepath.Join(c.dir, "tree", name) }
+
+func (c *churn) some() string { return fmt.Sprintf("d%d/e%d", c.random.IntN(6), c.random.IntN(6)) }
+
+// once does something. What is not there, or is in the way, makes it nothing.
+func (c *churn) once() {
+	c.n++
+	var names []string
+	switch dir := c.some(); c.random.IntN(10) {
+	case 0:
+		if os.RemoveAll(c.path(dir)) == nil {
+			names = []string{dir + "/"} // one that is made anew may have the same inode
+		}
+	case 1:
+		to := c.some()
+		if os.Rename(c.path(dir), c.path(to)) == nil {
+			names = []string{dir, to + "/"}
+		}
+	default:
+		name := fmt.Sprintf("%s/f%d", dir, c.random.IntN(300))
+		check(c.t, os.MkdirAll(c.path(dir), 0o755))
+		if c.random.IntN(4) == 0 {
+			_ = os.Remove(c.path(name))
+		} else {
+			check(c.t, os.WriteFile(c.path(name), make([]byte, c.random.IntN(2000)), 0o644))
+		}
+		names = []string{name}
+	}
+	for _, n := range names {
+		_, err := c.feed.WriteString(n + "\x00")
+		check(c.t, err)
+	}
+}
+
+// Killed twenty times while a tree changes, and while it is scanned for the first time, a catalog that follows a feed is at last what a fresh
+// scan is.
+func TestKill(t *testing.T) {
+	dir := t.TempDir()
+	feed, err := os.Create(feedOf(dir))
+	check(t, err)
+	defer feed.Close()
+	c := &churn{t: t, dir: dir, feed: feed, random: rand.New(rand.NewPCG(7, 7))}
+	for range 3000 {
+		c.once()
+	}
+	const kills, most = 20, 200
+	followed := func() bool {
+		c := open(t, filepath.Join(dir, "catalog"))
+		defer func() { check(t, c.Close()) }()
+		mark, err := c.Mark(project, "test")
+		check(t, err)
+		return markOf(mark) > 0
+	}
+	for k := 0; k < kills || k < most && !followed(); k++ { // on a busy machine the first scan takes long
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), follows+"="+dir)
+		var said bytes.Buffer
+		child.Stderr = &said
+		check(t, child.Start())
+		for until := time.Now().Add(time.Duration(20+c.random.IntN(300)) * time.Millisecond); time.Now().Before(until); {
+			c.once()
+		}
+		check(t, child.Process.Kill())
+		if err := child.Wait(); err == nil || said.Len() > 0 {
+			t.Fatalf("child %d ended by itself: %v\n%s", k, err, said.Bytes())
+		}
+	}
+	end, err := feed.Seek(0, io.SeekCurrent)
+	check(t, err)
+
+	last := open(t, filepath.Join(dir, "catalog"))
+	defer func() { check(t, last.Close()) }()
+	src, err := posix.Open(filepath.Join(dir, "tree"), posix.Options{})
+	check(t, err)
+	defer src.Close()
+	if state, err := last.State(project); err != nil || state.Scanned.IsZero() {
+		t.Fatalf("it was never scanned whole: %+v, %v", state, err)
+	}
+	before, err := last.Mark(project, "test")
+	check(t, err)
+	if markOf(before) == 0 {
+		t.Fatal("nothing was followed")
+	}
+	for {
+		mark, err := last.Mark(project, "test")
+		check(t, err)
+		if markOf(mark) == end {
+			break
+		}
+		check(t, followOn(t.Context(), last, src, feedOf(dir)))
+	}
+	t.Logf("%d changes, %d of %d bytes of the feed before the last opening", c.n, markOf(before), end)
+	equal(t, last, project, src)
+}
+
+// A catalog whose files were cut, written over or lost is moved aside, and nothing counts as scanned: an empty catalog decides nothing.
+func TestDamage(t *testing.T) {
+	for name, harm := range map[string]func(path string, size int64) error{
+		"cut":    func(path string, size int64) error { return os.Truncate(path, size/2) },
+		"gone":   func(path string, _ int64) error { return os.Remove(path) },
+		"zeroed": func(path string, size int64) error { return os.WriteFile(path, make([]byte, size), 0o600) },
+	} {
+		for _, pattern := range []string{"*.sst", "MANIFEST", "KEYREGISTRY"} {
+			t.Run(name+" "+pattern, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "catalog")
+				c := open(t, dir)
+				fill(t, c)
+				check(t, c.Close())
+				files, err := filepath.Glob(filepath.Join(dir, "store", pattern))
+				check(t, err)
+				if len(files) == 0 {
+					t.Fatal("there is no such file")
+				}
+				for _, path := range files {
+					st, err := os.Stat(path)
+					check(t, err)
+					check(t, harm(path, st.Size()))
+				}
+				c = open(t, dir)
+				defer func() { check(t, c.Close()) }()
+				state, err := c.State(project)
+				if err != nil || state.Scanned.IsZero() {
+					return // it was moved aside, or says that it can not be read
+				}
+				for f, err := range c.Below(t.Context(), project, "") {
+					if err != nil {
+						if !errors.Is(err, mover.ErrCorrupt) {
+							t.Fatal(err)
+						}
+						return
+					}
+					if f.Kind == 0 {
+						t.Fatalf("%+v", f)
+					}
+				}
+				if _, err := os.Stat(dir + ".damaged"); err != nil && pattern != "KEYREGISTRY" {
+					t.Error("nobody saw the damage")
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/tiering"
+)
+
+// Source is what is scanned and looked at. A mover.Place is one. Where Stat may tell what was true a while ago, as that of package posix does, it has
+// to be a Glancer.
+type Source interface {
+	Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error]
+	Stat(ctx context.Context, name string) (mover.Entry, error)
+}
+
+// Glancer tells what is true of a name at this moment.
+type Glancer interface {
+	Glance(ctx context.Context, name string) (mover.Entry, error)
+}
+
+// ScanOptions says what is scanned. The zero value scans all of a tree.
+type ScanOptions struct {
+	Dir  string                                  // only what is below
+	Skip func(name string, kind mover.Kind) bool // is not there for the catalog; nil skips nothing
+	Now  time.Time                               // zero is that of this host
+	// Seen is told from time to time how far it is; nil is told nothing.
+	Seen func(Tally)
+}
+
+// unreadMost are the names of directories that are kept of those that could not be read.
+const unreadMost = 100
+
+// Scan walks a tree, or a part of it, and brings what is known of it up to date. Directories that can not be read are
+// counted, and named in the State; what is known of them stays, and the scan goes on. Any other error ends it: what it has seen by then
+// counts, and what it has not, too.
+func (c *Catalog) Scan(ctx context.Context, tree Tree, src Source, o ScanOptions) (Tally, error) {
+	done, err := c.hold(ctx, tree)
+	if err != nil {
+		return Tally{}, c.failed("scan into", err)
+	}
+	defer done()
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	s := c.newScan(tree, o)
+	defer s.close()
+	if err := s.run(ctx, src); err != nil {
+		return s.tally, c.failed("scan into", err)
+	}
+	return s.tally, nil
+}
+
+// scan is one scan.
+type scan struct {
+	c     *Catalog
+	o     ScanOptions
+	state State
+	whole bool // of the tree
+	from  *view
+	to    *batch
+	stack []*folder // the directories that the walk is in
+	spare []*folder // that were left, for their memory
+	tally Tally
+	told  int64
+	start time.Time
+}
+
+// folder is a directory that the walk is in.
+type folder struct {
+	name string
+	merge
+	fresh  bool // nothing was known of it
+	unread bool // by the walk
+}
+
+func (c *Catalog) newScan(tree Tree, o ScanOptions) *scan {
+	s := &scan{c: c, o: o, from: c.view(), to: &batch{c: c}, start: time.Now()}
+	s.state.Tree = tree
+	s.whole = o.Dir == ""
+	s.to.done = func() { s.from.renew(c) }
+	return s
+}
+
+func (s *scan) close() {
+	s.to.drop()
+	s.from.close()
+}
+
+func (s *scan) run(ctx context.Context, src Source) error {
+	n, err := s.begin()
+	if err != nil {
+		return err
+	}
+	if err := s.enter(s.o.Dir, n, false); err != nil {
+		return err
+	}
+	for e, err := range src.Walk(ctx, mover.WalkOptions{Dir: s.o.Dir, Skip: s.o.Skip}) {
+		if err != nil {
+			if err := s.unread(&e, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.take(&e); err != nil {
+			return err
+		}
+	}
+	if s.whole && s.tally == (Tally{}) && s.state.Scan != (Tally{}) {
+		return &mover.Error{Op: "scan", Place: s.state.Tree.String(), Err: fmt.Errorf("%w: it is empty, and was not before: is it mounted? "+
+			"If it has to be empty, forget the tree", mover.ErrRefused)}
+	}
+	for len(s.stack) > 0 {
+		if err := s.leave(); err != nil {
+			return err
+		}
+	}
+	return s.end(ctx)
+}
+
+// begin finds the folder that is scanned, and notes that the tree is.
+func (s *scan) begin() (n number, err error) {
+	if s.state, err = stateIn(s.from.txn, s.state.Tree); err != nil {
+		return 0, err
+	}
+	changes := []change{}
+	if s.state.Root == 0 {
+		root, err := s.c.newNumber()
+		if err != nil {
+			return 0, err
+		}
+		s.state.Root = uint64(root)
+		changes = append(changes, put(recordKey(root), record{base: s.state.Tree.key()}.bytes()))
+	}
+	if s.whole {
+		s.state.Began = s.o.Now
+	}
+	changes = append(changes, put(treeKey(s.state.Tree), s.state.bytes()))
+	if err := s.to.put(changes...); err != nil {
+		return 0, err
+	}
+	if n, err = s.from.find(number(s.state.Root), s.o.Dir); err == nil && n == 0 {
+		err = &mover.Error{Op: "scan", Place: s.state.Tree.String(), Name: s.o.Dir,
+			Err: fmt.Errorf("%w: no such directory is in the catalog; scan the one that it is in", mover.ErrNotExist)}
+	}
+	return n, err
+}
+
+// find follows a name down from a folder; 0 is none.
+func (v *view) find(n number, name string) (number, error) {
+	for n != 0 && name != "" {
+		var base string
+		var err error
+		base, name, _ = strings.Cut(name, "/")
+		if n, err = v.child(n, base); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// enter begins with a directory.
+func (s *scan) enter(name string, n number, fresh bool) error {
+	f := &folder{}
+	if k := len(s.spare); k > 0 {
+		f, s.spare = s.spare[k-1], s.spare[:k-1]
+	}
+	*f = folder{name: name, fresh: fresh, merge: merge{to: s.to, from: s.from, n: n, new: f.new[:0], bound: bound{last: true}}}
+	f.gone = func(old tiering.File) error { return s.gone(n, old) }
+	s.stack = append(s.stack, f)
+	if fresh {
+		return nil
+	}
+	return f.begin()
+}
+
+// leave ends the innermost directory.
+func (s *scan) leave() error {
+	last := len(s.stack) - 1
+	f := s.stack[last]
+	s.stack, s.spare = s.stack[:last], append(s.spare, f)
+	return f.end(f.unread)
+}
+
+// take meets an entry of the walk.
+func (s *scan) take(e *mover.Entry) error {
+	f, err := s.within(e.Name)
+	if err != nil {
+		return err
+	}
+	file := tiering.FileOf(e, s.o.Now.Unix())
+	if _, err := f.add(file); err != nil {
+		return err
+	}
+	s.tally.add(file.Kind, file.Size, file.Stored)
+	s.tell()
+	if e.Kind != mover.Dir {
+		return nil
+	}
+	return s.descend(f, e.Name, file.Base)
+}
+
+// within leaves the directories that a name is not in.
+func (s *scan) within(name string) (*folder, error) {
+	for {
+		f := s.stack[len(s.stack)-1]
+		if mover.Within(name, f.name) && name != f.name {
+			return f, nil
+		}
+		if len(s.stack) == 1 {
+			return nil, fmt.Errorf("%w: the walk left its directory: %s", mover.ErrCorrupt, mover.Printable(name))
+		}
+		if err := s.leave(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// descend enters a directory that the walk yielded in f.
+func (s *scan) descend(f *folder, name, base string) error {
+	if !f.fresh {
+		n, err := s.from.child(f.n, base)
+		if err != nil {
+			return err
+		}
+		if n != 0 {
+			return s.enter(name, n, false)
+		}
+	}
+	n, err := s.c.newNumber()
+	if err != nil {
+		return err
+	}
+	if err := s.to.put(attached(n, record{parent: f.n, base: base})...); err != nil {
+		return err
+	}
+	return s.enter(name, n, true)
+}
+
+// gone meets what was known and is not there any more.
+func (s *scan) gone(parent number, old tiering.File) error {
+	if old.Kind != mover.Dir {
+		return nil
+	}
+	n, err := s.from.child(parent, old.Base)
+	if n == 0 || err != nil {
+		return err
+	}
+	return s.to.put(detached(parent, n, old.Base)...)
+}
+
+// unread meets a directory that the walk could not read; e has its name. Any other error is the scan's.
+func (s *scan) unread(e *mover.Entry, err error) error {
+	if e.Kind != mover.Dir || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	for i := len(s.stack) - 1; i >= 0; i-- {
+		if f := s.stack[i]; f.name == e.Name {
+			f.unread = true
+		}
+	}
+	if e.Name == s.o.Dir {
+		return err
+	}
+	if s.tally.Unread == 0 {
+		s.state.Unread = nil
+	}
+	s.tally.Unread++
+	if len(s.state.Unread) < unreadMost {
+		s.state.Unread = append(s.state.Unread, mover.Printable(e.Name))
+	}
+	return nil
+}
+
+// tellEvery is after how many entries somebody is told.
+const tellEvery = 10_000
+
+func (s *scan) tell() {
+	if s.told++; s.told%tellEvery == 0 && s.o.Seen != nil {
+		s.o.Seen(s.tally)
+	}
+}
+
+// end notes that the scan came to its end, and removes what it found to be gone.
+func (s *scan) end(ctx context.Context) error {
+	if s.whole {
+		s.state.Scanned, s.state.Began = s.state.Began, time.Time{}
+		s.state.Took, s.state.Scan = time.Since(s.start), s.tally
+		if s.tally.Unread == 0 {
+			s.state.Unread = nil
+		}
+		if err := s.to.put(put(treeKey(s.state.Tree), s.state.bytes())); err != nil {
+			return err
+		}
+	}
+	if err := s.to.commit(); err != nil {
+		return err
+	}
+	return s.c.sweep(ctx)
+}
