@@ -1,0 +1,131 @@
+package policy
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// Verb is what an action does.
+type Verb string
+
+// The verbs.
+const (
+	Keep      Verb = "keep"
+	Deny      Verb = "deny"      // keep, and nobody else's rule may do anything either
+	Notify    Verb = "notify"    // keep, and tell somebody
+	Stage     Verb = "stage"     // bring a replica to a faster tier
+	Archive   Verb = "archive"   // write a replica to a colder tier
+	Replicate Verb = "replicate" // write replicas to other tiers
+	Migrate   Verb = "migrate"   // archive, and release then
+	Release   Verb = "release"   // give back fast space, where a verified replica exists
+	Purge     Verb = "purge"     // remove what is on an ephemeral tier
+	Evict     Verb = "evict"     // remove a cached replica, where another copy is known
+	Retain    Verb = "retain"    // of checkpoints: keep some, and let the others expire
+	SetLayout Verb = "setLayout" // restripe
+)
+
+// Action is what a rule does to a file.
+type Action struct {
+	At   Position
+	Type Verb `yaml:"type" policy:"required"`
+
+	To          []string `yaml:"to"`          // tiers, or TIER:path
+	Verify      Verify   `yaml:"verify"`      // "" is server
+	Then        Verb     `yaml:"then"`        // release, of archive
+	MinReplicas Count    `yaml:"minReplicas"` // verified ones elsewhere, before something is released; 0 means 1
+	Class       string   `yaml:"class"`       // of the tasks; "" is tier
+	RPO         Span     `yaml:"rpo"`
+
+	KeepLast           Count    `yaml:"keepLast"`
+	KeepEvery          Count    `yaml:"keepEvery"` // steps
+	KeepTagged         bool     `yaml:"keepTagged"`
+	NeverBelowVerified Count    `yaml:"neverBelowVerified"` // 0 means 2, and less is refused
+	In                 []string `yaml:"in"`
+
+	Layout  string   `yaml:"layout"`
+	Message string   `yaml:"message"`
+	Who     []string `yaml:"who"`
+}
+
+// Verify is how well what was copied has to be checked.
+type Verify string
+
+// The levels.
+const (
+	ByServer  Verify = "server" // the store has compared checksums
+	ByReading Verify = "read"   // it was read again
+)
+
+func (v *Verify) read(r *reader, n *yaml.Node, field string) {
+	*v = Verify(one(r, n, field, map[string]string{string(ByServer): "", string(ByReading): ""}))
+}
+
+// takes are the fields of each verb; those that are needed end in '!'.
+var takes = map[Verb]string{
+	Keep: "", Deny: "", Notify: "who message",
+	Stage: "to! verify class", Archive: "to! verify then minReplicas class", Replicate: "to! verify class rpo",
+	Migrate: "to! verify minReplicas class", Release: "minReplicas", Purge: "", Evict: "",
+	Retain: "keepLast! keepEvery keepTagged neverBelowVerified in", SetLayout: "layout!",
+}
+
+func (v *Verb) read(r *reader, n *yaml.Node, field string) { *v = Verb(one(r, n, field, verbs)) }
+
+var verbs = func() map[string]string {
+	all := map[string]string{}
+	for v := range takes {
+		all[string(v)] = ""
+	}
+	return all
+}()
+
+// read reads an action: a verb alone, or a table.
+func (a *Action) read(r *reader, n *yaml.Node, field string) {
+	a.At = Position{n.Line, n.Column}
+	if n.Kind == yaml.ScalarNode {
+		a.Type.read(r, n, field)
+		a.needs(r, n, field)
+		return
+	}
+	r.table(n, field, reflect.ValueOf(a).Elem(), 0)
+	if n.Kind == yaml.MappingNode && a.Type != "" {
+		a.fields(r, n, field)
+		a.needs(r, n, field)
+	}
+}
+
+// fields refuses those that the verb does not have.
+func (a *Action) fields(r *reader, n *yaml.Node, field string) {
+	known := fieldsOf(reflect.TypeFor[Action]())
+	for i := 0; i < len(n.Content); i += 2 {
+		name := n.Content[i].Value
+		if _, is := known[name]; is && name != "type" && !slices.Contains(a.takes(), name) {
+			what := "only: " + strings.Join(a.takes(), ", ")
+			if len(a.takes()) == 0 {
+				what = "no other field"
+			}
+			r.add(n.Content[i], join(field, name), "%s does not have it; it has %s", a.Type, what)
+		}
+	}
+	switch {
+	case a.Then != "" && a.Then != Release:
+		r.add(n, join(field, "then"), "want release, and not %s", a.Then)
+	case a.Type == Retain && a.NeverBelowVerified == 1:
+		r.add(n, join(field, "neverBelowVerified"), "want 2 or more: the last but one is the way back when the last is bad")
+	}
+}
+
+func (a *Action) takes() []string { return strings.Fields(strings.ReplaceAll(takes[a.Type], "!", "")) }
+
+// needs names those that are missing.
+func (a *Action) needs(r *reader, n *yaml.Node, field string) {
+	known, own := fieldsOf(reflect.TypeFor[Action]()), reflect.ValueOf(a).Elem()
+	for name := range strings.FieldsSeq(takes[a.Type]) {
+		name, needed := strings.CutSuffix(name, "!")
+		if needed && own.Field(known[name]).IsZero() && !r.within(join(field, name)) {
+			r.add(n, join(field, name), "%s needs it", a.Type)
+		}
+	}
+}

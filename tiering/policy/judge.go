@@ -1,0 +1,370 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+	"datamove.dev/tiering"
+)
+
+// Program is a policy that can be asked. It does not change.
+type Program struct {
+	Policy  *Policy
+	env     *environment
+	classes []class
+	rules   []rule
+	exclude []Glob
+	weight  *expression // nil orders as By says
+}
+
+type rule struct {
+	matcher
+	action *Action
+	name   string
+}
+
+// kindName is what a document calls itself.
+const kindName = "TierPolicy"
+
+// Read reads the policies in a text, and says all that is wrong with them: Problems, which are mover.ErrUsage. file is its name, for people.
+func Read(file string, text []byte) ([]*Program, error) {
+	r := &reader{file: file}
+	var all []*Program
+	names := map[Name]int{}
+	for _, doc := range r.documents(text) {
+		p := &Policy{File: file}
+		r.value(doc, "", reflect.ValueOf(p).Elem(), 0)
+		if p.Kind != "" && p.Kind != kindName {
+			r.add(doc, "kind", "want %s, and not %q", kindName, p.Kind)
+		}
+		if line, twice := names[p.Metadata.Name]; twice && p.Metadata.Name != "" {
+			r.add(doc, "metadata.name", "%s is the name of the policy in line %d, too", p.Metadata.Name, line)
+		}
+		names[p.Metadata.Name] = doc.Line
+		all = append(all, compile(r, p))
+	}
+	if len(all) == 0 && len(r.problems) == 0 {
+		r.add(nil, "", "there is no policy in it")
+	}
+	return all, r.sorted()
+}
+
+// identifier is what a variable may be called.
+var identifier = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]{0,63}$`)
+
+// compile makes a program, as far as it can be made.
+func compile(r *reader, p *Policy) *Program {
+	prog := &Program{Policy: p, exclude: p.Spec.Scope.Exclude}
+	for name := range p.Spec.Vars {
+		if _, taken := variables[name]; taken || !identifier.MatchString(name) {
+			r.problems = append(r.problems, Problem{r.file, p.At.Line, p.At.Column, "spec.vars." + name,
+				"want a name of small letters first that is none of the variables: " + strings.Join(slices.Sorted(maps.Keys(variables)), ", ")})
+			return prog
+		}
+	}
+	env, err := newEnvironment(p.Spec.Vars)
+	if err != nil {
+		r.problems = append(r.problems, Problem{r.file, p.At.Line, p.At.Column, "spec", err.Error()})
+		return prog
+	}
+	prog.env = env
+	c := &compiler{r: r, vars: p.Spec.Vars, env: env}
+	c.classesOf(p.Spec.Classes)
+	prog.classes = c.classes
+	seen := map[Name]bool{}
+	for i := range p.Spec.Rules {
+		u, field := &p.Spec.Rules[i], fmt.Sprintf("spec.rules[%d]", i)
+		if seen[u.Name] && u.Name != "" {
+			c.add(u.At, field+".name", "%s is the name of a rule before it, too", u.Name)
+		}
+		seen[u.Name] = true
+		prog.rules = append(prog.rules, rule{c.matcher(u.Match, u.Any, u.Where, field), &u.Action, string(u.Name)})
+	}
+	c.order(prog, p.Spec.Order)
+	c.check(p)
+	return prog
+}
+
+func (c *compiler) classesOf(classes []Class) {
+	for i := range classes {
+		k, field := &classes[i], fmt.Sprintf("spec.classes[%d]", i)
+		if i == classesMost {
+			c.add(k.At, field, "a policy has at most %d classes", classesMost)
+			return
+		}
+		for _, before := range c.classes {
+			if before.name == string(k.Name) {
+				c.add(k.At, field+".name", "%s is the name of a class before it, too", k.Name)
+			}
+		}
+		if k.Match == nil && k.Where == nil {
+			c.add(k.At, field, "want match or where: without them it is everything")
+		}
+		c.classes = append(c.classes, class{string(k.Name), c.matcher(k.Match, k.Any, k.Where, field)})
+	}
+}
+
+func (c *compiler) order(prog *Program, o Order) {
+	switch {
+	case o.Weight != nil && o.By != ByWeight && o.By != "":
+		c.add(o.Weight.At, "spec.order.weight", "is for by: weight, and by is %s", o.By)
+	case o.Weight != nil:
+		prog.weight = c.env.number(c, o.Weight, "spec.order.weight")
+	case o.By == ByWeight:
+		c.add(Position{}, "spec.order.weight", "is missing: by is weight")
+	}
+}
+
+// check looks at what fields say together.
+func (c *compiler) check(p *Policy) {
+	s := &p.Spec
+	for i, t := range s.Trigger {
+		c.trigger(t, fmt.Sprintf("spec.trigger[%d]", i))
+	}
+	if s.Schedule != nil {
+		if _, err := s.Schedule.times(); err != nil {
+			c.add(s.Schedule.At, "spec.schedule", "%v", err)
+		}
+	}
+	for i, root := range s.Scope.Roots {
+		tier, path, ok := strings.Cut(root, ":")
+		if !ok || tier == "" || strings.Contains(tier, "/") || !mover.ValidName(strings.Trim(path, "/")) {
+			c.add(p.At, fmt.Sprintf("spec.scope.roots[%d]", i), "want TIER: or TIER:path, and not %q", root)
+		}
+	}
+}
+
+func (c *compiler) trigger(t Trigger, field string) {
+	switch {
+	case t.Event != "" && (t.High != 0 || t.Low != 0 || t.Tier+t.Pool+t.OST+t.Project != ""):
+		c.add(t.At, field, "want an event or a watermark, and not both")
+	case t.Event != "":
+	case t.Tier == "":
+		c.add(t.At, field+".tier", "is missing: whose watermark is it?")
+	case t.High == 0 || t.Low == 0 || t.Low >= t.High:
+		c.add(t.At, field, "want low and high, and low below high: between them nothing begins, and nothing ends")
+	}
+}
+
+// Verdict is what a policy says of a file.
+type Verdict struct {
+	Rule int   // the first rule that matches; -1 is none
+	Err  error // an expression failed: nothing is decided, and the file is kept
+}
+
+// None reports whether nothing is to be done.
+func (p *Program) None(v Verdict) bool {
+	switch p.Action(v).Type {
+	case Keep, Deny, Notify:
+		return true
+	}
+	return false
+}
+
+var keep = &Action{Type: Keep}
+
+// Action is what is to be done.
+func (p *Program) Action(v Verdict) *Action {
+	if v.Rule < 0 || v.Err != nil {
+		return keep
+	}
+	return p.rules[v.Rule].action
+}
+
+// People tells names of accounts.
+type People interface {
+	User(uid uint32) string
+	Group(gid uint32) string
+}
+
+// Judge asks a program about files. It is for one goroutine.
+type Judge struct {
+	program *Program
+	people  People
+	users   map[uint32]string
+	groups  map[uint32]string
+
+	now  int64 // ns
+	file *tiering.File
+	at   *Facts
+	used int64 // Facts.Used
+	in   uint64
+	done bool // in is known
+}
+
+// Judge makes one. People may be nil: then accounts are numbers.
+func (p *Program) Judge(now time.Time, people People) *Judge {
+	return &Judge{program: p, people: people, users: map[uint32]string{}, groups: map[uint32]string{}, now: now.UnixNano()}
+}
+
+// Decide says what the program says of a file. It keeps neither.
+func (j *Judge) Decide(f *tiering.File, at *Facts) Verdict {
+	j.look(f, at)
+	for i := range j.program.exclude {
+		if j.program.exclude[i].matches(f.Base, f.Name) {
+			return Verdict{Rule: -1}
+		}
+	}
+	for i := range j.program.rules {
+		switch holds, err := j.program.rules[i].holds(j); {
+		case err != nil:
+			return Verdict{Rule: i, Err: err}
+		case holds:
+			return Verdict{Rule: i}
+		}
+	}
+	return Verdict{Rule: -1}
+}
+
+func (j *Judge) look(f *tiering.File, at *Facts) {
+	j.file, j.at, j.done = f, at, false
+	j.used, _ = at.Used(f)
+}
+
+// Weight is how early a file is among those that something is to be done to: the largest is first.
+func (j *Judge) Weight(f *tiering.File, at *Facts) (float64, error) {
+	j.look(f, at)
+	switch {
+	case j.program.weight != nil:
+		return j.program.weight.weight(j)
+	case j.program.Policy.Spec.Order.By == BySize:
+		return float64(f.Size), nil
+	}
+	return float64(max(0, j.now-j.used)), nil
+}
+
+// namesMost bounds how many names are remembered.
+const namesMost = 10_000
+
+func named(known map[uint32]string, n uint32, of func(uint32) string) string {
+	name, ok := known[n]
+	if !ok {
+		if name = of(n); name == "" {
+			name = strconv.FormatUint(uint64(n), 10)
+		}
+		if len(known) >= namesMost {
+			clear(known)
+		}
+		known[n] = name
+	}
+	return name
+}
+
+func (j *Judge) owner() string {
+	return named(j.users, j.file.UID, func(n uint32) string {
+		if j.people == nil {
+			return ""
+		}
+		return j.people.User(n)
+	})
+}
+
+func (j *Judge) group() string {
+	return named(j.groups, j.file.GID, func(n uint32) string {
+		if j.people == nil {
+			return ""
+		}
+		return j.people.Group(n)
+	})
+}
+
+// classes are those that the file is in, as bits. One whose expression fails it is not in.
+func (j *Judge) classes() uint64 {
+	if j.done {
+		return j.in
+	}
+	j.in, j.done = 0, true // a class sees those before it
+	for i := range j.program.classes {
+		if holds, err := j.program.classes[i].holds(j); err == nil && holds {
+			j.in |= 1 << i
+		}
+	}
+	return j.in
+}
+
+func (j *Judge) classNames() (names []string) {
+	in := j.classes()
+	for i := range j.program.classes {
+		if in&(1<<i) != 0 {
+			names = append(names, j.program.classes[i].name)
+		}
+	}
+	return names
+}
+
+// Reason says why a verdict is what it is, in one line.
+func (j *Judge) Reason(f *tiering.File, at *Facts, v Verdict) string {
+	j.look(f, at)
+	switch {
+	case v.Err != nil:
+		return fmt.Sprintf("kept: rule %s failed: %v", j.program.rules[v.Rule].name, v.Err)
+	case v.Rule < 0:
+		for _, g := range j.program.exclude {
+			if g.matches(f.Base, f.Name) {
+				return "kept: excluded by " + g.pattern
+			}
+		}
+		return "kept: no rule matches"
+	}
+	r := &j.program.rules[v.Rule]
+	var why []string
+	for _, c := range r.clauses {
+		if c.holds(j) {
+			why = append(why, strings.TrimSpace(fmt.Sprintf("%s %s (%s)", c.field, c.is(j), c.want)))
+		}
+	}
+	if r.where != nil {
+		why = append(why, r.where.text)
+	}
+	if len(why) == 0 {
+		why = []string{"everything else"}
+	}
+	return fmt.Sprintf("%s by rule %s: %s", r.action.Type, r.name, strings.Join(why, ", "))
+}
+
+// Sight is what Explain says of one rule.
+type Sight struct {
+	Rule   string
+	Holds  bool
+	Err    error
+	Clause []ClauseSight
+}
+
+// ClauseSight is one clause of it.
+type ClauseSight struct {
+	Field, Want, Is string
+	Holds           bool
+}
+
+// Explain says of all rules, up to the one that decides, what their clauses are of a file, and when it was last used.
+func (j *Judge) Explain(f *tiering.File, at *Facts) (sights []Sight, used string) {
+	v := j.Decide(f, at)
+	last, by := at.Used(f)
+	used = fmt.Sprintf("%s ago, by its %s", units.Duration(time.Duration(max(0, j.now-last))), by)
+	for i := range j.program.rules {
+		r := &j.program.rules[i]
+		s := Sight{Rule: r.name}
+		for _, c := range r.clauses {
+			s.Clause = append(s.Clause, ClauseSight{c.field, c.want, c.is(j), c.holds(j)})
+		}
+		if r.where != nil {
+			holds, err := r.where.truth(j)
+			s.Clause = append(s.Clause, ClauseSight{"where", r.where.text, strconv.FormatBool(holds), holds})
+			s.Err = err
+		}
+		s.Holds = v.Rule == i && v.Err == nil
+		sights = append(sights, s)
+		if v.Rule == i {
+			break
+		}
+	}
+	return sights, used
+}

@@ -1,0 +1,270 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+	"datamove.dev/tiering"
+)
+
+// Match is clauses about a file. Those that are left out hold.
+type Match struct {
+	At       Position
+	Kind     []Kind   `yaml:"kind"`
+	Size     *Sizes   `yaml:"size"`
+	Stored   *Sizes   `yaml:"stored"`   // bytes that are allocated
+	Idle     *Ages    `yaml:"idle"`     // see Facts.Used
+	Accessed *Ages    `yaml:"accessed"` // since its atime
+	Modified *Ages    `yaml:"modified"` // since its mtime
+	Changed  *Ages    `yaml:"changed"`  // since its ctime
+	Seen     *Ages    `yaml:"seen"`     // since it was first seen
+	Owner    []string `yaml:"owner"`    // names, or numbers
+	Group    []string `yaml:"group"`
+	Project  []string `yaml:"project"`
+	Tier     []string `yaml:"tier"`
+	Name     []Glob   `yaml:"name"` // of its last segment
+	Path     []Glob   `yaml:"path"` // below the root of its tier
+	Class    []Name   `yaml:"class"`
+	NotClass []Name   `yaml:"notClass"`
+	Links    *Counts  `yaml:"links"`
+	Replicas *Counts  `yaml:"replicasElsewhere"` // verified ones, on other tiers
+	Pinned   *bool    `yaml:"pinned"`
+	Leased   *bool    `yaml:"leased"`
+	State    []string `yaml:"checkpoint"` // of the checkpoint that it belongs to
+	Not      *Match   `yaml:"not"`
+}
+
+// clause is one of them, ready to be looked at.
+type clause struct {
+	field string
+	want  string // for people
+	holds func(*Judge) bool
+	is    func(*Judge) string // for people
+}
+
+// matcher is clauses and an expression.
+type matcher struct {
+	clauses []clause
+	any     bool
+	where   *expression // looked at last; nil holds
+}
+
+// holds reports whether a file matches.
+func (m *matcher) holds(j *Judge) (bool, error) {
+	if len(m.clauses) > 0 {
+		found := !m.any
+		for i := range m.clauses {
+			if m.clauses[i].holds(j) == m.any {
+				found = m.any
+				break
+			}
+		}
+		if !found {
+			return false, nil
+		}
+	}
+	if m.where == nil {
+		return true, nil
+	}
+	return m.where.truth(j)
+}
+
+// classesMost bounds the classes of a policy: they are the bits of a number.
+const classesMost = 64
+
+// compiler makes matchers of what was read.
+type compiler struct {
+	r       *reader
+	vars    map[string]Values
+	classes []class // those that were read so far: a class may use those before it
+	env     *environment
+}
+
+type class struct {
+	name string
+	matcher
+}
+
+// matcher compiles a match; field is where it stands.
+func (c *compiler) matcher(m *Match, any bool, where *Where, field string) matcher {
+	out := matcher{any: any}
+	if m != nil {
+		out.clauses = c.clauses(m, field+".match")
+	}
+	if any && len(out.clauses) < 2 {
+		p := Position{}
+		if m != nil {
+			p = m.At
+		}
+		c.add(p, field+".any", "of one clause any and all are the same; leave it out")
+	}
+	if where != nil {
+		out.where = c.env.boolean(c, where, field+".where")
+	}
+	return out
+}
+
+func (c *compiler) add(at Position, field, format string, args ...any) {
+	c.r.problems = append(c.r.problems, Problem{c.r.file, at.Line, at.Column, field, fmt.Sprintf(format, args...)})
+}
+
+// clauses compiles those that are there, the cheap ones first.
+func (c *compiler) clauses(m *Match, field string) (all []clause) {
+	put := func(name, want string, holds func(*Judge) bool, is func(*Judge) string) {
+		all = append(all, clause{name, want, holds, is})
+	}
+	truth := func(name string, want *bool, is func(*Judge) bool) {
+		if want != nil {
+			w := *want
+			put(name, strconv.FormatBool(w), func(j *Judge) bool { return is(j) == w }, func(j *Judge) string { return strconv.FormatBool(is(j)) })
+		}
+	}
+	number := func(name string, r *Range, of func(*Judge) int64, known mover.Facts, print func(int64) string) {
+		put(name, r.text, func(j *Judge) bool { return j.file.Known.Has(known) && r.holds(of(j)) }, func(j *Judge) string {
+			if !j.file.Known.Has(known) {
+				return "unknown"
+			}
+			return print(of(j))
+		})
+	}
+	age := func(name string, r *Ages, of func(*Judge) int64, known mover.Facts) {
+		if r != nil {
+			number(name, &r.Range, func(j *Judge) int64 { return max(0, j.now-of(j)) }, known, func(n int64) string { return units.Duration(time.Duration(n)) })
+		}
+	}
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
+
+	if len(m.Kind) > 0 {
+		put("kind", listed(m.Kind, Kind.String), func(j *Judge) bool { return slices.Contains(m.Kind, Kind(j.file.Kind)) }, func(j *Judge) string { return j.file.Kind.String() })
+	}
+	truth("pinned", m.Pinned, func(j *Judge) bool { return j.at.Pinned })
+	truth("leased", m.Leased, func(j *Judge) bool { return j.at.Leased })
+	if m.Size != nil {
+		number("size", &m.Size.Range, func(j *Judge) int64 { return j.file.Size }, 0, units.Bytes)
+	}
+	if m.Stored != nil {
+		number("stored", &m.Stored.Range, func(j *Judge) int64 { return j.file.Stored }, 0, units.Bytes)
+	}
+	if m.Links != nil {
+		number("links", &m.Links.Range, func(j *Judge) int64 { return int64(j.file.Links) }, mover.FactLinks, count)
+	}
+	if m.Replicas != nil {
+		number("replicasElsewhere", &m.Replicas.Range, func(j *Judge) int64 { return int64(j.at.Replicas) }, 0, count)
+	}
+	age("idle", m.Idle, func(j *Judge) int64 { return j.used }, 0)
+	age("accessed", m.Accessed, func(j *Judge) int64 { return j.file.Atime }, mover.FactAtime)
+	age("modified", m.Modified, func(j *Judge) int64 { return j.file.Mtime }, mover.FactMtime)
+	age("changed", m.Changed, func(j *Judge) int64 { return j.file.Ctime }, mover.FactCtime)
+	age("seen", m.Seen, func(j *Judge) int64 { return j.file.Seen * int64(time.Second) }, 0)
+	c.people("owner", m.Owner, mover.FactOwner, func(j *Judge) uint32 { return j.file.UID }, (*Judge).owner, put)
+	c.people("group", m.Group, mover.FactGroup, func(j *Judge) uint32 { return j.file.GID }, (*Judge).group, put)
+	words := func(name string, want []string, of func(*Judge) string) {
+		if len(want) > 0 {
+			put(name, strings.Join(want, ", "), func(j *Judge) bool { return slices.Contains(want, of(j)) }, of)
+		}
+	}
+	words("project", m.Project, func(j *Judge) string { return j.at.Project })
+	words("tier", m.Tier, func(j *Judge) string { return j.at.Tier })
+	words("checkpoint", m.State, func(j *Judge) string { return j.at.Checkpoint })
+	globs := func(name string, want []Glob) {
+		if len(want) > 0 {
+			put(name, listed(want, Glob.String), func(j *Judge) bool {
+				return slices.ContainsFunc(want, func(g Glob) bool { return g.matches(j.file.Base, j.file.Name) })
+			}, func(j *Judge) string { return mover.Printable(j.file.Name()) })
+		}
+	}
+	globs("name", m.Name)
+	globs("path", m.Path)
+	c.classClause("class", m.Class, true, m.At, field, put)
+	c.classClause("notClass", m.NotClass, false, m.At, field, put)
+	if m.Not != nil {
+		none := matcher{clauses: c.clauses(m.Not, field+".not")}
+		put("not", "", func(j *Judge) bool { in, _ := none.holds(j); return !in }, func(*Judge) string { return "" })
+	}
+	return all
+}
+
+// listed is a list for people.
+func listed[T any](all []T, text func(T) string) string {
+	words := make([]string, len(all))
+	for i, one := range all {
+		words[i] = text(one)
+	}
+	return strings.Join(words, ", ")
+}
+
+type putClause func(name, want string, holds func(*Judge) bool, is func(*Judge) string)
+
+// people compiles a clause about numbers that have names.
+func (c *compiler) people(name string, want []string, known mover.Facts, number func(*Judge) uint32, called func(*Judge) string, put putClause) {
+	if len(want) == 0 {
+		return
+	}
+	put(name, strings.Join(want, ", "), func(j *Judge) bool {
+		if !j.file.Known.Has(known) {
+			return false
+		}
+		n := strconv.FormatUint(uint64(number(j)), 10)
+		return slices.Contains(want, called(j)) || slices.Contains(want, n)
+	}, func(j *Judge) string {
+		if !j.file.Known.Has(known) {
+			return "unknown"
+		}
+		return called(j)
+	})
+}
+
+// classClause compiles a clause about classes.
+func (c *compiler) classClause(name string, want []Name, in bool, at Position, field string, put putClause) {
+	var bits uint64
+	for _, n := range want {
+		i := slices.IndexFunc(c.classes, func(have class) bool { return have.name == string(n) })
+		if i < 0 {
+			c.add(at, field+"."+name, "there is no class %s before it", n)
+			continue
+		}
+		bits |= 1 << i
+	}
+	if len(want) > 0 {
+		put(name, listed(want, func(n Name) string { return string(n) }), func(j *Judge) bool { return (j.classes()&bits != 0) == in }, func(j *Judge) string { return cmp.Or(strings.Join(j.classNames(), ", "), "none") })
+	}
+}
+
+// Facts are what is known of where a file is: of its directory, and of what holds it. The zero value is nothing.
+type Facts struct {
+	Tier, Project string
+	Leased        bool   // somebody needs it now
+	Pinned        bool   // "not before this date"
+	Staged        int64  // when it was last brought there, in ns since 1970
+	LeaseEnded    int64  // when the last lease on it ended
+	Replicas      int    // verified ones on other tiers
+	Checkpoint    string // the state of the checkpoint that it belongs to
+}
+
+// Used is when a file was last of use to anybody, in ns since 1970, and by which of its times. What is not known of it is left out.
+func (at *Facts) Used(f *tiering.File) (used int64, by string) {
+	used, by = f.Seen*int64(time.Second), "first seen"
+	later := func(t int64, of string) {
+		if t > used {
+			used, by = t, of
+		}
+	}
+	if f.Known.Has(mover.FactAtime) {
+		later(f.Atime, "atime")
+	}
+	if f.Known.Has(mover.FactMtime) {
+		later(f.Mtime, "mtime")
+	}
+	if f.Known.Has(mover.FactCtime) {
+		later(f.Ctime, "ctime")
+	}
+	later(at.Staged, "last stage")
+	later(at.LeaseEnded, "last lease")
+	return used, by
+}

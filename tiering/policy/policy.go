@@ -1,0 +1,266 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// Policy is one document.
+type Policy struct {
+	At       Position
+	Kind     string   `yaml:"kind" policy:"required"`
+	Metadata Metadata `yaml:"metadata" policy:"required"`
+	Spec     Spec     `yaml:"spec" policy:"required"`
+
+	File string // that it was read from
+}
+
+// Metadata says what a policy is called, and whose it is.
+type Metadata struct {
+	Name   Name              `yaml:"name" policy:"required"`
+	Owner  string            `yaml:"owner"`
+	Labels map[string]string `yaml:"labels"`
+}
+
+// Spec is what a policy does.
+type Spec struct {
+	Mode     Mode              `yaml:"mode"`
+	Scope    Scope             `yaml:"scope" policy:"required"`
+	Schedule *Schedule         `yaml:"schedule"`
+	Trigger  []Trigger         `yaml:"trigger"`
+	Source   Source            `yaml:"source"`
+	Vars     map[string]Values `yaml:"vars"`
+	Classes  []Class           `yaml:"classes"`
+	Rules    []Rule            `yaml:"rules" policy:"required"`
+	Order    Order             `yaml:"order"`
+	Limits   Limits            `yaml:"limits"`
+	Safety   Safety            `yaml:"safety"`
+	Report   Report            `yaml:"report"`
+}
+
+// Values is a list of texts that expressions can use by its name.
+type Values []string
+
+// Mode says what a run of a policy does.
+type Mode string
+
+// The modes. A policy without one is in Plan.
+const (
+	Plan    Mode = "plan"    // lists what would be done
+	Canary  Mode = "canary"  // does it for a small part of the files
+	Enforce Mode = "enforce" // does it
+)
+
+var modes = map[string]string{string(Plan): "", string(Canary): "", string(Enforce): ""}
+
+func (m *Mode) read(r *reader, n *yaml.Node, field string) { *m = Mode(one(r, n, field, modes)) }
+
+// Scope is which files a policy is about.
+type Scope struct {
+	Roots         []string `yaml:"roots" policy:"required"` // TIER:path
+	Exclude       []Glob   `yaml:"exclude"`
+	OneFilesystem bool     `yaml:"oneFilesystem"`
+}
+
+// Schedule says when a policy runs by itself.
+type Schedule struct {
+	At      Position
+	Cron    string  `yaml:"cron" policy:"required"` // five fields, or @daily and the like
+	TZ      string  `yaml:"tz"`                     // "" is UTC
+	Window  Span    `yaml:"window"`                 // after its begin no more actions begin; 0 is no end
+	Jitter  Span    `yaml:"jitter"`                 // the begin is up to that much later
+	Missed  Missed  `yaml:"missed"`
+	Overlap Overlap `yaml:"overlap"`
+}
+
+// Missed says what happens when nobody was there at the time of a run.
+type Missed string
+
+// The ways. Without one it is RunOnce.
+const (
+	RunOnce  Missed = "runOnce" // it runs as soon as somebody is, once
+	SkipRuns Missed = "skip"
+)
+
+func (m *Missed) read(r *reader, n *yaml.Node, field string) {
+	*m = Missed(one(r, n, field, map[string]string{string(RunOnce): "", string(SkipRuns): ""}))
+}
+
+// Overlap says what happens when it is time for a run while one goes on.
+type Overlap string
+
+// Forbid is the only way: it leaves the later run out.
+const Forbid Overlap = "forbid"
+
+func (o *Overlap) read(r *reader, n *yaml.Node, field string) {
+	*o = Overlap(one(r, n, field, map[string]string{string(Forbid): ""}))
+}
+
+// Trigger has a policy run when something happens. It is a watermark, of a tier or a part of it, or an event.
+type Trigger struct {
+	At      Position
+	Tier    string  `yaml:"tier"`
+	Pool    string  `yaml:"pool"`    // of its file system
+	OST     string  `yaml:"ost"`     // "any", or its number
+	Project string  `yaml:"project"` // whose quota is meant
+	Measure Measure `yaml:"measure"`
+	High    Percent `yaml:"high"`    // above it the policy runs
+	Low     Percent `yaml:"low"`     // until this is reached
+	HoldFor Span    `yaml:"holdFor"` // it has to be above for that long
+	Event   Event   `yaml:"event"`
+}
+
+// Measure is what a watermark looks at.
+type Measure string
+
+// The measures. Without one it is bytes.
+const (
+	OfBytes  Measure = "bytes"
+	OfInodes Measure = "inodes"
+)
+
+func (m *Measure) read(r *reader, n *yaml.Node, field string) {
+	*m = Measure(one(r, n, field, map[string]string{string(OfBytes): "", string(OfInodes): ""}))
+}
+
+// Event is what happens.
+type Event string
+
+// The events.
+const (
+	CheckpointComplete Event = "checkpoint.complete"
+	CheckpointVerified Event = "checkpoint.verified"
+	TaskDone           Event = "task.done"
+)
+
+func (e *Event) read(r *reader, n *yaml.Node, field string) {
+	*e = Event(one(r, n, field, map[string]string{string(CheckpointComplete): "", string(CheckpointVerified): "", string(TaskDone): ""}))
+}
+
+// Source says how old facts may be.
+type Source struct {
+	Staleness Span  `yaml:"maxStaleness"` // 0 means 24h
+	OnStale   Stale `yaml:"onStale"`
+}
+
+// Stale says what happens when they are older.
+type Stale string
+
+// The ways. Without one it is Rescan.
+const (
+	Rescan Stale = "rescan" // the tier is scanned first
+	Refuse Stale = "refuse" // nothing is done
+)
+
+func (s *Stale) read(r *reader, n *yaml.Node, field string) {
+	*s = Stale(one(r, n, field, map[string]string{string(Rescan): "", string(Refuse): ""}))
+}
+
+// Class is a named match.
+type Class struct {
+	At    Position
+	Name  Name   `yaml:"name" policy:"required"`
+	Match *Match `yaml:"match"`
+	Any   bool   `yaml:"any"`
+	Where *Where `yaml:"where"`
+}
+
+// Rule is what is to happen to files that match it.
+type Rule struct {
+	At     Position
+	Name   Name   `yaml:"name" policy:"required"`
+	Match  *Match `yaml:"match"`
+	Any    bool   `yaml:"any"` // one of the clauses of Match is enough
+	Where  *Where `yaml:"where"`
+	Action Action `yaml:"action" policy:"required"`
+}
+
+// Where is an expression, with its place in the text.
+type Where struct {
+	At   Position
+	Text string
+}
+
+func (w *Where) read(r *reader, n *yaml.Node, field string) {
+	w.At = Position{n.Line, n.Column}
+	switch n.Style {
+	case yaml.LiteralStyle, yaml.FoldedStyle:
+		w.At = Position{n.Line + 1, 1}
+	case yaml.SingleQuotedStyle, yaml.DoubleQuotedStyle:
+		w.At.Column++
+	}
+	r.scalar(n, field, func(text []byte) error { w.Text = string(text); return nil })
+}
+
+// Order says which files are first when not all can be.
+type Order struct {
+	By     By     `yaml:"by"`
+	Weight *Where `yaml:"weight"` // a number; the largest is first
+}
+
+// By is a way to order.
+type By string
+
+// The ways. Without one it is the oldest first.
+const (
+	ByAge    By = "age"
+	BySize   By = "size"
+	ByWeight By = "weight"
+)
+
+func (b *By) read(r *reader, n *yaml.Node, field string) {
+	*b = By(one(r, n, field, map[string]string{string(ByAge): "", string(BySize): "", string(ByWeight): ""}))
+}
+
+// Limits bound one run. What is 0 has no limit, but for the error percentage.
+type Limits struct {
+	Bytes            Bytes    `yaml:"bytes"`
+	Files            Count    `yaml:"files"`
+	Rate             Rate     `yaml:"rate"`
+	OpsPerSec        Count    `yaml:"opsPerSec"`
+	ErrorPct         *Percent `yaml:"errorPct"`         // nil means 5
+	DeleteFraction   Percent  `yaml:"deleteFraction"`   // of the files of the scope
+	PerOwnerFraction Percent  `yaml:"perOwnerFraction"` // of one owner's files
+}
+
+// Safety is what stands between a verdict and what can not be taken back.
+type Safety struct {
+	Recheck    Recheck   `yaml:"recheck"`
+	Grace      Span      `yaml:"grace"`      // a file has to be seen for that long before anything is removed; 0 means 24h
+	Quarantine Span      `yaml:"quarantine"` // for which what was removed can be undone; 0 means 7d
+	Canary     Percent   `yaml:"canary"`     // of the files, in the mode canary; 0 means 0.1
+	Approval   *Approval `yaml:"approval"`
+}
+
+// Recheck says what is compared just before.
+type Recheck string
+
+// Identity is the only way: device, inode, size, mtime and ctime, or ETag.
+const Identity Recheck = "identity"
+
+func (c *Recheck) read(r *reader, n *yaml.Node, field string) {
+	*c = Recheck(one(r, n, field, map[string]string{string(Identity): ""}))
+}
+
+// Approval says when a person has to agree.
+type Approval struct {
+	WhenDeleting Bytes  `yaml:"whenDeleting"` // more than that
+	By           string `yaml:"by"`           // a person or a role
+}
+
+// Report says who hears of a run.
+type Report struct {
+	To      []string `yaml:"to"`
+	Preview Span     `yaml:"preview"` // owners see their list that long before
+}
+
+func choices(words map[string]string) string {
+	all := slices.Sorted(maps.Keys(words))
+	if len(all) == 1 {
+		return all[0]
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
+}
