@@ -69,10 +69,11 @@ func storeOptions(dir string, log *slog.Logger) badger.Options {
 
 // openStore opens or makes the store. Its tables are read whole before.
 func openStore(dir string, log *slog.Logger) (*badger.DB, error) {
-	if err := store.Verify(dir); err != nil {
+	o := storeOptions(dir, log)
+	if err := store.Verify(o); err != nil {
 		return nil, err
 	}
-	return store.Open(storeOptions(dir, log))
+	return store.Open(o)
 }
 
 // storeNumber reads a number that the store says of itself, 0 for nothing.

@@ -83,7 +83,7 @@ func TestOpen(t *testing.T) {
 	if err := os.Truncate(tables[0], 10); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Verify(dir); !errors.Is(err, mover.ErrCorrupt) {
+	if err := store.Verify(options(dir, nil)); !errors.Is(err, mover.ErrCorrupt) {
 		t.Errorf("a table was cut: %v", err)
 	}
 	if err := os.Remove(tables[0]); err != nil {

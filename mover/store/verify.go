@@ -15,9 +15,9 @@ import (
 )
 
 // Verify reads every table that the list of a store names, before Badger does: it
-// would read them by a mapping and on many goroutines, where damage ends the process.
-func Verify(dir string) error {
-	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+// would read them by a mapping and on many goroutines, where damage ends the process. o is what the store is opened with.
+func Verify(o badger.Options) error {
+	f, err := os.Open(filepath.Join(o.Dir, badger.ManifestFilename))
 	if errors.Is(err, mover.ErrNotExist) {
 		return nil // the store is new
 	}
@@ -25,13 +25,13 @@ func Verify(dir string) error {
 		return err
 	}
 	defer f.Close()
-	list, _, err := badger.ReplayManifestFile(f, 0, badger.DefaultOptions(dir))
+	list, _, err := badger.ReplayManifestFile(f, 0, o)
 	if err != nil {
 		return fmt.Errorf("%w: the list of tables: %w", mover.ErrCorrupt, err)
 	}
 	var buf []byte
 	for id := range list.Tables {
-		if buf, err = verifyTable(dir, id, buf[:0]); err != nil {
+		if buf, err = verifyTable(o, id, buf[:0]); err != nil {
 			return fmt.Errorf("table %d: %w", id, Damage(err))
 		}
 	}
@@ -39,9 +39,9 @@ func Verify(dir string) error {
 }
 
 // verifyTable compares the checksums of one table. The buffer is for the next.
-func verifyTable(dir string, id uint64, buf []byte) (_ []byte, err error) {
+func verifyTable(o badger.Options, id uint64, buf []byte) (_ []byte, err error) {
 	defer Caught(&err)
-	f, err := os.Open(table.NewFilename(id, dir))
+	f, err := os.Open(table.NewFilename(id, o.Dir))
 	if err != nil {
 		return buf, err
 	}
@@ -57,7 +57,7 @@ func verifyTable(dir string, id uint64, buf []byte) (_ []byte, err error) {
 	if _, err := io.ReadFull(f, buf); err != nil {
 		return buf, err
 	}
-	t, err := table.OpenInMemoryTable(buf, id, &table.Options{ChkMode: options.OnTableRead})
+	t, err := table.OpenInMemoryTable(buf, id, &table.Options{ChkMode: options.OnTableRead, Compression: o.Compression, BlockSize: o.BlockSize})
 	if err != nil {
 		return buf, err
 	}

@@ -13,7 +13,10 @@ type batch struct {
 	size int
 	keys int
 	done func() // is told when some were stored; nil is told nothing
+	ease easing
 }
+
+func newBatch(c *Catalog) *batch { return &batch{c: c, ease: easing{c: c}} }
 
 // change is one key that gets a value, or loses it.
 type change struct {
@@ -68,6 +71,7 @@ func (b *batch) commit() (err error) {
 	if err := b.txn.Commit(); err != nil {
 		return err
 	}
+	b.ease.moved(b.size)
 	if b.done != nil {
 		b.done()
 	}

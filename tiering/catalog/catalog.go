@@ -24,25 +24,25 @@ const format = 1
 // Sizes of the store. They bound its memory: some memtables, and the buffers of tables that are being made. Nothing is cached, because
 // the tables are mapped.
 const (
-	memTableBytes = 16 << 20
-	tableBytes    = 4 << 20
+	memTableBytes = 4 << 20
+	tableBytes    = 1 << 20
 	blockBytes    = 16 << 10
-	valueLogBytes = 1 << 20 // the least; nothing is ever in it
-	valueBytes    = 1 << 20 // no value is larger: all live beside their keys
-	batchBytes    = 1 << 20 // in one change; Badger's own bound is 15 % of a memtable
-	batchKeys     = 8 << 10
+	valueLogBytes = 1 << 20   // the least; nothing is ever in it
+	valueBytes    = 512 << 10 // no value is larger: all live beside their keys
+	batchBytes    = 512 << 10 // in one change; Badger's own bound is 15 % of a memtable
+	batchKeys     = 2 << 10
 	roomBytes     = 256 << 20
 	unendedMost   = 6 // openings in a row that may end in the middle; more are the fault of what is in the store
 )
 
 func storeOptions(dir string, log *slog.Logger) badger.Options {
-	return badger.DefaultOptions(dir).
+	o := badger.DefaultOptions(dir).
 		WithMemTableSize(memTableBytes).
-		WithNumMemtables(2).
+		WithNumMemtables(1).
 		WithBaseTableSize(tableBytes).
 		WithBlockSize(blockBytes).
-		WithNumLevelZeroTables(4).
-		WithNumLevelZeroTablesStall(8).
+		WithNumLevelZeroTables(3).
+		WithNumLevelZeroTablesStall(6).
 		WithNumCompactors(2).
 		WithValueLogFileSize(valueLogBytes).
 		WithValueThreshold(valueBytes).
@@ -53,6 +53,8 @@ func storeOptions(dir string, log *slog.Logger) badger.Options {
 		WithChecksumVerificationMode(options.OnBlockRead). // store.Verify does the rest
 		WithBypassLockGuard(true).                         // the lock of the directory does that
 		WithLogger(store.Log(log))
+	o.TableSizeMultiplier = 1 // what builds a table keeps its buffers for the next, and large ones would be kept on all levels
+	return o
 }
 
 // Options says how a catalog is kept.
@@ -66,6 +68,8 @@ type Catalog struct {
 	log  *slog.Logger
 	lock *store.Lock
 	db   *badger.DB
+
+	easing sync.Mutex // held by who eases the memory
 
 	mu       sync.Mutex             // guards all below
 	next     number                 // that was not given to a folder yet
@@ -121,10 +125,11 @@ func (c *Catalog) load() (err error) {
 		return fmt.Errorf("%w: the last %d openings ended this program", mover.ErrCorrupt, unended)
 	}
 	// All tables are read before: of a block that is damaged Badger's iterators say nothing, and end.
-	if err := store.Verify(c.storeDir()); err != nil {
+	options := storeOptions(c.storeDir(), c.log)
+	if err := store.Verify(options); err != nil {
 		return err
 	}
-	if c.db, err = store.Open(storeOptions(c.storeDir(), c.log)); err != nil {
+	if c.db, err = store.Open(options); err != nil {
 		return err
 	}
 	if err := c.recognise(); err != nil {

@@ -35,7 +35,7 @@ func (c *Catalog) Look(ctx context.Context, tree Tree, src Source, names []strin
 		return c.failed("look for", err)
 	}
 	defer done()
-	l := &look{c: c, tree: tree, src: src, from: c.view(), to: &batch{c: c}, now: time.Now()}
+	l := &look{c: c, tree: tree, src: src, from: c.view(), to: newBatch(c), now: time.Now()}
 	defer l.close()
 	if err := l.run(ctx, names, mark); err != nil {
 		return c.failed("look for", err)

@@ -167,7 +167,7 @@ func (c *Catalog) eachIn(ctx context.Context, tree Tree, r Range, do func([]tier
 	paths := newPaths(v, tree)
 	var files []tiering.File
 	var dir string
-	inside := false
+	inside, ease := false, easing{c: c}
 	for v.it.Seek(recordKey(r.from)); v.it.Valid(); v.it.Next() {
 		item := v.it.Item()
 		key := item.Key()
@@ -190,6 +190,7 @@ func (c *Catalog) eachIn(ctx context.Context, tree Tree, r Range, do func([]tier
 			continue
 		}
 		err := item.Value(func(b []byte) (err error) {
+			ease.moved(len(b))
 			files, err = readPage(files[:0], b, dir)
 			return err
 		})

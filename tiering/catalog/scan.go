@@ -80,7 +80,7 @@ type folder struct {
 }
 
 func (c *Catalog) newScan(tree Tree, o ScanOptions) *scan {
-	s := &scan{c: c, o: o, from: c.view(), to: &batch{c: c}, start: time.Now()}
+	s := &scan{c: c, o: o, from: c.view(), to: newBatch(c), start: time.Now()}
 	s.state.Tree = tree
 	s.whole = o.Dir == ""
 	s.to.done = func() { s.from.renew(c) }

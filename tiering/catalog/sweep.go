@@ -38,7 +38,7 @@ func (c *Catalog) firstGone() (n number, err error) {
 func (c *Catalog) remove(ctx context.Context, n number) error {
 	v := c.view()
 	defer v.close()
-	b := &batch{c: c}
+	b := newBatch(c)
 	defer b.drop()
 	children := v.txn.NewIterator(badger.IteratorOptions{Prefix: numbered(keyChild, n, 0), PrefetchValues: true, PrefetchSize: 100})
 	defer children.Close()
@@ -92,7 +92,7 @@ func (c *Catalog) forget(ctx context.Context, tree Tree) error {
 		return &mover.Error{Op: "forget", Place: tree.String(), Err: mover.ErrNotExist}
 	}
 	root := number(s.Root)
-	b := &batch{c: c}
+	b := newBatch(c)
 	defer b.drop()
 	if err := b.put(erase(treeKey(tree)), put(recordKey(root), record{}.bytes()), put(goneKey(root), nil)); err != nil {
 		return err
