@@ -27,6 +27,11 @@ const (
 	SetLayout Verb = "setLayout" // restripe
 )
 
+// Removes reports whether something may be gone by it.
+func (v Verb) Removes() bool {
+	return slices.Contains([]Verb{Migrate, Release, Purge, Evict, Retain}, v)
+}
+
 // Action is what a rule does to a file.
 type Action struct {
 	At   Position

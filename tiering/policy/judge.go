@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -156,8 +157,9 @@ func (c *compiler) trigger(t Trigger, field string) {
 
 // Verdict is what a policy says of a file.
 type Verdict struct {
-	Rule int   // the first rule that matches; -1 is none
-	Err  error // an expression failed: nothing is decided, and the file is kept
+	Rule int    // the first rule that matches; -1 is none
+	Held string // why the file is kept whatever the rule says; "" is not
+	Err  error  // an expression failed: nothing is decided, and the file is kept
 }
 
 // None reports whether nothing is to be done.
@@ -173,7 +175,7 @@ var keep = &Action{Type: Keep}
 
 // Action is what is to be done.
 func (p *Program) Action(v Verdict) *Action {
-	if v.Rule < 0 || v.Err != nil {
+	if v.Rule < 0 || v.Err != nil || v.Held != "" {
 		return keep
 	}
 	return p.rules[v.Rule].action
@@ -218,10 +220,32 @@ func (j *Judge) Decide(f *tiering.File, at *Facts) Verdict {
 		case err != nil:
 			return Verdict{Rule: i, Err: err}
 		case holds:
-			return Verdict{Rule: i}
+			return Verdict{Rule: i, Held: j.held(j.program.rules[i].action)}
 		}
 	}
 	return Verdict{Rule: -1}
+}
+
+// held says what forbids an action by which something may be gone; "" is nothing. It is asked here, so that a plan is true, and once more just before
+// the deed.
+func (j *Judge) held(a *Action) string {
+	if !a.Type.Removes() {
+		return ""
+	}
+	grace := cmp.Or(time.Duration(j.program.Policy.Spec.Safety.Grace), day)
+	switch seen := time.Duration(j.now - j.file.Seen*int64(time.Second)); {
+	case j.at.Leased:
+		return "it is leased"
+	case j.at.Pinned:
+		return "it is pinned"
+	case seen < grace:
+		return fmt.Sprintf("it was first seen %s ago, and grace is %s", units.Duration(max(0, seen)), units.Duration(grace))
+	case a.Type == Purge && !j.at.Ephemeral:
+		return "its tier is not ephemeral"
+	case (a.Type == Release || a.Type == Evict) && j.at.Replicas < int(max(1, a.MinReplicas)):
+		return fmt.Sprintf("%d verified replicas of it are elsewhere, where %d are needed", j.at.Replicas, max(1, a.MinReplicas))
+	}
+	return ""
 }
 
 func (j *Judge) look(f *tiering.File, at *Facts) {
@@ -315,6 +339,9 @@ func (j *Judge) Reason(f *tiering.File, at *Facts, v Verdict) string {
 		return "kept: no rule matches"
 	}
 	r := &j.program.rules[v.Rule]
+	if v.Held != "" {
+		return fmt.Sprintf("kept: rule %s would %s it, and %s", r.name, r.action.Type, v.Held)
+	}
 	var why []string
 	for _, c := range r.clauses {
 		if c.holds(j) {

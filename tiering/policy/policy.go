@@ -47,14 +47,14 @@ type Values []string
 // Mode says what a run of a policy does.
 type Mode string
 
-// The modes. A policy without one is in Plan.
+// The modes. A policy without one is in ModePlan.
 const (
-	Plan    Mode = "plan"    // lists what would be done
-	Canary  Mode = "canary"  // does it for a small part of the files
-	Enforce Mode = "enforce" // does it
+	ModePlan    Mode = "plan"    // lists what would be done
+	ModeCanary  Mode = "canary"  // does it for a small part of the files
+	ModeEnforce Mode = "enforce" // does it
 )
 
-var modes = map[string]string{string(Plan): "", string(Canary): "", string(Enforce): ""}
+var modes = map[string]string{string(ModePlan): "", string(ModeCanary): "", string(ModeEnforce): ""}
 
 func (m *Mode) read(r *reader, n *yaml.Node, field string) { *m = Mode(one(r, n, field, modes)) }
 

@@ -124,13 +124,13 @@ func TestRules(t *testing.T) {
 		{"match: {size: \">1KiB\"}, where: 'false'", old, policy.Facts{}, false},
 	} {
 		t.Run(row.match, func(t *testing.T) {
-			p := read(t, "  - {name: it, "+row.match+", action: purge}\n")
+			p := read(t, "  - {name: it, "+row.match+", action: {type: archive, to: cold}}\n")
 			j := p.Judge(now, people{})
 			v := j.Decide(&row.file, &row.at)
 			if v.Err != nil || (v.Rule == 0) != row.holds {
 				t.Errorf("of %s it is %+v: %s", mover.Printable(row.file.Name()), v, j.Reason(&row.file, &row.at, v))
 			}
-			if got := p.Action(v).Type == policy.Purge; got != row.holds {
+			if got := p.Action(v).Type == policy.Archive; got != row.holds {
 				t.Errorf("and does %s", p.Action(v).Type)
 			}
 		})

@@ -76,7 +76,7 @@ func TestExamples(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if all[0].Policy.Spec.Mode != policy.Plan {
+		if all[0].Policy.Spec.Mode != policy.ModePlan {
 			t.Errorf("%s begins in %s", path, all[0].Policy.Spec.Mode)
 		}
 		if err := s.Validate(asJSON(t, string(text))); err != nil {

@@ -1,0 +1,157 @@
+package policy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"datamove.dev/tiering"
+	"datamove.dev/tiering/policy"
+)
+
+// What may be gone by an action is kept for many reasons, whatever the rules say.
+func TestHeld(t *testing.T) {
+	old, young := idle("a", 1<<30, 40*day), idle("b", 1<<30, 40*day)
+	young.Seen = ago(day/2) / 1e9
+	hot := policy.Facts{Ephemeral: true}
+	for _, row := range []struct {
+		action string
+		file   tiering.File
+		at     policy.Facts
+		held   string // "" is not
+	}{
+		{"purge", old, hot, ""},
+		{"purge", old, policy.Facts{}, "its tier is not ephemeral"},
+		{"purge", young, hot, "it was first seen 12h00m ago, and grace is 1d00h"},
+		{"purge", old, policy.Facts{Ephemeral: true, Leased: true}, "it is leased"},
+		{"purge", old, policy.Facts{Ephemeral: true, Pinned: true}, "it is pinned"},
+		{"release", old, policy.Facts{}, "0 verified replicas of it are elsewhere, where 1 are needed"},
+		{"release", old, policy.Facts{Replicas: 1}, ""},
+		{"{type: release, minReplicas: 2}", old, policy.Facts{Replicas: 1}, "1 verified replicas of it are elsewhere, where 2 are needed"},
+		{"evict", old, policy.Facts{Ephemeral: true}, "0 verified replicas of it are elsewhere, where 1 are needed"},
+		{"{type: migrate, to: cold}", old, policy.Facts{}, ""}, // the replica is made first
+		{"{type: migrate, to: cold}", old, policy.Facts{Leased: true}, "it is leased"},
+		{"{type: archive, to: cold}", young, policy.Facts{Leased: true, Pinned: true}, ""},
+		{"{type: retain, keepLast: 3}", old, policy.Facts{Pinned: true}, "it is pinned"},
+	} {
+		p := read(t, "  - {name: it, action: "+row.action+"}\n")
+		j := p.Judge(now, people{})
+		v := j.Decide(&row.file, &row.at)
+		if v.Held != row.held || p.None(v) != (row.held != "") {
+			t.Errorf("%s: held %q, want %q", row.action, v.Held, row.held)
+		}
+		if reason := j.Reason(&row.file, &row.at, v); v.Held != "" && !strings.HasPrefix(reason, "kept: rule it would ") {
+			t.Error(reason)
+		}
+	}
+}
+
+// A plan has the files that weigh most, within its limits, however many have selected them; nothing is forgotten in the counts.
+func TestPlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
+		limits := fmt.Sprintf("  limits: {files: %d, bytes: %d, deleteFraction: %d%%, perOwnerFraction: %d%%}\n",
+			number("files", 30), number("bytes", 2000), number("fraction", 100), number("owner", 100))
+		rules := "  - {name: keep, match: {size: <10}, action: keep}\n  - {name: odd, where: '100 / (size - 13) == 100', action: keep}\n" +
+			"  - {name: purge, match: {size: <60}, action: purge}\n  - {name: archive, action: {type: archive, to: cold}}\n  order: {by: size}\n" + limits
+		all, err := policy.Read("x.yaml", []byte(text(rules)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := all[0]
+		files := make([]tiering.File, number("count", 60))
+		for i := range files {
+			files[i] = idle(fmt.Sprintf("d%d/f%02d", i%3, i), int64(number("size", 100)), 40*day)
+			files[i].UID = uint32(number("uid", 3))
+		}
+		at := policy.Facts{Ephemeral: true}
+		one := p.Judge(now, nil).Select()
+		several := []*policy.Selection{p.Judge(now, nil).Select(), p.Judge(now, nil).Select(), p.Judge(now, nil).Select()}
+		for i := range files {
+			one.Add(&files[i], &at)
+			several[number("who", 2)].Add(&files[i], &at)
+		}
+		several[0].Merge(several[1])
+		several[0].Merge(several[2])
+		plan, same := one.Plan(), several[0].Plan()
+		if !slices.Equal(plan.Items, same.Items) || plan.Scope != same.Scope || !slices.Equal(plan.Rules, same.Rules) || plan.Fails != same.Fails {
+			t.Fatalf("by one %+v\nby three %+v", plan, same)
+		}
+		check(t, p, plan, files)
+	})
+}
+
+func check(t *rapid.T, p *policy.Program, plan *policy.Plan, files []tiering.File) {
+	l := p.Policy.Spec.Limits
+	var matched, left policy.Tally
+	for _, r := range plan.Rules {
+		matched.Files += r.Files
+		matched.Bytes += r.Bytes
+	}
+	for _, x := range plan.Left {
+		left.Files += x.Files
+		left.Bytes += x.Bytes
+	}
+	total, gone := plan.Total(p)
+	if int(plan.Scope.Files) != len(files) || total.Files+left.Files != matched.Files || total.Bytes+left.Bytes != matched.Bytes {
+		t.Fatalf("%d of %d files; %+v done, %+v left, %+v matched", plan.Scope.Files, len(files), total, left, matched)
+	}
+	if l.Files > 0 && total.Files > int64(l.Files) || l.Bytes > 0 && total.Bytes > int64(l.Bytes) {
+		t.Fatalf("%+v is more than %+v", total, l)
+	}
+	if l.DeleteFraction > 0 && float64(gone.Files) >= float64(len(files))*float64(l.DeleteFraction)/100+1 {
+		t.Fatalf("%d of %d files would be gone, and %v%% may", gone.Files, len(files), l.DeleteFraction)
+	}
+	mine, of := map[uint32]int{}, map[uint32]int{}
+	for _, f := range files {
+		of[f.UID]++
+	}
+	for i, item := range plan.Items {
+		if i > 0 && plan.Items[i-1].Size < item.Size {
+			t.Fatalf("%+v is before %+v", plan.Items[i-1], item)
+		}
+		switch {
+		case item.Size < 10 || item.Size == 13 || item.Size == 14:
+			t.Fatalf("%+v is in the plan", item)
+		case item.Size < 60:
+			mine[item.UID]++
+		}
+	}
+	for uid, n := range mine {
+		if l.PerOwnerFraction > 0 && float64(n) >= float64(of[uid])*float64(l.PerOwnerFraction)/100+1 {
+			t.Fatalf("%d of %d files of %d would be gone, and %v%% may", n, of[uid], uid, l.PerOwnerFraction)
+		}
+	}
+}
+
+// A canary does it to about the part of the files that it says, and to the same ones each time.
+func TestCanary(t *testing.T) {
+	p := read(t, "  - {name: it, action: {type: archive, to: cold}}\n  mode: canary\n  safety: {canary: 5%}\n")
+	at := policy.Facts{}
+	chosen := func(seed uint64) (names []string) {
+		s := p.Judge(now, nil).Select()
+		for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(20_000) {
+			f := idle(fmt.Sprintf("run/%05d.pt", i), 1, day)
+			s.Add(&f, &at)
+		}
+		plan := s.Plan()
+		if len(plan.Left) != 1 || int(plan.Left[0].Files)+len(plan.Items) != 20_000 {
+			t.Errorf("%+v", plan.Left)
+		}
+		for i := range plan.Items {
+			names = append(names, plan.Items[i].Name())
+		}
+		return names
+	}
+	first := chosen(1)
+	if n := len(first); n < 800 || n > 1200 {
+		t.Errorf("%d of 20,000 files are 5%%", n)
+	}
+	if !slices.Equal(first, chosen(2)) {
+		t.Error("others were chosen the second time")
+	}
+}
