@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -263,4 +265,31 @@ func choices(words map[string]string) string {
 		return all[0]
 	}
 	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
+}
+
+// Tiers yields the tiers that a policy names, with the fields that do.
+func (p *Policy) Tiers() iter.Seq2[string, string] {
+	return func(yield func(field, tier string) bool) {
+		put := func(location, format string, args ...any) bool {
+			tier, _, _ := strings.Cut(location, ":")
+			return tier == "" || yield(fmt.Sprintf(format, args...), tier)
+		}
+		for i, root := range p.Spec.Scope.Roots {
+			if !put(root, "spec.scope.roots[%d]", i) {
+				return
+			}
+		}
+		for i, t := range p.Spec.Trigger {
+			if !put(t.Tier, "spec.trigger[%d].tier", i) {
+				return
+			}
+		}
+		for i, r := range p.Spec.Rules {
+			for _, to := range slices.Concat(r.Action.To, r.Action.In) {
+				if !put(to, "spec.rules[%d].action", i) {
+					return
+				}
+			}
+		}
+	}
 }

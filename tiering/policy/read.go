@@ -17,7 +17,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Problem is something in the text of policies that is wrong. Its error is mover.ErrUsage.
+// Problem is something in the text of policies that is wrong. It is mover.ErrUsage.
 type Problem struct {
 	File         string
 	Line, Column int    // from 1; 0 is not known
@@ -37,7 +37,10 @@ func (p Problem) Error() string {
 	return b.String() + ": " + p.What
 }
 
-// Problems are all that was found, in the order of the text. Its error is mover.ErrUsage.
+// Unwrap implements errors.Is.
+func (p Problem) Unwrap() error { return mover.ErrUsage }
+
+// Problems are all that was found, in the order of the text. They are mover.ErrUsage.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -51,9 +54,11 @@ func (ps Problems) Error() string {
 // Unwrap implements errors.Is.
 func (ps Problems) Unwrap() error { return mover.ErrUsage }
 
-// Bounds of a text.
+// TextMost is how many bytes a text of policies may have.
+const TextMost = 1 << 20
+
+// Bounds of what is in it.
 const (
-	textMost    = 1 << 20
 	depthMost   = 24
 	problemMost = 50
 )
@@ -93,8 +98,8 @@ var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s)(.*)$`)
 
 // documents splits a text.
 func (r *reader) documents(text []byte) (all []*yaml.Node) {
-	if len(text) > textMost {
-		r.add(nil, "", "has %d bytes; policies have at most %d in one file", len(text), textMost)
+	if len(text) > TextMost {
+		r.add(nil, "", "has %d bytes; policies have at most %d in one file", len(text), TextMost)
 		return nil
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
