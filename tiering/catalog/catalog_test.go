@@ -307,8 +307,11 @@ type broken struct {
 func (b broken) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
 		for e, err := range b.Source.Walk(ctx, o) {
-			dir, _ := mover.Parent(e.Name)
-			if b.dirs[dir] != nil {
+			below := false
+			for dir := range b.dirs {
+				below = below || mover.Within(e.Name, dir) && e.Name != dir
+			}
+			if below {
 				continue
 			}
 			if !yield(e, err) {
@@ -330,7 +333,7 @@ func TestUnread(t *testing.T) {
 	tree.Delete("a/1")
 	tree.Delete("b/1")
 	tree.Delete("d")
-	tally, err := c.Scan(t.Context(), project, broken{src, map[string]error{"b": mover.ErrPermission, "b/c": mover.ErrPermission}}, catalog.ScanOptions{})
+	tally, err := c.Scan(t.Context(), project, broken{src, map[string]error{"b": mover.ErrPermission}}, catalog.ScanOptions{})
 	check(t, err)
 	if tally.Unread != 1 {
 		t.Errorf("%+v", tally)
@@ -352,6 +355,36 @@ func TestUnread(t *testing.T) {
 	equal(t, c, project, src)
 	if state, err = c.State(project); err != nil || len(state.Unread) > 0 {
 		t.Errorf("%q, %v", state.Unread, err)
+	}
+}
+
+// flat is a source that has names, and not what is above them.
+type flat struct{ catalog.Source }
+
+func (f flat) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		for e, err := range f.Source.Walk(ctx, o) {
+			if e.Kind != mover.Dir && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Where a source has no directories there are those that its names speak of.
+func TestFlat(t *testing.T) {
+	tree := mem.NewTree().Files(map[string]string{"a/b/c/1": "", "a/b/2": "", "a/d/e/3": "", "a-/4": "", "5": ""})
+	c := fresh(t)
+	for range 2 {
+		scan(t, c, flat{mem.New(tree, mem.Options{})})
+		var names []string
+		for f, err := range c.Below(t.Context(), project, "") {
+			check(t, err)
+			names = append(names, f.Name())
+		}
+		if want := []string{"5", "a-", "a-/4", "a", "a/b", "a/b/2", "a/b/c", "a/b/c/1", "a/d", "a/d/e", "a/d/e/3"}; !slices.Equal(names, want) {
+			t.Fatalf("%q", names)
+		}
 	}
 }
 

@@ -193,6 +193,13 @@ func (s *scan) take(e *mover.Entry) error {
 	if err != nil {
 		return err
 	}
+	if dir, _ := mover.Parent(e.Name); dir != f.name { // a store has names, and need not have what is above them
+		segment, _, _ := strings.Cut(strings.TrimPrefix(dir[len(f.name):], "/"), "/")
+		if err := s.take(&mover.Entry{Name: mover.Join(f.name, segment), Kind: mover.Dir}); err != nil {
+			return err
+		}
+		return s.take(e)
+	}
 	file := tiering.FileOf(e, s.o.Now.Unix())
 	if _, err := f.add(file); err != nil {
 		return err
