@@ -169,3 +169,35 @@ func BenchmarkScan(b *testing.B) {
 		})
 	}
 }
+
+// Looks at files of DATAMOVE_TREE, a thousand at a time, of which each is somewhere else.
+func BenchmarkLook(b *testing.B) {
+	tree := os.Getenv("DATAMOVE_TREE")
+	if tree == "" {
+		b.Skip("DATAMOVE_TREE names no tree")
+	}
+	src, err := posix.Open(tree, posix.Options{})
+	check(b, err)
+	defer src.Close()
+	c := open(b, b.TempDir())
+	defer func() { check(b, c.Close()) }()
+	_, err = c.Scan(b.Context(), project, src, catalog.ScanOptions{})
+	check(b, err)
+	var names []string
+	check(b, c.Each(b.Context(), project, 1, func(_ int, files []tiering.File) error {
+		for i := range files {
+			names = append(names, files[i].Name())
+		}
+		return nil
+	}))
+	r, n := rand.New(rand.NewPCG(1, 1)), 0
+	batch := make([]string, 1000)
+	for b.Loop() {
+		for i := range batch {
+			batch[i] = names[r.IntN(len(names))]
+		}
+		check(b, c.Look(b.Context(), project, src, batch, catalog.Mark{Feed: "f", Value: []byte{1}}))
+		n += len(batch)
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds()/1e3, "k/s")
+}
