@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"datamove.dev/mover/spelling"
 )
 
 // maxDepth bounds what inspect follows; the schema has five levels.
@@ -238,13 +240,7 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!
 // nearest says which word was probably meant, or else which there are.
 func nearest[V any](name string, words map[string]V, are string) string {
 	sorted := slices.Sorted(maps.Keys(words))
-	best, least := "", 3
-	for _, word := range sorted {
-		if d := distance(name, word); d < least {
-			best, least = word, d
-		}
-	}
-	switch {
+	switch best := spelling.Nearest(name, sorted); {
 	case best != "":
 		return "did you mean " + best + "?"
 	case len(sorted) == 0:
@@ -253,29 +249,4 @@ func nearest[V any](name string, words map[string]V, are string) string {
 		return fmt.Sprintf("there are %d %s", len(sorted), are)
 	}
 	return "known " + are + ": " + strings.Join(sorted, ", ")
-}
-
-// distance is the number of letters to add, remove or change between a and b
-// (Levenshtein). Words that are longer than any of ours are far from all of them.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return len(a) + len(b)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

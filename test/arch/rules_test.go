@@ -33,10 +33,11 @@ var packages = map[string]struct {
 
 	"mover/crc":      {parts, nil},
 	"mover/units":    {words, nil},
+	"mover/spelling": {words, nil},
 	"mover/location": {parts, []string{"mover"}},
 	"mover/manifest": {parts, []string{"mover"}},
 	"mover/plan":     {parts, []string{"mover"}},
-	"mover/config":   {parts, []string{"mover", "mover/units"}},
+	"mover/config":   {parts, []string{"mover", "mover/spelling", "mover/units"}},
 	"mover/posix":    {parts, []string{"mover", "mover/buffer"}},
 	"mover/s3":       {parts, []string{"mover", "mover/buffer"}},
 	"mover/mem":      {parts, []string{"mover"}},
@@ -69,7 +70,7 @@ var packages = map[string]struct {
 	"mover/access":           {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"tiering":                {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
 	"tiering/hook/slurmconf": {rules, []string{"tiering/hook/hostlist"}},
-	"tiering/hook/directive": {rules, []string{"mover", "mover/location", "mover/units"}},
+	"tiering/hook/directive": {rules, []string{"mover", "mover/location", "mover/spelling", "mover/units"}},
 	"tiering/checkpoint":     {rules, []string{"mover"}},
 	"tiering/stage":          {rules, []string{"mover", "mover/units", "api", "api/datamove/v1"}},
 
@@ -78,7 +79,7 @@ var packages = map[string]struct {
 	"lustre/copytool": {memory, []string{"lustre", "lustre/abi", "lustre/client"}},
 
 	"mover/store":     {rules, []string{"mover"}},
-	"tiering/policy":  {memory, []string{"mover", "mover/units", "tiering"}},
+	"tiering/policy":  {memory, []string{"mover", "mover/spelling", "mover/units", "tiering"}},
 	"tiering/catalog": {memory, []string{"mover", "mover/store", "tiering"}},
 	"mover/journal":   {memory, []string{"mover", "mover/store"}},
 	"mover/audit":     {memory, []string{"mover"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/spelling"
 )
 
 // Problem is something in the text of policies that is wrong. It is mover.ErrUsage.
@@ -283,36 +285,9 @@ func join(field, name string) string {
 
 // meant says which name was perhaps meant.
 func meant[T any](name string, names map[string]T) string {
-	best, least := "", 3
-	for n := range names {
-		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < least || d == least && best != "" && n < best {
-			best, least = n, d
-		}
-	}
+	best := spelling.Nearest(name, slices.Sorted(maps.Keys(names)))
 	if best == "" {
 		return ""
 	}
 	return "; did you mean " + best + "?"
-}
-
-// distance is how many letters differ (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			next := row[j+1]
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(row[j+1]+1, row[j]+1, last+cost)
-			last = next
-		}
-	}
-	return row[len(b)]
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/spelling"
 )
 
 // problemsMost is how many mistakes are told at once.
@@ -77,39 +78,8 @@ func shown(word string) string {
 
 // nearest says which of the words was probably meant, or else which there are.
 func nearest(word string, words []string) string {
-	best, least := "", 3
-	for _, w := range words {
-		if d := distance(word, w); d < least && d < len(w) {
-			best, least = w, d
-		}
-	}
-	if best != "" {
+	if best := spelling.Nearest(word, words); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return "there are " + strings.Join(words, ", ")
-}
-
-// distance is the number of letters to add, remove or change between a and b. Words
-// that are longer than any of ours are far from all of them.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return len(a) + len(b)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

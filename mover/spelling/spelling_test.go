@@ -1,0 +1,20 @@
+package spelling_test
+
+import (
+	"strings"
+	"testing"
+
+	"datamove.dev/mover/spelling"
+)
+
+func TestNearest(t *testing.T) {
+	words := []string{"idle", "size", "stage-in", "s3", "Name"}
+	for name, want := range map[string]string{
+		"idel": "idle", "IDLE": "idle", "siez": "size", "stage_in": "stage-in", "stagein": "stage-in", "name": "Name", "s4": "s3",
+		"xy": "", "weight": "", "": "", strings.Repeat("x", 1000): "",
+	} {
+		if got := spelling.Nearest(name, words); got != want {
+			t.Errorf("%.20q is %q, want %q", name, got, want)
+		}
+	}
+}
