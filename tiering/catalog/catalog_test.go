@@ -166,6 +166,64 @@ func TestScan(t *testing.T) {
 	equal(t, c, project, src)
 }
 
+// cut is a source whose walk ends in the middle.
+type cut struct {
+	catalog.Source
+	after int
+}
+
+var errCut = errors.New("the walk was cut")
+
+func (c cut) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		n := 0
+		for e, err := range c.Source.Walk(ctx, o) {
+			if n++; n > c.after {
+				yield(mover.Entry{}, errCut)
+				return
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (c cut) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	return c.Source.Stat(ctx, name)
+}
+
+// A directory that a scan has found, and not read to its end, is read by the next look at it, or in it.
+func TestLookAfterCut(t *testing.T) {
+	tree := mem.NewTree().Files(map[string]string{"a/1": "", "z": ""})
+	src := mem.New(tree, mem.Options{ObjectStore: true}) // whose directories are nothing by themselves
+	c := fresh(t)
+	scan(t, c, src)
+	before, err := c.State(project)
+	check(t, err)
+	for i := range 3000 {
+		tree.Files(map[string]string{fmt.Sprintf("new/d%04d/f", i): ""})
+	}
+	if _, err := c.Scan(t.Context(), project, cut{src, 4000}, catalog.ScanOptions{}); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	state, err := c.State(project)
+	check(t, err)
+	if !state.Scanned.Equal(before.Scanned) || state.Began.IsZero() {
+		t.Errorf("%+v", state)
+	}
+	check(t, c.Look(t.Context(), project, src, []string{"new/d2999/f"}, catalog.Mark{}))
+	names := func(files []tiering.File) (all []string) {
+		for _, f := range files {
+			all = append(all, f.Name())
+		}
+		return all
+	}
+	if got, want := names(known(t, c, project)), names(entries(t, src)); !slices.Equal(got, want) {
+		t.Errorf("%d entries, and there are %d", len(got), len(want))
+	}
+}
+
 // When an entry was first seen stays, whatever happens to it; who comes back is new.
 func TestSeen(t *testing.T) {
 	tree := mem.NewTree().Files(map[string]string{"a/old": "1", "a/changed": "1", "a/gone": "1"})

@@ -78,7 +78,7 @@ func sorting(base string, kind mover.Kind) string {
 type record struct {
 	parent number
 	base   string
-	// unread says that a look has found the directory, and not yet what is in it.
+	// unread says that the directory was found, and what is in it not read to its end.
 	unread bool
 }
 

@@ -75,8 +75,9 @@ type scan struct {
 type folder struct {
 	name string
 	merge
-	fresh  bool // nothing was known of it
-	unread bool // by the walk
+	fresh  bool   // nothing was known of it
+	record record // of a fresh one, when it was read
+	unread bool   // by the walk
 }
 
 func (c *Catalog) newScan(tree Tree, o ScanOptions) *scan {
@@ -184,7 +185,10 @@ func (s *scan) leave() error {
 	last := len(s.stack) - 1
 	f := s.stack[last]
 	s.stack, s.spare = s.stack[:last], append(s.spare, f)
-	return f.end(f.unread)
+	if err := f.end(f.unread); err != nil || !f.fresh || f.unread {
+		return err
+	}
+	return s.to.put(put(recordKey(f.n), f.record.bytes()))
 }
 
 // take meets an entry of the walk.
@@ -243,10 +247,14 @@ func (s *scan) descend(f *folder, name, base string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.to.put(attached(n, record{parent: f.n, base: base})...); err != nil {
+	if err := s.to.put(attached(n, record{f.n, base, true})...); err != nil {
 		return err
 	}
-	return s.enter(name, n, true)
+	if err := s.enter(name, n, true); err != nil {
+		return err
+	}
+	s.stack[len(s.stack)-1].record = record{parent: f.n, base: base}
+	return nil
 }
 
 // gone meets what was known and is not there any more.

@@ -14,7 +14,6 @@ type Verb string
 // The verbs.
 const (
 	Keep      Verb = "keep"
-	Deny      Verb = "deny"      // keep, and nobody else's rule may do anything either
 	Notify    Verb = "notify"    // keep, and tell somebody
 	Stage     Verb = "stage"     // bring a replica to a faster tier
 	Archive   Verb = "archive"   // write a replica to a colder tier
@@ -70,7 +69,7 @@ func (v *Verify) read(r *reader, n *yaml.Node, field string) {
 
 // takes are the fields of each verb; those that are needed end in '!'.
 var takes = map[Verb]string{
-	Keep: "", Deny: "", Notify: "who message",
+	Keep: "", Notify: "who message",
 	Stage: "to! verify class", Archive: "to! verify then minReplicas class", Replicate: "to! verify class rpo",
 	Migrate: "to! verify minReplicas class", Release: "minReplicas", Purge: "", Evict: "",
 	Retain: "keepLast! keepEvery keepTagged neverBelowVerified in", SetLayout: "layout!",

@@ -165,7 +165,7 @@ type Verdict struct {
 // None reports whether nothing is to be done.
 func (p *Program) None(v Verdict) bool {
 	switch p.Action(v).Type {
-	case Keep, Deny, Notify:
+	case Keep, Notify:
 		return true
 	}
 	return false

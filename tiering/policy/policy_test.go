@@ -205,7 +205,7 @@ func TestRefused(t *testing.T) {
 		{"  - {name: a, match: {name: \"[a\"}, action: purge}", `"[a" is no pattern`},
 		{"  - {name: a, match: {size: 1, size: 2}, action: purge}", "11:32: spec.rules[0].match.size: is there twice"},
 		{"  - {name: a, any: true, match: {size: 1}, action: purge}", "any and all are the same"},
-		{"  - {name: a, action: delete}", `11:23: spec.rules[0].action: unknown word "delete"; want archive, deny`},
+		{"  - {name: a, action: delete}", `11:23: spec.rules[0].action: unknown word "delete"; want archive, evict`},
 		{"  - {name: a, action: {type: relaese}}", "did you mean release?"},
 		{"  - {name: a, action: archive}", "spec.rules[0].action.to: archive needs it"},
 		{"  - {name: a, action: {type: purge, to: archive}}", "11:37: spec.rules[0].action.to: purge does not have it"},
