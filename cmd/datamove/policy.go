@@ -25,7 +25,7 @@ func (a *app) policyCommand() *cobra.Command {
 		Long: `A policy is a YAML document of the kind TierPolicy: rules with clauses, and with
 expressions in CEL where clauses do not suffice. The first rule that matches a file
 says what is to happen to it. A new policy begins in the mode plan, in which nothing
-is done. Examples are in deploy/policies.`,
+is done. Examples are in deploy/policies. The service does not run policies yet.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
