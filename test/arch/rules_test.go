@@ -81,6 +81,7 @@ var packages = map[string]struct {
 	"mover/store":     {rules, []string{"mover"}},
 	"tiering/policy":  {memory, []string{"mover", "mover/spelling", "mover/units", "tiering"}},
 	"tiering/catalog": {memory, []string{"mover", "mover/store", "tiering"}},
+	"tiering/query":   {motion, []string{"mover", "tiering", "tiering/catalog", "tiering/policy"}},
 	"mover/journal":   {memory, []string{"mover", "mover/store"}},
 	"mover/audit":     {memory, []string{"mover"}},
 	"mover/ledger":    {memory, []string{"mover", "mover/store", "api/datamove/v1", "api/datamove/ledger/v1"}},

@@ -1,0 +1,67 @@
+package policy
+
+import (
+	"errors"
+	"reflect"
+	"time"
+
+	"datamove.dev/tiering"
+)
+
+// Choice is which files a question is about, in the words of a rule. The zero value is all of them.
+type Choice struct {
+	Match string // clauses, as YAML: "{size: '>1GiB', owner: [ada]}"
+	Any   bool   // one of the clauses suffices
+	Where string // an expression in CEL
+	// Classes are those of a policy, as YAML: a list of name and match. Clauses may name them, and [Judge.Sight] tells them.
+	Classes string
+}
+
+// Read makes a program of a choice: of a file that is meant its Verdict has the Rule 0. What is wrong with it is Problems, by the part that it is in.
+func (c Choice) Read() (*Program, error) {
+	var problems Problems
+	part := func(name, text string, into any) {
+		r := &reader{file: name}
+		switch all := r.documents([]byte(text)); {
+		case len(all) > 1:
+			r.add(all[1], "", "want one document")
+		case len(all) == 1:
+			r.value(all[0], "", reflect.ValueOf(into).Elem(), 0)
+		}
+		problems = append(problems, r.problems...)
+	}
+	var match *Match
+	var where *Where
+	var classes []Class
+	if c.Match != "" {
+		match = &Match{}
+		part("match", c.Match, match)
+	}
+	if c.Where != "" {
+		where = &Where{At: Position{1, 1}, Text: c.Where}
+	}
+	part("classes", c.Classes, &classes)
+	r := &reader{file: "choice", problems: problems}
+	env, err := newEnvironment(nil)
+	if err != nil || len(problems) > 0 {
+		return nil, errors.Join(err, r.sorted())
+	}
+	comp := &compiler{r: r, env: env}
+	comp.classesOf(classes)
+	prog := &Program{Policy: &Policy{}, env: env, classes: comp.classes}
+	prog.rules = []rule{{comp.matcher(match, c.Any, where, "choice"), keep, "chosen"}}
+	return prog, r.sorted()
+}
+
+// View is what groups of files are made by.
+type View struct {
+	Owner, Group string
+	Idle         time.Duration // since it was of use to anybody
+	Classes      []string
+}
+
+// View tells of a file what a question may be about.
+func (j *Judge) View(f *tiering.File, at *Facts) View {
+	j.look(f, at)
+	return View{j.owner(), j.group(), time.Duration(max(0, j.now-j.used)), j.classNames()}
+}
