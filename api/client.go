@@ -54,6 +54,7 @@ type Client struct {
 	datamovev1.DatasetServiceClient
 	datamovev1.TierServiceClient
 	datamovev1.AgentServiceClient
+	datamovev1.CatalogServiceClient
 	datamovev1.UsageServiceClient
 	datamovev1.AdminServiceClient
 
@@ -89,6 +90,7 @@ func newClient(conn *grpc.ClientConn) *Client {
 		DatasetServiceClient: datamovev1.NewDatasetServiceClient(conn),
 		TierServiceClient:    datamovev1.NewTierServiceClient(conn),
 		AgentServiceClient:   datamovev1.NewAgentServiceClient(conn),
+		CatalogServiceClient: datamovev1.NewCatalogServiceClient(conn),
 		UsageServiceClient:   datamovev1.NewUsageServiceClient(conn),
 		AdminServiceClient:   datamovev1.NewAdminServiceClient(conn),
 		conn:                 conn,

@@ -68,6 +68,16 @@ func (v *View) MayLease(asked *datamovev1.Replica) error {
 	return nil
 }
 
+// Held says of a replica that is recorded whether a lease holds it, and whether a pin keeps it.
+func (v *View) Held(asked *datamovev1.Replica) (leased, pinned bool) {
+	i, ok := v.found[v.identity(asked)]
+	if !ok || i < 0 {
+		return false, false
+	}
+	r := &v.replicas[i]
+	return v.leased("look at", r) != nil, v.pinned("look at", r) != nil
+}
+
 // leased refuses a replica that a lease holds: one on it, or on anything that lies
 // in it or that it lies in.
 func (v *View) leased(op string, r *replica) error {

@@ -27,6 +27,7 @@ type fake struct {
 	pb.UnimplementedDatasetServiceServer
 	pb.UnimplementedTierServiceServer
 	pb.UnimplementedAgentServiceServer
+	pb.UnimplementedCatalogServiceServer
 	pb.UnimplementedUsageServiceServer
 	pb.UnimplementedAdminServiceServer
 
@@ -81,6 +82,7 @@ func (s *fake) serveOn(on net.Listener, more ...grpc.ServerOption) {
 	pb.RegisterDatasetServiceServer(server, s)
 	pb.RegisterTierServiceServer(server, s)
 	pb.RegisterAgentServiceServer(server, s)
+	pb.RegisterCatalogServiceServer(server, s)
 	pb.RegisterUsageServiceServer(server, s)
 	pb.RegisterAdminServiceServer(server, s)
 	var wg sync.WaitGroup

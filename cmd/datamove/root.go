@@ -47,7 +47,7 @@ tasks, datasets and agents to look at.`,
 	cmd.SetHelpCommandGroupID(groupRest)
 	cmd.SetCompletionCommandGroupID(groupRest)
 	cmd.AddCommand(a.copyCommand(), a.syncCommand(), a.verifyCommand(),
-		a.lsCommand(), a.duCommand(), a.rmCommand(), a.tierCommand(), a.layoutCommand(), a.quotaCommand(),
+		a.lsCommand(), a.findCommand(), a.duCommand(), a.rmCommand(), a.tierCommand(), a.layoutCommand(), a.quotaCommand(),
 		a.taskCommand(), a.datasetCommand(), a.stageCommand(), a.releaseCommand(), a.purgeCommand(), a.pinCommand(), a.unpinCommand(),
 		a.leaseCommand(), a.policyCommand(), a.agentCommand(), a.usageCommand(), a.serviceCommand(), a.hookCommand(),
 		a.configCommand(), a.doctorCommand(), a.auditCommand(), a.demoCommand(), a.manCommand(), a.versionCommand())

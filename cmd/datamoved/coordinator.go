@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/service"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/trust"
+	"datamove.dev/tiering/catalog"
 )
 
 // serveCoordinator is the coordinator, and the agent of its node.
@@ -25,10 +26,18 @@ func (a *app) serveCoordinator(ctx context.Context, h *host) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.coordinate(ctx, h, books), books.Close())
+	known, err := h.openCatalog()
+	if err != nil {
+		return errors.Join(err, books.Close())
+	}
+	err = a.coordinate(ctx, h, books, known)
+	if known != nil {
+		err = errors.Join(err, known.Close())
+	}
+	return errors.Join(err, books.Close())
 }
 
-func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger) error {
+func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger, known *catalog.Catalog) error {
 	o := h.doorOptions()
 	o.Rules = func() door.Rules { return h.live.rules.Load() }
 	o.Admit = func(id trust.Identity) error { return service.Admit(books, id) }
@@ -46,7 +55,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger) err
 			return queue.NewJetStream(ctx, filepath.Join(h.at.data, "queue"), o)
 		},
 		Node: h.at.node, Version: buildVersion(), Data: h.at.data, Lease: h.live.config.Load().Leases.Lead,
-		Reload: func(context.Context) ([]string, error) { return h.live.reload() }, Logger: h.log, Metrics: h.metrics,
+		Reload: func(context.Context) ([]string, error) { return h.live.reload() }, Logger: h.log, Metrics: h.metrics, Catalog: known, People: people{h.accounts},
 	})
 	if err != nil {
 		return err

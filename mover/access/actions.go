@@ -50,18 +50,21 @@ var actions = map[string]whom{
 	"pin.drop.own":         everybody,
 	"pin.drop.any":         byRole,
 
-	"tier.read":       visible,
-	"agent.list":      visible,
-	"agent.drain":     atHome,
-	"agent.forget":    atHome,
-	"agent.invite":    atHome,
-	"usage.read.own":  everybody,
-	"usage.read.any":  byRole,
-	"service.info":    visible,
-	"service.health":  visible,
-	"service.reflect": visible,
-	"admin.backup":    atHome,
-	"admin.reload":    atHome,
+	"tier.read":        visible,
+	"agent.list":       visible,
+	"agent.drain":      atHome,
+	"agent.forget":     atHome,
+	"agent.invite":     atHome,
+	"catalog.scan":     byRole,
+	"catalog.read.own": everybody,
+	"catalog.read.any": byRole,
+	"usage.read.own":   everybody,
+	"usage.read.any":   byRole,
+	"service.info":     visible,
+	"service.health":   visible,
+	"service.reflect":  visible,
+	"admin.backup":     atHome,
+	"admin.reload":     atHome,
 
 	"project.use": byRole, // a project without being its member
 	"bucket.use":  byRole, // a bucket without a project
@@ -76,6 +79,7 @@ var actions = map[string]whom{
 	"link.reply":    agents,
 	"link.keep":     agents,
 	"link.manifest": agents,
+	"link.walk":     agents,
 }
 
 // matches reports whether a word of a role (task.cancel.any, task.*, *) means an action.

@@ -46,6 +46,10 @@ var methods = map[string]Method{
 	datamovev1.AgentService_UndrainAgent_FullMethodName:              {"agent.drain", false},
 	datamovev1.AgentService_ForgetAgent_FullMethodName:               {"agent.forget", false},
 	datamovev1.AgentService_CreateJoinToken_FullMethodName:           {"agent.invite", false},
+	datamovev1.CatalogService_ScanTier_FullMethodName:                {"catalog.scan", false},
+	datamovev1.CatalogService_ListScans_FullMethodName:               {"tier.read", false},
+	datamovev1.CatalogService_FindFiles_FullMethodName:               {"catalog.read", true},
+	datamovev1.CatalogService_SumFiles_FullMethodName:                {"catalog.read", true},
 	datamovev1.UsageService_GetUsage_FullMethodName:                  {"usage.read", true},
 	datamovev1.AdminService_GetInfo_FullMethodName:                   {"service.info", false},
 	datamovev1.AdminService_Backup_FullMethodName:                    {"admin.backup", false},
@@ -66,6 +70,7 @@ var methods = map[string]Method{
 	agentv1.LinkService_Keep_FullMethodName:         {"link.keep", false},
 	agentv1.LinkService_PutManifest_FullMethodName:  {"link.manifest", false},
 	agentv1.LinkService_ReadManifest_FullMethodName: {"link.manifest", false},
+	agentv1.LinkService_PutWalk_FullMethodName:      {"link.walk", false},
 }
 
 // atNode are the methods that root of a node may call about what is meant for that node, whosever it is: see [Rules.MayAt].
@@ -83,6 +88,7 @@ var kinds = map[datamovev1.TaskKind]Method{
 	datamovev1.TaskKind_TASK_KIND_RELEASE:  {"dataset.release", true},
 	datamovev1.TaskKind_TASK_KIND_PURGE:    {"dataset.purge", false},
 	datamovev1.TaskKind_TASK_KIND_LOOK:     {"dataset.stage", false},
+	datamovev1.TaskKind_TASK_KIND_SCAN:     {"catalog.scan", false},
 }
 
 // OfMethod returns what the method of that full name does; the zero Method where

@@ -82,6 +82,23 @@ func (r *Rules) RootOf(project, at string) (string, error) {
 	return "", fmt.Errorf("%w: %s is not below a root of the project %s any more", mover.ErrPermission, mover.Printable(at), mover.Printable(project))
 }
 
+// ProjectOf returns the project that has a root around a location, the innermost of them; "" when none has.
+func (r *Rules) ProjectOf(at string) string {
+	a, err := r.area(at)
+	if err != nil {
+		return ""
+	}
+	best, of := -1, ""
+	for name, p := range r.projects {
+		for _, root := range p.roots {
+			if n := len(root.path); root.holds(a) && (n > best || n == best && name < of) {
+				best, of = n, name
+			}
+		}
+	}
+	return of
+}
+
 // holder returns the first of the roots that holds a.
 func holder(roots []area, a area) (area, bool) {
 	i := slices.IndexFunc(roots, func(root area) bool { return root.holds(a) })

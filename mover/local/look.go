@@ -70,6 +70,18 @@ const (
 	sampleFolders = 16
 )
 
+// Visit opens l for a walk of all that is below, as a copy from there does, while do is at it.
+func Visit(ctx context.Context, l location.Location, open Opener, do func(mover.Place) error) error {
+	place, err := open(ctx, l, OpenOptions{})
+	if err != nil {
+		return err
+	}
+	defer place.Close()
+	p := &pair{request: &Request{}, gate: transfer.NewGate(place.Traits(), place.Traits(), 0)}
+	place, _ = p.around(place)
+	return do(place)
+}
+
 // Sample sees whether we may read l, without reading all of it: it goes there, lists it as far as
 // the first 2000 names go, and opens the first file in each of the first 16 folders that have
 // one. What can not be listed or opened is an error.

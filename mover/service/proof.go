@@ -40,6 +40,9 @@ func proves(spec *pb.TaskSpec) bool {
 // judge says why a task that its lead calls done is not: contents are believed by
 // their manifest alone. Of one that makes a version it notes which.
 func (s *Service) judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
+	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_SCAN {
+		return s.scanned(t)
+	}
 	if !proves(t.GetSpec()) || t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
 		return nil
 	}

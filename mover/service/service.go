@@ -21,6 +21,8 @@ import (
 	"datamove.dev/mover/queue"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/trust"
+	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/policy"
 )
 
 // Options are what a coordinator needs. Ledger, Node and Data have to be given.
@@ -41,6 +43,8 @@ type Options struct {
 	Reload  func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
 	Logger  *slog.Logger                                        // nil means no log
 	Metrics *telemetry.Metrics                                  // nil counts nothing
+	Catalog *catalog.Catalog                                    // what is in the tiers; nil: nobody knows
+	People  policy.People                                       // names of accounts; nil: they are numbers
 
 	look   func(*unseen) error  // of tests: who looks in the place of agents; nil is the agents
 	wall   func() time.Time     // of tests: the clock of the machine
@@ -53,6 +57,7 @@ type Service struct {
 	pb.UnimplementedDatasetServiceServer
 	pb.UnimplementedTierServiceServer
 	pb.UnimplementedAgentServiceServer
+	pb.UnimplementedCatalogServiceServer
 	pb.UnimplementedUsageServiceServer
 	pb.UnimplementedAdminServiceServer
 	agentv1.UnimplementedLinkServiceServer
@@ -143,6 +148,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterDatasetServiceServer(r, s)
 	pb.RegisterTierServiceServer(r, s)
 	pb.RegisterAgentServiceServer(r, s)
+	pb.RegisterCatalogServiceServer(r, s)
 	pb.RegisterUsageServiceServer(r, s)
 	pb.RegisterAdminServiceServer(r, s)
 	agentv1.RegisterLinkServiceServer(r, s)

@@ -72,6 +72,8 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 		return w.remove(ctx)
 	case pb.TaskKind_TASK_KIND_LOOK:
 		return w.sample(ctx)
+	case pb.TaskKind_TASK_KIND_SCAN:
+		return w.scan(ctx)
 	}
 	r, err := w.request()
 	if err != nil {

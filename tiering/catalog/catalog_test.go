@@ -234,6 +234,8 @@ func TestSeen(t *testing.T) {
 		_, err := c.Scan(t.Context(), project, src, catalog.ScanOptions{Now: at(day)})
 		check(t, err)
 	}
+	_, err := c.Scan(t.Context(), project, mem.New(mem.NewTree(), mem.Options{}), catalog.ScanOptions{Now: at(0)}) // or it would be older
+	check(t, err)
 	again(1)
 	tree.Files(map[string]string{"a/changed": "22", "a/new": "1"})
 	tree.Delete("a/gone")
@@ -249,6 +251,50 @@ func TestSeen(t *testing.T) {
 	}
 	if _, err := c.Get(project, "a/none"); !errors.Is(err, mover.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// told is a source that has what it is told.
+type told []mover.Entry
+
+func (s told) Walk(context.Context, mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		for _, e := range s {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s told) Stat(context.Context, string) (mover.Entry, error) {
+	return mover.Entry{}, mover.ErrNotExist
+}
+
+// In its first scan a tree is as old as what nobody can set says; what comes later is seen first when it is.
+func TestFirstScan(t *testing.T) {
+	const now = 1_800_000_000
+	file := func(name string, known mover.Facts, mtime, ctime int64) mover.Entry {
+		return mover.Entry{Name: name, Kind: mover.File, Known: known, Mtime: mover.Time{Sec: mtime}, Ctime: mover.Time{Sec: ctime}}
+	}
+	first := told{
+		file("inode", mover.FactMtime|mover.FactCtime, now-900, now-500),
+		file("none", 0, 0, 0),
+		file("object", 0, now-700, 0),
+		file("synced", mover.FactMtime, now-900, 0), // somebody has said so
+		file("tomorrow", mover.FactCtime, 0, now+50),
+	}
+	c := fresh(t)
+	for i, src := range []told{first, append(slices.Clone(first), file("young", mover.FactCtime, 0, now-300))} {
+		_, err := c.Scan(t.Context(), project, src, catalog.ScanOptions{Now: time.Unix(now+100*int64(i), 0)})
+		check(t, err)
+	}
+	for name, at := range map[string]int64{"inode": now - 500, "none": now, "object": now - 700, "synced": now, "tomorrow": now, "young": now + 100} {
+		f, err := c.Get(project, name)
+		check(t, err)
+		if f.Seen != at {
+			t.Errorf("%s was first seen %d s after now", name, f.Seen-now)
+		}
 	}
 }
 

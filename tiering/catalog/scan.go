@@ -114,7 +114,7 @@ func (s *scan) run(ctx context.Context, src Source) error {
 	}
 	if s.whole && s.tally == (Tally{}) && s.state.Scan != (Tally{}) {
 		return &mover.Error{Op: "scan", Place: s.state.Tree.String(), Err: fmt.Errorf("%w: it is empty, and was not before: is it mounted? "+
-			"If it has to be empty, forget the tree", mover.ErrRefused)}
+			"If it has to be empty, put a file there", mover.ErrRefused)}
 	}
 	for len(s.stack) > 0 {
 		if err := s.leave(); err != nil {
@@ -191,6 +191,23 @@ func (s *scan) leave() error {
 	return s.to.put(put(recordKey(f.n), f.record.bytes()))
 }
 
+// since is when an entry is first seen: now. In the first scan of a tree, of which nobody knows when what is in it came, it is when it was
+// there at the latest: when its inode was changed, or its object written. A time that somebody can set is no such one.
+func (s *scan) since(e *mover.Entry) int64 {
+	now, came := s.o.Now.Unix(), int64(0)
+	switch {
+	case !s.state.Scanned.IsZero():
+	case e.Known.Has(mover.FactCtime):
+		came = e.Ctime.Sec
+	case !e.Known.Has(mover.FactMtime): // it is that of the store
+		came = e.Mtime.Sec
+	}
+	if came <= 0 || came > now {
+		return now
+	}
+	return came
+}
+
 // take meets an entry of the walk.
 func (s *scan) take(e *mover.Entry) error {
 	f, err := s.within(e.Name)
@@ -204,7 +221,7 @@ func (s *scan) take(e *mover.Entry) error {
 		}
 		return s.take(e)
 	}
-	file := tiering.FileOf(e, s.o.Now.Unix())
+	file := tiering.FileOf(e, s.since(e))
 	if _, err := f.add(file); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (r Reader) Find(ctx context.Context, q Question, by Order, limit int) iter.
 // named yields as the walk of the catalog comes.
 func (a *answer) named(ctx context.Context, limit int, yield func(Found, error) bool) error {
 	t := a.teller()
-	for f, err := range a.Catalog.Below(ctx, a.Tree, a.Dir) {
+	for f, err := range a.below(ctx) {
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // Question is what is asked.
 type Question struct {
 	Tree   catalog.Tree
-	Dir    string        // of the tree, below which; "" is all
+	Dir    string        // of the tree, below which; "" is all. A file is itself
 	Choice policy.Choice // which files; the zero value is all
 	Owner  *uint32       // only what belongs to this account, as far as that is known; nil is everything
 	Now    time.Time     // what ages are counted from; zero is now
@@ -24,7 +25,7 @@ type Question struct {
 
 // Ground tells what is known of places in a tree. It is for one goroutine.
 type Ground interface {
-	At(dir string) *policy.Facts // until it is asked again
+	At(f *tiering.File) *policy.Facts // until it is asked again
 }
 
 // Reader answers.
@@ -97,14 +98,14 @@ func (a *answer) teller() *teller {
 // plain knows nothing of places.
 type plain struct{ facts policy.Facts }
 
-func (p plain) At(string) *policy.Facts { return &p.facts }
+func (p plain) At(*tiering.File) *policy.Facts { return &p.facts }
 
 // means reports whether a file is meant, and what is known of where it is. An expression that fails of a file does not mean it.
 func (t *teller) means(f *tiering.File) (*policy.Facts, bool) {
 	if t.Owner != nil && f.Known.Has(mover.FactOwner) && f.UID != *t.Owner {
 		return nil, false
 	}
-	at := t.ground.At(f.Dir)
+	at := t.ground.At(f)
 	v := t.judge.Decide(f, at)
 	return at, v.Rule == 0 && v.Err == nil
 }
@@ -121,7 +122,7 @@ func (a *answer) read(ctx context.Context, do func(worker int, f *tiering.File) 
 			return nil
 		})
 	}
-	for f, err := range a.Catalog.Below(ctx, a.Tree, a.Dir) {
+	for f, err := range a.below(ctx) {
 		if err == nil {
 			err = do(0, &f)
 		}
@@ -130,6 +131,16 @@ func (a *answer) read(ctx context.Context, do func(worker int, f *tiering.File) 
 		}
 	}
 	return nil
+}
+
+// below yields what lies below the directory, in the order of walks. If it is a file, that is all.
+func (a *answer) below(ctx context.Context) iter.Seq2[tiering.File, error] {
+	if a.Dir != "" {
+		if f, err := a.Catalog.Get(a.Tree, a.Dir); err == nil && f.Kind != mover.Dir {
+			return func(yield func(tiering.File, error) bool) { yield(f, nil) }
+		}
+	}
+	return a.Catalog.Below(ctx, a.Tree, a.Dir)
 }
 
 func workers() int { return max(1, runtime.GOMAXPROCS(0)) }

@@ -44,7 +44,8 @@ func (people) Group(n uint32) string { return map[uint32]string{10: "vision"}[n]
 // ground has a pinned dataset in d1.
 type ground struct{ facts policy.Facts }
 
-func (g *ground) At(dir string) *policy.Facts {
+func (g *ground) At(f *tiering.File) *policy.Facts {
+	dir := f.Dir
 	g.facts = policy.Facts{Tier: "project", Project: "p-" + dir[:min(2, len(dir))], Pinned: mover.Within(dir, "d1")}
 	return &g.facts
 }
@@ -63,8 +64,10 @@ func world(t testing.TB, files int) (query.Reader, []tiering.File) {
 	c, err := catalog.Open(t.TempDir(), catalog.Options{})
 	check(t, err)
 	t.Cleanup(func() { check(t, c.Close()) })
-	_, err = c.Scan(t.Context(), project, src, catalog.ScanOptions{Now: seen})
-	check(t, err)
+	for _, s := range []mover.Place{mem.New(mem.NewTree(), mem.Options{}), src} { // so that all of it is new
+		_, err = c.Scan(t.Context(), project, s, catalog.ScanOptions{Now: seen})
+		check(t, err)
+	}
 	var all []tiering.File
 	for e, err := range src.Walk(t.Context(), mover.WalkOptions{}) {
 		check(t, err)
@@ -99,7 +102,7 @@ var questions = []struct {
 func TestQuery(t *testing.T) {
 	r, all := world(t, 5000)
 	for i, q := range questions {
-		for _, dir := range []string{"", "d1", "d2/e3"} {
+		for _, dir := range []string{"", "d1", "d2/e3", all[7].Name()} {
 			for _, own := range []uint32{0, 2} {
 				asked := query.Question{Tree: project, Dir: dir, Choice: q.choice, Now: now}
 				if own != 0 {
@@ -107,7 +110,7 @@ func TestQuery(t *testing.T) {
 				}
 				want := slices.DeleteFunc(slices.Clone(all), func(f tiering.File) bool {
 					theirs := f.Known.Has(mover.FactOwner) && f.UID != own
-					return !q.means(f) || own != 0 && theirs || dir != "" && !mover.Within(f.Dir, dir)
+					return !q.means(f) || own != 0 && theirs || dir != "" && !mover.Within(f.Dir, dir) && (f.Name() != dir || f.Kind == mover.Dir)
 				})
 				t.Run(fmt.Sprint(i, " below ", dir, " of ", own), func(t *testing.T) {
 					find(t, r, asked, want)

@@ -173,7 +173,7 @@ func (t *table) group(key Key, f *tiering.File, at *policy.Facts, v *policy.View
 // below is the directory that a file lies in, as far as it is directly below the one that is asked about; what lies directly in that is of "".
 func (t *table) below(f *tiering.File) string {
 	rest := f.Dir
-	if t.Question.Dir != "" {
+	if t.Question.Dir != "" && mover.Within(rest, t.Question.Dir) {
 		rest = strings.TrimPrefix(rest[len(t.Question.Dir):], "/")
 	}
 	if rest == "" && f.Kind == mover.Dir {

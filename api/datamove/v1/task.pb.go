@@ -28,30 +28,32 @@ type TaskKind int32
 
 const (
 	TaskKind_TASK_KIND_UNSPECIFIED TaskKind = 0
-	TaskKind_TASK_KIND_COPY        TaskKind = 1 // bring over what is new or differs
-	TaskKind_TASK_KIND_SYNC        TaskKind = 2 // copy, and with remove_extra remove what the source has not
-	TaskKind_TASK_KIND_VERIFY      TaskKind = 3 // compare contents, write nothing
-	TaskKind_TASK_KIND_REMOVE      TaskKind = 4 // remove target and what is below it
-	TaskKind_TASK_KIND_DESCRIBE    TaskKind = 5 // read source and make a version of a dataset of it
-	TaskKind_TASK_KIND_STAGE       TaskKind = 6 // bring a replica to a tier
-	TaskKind_TASK_KIND_RELEASE     TaskKind = 7 // remove a replica of which there is a verified one elsewhere
-	TaskKind_TASK_KIND_PURGE       TaskKind = 8 // remove what lies below an ephemeral tier
-	TaskKind_TASK_KIND_LOOK        TaskKind = 9 // see whether the owner may read source now, and let them in to the replica at target; made by the service itself, and soon forgotten
+	TaskKind_TASK_KIND_COPY        TaskKind = 1  // bring over what is new or differs
+	TaskKind_TASK_KIND_SYNC        TaskKind = 2  // copy, and with remove_extra remove what the source has not
+	TaskKind_TASK_KIND_VERIFY      TaskKind = 3  // compare contents, write nothing
+	TaskKind_TASK_KIND_REMOVE      TaskKind = 4  // remove target and what is below it
+	TaskKind_TASK_KIND_DESCRIBE    TaskKind = 5  // read source and make a version of a dataset of it
+	TaskKind_TASK_KIND_STAGE       TaskKind = 6  // bring a replica to a tier
+	TaskKind_TASK_KIND_RELEASE     TaskKind = 7  // remove a replica of which there is a verified one elsewhere
+	TaskKind_TASK_KIND_PURGE       TaskKind = 8  // remove what lies below an ephemeral tier
+	TaskKind_TASK_KIND_LOOK        TaskKind = 9  // see whether the owner may read source now, and let them in to the replica at target; made by the service itself, and soon forgotten
+	TaskKind_TASK_KIND_SCAN        TaskKind = 10 // walk source, a tier, and bring the catalog up to date
 )
 
 // Enum value maps for TaskKind.
 var (
 	TaskKind_name = map[int32]string{
-		0: "TASK_KIND_UNSPECIFIED",
-		1: "TASK_KIND_COPY",
-		2: "TASK_KIND_SYNC",
-		3: "TASK_KIND_VERIFY",
-		4: "TASK_KIND_REMOVE",
-		5: "TASK_KIND_DESCRIBE",
-		6: "TASK_KIND_STAGE",
-		7: "TASK_KIND_RELEASE",
-		8: "TASK_KIND_PURGE",
-		9: "TASK_KIND_LOOK",
+		0:  "TASK_KIND_UNSPECIFIED",
+		1:  "TASK_KIND_COPY",
+		2:  "TASK_KIND_SYNC",
+		3:  "TASK_KIND_VERIFY",
+		4:  "TASK_KIND_REMOVE",
+		5:  "TASK_KIND_DESCRIBE",
+		6:  "TASK_KIND_STAGE",
+		7:  "TASK_KIND_RELEASE",
+		8:  "TASK_KIND_PURGE",
+		9:  "TASK_KIND_LOOK",
+		10: "TASK_KIND_SCAN",
 	}
 	TaskKind_value = map[string]int32{
 		"TASK_KIND_UNSPECIFIED": 0,
@@ -64,6 +66,7 @@ var (
 		"TASK_KIND_RELEASE":     7,
 		"TASK_KIND_PURGE":       8,
 		"TASK_KIND_LOOK":        9,
+		"TASK_KIND_SCAN":        10,
 	}
 )
 
@@ -2547,7 +2550,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"bottleneck\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1a\n" +
 	"\bevidence\x18\x04 \x03(\tR\bevidence\x12\x16\n" +
-	"\x06advice\x18\x05 \x01(\tR\x06advice*\xe6\x01\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice*\xfa\x01\n" +
 	"\bTaskKind\x12\x19\n" +
 	"\x15TASK_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eTASK_KIND_COPY\x10\x01\x12\x12\n" +
@@ -2558,7 +2561,9 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x0fTASK_KIND_STAGE\x10\x06\x12\x15\n" +
 	"\x11TASK_KIND_RELEASE\x10\a\x12\x13\n" +
 	"\x0fTASK_KIND_PURGE\x10\b\x12\x12\n" +
-	"\x0eTASK_KIND_LOOK\x10\t*\xb5\x01\n" +
+	"\x0eTASK_KIND_LOOK\x10\t\x12\x12\n" +
+	"\x0eTASK_KIND_SCAN\x10\n" +
+	"*\xb5\x01\n" +
 	"\tTaskClass\x12\x1a\n" +
 	"\x16TASK_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12TASK_CLASS_RESTORE\x10\x01\x12\x19\n" +

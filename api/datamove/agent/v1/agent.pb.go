@@ -2729,6 +2729,143 @@ func (x *ReadManifestResponse) GetData() []byte {
 	return nil
 }
 
+type PutWalkRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // in the first
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"` // at most 64 KiB, of a walk as the catalog sends it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutWalkRequest) Reset() {
+	*x = PutWalkRequest{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutWalkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutWalkRequest) ProtoMessage() {}
+
+func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutWalkRequest.ProtoReflect.Descriptor instead.
+func (*PutWalkRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *PutWalkRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *PutWalkRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PutWalkRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// PutWalkResponse is what the walk found.
+type PutWalkResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
+	Dirs          int64                  `protobuf:"varint,2,opt,name=dirs,proto3" json:"dirs,omitempty"`
+	Others        int64                  `protobuf:"varint,3,opt,name=others,proto3" json:"others,omitempty"`
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Unread        int64                  `protobuf:"varint,5,opt,name=unread,proto3" json:"unread,omitempty"` // directories that could not be read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutWalkResponse) Reset() {
+	*x = PutWalkResponse{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutWalkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutWalkResponse) ProtoMessage() {}
+
+func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutWalkResponse.ProtoReflect.Descriptor instead.
+func (*PutWalkResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *PutWalkResponse) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *PutWalkResponse) GetDirs() int64 {
+	if x != nil {
+		return x.Dirs
+	}
+	return 0
+}
+
+func (x *PutWalkResponse) GetOthers() int64 {
+	if x != nil {
+		return x.Others
+	}
+	return 0
+}
+
+func (x *PutWalkResponse) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *PutWalkResponse) GetUnread() int64 {
+	if x != nil {
+		return x.Unread
+	}
+	return 0
+}
+
 var File_datamove_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_datamove_agent_v1_agent_proto_rawDesc = "" +
@@ -2951,7 +3088,17 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"*\n" +
 	"\x14ReadManifestResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data*V\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"N\n" +
+	"\x0ePutWalkRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x81\x01\n" +
+	"\x0fPutWalkResponse\x12\x14\n" +
+	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x12\n" +
+	"\x04dirs\x18\x02 \x01(\x03R\x04dirs\x12\x16\n" +
+	"\x06others\x18\x03 \x01(\x03R\x06others\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06unread\x18\x05 \x01(\x03R\x06unread*V\n" +
 	"\x03How\x12\x13\n" +
 	"\x0fHOW_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tHOW_PAUSE\x10\x01\x12\x0e\n" +
@@ -2961,7 +3108,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\tHOW_YIELD\x10\x042\xa1\x01\n" +
 	"\rEnrollService\x12F\n" +
 	"\x04Join\x12\x1e.datamove.agent.v1.JoinRequest\x1a\x1e.datamove.agent.v1.Certificate\x12H\n" +
-	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\x92\x05\n" +
+	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xe6\x05\n" +
 	"\vLinkService\x12A\n" +
 	"\x06Attend\x12\x19.datamove.agent.v1.Status\x1a\x18.datamove.agent.v1.Order(\x010\x01\x12P\n" +
 	"\aConfirm\x12!.datamove.agent.v1.ConfirmRequest\x1a\".datamove.agent.v1.ConfirmResponse\x12M\n" +
@@ -2970,7 +3117,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05Reply\x12\x1f.datamove.agent.v1.ReplyRequest\x1a .datamove.agent.v1.ReplyResponse\x12G\n" +
 	"\x04Keep\x12\x1e.datamove.agent.v1.KeepRequest\x1a\x1f.datamove.agent.v1.KeepResponse\x12^\n" +
 	"\vPutManifest\x12%.datamove.agent.v1.PutManifestRequest\x1a&.datamove.agent.v1.PutManifestResponse(\x01\x12a\n" +
-	"\fReadManifest\x12&.datamove.agent.v1.ReadManifestRequest\x1a'.datamove.agent.v1.ReadManifestResponse0\x01B,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
+	"\fReadManifest\x12&.datamove.agent.v1.ReadManifestRequest\x1a'.datamove.agent.v1.ReadManifestResponse0\x01\x12R\n" +
+	"\aPutWalk\x12!.datamove.agent.v1.PutWalkRequest\x1a\".datamove.agent.v1.PutWalkResponse(\x01B,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_datamove_agent_v1_agent_proto_rawDescOnce sync.Once
@@ -2985,7 +3133,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                      // 0: datamove.agent.v1.How
 	(*JoinRequest)(nil),           // 1: datamove.agent.v1.JoinRequest
@@ -3024,24 +3172,26 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*PutManifestResponse)(nil),   // 34: datamove.agent.v1.PutManifestResponse
 	(*ReadManifestRequest)(nil),   // 35: datamove.agent.v1.ReadManifestRequest
 	(*ReadManifestResponse)(nil),  // 36: datamove.agent.v1.ReadManifestResponse
-	nil,                           // 37: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 39: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
-	(*v1.Task)(nil),               // 41: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 42: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 43: datamove.v1.Account
-	(*v1.Report)(nil),             // 44: datamove.v1.Report
+	(*PutWalkRequest)(nil),        // 37: datamove.agent.v1.PutWalkRequest
+	(*PutWalkResponse)(nil),       // 38: datamove.agent.v1.PutWalkResponse
+	nil,                           // 39: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*v1.Progress)(nil),           // 41: datamove.v1.Progress
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*v1.Task)(nil),               // 43: datamove.v1.Task
+	(*v1.TaskSpec)(nil),           // 44: datamove.v1.TaskSpec
+	(*v1.Account)(nil),            // 45: datamove.v1.Account
+	(*v1.Report)(nil),             // 46: datamove.v1.Report
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	38, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	40, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	8,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	7,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	6,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	39, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	38, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	40, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	41, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	40, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	42, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
 	15, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
 	17, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
 	18, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
@@ -3052,17 +3202,17 @@ var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
 	11, // 15: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
 	12, // 16: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
 	14, // 17: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
-	41, // 18: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	42, // 19: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	40, // 20: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	43, // 18: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	44, // 19: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	42, // 20: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
 	16, // 21: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	42, // 22: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	43, // 23: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	44, // 22: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	45, // 23: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
 	0,  // 24: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
 	22, // 25: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	37, // 26: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	44, // 27: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	38, // 28: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	39, // 26: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	46, // 27: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	40, // 28: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 29: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
 	2,  // 30: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
 	4,  // 31: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
@@ -3073,18 +3223,20 @@ var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
 	31, // 36: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
 	33, // 37: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
 	35, // 38: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	3,  // 39: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	3,  // 40: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	9,  // 41: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	24, // 42: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	26, // 43: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	28, // 44: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	30, // 45: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	32, // 46: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	34, // 47: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	36, // 48: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	39, // [39:49] is the sub-list for method output_type
-	29, // [29:39] is the sub-list for method input_type
+	37, // 39: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	3,  // 40: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	3,  // 41: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	9,  // 42: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	24, // 43: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	26, // 44: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	28, // 45: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	30, // 46: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	32, // 47: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	34, // 48: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	36, // 49: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	38, // 50: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	40, // [40:51] is the sub-list for method output_type
+	29, // [29:40] is the sub-list for method input_type
 	29, // [29:29] is the sub-list for extension type_name
 	29, // [29:29] is the sub-list for extension extendee
 	0,  // [0:29] is the sub-list for field type_name
@@ -3110,7 +3262,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   37,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -175,6 +175,7 @@ const (
 	LinkService_Keep_FullMethodName         = "/datamove.agent.v1.LinkService/Keep"
 	LinkService_PutManifest_FullMethodName  = "/datamove.agent.v1.LinkService/PutManifest"
 	LinkService_ReadManifest_FullMethodName = "/datamove.agent.v1.LinkService/ReadManifest"
+	LinkService_PutWalk_FullMethodName      = "/datamove.agent.v1.LinkService/PutWalk"
 )
 
 // LinkServiceClient is the client API for LinkService service.
@@ -205,6 +206,8 @@ type LinkServiceClient interface {
 	PutManifest(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutManifestRequest, PutManifestResponse], error)
 	// ReadManifest sends the manifest of the dataset that a lead copies.
 	ReadManifest(ctx context.Context, in *ReadManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadManifestResponse], error)
+	// PutWalk brings what a lead has walked into the catalog. It is answered when all of it is there.
+	PutWalk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutWalkRequest, PutWalkResponse], error)
 }
 
 type linkServiceClient struct {
@@ -310,6 +313,19 @@ func (c *linkServiceClient) ReadManifest(ctx context.Context, in *ReadManifestRe
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LinkService_ReadManifestClient = grpc.ServerStreamingClient[ReadManifestResponse]
 
+func (c *linkServiceClient) PutWalk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutWalkRequest, PutWalkResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LinkService_ServiceDesc.Streams[3], LinkService_PutWalk_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PutWalkRequest, PutWalkResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LinkService_PutWalkClient = grpc.ClientStreamingClient[PutWalkRequest, PutWalkResponse]
+
 // LinkServiceServer is the server API for LinkService service.
 // All implementations must embed UnimplementedLinkServiceServer
 // for forward compatibility.
@@ -338,6 +354,8 @@ type LinkServiceServer interface {
 	PutManifest(grpc.ClientStreamingServer[PutManifestRequest, PutManifestResponse]) error
 	// ReadManifest sends the manifest of the dataset that a lead copies.
 	ReadManifest(*ReadManifestRequest, grpc.ServerStreamingServer[ReadManifestResponse]) error
+	// PutWalk brings what a lead has walked into the catalog. It is answered when all of it is there.
+	PutWalk(grpc.ClientStreamingServer[PutWalkRequest, PutWalkResponse]) error
 	mustEmbedUnimplementedLinkServiceServer()
 }
 
@@ -371,6 +389,9 @@ func (UnimplementedLinkServiceServer) PutManifest(grpc.ClientStreamingServer[Put
 }
 func (UnimplementedLinkServiceServer) ReadManifest(*ReadManifestRequest, grpc.ServerStreamingServer[ReadManifestResponse]) error {
 	return status.Error(codes.Unimplemented, "method ReadManifest not implemented")
+}
+func (UnimplementedLinkServiceServer) PutWalk(grpc.ClientStreamingServer[PutWalkRequest, PutWalkResponse]) error {
+	return status.Error(codes.Unimplemented, "method PutWalk not implemented")
 }
 func (UnimplementedLinkServiceServer) mustEmbedUnimplementedLinkServiceServer() {}
 func (UnimplementedLinkServiceServer) testEmbeddedByValue()                     {}
@@ -508,6 +529,13 @@ func _LinkService_ReadManifest_Handler(srv interface{}, stream grpc.ServerStream
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LinkService_ReadManifestServer = grpc.ServerStreamingServer[ReadManifestResponse]
 
+func _LinkService_PutWalk_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(LinkServiceServer).PutWalk(&grpc.GenericServerStream[PutWalkRequest, PutWalkResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LinkService_PutWalkServer = grpc.ClientStreamingServer[PutWalkRequest, PutWalkResponse]
+
 // LinkService_ServiceDesc is the grpc.ServiceDesc for LinkService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -552,6 +580,11 @@ var LinkService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "ReadManifest",
 			Handler:       _LinkService_ReadManifest_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "PutWalk",
+			Handler:       _LinkService_PutWalk_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "datamove/agent/v1/agent.proto",

@@ -2021,6 +2021,94 @@ func (x *DescribeResponse) GetDigest() string {
 	return ""
 }
 
+type WalkRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // at most 64 KiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WalkRequest) Reset() {
+	*x = WalkRequest{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WalkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WalkRequest) ProtoMessage() {}
+
+func (x *WalkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WalkRequest.ProtoReflect.Descriptor instead.
+func (*WalkRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *WalkRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type WalkResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Found         *PutWalkResponse       `protobuf:"bytes,1,opt,name=found,proto3" json:"found,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WalkResponse) Reset() {
+	*x = WalkResponse{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WalkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WalkResponse) ProtoMessage() {}
+
+func (x *WalkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WalkResponse.ProtoReflect.Descriptor instead.
+func (*WalkResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *WalkResponse) GetFound() *PutWalkResponse {
+	if x != nil {
+		return x.Found
+	}
+	return nil
+}
+
 type ManifestRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2029,7 +2117,7 @@ type ManifestRequest struct {
 
 func (x *ManifestRequest) Reset() {
 	*x = ManifestRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +2129,7 @@ func (x *ManifestRequest) String() string {
 func (*ManifestRequest) ProtoMessage() {}
 
 func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +2142,7 @@ func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestRequest.ProtoReflect.Descriptor instead.
 func (*ManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 type ManifestResponse struct {
@@ -2066,7 +2154,7 @@ type ManifestResponse struct {
 
 func (x *ManifestResponse) Reset() {
 	*x = ManifestResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2166,7 @@ func (x *ManifestResponse) String() string {
 func (*ManifestResponse) ProtoMessage() {}
 
 func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2179,7 @@ func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestResponse.ProtoReflect.Descriptor instead.
 func (*ManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ManifestResponse) GetData() []byte {
@@ -2110,7 +2198,7 @@ type SealRequest struct {
 
 func (x *SealRequest) Reset() {
 	*x = SealRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2210,7 @@ func (x *SealRequest) String() string {
 func (*SealRequest) ProtoMessage() {}
 
 func (x *SealRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2223,7 @@ func (x *SealRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealRequest.ProtoReflect.Descriptor instead.
 func (*SealRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SealRequest) GetOff() bool {
@@ -2153,7 +2241,7 @@ type SealResponse struct {
 
 func (x *SealResponse) Reset() {
 	*x = SealResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2253,7 @@ func (x *SealResponse) String() string {
 func (*SealResponse) ProtoMessage() {}
 
 func (x *SealResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2266,7 @@ func (x *SealResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealResponse.ProtoReflect.Descriptor instead.
 func (*SealResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
 }
 
 type EndLeadRequest struct {
@@ -2197,7 +2285,7 @@ type EndLeadRequest struct {
 
 func (x *EndLeadRequest) Reset() {
 	*x = EndLeadRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2297,7 @@ func (x *EndLeadRequest) String() string {
 func (*EndLeadRequest) ProtoMessage() {}
 
 func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2310,7 @@ func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadRequest.ProtoReflect.Descriptor instead.
 func (*EndLeadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *EndLeadRequest) GetReport() *v1.Report {
@@ -2289,7 +2377,7 @@ type EndLeadResponse struct {
 
 func (x *EndLeadResponse) Reset() {
 	*x = EndLeadResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2389,7 @@ func (x *EndLeadResponse) String() string {
 func (*EndLeadResponse) ProtoMessage() {}
 
 func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2402,7 @@ func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadResponse.ProtoReflect.Descriptor instead.
 func (*EndLeadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
 }
 
 type EndBatchRequest struct {
@@ -2332,7 +2420,7 @@ type EndBatchRequest struct {
 
 func (x *EndBatchRequest) Reset() {
 	*x = EndBatchRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2432,7 @@ func (x *EndBatchRequest) String() string {
 func (*EndBatchRequest) ProtoMessage() {}
 
 func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2445,7 @@ func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchRequest.ProtoReflect.Descriptor instead.
 func (*EndBatchRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EndBatchRequest) GetId() string {
@@ -2417,7 +2505,7 @@ type EndBatchResponse struct {
 
 func (x *EndBatchResponse) Reset() {
 	*x = EndBatchResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2517,7 @@ func (x *EndBatchResponse) String() string {
 func (*EndBatchResponse) ProtoMessage() {}
 
 func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2530,7 @@ func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchResponse.ProtoReflect.Descriptor instead.
 func (*EndBatchResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{38}
 }
 
 type TraceRequest struct {
@@ -2454,7 +2542,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2554,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2567,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{37}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TraceRequest) GetSpans() []byte {
@@ -2497,7 +2585,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2597,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2610,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{40}
 }
 
 var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
@@ -2699,7 +2787,11 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x0fDescribeRequest\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"*\n" +
 	"\x10DescribeResponse\x12\x16\n" +
-	"\x06digest\x18\x01 \x01(\tR\x06digest\"\x11\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\"!\n" +
+	"\vWalkRequest\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"H\n" +
+	"\fWalkResponse\x128\n" +
+	"\x05found\x18\x01 \x01(\v2\".datamove.agent.v1.PutWalkResponseR\x05found\"\x11\n" +
 	"\x0fManifestRequest\"&\n" +
 	"\x10ManifestResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x1f\n" +
@@ -2729,7 +2821,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
-	"\rTraceResponse2\x9f\t\n" +
+	"\rTraceResponse2\xea\t\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
@@ -2739,7 +2831,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x06Wanted\x12 .datamove.agent.v1.WantedRequest\x1a!.datamove.agent.v1.WantedResponse\x12G\n" +
 	"\x04Hand\x12\x1e.datamove.agent.v1.HandRequest\x1a\x1f.datamove.agent.v1.HandResponse\x12G\n" +
 	"\x04Note\x12\x1e.datamove.agent.v1.NoteRequest\x1a\x1f.datamove.agent.v1.NoteResponse\x12U\n" +
-	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12U\n" +
+	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12I\n" +
+	"\x04Walk\x12\x1e.datamove.agent.v1.WalkRequest\x1a\x1f.datamove.agent.v1.WalkResponse(\x01\x12U\n" +
 	"\bManifest\x12\".datamove.agent.v1.ManifestRequest\x1a#.datamove.agent.v1.ManifestResponse0\x01\x12G\n" +
 	"\x04Seal\x12\x1e.datamove.agent.v1.SealRequest\x1a\x1f.datamove.agent.v1.SealResponse\x12P\n" +
 	"\aEndLead\x12!.datamove.agent.v1.EndLeadRequest\x1a\".datamove.agent.v1.EndLeadResponse\x12S\n" +
@@ -2759,7 +2852,7 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),          // 0: datamove.agent.v1.WorkerStatus
 	(*Counts)(nil),                // 1: datamove.agent.v1.Counts
@@ -2790,94 +2883,100 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*NoteResponse)(nil),          // 26: datamove.agent.v1.NoteResponse
 	(*DescribeRequest)(nil),       // 27: datamove.agent.v1.DescribeRequest
 	(*DescribeResponse)(nil),      // 28: datamove.agent.v1.DescribeResponse
-	(*ManifestRequest)(nil),       // 29: datamove.agent.v1.ManifestRequest
-	(*ManifestResponse)(nil),      // 30: datamove.agent.v1.ManifestResponse
-	(*SealRequest)(nil),           // 31: datamove.agent.v1.SealRequest
-	(*SealResponse)(nil),          // 32: datamove.agent.v1.SealResponse
-	(*EndLeadRequest)(nil),        // 33: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),       // 34: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),       // 35: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),      // 36: datamove.agent.v1.EndBatchResponse
-	(*TraceRequest)(nil),          // 37: datamove.agent.v1.TraceRequest
-	(*TraceResponse)(nil),         // 38: datamove.agent.v1.TraceResponse
-	nil,                           // 39: datamove.agent.v1.Counts.ErrorsEntry
-	nil,                           // 40: datamove.agent.v1.TierCounts.OperationsEntry
-	nil,                           // 41: datamove.agent.v1.Job.TierPathsEntry
-	nil,                           // 42: datamove.agent.v1.Job.MountsEntry
-	(*v1.Progress)(nil),           // 43: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
-	(*Swarm)(nil),                 // 45: datamove.agent.v1.Swarm
-	(*Piece)(nil),                 // 46: datamove.agent.v1.Piece
-	(*v1.TaskSpec)(nil),           // 47: datamove.v1.TaskSpec
-	(How)(0),                      // 48: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),   // 49: google.protobuf.Duration
-	(*v1.Report)(nil),             // 50: datamove.v1.Report
+	(*WalkRequest)(nil),           // 29: datamove.agent.v1.WalkRequest
+	(*WalkResponse)(nil),          // 30: datamove.agent.v1.WalkResponse
+	(*ManifestRequest)(nil),       // 31: datamove.agent.v1.ManifestRequest
+	(*ManifestResponse)(nil),      // 32: datamove.agent.v1.ManifestResponse
+	(*SealRequest)(nil),           // 33: datamove.agent.v1.SealRequest
+	(*SealResponse)(nil),          // 34: datamove.agent.v1.SealResponse
+	(*EndLeadRequest)(nil),        // 35: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),       // 36: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),       // 37: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),      // 38: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),          // 39: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),         // 40: datamove.agent.v1.TraceResponse
+	nil,                           // 41: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                           // 42: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                           // 43: datamove.agent.v1.Job.TierPathsEntry
+	nil,                           // 44: datamove.agent.v1.Job.MountsEntry
+	(*v1.Progress)(nil),           // 45: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
+	(*Swarm)(nil),                 // 47: datamove.agent.v1.Swarm
+	(*Piece)(nil),                 // 48: datamove.agent.v1.Piece
+	(*v1.TaskSpec)(nil),           // 49: datamove.v1.TaskSpec
+	(How)(0),                      // 50: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),   // 51: google.protobuf.Duration
+	(*PutWalkResponse)(nil),       // 52: datamove.agent.v1.PutWalkResponse
+	(*v1.Report)(nil),             // 53: datamove.v1.Report
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	43, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	44, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	45, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	46, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
-	39, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
+	41, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
 	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
-	40, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
+	42, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
 	7,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
 	10, // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
 	11, // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
 	12, // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
-	45, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
+	47, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
 	4,  // 11: datamove.agent.v1.WorkerOrder.want:type_name -> datamove.agent.v1.WantPiece
-	46, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
-	46, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
-	47, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	48, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
+	48, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
+	49, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
 	8,  // 15: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
 	9,  // 16: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
-	41, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
-	42, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
-	45, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
-	48, // 20: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	49, // 21: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
-	49, // 22: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	49, // 23: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
+	43, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
+	44, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
+	47, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
+	50, // 20: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	51, // 21: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	51, // 22: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	51, // 23: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
 	9,  // 24: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	50, // 25: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	1,  // 26: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	44, // 27: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 28: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
-	0,  // 29: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	13, // 30: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	15, // 31: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	19, // 32: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	17, // 33: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
-	21, // 34: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	23, // 35: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	25, // 36: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	27, // 37: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	29, // 38: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	31, // 39: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
-	33, // 40: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	35, // 41: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	5,  // 42: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
-	37, // 43: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 44: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	14, // 45: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	16, // 46: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	20, // 47: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	18, // 48: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
-	22, // 49: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	24, // 50: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	26, // 51: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	28, // 52: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	30, // 53: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	32, // 54: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
-	34, // 55: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	36, // 56: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	6,  // 57: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
-	38, // 58: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	44, // [44:59] is the sub-list for method output_type
-	29, // [29:44] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	52, // 25: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
+	53, // 26: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	1,  // 27: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
+	46, // 28: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 29: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	0,  // 30: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	13, // 31: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	15, // 32: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	19, // 33: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	17, // 34: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
+	21, // 35: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	23, // 36: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	25, // 37: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	27, // 38: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	29, // 39: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
+	31, // 40: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	33, // 41: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
+	35, // 42: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	37, // 43: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	5,  // 44: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	39, // 45: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 46: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	14, // 47: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	16, // 48: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	20, // 49: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	18, // 50: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
+	22, // 51: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	24, // 52: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	26, // 53: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	28, // 54: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	30, // 55: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
+	32, // 56: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	34, // 57: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
+	36, // 58: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	38, // 59: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	6,  // 60: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	40, // 61: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	46, // [46:62] is the sub-list for method output_type
+	30, // [30:46] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
@@ -2900,7 +2999,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	WorkerService_Hand_FullMethodName     = "/datamove.agent.v1.WorkerService/Hand"
 	WorkerService_Note_FullMethodName     = "/datamove.agent.v1.WorkerService/Note"
 	WorkerService_Describe_FullMethodName = "/datamove.agent.v1.WorkerService/Describe"
+	WorkerService_Walk_FullMethodName     = "/datamove.agent.v1.WorkerService/Walk"
 	WorkerService_Manifest_FullMethodName = "/datamove.agent.v1.WorkerService/Manifest"
 	WorkerService_Seal_FullMethodName     = "/datamove.agent.v1.WorkerService/Seal"
 	WorkerService_EndLead_FullMethodName  = "/datamove.agent.v1.WorkerService/EndLead"
@@ -62,6 +63,8 @@ type WorkerServiceClient interface {
 	Note(ctx context.Context, in *NoteRequest, opts ...grpc.CallOption) (*NoteResponse, error)
 	// Describe sends the manifest that a lead has made.
 	Describe(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[DescribeRequest, DescribeResponse], error)
+	// Walk sends what a lead that scans walks.
+	Walk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WalkRequest, WalkResponse], error)
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error)
 	// Seal has nobody change what a lead has staged any more, or has what it removes be
@@ -181,9 +184,22 @@ func (c *workerServiceClient) Describe(ctx context.Context, opts ...grpc.CallOpt
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_DescribeClient = grpc.ClientStreamingClient[DescribeRequest, DescribeResponse]
 
+func (c *workerServiceClient) Walk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WalkRequest, WalkResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[2], WorkerService_Walk_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WalkRequest, WalkResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type WorkerService_WalkClient = grpc.ClientStreamingClient[WalkRequest, WalkResponse]
+
 func (c *workerServiceClient) Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[2], WorkerService_Manifest_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[3], WorkerService_Manifest_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +248,7 @@ func (c *workerServiceClient) EndBatch(ctx context.Context, in *EndBatchRequest,
 
 func (c *workerServiceClient) Give(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[GiveRequestPart, GiveAnswer], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[3], WorkerService_Give_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[4], WorkerService_Give_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -279,6 +295,8 @@ type WorkerServiceServer interface {
 	Note(context.Context, *NoteRequest) (*NoteResponse, error)
 	// Describe sends the manifest that a lead has made.
 	Describe(grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]) error
+	// Walk sends what a lead that scans walks.
+	Walk(grpc.ClientStreamingServer[WalkRequest, WalkResponse]) error
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error
 	// Seal has nobody change what a lead has staged any more, or has what it removes be
@@ -328,6 +346,9 @@ func (UnimplementedWorkerServiceServer) Note(context.Context, *NoteRequest) (*No
 }
 func (UnimplementedWorkerServiceServer) Describe(grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]) error {
 	return status.Error(codes.Unimplemented, "method Describe not implemented")
+}
+func (UnimplementedWorkerServiceServer) Walk(grpc.ClientStreamingServer[WalkRequest, WalkResponse]) error {
+	return status.Error(codes.Unimplemented, "method Walk not implemented")
 }
 func (UnimplementedWorkerServiceServer) Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error {
 	return status.Error(codes.Unimplemented, "method Manifest not implemented")
@@ -508,6 +529,13 @@ func _WorkerService_Describe_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_DescribeServer = grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]
 
+func _WorkerService_Walk_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(WorkerServiceServer).Walk(&grpc.GenericServerStream[WalkRequest, WalkResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type WorkerService_WalkServer = grpc.ClientStreamingServer[WalkRequest, WalkResponse]
+
 func _WorkerService_Manifest_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ManifestRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -660,6 +688,11 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Describe",
 			Handler:       _WorkerService_Describe_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Walk",
+			Handler:       _WorkerService_Walk_Handler,
 			ClientStreams: true,
 		},
 		{

@@ -1,0 +1,262 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
+	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/query"
+)
+
+var errNoCatalog = fmt.Errorf("%w: this service keeps no catalog", mover.ErrUnsupported)
+
+// askedBy is the label of a scan that somebody asked for: the task is the service's own, because it reads what is everybody's.
+const askedBy = "asked-by"
+
+// ScanTier implements pb.CatalogServiceServer.
+func (s *Service) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.ScanTierResponse, error) {
+	t, known := s.conf().Tiers[r.GetTier()]
+	switch {
+	case s.o.Catalog == nil:
+		return nil, errNoCatalog
+	case !known:
+		return nil, s.noTier("scan", r.GetTier())
+	}
+	nodes := []string{r.GetNode()}
+	if t.NodeLocal && r.GetNode() == "" {
+		if nodes = s.reaching(r.GetTier()); len(nodes) == 0 {
+			return nil, &mover.Error{Op: "scan", Place: "tier " + r.GetTier(), Err: because(mover.ErrUnreachable, "no agent that has it is there; name a node to have it scanned when its agent comes")}
+		}
+	}
+	out := &pb.ScanTierResponse{}
+	for _, node := range nodes {
+		t, err := s.scan(ctx, r.GetTier(), node, access.From(ctx).Name)
+		if err != nil {
+			return nil, err
+		}
+		out.Tasks = append(out.Tasks, t)
+	}
+	return out, nil
+}
+
+// scan has a tree scanned, by a task that there is already or by a new one.
+func (s *Service) scan(ctx context.Context, tier, node, by string) (*pb.Task, error) {
+	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_SCAN, Source: tier + ":", Node: node}
+	if spec.Class = task.ClassOf(spec); by != "" {
+		spec.Labels = map[string]string{askedBy: by}
+	}
+	var t *pb.Task
+	fresh := false
+	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) (err error) {
+		if t, err = scanning(tx, spec); err != nil || t != nil {
+			return err
+		}
+		t, fresh = s.newTask(self(), spec), true
+		return ledger.Tasks.Put(tx, t)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if fresh {
+		s.submitted(ctx, t)
+	}
+	return t, nil
+}
+
+// scanning is the task that scans a tree and has not ended; nil when there is none.
+func scanning(tx *ledger.Tx, spec *pb.TaskSpec) (*pb.Task, error) {
+	filter := ledger.TaskFilter{States: []pb.TaskState{task.Queued, task.Running, task.Paused}, Owner: ledger.User(accountOf(self()))}
+	for t, err := range ledger.FindTasks(tx, filter) {
+		if err != nil {
+			return nil, err
+		}
+		if have := t.GetSpec(); have.GetKind() == spec.GetKind() && have.GetSource() == spec.GetSource() && have.GetNode() == spec.GetNode() {
+			return t, nil
+		}
+	}
+	return nil, nil
+}
+
+// treeOf is what a task scans.
+func (s *Service) treeOf(spec *pb.TaskSpec) (catalog.Tree, error) {
+	l, err := location.Parse(spec.GetSource())
+	if err != nil {
+		return catalog.Tree{}, err
+	}
+	tree := catalog.Tree{Tier: l.Tier}
+	t, known := s.conf().Tiers[l.Tier]
+	if !known {
+		return tree, s.noTier("scan", l.Tier)
+	}
+	if t.NodeLocal {
+		tree.Node = spec.GetNode()
+	}
+	return tree, nil
+}
+
+// PutWalk implements agentv1.LinkServiceServer.
+func (s *Service) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkRequest, agentv1.PutWalkResponse]) error {
+	if s.o.Catalog == nil {
+		return errNoCatalog
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	tree, done, err := s.walks(stream.Context(), first)
+	if err != nil {
+		return err
+	}
+	defer done()
+	in := &walking{s: s, stream: stream, task: first.GetTask(), epoch: first.GetEpoch(), rest: first.GetData()}
+	found, err := s.o.Catalog.Scan(stream.Context(), tree, catalog.Receive(in), catalog.ScanOptions{Now: s.now()})
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(&agentv1.PutWalkResponse{Files: found.Files, Dirs: found.Dirs, Others: found.Others, Bytes: found.Bytes, Unread: found.Unread})
+}
+
+// walks says what a lead scans. done has to be called at the end: a lead sends one walk at a time.
+func (s *Service) walks(ctx context.Context, r *agentv1.PutWalkRequest) (tree catalog.Tree, done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+	switch {
+	case err != nil:
+		return tree, nil, err
+	case l.task.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_SCAN:
+		return tree, nil, usage("task %s scans nothing", r.GetTask())
+	case l.sending:
+		return tree, nil, fmt.Errorf("%w: task %s is sending a walk already", mover.ErrTransient, r.GetTask())
+	}
+	if tree, err = s.treeOf(l.task.GetSpec()); err != nil {
+		return tree, nil, err
+	}
+	l.sending = true
+	return tree, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		l.sending = false
+	}, nil
+}
+
+// walking reads what a lead sends, as long as it is one.
+type walking struct {
+	s      *Service
+	stream grpc.ClientStreamingServer[agentv1.PutWalkRequest, agentv1.PutWalkResponse]
+	task   string
+	epoch  uint64
+	rest   []byte
+}
+
+func (w *walking) Read(p []byte) (int, error) {
+	for len(w.rest) == 0 {
+		m, err := w.stream.Recv()
+		if err != nil {
+			return 0, err
+		}
+		if err := w.lead(); err != nil {
+			return 0, err
+		}
+		w.rest = m.GetData()
+	}
+	n := copy(p, w.rest)
+	w.rest = w.rest[n:]
+	return n, nil
+}
+
+func (w *walking) lead() error {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	_, err := w.s.held(w.stream.Context(), w.task, w.epoch)
+	return err
+}
+
+// scanned says why a scan that its lead calls done is not: the catalog alone knows what came.
+func (s *Service) scanned(t *pb.Task) error {
+	tree, err := s.treeOf(t.GetSpec())
+	if err != nil {
+		return err
+	}
+	if s.o.Catalog == nil {
+		return errNoCatalog
+	}
+	state, err := s.o.Catalog.State(tree)
+	if err == nil && state.Scanned.Before(t.GetStartTime().AsTime()) {
+		err = &mover.Error{Op: "scan", Place: t.GetSpec().GetSource(), Err: fmt.Errorf("%w: its lead has sent no walk to the end", mover.ErrTransient)}
+	}
+	return err
+}
+
+// ListScans implements pb.CatalogServiceServer.
+func (s *Service) ListScans(ctx context.Context, r *pb.ListScansRequest) (*pb.ListScansResponse, error) {
+	if s.o.Catalog == nil {
+		return nil, errNoCatalog
+	}
+	if _, known := s.conf().Tiers[r.GetTier()]; r.GetTier() != "" && !known {
+		return nil, s.noTier("list", r.GetTier())
+	}
+	out := &pb.ListScansResponse{}
+	if r.GetLocation() != "" {
+		tree, _, err := s.catalogued(access.From(ctx), &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
+		if err != nil {
+			return nil, err
+		}
+		state, err := s.o.Catalog.State(tree)
+		out.Scans = []*pb.Scan{query.ScanOf(&state)}
+		return out, err
+	}
+	states, err := s.o.Catalog.Trees()
+	if err != nil {
+		return nil, err
+	}
+	for i := range states {
+		if r.GetTier() != "" && states[i].Tree.Tier != r.GetTier() {
+			continue
+		}
+		line := query.ScanOf(&states[i])
+		if s.seesAll(access.From(ctx)) {
+			for _, name := range states[i].Unread {
+				line.UnreadNames = append(line.UnreadNames, []byte(name))
+			}
+		}
+		out.Scans = append(out.Scans, line)
+	}
+	return out, nil
+}
+
+// forgetTrees forgets what is catalogued of tiers that are in the configuration no more.
+func (s *Service) forgetTrees(ctx context.Context) error {
+	if s.o.Catalog == nil {
+		return nil
+	}
+	states, err := s.o.Catalog.Trees()
+	for _, state := range states {
+		if _, known := s.conf().Tiers[state.Tree.Tier]; !known || s.nowhere(state.Tree.Node) {
+			err = errors.Join(err, s.o.Catalog.Forget(ctx, state.Tree))
+		}
+	}
+	return err
+}
+
+// nowhere says whether a node is none that this service knows.
+func (s *Service) nowhere(node string) bool {
+	if node == "" {
+		return false
+	}
+	err := s.ledger.View(func(tx *ledger.Tx) error {
+		_, err := ledger.Agents.Get(tx, node)
+		return err
+	})
+	return errors.Is(err, mover.ErrNotExist)
+}
