@@ -28,6 +28,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/rawbytes"
@@ -70,13 +71,14 @@ type Config struct {
 
 // Tier is one named root of the cluster.
 type Tier struct {
-	Level     string `koanf:"level"`      // hot, warm or cold
-	Path      string `koanf:"path"`       // absolute; "" when it is a bucket
-	Kind      string `koanf:"kind"`       // of the file system at Path, of mover.FileSystemKinds; "" is any
-	Ephemeral bool   `koanf:"ephemeral"`  // purge may remove what is here
-	NodeLocal bool   `koanf:"node_local"` // each node has its own at that path
-	Cache     *Cache `koanf:"cache"`      // nil evicts nothing
-	S3        *S3    `koanf:"s3"`         // nil when it is a path
+	Level     string        `koanf:"level"`      // hot, warm or cold
+	Path      string        `koanf:"path"`       // absolute; "" when it is a bucket
+	Kind      string        `koanf:"kind"`       // of the file system at Path, of mover.FileSystemKinds; "" is any
+	Ephemeral bool          `koanf:"ephemeral"`  // purge may remove what is here
+	NodeLocal bool          `koanf:"node_local"` // each node has its own at that path
+	Scan      time.Duration `koanf:"scan"`       // how old the catalog of it may become before it is scanned again; 0 scans only when somebody asks
+	Cache     *Cache        `koanf:"cache"`      // nil evicts nothing
+	S3        *S3           `koanf:"s3"`         // nil when it is a path
 }
 
 // S3 is a tier in a bucket.

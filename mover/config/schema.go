@@ -75,6 +75,7 @@ var tierRule = rule{
 		"kind":       {check: oneOf(mover.FileSystemKinds...)},
 		"ephemeral":  {truth: true},
 		"node_local": {truth: true},
+		"scan":       {check: scan},
 		"cache": {need: []string{"high", "low"}, whole: lowBelowHigh, keys: map[string]rule{
 			"high": {check: checked[Percent]},
 			"low":  {check: checked[Percent]},

@@ -26,6 +26,7 @@ tiers:
 #  project:
 #    level: warm
 #    path: /lustre/project
+#    scan: 24h                  # the catalog (find, usage, policies) is never older than that; leave it out to scan when you say
 #    kind: lustre               # refused where something else is at the path: it is not mounted there
 #  archive:
 #    level: cold

@@ -236,6 +236,14 @@ func quiet(s string) error {
 	return nil
 }
 
+func scan(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Minute || d > 366*24*time.Hour {
+		return errors.New("must be a time like 24h, from 1m to 8784h")
+	}
+	return nil
+}
+
 func zone(s string) error {
 	if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
 		return errors.New("must be a time zone like Europe/Berlin or UTC")

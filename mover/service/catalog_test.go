@@ -306,6 +306,38 @@ func TestGround(t *testing.T) {
 	}
 }
 
+// TestKeepScanned: a tier is scanned when the configuration says so, and not again and again when that fails.
+func TestKeepScanned(t *testing.T) {
+	d := catalogued(t, access.Input{})
+	tier := d.conf.Tiers["scratch"]
+	tier.Scan = 24 * time.Hour
+	d.conf.Tiers["scratch"] = tier
+	round := func(want int) {
+		t.Helper()
+		wants(t, "keep", d.keepScanned(t.Context()), nil)
+		d.give()
+		if len(d.taken) != want {
+			t.Fatalf("%d scans, and not %d", len(d.taken), want)
+		}
+	}
+	round(2)
+	round(2)
+	for id := range d.taken {
+		wants(t, "finish", d.finish(id, 0, mover.ErrPermission), nil)
+	}
+	round(0)
+	d.pass(scanRest)
+	round(2)
+	for id := range d.taken {
+		wants(t, "walk", d.walks(id, walkOf(mem.NewTree().Files(map[string]string{"a": ""}))), nil)
+		wants(t, "finish", d.finish(id, 0, nil), nil)
+	}
+	d.pass(23 * time.Hour)
+	round(0)
+	d.pass(2 * time.Hour)
+	round(2)
+}
+
 // TestForgetTrees: what was in a tier or on a node that is no more is forgotten.
 func TestForgetTrees(t *testing.T) {
 	d := catalogued(t, access.Input{})

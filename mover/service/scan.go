@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -259,4 +260,42 @@ func (s *Service) nowhere(node string) bool {
 		return err
 	})
 	return errors.Is(err, mover.ErrNotExist)
+}
+
+// scanRest is how long it is at least between two scans that are asked for by the configuration: one may fail.
+const scanRest = 10 * time.Minute
+
+// keepScanned has tiers scanned of which the catalog is older than the configuration lets it be.
+func (s *Service) keepScanned(ctx context.Context) error {
+	if s.o.Catalog == nil {
+		return nil
+	}
+	now := s.now()
+	for name, t := range s.conf().Tiers {
+		if t.Scan == 0 {
+			continue
+		}
+		nodes := []string{""}
+		if t.NodeLocal {
+			nodes = s.reaching(name)
+		}
+		for _, node := range nodes {
+			tree := catalog.Tree{Tier: name, Node: node}
+			state, err := s.o.Catalog.State(tree)
+			if err != nil {
+				return err
+			}
+			if now.Sub(state.Scanned) < t.Scan || now.Sub(s.scanAsked[tree]) < min(t.Scan, scanRest) {
+				continue
+			}
+			if s.scanAsked == nil {
+				s.scanAsked = map[catalog.Tree]time.Time{}
+			}
+			s.scanAsked[tree] = now
+			if _, err := s.scan(ctx, name, node, ""); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"datamove.dev/tiering/catalog"
 )
 
 // kept is what is remembered for datasets beside the ledger.
@@ -12,7 +14,8 @@ type kept struct {
 	spots spots
 	looks looks
 
-	evictAfter time.Time // of tend alone: not again before
+	evictAfter time.Time                  // of tend alone: not again before
+	scanAsked  map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last
 
 	freedMu sync.Mutex
 	freedAt map[string]time.Time // when a replica has gone last, by tier and node; guarded by freedMu
@@ -75,6 +78,7 @@ func (s *Service) chores() []*chore {
 		{every: orphanEvery, what: "end leases of tasks that are over", do: s.orphanLeases},
 		{every: orphanEvery, what: "end pins", do: s.endPins},
 		{every: orphanEvery, what: "forget looks that are over", do: s.forgetLooks},
+		{every: orphanEvery, what: "keep the catalog fresh", do: s.keepScanned},
 		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
 			return s.retryRemovals(ctx, s.now().Add(-retryPause))
 		}},
