@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	yaml "go.yaml.in/yaml/v3"
+
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering"
@@ -42,6 +44,9 @@ func Read(file string, text []byte) ([]*Program, error) {
 	names := map[Name]int{}
 	for _, doc := range r.documents(text) {
 		p := &Policy{File: file}
+		if text, err := yaml.Marshal(doc); err == nil {
+			p.Text = string(text)
+		}
 		r.value(doc, "", reflect.ValueOf(p).Elem(), 0)
 		if p.Kind != "" && p.Kind != kindName {
 			r.add(doc, "kind", "want %s, and not %q", kindName, p.Kind)
@@ -238,6 +243,8 @@ func (j *Judge) held(a *Action) string {
 		return "it is leased"
 	case j.at.Pinned:
 		return "it is pinned"
+	case j.at.Part != "":
+		return "it is a part of " + j.at.Part + ", which goes as one"
 	case seen < grace:
 		return fmt.Sprintf("it was first seen %s ago, and grace is %s", units.Duration(max(0, seen)), units.Duration(grace))
 	case a.Type == Purge && !j.at.Ephemeral:

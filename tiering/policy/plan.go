@@ -25,6 +25,7 @@ func (c *Tally) sum(more Tally) {
 // Item is a file that something is to be done to.
 type Item struct {
 	tiering.File
+	Area   int // that it is in, as who selects numbers them
 	Rule   int
 	Weight float64
 }
@@ -34,7 +35,7 @@ type Plan struct {
 	Items []Item
 	Scope Tally   // the files that it was asked about
 	Rules []Tally // those that each rule has matched, and that something is to be done to
-	Kept  []Tally // those of each rule that are kept all the same: see Verdict.Held
+	Kept  []Tally // those of each rule that are kept: because it says so, or all the same, see Verdict.Held
 	Left  []Left  // those that are left out, by why
 	Err   error   // of the first expression that failed
 	Fails int64   // how many failed
@@ -88,7 +89,7 @@ func (h *items) Pop() any {
 
 // before reports whether a comes before b in a plan: it weighs more, or its name decides.
 func before(a, b *Item) bool {
-	return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(a.Dir, b.Dir), strings.Compare(a.Base, b.Base)) < 0
+	return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Area, b.Area), strings.Compare(a.Dir, b.Dir), strings.Compare(a.Base, b.Base)) < 0
 }
 
 // Select begins a selection.
@@ -108,8 +109,11 @@ func (j *Judge) Select() *Selection {
 	return s
 }
 
-// Add asks about a file.
-func (s *Selection) Add(f *tiering.File, at *Facts) {
+// Add asks about a file, in one of the areas of the scope. To a directory nothing is done.
+func (s *Selection) Add(area int, f *tiering.File, at *Facts) {
+	if f.Kind == mover.Dir {
+		return
+	}
 	s.plan.Scope.add(f.Size)
 	if f.Known.Has(mover.FactOwner) {
 		s.owners[f.UID]++
@@ -125,6 +129,7 @@ func (s *Selection) Add(f *tiering.File, at *Facts) {
 		s.plan.Kept[v.Rule].add(f.Size)
 		return
 	case s.judge.program.None(v):
+		s.plan.Kept[v.Rule].add(f.Size)
 		return
 	}
 	s.plan.Rules[v.Rule].add(f.Size)
@@ -137,7 +142,7 @@ func (s *Selection) Add(f *tiering.File, at *Facts) {
 		s.fail(err)
 		return
 	}
-	s.take(Item{*f, v.Rule, weight})
+	s.take(Item{*f, area, v.Rule, weight})
 }
 
 func (s *Selection) fail(err error) {
@@ -170,9 +175,12 @@ func (s *Selection) leave(why string, what Tally) {
 }
 
 // hashOf spreads names evenly.
-func hashOf(f *tiering.File) uint64 {
+func hashOf(f *tiering.File) uint64 { return Hash(f.Dir + "/" + f.Base) }
+
+// Hash spreads texts evenly.
+func Hash(text string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(f.Dir + "/" + f.Base))
+	_, _ = h.Write([]byte(text))
 	x := h.Sum64() // whose high bits hardly change with the last letters
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53

@@ -72,8 +72,8 @@ func TestPlan(t *testing.T) {
 		one := p.Judge(now, nil).Select()
 		several := []*policy.Selection{p.Judge(now, nil).Select(), p.Judge(now, nil).Select(), p.Judge(now, nil).Select()}
 		for i := range files {
-			one.Add(&files[i], &at)
-			several[number("who", 2)].Add(&files[i], &at)
+			one.Add(0, &files[i], &at)
+			several[number("who", 2)].Add(0, &files[i], &at)
 		}
 		several[0].Merge(several[1])
 		several[0].Merge(several[2])
@@ -136,7 +136,7 @@ func TestCanary(t *testing.T) {
 		s := p.Judge(now, nil).Select()
 		for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(20_000) {
 			f := idle(fmt.Sprintf("run/%05d.pt", i), 1, day)
-			s.Add(&f, &at)
+			s.Add(0, &f, &at)
 		}
 		plan := s.Plan()
 		if len(plan.Left) != 1 || int(plan.Left[0].Files)+len(plan.Items) != 20_000 {

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"maps"
@@ -18,6 +20,13 @@ type Policy struct {
 	Spec     Spec     `yaml:"spec" policy:"required"`
 
 	File string // that it was read from
+	Text string // of the document, without its comments' places: it reads as the same policy
+}
+
+// Digest names what a policy says: SHA-256, in hex.
+func (p *Policy) Digest() string {
+	sum := sha256.Sum256([]byte(p.Text))
+	return hex.EncodeToString(sum[:])
 }
 
 // Metadata says what a policy is called, and whose it is.

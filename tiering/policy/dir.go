@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"datamove.dev/mover"
+)
+
+// ReadDir reads the policies in the files of a directory that end in .yaml, and says all that is wrong with them. has says which tiers there are.
+func ReadDir(dir string, has func(tier string) bool) ([]*Program, error) {
+	if _, err := os.ReadDir(dir); err != nil {
+		return nil, &mover.Error{Op: "read", Place: dir, Err: errors.Unwrap(err)}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var all []*Program
+	var wrong error
+	names := map[Name]string{}
+	for _, file := range files {
+		programs, err := readFile(file)
+		if err == nil {
+			err = Strangers(programs, has)
+		}
+		wrong = errors.Join(wrong, err)
+		for _, p := range programs {
+			name := p.Policy.Metadata.Name
+			if before, twice := names[name]; twice {
+				wrong = errors.Join(wrong, Problem{file, p.Policy.At.Line, p.Policy.At.Column, "metadata.name", fmt.Sprintf("%s is the name of a policy in %s, too", name, before)})
+			}
+			names[name] = file
+		}
+		all = append(all, programs...)
+	}
+	if wrong != nil {
+		return nil, wrong
+	}
+	return all, nil
+}
+
+func readFile(file string) ([]*Program, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, TextMost+1))
+	if err != nil {
+		return nil, &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
+	}
+	return Read(file, text)
+}
+
+// Strangers says which tiers of policies are none that there are.
+func Strangers(programs []*Program, has func(tier string) bool) error {
+	var wrong []error
+	for _, p := range programs {
+		for field, tier := range p.Policy.Tiers() {
+			if !has(tier) {
+				wrong = append(wrong, Problem{p.Policy.File, p.Policy.At.Line, p.Policy.At.Column, field,
+					fmt.Sprintf("there is no tier %s in the configuration; datamove tier list shows those that there are", tier)})
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
