@@ -141,6 +141,9 @@ const TempPrefix = ".datamove-"
 // TrashName is the directory of a root in which lies what is removed later, see package trash. Nobody copies it.
 const TrashName = TempPrefix + "trash"
 
+// KeptName is the directory of a root in which lies for a while what policies have taken away, so that it can be given back. Nobody copies it.
+const KeptName = TempPrefix + "kept"
+
 // TempName returns the n-th temporary name of an owner: .datamove-<task>-<epoch>-<n>.
 func (o Owner) TempName(n uint64) string {
 	b := make([]byte, 0, 48)

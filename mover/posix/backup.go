@@ -49,6 +49,9 @@ func (p *Place) openBackup() error {
 }
 
 func (p *Place) openBackupDir(path string) (int, error) {
+	if dir, inside := filepath.Split(path); filepath.Clean(dir) == filepath.Join(p.address, mover.KeptName) {
+		return p.openKept(inside)
+	}
 	if len(p.opts.Inside) > 0 {
 		return openInside(p.opts.Inside, path, true)
 	}

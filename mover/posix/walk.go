@@ -257,7 +257,7 @@ func (w *walk) hides(n *node, fd int, name []byte) bool {
 			})
 		}
 	}
-	return temp || isLock(base) || base == mover.TrashName
+	return temp || isLock(base) || base == mover.TrashName || base == mover.KeptName
 }
 
 var entryChunks = sync.Pool{New: func() any { return new([chunkLen]mover.Entry) }}
