@@ -55,6 +55,7 @@ type Client struct {
 	datamovev1.TierServiceClient
 	datamovev1.AgentServiceClient
 	datamovev1.CatalogServiceClient
+	datamovev1.PolicyServiceClient
 	datamovev1.UsageServiceClient
 	datamovev1.AdminServiceClient
 
@@ -91,6 +92,7 @@ func newClient(conn *grpc.ClientConn) *Client {
 		TierServiceClient:    datamovev1.NewTierServiceClient(conn),
 		AgentServiceClient:   datamovev1.NewAgentServiceClient(conn),
 		CatalogServiceClient: datamovev1.NewCatalogServiceClient(conn),
+		PolicyServiceClient:  datamovev1.NewPolicyServiceClient(conn),
 		UsageServiceClient:   datamovev1.NewUsageServiceClient(conn),
 		AdminServiceClient:   datamovev1.NewAdminServiceClient(conn),
 		conn:                 conn,

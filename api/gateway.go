@@ -73,6 +73,7 @@ func register(ctx context.Context, mux *runtime.ServeMux, conn grpc.ClientConnIn
 		datamovev1.RegisterDatasetServiceHandlerClient(ctx, mux, datamovev1.NewDatasetServiceClient(conn)),
 		datamovev1.RegisterTierServiceHandlerClient(ctx, mux, datamovev1.NewTierServiceClient(conn)),
 		datamovev1.RegisterAgentServiceHandlerClient(ctx, mux, datamovev1.NewAgentServiceClient(conn)),
+		datamovev1.RegisterPolicyServiceHandlerClient(ctx, mux, datamovev1.NewPolicyServiceClient(conn)),
 		datamovev1.RegisterCatalogServiceHandlerClient(ctx, mux, datamovev1.NewCatalogServiceClient(conn)),
 		datamovev1.RegisterUsageServiceHandlerClient(ctx, mux, datamovev1.NewUsageServiceClient(conn)),
 		datamovev1.RegisterAdminServiceHandlerClient(ctx, mux, datamovev1.NewAdminServiceClient(conn)),

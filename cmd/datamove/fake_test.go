@@ -27,6 +27,7 @@ type fake struct {
 	pb.UnimplementedDatasetServiceServer
 	pb.UnimplementedTierServiceServer
 	pb.UnimplementedAgentServiceServer
+	pb.UnimplementedPolicyServiceServer
 	pb.UnimplementedCatalogServiceServer
 	pb.UnimplementedUsageServiceServer
 	pb.UnimplementedAdminServiceServer
@@ -82,6 +83,7 @@ func (s *fake) serveOn(on net.Listener, more ...grpc.ServerOption) {
 	pb.RegisterDatasetServiceServer(server, s)
 	pb.RegisterTierServiceServer(server, s)
 	pb.RegisterAgentServiceServer(server, s)
+	pb.RegisterPolicyServiceServer(server, s)
 	pb.RegisterCatalogServiceServer(server, s)
 	pb.RegisterUsageServiceServer(server, s)
 	pb.RegisterAdminServiceServer(server, s)

@@ -25,11 +25,13 @@ func (a *app) policyCommand() *cobra.Command {
 		Long: `A policy is a YAML document of the kind TierPolicy: rules with clauses, and with
 expressions in CEL where clauses do not suffice. The first rule that matches a file
 says what is to happen to it. A new policy begins in the mode plan, in which nothing
-is done. Examples are in deploy/policies. The service does not run policies yet.`,
+is done. Examples are in deploy/policies. The service runs those in the directory that its
+configuration names (policies).`,
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
-	cmd.AddCommand(a.policyLintCommand(), a.policySchemaCommand())
+	cmd.AddCommand(a.policyLintCommand(), a.policySchemaCommand(), a.policyListCommand(), a.policyPlanCommand(), a.policyExplainCommand(), a.policySimulateCommand(),
+		a.policyDiffCommand(), a.policyRunCommand(), a.policyStopCommand(), a.policyHistoryCommand(), a.policyUndoCommand(), a.policyWhyCommand())
 	return cmd
 }
 
@@ -82,23 +84,9 @@ func (a *app) readPolicies(file string, tiers map[string]config.Tier) ([]*policy
 	}
 	programs, err := policy.Read(name, text)
 	if err == nil && len(tiers) > 0 {
-		err = strangers(programs, tiers)
+		err = policy.Strangers(programs, func(tier string) bool { return tiers[tier].Level != "" })
 	}
 	return programs, err
-}
-
-// strangers says which tiers are not in the configuration.
-func strangers(programs []*policy.Program, tiers map[string]config.Tier) error {
-	var wrong []error
-	for _, p := range programs {
-		for field, tier := range p.Policy.Tiers() {
-			if _, known := tiers[tier]; !known {
-				wrong = append(wrong, policy.Problem{File: p.Policy.File, Line: p.Policy.At.Line, Column: p.Policy.At.Column, Field: field,
-					What: fmt.Sprintf("there is no tier %s in the configuration; datamove tier list shows those that there are", tier)})
-			}
-		}
-	}
-	return errors.Join(wrong...)
 }
 
 // policiesListing is how policies are listed.

@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/trust"
 	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/policy"
 )
 
 // serveCoordinator is the coordinator, and the agent of its node.
@@ -55,7 +56,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger, kno
 			return queue.NewJetStream(ctx, filepath.Join(h.at.data, "queue"), o)
 		},
 		Node: h.at.node, Version: buildVersion(), Data: h.at.data, Lease: h.live.config.Load().Leases.Lead,
-		Reload: func(context.Context) ([]string, error) { return h.live.reload() }, Logger: h.log, Metrics: h.metrics, Catalog: known, People: people{h.accounts},
+		Reload: func(context.Context) ([]string, error) { return h.live.reload() }, Logger: h.log, Metrics: h.metrics, Catalog: known, Policies: func() []*policy.Program { return *h.live.policies.Load() }, People: people{h.accounts},
 	})
 	if err != nil {
 		return err

@@ -12,16 +12,18 @@ import (
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/telemetry"
+	"datamove.dev/tiering/policy"
 )
 
 // live is the configuration of this moment, and the rules that it makes.
 type live struct {
-	read    func() (*config.Config, error)
-	log     *slog.Logger
-	metrics *telemetry.Metrics // set before the first reload
-	started *config.Config     // with what needs a restart
-	config  atomic.Pointer[config.Config]
-	rules   atomic.Pointer[access.Rules]
+	read     func() (*config.Config, error)
+	log      *slog.Logger
+	metrics  *telemetry.Metrics // set before the first reload
+	started  *config.Config     // with what needs a restart
+	config   atomic.Pointer[config.Config]
+	rules    atomic.Pointer[access.Rules]
+	policies atomic.Pointer[[]*policy.Program]
 
 	mu sync.Mutex // held while the file is read again
 }
@@ -32,7 +34,12 @@ func newLive(c *config.Config, read func() (*config.Config, error), log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
+	policies, err := policiesOf(c)
+	if err != nil {
+		return nil, err
+	}
 	l := &live{read: read, log: log, started: c}
+	l.policies.Store(&policies)
 	l.config.Store(c)
 	l.rules.Store(rules)
 	return l, nil
@@ -59,6 +66,14 @@ func rulesOf(c *config.Config) (*access.Rules, error) {
 	return access.New(in)
 }
 
+// policiesOf reads the policies that a configuration names.
+func policiesOf(c *config.Config) ([]*policy.Program, error) {
+	if c.Policies == "" {
+		return nil, nil
+	}
+	return policy.ReadDir(c.Policies, func(tier string) bool { return c.Tiers[tier].Level != "" })
+}
+
 // reload reads the configuration again and takes it up wholly, or with a mistake in
 // it not at all. It returns the keys that have changed.
 func (l *live) reload() (changed []string, err error) {
@@ -73,7 +88,12 @@ func (l *live) reload() (changed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	policies, err := policiesOf(c)
+	if err != nil {
+		return nil, err
+	}
 	changed = config.Changed(l.config.Load(), c)
+	l.policies.Store(&policies)
 	l.config.Store(c)
 	l.rules.Store(rules)
 	l.metrics.Bound(bounds(c))

@@ -50,6 +50,15 @@ var methods = map[string]Method{
 	datamovev1.CatalogService_ListScans_FullMethodName:               {"tier.read", false},
 	datamovev1.CatalogService_FindFiles_FullMethodName:               {"catalog.read", true},
 	datamovev1.CatalogService_SumFiles_FullMethodName:                {"catalog.read", true},
+	datamovev1.PolicyService_ListPolicies_FullMethodName:             {"policy.list", false},
+	datamovev1.PolicyService_PlanPolicy_FullMethodName:               {"policy.plan", false},
+	datamovev1.PolicyService_GetPlan_FullMethodName:                  {"policy.read", true},
+	datamovev1.PolicyService_SimulatePolicy_FullMethodName:           {"policy.plan", false},
+	datamovev1.PolicyService_ExplainFile_FullMethodName:              {"catalog.read", true},
+	datamovev1.PolicyService_RunPlan_FullMethodName:                  {"policy.run", false},
+	datamovev1.PolicyService_ListRuns_FullMethodName:                 {"policy.list", false},
+	datamovev1.PolicyService_StopRun_FullMethodName:                  {"policy.run", false},
+	datamovev1.PolicyService_UndoRun_FullMethodName:                  {"policy.run", false},
 	datamovev1.UsageService_GetUsage_FullMethodName:                  {"usage.read", true},
 	datamovev1.AdminService_GetInfo_FullMethodName:                   {"service.info", false},
 	datamovev1.AdminService_Backup_FullMethodName:                    {"admin.backup", false},
@@ -71,6 +80,7 @@ var methods = map[string]Method{
 	agentv1.LinkService_PutManifest_FullMethodName:  {"link.manifest", false},
 	agentv1.LinkService_ReadManifest_FullMethodName: {"link.manifest", false},
 	agentv1.LinkService_PutWalk_FullMethodName:      {"link.walk", false},
+	agentv1.LinkService_ReadItems_FullMethodName:    {"link.walk", false},
 }
 
 // atNode are the methods that root of a node may call about what is meant for that node, whosever it is: see [Rules.MayAt].
@@ -88,6 +98,8 @@ var kinds = map[datamovev1.TaskKind]Method{
 	datamovev1.TaskKind_TASK_KIND_RELEASE:  {"dataset.release", true},
 	datamovev1.TaskKind_TASK_KIND_PURGE:    {"dataset.purge", false},
 	datamovev1.TaskKind_TASK_KIND_LOOK:     {"dataset.stage", false},
+	datamovev1.TaskKind_TASK_KIND_TIER:     {"policy.run", false},
+	datamovev1.TaskKind_TASK_KIND_UNDO:     {"policy.run", false},
 	datamovev1.TaskKind_TASK_KIND_SCAN:     {"catalog.scan", false},
 }
 

@@ -110,10 +110,10 @@ func words(s string) []string {
 const (
 	everyones = `SubmitTask GetTask-own ListTasks-own WatchTask-own ExplainTask-own PauseTask-own ResumeTask-own CancelTask-own
 		AddDataset-own GetDataset ListDatasets ListReplicas GetManifest-own RemoveDataset-own Stage Release-own Purge
-		AcquireLease RenewLease-own DropLease-own ListLeases Pin-own Unpin-own ListPins ListTiers ListScans FindFiles-own SumFiles-own ListAgents GetUsage-own GetInfo
+		AcquireLease RenewLease-own DropLease-own ListLeases Pin-own Unpin-own ListPins ListTiers ListScans FindFiles-own SumFiles-own ListPolicies GetPlan-own ExplainFile-own ListRuns ListAgents GetUsage-own GetInfo
 		Check List Watch ServerReflectionInfo Join`
-	visibles = `GetDataset ListDatasets ListReplicas ListLeases ListPins ListTiers ListScans ListAgents GetInfo Check List Watch ServerReflectionInfo Join`
-	linked   = `Attend Confirm Finish Give Reply Keep PutManifest ReadManifest PutWalk Renew Join`
+	visibles = `GetDataset ListDatasets ListReplicas ListLeases ListPins ListTiers ListScans ListPolicies ListRuns ListAgents GetInfo Check List Watch ServerReflectionInfo Join`
+	linked   = `Attend Confirm Finish Give Reply Keep PutManifest ReadManifest PutWalk ReadItems Renew Join`
 )
 
 func TestDeniedByDefault(t *testing.T) {
@@ -128,7 +128,7 @@ func TestDeniedByDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := strings.NewReplacer("-own", "", "Join", "DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload ScanTier Join").Replace(everyones)
+	all := strings.NewReplacer("-own", "", "Join", "DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload ScanTier PlanPolicy SimulatePolicy RunPlan StopRun UndoRun Join").Replace(everyones)
 	watching := strings.NewReplacer("GetTask-own", "GetTask", "ListTasks-own", "ListTasks", "WatchTask-own", "WatchTask", "ExplainTask-own", "ExplainTask")
 	for _, row := range []struct {
 		name  string

@@ -65,6 +65,7 @@ type Config struct {
 	HSM      []HSM              `koanf:"hsm"`
 	Join     Join               `koanf:"join"`
 	Slurm    Slurm              `koanf:"slurm"`
+	Policies string             `koanf:"policies"` // directory with the policies of the tiers, in files that end in .yaml; "" has none
 
 	settings []Setting
 }

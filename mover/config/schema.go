@@ -50,6 +50,7 @@ var schema = rule{keys: map[string]rule{
 	"agent":    {keys: map[string]rule{"spares": {number: 64, zero: true}}},
 	"peers":    {keys: map[string]rule{"listen": {check: peers}, "host": {check: name}}},
 	"slurm":    slurmRule,
+	"policies": {check: absolute},
 	"gpfs":     {named: name, each: &gpfsRule, most: 100},
 	"hsm":      {items: &hsmRule, most: 32},
 	"join":     {keys: map[string]rule{"kubernetes": kubernetesRule}},

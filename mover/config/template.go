@@ -112,6 +112,9 @@ tiers:
 #peers: {listen: 0.0.0.0:7645} # where this node gives others what they stage, too, over TLS; off is nowhere.
                               # host: by which name or address they reach it, where the coordinator sees another one
 
+# Rules of what happens to files on the tiers: each file that ends in .yaml has policies. Check them with: datamove policy lint.
+#policies: /etc/datamove/policies
+
 # What the hooks of Slurm need to know. On a node: the tier of the directories of jobs (the only one that is node_local and
 # ephemeral), how long a hook may take, and for how long nothing in a checkpoint has to change before it leaves the node. On the host of slurmctld: the tier that all nodes see, onto which datasets are brought that
 # lie on none; how long data may take to come onto the nodes of a job, which is less than OtherTimeout of

@@ -122,6 +122,7 @@ type desk struct {
 	datamovev1.UnimplementedDatasetServiceServer
 	datamovev1.UnimplementedTierServiceServer
 	datamovev1.UnimplementedAgentServiceServer
+	datamovev1.UnimplementedPolicyServiceServer
 	datamovev1.UnimplementedCatalogServiceServer
 	datamovev1.UnimplementedUsageServiceServer
 	datamovev1.UnimplementedAdminServiceServer
@@ -140,6 +141,7 @@ func (s *desk) register(r grpc.ServiceRegistrar) {
 	datamovev1.RegisterDatasetServiceServer(r, s)
 	datamovev1.RegisterTierServiceServer(r, s)
 	datamovev1.RegisterAgentServiceServer(r, s)
+	datamovev1.RegisterPolicyServiceServer(r, s)
 	datamovev1.RegisterCatalogServiceServer(r, s)
 	datamovev1.RegisterUsageServiceServer(r, s)
 	datamovev1.RegisterAdminServiceServer(r, s)

@@ -84,6 +84,13 @@ var (
 		return []string{Day(m.GetDay().AsTime()), m.GetProject(), User(m.GetOwner())}
 	})
 
+	// Runs of policies: id.
+	Runs = newTable("runs", 'n', func(m *datamovev1.Run) []string { return []string{m.GetId()} })
+	// RunsByPolicy: policy, id.
+	RunsByPolicy = newIndex(Runs, 'p', 2, func(m *datamovev1.Run) [][]string { return [][]string{{m.GetPolicy(), m.GetId()}} })
+	// RunsByState: RunState.String(), id.
+	RunsByState = newIndex(Runs, 's', 2, func(m *datamovev1.Run) [][]string { return [][]string{{m.GetState().String(), m.GetId()}} })
+
 	// counters: name.
 	counters = newTable("counters", 'c', func(m *ledgerv1.Counter) []string { return []string{m.GetName()} })
 )

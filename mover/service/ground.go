@@ -50,6 +50,9 @@ func (g *ground) add(v *tiering.View, r *pb.Replica) {
 	}
 	name := strings.Trim(l.Path, "/")
 	f := g.rest
+	if f.Part = "dataset:" + r.GetDataset(); r.GetDataset() == "" {
+		f.Part = "what was staged to " + r.GetLocation()
+	}
 	f.Leased, f.Pinned = v.Held(r)
 	f.Leased = f.Leased || r.GetState() != whole || r.GetTask() != "" // a task is at it
 	f.Replicas = len(v.Survivors(r))

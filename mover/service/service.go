@@ -35,16 +35,17 @@ type Options struct {
 	Authority *trust.Authority                          // nil: nobody can join
 	// Vouch says of which node a join token is that is none of ours; nil knows none. What it does not
 	// believe is of kind mover.ErrPermission.
-	Vouch   func(ctx context.Context, token string) (node string, err error)
-	Node    string // this node: that of callers on our socket
-	Version string
-	Data    string                                              // a directory: manifests lie below it
-	Lease   time.Duration                                       // how long an agent may be silent; 0 means 30 s
-	Reload  func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
-	Logger  *slog.Logger                                        // nil means no log
-	Metrics *telemetry.Metrics                                  // nil counts nothing
-	Catalog *catalog.Catalog                                    // what is in the tiers; nil: nobody knows
-	People  policy.People                                       // names of accounts; nil: they are numbers
+	Vouch    func(ctx context.Context, token string) (node string, err error)
+	Node     string // this node: that of callers on our socket
+	Version  string
+	Data     string                                              // a directory: manifests lie below it
+	Lease    time.Duration                                       // how long an agent may be silent; 0 means 30 s
+	Reload   func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
+	Logger   *slog.Logger                                        // nil means no log
+	Metrics  *telemetry.Metrics                                  // nil counts nothing
+	Catalog  *catalog.Catalog                                    // what is in the tiers; nil: nobody knows
+	Policies func() []*policy.Program                            // of this moment; nil has none
+	People   policy.People                                       // names of accounts; nil: they are numbers
 
 	look   func(*unseen) error  // of tests: who looks in the place of agents; nil is the agents
 	wall   func() time.Time     // of tests: the clock of the machine
@@ -57,6 +58,7 @@ type Service struct {
 	pb.UnimplementedDatasetServiceServer
 	pb.UnimplementedTierServiceServer
 	pb.UnimplementedAgentServiceServer
+	pb.UnimplementedPolicyServiceServer
 	pb.UnimplementedCatalogServiceServer
 	pb.UnimplementedUsageServiceServer
 	pb.UnimplementedAdminServiceServer
@@ -73,6 +75,7 @@ type Service struct {
 	watch   watchers
 	kept    // of datasets
 	seen    // by metrics
+	stewardship
 
 	mu     sync.Mutex
 	agents map[string]*node    // by name; guarded by mu, as all below
@@ -99,7 +102,8 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	}
 	s := &Service{
 		o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), kick: make(chan struct{}, 1),
-		agents: map[string]*node{}, leads: map[string]*lead{}, swarms: map[string]*tracked{}, flows: map[string]*flow{}, left: map[string]*parts{}, now: time.Now,
+		stewardship: stewardship{stirred: make(chan struct{}, 1)},
+		agents:      map[string]*node{}, leads: map[string]*lead{}, swarms: map[string]*tracked{}, flows: map[string]*flow{}, left: map[string]*parts{}, now: time.Now,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -148,6 +152,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterDatasetServiceServer(r, s)
 	pb.RegisterTierServiceServer(r, s)
 	pb.RegisterAgentServiceServer(r, s)
+	pb.RegisterPolicyServiceServer(r, s)
 	pb.RegisterCatalogServiceServer(r, s)
 	pb.RegisterUsageServiceServer(r, s)
 	pb.RegisterAdminServiceServer(r, s)
@@ -163,6 +168,7 @@ func (s *Service) Run(ctx context.Context) error {
 	looking.Go(func() { s.makeSpots(ctx) })
 	looking.Go(func() { s.tend(ctx) })
 	looking.Go(func() { s.countTasks(ctx) })
+	looking.Go(func() { s.steward(ctx) })
 	defer s.o.Metrics.Sample(s.sample)()
 	defer looking.Wait()
 	tick := time.NewTicker(min(s.lease/4, time.Second))

@@ -37,6 +37,9 @@ func (s *Service) settle(tx *ledger.Tx, t *pb.Task, p proof) (f following, err e
 		err = s.removed(tx, t, p)
 	case pb.TaskKind_TASK_KIND_REMOVE:
 		err = errors.Join(s.written(tx, t), s.vanished(tx, t))
+	case pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_UNDO:
+		err = s.tiered(tx, t)
+		s.stir()
 	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC:
 		err = s.written(tx, t)
 	}

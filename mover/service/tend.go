@@ -86,6 +86,8 @@ func (s *Service) chores() []*chore {
 		{every: sweepEvery, what: "forget keys of requests that are over", do: s.endKeys},
 		{every: sweepEvery, what: "let go of nodes that were forgotten", do: s.endForgotten},
 		{every: sweepEvery, what: "forget what was in tiers that are no more", do: s.forgetTrees},
+		{every: sweepEvery, what: "remove plans that nobody needs", do: s.sweepPlans},
+		{every: orphanEvery, what: "remove what runs have kept long enough", do: s.endKept},
 		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
 	}
 }

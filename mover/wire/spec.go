@@ -14,7 +14,7 @@ import (
 // Kinds of tasks that a local.Request can do.
 var works = map[pb.TaskKind]local.Work{
 	pb.TaskKind_TASK_KIND_COPY: local.Copy, pb.TaskKind_TASK_KIND_SYNC: local.Sync, pb.TaskKind_TASK_KIND_VERIFY: local.Verify,
-	pb.TaskKind_TASK_KIND_STAGE: local.Copy,
+	pb.TaskKind_TASK_KIND_STAGE: local.Copy, pb.TaskKind_TASK_KIND_TIER: local.Copy, pb.TaskKind_TASK_KIND_UNDO: local.Copy,
 }
 
 // Levels by their names on the wire.

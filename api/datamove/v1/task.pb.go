@@ -38,6 +38,8 @@ const (
 	TaskKind_TASK_KIND_PURGE       TaskKind = 8  // remove what lies below an ephemeral tier
 	TaskKind_TASK_KIND_LOOK        TaskKind = 9  // see whether the owner may read source now, and let them in to the replica at target; made by the service itself, and soon forgotten
 	TaskKind_TASK_KIND_SCAN        TaskKind = 10 // walk source, a tier, and bring the catalog up to date
+	TaskKind_TASK_KIND_TIER        TaskKind = 11 // do what a run of a policy lists
+	TaskKind_TASK_KIND_UNDO        TaskKind = 12 // give back what a run of a policy has taken away
 )
 
 // Enum value maps for TaskKind.
@@ -54,6 +56,8 @@ var (
 		8:  "TASK_KIND_PURGE",
 		9:  "TASK_KIND_LOOK",
 		10: "TASK_KIND_SCAN",
+		11: "TASK_KIND_TIER",
+		12: "TASK_KIND_UNDO",
 	}
 	TaskKind_value = map[string]int32{
 		"TASK_KIND_UNSPECIFIED": 0,
@@ -67,6 +71,8 @@ var (
 		"TASK_KIND_PURGE":       8,
 		"TASK_KIND_LOOK":        9,
 		"TASK_KIND_SCAN":        10,
+		"TASK_KIND_TIER":        11,
+		"TASK_KIND_UNDO":        12,
 	}
 )
 
@@ -410,6 +416,7 @@ type TaskSpec struct {
 	Node          string                 `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`                                                                               // whose node-local tiers are meant; empty is any agent that reaches both ends
 	Labels        map[string]string      `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // for ListTasks, as slurm_job
 	Staging       *Staging               `protobuf:"bytes,10,opt,name=staging,proto3" json:"staging,omitempty"`                                                                        // of STAGE and DESCRIBE
+	Tiering       *Tiering               `protobuf:"bytes,11,opt,name=tiering,proto3" json:"tiering,omitempty"`                                                                        // of TIER and UNDO
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -510,6 +517,13 @@ func (x *TaskSpec) GetLabels() map[string]string {
 func (x *TaskSpec) GetStaging() *Staging {
 	if x != nil {
 		return x.Staging
+	}
+	return nil
+}
+
+func (x *TaskSpec) GetTiering() *Tiering {
+	if x != nil {
+		return x.Tiering
 	}
 	return nil
 }
@@ -892,6 +906,83 @@ func (x *Staging) GetHolder() string {
 	return ""
 }
 
+// Tiering says what a task does for a run of a policy.
+type Tiering struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	First         int64                  `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"` // of the items of its plan
+	Count         int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Remove        bool                   `protobuf:"varint,4,opt,name=remove,proto3" json:"remove,omitempty"` // what was copied, or everything where there is no target
+	Keep          string                 `protobuf:"bytes,5,opt,name=keep,proto3" json:"keep,omitempty"`      // a directory of the source, for what is removed where there is no copy; empty removes it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tiering) Reset() {
+	*x = Tiering{}
+	mi := &file_datamove_v1_task_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tiering) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tiering) ProtoMessage() {}
+
+func (x *Tiering) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_task_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tiering.ProtoReflect.Descriptor instead.
+func (*Tiering) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Tiering) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Tiering) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Tiering) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Tiering) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
+func (x *Tiering) GetKeep() string {
+	if x != nil {
+		return x.Keep
+	}
+	return ""
+}
+
 // Account is who asked.
 type Account struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -903,7 +994,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_datamove_v1_task_proto_msgTypes[5]
+	mi := &file_datamove_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1006,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[5]
+	mi := &file_datamove_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1019,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Account) GetName() string {
@@ -978,7 +1069,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	mi := &file_datamove_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1081,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	mi := &file_datamove_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1094,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Task) GetId() string {
@@ -1195,7 +1286,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	mi := &file_datamove_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1298,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	mi := &file_datamove_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1311,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Totals) GetFiles() int64 {
@@ -1331,7 +1422,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_datamove_v1_task_proto_msgTypes[8]
+	mi := &file_datamove_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1434,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[8]
+	mi := &file_datamove_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1447,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Progress) GetPlanned() *Totals {
@@ -1476,7 +1567,7 @@ type SlowItem struct {
 
 func (x *SlowItem) Reset() {
 	*x = SlowItem{}
-	mi := &file_datamove_v1_task_proto_msgTypes[9]
+	mi := &file_datamove_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1579,7 @@ func (x *SlowItem) String() string {
 func (*SlowItem) ProtoMessage() {}
 
 func (x *SlowItem) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[9]
+	mi := &file_datamove_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1592,7 @@ func (x *SlowItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlowItem.ProtoReflect.Descriptor instead.
 func (*SlowItem) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SlowItem) GetName() []byte {
@@ -1546,7 +1637,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_datamove_v1_task_proto_msgTypes[10]
+	mi := &file_datamove_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1649,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[10]
+	mi := &file_datamove_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1662,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Report) GetPlanned() *Totals {
@@ -1669,7 +1760,7 @@ type LevelCount struct {
 
 func (x *LevelCount) Reset() {
 	*x = LevelCount{}
-	mi := &file_datamove_v1_task_proto_msgTypes[11]
+	mi := &file_datamove_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1772,7 @@ func (x *LevelCount) String() string {
 func (*LevelCount) ProtoMessage() {}
 
 func (x *LevelCount) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[11]
+	mi := &file_datamove_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1785,7 @@ func (x *LevelCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelCount.ProtoReflect.Descriptor instead.
 func (*LevelCount) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LevelCount) GetLevel() Level {
@@ -1725,7 +1816,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_datamove_v1_task_proto_msgTypes[12]
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1828,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[12]
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1841,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Failure) GetName() []byte {
@@ -1799,7 +1890,7 @@ type SubmitTaskRequest struct {
 
 func (x *SubmitTaskRequest) Reset() {
 	*x = SubmitTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +1902,7 @@ func (x *SubmitTaskRequest) String() string {
 func (*SubmitTaskRequest) ProtoMessage() {}
 
 func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +1915,7 @@ func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SubmitTaskRequest) GetSpec() *TaskSpec {
@@ -1857,7 +1948,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +1960,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +1973,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetTaskRequest) GetId() string {
@@ -1908,7 +1999,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2011,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2024,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListTasksRequest) GetPageSize() int32 {
@@ -2002,7 +2093,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2105,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2118,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2053,7 +2144,7 @@ type WatchTaskRequest struct {
 
 func (x *WatchTaskRequest) Reset() {
 	*x = WatchTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2156,7 @@ func (x *WatchTaskRequest) String() string {
 func (*WatchTaskRequest) ProtoMessage() {}
 
 func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2169,7 @@ func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskRequest.ProtoReflect.Descriptor instead.
 func (*WatchTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchTaskRequest) GetId() string {
@@ -2097,7 +2188,7 @@ type PauseTaskRequest struct {
 
 func (x *PauseTaskRequest) Reset() {
 	*x = PauseTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2200,7 @@ func (x *PauseTaskRequest) String() string {
 func (*PauseTaskRequest) ProtoMessage() {}
 
 func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2213,7 @@ func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskRequest.ProtoReflect.Descriptor instead.
 func (*PauseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PauseTaskRequest) GetId() string {
@@ -2141,7 +2232,7 @@ type ResumeTaskRequest struct {
 
 func (x *ResumeTaskRequest) Reset() {
 	*x = ResumeTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2244,7 @@ func (x *ResumeTaskRequest) String() string {
 func (*ResumeTaskRequest) ProtoMessage() {}
 
 func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2257,7 @@ func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResumeTaskRequest) GetId() string {
@@ -2187,7 +2278,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2290,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2303,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CancelTaskRequest) GetId() string {
@@ -2245,7 +2336,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2348,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2361,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExplainTaskRequest) GetId() string {
@@ -2294,7 +2385,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2397,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2410,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Explanation) GetId() string {
@@ -2361,7 +2452,7 @@ var File_datamove_v1_task_proto protoreflect.FileDescriptor
 
 const file_datamove_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16datamove/v1/task.proto\x12\vdatamove.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\x03\n" +
+	"\x16datamove/v1/task.proto\x12\vdatamove.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\x03\n" +
 	"\bTaskSpec\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.datamove.v1.TaskKindR\x04kind\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
@@ -2373,7 +2464,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x04node\x18\b \x01(\tR\x04node\x129\n" +
 	"\x06labels\x18\t \x03(\v2!.datamove.v1.TaskSpec.LabelsEntryR\x06labels\x12.\n" +
 	"\astaging\x18\n" +
-	" \x01(\v2\x14.datamove.v1.StagingR\astaging\x1a9\n" +
+	" \x01(\v2\x14.datamove.v1.StagingR\astaging\x12.\n" +
+	"\atiering\x18\v \x01(\v2\x14.datamove.v1.TieringR\atiering\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x04\n" +
@@ -2410,7 +2502,13 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x126\n" +
 	"\tlease_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\x127\n" +
 	"\tpin_until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bpinUntil\x12\x16\n" +
-	"\x06holder\x18\x05 \x01(\tR\x06holder\"/\n" +
+	"\x06holder\x18\x05 \x01(\tR\x06holder\"s\n" +
+	"\aTiering\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05first\x18\x02 \x01(\x03R\x05first\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x03R\x05count\x12\x16\n" +
+	"\x06remove\x18\x04 \x01(\bR\x06remove\x12\x12\n" +
+	"\x04keep\x18\x05 \x01(\tR\x04keep\"/\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\rR\x03uid\"\xde\x06\n" +
@@ -2550,7 +2648,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"bottleneck\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1a\n" +
 	"\bevidence\x18\x04 \x03(\tR\bevidence\x12\x16\n" +
-	"\x06advice\x18\x05 \x01(\tR\x06advice*\xfa\x01\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice*\xa2\x02\n" +
 	"\bTaskKind\x12\x19\n" +
 	"\x15TASK_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eTASK_KIND_COPY\x10\x01\x12\x12\n" +
@@ -2563,7 +2661,9 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x0fTASK_KIND_PURGE\x10\b\x12\x12\n" +
 	"\x0eTASK_KIND_LOOK\x10\t\x12\x12\n" +
 	"\x0eTASK_KIND_SCAN\x10\n" +
-	"*\xb5\x01\n" +
+	"\x12\x12\n" +
+	"\x0eTASK_KIND_TIER\x10\v\x12\x12\n" +
+	"\x0eTASK_KIND_UNDO\x10\f*\xb5\x01\n" +
 	"\tTaskClass\x12\x1a\n" +
 	"\x16TASK_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12TASK_CLASS_RESTORE\x10\x01\x12\x19\n" +
@@ -2628,7 +2728,7 @@ func file_datamove_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_datamove_v1_task_proto_goTypes = []any{
 	(TaskKind)(0),                 // 0: datamove.v1.TaskKind
 	(TaskClass)(0),                // 1: datamove.v1.TaskClass
@@ -2641,90 +2741,92 @@ var file_datamove_v1_task_proto_goTypes = []any{
 	(*Rule)(nil),                  // 8: datamove.v1.Rule
 	(*MaxDelete)(nil),             // 9: datamove.v1.MaxDelete
 	(*Staging)(nil),               // 10: datamove.v1.Staging
-	(*Account)(nil),               // 11: datamove.v1.Account
-	(*Task)(nil),                  // 12: datamove.v1.Task
-	(*Totals)(nil),                // 13: datamove.v1.Totals
-	(*Progress)(nil),              // 14: datamove.v1.Progress
-	(*SlowItem)(nil),              // 15: datamove.v1.SlowItem
-	(*Report)(nil),                // 16: datamove.v1.Report
-	(*LevelCount)(nil),            // 17: datamove.v1.LevelCount
-	(*Failure)(nil),               // 18: datamove.v1.Failure
-	(*SubmitTaskRequest)(nil),     // 19: datamove.v1.SubmitTaskRequest
-	(*GetTaskRequest)(nil),        // 20: datamove.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 21: datamove.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),     // 22: datamove.v1.ListTasksResponse
-	(*WatchTaskRequest)(nil),      // 23: datamove.v1.WatchTaskRequest
-	(*PauseTaskRequest)(nil),      // 24: datamove.v1.PauseTaskRequest
-	(*ResumeTaskRequest)(nil),     // 25: datamove.v1.ResumeTaskRequest
-	(*CancelTaskRequest)(nil),     // 26: datamove.v1.CancelTaskRequest
-	(*ExplainTaskRequest)(nil),    // 27: datamove.v1.ExplainTaskRequest
-	(*Explanation)(nil),           // 28: datamove.v1.Explanation
-	nil,                           // 29: datamove.v1.TaskSpec.LabelsEntry
-	nil,                           // 30: datamove.v1.ListTasksRequest.LabelsEntry
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*Tiering)(nil),               // 11: datamove.v1.Tiering
+	(*Account)(nil),               // 12: datamove.v1.Account
+	(*Task)(nil),                  // 13: datamove.v1.Task
+	(*Totals)(nil),                // 14: datamove.v1.Totals
+	(*Progress)(nil),              // 15: datamove.v1.Progress
+	(*SlowItem)(nil),              // 16: datamove.v1.SlowItem
+	(*Report)(nil),                // 17: datamove.v1.Report
+	(*LevelCount)(nil),            // 18: datamove.v1.LevelCount
+	(*Failure)(nil),               // 19: datamove.v1.Failure
+	(*SubmitTaskRequest)(nil),     // 20: datamove.v1.SubmitTaskRequest
+	(*GetTaskRequest)(nil),        // 21: datamove.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 22: datamove.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),     // 23: datamove.v1.ListTasksResponse
+	(*WatchTaskRequest)(nil),      // 24: datamove.v1.WatchTaskRequest
+	(*PauseTaskRequest)(nil),      // 25: datamove.v1.PauseTaskRequest
+	(*ResumeTaskRequest)(nil),     // 26: datamove.v1.ResumeTaskRequest
+	(*CancelTaskRequest)(nil),     // 27: datamove.v1.CancelTaskRequest
+	(*ExplainTaskRequest)(nil),    // 28: datamove.v1.ExplainTaskRequest
+	(*Explanation)(nil),           // 29: datamove.v1.Explanation
+	nil,                           // 30: datamove.v1.TaskSpec.LabelsEntry
+	nil,                           // 31: datamove.v1.ListTasksRequest.LabelsEntry
+	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
 }
 var file_datamove_v1_task_proto_depIdxs = []int32{
 	0,  // 0: datamove.v1.TaskSpec.kind:type_name -> datamove.v1.TaskKind
 	7,  // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
 	1,  // 2: datamove.v1.TaskSpec.class:type_name -> datamove.v1.TaskClass
-	29, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
+	30, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
 	10, // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
-	3,  // 5: datamove.v1.Options.verify:type_name -> datamove.v1.Level
-	8,  // 6: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
-	9,  // 7: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
-	4,  // 8: datamove.v1.Options.released:type_name -> datamove.v1.Released
-	31, // 9: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
-	32, // 10: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
-	6,  // 11: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
-	11, // 12: datamove.v1.Task.owner:type_name -> datamove.v1.Account
-	2,  // 13: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
-	14, // 14: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
-	16, // 15: datamove.v1.Task.report:type_name -> datamove.v1.Report
-	32, // 16: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
-	32, // 17: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	32, // 18: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	32, // 19: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
-	13, // 20: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
-	15, // 21: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
-	32, // 22: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
-	31, // 23: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
-	31, // 24: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
-	31, // 25: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
-	31, // 26: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
-	31, // 27: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
-	31, // 28: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
-	13, // 29: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
-	17, // 30: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
-	18, // 31: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
-	31, // 32: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
-	3,  // 33: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
-	6,  // 34: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
-	2,  // 35: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
-	30, // 36: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
-	12, // 37: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
-	5,  // 38: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
-	19, // 39: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
-	20, // 40: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
-	21, // 41: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
-	23, // 42: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
-	24, // 43: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
-	25, // 44: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
-	26, // 45: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
-	27, // 46: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
-	12, // 47: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
-	12, // 48: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
-	22, // 49: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
-	12, // 50: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
-	12, // 51: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
-	12, // 52: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
-	12, // 53: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
-	28, // 54: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
-	47, // [47:55] is the sub-list for method output_type
-	39, // [39:47] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	11, // 5: datamove.v1.TaskSpec.tiering:type_name -> datamove.v1.Tiering
+	3,  // 6: datamove.v1.Options.verify:type_name -> datamove.v1.Level
+	8,  // 7: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
+	9,  // 8: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
+	4,  // 9: datamove.v1.Options.released:type_name -> datamove.v1.Released
+	32, // 10: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
+	33, // 11: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
+	6,  // 12: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
+	12, // 13: datamove.v1.Task.owner:type_name -> datamove.v1.Account
+	2,  // 14: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
+	15, // 15: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
+	17, // 16: datamove.v1.Task.report:type_name -> datamove.v1.Report
+	33, // 17: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
+	33, // 18: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	33, // 19: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	33, // 20: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
+	14, // 21: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
+	16, // 22: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
+	33, // 23: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
+	32, // 24: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
+	32, // 25: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
+	32, // 26: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
+	32, // 27: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
+	32, // 28: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
+	32, // 29: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
+	14, // 30: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
+	18, // 31: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
+	19, // 32: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
+	32, // 33: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
+	3,  // 34: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
+	6,  // 35: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
+	2,  // 36: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
+	31, // 37: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
+	13, // 38: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
+	5,  // 39: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
+	20, // 40: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
+	21, // 41: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
+	22, // 42: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
+	24, // 43: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
+	25, // 44: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
+	26, // 45: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
+	27, // 46: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
+	28, // 47: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
+	13, // 48: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
+	13, // 49: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
+	23, // 50: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
+	13, // 51: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
+	13, // 52: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
+	13, // 53: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
+	13, // 54: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
+	29, // 55: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
+	48, // [48:56] is the sub-list for method output_type
+	40, // [40:48] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_task_proto_init() }
@@ -2742,7 +2844,7 @@ func file_datamove_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_task_proto_rawDesc), len(file_datamove_v1_task_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

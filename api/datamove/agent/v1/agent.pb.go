@@ -2866,11 +2866,115 @@ func (x *PutWalkResponse) GetUnread() int64 {
 	return 0
 }
 
+type ReadItemsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadItemsRequest) Reset() {
+	*x = ReadItemsRequest{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadItemsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadItemsRequest) ProtoMessage() {}
+
+func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadItemsRequest.ProtoReflect.Descriptor instead.
+func (*ReadItemsRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ReadItemsRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *ReadItemsRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+type ReadItemsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*v1.PlanItem         `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"` // at most 500
+	Held          int64                  `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`  // of the items so far: something holds them by now, or their rule does not mean them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadItemsResponse) Reset() {
+	*x = ReadItemsResponse{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadItemsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadItemsResponse) ProtoMessage() {}
+
+func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadItemsResponse.ProtoReflect.Descriptor instead.
+func (*ReadItemsResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ReadItemsResponse) GetItems() []*v1.PlanItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ReadItemsResponse) GetHeld() int64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
 var File_datamove_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1ddatamove/agent/v1/agent.proto\x12\x11datamove.agent.v1\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"I\n" +
+	"\x1ddatamove/agent/v1/agent.proto\x12\x11datamove.agent.v1\x1a\x18datamove/v1/policy.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"I\n" +
 	"\vJoinRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x10\n" +
@@ -3098,7 +3202,13 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04dirs\x18\x02 \x01(\x03R\x04dirs\x12\x16\n" +
 	"\x06others\x18\x03 \x01(\x03R\x06others\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x16\n" +
-	"\x06unread\x18\x05 \x01(\x03R\x06unread*V\n" +
+	"\x06unread\x18\x05 \x01(\x03R\x06unread\"<\n" +
+	"\x10ReadItemsRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"T\n" +
+	"\x11ReadItemsResponse\x12+\n" +
+	"\x05items\x18\x01 \x03(\v2\x15.datamove.v1.PlanItemR\x05items\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\x03R\x04held*V\n" +
 	"\x03How\x12\x13\n" +
 	"\x0fHOW_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tHOW_PAUSE\x10\x01\x12\x0e\n" +
@@ -3108,7 +3218,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\tHOW_YIELD\x10\x042\xa1\x01\n" +
 	"\rEnrollService\x12F\n" +
 	"\x04Join\x12\x1e.datamove.agent.v1.JoinRequest\x1a\x1e.datamove.agent.v1.Certificate\x12H\n" +
-	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xe6\x05\n" +
+	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xc0\x06\n" +
 	"\vLinkService\x12A\n" +
 	"\x06Attend\x12\x19.datamove.agent.v1.Status\x1a\x18.datamove.agent.v1.Order(\x010\x01\x12P\n" +
 	"\aConfirm\x12!.datamove.agent.v1.ConfirmRequest\x1a\".datamove.agent.v1.ConfirmResponse\x12M\n" +
@@ -3117,7 +3227,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05Reply\x12\x1f.datamove.agent.v1.ReplyRequest\x1a .datamove.agent.v1.ReplyResponse\x12G\n" +
 	"\x04Keep\x12\x1e.datamove.agent.v1.KeepRequest\x1a\x1f.datamove.agent.v1.KeepResponse\x12^\n" +
 	"\vPutManifest\x12%.datamove.agent.v1.PutManifestRequest\x1a&.datamove.agent.v1.PutManifestResponse(\x01\x12a\n" +
-	"\fReadManifest\x12&.datamove.agent.v1.ReadManifestRequest\x1a'.datamove.agent.v1.ReadManifestResponse0\x01\x12R\n" +
+	"\fReadManifest\x12&.datamove.agent.v1.ReadManifestRequest\x1a'.datamove.agent.v1.ReadManifestResponse0\x01\x12X\n" +
+	"\tReadItems\x12#.datamove.agent.v1.ReadItemsRequest\x1a$.datamove.agent.v1.ReadItemsResponse0\x01\x12R\n" +
 	"\aPutWalk\x12!.datamove.agent.v1.PutWalkRequest\x1a\".datamove.agent.v1.PutWalkResponse(\x01B,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
@@ -3133,7 +3244,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                      // 0: datamove.agent.v1.How
 	(*JoinRequest)(nil),           // 1: datamove.agent.v1.JoinRequest
@@ -3174,24 +3285,27 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*ReadManifestResponse)(nil),  // 36: datamove.agent.v1.ReadManifestResponse
 	(*PutWalkRequest)(nil),        // 37: datamove.agent.v1.PutWalkRequest
 	(*PutWalkResponse)(nil),       // 38: datamove.agent.v1.PutWalkResponse
-	nil,                           // 39: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 41: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(*v1.Task)(nil),               // 43: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 44: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 45: datamove.v1.Account
-	(*v1.Report)(nil),             // 46: datamove.v1.Report
+	(*ReadItemsRequest)(nil),      // 39: datamove.agent.v1.ReadItemsRequest
+	(*ReadItemsResponse)(nil),     // 40: datamove.agent.v1.ReadItemsResponse
+	nil,                           // 41: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*v1.Progress)(nil),           // 43: datamove.v1.Progress
+	(*durationpb.Duration)(nil),   // 44: google.protobuf.Duration
+	(*v1.Task)(nil),               // 45: datamove.v1.Task
+	(*v1.TaskSpec)(nil),           // 46: datamove.v1.TaskSpec
+	(*v1.Account)(nil),            // 47: datamove.v1.Account
+	(*v1.Report)(nil),             // 48: datamove.v1.Report
+	(*v1.PlanItem)(nil),           // 49: datamove.v1.PlanItem
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	40, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	42, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	8,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	7,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	6,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	41, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	40, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	42, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	43, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	42, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	44, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
 	15, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
 	17, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
 	18, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
@@ -3202,44 +3316,47 @@ var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
 	11, // 15: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
 	12, // 16: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
 	14, // 17: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
-	43, // 18: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	44, // 19: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	42, // 20: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	45, // 18: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	46, // 19: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	44, // 20: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
 	16, // 21: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	44, // 22: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	45, // 23: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	46, // 22: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	47, // 23: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
 	0,  // 24: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
 	22, // 25: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	39, // 26: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	46, // 27: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	40, // 28: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 29: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	2,  // 30: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	4,  // 31: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	23, // 32: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	25, // 33: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	27, // 34: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	29, // 35: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	31, // 36: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	33, // 37: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	35, // 38: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	37, // 39: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
-	3,  // 40: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	3,  // 41: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	9,  // 42: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	24, // 43: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	26, // 44: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	28, // 45: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	30, // 46: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	32, // 47: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	34, // 48: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	36, // 49: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	38, // 50: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
-	40, // [40:51] is the sub-list for method output_type
-	29, // [29:40] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	41, // 26: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	48, // 27: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	42, // 28: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	49, // 29: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
+	1,  // 30: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	2,  // 31: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	4,  // 32: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	23, // 33: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	25, // 34: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	27, // 35: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	29, // 36: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	31, // 37: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	33, // 38: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	35, // 39: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	39, // 40: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
+	37, // 41: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	3,  // 42: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	3,  // 43: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	9,  // 44: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	24, // 45: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	26, // 46: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	28, // 47: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	30, // 48: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	32, // 49: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	34, // 50: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	36, // 51: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	40, // 52: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
+	38, // 53: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	42, // [42:54] is the sub-list for method output_type
+	30, // [30:42] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -3262,7 +3379,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

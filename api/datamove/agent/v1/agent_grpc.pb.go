@@ -175,6 +175,7 @@ const (
 	LinkService_Keep_FullMethodName         = "/datamove.agent.v1.LinkService/Keep"
 	LinkService_PutManifest_FullMethodName  = "/datamove.agent.v1.LinkService/PutManifest"
 	LinkService_ReadManifest_FullMethodName = "/datamove.agent.v1.LinkService/ReadManifest"
+	LinkService_ReadItems_FullMethodName    = "/datamove.agent.v1.LinkService/ReadItems"
 	LinkService_PutWalk_FullMethodName      = "/datamove.agent.v1.LinkService/PutWalk"
 )
 
@@ -206,6 +207,8 @@ type LinkServiceClient interface {
 	PutManifest(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutManifestRequest, PutManifestResponse], error)
 	// ReadManifest sends the manifest of the dataset that a lead copies.
 	ReadManifest(ctx context.Context, in *ReadManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadManifestResponse], error)
+	// ReadItems sends what a lead is to do for a run of a policy, as far as it is still true.
+	ReadItems(ctx context.Context, in *ReadItemsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadItemsResponse], error)
 	// PutWalk brings what a lead has walked into the catalog. It is answered when all of it is there.
 	PutWalk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutWalkRequest, PutWalkResponse], error)
 }
@@ -313,9 +316,28 @@ func (c *linkServiceClient) ReadManifest(ctx context.Context, in *ReadManifestRe
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LinkService_ReadManifestClient = grpc.ServerStreamingClient[ReadManifestResponse]
 
+func (c *linkServiceClient) ReadItems(ctx context.Context, in *ReadItemsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadItemsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LinkService_ServiceDesc.Streams[3], LinkService_ReadItems_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadItemsRequest, ReadItemsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LinkService_ReadItemsClient = grpc.ServerStreamingClient[ReadItemsResponse]
+
 func (c *linkServiceClient) PutWalk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutWalkRequest, PutWalkResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &LinkService_ServiceDesc.Streams[3], LinkService_PutWalk_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &LinkService_ServiceDesc.Streams[4], LinkService_PutWalk_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -354,6 +376,8 @@ type LinkServiceServer interface {
 	PutManifest(grpc.ClientStreamingServer[PutManifestRequest, PutManifestResponse]) error
 	// ReadManifest sends the manifest of the dataset that a lead copies.
 	ReadManifest(*ReadManifestRequest, grpc.ServerStreamingServer[ReadManifestResponse]) error
+	// ReadItems sends what a lead is to do for a run of a policy, as far as it is still true.
+	ReadItems(*ReadItemsRequest, grpc.ServerStreamingServer[ReadItemsResponse]) error
 	// PutWalk brings what a lead has walked into the catalog. It is answered when all of it is there.
 	PutWalk(grpc.ClientStreamingServer[PutWalkRequest, PutWalkResponse]) error
 	mustEmbedUnimplementedLinkServiceServer()
@@ -389,6 +413,9 @@ func (UnimplementedLinkServiceServer) PutManifest(grpc.ClientStreamingServer[Put
 }
 func (UnimplementedLinkServiceServer) ReadManifest(*ReadManifestRequest, grpc.ServerStreamingServer[ReadManifestResponse]) error {
 	return status.Error(codes.Unimplemented, "method ReadManifest not implemented")
+}
+func (UnimplementedLinkServiceServer) ReadItems(*ReadItemsRequest, grpc.ServerStreamingServer[ReadItemsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReadItems not implemented")
 }
 func (UnimplementedLinkServiceServer) PutWalk(grpc.ClientStreamingServer[PutWalkRequest, PutWalkResponse]) error {
 	return status.Error(codes.Unimplemented, "method PutWalk not implemented")
@@ -529,6 +556,17 @@ func _LinkService_ReadManifest_Handler(srv interface{}, stream grpc.ServerStream
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LinkService_ReadManifestServer = grpc.ServerStreamingServer[ReadManifestResponse]
 
+func _LinkService_ReadItems_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadItemsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LinkServiceServer).ReadItems(m, &grpc.GenericServerStream[ReadItemsRequest, ReadItemsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LinkService_ReadItemsServer = grpc.ServerStreamingServer[ReadItemsResponse]
+
 func _LinkService_PutWalk_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(LinkServiceServer).PutWalk(&grpc.GenericServerStream[PutWalkRequest, PutWalkResponse]{ServerStream: stream})
 }
@@ -579,6 +617,11 @@ var LinkService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ReadManifest",
 			Handler:       _LinkService_ReadManifest_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ReadItems",
+			Handler:       _LinkService_ReadItems_Handler,
 			ServerStreams: true,
 		},
 		{

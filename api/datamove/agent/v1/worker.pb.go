@@ -2021,6 +2021,42 @@ func (x *DescribeResponse) GetDigest() string {
 	return ""
 }
 
+type ItemsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ItemsRequest) Reset() {
+	*x = ItemsRequest{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ItemsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ItemsRequest) ProtoMessage() {}
+
+func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ItemsRequest.ProtoReflect.Descriptor instead.
+func (*ItemsRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
+}
+
 type WalkRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // at most 64 KiB
@@ -2030,7 +2066,7 @@ type WalkRequest struct {
 
 func (x *WalkRequest) Reset() {
 	*x = WalkRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2078,7 @@ func (x *WalkRequest) String() string {
 func (*WalkRequest) ProtoMessage() {}
 
 func (x *WalkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2091,7 @@ func (x *WalkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WalkRequest.ProtoReflect.Descriptor instead.
 func (*WalkRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WalkRequest) GetData() []byte {
@@ -2074,7 +2110,7 @@ type WalkResponse struct {
 
 func (x *WalkResponse) Reset() {
 	*x = WalkResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2122,7 @@ func (x *WalkResponse) String() string {
 func (*WalkResponse) ProtoMessage() {}
 
 func (x *WalkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2135,7 @@ func (x *WalkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WalkResponse.ProtoReflect.Descriptor instead.
 func (*WalkResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WalkResponse) GetFound() *PutWalkResponse {
@@ -2117,7 +2153,7 @@ type ManifestRequest struct {
 
 func (x *ManifestRequest) Reset() {
 	*x = ManifestRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2165,7 @@ func (x *ManifestRequest) String() string {
 func (*ManifestRequest) ProtoMessage() {}
 
 func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2178,7 @@ func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestRequest.ProtoReflect.Descriptor instead.
 func (*ManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 type ManifestResponse struct {
@@ -2154,7 +2190,7 @@ type ManifestResponse struct {
 
 func (x *ManifestResponse) Reset() {
 	*x = ManifestResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2202,7 @@ func (x *ManifestResponse) String() string {
 func (*ManifestResponse) ProtoMessage() {}
 
 func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2215,7 @@ func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestResponse.ProtoReflect.Descriptor instead.
 func (*ManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ManifestResponse) GetData() []byte {
@@ -2198,7 +2234,7 @@ type SealRequest struct {
 
 func (x *SealRequest) Reset() {
 	*x = SealRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2246,7 @@ func (x *SealRequest) String() string {
 func (*SealRequest) ProtoMessage() {}
 
 func (x *SealRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2259,7 @@ func (x *SealRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealRequest.ProtoReflect.Descriptor instead.
 func (*SealRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SealRequest) GetOff() bool {
@@ -2241,7 +2277,7 @@ type SealResponse struct {
 
 func (x *SealResponse) Reset() {
 	*x = SealResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2289,7 @@ func (x *SealResponse) String() string {
 func (*SealResponse) ProtoMessage() {}
 
 func (x *SealResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2302,7 @@ func (x *SealResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealResponse.ProtoReflect.Descriptor instead.
 func (*SealResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
 }
 
 type EndLeadRequest struct {
@@ -2285,7 +2321,7 @@ type EndLeadRequest struct {
 
 func (x *EndLeadRequest) Reset() {
 	*x = EndLeadRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2297,7 +2333,7 @@ func (x *EndLeadRequest) String() string {
 func (*EndLeadRequest) ProtoMessage() {}
 
 func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2310,7 +2346,7 @@ func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadRequest.ProtoReflect.Descriptor instead.
 func (*EndLeadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *EndLeadRequest) GetReport() *v1.Report {
@@ -2377,7 +2413,7 @@ type EndLeadResponse struct {
 
 func (x *EndLeadResponse) Reset() {
 	*x = EndLeadResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2425,7 @@ func (x *EndLeadResponse) String() string {
 func (*EndLeadResponse) ProtoMessage() {}
 
 func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2438,7 @@ func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadResponse.ProtoReflect.Descriptor instead.
 func (*EndLeadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{37}
 }
 
 type EndBatchRequest struct {
@@ -2420,7 +2456,7 @@ type EndBatchRequest struct {
 
 func (x *EndBatchRequest) Reset() {
 	*x = EndBatchRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2468,7 @@ func (x *EndBatchRequest) String() string {
 func (*EndBatchRequest) ProtoMessage() {}
 
 func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2481,7 @@ func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchRequest.ProtoReflect.Descriptor instead.
 func (*EndBatchRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{37}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EndBatchRequest) GetId() string {
@@ -2505,7 +2541,7 @@ type EndBatchResponse struct {
 
 func (x *EndBatchResponse) Reset() {
 	*x = EndBatchResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2553,7 @@ func (x *EndBatchResponse) String() string {
 func (*EndBatchResponse) ProtoMessage() {}
 
 func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2566,7 @@ func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchResponse.ProtoReflect.Descriptor instead.
 func (*EndBatchResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{39}
 }
 
 type TraceRequest struct {
@@ -2542,7 +2578,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2554,7 +2590,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2567,7 +2603,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TraceRequest) GetSpans() []byte {
@@ -2585,7 +2621,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2633,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2646,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{40}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{41}
 }
 
 var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
@@ -2787,7 +2823,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x0fDescribeRequest\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"*\n" +
 	"\x10DescribeResponse\x12\x16\n" +
-	"\x06digest\x18\x01 \x01(\tR\x06digest\"!\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\"\x0e\n" +
+	"\fItemsRequest\"!\n" +
 	"\vWalkRequest\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"H\n" +
 	"\fWalkResponse\x128\n" +
@@ -2821,7 +2858,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
-	"\rTraceResponse2\xea\t\n" +
+	"\rTraceResponse2\xbc\n" +
+	"\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
@@ -2831,7 +2869,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x06Wanted\x12 .datamove.agent.v1.WantedRequest\x1a!.datamove.agent.v1.WantedResponse\x12G\n" +
 	"\x04Hand\x12\x1e.datamove.agent.v1.HandRequest\x1a\x1f.datamove.agent.v1.HandResponse\x12G\n" +
 	"\x04Note\x12\x1e.datamove.agent.v1.NoteRequest\x1a\x1f.datamove.agent.v1.NoteResponse\x12U\n" +
-	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12I\n" +
+	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12P\n" +
+	"\x05Items\x12\x1f.datamove.agent.v1.ItemsRequest\x1a$.datamove.agent.v1.ReadItemsResponse0\x01\x12I\n" +
 	"\x04Walk\x12\x1e.datamove.agent.v1.WalkRequest\x1a\x1f.datamove.agent.v1.WalkResponse(\x01\x12U\n" +
 	"\bManifest\x12\".datamove.agent.v1.ManifestRequest\x1a#.datamove.agent.v1.ManifestResponse0\x01\x12G\n" +
 	"\x04Seal\x12\x1e.datamove.agent.v1.SealRequest\x1a\x1f.datamove.agent.v1.SealResponse\x12P\n" +
@@ -2852,7 +2891,7 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),          // 0: datamove.agent.v1.WorkerStatus
 	(*Counts)(nil),                // 1: datamove.agent.v1.Counts
@@ -2883,62 +2922,64 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*NoteResponse)(nil),          // 26: datamove.agent.v1.NoteResponse
 	(*DescribeRequest)(nil),       // 27: datamove.agent.v1.DescribeRequest
 	(*DescribeResponse)(nil),      // 28: datamove.agent.v1.DescribeResponse
-	(*WalkRequest)(nil),           // 29: datamove.agent.v1.WalkRequest
-	(*WalkResponse)(nil),          // 30: datamove.agent.v1.WalkResponse
-	(*ManifestRequest)(nil),       // 31: datamove.agent.v1.ManifestRequest
-	(*ManifestResponse)(nil),      // 32: datamove.agent.v1.ManifestResponse
-	(*SealRequest)(nil),           // 33: datamove.agent.v1.SealRequest
-	(*SealResponse)(nil),          // 34: datamove.agent.v1.SealResponse
-	(*EndLeadRequest)(nil),        // 35: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),       // 36: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),       // 37: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),      // 38: datamove.agent.v1.EndBatchResponse
-	(*TraceRequest)(nil),          // 39: datamove.agent.v1.TraceRequest
-	(*TraceResponse)(nil),         // 40: datamove.agent.v1.TraceResponse
-	nil,                           // 41: datamove.agent.v1.Counts.ErrorsEntry
-	nil,                           // 42: datamove.agent.v1.TierCounts.OperationsEntry
-	nil,                           // 43: datamove.agent.v1.Job.TierPathsEntry
-	nil,                           // 44: datamove.agent.v1.Job.MountsEntry
-	(*v1.Progress)(nil),           // 45: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
-	(*Swarm)(nil),                 // 47: datamove.agent.v1.Swarm
-	(*Piece)(nil),                 // 48: datamove.agent.v1.Piece
-	(*v1.TaskSpec)(nil),           // 49: datamove.v1.TaskSpec
-	(How)(0),                      // 50: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),   // 51: google.protobuf.Duration
-	(*PutWalkResponse)(nil),       // 52: datamove.agent.v1.PutWalkResponse
-	(*v1.Report)(nil),             // 53: datamove.v1.Report
+	(*ItemsRequest)(nil),          // 29: datamove.agent.v1.ItemsRequest
+	(*WalkRequest)(nil),           // 30: datamove.agent.v1.WalkRequest
+	(*WalkResponse)(nil),          // 31: datamove.agent.v1.WalkResponse
+	(*ManifestRequest)(nil),       // 32: datamove.agent.v1.ManifestRequest
+	(*ManifestResponse)(nil),      // 33: datamove.agent.v1.ManifestResponse
+	(*SealRequest)(nil),           // 34: datamove.agent.v1.SealRequest
+	(*SealResponse)(nil),          // 35: datamove.agent.v1.SealResponse
+	(*EndLeadRequest)(nil),        // 36: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),       // 37: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),       // 38: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),      // 39: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),          // 40: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),         // 41: datamove.agent.v1.TraceResponse
+	nil,                           // 42: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                           // 43: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                           // 44: datamove.agent.v1.Job.TierPathsEntry
+	nil,                           // 45: datamove.agent.v1.Job.MountsEntry
+	(*v1.Progress)(nil),           // 46: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
+	(*Swarm)(nil),                 // 48: datamove.agent.v1.Swarm
+	(*Piece)(nil),                 // 49: datamove.agent.v1.Piece
+	(*v1.TaskSpec)(nil),           // 50: datamove.v1.TaskSpec
+	(How)(0),                      // 51: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
+	(*PutWalkResponse)(nil),       // 53: datamove.agent.v1.PutWalkResponse
+	(*v1.Report)(nil),             // 54: datamove.v1.Report
+	(*ReadItemsResponse)(nil),     // 55: datamove.agent.v1.ReadItemsResponse
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	45, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	46, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	46, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	47, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
-	41, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
+	42, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
 	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
-	42, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
+	43, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
 	7,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
 	10, // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
 	11, // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
 	12, // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
-	47, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
+	48, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
 	4,  // 11: datamove.agent.v1.WorkerOrder.want:type_name -> datamove.agent.v1.WantPiece
-	48, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
-	48, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
-	49, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	49, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
+	49, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
+	50, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
 	8,  // 15: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
 	9,  // 16: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
-	43, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
-	44, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
-	47, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
-	50, // 20: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	51, // 21: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
-	51, // 22: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	51, // 23: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
+	44, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
+	45, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
+	48, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
+	51, // 20: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	52, // 21: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	52, // 22: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	52, // 23: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
 	9,  // 24: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	52, // 25: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
-	53, // 26: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	53, // 25: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
+	54, // 26: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
 	1,  // 27: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	46, // 28: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	47, // 28: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 29: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
 	0,  // 30: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
 	13, // 31: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
@@ -2949,31 +2990,33 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	23, // 36: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
 	25, // 37: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
 	27, // 38: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	29, // 39: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
-	31, // 40: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	33, // 41: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
-	35, // 42: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	37, // 43: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	5,  // 44: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
-	39, // 45: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 46: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	14, // 47: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	16, // 48: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	20, // 49: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	18, // 50: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
-	22, // 51: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	24, // 52: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	26, // 53: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	28, // 54: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	30, // 55: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
-	32, // 56: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	34, // 57: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
-	36, // 58: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	38, // 59: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	6,  // 60: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
-	40, // 61: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	46, // [46:62] is the sub-list for method output_type
-	30, // [30:46] is the sub-list for method input_type
+	29, // 39: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
+	30, // 40: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
+	32, // 41: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	34, // 42: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
+	36, // 43: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	38, // 44: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	5,  // 45: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	40, // 46: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 47: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	14, // 48: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	16, // 49: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	20, // 50: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	18, // 51: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
+	22, // 52: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	24, // 53: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	26, // 54: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	28, // 55: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	55, // 56: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
+	31, // 57: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
+	33, // 58: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	35, // 59: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
+	37, // 60: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	39, // 61: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	6,  // 62: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	41, // 63: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	47, // [47:64] is the sub-list for method output_type
+	30, // [30:47] is the sub-list for method input_type
 	30, // [30:30] is the sub-list for extension type_name
 	30, // [30:30] is the sub-list for extension extendee
 	0,  // [0:30] is the sub-list for field type_name
@@ -2999,7 +3042,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

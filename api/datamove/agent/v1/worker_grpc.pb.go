@@ -28,6 +28,7 @@ const (
 	WorkerService_Hand_FullMethodName     = "/datamove.agent.v1.WorkerService/Hand"
 	WorkerService_Note_FullMethodName     = "/datamove.agent.v1.WorkerService/Note"
 	WorkerService_Describe_FullMethodName = "/datamove.agent.v1.WorkerService/Describe"
+	WorkerService_Items_FullMethodName    = "/datamove.agent.v1.WorkerService/Items"
 	WorkerService_Walk_FullMethodName     = "/datamove.agent.v1.WorkerService/Walk"
 	WorkerService_Manifest_FullMethodName = "/datamove.agent.v1.WorkerService/Manifest"
 	WorkerService_Seal_FullMethodName     = "/datamove.agent.v1.WorkerService/Seal"
@@ -63,6 +64,8 @@ type WorkerServiceClient interface {
 	Note(ctx context.Context, in *NoteRequest, opts ...grpc.CallOption) (*NoteResponse, error)
 	// Describe sends the manifest that a lead has made.
 	Describe(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[DescribeRequest, DescribeResponse], error)
+	// Items sends what a lead is to do for a run of a policy.
+	Items(ctx context.Context, in *ItemsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadItemsResponse], error)
 	// Walk sends what a lead that scans walks.
 	Walk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WalkRequest, WalkResponse], error)
 	// Manifest sends the manifest of the dataset that a lead copies.
@@ -184,9 +187,28 @@ func (c *workerServiceClient) Describe(ctx context.Context, opts ...grpc.CallOpt
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_DescribeClient = grpc.ClientStreamingClient[DescribeRequest, DescribeResponse]
 
+func (c *workerServiceClient) Items(ctx context.Context, in *ItemsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadItemsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[2], WorkerService_Items_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ItemsRequest, ReadItemsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type WorkerService_ItemsClient = grpc.ServerStreamingClient[ReadItemsResponse]
+
 func (c *workerServiceClient) Walk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WalkRequest, WalkResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[2], WorkerService_Walk_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[3], WorkerService_Walk_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +221,7 @@ type WorkerService_WalkClient = grpc.ClientStreamingClient[WalkRequest, WalkResp
 
 func (c *workerServiceClient) Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[3], WorkerService_Manifest_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[4], WorkerService_Manifest_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +270,7 @@ func (c *workerServiceClient) EndBatch(ctx context.Context, in *EndBatchRequest,
 
 func (c *workerServiceClient) Give(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[GiveRequestPart, GiveAnswer], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[4], WorkerService_Give_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[5], WorkerService_Give_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -295,6 +317,8 @@ type WorkerServiceServer interface {
 	Note(context.Context, *NoteRequest) (*NoteResponse, error)
 	// Describe sends the manifest that a lead has made.
 	Describe(grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]) error
+	// Items sends what a lead is to do for a run of a policy.
+	Items(*ItemsRequest, grpc.ServerStreamingServer[ReadItemsResponse]) error
 	// Walk sends what a lead that scans walks.
 	Walk(grpc.ClientStreamingServer[WalkRequest, WalkResponse]) error
 	// Manifest sends the manifest of the dataset that a lead copies.
@@ -346,6 +370,9 @@ func (UnimplementedWorkerServiceServer) Note(context.Context, *NoteRequest) (*No
 }
 func (UnimplementedWorkerServiceServer) Describe(grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]) error {
 	return status.Error(codes.Unimplemented, "method Describe not implemented")
+}
+func (UnimplementedWorkerServiceServer) Items(*ItemsRequest, grpc.ServerStreamingServer[ReadItemsResponse]) error {
+	return status.Error(codes.Unimplemented, "method Items not implemented")
 }
 func (UnimplementedWorkerServiceServer) Walk(grpc.ClientStreamingServer[WalkRequest, WalkResponse]) error {
 	return status.Error(codes.Unimplemented, "method Walk not implemented")
@@ -529,6 +556,17 @@ func _WorkerService_Describe_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_DescribeServer = grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]
 
+func _WorkerService_Items_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ItemsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(WorkerServiceServer).Items(m, &grpc.GenericServerStream[ItemsRequest, ReadItemsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type WorkerService_ItemsServer = grpc.ServerStreamingServer[ReadItemsResponse]
+
 func _WorkerService_Walk_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(WorkerServiceServer).Walk(&grpc.GenericServerStream[WalkRequest, WalkResponse]{ServerStream: stream})
 }
@@ -689,6 +727,11 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Describe",
 			Handler:       _WorkerService_Describe_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Items",
+			Handler:       _WorkerService_Items_Handler,
+			ServerStreams: true,
 		},
 		{
 			StreamName:    "Walk",
