@@ -36,7 +36,7 @@ func (w *worker) scan(ctx context.Context) (local.Report, error) {
 	if err != nil {
 		return local.Report{Elapsed: time.Since(begun)}, err
 	}
-	note := fmt.Sprintf("there are %s of %s in %s", units.Plural(found.GetFiles(), "file", "files"), units.Bytes(found.GetBytes()), units.Plural(found.GetDirs(), "folder", "folders"))
+	note := fmt.Sprintf("%s of %s in %s", units.Plural(found.GetFiles(), "file", "files"), units.Bytes(found.GetBytes()), units.Plural(found.GetDirs(), "folder", "folders"))
 	if n := found.GetOthers(); n > 0 {
 		note += ", and " + units.Plural(n, "other name", "other names")
 	}
