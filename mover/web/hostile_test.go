@@ -45,6 +45,18 @@ func hostile() *service {
 	}
 	s.leases[0].Dataset, s.leases[0].Id, s.leases[0].Holder, s.leases[0].Tier, s.leases[0].Owner.Name = s.datasets[0].Name, nasty, nasty, nasty, nasty
 	s.pins[0].Dataset, s.pins[0].Reason, s.pins[0].Tier, s.pins[0].Owner.Name = s.datasets[0].Name, nasty, nasty, nasty
+	for i, p := range s.policies {
+		p.Name, p.Owner, p.Mode, p.Roots = fmt.Sprint(i, nasty), nasty, nasty, []string{nasty, nasty}
+	}
+	for _, r := range s.runs {
+		r.Policy, r.By, r.Why, r.Error = nasty, nasty, nasty, nasty
+	}
+	for i, scan := range s.scans {
+		scan.Tier, scan.Node = fmt.Sprint(i, nasty), nasty
+	}
+	for i, sum := range s.sums {
+		sum.Group = []string{fmt.Sprint(i, nasty)}
+	}
 	return s
 }
 
@@ -59,6 +71,7 @@ func TestHostileNames(t *testing.T) {
 	ours := map[string]bool{}
 	for at, want := range map[string]string{"#/tasks": "all('.row').length", "#/tasks/" + s.tasks[0].Id: "all('.slow tbody tr').length", "#/tasks/" + s.tasks[4].Id: "all('.failures tbody tr').length",
 		"#/agents": "all('.agents tbody tr').length", "#/tiers": "all('.tier').length", "#/datasets": "all('.map tbody tr').length",
+		"#/usage": "all('.usage tbody tr').length", "#/tonight": "all('.policies tbody tr').length",
 		"#/tasks?text=" + strings.Repeat("%3Cimg%20src%3Dx%3E", 30): "text('main .note')", "#/__proto__/x": "all('.row').length", "#/constructor": "all('.row').length", "#/tasks/..%2f..%2fx": "all('.row').length", "#/%3Cscript%3E": "all('.row').length"} {
 		eval[string](w, "location.hash = %q", at)
 		w.wait("%s", want)

@@ -61,6 +61,10 @@ func TestLooks(t *testing.T) {
 		{"tiers narrow", "#/tiers", 400, 860, "light"},
 		{"datasets", "#/datasets", 1600, 1000, "light"},
 		{"datasets narrow", "#/datasets", 400, 860, "dark"},
+		{"usage", "#/usage", 1600, 1000, "light"},
+		{"usage narrow", "#/usage?by=age", 400, 860, "dark"},
+		{"tonight", "#/tonight", 1600, 1000, "dark"},
+		{"tonight narrow", "#/tonight", 400, 860, "light"},
 	} {
 		w.do(chromedp.EmulateViewport(row.width, row.height))
 		w.prefer(row.scheme)

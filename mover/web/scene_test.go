@@ -38,9 +38,29 @@ func slow(name string, since time.Duration, agent string) *datamovev1.SlowItem {
 	return &datamovev1.SlowItem{Name: []byte(name), Since: durationpb.New(since), Agent: agent}
 }
 
+// tieredBy has policies, runs of them, and what is in the tiers.
+func tieredBy(s *service) {
+	amount := func(files, bytes int64) *datamovev1.RunTotals {
+		return &datamovev1.RunTotals{Files: files, Bytes: bytes}
+	}
+	last := &datamovev1.Run{Id: "01m8bd0yp9fk7w51aama", Policy: "project-to-cold", State: datamovev1.RunState_RUN_STATE_DONE, By: "schedule", StartTime: ago(9 * time.Hour), EndTime: ago(8 * time.Hour),
+		Planned: amount(120_443, 81<<40), Done: amount(120_431, 80<<40), Skipped: 12, KeptUntil: ago(-6 * 24 * time.Hour)}
+	s.policies = []*datamovev1.Policy{
+		{Name: "scratch-clean", Mode: "plan", Roots: []string{"scratch:"}},
+		{Name: "project-to-cold", Owner: "storage-team", Mode: "enforce", Roots: []string{"project:"}, NextTime: ago(-15 * time.Hour), Last: last,
+			Announced: &datamovev1.Plan{Total: amount(20_111, 9<<40), Removes: amount(19_000, 8<<40)}},
+	}
+	s.runs = []*datamovev1.Run{last,
+		{Id: "01m8bd0yp9fk7w51aaaa", Policy: "scratch-clean", State: datamovev1.RunState_RUN_STATE_STOPPED, By: "ada", StartTime: ago(30 * time.Hour), Planned: amount(100, 1<<30), Done: amount(40, 1<<29), Failed: 12,
+			Why: "12 of 52 files failed, and the policy lets 5 % (limits.errorPct)"}}
+	s.scans = []*datamovev1.Scan{{Tier: "archive", Began: ago(time.Minute)}, {Tier: "project", Time: ago(3 * time.Hour), Files: 41_000_000, Dirs: 120_000, Bytes: 900 << 40}, {Tier: "scratch", Node: "n01", Time: ago(time.Hour), Files: 5}}
+	s.sums = []*datamovev1.FileSum{{Group: []string{"ada"}, Files: 30_000_000, Dirs: 100_000, Bytes: 800 << 40, StoredBytes: 801 << 40}, {Group: []string{""}, Files: 11_000_000, Dirs: 20_000, Bytes: 100 << 40, StoredBytes: 99 << 40}}
+}
+
 // cluster is a service in the middle of a working day.
 func cluster() *service {
 	s := newService()
+	tieredBy(s)
 	s.started = time.Now().Add(-76 * time.Hour)
 	restored := task(running, "dataset:imagenet@4f1c77aa20be", "scratch:imagenet", 310_442, 1_281_167, 34*gib, 138*gib)
 	restored.Spec.Kind, restored.Spec.Class, restored.Spec.Staging = datamovev1.TaskKind_TASK_KIND_STAGE, datamovev1.TaskClass_TASK_CLASS_STAGE, &datamovev1.Staging{Tier: "scratch"}

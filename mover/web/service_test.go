@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ type service struct {
 	datamovev1.UnimplementedTierServiceServer
 	datamovev1.UnimplementedAgentServiceServer
 	datamovev1.UnimplementedAdminServiceServer
+	datamovev1.UnimplementedCatalogServiceServer
+	datamovev1.UnimplementedPolicyServiceServer
 
 	mu       sync.Mutex         // guards all below
 	tasks    []*datamovev1.Task // newest first; one that is here is never changed
@@ -39,6 +42,10 @@ type service struct {
 	replicas []*datamovev1.Replica
 	leases   []*datamovev1.Lease
 	pins     []*datamovev1.PinInfo
+	policies []*datamovev1.Policy
+	runs     []*datamovev1.Run
+	scans    []*datamovev1.Scan
+	sums     []*datamovev1.FileSum
 	why      *datamovev1.Explanation
 	denied   map[string]bool // deeds that nobody may do
 	asked    []string        // deeds that were asked for
@@ -61,6 +68,37 @@ func (s *service) Register(r grpc.ServiceRegistrar) {
 	datamovev1.RegisterTierServiceServer(r, s)
 	datamovev1.RegisterAgentServiceServer(r, s)
 	datamovev1.RegisterAdminServiceServer(r, s)
+	datamovev1.RegisterCatalogServiceServer(r, s)
+	datamovev1.RegisterPolicyServiceServer(r, s)
+}
+
+// ListPolicies implements datamovev1.PolicyServiceServer.
+func (s *service) ListPolicies(context.Context, *datamovev1.ListPoliciesRequest) (*datamovev1.ListPoliciesResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &datamovev1.ListPoliciesResponse{Policies: s.policies}, nil
+}
+
+// ListRuns implements datamovev1.PolicyServiceServer.
+func (s *service) ListRuns(context.Context, *datamovev1.ListRunsRequest) (*datamovev1.ListRunsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &datamovev1.ListRunsResponse{Runs: s.runs}, nil
+}
+
+// ListScans implements datamovev1.CatalogServiceServer.
+func (s *service) ListScans(context.Context, *datamovev1.ListScansRequest) (*datamovev1.ListScansResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &datamovev1.ListScansResponse{Scans: s.scans}, nil
+}
+
+// SumFiles implements datamovev1.CatalogServiceServer: it notes what was asked.
+func (s *service) SumFiles(_ context.Context, r *datamovev1.SumFilesRequest) (*datamovev1.SumFilesResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, "sum "+r.GetQuestion().GetLocation()+r.GetQuestion().GetNode()+" by "+strings.Join(r.GetBy(), ","))
+	return &datamovev1.SumFilesResponse{Sums: s.sums}, nil
 }
 
 // add makes tasks that are newer than those there are. It gives them ids.

@@ -46,8 +46,8 @@ export function get(path, query) {
 }
 
 // post asks for a deed.
-export function post(path) {
-  return ask('/v1' + path, {method: 'POST', headers: {Accept: 'application/json', 'Content-Type': 'application/json'}})
+export function post(path, body) {
+  return ask('/v1' + path, {method: 'POST', body: body && JSON.stringify(body), headers: {Accept: 'application/json', 'Content-Type': 'application/json'}})
 }
 
 // all asks for the pages of a list, until there are most.

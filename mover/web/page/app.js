@@ -7,6 +7,8 @@ import {Feed} from './feed.js'
 import {Overview} from './overview.js'
 import {Tasks} from './tasks.js'
 import {Tiers} from './tiers.js'
+import {Tonight} from './tonight.js'
+import {Usage} from './usage.js'
 
 const feed = new Feed()
 const overview = new Overview(feed)
@@ -41,6 +43,8 @@ const views = { // each has a node, and shows in it what a query chooses
   agents: new Agents(feed, {asked}),
   tiers: new Tiers(feed),
   datasets: new Datasets(feed, {asked}),
+  usage: new Usage(feed, {asked}),
+  tonight: new Tonight(feed),
 }
 
 function close() {

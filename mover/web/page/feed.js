@@ -11,6 +11,7 @@ import {hasEnded} from './task.js'
 const every = 2000 // milliseconds from one round to the next
 const whenHidden = 15_000
 const slowly = 10_000 // for what changes slowly
+const whole = ['tiers', 'policies', 'runs', 'scans'] // lists without pages
 const most = {agents: 10_000, datasets: 10_000, replicas: 50_000, leases: 50_000, pins: 50_000}
 
 // Feed tells "change" when it has heard something, and "task" when it has heard of the
@@ -20,7 +21,7 @@ export class Feed extends EventTarget {
   reader = new Reader(this.store)
   rates = {all: new History(), tasks: new Histories(300), agents: new Histories(1000)}
   info = {}
-  lists = {} // {items, whole} of agents, tiers, datasets, replicas, leases, pins
+  lists = {} // {items, whole} of agents, tiers, datasets, replicas, leases, pins, policies, runs, scans
   refusals = new Map() // why something is not told to us, by what it is
   away = 0 // since when the service is away; 0 while it is there
   why = '' // it is away
@@ -129,7 +130,7 @@ export class Feed extends EventTarget {
   get rate() { return this.reader.running.rows.reduce((sum, t) => sum + t.rate, 0) }
 
   async #ask(name) {
-    if (name === 'tiers') this.lists.tiers = {items: (await get('/tiers')).tiers ?? [], whole: true} // it has no pages
+    if (whole.includes(name)) this.lists[name] = {items: (await get('/' + name))[name] ?? [], whole: true}
     else this.lists[name] = await all('/' + name, name, {}, most[name])
   }
 

@@ -1,0 +1,61 @@
+package web
+
+import (
+	"testing"
+	"time"
+
+	datamovev1 "datamove.dev/api/datamove/v1"
+)
+
+// TestTonight: what policies will do is shown by when they do it, and what became of runs beside it.
+func TestTonight(t *testing.T) {
+	t.Parallel()
+	s := newService()
+	h := newHouse(t, s)
+	w := h.look("/", 1200, 800)
+	eval[string](w, "location.hash = '#/tonight'")
+	w.wait("text('main .note') === 'The configuration has no policies.'")
+	s.with(func() { tieredBy(s) })
+	w = h.look("/#/tonight", 1200, 800)
+	w.wait("all('.policies tbody tr').length === 2")
+	for what, want := range map[string]string{
+		"all('.policies tbody tr')[0].children[0].textContent": "project-to-cold storage-team",
+		"all('.policies tbody tr')[0].children[4].textContent": "20,111 files, 9.00 TiB",
+		"all('.policies tbody tr')[0].children[5].textContent": "19,000 files, 8.00 TiB",
+		"all('.policies tbody tr')[0].children[6].textContent": "9h00m ago: done",
+		"all('.policies tbody tr')[1].children[3].textContent": "not by itself",
+		"all('.policies tbody tr')[1].children[6].textContent": "never",
+		"all('.runs tbody tr')[0].children[4].textContent":     "120,431 files, 80.0 TiB of 120,443 files, 81.0 TiB",
+		"all('.runs tbody tr')[1].children[8].textContent":     "12 of 52 files failed, and the policy lets 5 % (limits.errorPct)",
+		"all('.runs tbody tr')[1].children[7].textContent":     "",
+	} {
+		w.wait("%s === %q", what, want)
+	}
+}
+
+// TestUsage: sums are asked for once for each choice, which the address has, and again when a tier was scanned anew.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	s := newService()
+	tieredBy(s)
+	h := newHouse(t, s)
+	w := h.look("/#/usage", 1200, 800)
+	w.wait("all('.usage tbody tr').length === 2")
+	w.wait("all('.usage tbody tr')[0].textContent === 'ada30,000,000100,000800 TiB801 TiB'")
+	w.wait("all('.usage tbody tr')[1].children[0].textContent === '–'")
+	w.wait("all('main select')[0].textContent === 'projectscratch on n01'") // of what was scanned
+	eval[bool](w, `(() => { const by = document.querySelectorAll('main select')[1]; by.value = 'age'; return by.dispatchEvent(new Event('change')) })()`)
+	w.wait("location.hash.includes('by=age') && text('.usage th') === 'Not used for'")
+	asked := func() (got []string) { s.with(func() { got = append(got, s.asked...) }); return got }
+	if got := asked(); len(got) != 2 || got[0] != "sum project: by owner" || got[1] != "sum project: by age" {
+		t.Errorf("%q", got)
+	}
+	s.with(func() { s.scans[1] = &datamovev1.Scan{Tier: "project", Time: ago(time.Second), Files: 1} })
+	for range 200 {
+		if len(asked()) > 2 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("a new scan is not looked at: %q", asked())
+}
