@@ -2,15 +2,21 @@
 //
 // Its words: a profile is the framework that writes; a set is one checkpoint, an entry directly below the directory; its mark is the
 // file in it without which no reader takes it for complete, and which is copied last; a tracker is a file or a link beside the
-// sets that names the newest; a print is what everything in a set looks like (names, inodes, sizes, times).
+// sets that names the newest; a print is what everything in a set looks like (names, inodes, sizes, times); a commit is our own mark,
+// which names all files of a set; a folder is where sets are, on a disk or in a store.
 //
 // "Newest" is not "complete": a set counts when its profile has a positive sign of it, nothing speaks against it (a temporary name, a
-// marker of what is unfinished, an empty or a missing shard, a file that is younger than the mark), and, for who copies it, its
-// print has stayed the same for a while ([Sights]). No content is believed but that of trackers, of which a few bytes are
-// read: nothing is ever unpickled.
+// marker of what is unfinished, an empty or a missing shard, a file that is younger than the mark, something that was added to it or taken from it
+// since, other files than those of the set that the tracker names), no file of it is shorter than its format says ([Torn]), and, for who
+// copies it, its print has stayed the same for a while ([Sights]). A [Commit] needs none of that, and is held to its list.
+// No content is believed but that of trackers and commits: nothing is ever unpickled.
 //
-// [Read] is the only deed. The directory is its user's, and hostile: everything is opened beneath it, no link is followed, no
+// What can not be seen: a set that is saved over within two seconds of the save before, and torn; random states of other processes than the first,
+// which HF's Trainer writes after its last sign.
+//
+// [Read], [Each] and [Look] are the only deeds. The directory is its user's, and hostile: everything is opened beneath it, no link is followed, no
 // other file system is entered, nothing that could wait is opened, and entries, depth and bytes are bounded. All else is pure;
 // values do not change once they are made, but for Sights, which one goroutine has. TestFind has the shapes of each profile,
-// TestHostile what a user can put in the way, FuzzTracker what can stand in trackers.
+// TestCrashes stops a writer of each framework at every step, TestHostile has what a user can put in the way, FuzzTracker and FuzzCommit what can stand in
+// trackers and commits.
 package checkpoint

@@ -17,6 +17,9 @@ type Set struct {
 	Print    Print
 	Save     Print // the same as long as what is in its files is: which save it is
 	Modified int64 // ns, of the youngest in it
+	Files    int64
+	Bytes    int64
+	Commit   *Commit // what says so, if it is one of ours; nil is none
 }
 
 // View is what a directory has, as its profile sees it.
@@ -79,10 +82,20 @@ func judge(p Profile, t Tree, inside []Entry) Set {
 	s := Set{Name: e.Name, Dir: e.Kind == Dir, Step: StepOf(e.Name), Print: printOf(inside, true), Save: printOf(inside, false)}
 	for _, e := range inside {
 		s.Modified = max(s.Modified, e.Modified)
+		if e.Kind == File {
+			s.Files, s.Bytes = s.Files+1, s.Bytes+e.Size
+		}
 	}
-	s.Mark, s.Why = signs(p, t, inside)
-	if s.Why == "" {
-		s.Why = against(p, inside, s.Mark)
+	if list, listed := t.Commits[e.Name]; listed && list.Torn == "" {
+		s.Mark, s.Why, s.Commit = Committed, list.lacks(inside, t.Loose), &list
+	} else {
+		s.Mark, s.Why = signs(p, t, inside)
+		if s.Why == "" && listed && list.Torn == torn {
+			s.Why = torn
+		}
+		if s.Why == "" {
+			s.Why = against(p, t, inside, s.Mark)
+		}
 	}
 	s.Complete = s.Why == ""
 	return s
@@ -93,10 +106,8 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 	name := inside[0].Name
 	first := func(marks ...string) string {
 		for _, m := range marks {
-			for _, e := range inside[1:] {
-				if e.Kind == File && e.Name == name+"/"+m {
-					return m
-				}
+			if has(inside, m) {
+				return m
 			}
 		}
 		return ""
@@ -114,8 +125,8 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 	case DCP:
 		return missing(first(".metadata"), "there is no .metadata in it")
 	case Megatron:
-		if !megatronPast(t, name) {
-			return "", megatronTracker + " does not say so"
+		if why := passed(p, t, inside, megatronTracker, megatronPast(t, name)); why != "" {
+			return "", why
 		}
 		mark := first(".metadata", "metadata.json")
 		if mark != ".metadata" && slices.ContainsFunc(direct(inside), shard.MatchString) {
@@ -123,23 +134,25 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 		}
 		return mark, ""
 	case DeepSpeed:
-		if !deepSpeedPast(t, name) {
-			return "", "latest does not say so"
-		}
-		return "", ""
+		return "", passed(p, t, inside, "latest", deepSpeedPast(t, name))
 	case Orbax:
 		if strings.Contains(name, ".orbax-checkpoint-tmp") {
 			return "", "its name is a temporary one"
 		}
-		return missing(first("commit_success.txt", "_CHECKPOINT_METADATA", "_METADATA"), "there is no metadata in it")
+		if byFile(t) {
+			return missing(first(orbaxCommit), "there is no "+orbaxCommit+" in it, and others have one")
+		}
+		return missing(first(orbaxCommit, "_CHECKPOINT_METADATA", "_METADATA"), "there is no metadata in it")
 	case HF:
 		if strings.HasPrefix(name, "tmp-") {
 			return "", "its name is a temporary one"
 		}
 		return missing(first("trainer_state.json"), "there is no trainer_state.json in it")
 	case NeMo:
-		if t.under(nemoMarker(name)) != nil {
-			return "", "it is marked as unfinished"
+		for _, marker := range nemoMarkers(name) {
+			if t.under(marker) != nil {
+				return "", "it is marked as unfinished"
+			}
 		}
 		for _, m := range []string{"weights/.metadata", "model_weights/.metadata", "model/.metadata", ".metadata"} {
 			if first(m) != "" {
@@ -151,31 +164,89 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 	return missing(first(Marks...), "no mark is in it: "+strings.Join(Marks, ", "))
 }
 
-// slack is by how much a file may be younger than the mark: clocks of nodes differ.
-const slack = 10e9
+// has says whether a file is in a set.
+func has(inside []Entry, file string) bool {
+	name := inside[0].Name + "/" + file
+	return slices.ContainsFunc(inside[1:], func(e Entry) bool { return e.Kind == File && e.Name == name })
+}
 
-// against looks for what speaks against a set that has the signs of one.
-func against(p Profile, inside []Entry, mark string) (why string) {
-	dir, files := inside[0].Name+"/", 0
-	var marked int64
+// byFile says whether Orbax, which can not rename in all stores, has written a file in some set here that says so instead. Then it does in all of them.
+func byFile(t Tree) bool {
+	return slices.ContainsFunc(t.Entries, func(e Entry) bool {
+		dir, file, _ := strings.Cut(e.Name, "/")
+		return file == orbaxCommit && e.Kind == File && orbaxStep.MatchString(dir)
+	})
+}
+
+// passed says why a set is not one that a tracker has come to. The tracker speaks of the set that it names alone: one that it has passed
+// may be what a crash has left, or what is left of one that is being removed, unless it has the same files.
+func passed(p Profile, t Tree, inside []Entry, tracker string, past bool) (why string) {
+	if !past {
+		return tracker + " does not say so"
+	}
+	at, now := t.tracked(p, tracker), int64(0)
+	for _, e := range t.under(tracker) {
+		now = e.Modified
+	}
 	for _, e := range inside {
-		if e.Name == dir+mark {
-			marked = e.Modified
+		if e.Kind == File && e.Modified > now+slack {
+			return strings.TrimPrefix(e.Name, inside[0].Name+"/") + " is younger than " + tracker + ": it is being written again"
 		}
 	}
-	last := mark != "" && (p == DCP || p == Plain || mark == Committed || mark == "commit_success.txt" || strings.HasSuffix(mark, ".metadata"))
+	if at == inside[0].Name {
+		return ""
+	}
+	named := t.under(at)
+	if named == nil {
+		return at + " is not there, which " + tracker + " names"
+	}
+	if !slices.Equal(filesOf(named), filesOf(inside)) {
+		return "it has other files than " + at + ", which " + tracker + " names"
+	}
+	return ""
+}
+
+// filesOf are the names of all files in a set.
+func filesOf(inside []Entry) (names []string) {
+	for _, e := range inside[1:] {
+		if name := strings.TrimPrefix(e.Name, inside[0].Name+"/"); e.Kind == File && name != Committed {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// By how much something may be younger than the mark: clocks of nodes differ, and a directory is changed by what some
+// frameworks add when all is there.
+const (
+	slack    = 2e9
+	slackDir = 10e9
+)
+
+// against looks for what speaks against a set that has the signs of one.
+func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
+	dir, files := inside[0].Name+"/", 0
+	var marked, placed int64
 	for _, e := range inside {
+		if e.Name == dir+mark {
+			marked, placed = e.Modified, max(e.Changed, e.Modified)
+		}
+	}
+	last := mark != "" && (p == DCP || p == Plain || mark == Committed || mark == orbaxCommit || strings.HasSuffix(mark, ".metadata"))
+	for i, e := range inside {
 		name := strings.TrimPrefix(e.Name, dir)
 		switch {
 		case e.Kind == Other:
 			return name + " is no file"
+		case e.Kind == Dir && i == 0 && mark != "" && (last || p == HF) && p != Megatron && e.Modified > placed+slackDir:
+			return "something was added or removed after " + mark
 		case e.Kind != File:
 			continue
 		case strings.HasSuffix(name, ".tmp") || strings.Contains(name, ".orbax-checkpoint-tmp"):
 			return name + " is a temporary name"
 		case e.Size == 0 && !mayBeEmpty(name):
 			return name + " is empty"
-		case last && e.Modified > marked+slack:
+		case last && e.Modified > marked+slack && (p != Megatron || shard.MatchString(name)):
 			return name + " is younger than " + mark + ": it is being written again"
 		}
 		files++
@@ -183,10 +254,34 @@ func against(p Profile, inside []Entry, mark string) (why string) {
 	if files == 0 {
 		return "it is empty"
 	}
+	if why := torsos(inside); why != "" && mark != Committed {
+		return why
+	}
 	if p == HF {
 		return lacks(direct(inside))
 	}
 	return ""
+}
+
+// torsos looks for directories in a set that have shards of PyTorch and nothing that says what is in them.
+func torsos(inside []Entry) (why string) {
+	whole := map[string]bool{}
+	for _, e := range inside {
+		if dir, base := split(e.Name); base == ".metadata" && e.Kind == File {
+			whole[dir] = true
+		}
+	}
+	for _, e := range inside[1:] {
+		if dir, base := split(e.Name); shard.MatchString(base) && !whole[dir] {
+			return "there is no .metadata beside " + strings.TrimPrefix(e.Name, inside[0].Name+"/")
+		}
+	}
+	return ""
+}
+
+func split(name string) (dir, base string) {
+	i := strings.LastIndexByte(name, '/')
+	return name[:max(i, 0)], name[i+1:]
 }
 
 // mayBeEmpty says whether a file without content is nothing to worry about: a mark, or one of Python's packages.

@@ -180,7 +180,8 @@ func TestNewest(t *testing.T) {
 		{"the newest is being copied over", DCP, []string{"step_9/.metadata", "step_10/.metadata", "step_10/__0_0.distcp later"}, "step_9"},
 		{"no tracker yet", Megatron, []string{"iter_0000100/common.pt"}, ""},
 		{"tracked", Megatron, []string{"iter_0000100/common.pt", "iter_0000200/common.pt", "latest_checkpointed_iteration.txt=100"}, "iter_0000100"},
-		{"what the tracker has passed", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "latest=global_step20"}, "global_step10"},
+		{"what the tracker has passed", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "global_step20/mp_rank_00_model_states.pt empty", "latest=global_step20"}, "global_step10"},
+		{"the tracker is ahead of what is there", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "latest=global_step20"}, ""},
 		{"nothing says that it is whole", NeMo, []string{"m/weights/x"}, ""},
 		{"incomplete", DCP, []string{"step_9.incomplete-7/.metadata"}, ""},
 	} {

@@ -2,46 +2,94 @@ package checkpoint
 
 import (
 	"context"
+	"iter"
 	"os"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
+
+// Each yields what is or could be a checkpoint in a folder, the newest first, and looks into one after the other: memory is that of one, and who
+// stops early has not looked into the rest. A set in whose files something speaks against it ([Torn]) is not complete. The
+// view has the trackers, and of the sets the one that is yielded.
+func Each(ctx context.Context, f Folder, p Profile) iter.Seq2[Found, error] {
+	return func(yield func(Found, error) bool) {
+		top, err := f.Top(ctx)
+		if err != nil {
+			yield(Found{}, err)
+			return
+		}
+		for _, e := range newestFirst(top) {
+			found, is, err := look(ctx, f, p, top, e.Name)
+			if err != nil {
+				yield(Found{}, err)
+				return
+			}
+			if is && !yield(found, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Found is a set, and what can be seen beside it.
+type Found struct {
+	Set
+	View View
+	Tree Tree
+}
+
+// newestFirst are the entries that could be sets.
+func newestFirst(top Tree) []Entry {
+	all := slices.DeleteFunc(top.top(), func(e Entry) bool { return e.Kind != Dir && e.Kind != File })
+	slices.SortFunc(all, func(a, b Entry) int {
+		return older(Set{Name: b.Name, Step: StepOf(b.Name), Modified: b.Modified}, Set{Name: a.Name, Step: StepOf(a.Name), Modified: a.Modified})
+	})
+	return all
+}
+
+// look looks into one.
+func look(ctx context.Context, f Folder, p Profile, top Tree, name string) (found Found, is bool, err error) {
+	names := []string{name}
+	if len(forms[p].trackers) > 0 { // it is compared with the set that the tracker names
+		if at := top.tracked(p, forms[p].trackers[0]); at != "" && at != name && comparesWith(p) {
+			names = append(names, at)
+		}
+	}
+	tree, err := f.Deep(ctx, top, names...)
+	if err != nil {
+		return found, false, err
+	}
+	v := Find(p, tree)
+	s, is := v.Set(name)
+	if is && s.Complete {
+		if s.Why = Torn(tree, s, f.Peek); s.Why != "" {
+			s.Complete = false
+		}
+	}
+	return Found{s, v, tree}, is, nil
+}
+
+// comparesWith says whether sets of a profile are compared with the one that the tracker names.
+func comparesWith(p Profile) bool { return p == Megatron || p == DeepSpeed }
+
+// Look looks into the set of a name. is says whether there is one.
+func Look(ctx context.Context, f Folder, p Profile, name string) (found Found, is bool, err error) {
+	top, err := f.Top(ctx)
+	if err != nil || top.under(name) == nil {
+		return found, false, err
+	}
+	return look(ctx, f, p, top, name)
+}
 
 // Newest finds the newest complete set in a directory, and looks into no more than it has to. "" is none. Of sets that nothing in them says
 // to be complete it takes those that a tracker names, since trackers are copied last: [View.Resumable].
 func Newest(ctx context.Context, dir *os.File, p Profile, l Limits) (string, error) {
-	shallow := newReader(ctx, l)
-	if err := shallow.read(dir, "", 1, false); err != nil {
-		return "", err
-	}
-	top := shallow.tree()
-	dirs := slices.DeleteFunc(top.top(), func(e Entry) bool { return e.Kind != Dir && e.Kind != File })
-	slices.SortFunc(dirs, func(a, b Entry) int {
-		return older(Set{Name: b.Name, Step: StepOf(b.Name), Modified: b.Modified}, Set{Name: a.Name, Step: StepOf(a.Name), Modified: a.Modified})
-	})
-	for _, e := range dirs {
-		deep := newReader(ctx, l)
-		deep.found.Entries, deep.found.Texts = slices.Clone(top.Entries), top.Texts
-		if e.Kind == Dir {
-			fd, err := open(dir, e.Name, unix.O_DIRECTORY)
-			if passing(err) != nil {
-				return "", err
-			}
-			if err != nil {
-				continue
-			}
-			sub := os.NewFile(uintptr(fd), e.Name)
-			err = deep.read(sub, e.Name+"/", 2, true)
-			_ = sub.Close()
-			if err != nil {
-				return "", err
-			}
+	for found, err := range Each(ctx, OnDisk(dir, l), p) {
+		if err != nil {
+			return "", err
 		}
-		v := Find(p, deep.tree())
-		if s, ok := v.Set(e.Name); ok && v.Resumable(s) {
-			return s.Name, nil
+		if found.View.Resumable(found.Set) {
+			return found.Name, nil
 		}
 	}
 	return "", nil

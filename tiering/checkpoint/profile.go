@@ -20,7 +20,7 @@ const (
 	NeMo      Profile = "nemo"      // NAME-unfinished beside what is not complete
 )
 
-// Committed is the file in a set that says in every profile that it is complete: "datamove checkpoint commit" is to write it.
+// Committed is the file in a set that says in every profile that it is complete, and which files it has: see [Commit].
 const Committed = "datamove-commit.json"
 
 // Marks are the names of files that say in a plain directory that it is complete.
@@ -42,6 +42,7 @@ var (
 	deepShard  = regexp.MustCompile(`_(model|optim)_states\.pt$`)
 	numbered   = regexp.MustCompile(`^(.*-)(\d{5})-of-(\d{5})(\.[a-z.]+)$`)
 	incomplete = regexp.MustCompile(`\.incomplete-\d+$`)
+	nemoRank   = regexp.MustCompile(`^(mp|tp|ep|pp)_rank_\d+`) // a directory for each rank, with a part of every checkpoint in it
 )
 
 var forms = map[Profile]form{
@@ -55,7 +56,7 @@ var forms = map[Profile]form{
 	}, nil},
 	Orbax: {nil, func(name string, _ []string) bool { return orbaxStep.MatchString(name) }, nil},
 	HF:    {nil, func(name string, _ []string) bool { return trainer.MatchString(name) }, nil},
-	NeMo: {[]string{"LATEST", "latest"}, func(string, []string) bool { return true },
+	NeMo: {[]string{"LATEST", "latest"}, func(name string, _ []string) bool { return !nemoRank.MatchString(name) },
 		func(name string) bool { return strings.HasSuffix(name, ".ckpt") || strings.HasSuffix(name, ".nemo") }},
 }
 
@@ -68,4 +69,5 @@ func Known(p Profile) bool {
 const (
 	megatronTracker = "latest_checkpointed_iteration.txt"
 	unfinished      = "-unfinished" // ends the marker beside a set of NeMo
+	orbaxCommit     = "commit_success.txt"
 )

@@ -23,9 +23,10 @@ type Limits struct {
 const (
 	entriesMost = 100_000
 	depthMost   = 16
-	textMost    = 4 << 10 // bytes of a tracker, or of where a link leads
-	textsMost   = 64      // files that could be trackers
-	chunk       = 1000    // names at a time
+	textMost    = 4 << 10   // bytes of a tracker, or of where a link leads
+	textsMost   = 64        // files that could be trackers
+	commitsMost = 128 << 20 // bytes of commits in one look
+	chunk       = 1000      // names at a time
 )
 
 // Read returns what is in a directory, and in those below. More than the limits allow is mover.ErrRefused. What comes or
@@ -42,10 +43,11 @@ type reader struct {
 	left  int // entries that may come still
 	depth int
 	found Tree
+	spent int64 // bytes of commits
 }
 
 func newReader(ctx context.Context, l Limits) *reader {
-	r := &reader{ctx: ctx, left: l.Entries, depth: l.Depth, found: Tree{Texts: map[string]string{}}}
+	r := &reader{ctx: ctx, left: l.Entries, depth: l.Depth, found: Tree{Texts: map[string]string{}, Commits: map[string]Commit{}}}
 	if r.left == 0 {
 		r.left = entriesMost
 	}
@@ -128,8 +130,45 @@ func (r *reader) entry(dir *os.File, prefix, name string) (e Entry, err error) {
 			r.found.Texts[name] = text
 		}
 	}
+	if set, isSet := strings.CutSuffix(prefix, "/"); isSet && name == Committed && e.Kind == File && !strings.Contains(set, "/") {
+		r.found.Commits[set] = r.commit(dir, name, e)
+	}
 	r.found.Entries = append(r.found.Entries, e)
 	return e, nil
+}
+
+// commit reads what says that a set is complete. One that can not be read is damaged.
+func (r *reader) commit(dir *os.File, name string, e Entry) Commit {
+	if r.spent += e.Size; e.Size >= commitMost || r.spent > commitsMost {
+		return Commit{Torn: torn}
+	}
+	b := make([]byte, e.Size)
+	n, err := peek(dir, name, 0, b)
+	if err != nil || n < len(b) {
+		return Commit{Torn: torn}
+	}
+	return ParseCommit(b)
+}
+
+// peek reads a part of a file in a directory, or below it: no link is followed, and what is no file is not read. It reads less at the end of the file.
+func peek(dir *os.File, name string, off int64, p []byte) (n int, err error) {
+	fd, err := open(dir, name, unix.O_NONBLOCK)
+	if err != nil {
+		return 0, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, unix.EINVAL
+	}
+	if n, err = f.ReadAt(p, off); errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
 }
 
 func kindOf(st *unix.Statx_t) Kind {
@@ -155,18 +194,8 @@ func (r *reader) text(dir *os.File, name string, e Entry) (text string, ok bool)
 		n, err := unix.Readlinkat(int(dir.Fd()), name, b)
 		return string(b[:max(n, 0)]), err == nil && n < len(b)
 	case e.Kind == File && e.Size < textMost && tracks(name):
-		fd, err := open(dir, name, unix.O_NONBLOCK) // nor does a lease of its user keep us
-		if err != nil {
-			return "", false
-		}
-		f := os.NewFile(uintptr(fd), name)
-		defer f.Close()
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-			return "", false
-		}
-		n, err := unix.Read(fd, b)
-		return string(b[:max(n, 0)]), err == nil && n < len(b)
+		n, err := peek(dir, name, 0, b)
+		return string(b[:n]), err == nil && n < len(b)
 	}
 	return "", false
 }

@@ -83,10 +83,23 @@ func deepSpeedPast(t Tree, tag string) bool {
 	return withoutStep(at) == withoutStep(tag) && StepOf(tag) >= 0 && StepOf(at) > StepOf(tag)
 }
 
-// nemoMarker is the name of what says that a set of NeMo is not finished.
-func nemoMarker(name string) string {
-	name = strings.TrimSuffix(strings.TrimSuffix(name, ".nemo"), ".ckpt")
-	return strings.TrimSuffix(name, "-last") + unfinished
+// tracked is the set that a tracker names; "" is none.
+func (t Tree) tracked(p Profile, tracker string) string {
+	if p == Megatron {
+		return iterationNamed(t.Texts[tracker])
+	}
+	return named(t.Texts[tracker])
+}
+
+// nemoMarkers are the names that what says of a set of NeMo that it is not finished can have. NeMo takes the suffixes away, of which the weights' mean has one
+// of its own; who follows other rules leaves some of them.
+func nemoMarkers(name string) []string {
+	bare := strings.TrimSuffix(strings.TrimSuffix(name, ".nemo"), ".ckpt")
+	all := []string{name + unfinished, bare + unfinished}
+	for _, suffix := range []string{"-EMA", "-last"} {
+		all = append(all, strings.TrimSuffix(bare, suffix)+unfinished)
+	}
+	return all
 }
 
 var (

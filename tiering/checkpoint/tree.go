@@ -34,6 +34,8 @@ type Entry struct {
 type Tree struct {
 	Entries []Entry           // sorted by name, bytewise
 	Texts   map[string]string // the beginning of small files directly in it, and where links lead
+	Commits map[string]Commit // by set: what its [Committed] says
+	Loose   bool              // times of files are those of a store, when they came to be there
 }
 
 // under are the entries of something directly in the tree: itself, and what is in it.

@@ -18,8 +18,12 @@ func (r *round) finish(ctx context.Context, all bool) error {
 	if err != nil || !all || !ready {
 		return err
 	}
+	wants, err := r.left(ctx)
+	if err != nil {
+		return err
+	}
 	done, errs := true, []error{}
-	for _, w := range r.left() {
+	for _, w := range wants {
 		how, err := r.copied(ctx, w)
 		done, errs = done && how != going, append(errs, err)
 	}
@@ -29,8 +33,8 @@ func (r *round) finish(ctx context.Context, all bool) error {
 	return r.end(ctx)
 }
 
-// left are the copies of what is no checkpoint that is complete.
-func (r *round) left() (wants []want) {
+// left are the copies of what is no checkpoint that is complete, nor was one when it left.
+func (r *round) left(ctx context.Context) (wants []want, err error) {
 	v, apart := r.seen.view, slices.Clone(r.seen.view.Aside)
 	for _, s := range v.Sets {
 		if !checkpoint.Speakable(s.Name) {
@@ -38,6 +42,12 @@ func (r *round) left() (wants []want) {
 		}
 		apart = append(apart, s.Name)
 		if part, told := r.parts[r.set(s.Name)]; s.Complete || told && part == s.Print {
+			continue
+		}
+		if has, err := r.hasLeft(ctx, s); err != nil || has {
+			if err != nil {
+				return nil, err
+			}
 			continue
 		}
 		r.tell(r.job, "a checkpoint is not complete, and leaves under another name", "name", mover.Printable(s.Name), "why", mover.Printable(s.Why))
@@ -50,7 +60,20 @@ func (r *round) left() (wants []want) {
 	if len(v.Rest) > 0 || r.seen.blind || len(apart) < len(v.Sets)+len(v.Trackers)+len(v.Aside) {
 		wants = append(wants, want{part: partLeft, from: r.watch.source.String(), to: r.watch.target.String(), except: apart, merges: true})
 	}
-	return wants
+	return wants, nil
+}
+
+// hasLeft says whether a checkpoint is whole at the target as it looks: it was complete before what is beside it said otherwise.
+func (r *round) hasLeft(ctx context.Context, s checkpoint.Set) (bool, error) {
+	set := r.set(s.Name)
+	if _, known := r.saved[set]; !known {
+		save, err := r.lastSaved(ctx, set)
+		if err != nil {
+			return false, err
+		}
+		r.saved[set] = save
+	}
+	return r.saved[set] == s.Save.String(), nil
 }
 
 // end ends the watch: nothing is to leave any more.

@@ -104,15 +104,11 @@ func (r *round) lead(s checkpoint.Set) want {
 // again says whether another save of that name is whole at the target, which this one would make a mix of both for as long as it is
 // copied. It waits until the job has ended.
 func (r *round) again(ctx context.Context, s checkpoint.Set) (bool, error) {
-	set := r.set(s.Name)
-	if _, known := r.saved[set]; !known {
-		save, err := r.lastSaved(ctx, set)
-		if err != nil {
-			return false, err
-		}
-		r.saved[set] = save
+	same, err := r.hasLeft(ctx, s)
+	if err != nil {
+		return false, err
 	}
-	if last := r.saved[set]; last == "" || last == s.Save.String() || !r.over.IsZero() {
+	if last := r.saved[r.set(s.Name)]; same || last == "" || !r.over.IsZero() {
 		return false, nil
 	}
 	r.tell(r.job, "a checkpoint was written again under its name, and leaves at the end of the job: give each a name of its own", "name", mover.Printable(s.Name))

@@ -1,0 +1,181 @@
+package checkpoint
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+type framework struct {
+	name    string
+	profile Profile
+	write   func(shape) *script
+	over    bool // it can save over what it has saved
+}
+
+var frameworks = []framework{
+	{"dcp", DCP, dcpWriter, true}, {"megatron", Megatron, megatronWriter, false}, {"megatron, distributed", Megatron, megatronDistWriter, false},
+	{"deepspeed", DeepSpeed, deepSpeedWriter, false}, {"orbax", Orbax, orbaxWriter, false}, {"orbax, by file", Orbax, orbaxFileWriter, false},
+	{"hf", HF, hfWriter, false}, {"hf, renamed", HF, hfRenameWriter, false}, {"nemo", NeMo, nemoWriter, false}, {"nemo, distributed", NeMo, nemoDistWriter, false},
+	{"plain", Plain, plainWriter, true}, {"plain, committed", Plain, commitWriter, true},
+}
+
+func shapes(f framework) (all []shape) {
+	for _, sh := range []shape{
+		{1, 1, 1, 2, false, 0, false}, {2, 1, 2, 3, false, 1, false}, {3, 2, 3, 3, false, 0, true}, {4, 3, 2, 3, false, 2, false}, {8, 1, 2, 2, false, 0, true}, {2, 3, 3, 4, false, 2, true},
+		{1, 2, 2, 3, true, 0, false}, {4, 1, 3, 3, true, 0, true}, {3, 3, 1, 2, true, 0, false},
+	} {
+		if !sh.over || f.over {
+			all = append(all, sh)
+		}
+	}
+	return all
+}
+
+// TestCrashes stops writers after each of their operations, by a kill or by a power cut, and looks at what is left when it has settled: no set is
+// ever said to be complete that has not exactly the bytes of one of its saves. And each save is found complete when it is, so that
+// nobody passes by finding none.
+func TestCrashes(t *testing.T) {
+	points := 0
+	for _, f := range frameworks {
+		t.Run(f.name, func(t *testing.T) {
+			whole := 0
+			for _, sh := range shapes(f) {
+				s := f.write(sh)
+				for k := range len(s.ops) + 1 {
+					for _, d := range crashes(s.ops, k) {
+						points++
+						whole += check(t, f, sh, s, k, d)
+						if t.Failed() {
+							return
+						}
+					}
+				}
+				foundAll(t, f, sh, s)
+			}
+			if whole == 0 {
+				t.Error("nothing was ever complete")
+			}
+		})
+	}
+	t.Logf("%d crash points", points)
+	if points < 10_000 {
+		t.Errorf("%d crash points", points)
+	}
+}
+
+// crashes are what can be left after k operations.
+func crashes(ops []op, k int) []*disk {
+	all := []*disk{run(ops, k, k, kept)}
+	for _, l := range []lossy{none, half, zeroed} {
+		all = append(all, run(ops, k, k, l), run(ops, k, max(0, k-3), l))
+	}
+	return all
+}
+
+// check looks twice, a while apart, as who copies does, and returns how many sets were complete.
+func check(t *testing.T, f framework, sh shape, s *script, k int, d *disk) (whole int) {
+	t.Helper()
+	tree := d.tree()
+	var sights Sights
+	now := time.Unix(0, d.now)
+	sights.Look(now, tree.Prints())
+	now = now.Add(Quiet)
+	sights.Look(now, tree.Prints())
+	for _, set := range Find(f.profile, tree).Sets {
+		if !set.Complete || !sights.Still(set.Name, now, Quiet) || Torn(tree, set, d.peek) != "" {
+			continue
+		}
+		whole++
+		if !slices.ContainsFunc(s.meant[set.Name], func(c content) bool { return holds(d.has(set.Name), c) }) {
+			t.Errorf("%v, after %d of %d operations (%+v): %s is said to be complete, and has %d files, %q", sh, k, len(s.ops), s.ops[max(0, k-1)], set.Name, len(d.has(set.Name)), brief(d.has(set.Name)))
+		}
+	}
+	return whole
+}
+
+// holds says whether all that was meant is there, as it was meant. What a larger job has left under other names is nobody's.
+func holds(have, meant content) bool {
+	for name, text := range meant {
+		if got, there := have[name]; !there || got != text {
+			return false
+		}
+	}
+	return true
+}
+
+func brief(c content) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		all = append(all, fmt.Sprintf("%s (%d)", name, len(c[name])))
+	}
+	return all
+}
+
+// foundAll: when a writer has done its work, the newest of its sets are complete.
+func foundAll(t *testing.T, f framework, sh shape, s *script) {
+	t.Helper()
+	d := run(s.ops, len(s.ops), len(s.ops), kept)
+	v := Find(f.profile, d.tree())
+	newest, ok := Set{}, false
+	for _, set := range v.Sets {
+		if !slices.ContainsFunc(s.meant[set.Name], func(c content) bool { return holds(d.has(set.Name), c) }) {
+			continue
+		}
+		newest, ok = set, true
+	}
+	if !ok || !newest.Complete {
+		t.Errorf("%v: the last save, %q, is not complete: %s", sh, newest.Name, newest.Why)
+	}
+	if why := Torn(d.tree(), newest, d.peek); why != "" {
+		t.Errorf("%v: %s: %s", sh, newest.Name, why)
+	}
+}
+
+// TestDiskIsReal: what the disk of TestCrashes shows is what a real one does, after each operation of a writer of each framework.
+func TestDiskIsReal(t *testing.T) {
+	for _, f := range frameworks {
+		sh := shape{2, 1, 2, 2, f.over, 0, false}
+		s := f.write(sh)
+		dir := t.TempDir()
+		for k, o := range s.ops {
+			really(t, dir, o)
+			want, got := Find(f.profile, run(s.ops, k+1, 0, kept).tree()), found(t, f.profile, dir)
+			for _, set := range got.Sets {
+				// The real clock does not wait between saves, so that what is written again may not look younger.
+				like, is := want.Set(set.Name)
+				if !is || set.Files != like.Files || set.Bytes != like.Bytes || set.Complete != like.Complete && !sh.over {
+					t.Fatalf("%s, after %d operations (%v): %+v\nwant %+v", f.name, k+1, o, set, like)
+				}
+			}
+			if len(got.Sets) != len(want.Sets) || len(got.Trackers) != len(want.Trackers) {
+				t.Fatalf("%s, after %d operations: %s\nwant %s", f.name, k+1, printed(got), printed(want))
+			}
+		}
+	}
+}
+
+// really does an operation in a directory.
+func really(t *testing.T, dir string, o op) {
+	t.Helper()
+	at := filepath.Join(dir, o.name)
+	switch o.do {
+	case "mkdir":
+		must(t, os.MkdirAll(at, 0o755))
+	case "create":
+		must(t, os.WriteFile(at, nil, 0o644))
+	case "write":
+		w, err := os.OpenFile(at, os.O_WRONLY|os.O_APPEND, 0)
+		must(t, err)
+		_, err = w.Write(o.data)
+		must(t, err)
+		must(t, w.Close())
+	case "rename":
+		must(t, os.Rename(at, filepath.Join(dir, o.to)))
+	case "unlink", "rmdir":
+		must(t, os.Remove(at))
+	}
+}

@@ -1,0 +1,152 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"strings"
+)
+
+// Peek reads a part of a file of a tree, and less than p at its end.
+type Peek func(name string, off int64, p []byte) (n int, err error)
+
+// Torn looks at the beginning and the end of files of a set whose formats say how long they have to be, and says which of them is not whole. After a
+// power cut names, sizes and times can be there while the content is not, since most frameworks sync nothing. Nothing in them is
+// believed but that. A file that can not be read, or is of another format, is not torn. What a [Commit] names was synced before.
+func Torn(t Tree, s Set, peek Peek) (why string) {
+	if s.Commit != nil && s.Commit.Torn == "" {
+		return ""
+	}
+	for _, e := range t.under(s.Name) {
+		if e.Kind != File || e.Size == 0 {
+			continue
+		}
+		if shape := shapeOf(e.Name); shape != nil && !shape(e, peek) {
+			name := strings.TrimPrefix(e.Name, s.Name+"/")
+			if name == orbaxMetadata {
+				return name + " does not say that it was committed"
+			}
+			return name + " is not whole"
+		}
+	}
+	return ""
+}
+
+const orbaxMetadata = "_CHECKPOINT_METADATA"
+
+// shapeOf is what can tell whether a file of that name is whole; nil is nothing.
+func shapeOf(name string) func(Entry, Peek) bool {
+	_, base := split(name)
+	switch {
+	case base == orbaxMetadata:
+		return orbaxCommitted
+	case strings.HasSuffix(base, ".json"), base == "_METADATA", base == "_sharding":
+		return jsonWhole
+	case strings.HasSuffix(base, ".safetensors"):
+		return safetensorsWhole
+	case strings.HasSuffix(base, ".pt"), strings.HasSuffix(base, ".pth"), strings.HasSuffix(base, ".ckpt"), strings.HasSuffix(base, ".bin"):
+		return zipWhole
+	}
+	return nil
+}
+
+// part reads a range of a file. ok is false when it can not be.
+func part(e Entry, peek Peek, off, n int64) (b []byte, ok bool) {
+	b = make([]byte, n)
+	got, err := peek(e.Name, off, b)
+	return b, err == nil && got == len(b)
+}
+
+// zipWhole says whether what begins as an archive, as torch.save writes it, ends as one. Who writes without one begins otherwise, but
+// nobody begins with zeros.
+func zipWhole(e Entry, peek Peek) bool {
+	head, ok := part(e, peek, 0, min(4, e.Size))
+	if !ok {
+		return true
+	}
+	if !bytes.Equal(head, []byte("PK\x03\x04")) {
+		return !blank(head)
+	}
+	const end = 22 // bytes of the last record, without a comment, which torch never writes
+	if e.Size < end {
+		return false
+	}
+	tail, ok := part(e, peek, e.Size-end, end)
+	return !ok || bytes.Equal(tail[:4], []byte("PK\x05\x06"))
+}
+
+// safetensorsWhole says whether a file is as long as its header says: eight bytes have the length of the header, which has where each tensor ends.
+func safetensorsWhole(e Entry, peek Peek) bool {
+	const headMost = 100 << 20 // as the format allows
+	head, ok := part(e, peek, 0, min(8, e.Size))
+	if !ok {
+		return true
+	}
+	if len(head) < 8 {
+		return false
+	}
+	n := int64(binary.LittleEndian.Uint64(head))
+	if n < 2 || n > headMost || n > e.Size-8 {
+		return false
+	}
+	text, ok := part(e, peek, 8, n)
+	if !ok {
+		return true
+	}
+	var tensors map[string]struct {
+		Offsets []int64 `json:"data_offsets"`
+	}
+	var ends int64
+	if json.Unmarshal(text, &tensors) != nil && json.Unmarshal(withoutMetadata(text), &tensors) != nil {
+		return false
+	}
+	for _, t := range tensors {
+		if len(t.Offsets) == 2 {
+			ends = max(ends, t.Offsets[1])
+		}
+	}
+	return e.Size == 8+n+ends
+}
+
+// withoutMetadata takes out of a header what is no tensor.
+func withoutMetadata(text []byte) []byte {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil {
+		return nil
+	}
+	delete(all, "__metadata__")
+	out, _ := json.Marshal(all) // of what was JSON before
+	return out
+}
+
+const jsonMost = 4 << 20
+
+// jsonWhole says whether a text is JSON. A long one is looked at where it ends.
+func jsonWhole(e Entry, peek Peek) bool {
+	n := min(e.Size, jsonMost)
+	text, ok := part(e, peek, e.Size-n, n)
+	if !ok {
+		return true
+	}
+	if n == e.Size {
+		return json.Valid(text)
+	}
+	text = bytes.TrimSpace(text)
+	return len(text) > 0 && (text[len(text)-1] == '}' || text[len(text)-1] == ']')
+}
+
+// orbaxCommitted says whether Orbax has written down when it has committed a checkpoint: it makes the file at the beginning. Old versions did not write it.
+func orbaxCommitted(e Entry, peek Peek) bool {
+	text, ok := part(e, peek, 0, min(e.Size, jsonMost))
+	if !ok || e.Size > jsonMost {
+		return true
+	}
+	var m map[string]json.RawMessage
+	if json.Unmarshal(text, &m) != nil {
+		return false
+	}
+	at, has := m["commit_timestamp_nsecs"]
+	return !has || string(at) != "null"
+}
+
+func blank(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }

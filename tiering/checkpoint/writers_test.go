@@ -1,0 +1,392 @@
+package checkpoint
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// shape is how large a job is, and how it saves.
+type shape struct {
+	ranks, shards, chunks, saves int
+	over                         bool // each save over the one before
+	keep                         int  // saves that are kept; 0 is all
+	again                        bool // the job began again before the last save, and its size is another one
+}
+
+// interval is the time between saves: more than the slack of the rules, as they say.
+const interval = 30e9
+
+// files of a save of all ranks, of which a step of each is written in turn: ranks write at the same time.
+type files []struct {
+	name string
+	data []byte
+	sync bool
+}
+
+func (s *script) together(sh shape, set string, all files, have content) {
+	for _, f := range all {
+		s.do("create", set+"/"+f.name)
+	}
+	for c := range sh.chunks {
+		for _, f := range all {
+			s.write(set+"/"+f.name, f.data[c*len(f.data)/sh.chunks:(c+1)*len(f.data)/sh.chunks])
+		}
+	}
+	for _, f := range all {
+		if f.sync {
+			s.do("fsync", set+"/"+f.name)
+		}
+		have[f.name] = string(f.data)
+	}
+}
+
+func (s *script) add(set, name string, data []byte, chunks int, sync bool, have content) {
+	s.file(set+"/"+name, data, chunks, sync)
+	have[name] = string(data)
+}
+
+// remove is shutil.rmtree: what is in a directory in the order of its listing, and then it.
+func (s *script) remove(set string, have content) {
+	for name := range have { // any order will do
+		s.do("unlink", set+"/"+name)
+	}
+	s.do("rmdir", set)
+}
+
+// of is the shape of one save.
+func (sh shape) of(save int) shape {
+	if sh.again && save == sh.saves-1 {
+		sh.ranks++
+	}
+	return sh
+}
+
+// dcpWriter: torch/distributed/checkpoint/filesystem.py (pytorch b639d82d, 2.5): each rank writes and syncs its files (write_data), then the first one .metadata.tmp, which it
+// syncs; an old .metadata goes, and the new one is renamed (finish).
+func dcpWriter(sh shape) *script {
+	s, old := newScript(), map[string]content{}
+	for save := range sh.saves {
+		set := fmt.Sprintf("step_%d", (save+1)*10)
+		if sh.over {
+			set = "last"
+		}
+		sh, have := sh.of(save), content{}
+		s.do("mkdir", set)
+		var all files
+		for r := range sh.ranks {
+			for n := range sh.shards {
+				name := fmt.Sprintf("__%d_%d.distcp", r, n)
+				all = append(all, struct {
+					name string
+					data []byte
+					sync bool
+				}{name, []byte(strings.Repeat(fmt.Sprintf("%s of save %d,", name, save), 4)), true})
+			}
+		}
+		s.together(sh, set, all, have)
+		s.file(set+"/.metadata.tmp", pickled(fmt.Sprint("metadata ", save)), sh.chunks, true)
+		have[".metadata"] = string(pickled(fmt.Sprint("metadata ", save)))
+		if sh.over && save > 0 {
+			s.do("unlink", set+"/.metadata")
+		}
+		s.rename(set+"/.metadata.tmp", set+"/.metadata")
+		s.whole(set, have)
+		old[set] = have
+		s.rotate(sh, save, func(n int) string { return fmt.Sprintf("step_%d", (n+1)*10) }, old)
+		s.rest(interval)
+	}
+	return s
+}
+
+// rotate removes the oldest save that is not to be kept.
+func (s *script) rotate(sh shape, save int, name func(int) string, have map[string]content) {
+	if sh.keep > 0 && save >= sh.keep && !sh.over {
+		s.rest(interval)
+		s.remove(name(save-sh.keep), have[name(save-sh.keep)])
+	}
+}
+
+// megatronWriter: megatron/training/checkpointing.py (Megatron-LM 0032978f, save_checkpoint): the optimizer's file of each rank, then model_optim_rng.pt by torch.save, none synced; a barrier; the
+// tracker is opened for writing, which empties it, and written; then an old iteration is removed. With torch_dist: common.pt, shards and .metadata as in DCP, then metadata.json.
+func megatronWriter(sh shape) *script     { return megatron(sh, false) }
+func megatronDistWriter(sh shape) *script { return megatron(sh, true) }
+func megatron(sh shape, dist bool) *script {
+	s, old := newScript(), map[string]content{}
+	iter := func(n int) string { return fmt.Sprintf("iter_%07d", (n+1)*100) }
+	for save := range sh.saves {
+		sh, set, have := sh.of(save), iter(save), content{}
+		s.do("mkdir", set)
+		if dist {
+			s.add(set, "common.pt", torch(fmt.Sprint("common ", save)), sh.chunks, false, have)
+			var all files
+			for r := range sh.ranks {
+				name := fmt.Sprintf("__%d_0.distcp", r)
+				all = append(all, struct {
+					name string
+					data []byte
+					sync bool
+				}{name, []byte(strings.Repeat(fmt.Sprint(name, save), 5)), true})
+			}
+			s.together(sh, set, all, have)
+			s.file(set+"/.metadata.tmp", pickled(fmt.Sprint("m", save)), sh.chunks, true)
+			s.rename(set+"/.metadata.tmp", set+"/.metadata")
+			have[".metadata"] = string(pickled(fmt.Sprint("m", save)))
+			s.add(set, "metadata.json", jsonOf(fmt.Sprint(save)), 1, false, have)
+		} else {
+			var all files
+			for r := range sh.ranks {
+				s.do("mkdir", fmt.Sprintf("%s/mp_rank_%02d", set, r))
+				for n := range sh.shards {
+					name := fmt.Sprintf("mp_rank_%02d/%s", r, []string{"distrib_optim.pt", "model_optim_rng.pt", "more.pt"}[n%3])
+					all = append(all, struct {
+						name string
+						data []byte
+						sync bool
+					}{name, torch(fmt.Sprint(name, save)), false})
+				}
+			}
+			s.together(sh, set, all, have)
+		}
+		s.file(megatronTracker, fmt.Appendf(nil, "%d", (save+1)*100), 2, false)
+		s.whole(set, have)
+		old[set] = have
+		if !dist && sh.keep > 0 && save >= sh.keep {
+			s.rest(interval)
+			gone := iter(save - sh.keep)
+			for name := range old[gone] {
+				s.do("unlink", gone+"/"+name)
+			}
+		} else if dist {
+			s.rotate(sh, save, iter, old)
+		}
+		s.rest(interval)
+	}
+	return s
+}
+
+// deepSpeedWriter: deepspeed/runtime/engine.py (DeepSpeed b555aa53, save_checkpoint): the directory of the tag; each rank's model and optimizer states by torch.save, none synced;
+// commit of the engine; latest is opened for writing, and written.
+func deepSpeedWriter(sh shape) *script {
+	s, old := newScript(), map[string]content{}
+	tag := func(n int) string { return fmt.Sprintf("global_step%d", (n+1)*10) }
+	for save := range sh.saves {
+		sh, set, have := sh.of(save), tag(save), content{}
+		s.do("mkdir", set)
+		var all files
+		for r := range sh.ranks {
+			for _, name := range []string{fmt.Sprintf("zero_pp_rank_%d_mp_rank_00_optim_states.pt", r), fmt.Sprintf("mp_rank_%02d_model_states.pt", r)} {
+				all = append(all, struct {
+					name string
+					data []byte
+					sync bool
+				}{name, torch(fmt.Sprint(name, save)), false})
+			}
+		}
+		s.together(sh, set, all, have)
+		s.file("latest", []byte(set), 2, false)
+		s.whole(set, have)
+		old[set] = have
+		s.rotate(sh, save, tag, old)
+		s.rest(interval)
+	}
+	return s
+}
+
+// orbaxWriter: checkpoint/orbax/checkpoint/_src/path/atomicity.py (orbax 08ec2b42): _CHECKPOINT_METADATA is made with the temporary directory and rewritten when all items are there
+// (finalize); then the directory is renamed. The store's driver syncs what it writes.
+func orbaxWriter(sh shape) *script { return orbax(sh, false) }
+
+// orbaxFileWriter is CommitFileTemporaryPath of the same file: the directory has its name from the beginning, and commit_success.txt comes last.
+func orbaxFileWriter(sh shape) *script { return orbax(sh, true) }
+func orbax(sh shape, byFile bool) *script {
+	s, old := newScript(), map[string]content{}
+	for save := range sh.saves {
+		final, have := fmt.Sprint((save+1)*100), content{}
+		set := final
+		if !byFile {
+			set = final + ".orbax-checkpoint-tmp-17"
+		}
+		s.do("mkdir", set)
+		s.file(set+"/"+orbaxMetadata, []byte(`{"init_timestamp_nsecs":1,"commit_timestamp_nsecs":null}`), 1, false)
+		s.do("mkdir", set+"/default")
+		var all files
+		for r := range sh.ranks {
+			for n := range sh.shards {
+				name := fmt.Sprintf("default/ocdbt.process_%d_%d", r, n)
+				all = append(all, struct {
+					name string
+					data []byte
+					sync bool
+				}{name, []byte(strings.Repeat(fmt.Sprint(name, save), 3)), true})
+			}
+		}
+		s.together(sh, set, all, have)
+		done := fmt.Appendf(nil, `{"init_timestamp_nsecs":1,"commit_timestamp_nsecs":%d}`, save+2)
+		s.add(set, orbaxMetadata, done, 1, false, have)
+		if byFile {
+			s.whole(final, have) // it has written down that it has committed, and a reader finds all
+			s.add(set, orbaxCommit, []byte("Checkpoint commit was successful"), 1, false, have)
+		} else {
+			s.rename(set, final)
+		}
+		s.whole(final, have)
+		old[final] = have
+		s.rest(interval)
+	}
+	return s
+}
+
+// hfWriter: src/transformers/trainer.py (transformers 2cda12cb, _save_checkpoint): config, shards of safetensors and their index, then optimizer, scheduler, random states, and
+// trainer_state.json, all at their final names and none synced; then the oldest is removed.
+func hfWriter(sh shape) *script { return hf(sh, false) }
+
+// hfRenameWriter is that of versions 4.36 and 4.37, which write to tmp-checkpoint-N and rename it.
+func hfRenameWriter(sh shape) *script { return hf(sh, true) }
+func hf(sh shape, rename bool) *script {
+	s, old := newScript(), map[string]content{}
+	name := func(n int) string { return fmt.Sprintf("checkpoint-%d", (n+1)*500) }
+	for save := range sh.saves {
+		final, have := name(save), content{}
+		set := final
+		if rename {
+			set = "tmp-" + final
+		}
+		s.do("mkdir", set)
+		s.add(set, "config.json", jsonOf("config"), 1, false, have)
+		for n := range sh.shards {
+			s.add(set, fmt.Sprintf("model-%05d-of-%05d.safetensors", n+1, sh.shards), safetensors(fmt.Sprint("w", n, save)), sh.chunks, false, have)
+		}
+		s.add(set, "model.safetensors.index.json", jsonOf("index"), 1, false, have)
+		s.add(set, "training_args.bin", torch("args"), 1, false, have)
+		s.add(set, "optimizer.pt", torch(fmt.Sprint("optimizer", save)), sh.chunks, false, have)
+		s.add(set, "scheduler.pt", torch(fmt.Sprint("scheduler", save)), 1, false, have)
+		for r := range sh.ranks {
+			s.add(set, fmt.Sprintf("rng_state_%d.pth", r), torch(fmt.Sprint("rng", r, save)), 1, false, have)
+		}
+		s.add(set, "trainer_state.json", jsonOf(fmt.Sprint("state", save)), sh.chunks, false, have)
+		if rename {
+			s.rename(set, final)
+		}
+		s.whole(final, have)
+		old[final] = have
+		s.rotate(sh, save, name, old)
+		s.rest(interval)
+	}
+	return s
+}
+
+// nemoWriter: nemo/utils/callbacks/nemo_model_checkpoint.py (NeMo 5bc11995, _save_checkpoint): a marker beside the checkpoint, its file by torch.save, the weights' mean under a name of its own
+// with the same marker, and the marker goes. What is removed is marked before.
+func nemoWriter(sh shape) *script {
+	s := newScript()
+	for save := range sh.saves {
+		base := fmt.Sprintf("gpt--step=%d", (save+1)*100)
+		s.do("create", base+unfinished)
+		for _, name := range []string{base + ".ckpt", base + "-EMA.ckpt"} {
+			data := torch(fmt.Sprint(name, save))
+			s.file(name, data, sh.chunks*sh.shards, false)
+			s.whole(name, content{"": string(data)})
+		}
+		s.do("unlink", base+unfinished)
+		last := base + "-last"
+		s.do("create", last+unfinished)
+		s.file(last+".ckpt", torch(last), sh.chunks, false)
+		s.whole(last+".ckpt", content{"": string(torch(last))})
+		s.do("unlink", last+unfinished)
+		s.rest(interval)
+		if gone := save - sh.keep; sh.keep > 0 && gone >= 0 {
+			old := fmt.Sprintf("gpt--step=%d", (gone+1)*100)
+			s.do("create", old+unfinished)
+			s.do("unlink", old+".ckpt")
+			s.do("unlink", old+"-EMA.ckpt")
+			s.do("unlink", old+unfinished)
+		}
+	}
+	return s
+}
+
+// nemoDistWriter is the same with a distributed checkpoint (nemo/lightning/pytorch/callbacks/model_checkpoint.py): a directory, with weights as in DCP.
+func nemoDistWriter(sh shape) *script {
+	s := newScript()
+	for save := range sh.saves {
+		set, have := fmt.Sprintf("gpt--step=%d", (save+1)*100), content{}
+		s.do("create", set+unfinished)
+		s.do("mkdir", set)
+		s.do("mkdir", set+"/weights")
+		var all files
+		for r := range sh.ranks {
+			name := fmt.Sprintf("weights/__%d_0.distcp", r)
+			all = append(all, struct {
+				name string
+				data []byte
+				sync bool
+			}{name, []byte(strings.Repeat(fmt.Sprint(name, save), 5)), true})
+		}
+		s.together(sh, set, all, have)
+		s.file(set+"/weights/.metadata.tmp", pickled(fmt.Sprint(save)), sh.chunks, true)
+		s.rename(set+"/weights/.metadata.tmp", set+"/weights/.metadata")
+		have["weights/.metadata"] = string(pickled(fmt.Sprint(save)))
+		s.add(set, "weights/common.pt", torch(fmt.Sprint("common", save)), 1, false, have)
+		s.do("mkdir", set+"/context")
+		s.add(set, "context/io.json", jsonOf(fmt.Sprint(save)), 1, false, have)
+		s.do("unlink", set+unfinished)
+		s.whole(set, have)
+		s.rest(interval)
+	}
+	return s
+}
+
+// plainWriter is a script of a user's own: files that it syncs, and then a mark. Those who do not sync lose it to a power cut, and no mark can tell.
+func plainWriter(sh shape) *script {
+	s, old := newScript(), map[string]content{}
+	name := func(n int) string { return fmt.Sprintf("step_%d", n+1) }
+	for save := range sh.saves {
+		set, have := name(save), content{}
+		if sh.over {
+			set = "last"
+			if save > 0 {
+				s.do("unlink", set+"/_SUCCESS")
+			}
+		}
+		s.do("mkdir", set)
+		for n := range sh.shards * sh.ranks {
+			s.add(set, fmt.Sprintf("part-%d", n), []byte(strings.Repeat(fmt.Sprint("part", n, save), 4)), sh.chunks, true, have)
+		}
+		s.do("create", set+"/_SUCCESS")
+		have["_SUCCESS"] = ""
+		s.whole(set, have)
+		old[set] = have
+		s.rotate(sh, save, name, old)
+		s.rest(interval)
+	}
+	return s
+}
+
+// commitWriter is the same with "datamove checkpoint commit", which syncs everything itself and renames its file; here over the checkpoint of before, without a word.
+func commitWriter(sh shape) *script {
+	s := newScript()
+	for save := range sh.saves {
+		set, have, c := "last", content{}, Commit{Created: time.Unix(int64(save), 0)}
+		s.do("mkdir", set)
+		for n := range sh.shards * sh.ranks {
+			s.add(set, fmt.Sprintf("part-%02d", n), []byte(strings.Repeat(fmt.Sprint("part", n, save), 4)), sh.chunks, true, have)
+		}
+		d := run(s.ops, len(s.ops), 0, kept)
+		for n := range sh.shards * sh.ranks {
+			name := fmt.Sprintf("part-%02d", n)
+			at := d.nodes[set+"/"+name]
+			c.Files = append(c.Files, Committing{Name: name, Size: int64(len(at.data)), Modified: at.modified})
+		}
+		text, err := c.Encode()
+		if err != nil {
+			panic(err)
+		}
+		s.file(set+"/.datamove-x-1-1", text, 2, true)
+		s.rename(set+"/.datamove-x-1-1", set+"/"+Committed)
+		have[Committed] = string(text)
+		s.whole(set, have)
+		s.rest(200e6) // it needs no slack
+	}
+	return s
+}
