@@ -1,0 +1,73 @@
+package checkpoint
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Keep says which checkpoints stay on a tier. The zero value keeps all.
+type Keep struct {
+	Last  int   // this many of the newest; 0 keeps all
+	Every int64 // those whose step is a multiple of it; 0 adds none
+}
+
+// fewest is how many verified checkpoints of a run stay, whatever Keep says.
+const fewest = 2
+
+// Held is a checkpoint on a tier.
+type Held struct {
+	Name     string
+	Step     int64 // -1 is not known
+	Modified int64 // ns
+	Verified bool  // its copy here was checked
+	Tagged   bool
+	Second   bool // another tier has it, verified, too
+}
+
+// Verdict is what retention says of one.
+type Verdict struct {
+	Held
+	Keep bool
+	Why  string
+}
+
+// Judge says which checkpoints of a run stay on a tier, the newest first. two says that there is a second tier. What is not verified stays, and does not count: it may
+// be on its way. Of those that are, two stay, the newest too, and the newest that the second tier has as well; before that has one, all do.
+func (k Keep) Judge(held []Held, two bool) []Verdict {
+	held = slices.Clone(held)
+	slices.SortFunc(held, func(a, b Held) int { return -compareHeld(a, b) })
+	out := make([]Verdict, 0, len(held))
+	verified, second := 0, false // seen so far, from the newest
+	none := two && !slices.ContainsFunc(held, func(h Held) bool { return h.Verified && h.Second })
+	for _, h := range held {
+		v := Verdict{Held: h, Keep: true}
+		switch {
+		case !h.Verified:
+			v.Why = "it is not verified here"
+		case k.Last <= 0:
+			v.Why = "nothing says how many are to stay"
+		case verified < max(k.Last, fewest):
+			v.Why = "it is one of the newest"
+		case none:
+			v.Why = "no checkpoint is verified on a second tier"
+		case two && !second && h.Second:
+			v.Why = "it is the newest that a second tier has"
+		case h.Tagged:
+			v.Why = "it is tagged"
+		case k.Every > 0 && h.Step >= 0 && h.Step%k.Every == 0:
+			v.Why = "its step is one of those that stay"
+		default:
+			v.Keep, v.Why = false, "newer ones are verified"
+		}
+		if h.Verified {
+			verified++
+			second = second || h.Second
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func compareHeld(a, b Held) int {
+	return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,120 @@
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestJudge(t *testing.T) {
+	many := func(n int) (held []Held) {
+		for i := range n {
+			held = append(held, Held{Name: fmt.Sprint("s", i+1), Step: int64(i + 1), Verified: true, Second: true})
+		}
+		return held
+	}
+	for _, row := range []struct {
+		what string
+		keep Keep
+		held []Held
+		two  bool
+		drop string
+	}{
+		{"all", Keep{}, many(5), false, ""},
+		{"the last", Keep{Last: 3}, many(5), false, "s2 s1"},
+		{"never below two", Keep{Last: 1}, many(5), false, "s3 s2 s1"},
+		{"every second one", Keep{Last: 2, Every: 2}, many(6), false, "s3 s1"},
+		{"what is not verified does not count", Keep{Last: 2}, append(many(4), Held{Name: "new", Step: 9}), false, "s2 s1"},
+		{"tagged", Keep{Last: 2}, append(many(3), Held{Name: "best", Step: 0, Verified: true, Tagged: true}), false, "s1"},
+		{"the second tier has none", Keep{Last: 2}, []Held{{Name: "a", Step: 1, Verified: true}, {Name: "b", Step: 2, Verified: true}, {Name: "c", Step: 3, Verified: true}}, true, ""},
+		{"the second tier has an old one", Keep{Last: 2}, []Held{{Name: "a", Step: 1, Verified: true, Second: true}, {Name: "b", Step: 2, Verified: true, Second: true}, {Name: "c", Step: 3, Verified: true}, {Name: "d", Step: 4, Verified: true}}, true, "a"},
+	} {
+		if got := strings.Join(dropped(row.keep.Judge(row.held, row.two)), " "); got != row.drop {
+			t.Errorf("%s: %q, want %q", row.what, got, row.drop)
+		}
+	}
+}
+
+func dropped(verdicts []Verdict) (names []string) {
+	for _, v := range verdicts {
+		if !v.Keep {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// TestJudgeKeeps: whatever there is, and whatever is asked for, two verified ones stay, the newest with them, and with a second tier the newest
+// that it has; nothing goes that is not verified, or tagged; and what a run has kept it keeps when it is asked again.
+func TestJudgeKeeps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var held []Held
+		for i := range rapid.IntRange(0, 20).Draw(t, "n") {
+			b := func(what string) bool { return rapid.Bool().Draw(t, what) }
+			held = append(held, Held{Name: fmt.Sprint(i), Step: rapid.Int64Range(-1, 12).Draw(t, "step"), Modified: rapid.Int64Range(0, 3).Draw(t, "time"), Verified: b("verified"), Tagged: b("tagged"), Second: b("second")})
+		}
+		k := Keep{Last: rapid.IntRange(-1, 5).Draw(t, "last"), Every: rapid.Int64Range(0, 4).Draw(t, "every")}
+		two := rapid.Bool().Draw(t, "two")
+		all := k.Judge(held, two)
+		var stays []Held
+		before, after := 0, 0
+		var newest, newestTwice *Held
+		for i, v := range all {
+			if v.Verified {
+				before++
+				if newest == nil {
+					newest = &all[i].Held
+				}
+				if v.Second && newestTwice == nil {
+					newestTwice = &all[i].Held
+				}
+			}
+			if v.Keep {
+				stays = append(stays, v.Held)
+				if v.Verified {
+					after++
+				}
+				continue
+			}
+			if !v.Verified || v.Tagged || k.Last <= 0 || k.Every > 0 && v.Step >= 0 && v.Step%k.Every == 0 {
+				t.Fatalf("%+v goes", v)
+			}
+		}
+		if len(all) != len(held) || after < min(before, max(2, k.Last)) {
+			t.Fatalf("%d of %d verified ones stay", after, before)
+		}
+		for _, one := range []*Held{newest, newestTwice} {
+			if one != nil && (two || one == newest) && !slices.Contains(stays, *one) {
+				t.Fatalf("%+v goes", *one)
+			}
+		}
+		if again := dropped(k.Judge(stays, two)); len(again) > 0 {
+			t.Fatalf("%v go the next time", again)
+		}
+	})
+}
+
+// TestStates is a drawing: what is verified was copied, and what was copied was complete.
+func TestStates(t *testing.T) {
+	for _, row := range []struct {
+		from, to State
+		may      bool
+	}{
+		{"", Seen, true}, {"", Complete, false}, {Seen, Copying, false}, {Settling, Copying, false}, {Complete, Copying, true}, {Complete, Verified, false}, {Copying, Verified, false},
+		{Copying, Settling, true}, {Copied, Verified, true}, {Verified, Expired, true}, {Copying, Expired, false}, {Copying, Superseded, true}, {Superseded, Verified, false},
+	} {
+		if got := row.from.May(row.to); got != row.may {
+			t.Errorf("%s -> %s: %v", row.from, row.to, got)
+		}
+	}
+	for s, next := range nextStates {
+		for _, n := range next {
+			if _, known := nextStates[n]; !known || n == s {
+				t.Errorf("%s -> %s", s, n)
+			}
+		}
+	}
+}
