@@ -179,15 +179,15 @@ func (c Commit) lacks(inside []Entry, loose bool) (why string) {
 			return f.Name + " is not there, and was when it was committed"
 		case e.Kind != File || e.Size != f.Size:
 			return f.Name + " has another size than when it was committed"
-		case !loose && f.Modified != 0 && !sameTime(e.Modified, f.Modified):
+		case !loose && f.Modified != 0 && !SameTime(e.Modified, f.Modified):
 			return f.Name + " was written again after it was committed"
 		}
 	}
 	return ""
 }
 
-// sameTime compares times of which one may be kept in seconds.
-func sameTime(a, b int64) bool {
+// SameTime compares times of which one may be kept in seconds, or in microseconds.
+func SameTime(a, b int64) bool {
 	if a%1e9 == 0 || b%1e9 == 0 {
 		return a/1e9 == b/1e9
 	}

@@ -17,7 +17,7 @@ type Set struct {
 	Print    Print
 	Save     Print // the same as long as what is in its files is: which save it is
 	Modified int64 // ns, of the youngest in it
-	Files    int64
+	Files    int64 // without [Committed]
 	Bytes    int64
 	Commit   *Commit // what says so, if it is one of ours; nil is none
 }
@@ -82,7 +82,7 @@ func judge(p Profile, t Tree, inside []Entry) Set {
 	s := Set{Name: e.Name, Dir: e.Kind == Dir, Step: StepOf(e.Name), Print: printOf(inside, true), Save: printOf(inside, false)}
 	for _, e := range inside {
 		s.Modified = max(s.Modified, e.Modified)
-		if e.Kind == File {
+		if e.Kind == File && e.Name != inside[0].Name+"/"+Committed {
 			s.Files, s.Bytes = s.Files+1, s.Bytes+e.Size
 		}
 	}

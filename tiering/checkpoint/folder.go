@@ -91,7 +91,7 @@ type inPlace struct {
 }
 
 func (p *inPlace) Top(ctx context.Context) (Tree, error) {
-	t := Tree{Texts: map[string]string{}, Commits: map[string]Commit{}, Loose: p.place.Traits().DirsByContent}
+	t := Tree{Texts: map[string]string{}, Commits: map[string]Commit{}, Loose: p.place.Traits().NeedsManifest}
 	left := p.limits.Entries
 	if left == 0 {
 		left = entriesMost

@@ -12,6 +12,15 @@ import (
 // stops early has not looked into the rest. A set in whose files something speaks against it ([Torn]) is not complete. The
 // view has the trackers, and of the sets the one that is yielded.
 func Each(ctx context.Context, f Folder, p Profile) iter.Seq2[Found, error] {
+	return each(ctx, f, p, f.Peek)
+}
+
+// Glance is Each without a look into files: who looks again and again looks into them once nothing changes any more.
+func Glance(ctx context.Context, f Folder, p Profile) iter.Seq2[Found, error] {
+	return each(ctx, f, p, nil)
+}
+
+func each(ctx context.Context, f Folder, p Profile, peek Peek) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
 		top, err := f.Top(ctx)
 		if err != nil {
@@ -19,7 +28,7 @@ func Each(ctx context.Context, f Folder, p Profile) iter.Seq2[Found, error] {
 			return
 		}
 		for _, e := range newestFirst(top) {
-			found, is, err := look(ctx, f, p, top, e.Name)
+			found, is, err := look(ctx, f, p, top, e.Name, peek)
 			if err != nil {
 				yield(Found{}, err)
 				return
@@ -38,6 +47,25 @@ type Found struct {
 	Tree Tree
 }
 
+// Made is when what is in the set was written: by its record, which goes with it, or as its files say. ns.
+func (f Found) Made() (when int64) {
+	if f.Commit != nil {
+		for _, file := range f.Commit.Files {
+			when = max(when, file.Modified)
+		}
+		if when == 0 {
+			when = f.Commit.Created.UnixNano()
+		}
+		return when
+	}
+	for _, e := range f.Tree.under(f.Name) {
+		if e.Kind == File {
+			when = max(when, e.Modified)
+		}
+	}
+	return when
+}
+
 // newestFirst are the entries that could be sets.
 func newestFirst(top Tree) []Entry {
 	all := slices.DeleteFunc(top.top(), func(e Entry) bool { return e.Kind != Dir && e.Kind != File })
@@ -48,7 +76,7 @@ func newestFirst(top Tree) []Entry {
 }
 
 // look looks into one.
-func look(ctx context.Context, f Folder, p Profile, top Tree, name string) (found Found, is bool, err error) {
+func look(ctx context.Context, f Folder, p Profile, top Tree, name string, peek Peek) (found Found, is bool, err error) {
 	names := []string{name}
 	if len(forms[p].trackers) > 0 { // it is compared with the set that the tracker names
 		if at := top.tracked(p, forms[p].trackers[0]); at != "" && at != name && comparesWith(p) {
@@ -61,8 +89,8 @@ func look(ctx context.Context, f Folder, p Profile, top Tree, name string) (foun
 	}
 	v := Find(p, tree)
 	s, is := v.Set(name)
-	if is && s.Complete {
-		if s.Why = Torn(tree, s, f.Peek); s.Why != "" {
+	if is && s.Complete && peek != nil {
+		if s.Why = Torn(tree, s, peek); s.Why != "" {
 			s.Complete = false
 		}
 	}
@@ -78,7 +106,7 @@ func Look(ctx context.Context, f Folder, p Profile, name string) (found Found, i
 	if err != nil || top.under(name) == nil {
 		return found, false, err
 	}
-	return look(ctx, f, p, top, name)
+	return look(ctx, f, p, top, name, f.Peek)
 }
 
 // Newest finds the newest complete set in a directory, and looks into no more than it has to. "" is none. Of sets that nothing in them says

@@ -35,7 +35,7 @@ type Verdict struct {
 // be on its way. Of those that are, two stay, the newest too, and the newest that the second tier has as well; before that has one, all do.
 func (k Keep) Judge(held []Held, two bool) []Verdict {
 	held = slices.Clone(held)
-	slices.SortFunc(held, func(a, b Held) int { return -compareHeld(a, b) })
+	slices.SortFunc(held, func(a, b Held) int { return -a.Compare(b) })
 	out := make([]Verdict, 0, len(held))
 	verified, second := 0, false // seen so far, from the newest
 	none := two && !slices.ContainsFunc(held, func(h Held) bool { return h.Verified && h.Second })
@@ -68,6 +68,7 @@ func (k Keep) Judge(held []Held, two bool) []Verdict {
 	return out
 }
 
-func compareHeld(a, b Held) int {
+// Compare orders checkpoints, the oldest first: by step, and by when they were made.
+func (a Held) Compare(b Held) int {
 	return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.Name, b.Name))
 }

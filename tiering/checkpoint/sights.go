@@ -31,3 +31,6 @@ func (s *Sights) Still(name string, now time.Time, quiet time.Duration) bool {
 	x, known := s.seen[name]
 	return known && now.After(x.since) && now.Sub(x.since) >= quiet
 }
+
+// Same says whether something looked like that when it was last looked at.
+func (s *Sights) Same(name string, p Print) bool { return s.seen[name].print == p }

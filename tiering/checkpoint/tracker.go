@@ -132,3 +132,16 @@ func number(text string) int64 {
 	}
 	return n
 }
+
+// TrackerFor is the tracker without which a framework does not find a set, and what has to stand in it; "" is none.
+func TrackerFor(p Profile, set string) (tracker, text string) {
+	switch {
+	case p == DeepSpeed:
+		return "latest", set
+	case p == Megatron && set == "release":
+		return megatronTracker, set
+	case p == Megatron:
+		return megatronTracker, strconv.FormatInt(StepOf(set), 10)
+	}
+	return "", ""
+}

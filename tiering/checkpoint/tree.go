@@ -104,3 +104,9 @@ func (t Tree) Prints() map[string]Print {
 	}
 	return all
 }
+
+// IsLink says whether a name in the tree is a link.
+func (t Tree) IsLink(name string) bool {
+	e := t.under(name)
+	return e != nil && e[0].Kind == Link
+}

@@ -1,0 +1,98 @@
+package hop
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/tiering/checkpoint"
+)
+
+// readers is how many files are read at a time for their checksums; each of them with all processors when it is large.
+const readers = 4
+
+// Commit writes down what a checkpoint has, with checksums, when all of it is on stable storage: from then on it is complete, whatever its framework says. What a hop has
+// recorded of a copy stays, if it still holds, and gets the tags.
+func (s *Site) Commit(ctx context.Context, f *Folder, name string, tags []string) (checkpoint.Commit, error) {
+	found, is, err := checkpoint.Look(ctx, f, f.Profile, name)
+	fail := func(err error) (checkpoint.Commit, error) {
+		return checkpoint.Commit{}, &mover.Error{Op: "commit", Place: f.String(), Name: name, Err: err}
+	}
+	switch {
+	case err != nil:
+		return checkpoint.Commit{}, err
+	case !is || !found.Dir:
+		return fail(fmt.Errorf("%w: there is no directory with a checkpoint", mover.ErrNotExist))
+	case found.Files == 0:
+		return fail(fmt.Errorf("%w: there is no file in it", mover.ErrUsage))
+	}
+	var c checkpoint.Commit
+	if found.Complete && found.Commit != nil {
+		c = *found.Commit
+	} else if c, err = s.fresh(ctx, f, found); err != nil {
+		return c, err
+	}
+	c.Tags = merged(c.Tags, tags)
+	text, err := c.Encode()
+	if err != nil {
+		return fail(err)
+	}
+	if f.root != nil {
+		return c, writeWhole(f.root, path.Join(name, checkpoint.Committed), text)
+	}
+	return c, s.putText(ctx, f.child(name).Child(checkpoint.Committed), text)
+}
+
+func merged(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// fresh reads all files of a checkpoint. One that changes meanwhile is not committed.
+func (s *Site) fresh(ctx context.Context, f *Folder, found checkpoint.Found) (checkpoint.Commit, error) {
+	c := checkpoint.CommitOf(found.Tree, found.Name)
+	c.Created = time.Now().UTC().Truncate(time.Second)
+	place, err := s.Open(ctx, f.child(found.Name), local.OpenOptions{StateDir: s.Request.StateDir, Logger: s.Log})
+	if err != nil {
+		return c, err
+	}
+	defer place.Close()
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(readers)
+	for i := range c.Files {
+		g.Go(func() (err error) {
+			if f.root != nil {
+				if err := syncIn(f.root, path.Join(found.Name, c.Files[i].Name)); err != nil {
+					return err
+				}
+			}
+			c.Files[i].CRC, err = hashOf(gctx, place, c.Files[i].Name)
+			c.Files[i].HasCRC = err == nil
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return c, err
+	}
+	if f.root != nil {
+		for _, e := range found.Tree.Entries {
+			if e.Kind == checkpoint.Dir && mover.Within(e.Name, found.Name) {
+				if err := syncIn(f.root, e.Name); err != nil {
+					return c, err
+				}
+			}
+		}
+	}
+	now, is, err := checkpoint.Look(ctx, f, f.Profile, found.Name)
+	if err == nil && (!is || now.Save != found.Save) {
+		err = &mover.Error{Op: "commit", Place: f.String(), Name: found.Name, Err: fmt.Errorf("%w: somebody writes there", mover.ErrChanged)}
+	}
+	return c, err
+}

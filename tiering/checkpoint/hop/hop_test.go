@@ -1,0 +1,350 @@
+package hop
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/site"
+	"datamove.dev/tiering/checkpoint"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is a site whose places are real: directories, and a server of S3.
+type world struct {
+	testing.TB
+	site *Site
+	dir  string
+	old  bool // what is saved looks as if it had been an hour ago
+}
+
+func newWorld(t testing.TB) *world {
+	dir := t.TempDir()
+	return &world{TB: t, site: &Site{Open: openHere, Request: requestIn(dir)}, dir: dir}
+}
+
+var openHere = site.Site{}.Open
+
+func requestIn(dir string) local.Request {
+	return local.Request{StateDir: filepath.Join(dir, "state")}
+}
+
+func (w *world) at(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *world) folder(where string, p checkpoint.Profile) *Folder {
+	w.Helper()
+	l, err := location.Parse(where)
+	must(w, err)
+	f, err := w.site.Folder(w.Context(), l, p, true)
+	must(w, err)
+	w.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// save makes a checkpoint of PyTorch: shards with a text each, and .metadata.
+func (w *world) save(dir, name string, shards ...string) {
+	w.Helper()
+	at := filepath.Join(w.at(dir), name)
+	must(w, os.MkdirAll(at, 0o755))
+	for i, text := range shards {
+		must(w, os.WriteFile(filepath.Join(at, fmt.Sprintf("__%d_0.distcp", i)), []byte(text), 0o644))
+	}
+	must(w, os.WriteFile(filepath.Join(at, ".metadata"), []byte("of "+name), 0o644))
+	if w.old {
+		when := time.Now().Add(-time.Hour)
+		must(w, filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
+			return errors.Join(err, os.Chtimes(p, when, when))
+		}))
+	}
+}
+
+// has is what a directory has, by name.
+func has(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			text, readErr := os.ReadFile(p)
+			name, _ := filepath.Rel(dir, p)
+			if err = readErr; filepath.Base(p) != checkpoint.Committed && !strings.HasPrefix(d.Name(), mover.TempPrefix) {
+				all[name] = string(text)
+			}
+		}
+		return err
+	}))
+	return all
+}
+
+func same(t testing.TB, what, a, b string) {
+	t.Helper()
+	if x, y := has(t, a), has(t, b); !maps.Equal(x, y) {
+		t.Errorf("%s: %s has %q\n%s has %q", what, a, slices.Sorted(maps.Keys(x)), b, slices.Sorted(maps.Keys(y)))
+	}
+}
+
+// newest is the newest checkpoint that is verified somewhere; "" is none.
+func (w *world) newest(f *Folder) string {
+	w.Helper()
+	for c := range Candidates(w.Context(), []*Folder{f}, Want{Verified: true}, func(*Folder, string, string) {}) {
+		return c.Name
+	}
+	return ""
+}
+
+// big is more than linkLeast.
+func big(what string) string { return strings.Repeat(what, linkLeast/len(what)+1) }
+
+// TestCarry: from a disk to a disk, on to another, to a store and back: whole, verified, and once.
+func TestCarry(t *testing.T) {
+	server := s3test.Start(t, false)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
+	t.Setenv("AWS_ACCESS_KEY_ID", server.Access)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)
+	w := newWorld(t)
+	w.old = true // a store says of an object when it came, and not when it was written
+	w.save("nvme", "step_10", "alpha", "beta")
+	places := []string{w.at("nvme"), w.at("peer"), w.at("pfs"), "s3://" + server.Bucket + "/run", w.at("back")}
+	for i := range places[1:] {
+		from, to := w.folder(places[i], checkpoint.DCP), w.folder(places[i+1], checkpoint.DCP)
+		r, err := w.site.Carry(t.Context(), from, "step_10", to, nil)
+		must(t, err)
+		if r.Already || r.Level < mover.Server || r.Sent == 0 {
+			t.Errorf("to %s: %+v", to, r)
+		}
+		if r, err = w.site.Carry(t.Context(), from, "step_10", to, nil); err != nil || !r.Already {
+			t.Errorf("to %s again: %+v, %v", to, r, err)
+		}
+		if got := w.newest(to); got != "step_10" {
+			t.Errorf("%s: %q is the newest", to, got)
+		}
+	}
+	same(t, "the way round", w.at("nvme"), w.at("back"))
+}
+
+// TestAgain: a name that is saved again is exchanged on a disk, whole for whole; in a store it stays what it was.
+func TestAgain(t *testing.T) {
+	server := s3test.Start(t, false)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
+	t.Setenv("AWS_ACCESS_KEY_ID", server.Access)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)
+	w := newWorld(t)
+	from, disk, store := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(w.at("pfs"), checkpoint.DCP), w.folder("s3://"+server.Bucket+"/run", checkpoint.DCP)
+	w.save("nvme", "last", "one", "two", "three")
+	for _, to := range []*Folder{disk, store} {
+		_, err := w.site.Carry(t.Context(), from, "last", to, nil)
+		must(t, err)
+	}
+	must(t, os.RemoveAll(w.at("nvme/last")))
+	w.save("nvme", "last", "four", "five")
+	r, err := w.site.Carry(t.Context(), from, "last", disk, nil)
+	must(t, err)
+	if r.Already {
+		t.Error("another save was taken for the same")
+	}
+	same(t, "exchanged", w.at("nvme"), w.at("pfs"))
+	if _, err := w.site.Carry(t.Context(), from, "last", store, nil); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("in the store: %v", err)
+	}
+	_, err = w.site.Carry(t.Context(), store, "last", w.folder(w.at("back"), checkpoint.DCP), nil)
+	must(t, err)
+	if got := has(t, w.at("back/last")); got["__2_0.distcp"] != "three" {
+		t.Errorf("the store has %q", got)
+	}
+}
+
+// TestIdentical: a shard that is the same as that of the checkpoint before is not sent, and one that is as long and differs in a byte is.
+func TestIdentical(t *testing.T) {
+	w := newWorld(t)
+	from, to := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(w.at("pfs"), checkpoint.DCP)
+	w.save("nvme", "step_1", big("frozen"), big("moves1"), "small")
+	_, err := w.site.Carry(t.Context(), from, "step_1", to, nil)
+	must(t, err)
+	w.save("nvme", "step_2", big("frozen"), big("moves2"), "small")
+	r, err := w.site.Carry(t.Context(), from, "step_2", to, nil)
+	must(t, err)
+	if n := int64(len(big("frozen"))); r.Linked != n || r.Sent >= 2*n {
+		t.Errorf("%+v", r)
+	}
+	same(t, "both", w.at("nvme"), w.at("pfs"))
+	must(t, w.site.Remove(t.Context(), Tier{Folder: to, saves: map[string]string{"step_1": saveIn(t, to, "step_1")}}, "step_1"))
+	same(t, "the one that is left", w.at("nvme/step_2"), w.at("pfs/step_2"))
+	if got := w.newest(to); got != "step_2" {
+		t.Errorf("%q is the newest", got)
+	}
+}
+
+func saveIn(t testing.TB, f *Folder, name string) string {
+	t.Helper()
+	found, is, err := checkpoint.Look(t.Context(), f, f.Profile, name)
+	if err != nil || !is {
+		t.Fatalf("%s: %v, %v", name, is, err)
+	}
+	return SaveOf(found)
+}
+
+// TestWrittenMeanwhile: what changes, or goes, while it is copied, is not there afterwards, and what was there before is still.
+func TestWrittenMeanwhile(t *testing.T) {
+	for _, row := range []struct {
+		what string
+		do   func(w *world)
+		want error
+	}{
+		{"rewritten in place", func(w *world) {
+			must(w, os.WriteFile(w.at("nvme/step_2/__1_0.distcp"), []byte("other"), 0o644))
+		}, mover.ErrChanged},
+		{"another file", func(w *world) {
+			must(w, os.WriteFile(w.at("nvme/step_2/__9_0.distcp"), []byte("other"), 0o644))
+		}, mover.ErrChanged},
+		{"one shard is of the step before", func(w *world) {
+			must(w, os.Rename(w.at("nvme/step_1/__0_0.distcp"), w.at("nvme/step_2/__0_0.distcp")))
+		}, mover.ErrChanged},
+		{"removed", func(w *world) { must(w, os.RemoveAll(w.at("nvme/step_2"))) }, ErrSuperseded},
+		{"half removed", func(w *world) { must(w, os.Remove(w.at("nvme/step_2/__0_0.distcp"))) }, mover.ErrChanged},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			w := newWorld(t)
+			from, to := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(w.at("pfs"), checkpoint.DCP)
+			w.save("nvme", "step_1", "alpha", "beta_")
+			_, err := w.site.Carry(t.Context(), from, "step_1", to, nil)
+			must(t, err)
+			w.save("nvme", "step_2", "gamma", "delta")
+			_, err = w.site.Carry(t.Context(), from, "step_2", to, func(s checkpoint.State) {
+				if s == checkpoint.Copying {
+					row.do(w)
+				}
+			})
+			if !errors.Is(err, row.want) {
+				t.Errorf("%v", err)
+			}
+			if got := w.newest(to); got != "step_1" {
+				t.Errorf("%q is the newest", got)
+			}
+			if _, err := os.Stat(w.at("pfs/step_2")); err == nil {
+				t.Error("it is at the target")
+			}
+		})
+	}
+}
+
+// TestRestore: the newest comes from the nearest that has it; what is damaged there is taken from the next, and then the one before.
+func TestRestore(t *testing.T) {
+	w := newWorld(t)
+	nvme := w.folder(w.at("nvme"), checkpoint.DCP)
+	w.save("nvme", "step_1", "alpha", "beta")
+	w.save("nvme", "step_2", "gamma", "delta")
+	near, far := w.folder(w.at("near"), checkpoint.DCP), w.folder(w.at("far"), checkpoint.DCP)
+	for _, to := range []*Folder{near, far} {
+		for _, name := range []string{"step_1", "step_2"} {
+			_, err := w.site.Carry(t.Context(), nvme, name, to, nil)
+			must(t, err)
+		}
+	}
+	corrupt := func(dir string) { // as long, and at the same time
+		at := w.at(dir + "/step_2/__0_0.distcp")
+		info, err := os.Stat(at)
+		must(t, err)
+		must(t, os.WriteFile(at, []byte("GAMMA"), 0o644))
+		must(t, os.Chtimes(at, info.ModTime(), info.ModTime()))
+	}
+	for i, row := range []struct {
+		what string
+		do   func()
+		want string // name, and where it is from
+		why  int    // that were passed over
+	}{
+		{"the nearest", func() {}, "step_2 near", 0},
+		{"the next", func() { corrupt("near") }, "step_2 far", 1},
+		{"the one before", func() { corrupt("far") }, "step_1 near", 2},
+		{"torn", func() { must(t, os.Remove(w.at("near/step_1/__0_0.distcp"))) }, "step_1 far", 3},
+	} {
+		row.do()
+		var why []string
+		to := w.folder(w.at(fmt.Sprint("new", i)), checkpoint.DCP)
+		r, err := w.site.Restore(t.Context(), []*Folder{near, far}, Want{}, to, func(f *Folder, name, text string) { why = append(why, name+": "+text) })
+		must(t, err)
+		if got := r.Name + " " + filepath.Base(r.Folder.String()); got != row.want || len(why) != row.why {
+			t.Errorf("%s: %s, %q", row.what, got, why)
+		}
+		same(t, row.what, filepath.Join(w.at("nvme"), r.Name), filepath.Join(w.at(fmt.Sprint("new", i)), r.Name))
+	}
+	_, err := w.site.Restore(t.Context(), []*Folder{near, far}, Want{Step: 7}, w.folder(w.at("none"), checkpoint.DCP), func(*Folder, string, string) {})
+	if !errors.Is(err, mover.ErrNotExist) || !strings.Contains(err.Error(), "step 7") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCommit: what is committed is complete, and what somebody writes meanwhile, or has written since, is not.
+func TestCommit(t *testing.T) {
+	w := newWorld(t)
+	must(t, os.MkdirAll(w.at("run/a/deep"), 0o755))
+	must(t, os.WriteFile(w.at("run/a/deep/x"), []byte("x"), 0o644))
+	f := w.folder(w.at("run"), checkpoint.Plain)
+	c, err := w.site.Commit(t.Context(), f, "a", []string{"best"})
+	must(t, err)
+	if len(c.Files) != 1 || !c.Files[0].HasCRC || c.Files[0].Name != "deep/x" {
+		t.Errorf("%+v", c)
+	}
+	found, err := f.look(t.Context(), "a")
+	if err != nil || !found.Complete || !slices.Equal(found.Commit.Tags, []string{"best"}) {
+		t.Errorf("%+v, %v", found.Set, err)
+	}
+	to := w.folder(w.at("pfs"), checkpoint.Plain)
+	_, err = w.site.Carry(t.Context(), f, "a", to, nil)
+	must(t, err)
+	c, err = w.site.Commit(t.Context(), to, "a", []string{"paper"})
+	if err != nil || !c.Verified() || !slices.Equal(c.Tags, []string{"best", "paper"}) {
+		t.Errorf("tags of a copy: %+v, %v", c, err)
+	}
+	must(t, os.WriteFile(w.at("run/a/deep/x"), []byte("yy"), 0o644))
+	if _, err = w.site.Carry(t.Context(), f, "a", to, nil); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("what was written since: %v", err)
+	}
+	if _, err := w.site.Commit(t.Context(), f, "none", nil); !errors.Is(err, mover.ErrNotExist) {
+		t.Errorf("what is not there: %v", err)
+	}
+}
+
+// BenchmarkDecision: of a thousand checkpoints in each of three places, of which the newer half is torn, which one is restored, and from where.
+func BenchmarkDecision(b *testing.B) {
+	w := newWorld(b)
+	var folders []*Folder
+	for _, dir := range []string{"a", "b", "c"} {
+		for i := range 1000 {
+			at := w.at(fmt.Sprintf("%s/step_%d", dir, i+1))
+			must(b, os.MkdirAll(at, 0o755))
+			for r := range 8 {
+				must(b, os.WriteFile(filepath.Join(at, fmt.Sprintf("__%d_0.distcp", r)), []byte("x"), 0o644))
+			}
+			if i < 500 {
+				must(b, os.WriteFile(filepath.Join(at, ".metadata"), []byte("x"), 0o644))
+			}
+		}
+		folders = append(folders, w.folder(w.at(dir), checkpoint.DCP))
+	}
+	for b.Loop() {
+		passed := 0
+		for c := range Candidates(b.Context(), folders, Want{}, func(*Folder, string, string) { passed++ }) {
+			if c.Name != "step_500" || passed != 1500 {
+				b.Fatalf("%s, %d passed over", c.Name, passed)
+			}
+			break
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package hop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/tiering/checkpoint"
+)
+
+// inStore copies to where nothing can be renamed: the mark and the record come last. What is whole there under this name stays, and what is damaged goes: the next try, from
+// elsewhere, would take it for its own.
+func (c *carrying) inStore(ctx context.Context, there checkpoint.Found) error {
+	err := c.toStore(ctx, there)
+	if errors.Is(err, mover.ErrCorrupt) {
+		r := c.Request
+		r.Logger = c.Log
+		if _, rmErr := local.RemoveAll(ctx, c.to.child(c.found.Name), r, c.Open); rmErr != nil && !errors.Is(rmErr, mover.ErrNotExist) {
+			err = errors.Join(err, rmErr)
+		}
+	}
+	return err
+}
+
+func (c *carrying) toStore(ctx context.Context, there checkpoint.Found) error {
+	if there.Complete && there.Commit != nil && there.Commit.Verified() {
+		return &mover.Error{Op: "copy", Place: c.to.String(), Name: c.found.Name,
+			Err: fmt.Errorf("%w: another save of it is there, and a store can not exchange it: give each save a name of its own", mover.ErrConflict)}
+	}
+	mark := c.found.Mark
+	if mark == checkpoint.Committed {
+		mark = ""
+	}
+	source, target := c.from.child(c.found.Name), c.to.child(c.found.Name)
+	source.TrailingSlash, target.TrailingSlash = true, true
+	err := c.copy(ctx, local.Request{Work: local.Sync, Delete: true, Source: source, Target: target}, "", apart(mark)...)
+	if err != nil {
+		return err
+	}
+	c.state(checkpoint.Copied)
+	if err := c.same(ctx); err != nil {
+		return err
+	}
+	if mark != "" {
+		r := local.Request{Work: local.Copy, Source: c.from.child(c.found.Name).Child(mark), Target: c.to.child(c.found.Name).Child(mark)}
+		if err := c.copyOne(ctx, r, mark); err != nil {
+			return err
+		}
+	}
+	top, err := c.to.Top(ctx)
+	if err != nil {
+		return err
+	}
+	tree, err := c.to.Deep(ctx, top, c.found.Name)
+	if err != nil {
+		return err
+	}
+	record, err := c.compare(ctx, tree, c.found.Name)
+	if err != nil {
+		return err
+	}
+	return c.put(ctx, c.to.child(c.found.Name).Child(checkpoint.Committed), record)
+}
+
+// copyOne copies one file of the set; its checksum counts as that of mark.
+func (c *carrying) copyOne(ctx context.Context, r local.Request, mark string) error {
+	below, _ := mover.Parent(mark)
+	if below != "" {
+		below += "/"
+	}
+	return c.copy(ctx, r, below)
+}

@@ -1,0 +1,194 @@
+package hop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"datamove.dev/mover/location"
+	"datamove.dev/tiering/checkpoint"
+)
+
+// watched is a process that watches, for the tests that kill it: what to bring, and where to.
+const watched = "DATAMOVE_TEST_WATCH"
+
+func TestMain(m *testing.M) {
+	if where := os.Getenv(watched); where != "" {
+		w := &world{site: &Site{Open: openHere, Request: requestIn(where)}, dir: where}
+		if err := w.watch(nil, "nvme", "peer", "pfs").Run(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// watch is a watch that ends when all has left.
+func (w *world) watch(tell func(Event), dir string, to ...string) *Watch {
+	watch := &Watch{Site: w.site, Dir: location.Location{Scheme: location.POSIX, Path: w.at(dir)}, Settle: 20 * time.Millisecond, Every: 5 * time.Millisecond, Once: true, Tell: tell}
+	for _, one := range to {
+		watch.To = append(watch.To, location.Location{Scheme: location.POSIX, Path: w.at(one)})
+	}
+	return watch
+}
+
+// until waits for something to come true.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it has not come to that in a minute: %s", what)
+		}
+	}
+}
+
+// reads is what is in a file; "" is none.
+func reads(file string) string {
+	text, _ := os.ReadFile(file) // it may be none yet
+	return string(text)
+}
+
+// TestWatch: a job saves, saves over, and removes, while a watch brings it to three places of which one is away. The two others get everything, with the tracker last, and
+// retention there is held; the one that comes back gets what is kept.
+func TestWatch(t *testing.T) {
+	w := newWorld(t)
+	must(t, os.MkdirAll(w.at("nvme"), 0o755))
+	must(t, os.WriteFile(w.at("away"), nil, 0o644)) // where a directory should be
+	var mu sync.Mutex
+	states := map[string][]checkpoint.State{} // by name and target
+	watch := w.watch(func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		key := e.Name + " " + filepath.Base(e.To)
+		states[key] = append(states[key], e.State)
+	}, "nvme", "peer", "away", "pfs")
+	watch.Once, watch.Keep, watch.Metrics = false, checkpoint.Keep{Last: 2, Every: 3}, w.at("metrics")
+	ctx, stop := context.WithCancel(t.Context())
+	var ended error
+	var wg sync.WaitGroup
+	wg.Go(func() { ended = watch.Run(ctx) })
+	there := func(dir, name string) bool {
+		_, err := os.Stat(w.at(filepath.Join(dir, name, checkpoint.Committed)))
+		return err == nil
+	}
+	for i := range 7 {
+		name := fmt.Sprintf("step_%d", i+1)
+		w.save("nvme", name, big("frozen"), fmt.Sprint("moves", i))
+		must(t, os.WriteFile(w.at("nvme/latest"), []byte(name), 0o644))
+		until(t, name+" has left", func() bool { return there("peer", name) && there("pfs", name) })
+		if i == 3 {
+			must(t, os.RemoveAll(w.at("nvme/step_1"))) // it makes room
+			must(t, os.WriteFile(w.at("nvme/step_4/__1_0.distcp"), []byte("again"), 0o644))
+			must(t, os.WriteFile(w.at("nvme/step_4/.metadata"), []byte("of step_4"), 0o644))
+			until(t, "step_4 was saved over, and has left", func() bool {
+				return reads(w.at("pfs/step_4/__1_0.distcp")) == "again" && reads(w.at("peer/step_4/__1_0.distcp")) == "again"
+			})
+		}
+	}
+	for _, dir := range []string{"peer", "pfs"} {
+		until(t, "the tracker is there", func() bool { return reads(w.at(dir+"/latest")) == "step_7" })
+		until(t, "retention", func() bool { return !there(dir, "step_5") })
+		for name, stays := range map[string]bool{"step_1": false, "step_2": false, "step_3": true, "step_6": true, "step_7": true} {
+			if there(dir, name) != stays {
+				t.Errorf("%s in %s: %v", name, dir, !stays)
+			}
+		}
+		same(t, dir, w.at("nvme/step_7"), w.at(dir+"/step_7"))
+	}
+	must(t, os.Remove(w.at("away")))
+	until(t, "what was away gets the newest", func() bool { return there("away", "step_7") && reads(w.at("away/latest")) == "step_7" })
+	if n := len(has(t, w.at("nvme"))); n != 6*3+1 {
+		t.Errorf("the job's own directory has %d files", n)
+	}
+	stop()
+	wg.Wait()
+	if ended != nil {
+		t.Errorf("a watch that is told to end: %v", ended)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for key, all := range states {
+		for i, s := range all[1:] {
+			if strings.HasSuffix(key, " pfs") && slices.Index(all, checkpoint.Verified) >= 0 && s == checkpoint.Verified && all[i] != checkpoint.Copied {
+				t.Errorf("%s: %v", key, all)
+			}
+		}
+	}
+	if got := states["step_5 pfs"]; !slices.Equal(got, []checkpoint.State{checkpoint.Copying, checkpoint.Copied, checkpoint.Verified, checkpoint.Retained, checkpoint.Expired}) {
+		t.Errorf("step_5 on its way to pfs: %v", got)
+	}
+	text, err := os.ReadFile(w.at("metrics"))
+	must(t, err)
+	if !strings.Contains(string(text), fmt.Sprintf("datamove_checkpoint_verified_step{dir=%q,to=%q} 7", w.at("nvme"), w.at("pfs"))) {
+		t.Errorf("the metrics say\n%s", text)
+	}
+}
+
+// TestOnce: a watch that ends says what it could not bring, and has brought all else.
+func TestOnce(t *testing.T) {
+	w := newWorld(t)
+	w.save("nvme", "step_1", "alpha")
+	w.save("nvme", "step_2", "beta")
+	must(t, os.Remove(w.at("nvme/step_2/.metadata")))
+	must(t, os.WriteFile(w.at("away"), nil, 0o644))
+	if err := w.watch(nil, "nvme", "away", "pfs").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "away") {
+		t.Errorf("a target that can not be opened: %v", err)
+	}
+	same(t, "the other", w.at("nvme/step_1"), w.at("pfs/step_1"))
+	if _, err := os.Stat(w.at("pfs/step_2")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what is not complete: %v", err)
+	}
+}
+
+// TestKilled: a watch is killed again and again, at any instant, while a job saves. What is at a target under its name is whole at each of them; and in the end all is there.
+func TestKilled(t *testing.T) {
+	rounds := 30
+	if testing.Short() {
+		rounds = 5
+	}
+	w := newWorld(t)
+	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	start := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env, cmd.Stderr = append(os.Environ(), watched+"="+w.dir), os.Stderr
+		must(t, cmd.Start())
+		return cmd
+	}
+	whole := func() {
+		for _, dir := range []string{"peer", "pfs"} {
+			names, err := filepath.Glob(w.at(dir + "/step_*"))
+			must(t, err)
+			for _, at := range names {
+				if strings.Contains(filepath.Base(at), ".incomplete-") {
+					continue
+				}
+				same(t, "after a kill", w.at("nvme/"+filepath.Base(at)), at)
+			}
+		}
+	}
+	for i := range rounds {
+		if i%3 == 0 {
+			w.save("nvme", fmt.Sprintf("step_%d", i+1), big("frozen"), big(fmt.Sprint("moves", i)), fmt.Sprint("small", i))
+		}
+		cmd := start()
+		time.Sleep(time.Duration(random.Int64N(int64(150 * time.Millisecond))))
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+		whole()
+	}
+	must(t, start().Wait())
+	whole()
+	for _, dir := range []string{"peer", "pfs"} {
+		same(t, "in the end", w.at("nvme"), w.at(dir))
+	}
+}
