@@ -49,6 +49,10 @@ const (
 	schemaLayout      = "datamove.layout/v1"
 	schemaAdvice      = "datamove.advice/v1"
 	schemaQuota       = "datamove.quota/v1"
+
+	schemaCheckpoint      = "datamove.checkpoint/v1"
+	schemaCheckpointEvent = "datamove.checkpoint-event/v1"
+	schemaRetention       = "datamove.retention/v1"
 )
 
 // reportView is a task's end as JSON.

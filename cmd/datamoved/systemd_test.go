@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -54,12 +55,13 @@ func copies(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"datamoved.service", "datamoved-agent.service", "datamoved-coordinator.service", "datamoved.socket"} {
+	for _, name := range []string{"datamoved.service", "datamoved-agent.service", "datamoved-coordinator.service", "datamoved.socket", "datamove-checkpoint@.service"} {
 		text, err := os.ReadFile(filepath.Join(unitDir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		text = bytes.ReplaceAll(text, []byte("/usr/local/bin/datamoved"), []byte(self))
+		text = bytes.ReplaceAll(text, []byte("/usr/local/bin/datamove "), []byte(self+" "))
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -78,12 +80,14 @@ func needTool(t *testing.T, name string) {
 func TestUnits(t *testing.T) {
 	needTool(t, "systemd-analyze")
 	dir := copies(t)
-	for name := range units {
+	exposed := maps.Clone(units)
+	exposed["datamove-checkpoint@.service"] = 25
+	for name, most := range exposed {
 		out, err := exec.Command("systemd-analyze", "verify", "--man=no", filepath.Join(dir, name)).CombinedOutput()
 		if said := ofUnit(string(out), dir); err != nil || said != "" {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
-		out, err = exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", fmt.Sprintf("--threshold=%d", units[name]), filepath.Join(dir, name)).CombinedOutput()
+		out, err = exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", fmt.Sprintf("--threshold=%d", most), filepath.Join(dir, name)).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}

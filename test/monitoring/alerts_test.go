@@ -50,7 +50,7 @@ func alerts(t *testing.T) []alert {
 }
 
 func TestAlertsUseWhatIsThere(t *testing.T) {
-	k := learn(scraped(t) + volumesScraped(t))
+	k := learn(scraped(t) + volumesScraped(t) + checkpointsScraped(t))
 	for _, a := range alerts(t) {
 		for _, wrong := range k.check(a.Expr) {
 			t.Errorf("%s: %s", a.Alert, wrong)
@@ -107,7 +107,7 @@ func ruleTests(t *testing.T) []ruleTest {
 // Each alert has a test in which it fires and one in which it does not, on series that
 // there are.
 func TestAlertsAreTested(t *testing.T) {
-	k := learn(scraped(t) + volumesScraped(t))
+	k := learn(scraped(t) + volumesScraped(t) + checkpointsScraped(t))
 	fires, quiet := words{}, words{}
 	for _, test := range ruleTests(t) {
 		for _, s := range test.InputSeries {

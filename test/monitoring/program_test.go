@@ -2,6 +2,7 @@ package monitoring
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -121,14 +122,14 @@ func (p *running) copy(from, to string) *datamovev1.Task {
 // metrics is a scrape.
 func (p *running) metrics() map[string]*dto.MetricFamily {
 	p.t.Helper()
-	return familiesOf(p.t, p.get("/metrics"))
+	return familiesOf(p.t, p.get("/metrics").Body)
 }
 
-func familiesOf(t *testing.T, answer *http.Response) map[string]*dto.MetricFamily {
+func familiesOf(t *testing.T, scrape io.ReadCloser) map[string]*dto.MetricFamily {
 	t.Helper()
-	defer answer.Body.Close()
+	defer scrape.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(answer.Body)
+	families, err := parser.TextToMetricFamilies(scrape)
 	check(t, err)
 	return families
 }
@@ -239,6 +240,7 @@ func TestTheProgramTells(t *testing.T) {
 		}
 	}
 	maps.Copy(got, p.driver())
+	maps.Copy(got, familiesOf(t, io.NopCloser(strings.NewReader(checkpointsScraped(t)))))
 	everythingIsThere(t, got)
 }
 
@@ -256,7 +258,7 @@ func (p *running) driver() (got map[string]*dto.MetricFamily) {
 		if err != nil {
 			return false
 		}
-		got = familiesOf(p.t, answer)
+		got = familiesOf(p.t, answer.Body)
 		return got["datamove_csi_file_system_up"] != nil
 	})
 	return got

@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/csi/metrics"
 	"datamove.dev/mover/telemetry"
+	"datamove.dev/tiering/checkpoint/hop"
 )
 
 var update = flag.Bool("update", false, "write the table of deploy/monitoring/README.md")
@@ -19,7 +20,7 @@ const (
 	tableEnds   = "<!-- end of the table -->\n"
 )
 
-// markdown is the table of mover/telemetry, and that of csi/metrics, for people.
+// markdown is the table of mover/telemetry, and those of others, for people.
 func markdown() string {
 	var b strings.Builder
 	fmt.Fprint(&b, "| name | type | unit | labels | told by | meaning |\n|---|---|---|---|---|---|\n")
@@ -37,6 +38,10 @@ func markdown() string {
 			labels = append(labels, "`"+l+"`")
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Type, strings.Join(labels, " "), r.Meaning)
+	}
+	fmt.Fprint(&b, "\n`datamove checkpoint watch --metrics FILE` has metrics of its own:\n\n| name | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, m := range hop.Metrics {
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", m.Name, m.Type, strings.Join(m.Labels, "` `"), m.Meaning)
 	}
 	return b.String()
 }

@@ -1,0 +1,36 @@
+package monitoring
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	places "datamove.dev/mover/site"
+	"datamove.dev/tiering/checkpoint"
+	"datamove.dev/tiering/checkpoint/hop"
+)
+
+// checkpointsScraped is what a watch has written that has brought a checkpoint.
+func checkpointsScraped(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	here := func(name string) location.Location {
+		return location.Location{Scheme: location.POSIX, Path: at(name)}
+	}
+	check(t, os.MkdirAll(at("run/step_1"), 0o755))
+	check(t, os.WriteFile(at("run/step_1/.metadata"), []byte("x"), 0o644))
+	w := &hop.Watch{Site: &hop.Site{Open: places.Site{}.Open, Request: local.Request{StateDir: at("state")}}, Profile: checkpoint.DCP,
+		Dir: here("run"), To: []location.Location{here("pfs")}, Settle: time.Millisecond, Once: true, Metrics: at("metrics")}
+	check(t, w.Run(t.Context()))
+	text, err := os.ReadFile(at("metrics"))
+	check(t, err)
+	return string(text)
+}
+
+func TestScrapeOfCheckpointsIsClean(t *testing.T) {
+	promtool(t, checkpointsScraped(t), "check", "metrics")
+}
