@@ -54,7 +54,7 @@ func TestGlance(t *testing.T) {
 		}
 	}
 	e, err := place.Glance(t.Context(), "b")
-	if err != nil || e.Kind != mover.Symlink {
+	if err != nil || e.Kind != mover.Symlink || e.Size != 0 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if _, err := place.Glance(t.Context(), "../x"); err == nil {

@@ -203,7 +203,11 @@ func (p *Place) glance(name string) (mover.Entry, error) {
 	if err := statxSegment(fd, cmp.Or(base, "."), &st); err != nil {
 		return mover.Entry{}, err
 	}
-	return entryOf(name, &st), nil
+	e := entryOf(name, &st)
+	if e.Kind == mover.Symlink {
+		e.Size = 0 // as where its target is read
+	}
+	return e, nil
 }
 
 func (p *Place) stat(name string) (mover.Entry, error) {

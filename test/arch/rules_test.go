@@ -82,6 +82,7 @@ var packages = map[string]struct {
 	"tiering/policy":  {memory, []string{"mover", "mover/spelling", "mover/units", "tiering"}},
 	"tiering/catalog": {memory, []string{"mover", "mover/store", "tiering"}},
 	"tiering/run":     {motion, []string{"mover", "api/datamove/v1", "tiering", "tiering/catalog", "tiering/policy"}},
+	"tiering/feed":    {motion, []string{"mover", "tiering/catalog"}},
 	"tiering/query":   {motion, []string{"mover", "api/datamove/v1", "tiering", "tiering/catalog", "tiering/policy"}},
 	"mover/journal":   {memory, []string{"mover", "mover/store"}},
 	"mover/audit":     {memory, []string{"mover"}},
@@ -98,6 +99,9 @@ var packages = map[string]struct {
 	"mover/vault": {task, []string{"mover", "mover/buffer", "mover/plan", "mover/retry", "mover/transfer"}},
 
 	"tiering/checkpoint/hop": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "mover/retry", "mover/transfer", "tiering/checkpoint"}},
+
+	"tiering/feed/changelog": {task, []string{"lustre", "lustre/client", "mover", "tiering/catalog", "tiering/feed"}},
+	"tiering/feed/watch":     {task, []string{"mover", "tiering/feed"}},
 
 	"mover/site": {person, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/posix", "mover/s3"}},
 	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "api/datamove/v1"}},
@@ -179,8 +183,8 @@ var homes = map[string][]string{
 	"github.com/spf13/pflag":                      {"cmd/datamove", "cmd/datamove-csi", "cmd/datamoved", "cmd/datamove-bench"},
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
-	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint/hop", "cmd/datamove", "cmd/datamove-csi"},
-	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench"},
+	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint/hop", "tiering/feed/changelog", "tiering/feed/watch", "cmd/datamove", "cmd/datamove-csi"},
+	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

@@ -1,0 +1,369 @@
+package watch_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/posix"
+	"datamove.dev/tiering"
+	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/feed"
+	"datamove.dev/tiering/feed/watch"
+)
+
+// follows is the variable whose value has this program follow a tree until it is killed.
+const follows = "DATAMOVE_WATCH_FOLLOWS"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(follows); dir != "" {
+		if err := follow(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dgraph-io/ristretto/v2/z.(*AllocatorPool).freeupAllocators"))
+}
+
+func follow(dir string) error {
+	c, err := catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{})
+	if err != nil {
+		return err
+	}
+	tree := filepath.Join(dir, "tree")
+	src, err := posix.Open(tree, posix.Options{})
+	if err != nil {
+		return err
+	}
+	k := &feed.Keeper{Catalog: c, Tree: scratch, Source: src, Feed: watch.New(tree, watch.Options{Window: 10 * time.Millisecond})}
+	return k.Run(context.Background())
+}
+
+var scratch = catalog.Tree{Tier: "scratch"}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is a tree, a catalog, and who keeps it.
+type world struct {
+	t       testing.TB
+	dir     string
+	catalog *catalog.Catalog
+	source  *posix.Place
+	keeper  *feed.Keeper
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+func newWorld(t testing.TB, dir string, o watch.Options) *world {
+	t.Helper()
+	w := &world{t: t, dir: filepath.Join(dir, "tree"), ended: make(chan error, 1)}
+	check(t, os.MkdirAll(w.dir, 0o755))
+	c, err := catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{})
+	check(t, err)
+	src, err := posix.Open(w.dir, posix.Options{})
+	check(t, err)
+	w.catalog, w.source = c, src
+	w.keeper = &feed.Keeper{Catalog: c, Tree: scratch, Source: src, Feed: watch.New(w.dir, o), Options: feed.Options{Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}}
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	go func() { w.ended <- w.keeper.Run(ctx) }()
+	t.Cleanup(w.close)
+	return w
+}
+
+type testLog struct{ t testing.TB }
+
+func (l testLog) Write(b []byte) (int, error) {
+	l.t.Log(string(bytes.TrimSpace(b)))
+	return len(b), nil
+}
+
+func (w *world) close() {
+	w.stop()
+	if err := <-w.ended; !errors.Is(err, context.Canceled) {
+		w.t.Errorf("the keeper ended: %v", err)
+	}
+	check(w.t, w.source.Close())
+	check(w.t, w.catalog.Close())
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+
+// difference says where the catalog is not what a scan would make of it; of that something was read no feed tells.
+func (w *world) difference() string {
+	var want, got []tiering.File
+	for e, err := range w.source.Walk(context.Background(), mover.WalkOptions{}) {
+		check(w.t, err)
+		want = append(want, tiering.FileOf(&e, 0))
+	}
+	for f, err := range w.catalog.Below(context.Background(), scratch, "") {
+		if errors.Is(err, mover.ErrNotExist) {
+			return "it was never scanned"
+		}
+		check(w.t, err)
+		f.Seen = 0
+		got = append(got, f)
+	}
+	for i := range max(len(want), len(got)) {
+		switch {
+		case i >= len(got):
+			return fmt.Sprintf("%d entries of %d: there is no %+v", len(got), len(want), want[i])
+		case i >= len(want):
+			return fmt.Sprintf("%d entries, and there are %d: %+v", len(got), len(want), got[i])
+		}
+		want[i].Atime, got[i].Atime = 0, 0
+		if want[i] != got[i] {
+			return fmt.Sprintf("%+v\nis known as\n%+v", want[i], got[i])
+		}
+	}
+	return ""
+}
+
+// settled waits until the catalog is what the tree is. Nothing changes any more, so each look makes it more so.
+func (w *world) settled() {
+	w.t.Helper()
+	difference := ""
+	for range 3000 {
+		if difference = w.difference(); difference == "" {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	w.t.Fatalf("after a minute without changes: %s\n%+v", difference, w.keeper.Progress())
+}
+
+// churn changes a tree.
+type churn struct {
+	dir    string
+	random *rand.Rand
+	n      int
+}
+
+var segments = []string{"a", "b", "a-", "a.", "c\n", "\xff\xfe", "d d", "é", ".datamove-x", strings.Repeat("n", 255)}
+
+func (c *churn) some(depth int) string {
+	var s []string
+	for range 1 + c.random.IntN(depth) {
+		s = append(s, segments[c.random.IntN(len(segments))])
+	}
+	return filepath.Join(append([]string{c.dir}, s...)...)
+}
+
+// once does something. What is not there, or is in the way, makes it nothing.
+func (c *churn) once() {
+	c.n++
+	name, other := c.some(5), c.some(5)
+	switch c.random.IntN(16) {
+	case 0:
+		_ = os.RemoveAll(c.some(3))
+	case 1, 2, 3:
+		_ = os.Rename(name, other)
+	case 4:
+		_ = os.Rename(c.some(2), c.some(3))
+	case 5:
+		_ = unix.Renameat2(unix.AT_FDCWD, name, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)
+	case 6:
+		_ = os.Symlink("a/b", name)
+	case 7:
+		_ = os.Chmod(name, os.FileMode(0o700|c.random.IntN(0o100)))
+	case 8:
+		_ = os.Remove(name)
+	case 9:
+		_ = os.Mkdir(name, 0o755)
+	case 10:
+		_ = os.Truncate(name, c.random.Int64N(3000))
+	case 11: // out of the tree, and perhaps back
+		out := c.dir + ".out"
+		if os.Rename(name, out) == nil && c.random.IntN(2) == 0 {
+			_ = os.MkdirAll(filepath.Join(out, "new", "newer"), 0o755)
+			_ = os.WriteFile(filepath.Join(out, "new", "newer", "f"), []byte("x"), 0o600)
+			_ = os.Rename(out, other)
+		}
+		_ = os.RemoveAll(out)
+	default:
+		_ = os.MkdirAll(filepath.Dir(name), 0o755)
+		_ = os.WriteFile(name, make([]byte, c.random.IntN(2000)), 0o600)
+	}
+}
+
+// When a tree changes no more, after some who changed it at the same time, the catalog is what a scan of it is.
+func TestModel(t *testing.T) {
+	w := newWorld(t, t.TempDir(), watch.Options{Window: 2 * time.Millisecond})
+	for seed := range uint64(12) {
+		var g sync.WaitGroup
+		for k := range uint64(3) {
+			c := &churn{dir: w.dir, random: rand.New(rand.NewPCG(seed, k))}
+			g.Go(func() {
+				for range 400 {
+					c.once()
+					if c.random.IntN(50) == 0 {
+						time.Sleep(time.Millisecond) // others go on, and the feed
+					}
+				}
+			})
+		}
+		g.Wait()
+		w.settled()
+	}
+	if p := w.keeper.Progress(); p.Names == 0 || p.Events == 0 || p.Batches < 12 || p.Scans != 1 || p.Left != 0 {
+		t.Errorf("%+v", p)
+	} else {
+		t.Logf("%+v", p)
+	}
+}
+
+// Killed twenty times while a tree changes, a keeper makes at last of the catalog what a scan would.
+func TestKill(t *testing.T) {
+	dir := t.TempDir()
+	c := &churn{dir: filepath.Join(dir, "tree"), random: rand.New(rand.NewPCG(20, 20))}
+	check(t, os.Mkdir(c.dir, 0o755))
+	for range 2000 {
+		c.once()
+	}
+	for k := range 20 {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), follows+"="+dir)
+		var said bytes.Buffer
+		child.Stderr = &said
+		check(t, child.Start())
+		for until := time.Now().Add(time.Duration(50+c.random.IntN(300)) * time.Millisecond); time.Now().Before(until); {
+			c.once()
+		}
+		check(t, child.Process.Kill())
+		if err := child.Wait(); err == nil || said.Len() > 0 {
+			t.Fatalf("child %d ended by itself: %v\n%s", k, err, said.Bytes())
+		}
+	}
+	w := newWorld(t, dir, watch.Options{})
+	for range 500 {
+		c.once()
+	}
+	w.settled()
+	t.Logf("%d changes; %+v", c.n, w.keeper.Progress())
+}
+
+// A queue that is too short loses events, and everything is scanned.
+func TestOverflow(t *testing.T) {
+	heard, go1 := make(chan struct{}, 1), make(chan struct{})
+	var once sync.Once
+	o := watch.Options{Window: -1}.Stall(func() {
+		once.Do(func() {
+			heard <- struct{}{}
+			<-go1
+		})
+	})
+	w := newWorld(t, t.TempDir(), o)
+	w.settled() // it listens
+	check(t, os.WriteFile(w.path("first"), nil, 0o600))
+	<-heard // and reads nothing any more
+	check(t, os.Mkdir(w.path("d"), 0o755))
+	for i := range 40_000 {
+		check(t, os.WriteFile(w.path(fmt.Sprintf("f%d", i%100)), nil, 0o600))
+		check(t, os.Remove(w.path(fmt.Sprintf("f%d", i%100))))
+	}
+	check(t, os.WriteFile(w.path("d/last"), []byte("x"), 0o600))
+	close(go1)
+	w.settled()
+	check(t, os.WriteFile(w.path("d/later"), []byte("x"), 0o600)) // and it goes on
+	w.settled()
+	if p := w.keeper.Progress(); p.Scans < 1 {
+		t.Errorf("%+v", p)
+	} else {
+		t.Logf("%+v", p)
+	}
+}
+
+// More names than a window keeps become their directories, and what is there is known all the same.
+func TestFold(t *testing.T) {
+	w := newWorld(t, t.TempDir(), watch.Options{Names: 100})
+	for d := range 10 {
+		check(t, os.MkdirAll(w.path(fmt.Sprintf("d%d/e", d)), 0o755))
+		for i := range 500 {
+			check(t, os.WriteFile(w.path(fmt.Sprintf("d%d/e/%d", d, i)), make([]byte, i), 0o600))
+		}
+	}
+	w.settled()
+}
+
+// A directory that no watch is left for, one that is on another host, and none.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 20 {
+		check(t, os.Mkdir(filepath.Join(dir, fmt.Sprint(i)), 0o755))
+	}
+	none := func(context.Context, feed.Batch) error { return nil }
+	if err := watch.New(dir, watch.Options{Watches: 10}).Run(t.Context(), nil, none); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("more directories than watches: %v", err)
+	}
+	if err := watch.New(dir+"/none", watch.Options{}).Run(t.Context(), nil, none); !errors.Is(err, mover.ErrNotExist) {
+		t.Errorf("no directory: %v", err)
+	}
+}
+
+// BenchmarkEvents: four writers change 20,000 files in 200 directories, and it is measured until the catalog has it.
+func BenchmarkEvents(b *testing.B) {
+	w := newWorld(b, b.TempDir(), watch.Options{})
+	const dirs, files = 200, 100
+	for d := range dirs {
+		check(b, os.Mkdir(w.path(fmt.Sprint("d", d)), 0o755))
+		for f := range files {
+			check(b, os.WriteFile(w.path(fmt.Sprintf("d%d/%d", d, f)), nil, 0o600))
+		}
+	}
+	w.settled()
+	began, lag := w.keeper.Progress(), time.Duration(0)
+	size := 0
+	for b.Loop() {
+		size++
+		var g sync.WaitGroup
+		for k := range 4 {
+			g.Go(func() {
+				for d := k; d < dirs; d += 4 {
+					for f := range files {
+						check(b, os.WriteFile(w.path(fmt.Sprintf("d%d/%d", d, f)), make([]byte, size), 0o600))
+					}
+				}
+			})
+		}
+		g.Wait()
+		for w.behind(int64(size)) {
+			lag = max(lag, w.keeper.Progress().Lag)
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	p := w.keeper.Progress()
+	b.ReportMetric(float64(p.Events-began.Events)/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(float64(p.Names-began.Names)/b.Elapsed().Seconds(), "names/s")
+	b.ReportMetric(lag.Seconds(), "lag-s")
+}
+
+// behind reports whether a file is known with another size.
+func (w *world) behind(size int64) bool {
+	for f, err := range w.catalog.Below(context.Background(), scratch, "") {
+		check(w.t, err)
+		if f.Kind == mover.File && f.Size != size {
+			return true
+		}
+	}
+	return false
+}
