@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
@@ -54,7 +57,7 @@ func (a *app) catalogue(ctx context.Context, command string, asked *pb.Question,
 // answer scans first if need be.
 func (a *app) answer(ctx context.Context, command string, asked *pb.Question, c catalogued, from answers, body func(context.Context, answers) error) error {
 	s, err := from.scanned(ctx, asked)
-	if err == nil && c.maxAge > 0 && (s.GetTime() == nil || time.Since(s.GetTime().AsTime()) > c.maxAge) {
+	if err == nil && c.maxAge > 0 && (s.GetTime() == nil || time.Since(asOf(s).AsTime()) > c.maxAge) {
 		if err = from.scan(ctx, asked); err == nil {
 			s, err = from.scanned(ctx, asked)
 		}
@@ -70,9 +73,14 @@ func (a *app) answer(ctx context.Context, command string, asked *pb.Question, c 
 		if n := s.GetUnread(); n > 0 {
 			unread = fmt.Sprintf("; %s could not be read then", units.Plural(n, "folder", "folders"))
 		}
-		fmt.Fprintf(a.err, "datamove: %s: as it was %s ago%s\n", command, ago(s.GetTime()), unread)
+		fmt.Fprintf(a.err, "datamove: %s: as it was %s ago%s\n", command, ago(asOf(s)), unread)
 	}
 	return nil
+}
+
+// asOf is of when a catalog is: of its last scan, or, where changes are heard of, of a moment ago.
+func asOf(s *pb.Scan) *timestamppb.Timestamp {
+	return cmp.Or(s.GetFollowing().GetTime(), s.GetTime())
 }
 
 // theirs is the catalog of a service.

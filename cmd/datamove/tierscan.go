@@ -135,15 +135,36 @@ var scansListing = listing[*pb.Scan]{
 		{"FOLDERS", -11, func(s *pb.Scan) string { return units.Count(s.GetDirs()) }},
 		{"BYTES", -9, func(s *pb.Scan) string { return units.Bytes(s.GetBytes()) }},
 		{"UNREAD", -7, func(s *pb.Scan) string { return units.Count(s.GetUnread()) }},
-		{"NOW", 0, func(s *pb.Scan) string {
-			if s.GetBegan() == nil {
-				return "-"
-			}
-			return "a scan began " + ago(s.GetBegan()) + " ago, and has not come to its end"
-		}},
+		{"NOW", 0, scanNow},
 	},
 	view: func(s *pb.Scan) any { return viewScan(s) },
 	name: (*pb.Scan).GetTier,
+}
+
+// scanNow is what happens to the catalog of a tree at this moment.
+func scanNow(s *pb.Scan) string {
+	var now []string
+	if s.GetBegan() != nil {
+		now = append(now, "a scan began "+ago(s.GetBegan())+" ago, and has not come to its end")
+	}
+	if f := s.GetFollowing(); f != nil {
+		what := f.GetFeed() + " tells of changes"
+		if f.GetTime() != nil {
+			what += ", as of " + ago(f.GetTime()) + " ago"
+		}
+		now = append(now, what)
+	}
+	return known(strings.Join(now, "; "))
+}
+
+// followingView is how changes of a tree are heard of, as JSON.
+type followingView struct {
+	Feed       string     `json:"feed"`
+	Time       *time.Time `json:"time,omitempty"` // of which the catalog is
+	LagSeconds float64    `json:"lag_seconds"`
+	Events     int64      `json:"events"`
+	Scans      int64      `json:"scans"`
+	Left       int64      `json:"left"` // names that can not be looked at
 }
 
 // scanView is what is known of a tree as a whole, as JSON.
@@ -161,11 +182,16 @@ type scanView struct {
 	StoredBytes int64      `json:"stored_bytes"`
 	Unread      int64      `json:"unread"`
 	UnreadNames []string   `json:"unread_names,omitempty"`
+
+	Following *followingView `json:"following,omitempty"` // absent: nobody tells of changes
 }
 
 func viewScan(s *pb.Scan) scanView {
 	v := scanView{Schema: schemaScan, Tier: s.GetTier(), Node: s.GetNode(), Scanned: stamp(s.GetTime()), TookSeconds: s.GetTook().AsDuration().Seconds(), Began: stamp(s.GetBegan()),
 		Files: s.GetFiles(), Dirs: s.GetDirs(), Others: s.GetOthers(), Bytes: s.GetBytes(), StoredBytes: s.GetStoredBytes(), Unread: s.GetUnread()}
+	if f := s.GetFollowing(); f != nil {
+		v.Following = &followingView{f.GetFeed(), stamp(f.GetTime()), f.GetLag().AsDuration().Seconds(), f.GetEvents(), f.GetScans(), f.GetLeft()}
+	}
 	for _, name := range s.GetUnreadNames() {
 		v.UnreadNames = append(v.UnreadNames, mover.Printable(string(name)))
 	}

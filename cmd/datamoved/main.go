@@ -63,7 +63,7 @@ func work() int {
 		debug.SetMemoryLimit(heapSoft)
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		err = worker.Run(ctx, conn, os.Stderr, hints.Of)
+		err = worker.Run(ctx, conn, os.Stderr, hints.Of, feedOf)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "datamoved worker:", err)

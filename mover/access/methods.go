@@ -80,6 +80,7 @@ var methods = map[string]Method{
 	agentv1.LinkService_PutManifest_FullMethodName:  {"link.manifest", false},
 	agentv1.LinkService_ReadManifest_FullMethodName: {"link.manifest", false},
 	agentv1.LinkService_PutWalk_FullMethodName:      {"link.walk", false},
+	agentv1.LinkService_Follow_FullMethodName:       {"link.walk", false},
 	agentv1.LinkService_ReadItems_FullMethodName:    {"link.walk", false},
 }
 
@@ -101,6 +102,7 @@ var kinds = map[datamovev1.TaskKind]Method{
 	datamovev1.TaskKind_TASK_KIND_TIER:     {"policy.run", false},
 	datamovev1.TaskKind_TASK_KIND_UNDO:     {"policy.run", false},
 	datamovev1.TaskKind_TASK_KIND_SCAN:     {"catalog.scan", false},
+	datamovev1.TaskKind_TASK_KIND_FOLLOW:   {"catalog.scan", false},
 }
 
 // OfMethod returns what the method of that full name does; the zero Method where

@@ -77,6 +77,8 @@ var tierRule = rule{
 		"ephemeral":  {truth: true},
 		"node_local": {truth: true},
 		"scan":       {check: scan},
+		"feed":       {check: oneOf("inotify", "changelog")},
+		"reader":     {check: word},
 		"cache": {need: []string{"high", "low"}, whole: lowBelowHigh, keys: map[string]rule{
 			"high": {check: checked[Percent]},
 			"low":  {check: checked[Percent]},
@@ -126,7 +128,15 @@ var limitRule = rule{
 }
 
 func pathOrBucket(has map[string]*yaml.Node) error {
+	feed := ""
+	if has["feed"] != nil {
+		feed = has["feed"].Value
+	}
 	switch {
+	case feed != "" && has["path"] == nil:
+		return errors.New("feed needs a path: a bucket has no " + feed)
+	case (feed == "changelog") != (has["reader"] != nil):
+		return errors.New("feed: changelog and reader go together: the reader is the one that was registered with every MDT (lctl changelog_register)")
 	case has["path"] != nil && has["s3"] != nil:
 		return errors.New("has both path and s3: a tier is one of them")
 	case has["path"] == nil && has["s3"] == nil:

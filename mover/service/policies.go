@@ -140,8 +140,8 @@ func (s *Service) stalest(areas []query.Area) (oldest time.Time, err error) {
 		if err != nil {
 			return oldest, err
 		}
-		if i == 0 || state.Scanned.Before(oldest) {
-			oldest = state.Scanned
+		if of := s.asOf(&state); i == 0 || of.Before(oldest) {
+			oldest = of
 		}
 	}
 	return oldest, nil

@@ -41,7 +41,7 @@ func (s *Service) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.Scan
 	}
 	out := &pb.ScanTierResponse{}
 	for _, node := range nodes {
-		t, err := s.scan(ctx, r.GetTier(), node, access.From(ctx).Name)
+		t, err := s.treeTask(ctx, pb.TaskKind_TASK_KIND_SCAN, r.GetTier(), node, access.From(ctx).Name)
 		if err != nil {
 			return nil, err
 		}
@@ -50,16 +50,16 @@ func (s *Service) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.Scan
 	return out, nil
 }
 
-// scan has a tree scanned, by a task that there is already or by a new one.
-func (s *Service) scan(ctx context.Context, tier, node, by string) (*pb.Task, error) {
-	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_SCAN, Source: tier + ":", Node: node}
+// treeTask has a tree scanned, or followed, by a task that there is already or by a new one.
+func (s *Service) treeTask(ctx context.Context, kind pb.TaskKind, tier, node, by string) (*pb.Task, error) {
+	spec := &pb.TaskSpec{Kind: kind, Source: tier + ":", Node: node}
 	if spec.Class = task.ClassOf(spec); by != "" {
 		spec.Labels = map[string]string{askedBy: by}
 	}
 	var t *pb.Task
 	fresh := false
 	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) (err error) {
-		if t, err = scanning(tx, spec); err != nil || t != nil {
+		if t, err = treeTaskOf(tx, spec); err != nil || t != nil {
 			return err
 		}
 		t, fresh = s.newTask(self(), spec), true
@@ -74,10 +74,9 @@ func (s *Service) scan(ctx context.Context, tier, node, by string) (*pb.Task, er
 	return t, nil
 }
 
-// scanning is the task that scans a tree and has not ended; nil when there is none.
-func scanning(tx *ledger.Tx, spec *pb.TaskSpec) (*pb.Task, error) {
-	filter := ledger.TaskFilter{States: []pb.TaskState{task.Queued, task.Running, task.Paused}, Owner: ledger.User(accountOf(self()))}
-	for t, err := range ledger.FindTasks(tx, filter) {
+// treeTaskOf is the task of a kind for a tree that has not ended; nil when there is none.
+func treeTaskOf(tx *ledger.Tx, spec *pb.TaskSpec) (*pb.Task, error) {
+	for t, err := range ledger.FindTasks(tx, ownTasks()) {
 		if err != nil {
 			return nil, err
 		}
@@ -86,6 +85,11 @@ func scanning(tx *ledger.Tx, spec *pb.TaskSpec) (*pb.Task, error) {
 		}
 	}
 	return nil, nil
+}
+
+// ownTasks are those of the service itself that have not ended.
+func ownTasks() ledger.TaskFilter {
+	return ledger.TaskFilter{States: []pb.TaskState{task.Queued, task.Running, task.Paused}, Owner: ledger.User(accountOf(self()))}
 }
 
 // treeOf is what a task scans.
@@ -114,7 +118,7 @@ func (s *Service) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkReque
 	if err != nil {
 		return err
 	}
-	tree, done, err := s.walks(stream.Context(), first)
+	tree, done, err := s.walks(stream.Context(), pb.TaskKind_TASK_KIND_SCAN, first.GetTask(), first.GetEpoch())
 	if err != nil {
 		return err
 	}
@@ -127,18 +131,18 @@ func (s *Service) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkReque
 	return stream.SendAndClose(&agentv1.PutWalkResponse{Files: found.Files, Dirs: found.Dirs, Others: found.Others, Bytes: found.Bytes, Unread: found.Unread})
 }
 
-// walks says what a lead scans. done has to be called at the end: a lead sends one walk at a time.
-func (s *Service) walks(ctx context.Context, r *agentv1.PutWalkRequest) (tree catalog.Tree, done func(), err error) {
+// walks says what a lead scans, or follows. done has to be called at the end: a lead has one such conversation at a time.
+func (s *Service) walks(ctx context.Context, kind pb.TaskKind, id string, epoch uint64) (tree catalog.Tree, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+	l, err := s.held(ctx, id, epoch)
 	switch {
 	case err != nil:
 		return tree, nil, err
-	case l.task.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_SCAN:
-		return tree, nil, usage("task %s scans nothing", r.GetTask())
+	case l.task.GetSpec().GetKind() != kind:
+		return tree, nil, usage("task %s is none of the kind %v", id, kind)
 	case l.sending:
-		return tree, nil, fmt.Errorf("%w: task %s is sending a walk already", mover.ErrTransient, r.GetTask())
+		return tree, nil, fmt.Errorf("%w: task %s is sending a walk already", mover.ErrTransient, id)
 	}
 	if tree, err = s.treeOf(l.task.GetSpec()); err != nil {
 		return tree, nil, err
@@ -176,10 +180,13 @@ func (w *walking) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (w *walking) lead() error {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	_, err := w.s.held(w.stream.Context(), w.task, w.epoch)
+func (w *walking) lead() error { return w.s.isLead(w.stream.Context(), w.task, w.epoch) }
+
+// isLead says why an agent is not the lead of a task any more.
+func (s *Service) isLead(ctx context.Context, id string, epoch uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.held(ctx, id, epoch)
 	return err
 }
 
@@ -214,7 +221,9 @@ func (s *Service) ListScans(ctx context.Context, r *pb.ListScansRequest) (*pb.Li
 			return nil, err
 		}
 		state, err := s.o.Catalog.State(tree)
-		out.Scans = []*pb.Scan{query.ScanOf(&state)}
+		line := query.ScanOf(&state)
+		line.Following = s.followingOf(tree)
+		out.Scans = []*pb.Scan{line}
 		return out, err
 	}
 	states, err := s.o.Catalog.Trees()
@@ -226,6 +235,7 @@ func (s *Service) ListScans(ctx context.Context, r *pb.ListScansRequest) (*pb.Li
 			continue
 		}
 		line := query.ScanOf(&states[i])
+		line.Following = s.followingOf(states[i].Tree)
 		if s.seesAll(access.From(ctx)) {
 			for _, name := range states[i].Unread {
 				line.UnreadNames = append(line.UnreadNames, []byte(name))
@@ -292,7 +302,7 @@ func (s *Service) keepScanned(ctx context.Context) error {
 				s.scanAsked = map[catalog.Tree]time.Time{}
 			}
 			s.scanAsked[tree] = now
-			if _, err := s.scan(ctx, name, node, ""); err != nil {
+			if _, err := s.treeTask(ctx, pb.TaskKind_TASK_KIND_SCAN, name, node, ""); err != nil {
 				return err
 			}
 		}

@@ -76,6 +76,7 @@ type Service struct {
 	kept    // of datasets
 	seen    // by metrics
 	stewardship
+	hearings hearings
 
 	mu     sync.Mutex
 	agents map[string]*node    // by name; guarded by mu, as all below

@@ -14,8 +14,9 @@ type kept struct {
 	spots spots
 	looks looks
 
-	evictAfter time.Time                  // of tend alone: not again before
-	scanAsked  map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last
+	evictAfter  time.Time                  // of tend alone: not again before
+	scanAsked   map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last
+	followAsked map[catalog.Tree]time.Time // of tend alone: and that somebody hears of changes
 
 	freedMu sync.Mutex
 	freedAt map[string]time.Time // when a replica has gone last, by tier and node; guarded by freedMu
@@ -39,6 +40,7 @@ const (
 	tendEvery   = time.Second
 	cacheEvery  = 5 * time.Second
 	orphanEvery = 30 * time.Second
+	followEvery = 5 * time.Second
 	sweepEvery  = time.Hour
 	retryPause  = 5 * time.Minute // after a removal that has failed
 )
@@ -79,6 +81,7 @@ func (s *Service) chores() []*chore {
 		{every: orphanEvery, what: "end pins", do: s.endPins},
 		{every: orphanEvery, what: "forget looks that are over", do: s.forgetLooks},
 		{every: orphanEvery, what: "keep the catalog fresh", do: s.keepScanned},
+		{every: followEvery, what: "have changes be heard of", do: s.keepFollowed},
 		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
 			return s.retryRemovals(ctx, s.now().Add(-retryPause))
 		}},

@@ -74,6 +74,8 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 		return w.sample(ctx)
 	case pb.TaskKind_TASK_KIND_SCAN:
 		return w.scan(ctx)
+	case pb.TaskKind_TASK_KIND_FOLLOW:
+		return w.follow(ctx)
 	case pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_UNDO:
 		return w.tier(ctx)
 	}

@@ -21,8 +21,8 @@ import (
 
 // Run serves the agent at the other end of conn until its job is done, or until conn
 // or ctx ends. Logs go to stderr, as text. fileSystem finds who knows more of the file
-// system of an open directory; nil is nobody.
-func Run(ctx context.Context, conn net.Conn, stderr io.Writer, fileSystem func(dir int) (mover.FileSystem, error)) error {
+// system of an open directory, and feeds who tells of changes; nil is nobody.
+func Run(ctx context.Context, conn net.Conn, stderr io.Writer, fileSystem func(dir int) (mover.FileSystem, error), feeds Feeds) error {
 	client, err := dial(conn)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer, fileSystem func(d
 	defer client.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &worker{agent: newAgent(agentv1.NewWorkerServiceClient(client)), stop: cancel, fileSystem: fileSystem}
+	w := &worker{agent: newAgent(agentv1.NewWorkerServiceClient(client)), stop: cancel, fileSystem: fileSystem, feeds: feeds}
 	stream, err := w.agent.Serve(ctx)
 	if err != nil {
 		return fromAgent(ctx, err)
@@ -75,6 +75,7 @@ type worker struct {
 	trace  tracer
 
 	fileSystem func(dir int) (mover.FileSystem, error) // of places
+	feeds      Feeds
 
 	swarm *member // nil is none
 

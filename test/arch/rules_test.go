@@ -101,15 +101,16 @@ var packages = map[string]struct {
 	"tiering/checkpoint/hop": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "mover/retry", "mover/transfer", "tiering/checkpoint"}},
 
 	"tiering/feed/changelog": {task, []string{"lustre", "lustre/client", "mover", "tiering/catalog", "tiering/feed"}},
+	"tiering/feed/far":       {task, []string{"api/datamove/agent/v1", "mover", "tiering/catalog", "tiering/feed"}},
 	"tiering/feed/watch":     {task, []string{"mover", "tiering/feed"}},
 
 	"mover/site": {person, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/posix", "mover/s3"}},
 	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "api/datamove/v1"}},
 
-	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/peer", "mover/plan", "mover/site", "mover/swarm", "mover/telemetry", "mover/transfer", "mover/units", "mover/wire", "tiering/catalog", "tiering/run",
+	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/peer", "mover/plan", "mover/site", "mover/swarm", "mover/telemetry", "mover/transfer", "mover/units", "mover/wire", "tiering/catalog", "tiering/feed", "tiering/feed/far", "tiering/run",
 		"api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/manifest",
-		"mover/queue", "mover/share", "mover/swarm", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering", "tiering/catalog", "tiering/policy", "tiering/query", "tiering/run",
+		"mover/queue", "mover/share", "mover/swarm", "mover/task", "mover/telemetry", "mover/trust", "mover/wire", "tiering", "tiering/catalog", "tiering/feed", "tiering/feed/far", "tiering/policy", "tiering/query", "tiering/run",
 		"api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
 	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/location", "mover/peer", "mover/share", "mover/shelf", "mover/site", "mover/swarm", "mover/telemetry",
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
@@ -133,7 +134,7 @@ var packages = map[string]struct {
 
 	"cmd/datamove-csi": {commands, []string{"api", "mover", "csi", "csi/files", "csi/hand", "csi/kube", "csi/registrar", "csi/relay", "tiering/stage"}},
 	"cmd/datamoved": {commands, []string{"mover/kubernetes", "lustre/hints", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
-		"mover/ledger", "mover/peer", "mover/queue", "mover/service", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/catalog", "tiering/policy", "tiering/hook", "tiering/hook/carrier", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
+		"mover/ledger", "mover/peer", "mover/queue", "mover/service", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/catalog", "tiering/feed", "tiering/feed/changelog", "tiering/feed/watch", "tiering/policy", "tiering/hook", "tiering/hook/carrier", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/client", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
 		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/account", "mover/units", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/policy", "tiering/query", "tiering/run", "tiering/hook", "tiering/hook/controller", "tiering/hook/directive", "tiering/hook/hostlist"}},
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
@@ -167,7 +168,7 @@ var homes = map[string][]string{
 	"k8s.io/api":                                  {"csi/kube"},
 	"k8s.io/apimachinery":                         {"csi/kube"},
 	"google.golang.org/grpc":                      {"csi", "csi/metrics", "csi/registrar", "csi/relay", "csi/relay/relaytest", "cmd/datamove-csi", "api", "mover/agent", "mover/door", "mover/service", "mover/telemetry", "mover/worker", "cmd/datamoved", "cmd/datamove"},
-	"google.golang.org/protobuf":                  {"csi", "api", "mover/agent", "mover/door", "mover/ledger", "mover/peer", "mover/service", "mover/share", "mover/telemetry", "mover/wire", "mover/worker", "tiering", "tiering/hook", "tiering/query", "tiering/run", "tiering/stage", "cmd/datamove"},
+	"google.golang.org/protobuf":                  {"csi", "api", "mover/agent", "mover/door", "mover/ledger", "mover/peer", "mover/service", "mover/share", "mover/telemetry", "mover/wire", "mover/worker", "tiering", "tiering/feed/far", "tiering/hook", "tiering/query", "tiering/run", "tiering/stage", "cmd/datamove"},
 	"github.com/minio/minio-go/v7":                {"mover/s3"},
 	"github.com/aws/aws-sdk-go-v2":                {"mover/s3"},
 	"github.com/aws/smithy-go":                    {"mover/s3"},
@@ -183,7 +184,7 @@ var homes = map[string][]string{
 	"github.com/spf13/pflag":                      {"cmd/datamove", "cmd/datamove-csi", "cmd/datamoved", "cmd/datamove-bench"},
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
-	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint/hop", "tiering/feed/changelog", "tiering/feed/watch", "cmd/datamove", "cmd/datamove-csi"},
+	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint/hop", "tiering/feed/changelog", "tiering/feed/far", "tiering/feed/watch", "cmd/datamove", "cmd/datamove-csi"},
 	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench"},
 }
 

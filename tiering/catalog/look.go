@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
-	"golang.org/x/sync/errgroup"
 
 	"datamove.dev/mover"
 	"datamove.dev/tiering"
@@ -151,28 +150,26 @@ func (l *look) folder(known map[string]number, dir string) (number, error) {
 
 // see looks at the names.
 func (l *look) see(ctx context.Context, sights []*sight) error {
-	stat := l.src.Stat
-	if g, ok := mover.As[Glancer](l.src); ok {
-		stat = g.Glance
+	names := make([]string, len(sights))
+	for i, s := range sights {
+		names[i] = s.name
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(lookers)
-	for _, s := range sights {
-		g.Go(func() error {
-			e, err := stat(gctx, s.name)
-			switch {
-			case err == nil:
-				e.Name = s.name
-				s.file = tiering.FileOf(&e, l.now.Unix())
-			case errors.Is(err, mover.ErrPermission):
-				s.skip = true
-			case !errors.Is(err, mover.ErrNotExist):
-				return err
-			}
-			return nil
-		})
+	seen, err := See(ctx, l.src, names)
+	if err != nil {
+		return err
 	}
-	return cmp.Or(g.Wait(), context.Cause(ctx))
+	for i, s := range sights {
+		switch e, err := seen[i].Entry, seen[i].Err; {
+		case err == nil:
+			e.Name = s.name
+			s.file = tiering.FileOf(&e, l.now.Unix())
+		case errors.Is(err, mover.ErrPermission):
+			s.skip = true
+		case !errors.Is(err, mover.ErrNotExist):
+			return err
+		}
+	}
+	return nil
 }
 
 // fact is what is to be known of a name as it sorts: one that is a directory now is no file any more, and the other way round.

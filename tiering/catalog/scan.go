@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"datamove.dev/mover"
 	"datamove.dev/tiering"
 )
@@ -22,6 +24,41 @@ type Source interface {
 // Glancer tells what is true of a name at this moment.
 type Glancer interface {
 	Glance(ctx context.Context, name string) (mover.Entry, error)
+}
+
+// Seer looks at many names at once: a Source that is far away.
+type Seer interface {
+	// See returns what Glance would for each name, and an error when there is no answer.
+	See(ctx context.Context, names []string) ([]Sight, error)
+}
+
+// Sight is what Glance has found.
+type Sight struct {
+	Entry mover.Entry
+	Err   error
+}
+
+// See looks at names of a source, so many at the same time as an answer takes.
+func See(ctx context.Context, src Source, names []string) ([]Sight, error) {
+	if s, ok := mover.As[Seer](src); ok {
+		return s.See(ctx, names)
+	}
+	stat := src.Stat
+	if g, ok := mover.As[Glancer](src); ok {
+		stat = g.Glance
+	}
+	sights := make([]Sight, len(names))
+	var g errgroup.Group
+	g.SetLimit(lookers)
+	for i, name := range names {
+		g.Go(func() error {
+			sights[i].Entry, sights[i].Err = stat(ctx, name)
+			sights[i].Entry.Name = name
+			return nil
+		})
+	}
+	_ = g.Wait() // each has its own error
+	return sights, context.Cause(ctx)
 }
 
 // ScanOptions says what is scanned. The zero value scans all of a tree.

@@ -212,3 +212,24 @@ func entryOf(f *tiering.File) mover.Entry {
 	return mover.Entry{Name: f.Name(), Kind: f.Kind, Known: f.Known, Size: f.Size, Stored: f.Stored, Mode: f.Mode, UID: f.UID, GID: f.GID,
 		Nlink: f.Links, Ino: f.Ino, Mtime: moment(f.Mtime), Atime: moment(f.Atime), Ctime: moment(f.Ctime), ETag: f.ETag}
 }
+
+// AppendEntry appends what a catalog keeps of an entry, for [ReadEntry]. Its name is not among it.
+func AppendEntry(b []byte, e *mover.Entry) []byte {
+	f := tiering.FileOf(e, 0)
+	f.Dir, f.Base = "", "-"
+	return appendPage(b, []tiering.File{f})
+}
+
+// ReadEntry reads what AppendEntry has written, of the name that was asked for. It comes from another host: what is none is mover.ErrCorrupt.
+func ReadEntry(name string, b []byte) (mover.Entry, error) {
+	files, err := readPage(nil, b, "")
+	if err == nil && len(files) != 1 {
+		err = fmt.Errorf("%w: %d entries where one is", mover.ErrCorrupt, len(files))
+	}
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	e := entryOf(&files[0])
+	e.Name = name
+	return e, nil
+}

@@ -26,7 +26,6 @@ type Keeper struct {
 	hands    map[uint64]time.Time // batches that are being taken, and since when it is true what they tell
 	handed   uint64
 	left     map[string]struct{} // names that could not be looked at
-	leftAt   time.Time           // when they were tried last
 }
 
 // Options says how. The zero value works.
@@ -34,6 +33,7 @@ type Options struct {
 	Names  int                                     // in one look; 0 means 4096
 	Skip   func(name string, kind mover.Kind) bool // is not there for the catalog, as in its scans; a name that is told of is asked for both as a file and as a directory. nil skips nothing
 	Retry  time.Duration                           // the first wait after a failure, each further one is twice as long up to a minute; 0 means 200 ms
+	Left   time.Duration                           // between two tries of names that could not be looked at; 0 means 1 min
 	Logger *slog.Logger                            // nil means no log
 }
 
@@ -79,6 +79,12 @@ func (k *Keeper) Run(ctx context.Context) error {
 	if state.Scanned.IsZero() { // what the catalog has is not all, whatever was heard since
 		marks = func(string) ([]byte, error) { return nil, nil }
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var again sync.WaitGroup
+	defer again.Wait()
+	defer stop()
+	again.Go(func() { k.lookAgain(ctx) })
 	for pause := k.pause(); ; {
 		before := k.Progress().Batches
 		err := k.Feed.Run(ctx, marks, k.take)
@@ -132,7 +138,7 @@ func (k *Keeper) take(ctx context.Context, b Batch) error {
 		if err := k.scan(ctx, why); err != nil {
 			return err
 		}
-	} else if err := k.lookAll(ctx, append(k.leftNow(), k.wanted(b.Names)...)); err != nil {
+	} else if err := k.lookAll(ctx, k.wanted(b.Names)); err != nil {
 		return err
 	}
 	for _, mark := range b.Marks {

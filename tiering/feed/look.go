@@ -78,7 +78,7 @@ func (k *Keeper) answers(ctx context.Context) bool {
 func (k *Keeper) leave(ctx context.Context, name string, err error) {
 	k.mu.Lock()
 	if k.left == nil {
-		k.left, k.leftAt = map[string]struct{}{}, time.Now()
+		k.left = map[string]struct{}{}
 	}
 	_, known := k.left[name]
 	if len(k.left) < leftMost {
@@ -90,14 +90,22 @@ func (k *Keeper) leave(ctx context.Context, name string, err error) {
 	}
 }
 
-// leftNow returns the names that were given up on, when it is time to try them again.
-func (k *Keeper) leftNow() []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.left) == 0 || time.Since(k.leftAt) < leftEvery {
-		return nil
+// lookAgain tries names that were given up on from time to time, until ctx ends.
+func (k *Keeper) lookAgain(ctx context.Context) {
+	tick := time.NewTicker(cmp.Or(k.Options.Left, leftEvery))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		k.mu.Lock()
+		names := slices.Sorted(maps.Keys(k.left))
+		k.left = nil
+		k.mu.Unlock()
+		if k.lookAll(ctx, names) != nil {
+			return // it is over
+		}
 	}
-	names := slices.Sorted(maps.Keys(k.left))
-	k.left = nil
-	return names
 }

@@ -238,6 +238,7 @@ type Scan struct {
 	StoredBytes   int64                  `protobuf:"varint,10,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"` // that are allocated
 	Unread        int64                  `protobuf:"varint,11,opt,name=unread,proto3" json:"unread,omitempty"`                              // directories that could not be read
 	UnreadNames   [][]byte               `protobuf:"bytes,12,rep,name=unread_names,json=unreadNames,proto3" json:"unread_names,omitempty"`  // the first hundred of them
+	Following     *Following             `protobuf:"bytes,13,opt,name=following,proto3" json:"following,omitempty"`                         // absent: nobody tells of changes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -356,6 +357,98 @@ func (x *Scan) GetUnreadNames() [][]byte {
 	return nil
 }
 
+func (x *Scan) GetFollowing() *Following {
+	if x != nil {
+		return x.Following
+	}
+	return nil
+}
+
+// Following is how a feed of changes is doing.
+type Following struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Feed          string                 `protobuf:"bytes,1,opt,name=feed,proto3" json:"feed,omitempty"`      // inotify, changelog, events
+	Events        int64                  `protobuf:"varint,2,opt,name=events,proto3" json:"events,omitempty"` // that were heard of, and are in the catalog, since it began
+	Lag           *durationpb.Duration   `protobuf:"bytes,3,opt,name=lag,proto3" json:"lag,omitempty"`        // how long the last of them waited for that, or has by now
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`      // of which the catalog is, but for what is on its way
+	Scans         int64                  `protobuf:"varint,5,opt,name=scans,proto3" json:"scans,omitempty"`   // because anything may have happened
+	Left          int64                  `protobuf:"varint,6,opt,name=left,proto3" json:"left,omitempty"`     // names that can not be looked at
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Following) Reset() {
+	*x = Following{}
+	mi := &file_datamove_v1_catalog_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Following) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Following) ProtoMessage() {}
+
+func (x *Following) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_catalog_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Following.ProtoReflect.Descriptor instead.
+func (*Following) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Following) GetFeed() string {
+	if x != nil {
+		return x.Feed
+	}
+	return ""
+}
+
+func (x *Following) GetEvents() int64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *Following) GetLag() *durationpb.Duration {
+	if x != nil {
+		return x.Lag
+	}
+	return nil
+}
+
+func (x *Following) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Following) GetScans() int64 {
+	if x != nil {
+		return x.Scans
+	}
+	return 0
+}
+
+func (x *Following) GetLeft() int64 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
 // Question says which files are meant.
 type Question struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -372,7 +465,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_datamove_v1_catalog_proto_msgTypes[5]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +477,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_catalog_proto_msgTypes[5]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +490,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{5}
+	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Question) GetLocation() string {
@@ -460,7 +553,7 @@ type FindFilesRequest struct {
 
 func (x *FindFilesRequest) Reset() {
 	*x = FindFilesRequest{}
-	mi := &file_datamove_v1_catalog_proto_msgTypes[6]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -472,7 +565,7 @@ func (x *FindFilesRequest) String() string {
 func (*FindFilesRequest) ProtoMessage() {}
 
 func (x *FindFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_catalog_proto_msgTypes[6]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -485,7 +578,7 @@ func (x *FindFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindFilesRequest.ProtoReflect.Descriptor instead.
 func (*FindFilesRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{6}
+	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FindFilesRequest) GetQuestion() *Question {
@@ -518,7 +611,7 @@ type FindFilesResponse struct {
 
 func (x *FindFilesResponse) Reset() {
 	*x = FindFilesResponse{}
-	mi := &file_datamove_v1_catalog_proto_msgTypes[7]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +623,7 @@ func (x *FindFilesResponse) String() string {
 func (*FindFilesResponse) ProtoMessage() {}
 
 func (x *FindFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_catalog_proto_msgTypes[7]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +636,7 @@ func (x *FindFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindFilesResponse.ProtoReflect.Descriptor instead.
 func (*FindFilesResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{7}
+	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FindFilesResponse) GetFiles() []*FileInfo {
@@ -580,7 +673,7 @@ type FileInfo struct {
 
 func (x *FileInfo) Reset() {
 	*x = FileInfo{}
-	mi := &file_datamove_v1_catalog_proto_msgTypes[8]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +685,7 @@ func (x *FileInfo) String() string {
 func (*FileInfo) ProtoMessage() {}
 
 func (x *FileInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_catalog_proto_msgTypes[8]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +698,7 @@ func (x *FileInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileInfo.ProtoReflect.Descriptor instead.
 func (*FileInfo) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{8}
+	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FileInfo) GetName() []byte {
@@ -744,7 +837,7 @@ type SumFilesRequest struct {
 
 func (x *SumFilesRequest) Reset() {
 	*x = SumFilesRequest{}
-	mi := &file_datamove_v1_catalog_proto_msgTypes[9]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +849,7 @@ func (x *SumFilesRequest) String() string {
 func (*SumFilesRequest) ProtoMessage() {}
 
 func (x *SumFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_catalog_proto_msgTypes[9]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +862,7 @@ func (x *SumFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumFilesRequest.ProtoReflect.Descriptor instead.
 func (*SumFilesRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{9}
+	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SumFilesRequest) GetQuestion() *Question {
@@ -796,7 +889,7 @@ type SumFilesResponse struct {
 
 func (x *SumFilesResponse) Reset() {
 	*x = SumFilesResponse{}
-	mi := &file_datamove_v1_catalog_proto_msgTypes[10]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +901,7 @@ func (x *SumFilesResponse) String() string {
 func (*SumFilesResponse) ProtoMessage() {}
 
 func (x *SumFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_catalog_proto_msgTypes[10]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +914,7 @@ func (x *SumFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumFilesResponse.ProtoReflect.Descriptor instead.
 func (*SumFilesResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{10}
+	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SumFilesResponse) GetSums() []*FileSum {
@@ -854,7 +947,7 @@ type FileSum struct {
 
 func (x *FileSum) Reset() {
 	*x = FileSum{}
-	mi := &file_datamove_v1_catalog_proto_msgTypes[11]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +959,7 @@ func (x *FileSum) String() string {
 func (*FileSum) ProtoMessage() {}
 
 func (x *FileSum) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_catalog_proto_msgTypes[11]
+	mi := &file_datamove_v1_catalog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +972,7 @@ func (x *FileSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileSum.ProtoReflect.Descriptor instead.
 func (*FileSum) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{11}
+	return file_datamove_v1_catalog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FileSum) GetGroup() []string {
@@ -939,7 +1032,7 @@ const file_datamove_v1_catalog_proto_rawDesc = "" +
 	"\blocation\x18\x02 \x01(\tR\blocation\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\"<\n" +
 	"\x11ListScansResponse\x12'\n" +
-	"\x05scans\x18\x01 \x03(\v2\x11.datamove.v1.ScanR\x05scans\"\xf5\x02\n" +
+	"\x05scans\x18\x01 \x03(\v2\x11.datamove.v1.ScanR\x05scans\"\xab\x03\n" +
 	"\x04Scan\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12.\n" +
@@ -953,7 +1046,15 @@ const file_datamove_v1_catalog_proto_rawDesc = "" +
 	"\fstored_bytes\x18\n" +
 	" \x01(\x03R\vstoredBytes\x12\x16\n" +
 	"\x06unread\x18\v \x01(\x03R\x06unread\x12!\n" +
-	"\funread_names\x18\f \x03(\fR\vunreadNames\"\xac\x01\n" +
+	"\funread_names\x18\f \x03(\fR\vunreadNames\x124\n" +
+	"\tfollowing\x18\r \x01(\v2\x16.datamove.v1.FollowingR\tfollowing\"\xbe\x01\n" +
+	"\tFollowing\x12\x12\n" +
+	"\x04feed\x18\x01 \x01(\tR\x04feed\x12\x16\n" +
+	"\x06events\x18\x02 \x01(\x03R\x06events\x12+\n" +
+	"\x03lag\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03lag\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
+	"\x05scans\x18\x05 \x01(\x03R\x05scans\x12\x12\n" +
+	"\x04left\x18\x06 \x01(\x03R\x04left\"\xac\x01\n" +
 	"\bQuestion\x12\x1a\n" +
 	"\blocation\x18\x01 \x01(\tR\blocation\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
@@ -1025,53 +1126,57 @@ func file_datamove_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_datamove_v1_catalog_proto_rawDescData
 }
 
-var file_datamove_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_datamove_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_datamove_v1_catalog_proto_goTypes = []any{
 	(*ScanTierRequest)(nil),       // 0: datamove.v1.ScanTierRequest
 	(*ScanTierResponse)(nil),      // 1: datamove.v1.ScanTierResponse
 	(*ListScansRequest)(nil),      // 2: datamove.v1.ListScansRequest
 	(*ListScansResponse)(nil),     // 3: datamove.v1.ListScansResponse
 	(*Scan)(nil),                  // 4: datamove.v1.Scan
-	(*Question)(nil),              // 5: datamove.v1.Question
-	(*FindFilesRequest)(nil),      // 6: datamove.v1.FindFilesRequest
-	(*FindFilesResponse)(nil),     // 7: datamove.v1.FindFilesResponse
-	(*FileInfo)(nil),              // 8: datamove.v1.FileInfo
-	(*SumFilesRequest)(nil),       // 9: datamove.v1.SumFilesRequest
-	(*SumFilesResponse)(nil),      // 10: datamove.v1.SumFilesResponse
-	(*FileSum)(nil),               // 11: datamove.v1.FileSum
-	(*Task)(nil),                  // 12: datamove.v1.Task
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
+	(*Following)(nil),             // 5: datamove.v1.Following
+	(*Question)(nil),              // 6: datamove.v1.Question
+	(*FindFilesRequest)(nil),      // 7: datamove.v1.FindFilesRequest
+	(*FindFilesResponse)(nil),     // 8: datamove.v1.FindFilesResponse
+	(*FileInfo)(nil),              // 9: datamove.v1.FileInfo
+	(*SumFilesRequest)(nil),       // 10: datamove.v1.SumFilesRequest
+	(*SumFilesResponse)(nil),      // 11: datamove.v1.SumFilesResponse
+	(*FileSum)(nil),               // 12: datamove.v1.FileSum
+	(*Task)(nil),                  // 13: datamove.v1.Task
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
 }
 var file_datamove_v1_catalog_proto_depIdxs = []int32{
-	12, // 0: datamove.v1.ScanTierResponse.tasks:type_name -> datamove.v1.Task
+	13, // 0: datamove.v1.ScanTierResponse.tasks:type_name -> datamove.v1.Task
 	4,  // 1: datamove.v1.ListScansResponse.scans:type_name -> datamove.v1.Scan
-	13, // 2: datamove.v1.Scan.time:type_name -> google.protobuf.Timestamp
-	14, // 3: datamove.v1.Scan.took:type_name -> google.protobuf.Duration
-	13, // 4: datamove.v1.Scan.began:type_name -> google.protobuf.Timestamp
-	5,  // 5: datamove.v1.FindFilesRequest.question:type_name -> datamove.v1.Question
-	8,  // 6: datamove.v1.FindFilesResponse.files:type_name -> datamove.v1.FileInfo
-	13, // 7: datamove.v1.FileInfo.modify_time:type_name -> google.protobuf.Timestamp
-	13, // 8: datamove.v1.FileInfo.access_time:type_name -> google.protobuf.Timestamp
-	13, // 9: datamove.v1.FileInfo.change_time:type_name -> google.protobuf.Timestamp
-	13, // 10: datamove.v1.FileInfo.seen_time:type_name -> google.protobuf.Timestamp
-	14, // 11: datamove.v1.FileInfo.idle:type_name -> google.protobuf.Duration
-	5,  // 12: datamove.v1.SumFilesRequest.question:type_name -> datamove.v1.Question
-	11, // 13: datamove.v1.SumFilesResponse.sums:type_name -> datamove.v1.FileSum
-	4,  // 14: datamove.v1.SumFilesResponse.scan:type_name -> datamove.v1.Scan
-	0,  // 15: datamove.v1.CatalogService.ScanTier:input_type -> datamove.v1.ScanTierRequest
-	2,  // 16: datamove.v1.CatalogService.ListScans:input_type -> datamove.v1.ListScansRequest
-	6,  // 17: datamove.v1.CatalogService.FindFiles:input_type -> datamove.v1.FindFilesRequest
-	9,  // 18: datamove.v1.CatalogService.SumFiles:input_type -> datamove.v1.SumFilesRequest
-	1,  // 19: datamove.v1.CatalogService.ScanTier:output_type -> datamove.v1.ScanTierResponse
-	3,  // 20: datamove.v1.CatalogService.ListScans:output_type -> datamove.v1.ListScansResponse
-	7,  // 21: datamove.v1.CatalogService.FindFiles:output_type -> datamove.v1.FindFilesResponse
-	10, // 22: datamove.v1.CatalogService.SumFiles:output_type -> datamove.v1.SumFilesResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	14, // 2: datamove.v1.Scan.time:type_name -> google.protobuf.Timestamp
+	15, // 3: datamove.v1.Scan.took:type_name -> google.protobuf.Duration
+	14, // 4: datamove.v1.Scan.began:type_name -> google.protobuf.Timestamp
+	5,  // 5: datamove.v1.Scan.following:type_name -> datamove.v1.Following
+	15, // 6: datamove.v1.Following.lag:type_name -> google.protobuf.Duration
+	14, // 7: datamove.v1.Following.time:type_name -> google.protobuf.Timestamp
+	6,  // 8: datamove.v1.FindFilesRequest.question:type_name -> datamove.v1.Question
+	9,  // 9: datamove.v1.FindFilesResponse.files:type_name -> datamove.v1.FileInfo
+	14, // 10: datamove.v1.FileInfo.modify_time:type_name -> google.protobuf.Timestamp
+	14, // 11: datamove.v1.FileInfo.access_time:type_name -> google.protobuf.Timestamp
+	14, // 12: datamove.v1.FileInfo.change_time:type_name -> google.protobuf.Timestamp
+	14, // 13: datamove.v1.FileInfo.seen_time:type_name -> google.protobuf.Timestamp
+	15, // 14: datamove.v1.FileInfo.idle:type_name -> google.protobuf.Duration
+	6,  // 15: datamove.v1.SumFilesRequest.question:type_name -> datamove.v1.Question
+	12, // 16: datamove.v1.SumFilesResponse.sums:type_name -> datamove.v1.FileSum
+	4,  // 17: datamove.v1.SumFilesResponse.scan:type_name -> datamove.v1.Scan
+	0,  // 18: datamove.v1.CatalogService.ScanTier:input_type -> datamove.v1.ScanTierRequest
+	2,  // 19: datamove.v1.CatalogService.ListScans:input_type -> datamove.v1.ListScansRequest
+	7,  // 20: datamove.v1.CatalogService.FindFiles:input_type -> datamove.v1.FindFilesRequest
+	10, // 21: datamove.v1.CatalogService.SumFiles:input_type -> datamove.v1.SumFilesRequest
+	1,  // 22: datamove.v1.CatalogService.ScanTier:output_type -> datamove.v1.ScanTierResponse
+	3,  // 23: datamove.v1.CatalogService.ListScans:output_type -> datamove.v1.ListScansResponse
+	8,  // 24: datamove.v1.CatalogService.FindFiles:output_type -> datamove.v1.FindFilesResponse
+	11, // 25: datamove.v1.CatalogService.SumFiles:output_type -> datamove.v1.SumFilesResponse
+	22, // [22:26] is the sub-list for method output_type
+	18, // [18:22] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_catalog_proto_init() }
@@ -1080,14 +1185,14 @@ func file_datamove_v1_catalog_proto_init() {
 		return
 	}
 	file_datamove_v1_task_proto_init()
-	file_datamove_v1_catalog_proto_msgTypes[8].OneofWrappers = []any{}
+	file_datamove_v1_catalog_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_catalog_proto_rawDesc), len(file_datamove_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -40,6 +40,7 @@ const (
 	TaskKind_TASK_KIND_SCAN        TaskKind = 10 // walk source, a tier, and bring the catalog up to date
 	TaskKind_TASK_KIND_TIER        TaskKind = 11 // do what a run of a policy lists
 	TaskKind_TASK_KIND_UNDO        TaskKind = 12 // give back what a run of a policy has taken away
+	TaskKind_TASK_KIND_FOLLOW      TaskKind = 13 // hear of changes in source, a tier, and keep the catalog up to date until it is cancelled; made by the service itself
 )
 
 // Enum value maps for TaskKind.
@@ -58,6 +59,7 @@ var (
 		10: "TASK_KIND_SCAN",
 		11: "TASK_KIND_TIER",
 		12: "TASK_KIND_UNDO",
+		13: "TASK_KIND_FOLLOW",
 	}
 	TaskKind_value = map[string]int32{
 		"TASK_KIND_UNSPECIFIED": 0,
@@ -73,6 +75,7 @@ var (
 		"TASK_KIND_SCAN":        10,
 		"TASK_KIND_TIER":        11,
 		"TASK_KIND_UNDO":        12,
+		"TASK_KIND_FOLLOW":      13,
 	}
 )
 
@@ -2648,7 +2651,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"bottleneck\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1a\n" +
 	"\bevidence\x18\x04 \x03(\tR\bevidence\x12\x16\n" +
-	"\x06advice\x18\x05 \x01(\tR\x06advice*\xa2\x02\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice*\xb8\x02\n" +
 	"\bTaskKind\x12\x19\n" +
 	"\x15TASK_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eTASK_KIND_COPY\x10\x01\x12\x12\n" +
@@ -2663,7 +2666,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x0eTASK_KIND_SCAN\x10\n" +
 	"\x12\x12\n" +
 	"\x0eTASK_KIND_TIER\x10\v\x12\x12\n" +
-	"\x0eTASK_KIND_UNDO\x10\f*\xb5\x01\n" +
+	"\x0eTASK_KIND_UNDO\x10\f\x12\x14\n" +
+	"\x10TASK_KIND_FOLLOW\x10\r*\xb5\x01\n" +
 	"\tTaskClass\x12\x1a\n" +
 	"\x16TASK_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12TASK_CLASS_RESTORE\x10\x01\x12\x19\n" +

@@ -80,6 +80,58 @@ func (How) EnumDescriptor() ([]byte, []int) {
 	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{0}
 }
 
+type FollowSight_Trouble int32
+
+const (
+	FollowSight_TROUBLE_UNSPECIFIED FollowSight_Trouble = 0 // none
+	FollowSight_TROUBLE_NOT_EXIST   FollowSight_Trouble = 1
+	FollowSight_TROUBLE_PERMISSION  FollowSight_Trouble = 2
+	FollowSight_TROUBLE_OTHER       FollowSight_Trouble = 3
+)
+
+// Enum value maps for FollowSight_Trouble.
+var (
+	FollowSight_Trouble_name = map[int32]string{
+		0: "TROUBLE_UNSPECIFIED",
+		1: "TROUBLE_NOT_EXIST",
+		2: "TROUBLE_PERMISSION",
+		3: "TROUBLE_OTHER",
+	}
+	FollowSight_Trouble_value = map[string]int32{
+		"TROUBLE_UNSPECIFIED": 0,
+		"TROUBLE_NOT_EXIST":   1,
+		"TROUBLE_PERMISSION":  2,
+		"TROUBLE_OTHER":       3,
+	}
+)
+
+func (x FollowSight_Trouble) Enum() *FollowSight_Trouble {
+	p := new(FollowSight_Trouble)
+	*p = x
+	return p
+}
+
+func (x FollowSight_Trouble) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FollowSight_Trouble) Descriptor() protoreflect.EnumDescriptor {
+	return file_datamove_agent_v1_agent_proto_enumTypes[1].Descriptor()
+}
+
+func (FollowSight_Trouble) Type() protoreflect.EnumType {
+	return &file_datamove_agent_v1_agent_proto_enumTypes[1]
+}
+
+func (x FollowSight_Trouble) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FollowSight_Trouble.Descriptor instead.
+func (FollowSight_Trouble) EnumDescriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42, 0}
+}
+
 type JoinRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2866,6 +2918,655 @@ func (x *PutWalkResponse) GetUnread() int64 {
 	return 0
 }
 
+// FollowRequest is what a lead that follows a tier says.
+type FollowRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // in the first, which has nothing else
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	MarkOf        string                 `protobuf:"bytes,3,opt,name=mark_of,json=markOf,proto3" json:"mark_of,omitempty"` // asks where a part of its feed stands
+	Batch         *FollowBatch           `protobuf:"bytes,4,opt,name=batch,proto3" json:"batch,omitempty"`                 // is answered when it is in the catalog
+	Sights        *FollowSights          `protobuf:"bytes,5,opt,name=sights,proto3" json:"sights,omitempty"`
+	Walk          *FollowWalk            `protobuf:"bytes,6,opt,name=walk,proto3" json:"walk,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowRequest) Reset() {
+	*x = FollowRequest{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowRequest) ProtoMessage() {}
+
+func (x *FollowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
+func (*FollowRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *FollowRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *FollowRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *FollowRequest) GetMarkOf() string {
+	if x != nil {
+		return x.MarkOf
+	}
+	return ""
+}
+
+func (x *FollowRequest) GetBatch() *FollowBatch {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
+func (x *FollowRequest) GetSights() *FollowSights {
+	if x != nil {
+		return x.Sights
+	}
+	return nil
+}
+
+func (x *FollowRequest) GetWalk() *FollowWalk {
+	if x != nil {
+		return x.Walk
+	}
+	return nil
+}
+
+// FollowBatch is what happened.
+type FollowBatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Names         [][]byte               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"` // at most 4096 of them, and 1 MiB; one that ends in a slash is to be read whole
+	All           bool                   `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`    // anything may have happened anywhere
+	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`     // all
+	Events        int64                  `protobuf:"varint,4,opt,name=events,proto3" json:"events,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"` // when the oldest happened, or was heard of
+	Marks         []*FollowMark          `protobuf:"bytes,6,rep,name=marks,proto3" json:"marks,omitempty"` // where the feed stands after it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowBatch) Reset() {
+	*x = FollowBatch{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowBatch) ProtoMessage() {}
+
+func (x *FollowBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowBatch.ProtoReflect.Descriptor instead.
+func (*FollowBatch) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *FollowBatch) GetNames() [][]byte {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *FollowBatch) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *FollowBatch) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *FollowBatch) GetEvents() int64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *FollowBatch) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *FollowBatch) GetMarks() []*FollowMark {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+// FollowMark is where a part of a feed stands.
+type FollowMark struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          string                 `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // absent: nowhere
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowMark) Reset() {
+	*x = FollowMark{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowMark) ProtoMessage() {}
+
+func (x *FollowMark) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowMark.ProtoReflect.Descriptor instead.
+func (*FollowMark) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *FollowMark) GetPart() string {
+	if x != nil {
+		return x.Part
+	}
+	return ""
+}
+
+func (x *FollowMark) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// FollowSights answers a look: one for each name, in their order.
+type FollowSights struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Sights        []*FollowSight         `protobuf:"bytes,2,rep,name=sights,proto3" json:"sights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowSights) Reset() {
+	*x = FollowSights{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowSights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowSights) ProtoMessage() {}
+
+func (x *FollowSights) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowSights.ProtoReflect.Descriptor instead.
+func (*FollowSights) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *FollowSights) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *FollowSights) GetSights() []*FollowSight {
+	if x != nil {
+		return x.Sights
+	}
+	return nil
+}
+
+type FollowSight struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entry         []byte                 `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"` // as the catalog writes it
+	Trouble       FollowSight_Trouble    `protobuf:"varint,2,opt,name=trouble,proto3,enum=datamove.agent.v1.FollowSight_Trouble" json:"trouble,omitempty"`
+	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"` // TROUBLE_OTHER
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowSight) Reset() {
+	*x = FollowSight{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowSight) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowSight) ProtoMessage() {}
+
+func (x *FollowSight) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowSight.ProtoReflect.Descriptor instead.
+func (*FollowSight) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *FollowSight) GetEntry() []byte {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+func (x *FollowSight) GetTrouble() FollowSight_Trouble {
+	if x != nil {
+		return x.Trouble
+	}
+	return FollowSight_TROUBLE_UNSPECIFIED
+}
+
+func (x *FollowSight) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// FollowWalk is a part of a walk that was asked for.
+type FollowWalk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"` // at most 64 KiB, of a walk as the catalog sends it
+	End           bool                   `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	Trouble       FollowSight_Trouble    `protobuf:"varint,4,opt,name=trouble,proto3,enum=datamove.agent.v1.FollowSight_Trouble" json:"trouble,omitempty"` // at its end
+	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowWalk) Reset() {
+	*x = FollowWalk{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowWalk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowWalk) ProtoMessage() {}
+
+func (x *FollowWalk) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowWalk.ProtoReflect.Descriptor instead.
+func (*FollowWalk) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *FollowWalk) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *FollowWalk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *FollowWalk) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+func (x *FollowWalk) GetTrouble() FollowSight_Trouble {
+	if x != nil {
+		return x.Trouble
+	}
+	return FollowSight_TROUBLE_UNSPECIFIED
+}
+
+func (x *FollowWalk) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// FollowResponse is what a lead that follows a tier is asked.
+type FollowResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Feed          *FollowFeed            `protobuf:"bytes,1,opt,name=feed,proto3" json:"feed,omitempty"`    // in the first: by what it hears
+	Mark          *FollowMark            `protobuf:"bytes,2,opt,name=mark,proto3" json:"mark,omitempty"`    // answers mark_of
+	Taken         bool                   `protobuf:"varint,3,opt,name=taken,proto3" json:"taken,omitempty"` // the batch is in the catalog
+	Look          *FollowLook            `protobuf:"bytes,4,opt,name=look,proto3" json:"look,omitempty"`
+	Walk          *FollowDir             `protobuf:"bytes,5,opt,name=walk,proto3" json:"walk,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowResponse) Reset() {
+	*x = FollowResponse{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowResponse) ProtoMessage() {}
+
+func (x *FollowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
+func (*FollowResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *FollowResponse) GetFeed() *FollowFeed {
+	if x != nil {
+		return x.Feed
+	}
+	return nil
+}
+
+func (x *FollowResponse) GetMark() *FollowMark {
+	if x != nil {
+		return x.Mark
+	}
+	return nil
+}
+
+func (x *FollowResponse) GetTaken() bool {
+	if x != nil {
+		return x.Taken
+	}
+	return false
+}
+
+func (x *FollowResponse) GetLook() *FollowLook {
+	if x != nil {
+		return x.Look
+	}
+	return nil
+}
+
+func (x *FollowResponse) GetWalk() *FollowDir {
+	if x != nil {
+		return x.Walk
+	}
+	return nil
+}
+
+// FollowFeed is what tells of changes, as the configuration of the tier has it.
+type FollowFeed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`     // inotify, changelog or events
+	Reader        string                 `protobuf:"bytes,2,opt,name=reader,proto3" json:"reader,omitempty"` // of a change log
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowFeed) Reset() {
+	*x = FollowFeed{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowFeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowFeed) ProtoMessage() {}
+
+func (x *FollowFeed) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowFeed.ProtoReflect.Descriptor instead.
+func (*FollowFeed) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *FollowFeed) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *FollowFeed) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
+// FollowLook asks for names.
+type FollowLook struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Names         [][]byte               `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowLook) Reset() {
+	*x = FollowLook{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowLook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowLook) ProtoMessage() {}
+
+func (x *FollowLook) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowLook.ProtoReflect.Descriptor instead.
+func (*FollowLook) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *FollowLook) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *FollowLook) GetNames() [][]byte {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+// FollowDir asks for a walk.
+type FollowDir struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Dir           []byte                 `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"` // empty: of everything
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowDir) Reset() {
+	*x = FollowDir{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowDir) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowDir) ProtoMessage() {}
+
+func (x *FollowDir) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowDir.ProtoReflect.Descriptor instead.
+func (*FollowDir) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *FollowDir) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *FollowDir) GetDir() []byte {
+	if x != nil {
+		return x.Dir
+	}
+	return nil
+}
+
 type ReadItemsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
@@ -2876,7 +3577,7 @@ type ReadItemsRequest struct {
 
 func (x *ReadItemsRequest) Reset() {
 	*x = ReadItemsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +3589,7 @@ func (x *ReadItemsRequest) String() string {
 func (*ReadItemsRequest) ProtoMessage() {}
 
 func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +3602,7 @@ func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsRequest.ProtoReflect.Descriptor instead.
 func (*ReadItemsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReadItemsRequest) GetTask() string {
@@ -2928,7 +3629,7 @@ type ReadItemsResponse struct {
 
 func (x *ReadItemsResponse) Reset() {
 	*x = ReadItemsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +3641,7 @@ func (x *ReadItemsResponse) String() string {
 func (*ReadItemsResponse) ProtoMessage() {}
 
 func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3654,7 @@ func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsResponse.ProtoReflect.Descriptor instead.
 func (*ReadItemsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReadItemsResponse) GetItems() []*v1.PlanItem {
@@ -3202,7 +3903,61 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04dirs\x18\x02 \x01(\x03R\x04dirs\x12\x16\n" +
 	"\x06others\x18\x03 \x01(\x03R\x06others\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x16\n" +
-	"\x06unread\x18\x05 \x01(\x03R\x06unread\"<\n" +
+	"\x06unread\x18\x05 \x01(\x03R\x06unread\"\xf4\x01\n" +
+	"\rFollowRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x17\n" +
+	"\amark_of\x18\x03 \x01(\tR\x06markOf\x124\n" +
+	"\x05batch\x18\x04 \x01(\v2\x1e.datamove.agent.v1.FollowBatchR\x05batch\x127\n" +
+	"\x06sights\x18\x05 \x01(\v2\x1f.datamove.agent.v1.FollowSightsR\x06sights\x121\n" +
+	"\x04walk\x18\x06 \x01(\v2\x1d.datamove.agent.v1.FollowWalkR\x04walk\"\xc6\x01\n" +
+	"\vFollowBatch\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\fR\x05names\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12\x16\n" +
+	"\x06events\x18\x04 \x01(\x03R\x06events\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x123\n" +
+	"\x05marks\x18\x06 \x03(\v2\x1d.datamove.agent.v1.FollowMarkR\x05marks\"6\n" +
+	"\n" +
+	"FollowMark\x12\x12\n" +
+	"\x04part\x18\x01 \x01(\tR\x04part\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"V\n" +
+	"\fFollowSights\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x126\n" +
+	"\x06sights\x18\x02 \x03(\v2\x1e.datamove.agent.v1.FollowSightR\x06sights\"\xdd\x01\n" +
+	"\vFollowSight\x12\x14\n" +
+	"\x05entry\x18\x01 \x01(\fR\x05entry\x12@\n" +
+	"\atrouble\x18\x02 \x01(\x0e2&.datamove.agent.v1.FollowSight.TroubleR\atrouble\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"d\n" +
+	"\aTrouble\x12\x17\n" +
+	"\x13TROUBLE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11TROUBLE_NOT_EXIST\x10\x01\x12\x16\n" +
+	"\x12TROUBLE_PERMISSION\x10\x02\x12\x11\n" +
+	"\rTROUBLE_OTHER\x10\x03\"\x96\x01\n" +
+	"\n" +
+	"FollowWalk\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\bR\x03end\x12@\n" +
+	"\atrouble\x18\x04 \x01(\x0e2&.datamove.agent.v1.FollowSight.TroubleR\atrouble\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\"\xf1\x01\n" +
+	"\x0eFollowResponse\x121\n" +
+	"\x04feed\x18\x01 \x01(\v2\x1d.datamove.agent.v1.FollowFeedR\x04feed\x121\n" +
+	"\x04mark\x18\x02 \x01(\v2\x1d.datamove.agent.v1.FollowMarkR\x04mark\x12\x14\n" +
+	"\x05taken\x18\x03 \x01(\bR\x05taken\x121\n" +
+	"\x04look\x18\x04 \x01(\v2\x1d.datamove.agent.v1.FollowLookR\x04look\x120\n" +
+	"\x04walk\x18\x05 \x01(\v2\x1c.datamove.agent.v1.FollowDirR\x04walk\"8\n" +
+	"\n" +
+	"FollowFeed\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06reader\x18\x02 \x01(\tR\x06reader\"2\n" +
+	"\n" +
+	"FollowLook\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05names\x18\x02 \x03(\fR\x05names\"-\n" +
+	"\tFollowDir\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
+	"\x03dir\x18\x02 \x01(\fR\x03dir\"<\n" +
 	"\x10ReadItemsRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"T\n" +
@@ -3218,7 +3973,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\tHOW_YIELD\x10\x042\xa1\x01\n" +
 	"\rEnrollService\x12F\n" +
 	"\x04Join\x12\x1e.datamove.agent.v1.JoinRequest\x1a\x1e.datamove.agent.v1.Certificate\x12H\n" +
-	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xc0\x06\n" +
+	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\x93\a\n" +
 	"\vLinkService\x12A\n" +
 	"\x06Attend\x12\x19.datamove.agent.v1.Status\x1a\x18.datamove.agent.v1.Order(\x010\x01\x12P\n" +
 	"\aConfirm\x12!.datamove.agent.v1.ConfirmRequest\x1a\".datamove.agent.v1.ConfirmResponse\x12M\n" +
@@ -3229,7 +3984,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\vPutManifest\x12%.datamove.agent.v1.PutManifestRequest\x1a&.datamove.agent.v1.PutManifestResponse(\x01\x12a\n" +
 	"\fReadManifest\x12&.datamove.agent.v1.ReadManifestRequest\x1a'.datamove.agent.v1.ReadManifestResponse0\x01\x12X\n" +
 	"\tReadItems\x12#.datamove.agent.v1.ReadItemsRequest\x1a$.datamove.agent.v1.ReadItemsResponse0\x01\x12R\n" +
-	"\aPutWalk\x12!.datamove.agent.v1.PutWalkRequest\x1a\".datamove.agent.v1.PutWalkResponse(\x01B,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
+	"\aPutWalk\x12!.datamove.agent.v1.PutWalkRequest\x1a\".datamove.agent.v1.PutWalkResponse(\x01\x12Q\n" +
+	"\x06Follow\x12 .datamove.agent.v1.FollowRequest\x1a!.datamove.agent.v1.FollowResponse(\x010\x01B,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_datamove_agent_v1_agent_proto_rawDescOnce sync.Once
@@ -3243,120 +3999,145 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_agent_proto_rawDescData
 }
 
-var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                      // 0: datamove.agent.v1.How
-	(*JoinRequest)(nil),           // 1: datamove.agent.v1.JoinRequest
-	(*RenewRequest)(nil),          // 2: datamove.agent.v1.RenewRequest
-	(*Certificate)(nil),           // 3: datamove.agent.v1.Certificate
-	(*Status)(nil),                // 4: datamove.agent.v1.Status
-	(*Hello)(nil),                 // 5: datamove.agent.v1.Hello
-	(*Reach)(nil),                 // 6: datamove.agent.v1.Reach
-	(*Room)(nil),                  // 7: datamove.agent.v1.Room
-	(*Session)(nil),               // 8: datamove.agent.v1.Session
-	(*Order)(nil),                 // 9: datamove.agent.v1.Order
-	(*Swarm)(nil),                 // 10: datamove.agent.v1.Swarm
-	(*SwarmMember)(nil),           // 11: datamove.agent.v1.SwarmMember
-	(*SwarmHomes)(nil),            // 12: datamove.agent.v1.SwarmHomes
-	(*Piece)(nil),                 // 13: datamove.agent.v1.Piece
-	(*PieceSegment)(nil),          // 14: datamove.agent.v1.PieceSegment
-	(*Lead)(nil),                  // 15: datamove.agent.v1.Lead
-	(*Pieces)(nil),                // 16: datamove.agent.v1.Pieces
-	(*Batch)(nil),                 // 17: datamove.agent.v1.Batch
-	(*Stop)(nil),                  // 18: datamove.agent.v1.Stop
-	(*Crew)(nil),                  // 19: datamove.agent.v1.Crew
-	(*Part)(nil),                  // 20: datamove.agent.v1.Part
-	(*Limits)(nil),                // 21: datamove.agent.v1.Limits
-	(*Limit)(nil),                 // 22: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),        // 23: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 24: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),         // 25: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),        // 26: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),           // 27: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),          // 28: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),          // 29: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),         // 30: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),           // 31: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),          // 32: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),    // 33: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),   // 34: datamove.agent.v1.PutManifestResponse
-	(*ReadManifestRequest)(nil),   // 35: datamove.agent.v1.ReadManifestRequest
-	(*ReadManifestResponse)(nil),  // 36: datamove.agent.v1.ReadManifestResponse
-	(*PutWalkRequest)(nil),        // 37: datamove.agent.v1.PutWalkRequest
-	(*PutWalkResponse)(nil),       // 38: datamove.agent.v1.PutWalkResponse
-	(*ReadItemsRequest)(nil),      // 39: datamove.agent.v1.ReadItemsRequest
-	(*ReadItemsResponse)(nil),     // 40: datamove.agent.v1.ReadItemsResponse
-	nil,                           // 41: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 43: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 44: google.protobuf.Duration
-	(*v1.Task)(nil),               // 45: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 46: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 47: datamove.v1.Account
-	(*v1.Report)(nil),             // 48: datamove.v1.Report
-	(*v1.PlanItem)(nil),           // 49: datamove.v1.PlanItem
+	(FollowSight_Trouble)(0),      // 1: datamove.agent.v1.FollowSight.Trouble
+	(*JoinRequest)(nil),           // 2: datamove.agent.v1.JoinRequest
+	(*RenewRequest)(nil),          // 3: datamove.agent.v1.RenewRequest
+	(*Certificate)(nil),           // 4: datamove.agent.v1.Certificate
+	(*Status)(nil),                // 5: datamove.agent.v1.Status
+	(*Hello)(nil),                 // 6: datamove.agent.v1.Hello
+	(*Reach)(nil),                 // 7: datamove.agent.v1.Reach
+	(*Room)(nil),                  // 8: datamove.agent.v1.Room
+	(*Session)(nil),               // 9: datamove.agent.v1.Session
+	(*Order)(nil),                 // 10: datamove.agent.v1.Order
+	(*Swarm)(nil),                 // 11: datamove.agent.v1.Swarm
+	(*SwarmMember)(nil),           // 12: datamove.agent.v1.SwarmMember
+	(*SwarmHomes)(nil),            // 13: datamove.agent.v1.SwarmHomes
+	(*Piece)(nil),                 // 14: datamove.agent.v1.Piece
+	(*PieceSegment)(nil),          // 15: datamove.agent.v1.PieceSegment
+	(*Lead)(nil),                  // 16: datamove.agent.v1.Lead
+	(*Pieces)(nil),                // 17: datamove.agent.v1.Pieces
+	(*Batch)(nil),                 // 18: datamove.agent.v1.Batch
+	(*Stop)(nil),                  // 19: datamove.agent.v1.Stop
+	(*Crew)(nil),                  // 20: datamove.agent.v1.Crew
+	(*Part)(nil),                  // 21: datamove.agent.v1.Part
+	(*Limits)(nil),                // 22: datamove.agent.v1.Limits
+	(*Limit)(nil),                 // 23: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),        // 24: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 25: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),         // 26: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),        // 27: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),           // 28: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),          // 29: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),          // 30: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),         // 31: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),           // 32: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),          // 33: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),    // 34: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),   // 35: datamove.agent.v1.PutManifestResponse
+	(*ReadManifestRequest)(nil),   // 36: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),  // 37: datamove.agent.v1.ReadManifestResponse
+	(*PutWalkRequest)(nil),        // 38: datamove.agent.v1.PutWalkRequest
+	(*PutWalkResponse)(nil),       // 39: datamove.agent.v1.PutWalkResponse
+	(*FollowRequest)(nil),         // 40: datamove.agent.v1.FollowRequest
+	(*FollowBatch)(nil),           // 41: datamove.agent.v1.FollowBatch
+	(*FollowMark)(nil),            // 42: datamove.agent.v1.FollowMark
+	(*FollowSights)(nil),          // 43: datamove.agent.v1.FollowSights
+	(*FollowSight)(nil),           // 44: datamove.agent.v1.FollowSight
+	(*FollowWalk)(nil),            // 45: datamove.agent.v1.FollowWalk
+	(*FollowResponse)(nil),        // 46: datamove.agent.v1.FollowResponse
+	(*FollowFeed)(nil),            // 47: datamove.agent.v1.FollowFeed
+	(*FollowLook)(nil),            // 48: datamove.agent.v1.FollowLook
+	(*FollowDir)(nil),             // 49: datamove.agent.v1.FollowDir
+	(*ReadItemsRequest)(nil),      // 50: datamove.agent.v1.ReadItemsRequest
+	(*ReadItemsResponse)(nil),     // 51: datamove.agent.v1.ReadItemsResponse
+	nil,                           // 52: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
+	(*v1.Progress)(nil),           // 54: datamove.v1.Progress
+	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
+	(*v1.Task)(nil),               // 56: datamove.v1.Task
+	(*v1.TaskSpec)(nil),           // 57: datamove.v1.TaskSpec
+	(*v1.Account)(nil),            // 58: datamove.v1.Account
+	(*v1.Report)(nil),             // 59: datamove.v1.Report
+	(*v1.PlanItem)(nil),           // 60: datamove.v1.PlanItem
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	42, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
-	5,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
-	8,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
-	7,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
-	6,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	43, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	42, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	44, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
-	15, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
-	17, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
-	18, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	21, // 11: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
-	19, // 12: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	20, // 13: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
-	10, // 14: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
-	11, // 15: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
-	12, // 16: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
-	14, // 17: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
-	45, // 18: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	46, // 19: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	44, // 20: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	16, // 21: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	46, // 22: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	47, // 23: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	53, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	6,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
+	9,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
+	8,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
+	7,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
+	54, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	53, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	55, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	16, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
+	18, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
+	19, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
+	22, // 11: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	20, // 12: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
+	21, // 13: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
+	11, // 14: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
+	12, // 15: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
+	13, // 16: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
+	15, // 17: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
+	56, // 18: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	57, // 19: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	55, // 20: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	17, // 21: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
+	57, // 22: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	58, // 23: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
 	0,  // 24: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	22, // 25: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	41, // 26: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	48, // 27: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	42, // 28: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	49, // 29: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
-	1,  // 30: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	2,  // 31: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	4,  // 32: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	23, // 33: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	25, // 34: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	27, // 35: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	29, // 36: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	31, // 37: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	33, // 38: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	35, // 39: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	39, // 40: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
-	37, // 41: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
-	3,  // 42: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	3,  // 43: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	9,  // 44: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	24, // 45: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	26, // 46: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	28, // 47: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	30, // 48: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	32, // 49: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	34, // 50: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	36, // 51: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	40, // 52: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
-	38, // 53: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
-	42, // [42:54] is the sub-list for method output_type
-	30, // [30:42] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	23, // 25: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	52, // 26: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	59, // 27: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	53, // 28: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	41, // 29: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
+	43, // 30: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
+	45, // 31: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
+	53, // 32: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
+	42, // 33: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
+	44, // 34: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
+	1,  // 35: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	1,  // 36: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	47, // 37: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
+	42, // 38: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
+	48, // 39: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
+	49, // 40: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
+	60, // 41: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
+	2,  // 42: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	3,  // 43: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	5,  // 44: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	24, // 45: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	26, // 46: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	28, // 47: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	30, // 48: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	32, // 49: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	34, // 50: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	36, // 51: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	50, // 52: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
+	38, // 53: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	40, // 54: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	4,  // 55: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	4,  // 56: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	10, // 57: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	25, // 58: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	27, // 59: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	29, // 60: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	31, // 61: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	33, // 62: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	35, // 63: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	37, // 64: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	51, // 65: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
+	39, // 66: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	46, // 67: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	55, // [55:68] is the sub-list for method output_type
+	42, // [42:55] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -3378,8 +4159,8 @@ func file_datamove_agent_v1_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   41,
+			NumEnums:      2,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

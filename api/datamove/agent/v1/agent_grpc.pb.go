@@ -177,6 +177,7 @@ const (
 	LinkService_ReadManifest_FullMethodName = "/datamove.agent.v1.LinkService/ReadManifest"
 	LinkService_ReadItems_FullMethodName    = "/datamove.agent.v1.LinkService/ReadItems"
 	LinkService_PutWalk_FullMethodName      = "/datamove.agent.v1.LinkService/PutWalk"
+	LinkService_Follow_FullMethodName       = "/datamove.agent.v1.LinkService/Follow"
 )
 
 // LinkServiceClient is the client API for LinkService service.
@@ -211,6 +212,8 @@ type LinkServiceClient interface {
 	ReadItems(ctx context.Context, in *ReadItemsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadItemsResponse], error)
 	// PutWalk brings what a lead has walked into the catalog. It is answered when all of it is there.
 	PutWalk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutWalkRequest, PutWalkResponse], error)
+	// Follow keeps the catalog of a tier fresh: a lead tells of what happens there, and answers what it is asked about it.
+	Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowRequest, FollowResponse], error)
 }
 
 type linkServiceClient struct {
@@ -348,6 +351,19 @@ func (c *linkServiceClient) PutWalk(ctx context.Context, opts ...grpc.CallOption
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LinkService_PutWalkClient = grpc.ClientStreamingClient[PutWalkRequest, PutWalkResponse]
 
+func (c *linkServiceClient) Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowRequest, FollowResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LinkService_ServiceDesc.Streams[5], LinkService_Follow_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FollowRequest, FollowResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LinkService_FollowClient = grpc.BidiStreamingClient[FollowRequest, FollowResponse]
+
 // LinkServiceServer is the server API for LinkService service.
 // All implementations must embed UnimplementedLinkServiceServer
 // for forward compatibility.
@@ -380,6 +396,8 @@ type LinkServiceServer interface {
 	ReadItems(*ReadItemsRequest, grpc.ServerStreamingServer[ReadItemsResponse]) error
 	// PutWalk brings what a lead has walked into the catalog. It is answered when all of it is there.
 	PutWalk(grpc.ClientStreamingServer[PutWalkRequest, PutWalkResponse]) error
+	// Follow keeps the catalog of a tier fresh: a lead tells of what happens there, and answers what it is asked about it.
+	Follow(grpc.BidiStreamingServer[FollowRequest, FollowResponse]) error
 	mustEmbedUnimplementedLinkServiceServer()
 }
 
@@ -419,6 +437,9 @@ func (UnimplementedLinkServiceServer) ReadItems(*ReadItemsRequest, grpc.ServerSt
 }
 func (UnimplementedLinkServiceServer) PutWalk(grpc.ClientStreamingServer[PutWalkRequest, PutWalkResponse]) error {
 	return status.Error(codes.Unimplemented, "method PutWalk not implemented")
+}
+func (UnimplementedLinkServiceServer) Follow(grpc.BidiStreamingServer[FollowRequest, FollowResponse]) error {
+	return status.Error(codes.Unimplemented, "method Follow not implemented")
 }
 func (UnimplementedLinkServiceServer) mustEmbedUnimplementedLinkServiceServer() {}
 func (UnimplementedLinkServiceServer) testEmbeddedByValue()                     {}
@@ -574,6 +595,13 @@ func _LinkService_PutWalk_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LinkService_PutWalkServer = grpc.ClientStreamingServer[PutWalkRequest, PutWalkResponse]
 
+func _LinkService_Follow_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(LinkServiceServer).Follow(&grpc.GenericServerStream[FollowRequest, FollowResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LinkService_FollowServer = grpc.BidiStreamingServer[FollowRequest, FollowResponse]
+
 // LinkService_ServiceDesc is the grpc.ServiceDesc for LinkService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -627,6 +655,12 @@ var LinkService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "PutWalk",
 			Handler:       _LinkService_PutWalk_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Follow",
+			Handler:       _LinkService_Follow_Handler,
+			ServerStreams: true,
 			ClientStreams: true,
 		},
 	},

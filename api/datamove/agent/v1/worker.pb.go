@@ -2858,8 +2858,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
-	"\rTraceResponse2\xbc\n" +
-	"\n" +
+	"\rTraceResponse2\x8f\v\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
@@ -2871,7 +2870,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x04Note\x12\x1e.datamove.agent.v1.NoteRequest\x1a\x1f.datamove.agent.v1.NoteResponse\x12U\n" +
 	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12P\n" +
 	"\x05Items\x12\x1f.datamove.agent.v1.ItemsRequest\x1a$.datamove.agent.v1.ReadItemsResponse0\x01\x12I\n" +
-	"\x04Walk\x12\x1e.datamove.agent.v1.WalkRequest\x1a\x1f.datamove.agent.v1.WalkResponse(\x01\x12U\n" +
+	"\x04Walk\x12\x1e.datamove.agent.v1.WalkRequest\x1a\x1f.datamove.agent.v1.WalkResponse(\x01\x12Q\n" +
+	"\x06Follow\x12 .datamove.agent.v1.FollowRequest\x1a!.datamove.agent.v1.FollowResponse(\x010\x01\x12U\n" +
 	"\bManifest\x12\".datamove.agent.v1.ManifestRequest\x1a#.datamove.agent.v1.ManifestResponse0\x01\x12G\n" +
 	"\x04Seal\x12\x1e.datamove.agent.v1.SealRequest\x1a\x1f.datamove.agent.v1.SealResponse\x12P\n" +
 	"\aEndLead\x12!.datamove.agent.v1.EndLeadRequest\x1a\".datamove.agent.v1.EndLeadResponse\x12S\n" +
@@ -2948,7 +2948,9 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
 	(*PutWalkResponse)(nil),       // 53: datamove.agent.v1.PutWalkResponse
 	(*v1.Report)(nil),             // 54: datamove.v1.Report
-	(*ReadItemsResponse)(nil),     // 55: datamove.agent.v1.ReadItemsResponse
+	(*FollowRequest)(nil),         // 55: datamove.agent.v1.FollowRequest
+	(*ReadItemsResponse)(nil),     // 56: datamove.agent.v1.ReadItemsResponse
+	(*FollowResponse)(nil),        // 57: datamove.agent.v1.FollowResponse
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	46, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
@@ -2992,31 +2994,33 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	27, // 38: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
 	29, // 39: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
 	30, // 40: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
-	32, // 41: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	34, // 42: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
-	36, // 43: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	38, // 44: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	5,  // 45: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
-	40, // 46: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 47: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	14, // 48: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	16, // 49: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	20, // 50: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	18, // 51: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
-	22, // 52: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	24, // 53: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	26, // 54: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	28, // 55: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	55, // 56: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
-	31, // 57: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
-	33, // 58: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	35, // 59: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
-	37, // 60: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	39, // 61: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	6,  // 62: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
-	41, // 63: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	47, // [47:64] is the sub-list for method output_type
-	30, // [30:47] is the sub-list for method input_type
+	55, // 41: datamove.agent.v1.WorkerService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	32, // 42: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	34, // 43: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
+	36, // 44: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	38, // 45: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	5,  // 46: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	40, // 47: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 48: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	14, // 49: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	16, // 50: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	20, // 51: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	18, // 52: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
+	22, // 53: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	24, // 54: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	26, // 55: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	28, // 56: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	56, // 57: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
+	31, // 58: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
+	57, // 59: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	33, // 60: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	35, // 61: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
+	37, // 62: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	39, // 63: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	6,  // 64: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	41, // 65: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	48, // [48:66] is the sub-list for method output_type
+	30, // [30:48] is the sub-list for method input_type
 	30, // [30:30] is the sub-list for extension type_name
 	30, // [30:30] is the sub-list for extension extendee
 	0,  // [0:30] is the sub-list for field type_name

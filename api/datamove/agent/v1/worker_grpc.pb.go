@@ -30,6 +30,7 @@ const (
 	WorkerService_Describe_FullMethodName = "/datamove.agent.v1.WorkerService/Describe"
 	WorkerService_Items_FullMethodName    = "/datamove.agent.v1.WorkerService/Items"
 	WorkerService_Walk_FullMethodName     = "/datamove.agent.v1.WorkerService/Walk"
+	WorkerService_Follow_FullMethodName   = "/datamove.agent.v1.WorkerService/Follow"
 	WorkerService_Manifest_FullMethodName = "/datamove.agent.v1.WorkerService/Manifest"
 	WorkerService_Seal_FullMethodName     = "/datamove.agent.v1.WorkerService/Seal"
 	WorkerService_EndLead_FullMethodName  = "/datamove.agent.v1.WorkerService/EndLead"
@@ -68,6 +69,8 @@ type WorkerServiceClient interface {
 	Items(ctx context.Context, in *ItemsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadItemsResponse], error)
 	// Walk sends what a lead that scans walks.
 	Walk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WalkRequest, WalkResponse], error)
+	// Follow tells of what happens in the tier that a lead follows.
+	Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowRequest, FollowResponse], error)
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error)
 	// Seal has nobody change what a lead has staged any more, or has what it removes be
@@ -219,9 +222,22 @@ func (c *workerServiceClient) Walk(ctx context.Context, opts ...grpc.CallOption)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_WalkClient = grpc.ClientStreamingClient[WalkRequest, WalkResponse]
 
+func (c *workerServiceClient) Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowRequest, FollowResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[4], WorkerService_Follow_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FollowRequest, FollowResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type WorkerService_FollowClient = grpc.BidiStreamingClient[FollowRequest, FollowResponse]
+
 func (c *workerServiceClient) Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[4], WorkerService_Manifest_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[5], WorkerService_Manifest_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +286,7 @@ func (c *workerServiceClient) EndBatch(ctx context.Context, in *EndBatchRequest,
 
 func (c *workerServiceClient) Give(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[GiveRequestPart, GiveAnswer], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[5], WorkerService_Give_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[6], WorkerService_Give_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -321,6 +337,8 @@ type WorkerServiceServer interface {
 	Items(*ItemsRequest, grpc.ServerStreamingServer[ReadItemsResponse]) error
 	// Walk sends what a lead that scans walks.
 	Walk(grpc.ClientStreamingServer[WalkRequest, WalkResponse]) error
+	// Follow tells of what happens in the tier that a lead follows.
+	Follow(grpc.BidiStreamingServer[FollowRequest, FollowResponse]) error
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error
 	// Seal has nobody change what a lead has staged any more, or has what it removes be
@@ -376,6 +394,9 @@ func (UnimplementedWorkerServiceServer) Items(*ItemsRequest, grpc.ServerStreamin
 }
 func (UnimplementedWorkerServiceServer) Walk(grpc.ClientStreamingServer[WalkRequest, WalkResponse]) error {
 	return status.Error(codes.Unimplemented, "method Walk not implemented")
+}
+func (UnimplementedWorkerServiceServer) Follow(grpc.BidiStreamingServer[FollowRequest, FollowResponse]) error {
+	return status.Error(codes.Unimplemented, "method Follow not implemented")
 }
 func (UnimplementedWorkerServiceServer) Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error {
 	return status.Error(codes.Unimplemented, "method Manifest not implemented")
@@ -574,6 +595,13 @@ func _WorkerService_Walk_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_WalkServer = grpc.ClientStreamingServer[WalkRequest, WalkResponse]
 
+func _WorkerService_Follow_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(WorkerServiceServer).Follow(&grpc.GenericServerStream[FollowRequest, FollowResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type WorkerService_FollowServer = grpc.BidiStreamingServer[FollowRequest, FollowResponse]
+
 func _WorkerService_Manifest_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ManifestRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -736,6 +764,12 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Walk",
 			Handler:       _WorkerService_Walk_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Follow",
+			Handler:       _WorkerService_Follow_Handler,
+			ServerStreams: true,
 			ClientStreams: true,
 		},
 		{

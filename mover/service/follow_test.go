@@ -1,0 +1,181 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/mem"
+	"datamove.dev/mover/task"
+	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/feed"
+	"datamove.dev/tiering/feed/far"
+)
+
+// toldStream is the stream on which a lead tells of changes, in memory; up and down are its two sides.
+type toldStream struct {
+	grpc.ServerStream
+	ctx  context.Context
+	up   chan *agentv1.FollowRequest
+	down chan *agentv1.FollowResponse
+}
+
+func (s *toldStream) Context() context.Context { return s.ctx }
+
+func (s *toldStream) Recv() (*agentv1.FollowRequest, error) {
+	select {
+	case r := <-s.up:
+		return r, nil
+	case <-s.ctx.Done():
+		return nil, io.EOF
+	}
+}
+
+func (s *toldStream) Send(r *agentv1.FollowResponse) error {
+	select {
+	case s.down <- r:
+		return nil
+	case <-s.ctx.Done():
+		return io.EOF
+	}
+}
+
+// lead is the other side.
+type toldBy struct{ *toldStream }
+
+func (s toldBy) Recv() (*agentv1.FollowResponse, error) {
+	select {
+	case r := <-s.down:
+		return r, nil
+	case <-s.ctx.Done():
+		return nil, io.EOF
+	}
+}
+
+func (s toldBy) Send(r *agentv1.FollowRequest) error {
+	select {
+	case s.up <- r:
+		return nil
+	case <-s.ctx.Done():
+		return io.EOF
+	}
+}
+
+// tells is a feed that says what it is given.
+type tells chan feed.Batch
+
+func (f tells) Run(ctx context.Context, _ feed.Marks, take feed.Take) error {
+	for {
+		select {
+		case b := <-f:
+			if err := take(ctx, b); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// TestHearChanges: where the configuration has a feed, the service has it followed; the lead alone tells what happens, as long as it is one, and the catalog is as fresh as what
+// it tells. When the configuration changes its mind, that ends.
+func TestHearChanges(t *testing.T) {
+	d := catalogued(t, access.Input{})
+	tier := d.conf.Tiers["project"]
+	tier.Feed = "inotify"
+	d.conf.Tiers["project"] = tier
+	keep := func() (all []*pb.Task) {
+		t.Helper()
+		wants(t, "keep", d.keepFollowed(t.Context()), nil)
+		d.give()
+		wants(t, "look", d.ledger.View(func(tx *ledger.Tx) error {
+			for one, err := range ledger.FindTasks(tx, ownTasks()) {
+				if err != nil {
+					return err
+				}
+				all = append(all, one)
+			}
+			return nil
+		}), nil)
+		return all
+	}
+	if all := keep(); len(all) != 1 || all[0].GetSpec().GetKind() != pb.TaskKind_TASK_KIND_FOLLOW || len(keep()) != 1 {
+		t.Fatalf("%v", all)
+	}
+	var id string
+	for id = range d.taken {
+	}
+	tree := mem.NewTree().Files(map[string]string{"a": "1", "dir/b": "22"})
+	ctx, hangUp := context.WithCancel(asAgent(d.led[id]))
+	begin := func(ctx context.Context, id string, epoch uint64) (*toldStream, chan error) {
+		s := &toldStream{ctx: ctx, up: make(chan *agentv1.FollowRequest, 1), down: make(chan *agentv1.FollowResponse, 1)}
+		s.up <- &agentv1.FollowRequest{Task: id, Epoch: epoch}
+		ended := make(chan error, 1)
+		go func() { ended <- d.Follow(s) }()
+		return s, ended
+	}
+	other := map[string]string{"n1": "n2", "n2": "n1"}[d.led[id]]
+	for what, row := range map[string]struct {
+		agent string
+		epoch uint64
+	}{"another agent": {other, d.taken[id].GetEpoch()}, "another epoch": {d.led[id], d.taken[id].GetEpoch() + 1}} {
+		_, ended := begin(asAgent(row.agent), id, row.epoch)
+		wants(t, what, <-ended, mover.ErrHeld)
+	}
+	s, ended := begin(ctx, id, d.taken[id].GetEpoch())
+	feeds := make(tells)
+	var g sync.WaitGroup
+	place := mem.New(tree, mem.Options{})
+	g.Go(func() {
+		_ = far.Tell(ctx, toldBy{s}, place, func(k *agentv1.FollowFeed) (feed.Feed, error) {
+			if k.GetKind() != "inotify" {
+				t.Errorf("asked for %v", k)
+			}
+			return feeds, nil
+		}, d.log)
+	})
+	feeds <- feed.Batch{All: true, Why: "a test", Since: time.Now()}
+	feeds <- feed.Batch{Names: []string{"nothing"}, Events: 3} // it is taken: the one before is in the catalog
+	feeds <- feed.Batch{Names: []string{"nothing"}}
+	d.finding(t, "root", root, &pb.Question{Location: "project:"}, "a", "dir", "dir/b")
+	tree.Files(map[string]string{"new": "333"})
+	feeds <- feed.Batch{Names: []string{"new"}}
+	feeds <- feed.Batch{Names: []string{"nothing"}}
+	d.finding(t, "root", root, &pb.Question{Location: "project:"}, "a", "dir", "dir/b", "new")
+	scans, err := d.ListScans(root, &pb.ListScansRequest{Tier: "project"})
+	wants(t, "scans", err, nil)
+	if f := scans.GetScans()[0].GetFollowing(); f.GetFeed() != "inotify" || f.GetEvents() < 3 || f.GetScans() != 1 || f.GetTime() == nil {
+		t.Errorf("%v", scans)
+	}
+	d.pass(time.Hour)
+	state, err := d.o.Catalog.State(catalog.Tree{Tier: "project"})
+	wants(t, "state", err, nil)
+	if d.now().Sub(d.asOf(&state)) > time.Minute {
+		t.Errorf("the catalog is of %v, and it is %v", d.asOf(&state), d.now())
+	}
+	tier.Feed = ""
+	d.conf.Tiers["project"] = tier
+	if all := keep(); len(all) != 0 && all[0].GetState() != task.Running { // its lead is told to let go
+		t.Errorf("%v", all)
+	}
+	delete(d.leads, id)
+	_ = toldBy{s}.Send(&agentv1.FollowRequest{MarkOf: "x"}) // what it says now does not count
+	if err := <-ended; !errors.Is(err, mover.ErrTransient) || !errors.Is(err, mover.ErrHeld) {
+		t.Errorf("%v", err)
+	}
+	if _, is := d.hearings.of(catalog.Tree{Tier: "project"}); is {
+		t.Error("it is heard still")
+	}
+	hangUp()
+	g.Wait()
+}

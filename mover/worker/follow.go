@@ -1,0 +1,100 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/wire"
+	"datamove.dev/tiering/feed"
+	"datamove.dev/tiering/feed/far"
+)
+
+// Feeds makes the feed of changes in a directory; close ends what it needs.
+type Feeds func(dir string, kind *agentv1.FollowFeed) (f feed.Feed, close func() error, err error)
+
+// follow tells the coordinator of changes in the source, until it is told to end. Where the connection breaks, it begins anew: a feed without memory has
+// everything walked then.
+func (w *worker) follow(ctx context.Context) (local.Report, error) {
+	begun := time.Now()
+	l, err := wire.Locate(w.job.GetSpec().GetSource())
+	if err == nil {
+		l, err = w.resolve(l)
+	}
+	if err == nil && l.Scheme != location.POSIX {
+		err = fmt.Errorf("%w: changes are heard of in directories, and %s is none", mover.ErrUsage, l)
+	}
+	if err == nil {
+		err = local.Visit(ctx, l, w.open, func(place mover.Place) error { return w.tellChanges(ctx, l.Path, place) })
+	}
+	return local.Report{Elapsed: time.Since(begun)}, err
+}
+
+// tellChanges tells until nobody wants to hear, or nothing can be heard.
+func (w *worker) tellChanges(ctx context.Context, dir string, place mover.Place) error {
+	for pause := resendPause; ; pause = min(2*pause, resendPauseMost) {
+		began := time.Now()
+		w.state.State(local.Moving, "hears of changes")
+		err := w.tellOnce(ctx, dir, place)
+		if !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) && !errors.Is(err, mover.ErrFull) || ctx.Err() != nil {
+			return err
+		}
+		if time.Since(began) > resendPauseMost {
+			pause = resendPause
+		}
+		w.state.State(local.Closing, "the coordinator does not hear of changes: "+err.Error())
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (w *worker) tellOnce(ctx context.Context, dir string, place mover.Place) error {
+	ctx, cancel := context.WithCancel(ctx) // ends the stream
+	defer cancel()
+	stream, err := w.agent.Follow(ctx)
+	if err != nil {
+		return fromAgent(ctx, err)
+	}
+	var end func() error
+	said := &conversation{WorkerService_FollowClient: stream}
+	err = far.Tell(ctx, said, &paced{Place: place, w: w}, func(kind *agentv1.FollowFeed) (f feed.Feed, err error) {
+		if w.feeds == nil {
+			return nil, fmt.Errorf("%w: this program hears of no changes", mover.ErrUnsupported)
+		}
+		f, end, err = w.feeds(dir, kind)
+		return f, err
+	}, w.log)
+	if end != nil {
+		err = errors.Join(err, end())
+	}
+	if said.err != nil { // why the other side has ended it counts
+		return fromAgent(ctx, said.err)
+	}
+	return err
+}
+
+// conversation remembers why it ended.
+type conversation struct {
+	agentv1.WorkerService_FollowClient
+	err error // of Recv, which one goroutine calls
+}
+
+// Recv implements far.Teller.
+func (c *conversation) Recv() (*agentv1.FollowResponse, error) {
+	r, err := c.WorkerService_FollowClient.Recv()
+	if err != nil && c.Context().Err() == nil {
+		if c.err = err; errors.Is(err, io.EOF) {
+			c.err = fmt.Errorf("%w: the coordinator has ended the conversation", mover.ErrTransient)
+		}
+	}
+	return r, err
+}

@@ -1,0 +1,232 @@
+package far
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/posix"
+	"datamove.dev/tiering"
+	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/feed"
+	"datamove.dev/tiering/feed/watch"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dgraph-io/ristretto/v2/z.(*AllocatorPool).freeupAllocators"))
+}
+
+// line is a conversation in memory.
+type line struct {
+	ctx  context.Context
+	cut  context.CancelFunc
+	up   chan *agentv1.FollowRequest
+	down chan *agentv1.FollowResponse
+}
+
+func newLine(ctx context.Context) *line {
+	l := &line{up: make(chan *agentv1.FollowRequest, 3), down: make(chan *agentv1.FollowResponse, 3)}
+	l.ctx, l.cut = context.WithCancel(ctx)
+	return l
+}
+
+func pass[T any](ctx context.Context, c chan T, v T) error {
+	select {
+	case c <- v:
+		return nil
+	case <-ctx.Done():
+		return io.EOF
+	}
+}
+
+func get[T any](ctx context.Context, c chan T) (v T, err error) {
+	select {
+	case v = <-c:
+		return v, nil
+	case <-ctx.Done():
+		return v, io.EOF
+	}
+}
+
+type (
+	there struct{ *line }
+	here  struct{ *line }
+)
+
+func (l there) Send(r *agentv1.FollowRequest) error    { return pass(l.ctx, l.up, r) }
+func (l there) Recv() (*agentv1.FollowResponse, error) { return get(l.ctx, l.down) }
+func (l here) Send(r *agentv1.FollowResponse) error    { return pass(l.ctx, l.down, r) }
+func (l here) Recv() (*agentv1.FollowRequest, error)   { return get(l.ctx, l.up) }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var scratch = catalog.Tree{Tier: "scratch", Node: "n1"}
+
+// follow has a catalog follow a tree over a line, until the line is cut.
+func follow(t testing.TB, l *line, c *catalog.Catalog, dir string) {
+	t.Helper()
+	var g sync.WaitGroup
+	g.Go(func() {
+		src, err := posix.Open(dir, posix.Options{})
+		check(t, err)
+		defer src.Close()
+		err = Tell(l.ctx, there{l}, src, func(f *agentv1.FollowFeed) (feed.Feed, error) {
+			if f.GetKind() != "inotify" {
+				t.Errorf("it is asked for %v", f)
+			}
+			return watch.New(dir, watch.Options{Window: time.Millisecond}), nil
+		}, slog.New(slog.DiscardHandler))
+		if l.ctx.Err() == nil {
+			t.Errorf("it was told no more: %v", err)
+		}
+	})
+	f, err := Hear(here{l}, &agentv1.FollowFeed{Kind: "inotify"})
+	check(t, err)
+	k := &feed.Keeper{Catalog: c, Tree: scratch, Source: f, Feed: f, Options: feed.Options{Retry: time.Millisecond, Left: 50 * time.Millisecond}}
+	g.Go(func() { _ = k.Run(l.ctx) })
+	if err := f.Listen(l.ctx); l.ctx.Err() == nil {
+		t.Errorf("it was heard no more: %v", err)
+	}
+	g.Wait()
+}
+
+func difference(t testing.TB, c *catalog.Catalog, dir string) string {
+	t.Helper()
+	src, err := posix.Open(dir, posix.Options{})
+	check(t, err)
+	defer src.Close()
+	var want, got []tiering.File
+	for e, err := range src.Walk(t.Context(), mover.WalkOptions{}) {
+		check(t, err)
+		want = append(want, tiering.FileOf(&e, 0))
+	}
+	for f, err := range c.Below(t.Context(), scratch, "") {
+		if errors.Is(err, mover.ErrNotExist) {
+			return "it was never scanned"
+		}
+		check(t, err)
+		f.Seen = 0
+		got = append(got, f)
+	}
+	for i := range max(len(want), len(got)) {
+		if i >= len(want) || i >= len(got) {
+			return fmt.Sprintf("%d entries, and there are %d", len(got), len(want))
+		}
+		if want[i].Atime, got[i].Atime = 0, 0; want[i] != got[i] {
+			return fmt.Sprintf("%+v\nis known as\n%+v", want[i], got[i])
+		}
+	}
+	return ""
+}
+
+// A tree changes, and the line is cut again and again: in the end the catalog here is what a scan would make of the tree there.
+func TestModel(t *testing.T) {
+	dir := t.TempDir()
+	c, err := catalog.Open(t.TempDir(), catalog.Options{})
+	check(t, err)
+	defer c.Close()
+	random := rand.New(rand.NewPCG(3, 4))
+	segments := []string{"a", "b", "c d", "\xff", strings.Repeat("n", 100)}
+	some := func() string {
+		var s []string
+		for range 1 + random.IntN(4) {
+			s = append(s, segments[random.IntN(len(segments))])
+		}
+		return filepath.Join(dir, filepath.Join(s...))
+	}
+	for life := range 12 {
+		l := newLine(t.Context())
+		var g sync.WaitGroup
+		g.Go(func() { follow(t, l, c, dir) })
+		for range 200 {
+			name := some()
+			switch random.IntN(6) {
+			case 0:
+				_ = os.RemoveAll(name)
+			case 1:
+				_ = os.Rename(name, some())
+			case 2:
+				_ = os.Symlink("none", name)
+			default:
+				_ = os.MkdirAll(filepath.Dir(name), 0o755)
+				_ = os.WriteFile(name, make([]byte, random.IntN(2000)), 0o600)
+			}
+			if random.IntN(20) == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if life%4 == 3 {
+			what := ""
+			for range 3000 {
+				if what = difference(t, c, dir); what == "" {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if what != "" {
+				t.Error(what)
+			}
+		}
+		l.cut()
+		g.Wait()
+	}
+}
+
+// What is said over there is checked here: an answer that is too short, and what is no entry.
+func TestHostile(t *testing.T) {
+	for what, answer := range map[string]*agentv1.FollowSights{
+		"too few":  {},
+		"no entry": {Sights: []*agentv1.FollowSight{{Entry: []byte{1, 2, 3}}}},
+		"too many": {Sights: []*agentv1.FollowSight{{}, {}}},
+	} {
+		l := newLine(t.Context())
+		f, err := Hear(here{l}, &agentv1.FollowFeed{})
+		check(t, err)
+		var g sync.WaitGroup
+		g.Go(func() { _ = f.Listen(l.ctx) })
+		g.Go(func() {
+			for {
+				r, err := there{l}.Recv()
+				if err != nil {
+					return
+				}
+				if r.GetLook() != nil {
+					answer.Id = r.GetLook().GetId()
+					_ = there{l}.Send(&agentv1.FollowRequest{Sights: answer})
+				}
+			}
+		})
+		if _, err := f.Stat(t.Context(), "x"); !errors.Is(err, mover.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+		var names []string
+		_ = f.serve(t.Context(), &agentv1.FollowRequest{Batch: &agentv1.FollowBatch{Names: [][]byte{[]byte("../x"), []byte("/etc"), nil, []byte("a"), []byte("b/"), []byte("b/c"), []byte("a//b")}}}, nil,
+			func(_ context.Context, b feed.Batch) error { names = b.Names; return nil })
+		if strings.Join(names, " ") != "a b/ b/c" {
+			t.Errorf("names that lead elsewhere: %q", names)
+		}
+		l.cut()
+		g.Wait()
+		if _, err := f.Stat(t.Context(), "x"); !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, io.EOF) {
+			t.Errorf("after the end: %v", err)
+		}
+	}
+}
