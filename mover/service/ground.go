@@ -53,6 +53,7 @@ func (g *ground) add(v *tiering.View, r *pb.Replica) {
 	if f.Part = "dataset:" + r.GetDataset(); r.GetDataset() == "" {
 		f.Part = "what was staged to " + r.GetLocation()
 	}
+	f.Replica = name
 	f.Leased, f.Pinned = v.Held(r)
 	f.Leased = f.Leased || r.GetState() != whole || r.GetTask() != "" // a task is at it
 	f.Replicas = len(v.Survivors(r))

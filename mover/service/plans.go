@@ -136,9 +136,14 @@ func (s *Service) keepPlan(p *policy.Program, plan *policy.Plan, areas []query.A
 		if judges[item.Area] == nil {
 			judges[item.Area] = &teller{p.Judge(head.GetTime().AsTime(), s.o.People), areas[item.Area].Ground()}
 		}
-		reason := judges[item.Area].reason(item)
-		for _, target := range run.Targets(&p.Policy.Spec.Rules[item.Rule].Action) {
-			if err := w.Add(run.ItemOf(p, item, areas[item.Area].Tree, target, reason)); err != nil {
+		action := &p.Policy.Spec.Rules[item.Rule].Action
+		reason, replica := judges[item.Area].reason(item)
+		for _, target := range run.Targets(action) {
+			listed := run.ItemOf(p, item, areas[item.Area].Tree, target, reason)
+			if run.OfReplicas(action) {
+				listed.Replica = replica
+			}
+			if err := w.Add(listed); err != nil {
 				return noRoom(errors.Join(err, w.Close(nil)))
 			}
 		}
@@ -152,9 +157,10 @@ type teller struct {
 	ground query.Ground
 }
 
-func (t *teller) reason(item *policy.Item) string {
+// reason is why, and of which replica the item is a part.
+func (t *teller) reason(item *policy.Item) (why, replica string) {
 	at := t.ground.At(&item.File)
-	return strings.ToValidUTF8(t.judge.Reason(&item.File, at, policy.Verdict{Rule: item.Rule}), "�")
+	return strings.ToValidUTF8(t.judge.Reason(&item.File, at, policy.Verdict{Rule: item.Rule}), "�"), at.Replica
 }
 
 // GetPlan implements pb.PolicyServiceServer.

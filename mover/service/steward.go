@@ -287,6 +287,8 @@ type planReading struct {
 	next    func() (*pb.PlanItem, error, bool)
 	at      int64
 	item    *pb.PlanItem // that comes next; nil is not read yet
+
+	replicas []replicaItems // nil is not read yet
 }
 
 func (s *Service) closeReading() {
@@ -390,12 +392,19 @@ func (s *Service) goOn(ctx context.Context, id string) error {
 				return err
 			}
 			if first == nil {
-				stopping = true
-				break
+				t, more, err := s.nextReplica(tx, one, r)
+				if err != nil {
+					return err
+				}
+				if t != nil {
+					begun = append(begun, t)
+				}
+				stopping = !more
+				continue
 			}
 			t := s.partTask(one, r.program, first, part.Count())
 			one.Next += part.Count()
-			if t == nil { // there is nothing to undo
+			if t == nil { // it is no task, or there is nothing to undo
 				continue
 			}
 			one.Parts = append(one.GetParts(), &pb.RunPart{First: t.GetSpec().GetTiering().GetFirst(), Count: part.Count(), Task: t.GetId()})
@@ -453,6 +462,9 @@ const (
 // partTask is the task of a part, whose items are like the first one; nil when there is nothing to do for it.
 func (s *Service) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, count int64) *pb.Task {
 	action := &p.Policy.Spec.Rules[first.GetRuleIndex()].Action
+	if run.OfReplicas(action) {
+		return nil // they come after all others
+	}
 	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_TIER, Source: first.GetTier() + ":", Target: targetOf(first.GetTarget()), Node: first.GetNode(),
 		Labels:  map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()},
 		Options: &pb.Options{Verify: levelFor(action.Verify)},

@@ -243,7 +243,7 @@ func (j *Judge) held(a *Action) string {
 		return "it is leased"
 	case j.at.Pinned:
 		return "it is pinned"
-	case j.at.Part != "":
+	case j.at.Part != "" && a.Type != Release && a.Type != Evict:
 		return "it is a part of " + j.at.Part + ", which goes as one"
 	case seen < grace:
 		return fmt.Sprintf("it was first seen %s ago, and grace is %s", units.Duration(max(0, seen)), units.Duration(grace))

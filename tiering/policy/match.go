@@ -247,6 +247,7 @@ type Facts struct {
 	Replicas      int    // verified ones on other tiers
 	Checkpoint    string // the state of the checkpoint that it belongs to
 	Part          string // what it is a part of, that goes as one; "" is nothing
+	Replica       string // where that is, if it is a replica, below the root of the tier
 }
 
 // Used is when a file was last of use to anybody, in ns since 1970, and by which of its times. What is not known of it is left out.

@@ -24,6 +24,9 @@ func Removes(a *policy.Action) bool {
 	return a.Type == policy.Migrate || a.Type == policy.Purge || a.Then == policy.Release
 }
 
+// OfReplicas reports whether an action is one of replicas, each of which goes as one.
+func OfReplicas(a *policy.Action) bool { return a.Type == policy.Release || a.Type == policy.Evict }
+
 // Unable says what of a plan nobody here can do; "" is nothing. matched has the files of each rule.
 func Unable(p *policy.Program, matched []*pb.RuleTotals) string {
 	for i, m := range matched {
@@ -34,7 +37,7 @@ func Unable(p *policy.Program, matched []*pb.RuleTotals) string {
 			return fmt.Sprintf("rule %s copies to several places, and removes: make it one place, or two rules", m.GetRule())
 		}
 		switch a.Type {
-		case policy.Release, policy.Evict, policy.Retain, policy.SetLayout:
+		case policy.Retain, policy.SetLayout:
 			if m.GetMatched().GetFiles() > 0 {
 				return fmt.Sprintf("rule %s is to %s files, which runs do not do yet", m.GetRule(), a.Type)
 			}

@@ -834,7 +834,8 @@ type PlanItem struct {
 	Etag          string                 `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`
 	Known         uint64                 `protobuf:"varint,15,opt,name=known,proto3" json:"known,omitempty"` // which of these are facts
 	RuleIndex     int32                  `protobuf:"varint,16,opt,name=rule_index,json=ruleIndex,proto3" json:"rule_index,omitempty"`
-	Target        string                 `protobuf:"bytes,17,opt,name=target,proto3" json:"target,omitempty"` // where it is copied to; empty is nowhere
+	Target        string                 `protobuf:"bytes,17,opt,name=target,proto3" json:"target,omitempty"`   // where it is copied to; empty is nowhere
+	Replica       string                 `protobuf:"bytes,18,opt,name=replica,proto3" json:"replica,omitempty"` // release, evict: the location of the replica that it is a part of, and that goes as one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -984,6 +985,13 @@ func (x *PlanItem) GetRuleIndex() int32 {
 func (x *PlanItem) GetTarget() string {
 	if x != nil {
 		return x.Target
+	}
+	return ""
+}
+
+func (x *PlanItem) GetReplica() string {
+	if x != nil {
+		return x.Replica
 	}
 	return ""
 }
@@ -1592,6 +1600,7 @@ type Run struct {
 	BeginUntil    *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=begin_until,json=beginUntil,proto3" json:"begin_until,omitempty"` // nothing begins after it
 	Places        []*RunPlace            `protobuf:"bytes,20,rep,name=places,proto3" json:"places,omitempty"`                           // where what it has taken away is kept
 	Restored      int64                  `protobuf:"varint,21,opt,name=restored,proto3" json:"restored,omitempty"`                      // files that were given back
+	Replicas      int64                  `protobuf:"varint,22,opt,name=replicas,proto3" json:"replicas,omitempty"`                      // of the plan that were dealt with, after its other items
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1773,12 +1782,20 @@ func (x *Run) GetRestored() int64 {
 	return 0
 }
 
+func (x *Run) GetReplicas() int64 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
 // RunPart is some of the items of a run, which a task does.
 type RunPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	First         int64                  `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
 	Count         int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	Task          string                 `protobuf:"bytes,3,opt,name=task,proto3" json:"task,omitempty"`
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"` // of a replica, which goes as one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1832,6 +1849,13 @@ func (x *RunPart) GetTask() string {
 		return x.Task
 	}
 	return ""
+}
+
+func (x *RunPart) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
 }
 
 type RunPlace struct {
@@ -2139,7 +2163,7 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"e\n" +
 	"\x0fGetPlanResponse\x12%\n" +
 	"\x04plan\x18\x01 \x01(\v2\x11.datamove.v1.PlanR\x04plan\x12+\n" +
-	"\x05items\x18\x02 \x03(\v2\x15.datamove.v1.PlanItemR\x05items\"\x89\x03\n" +
+	"\x05items\x18\x02 \x03(\v2\x15.datamove.v1.PlanItemR\x05items\"\xa3\x03\n" +
 	"\bPlanItem\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -2159,7 +2183,8 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x05known\x18\x0f \x01(\x04R\x05known\x12\x1d\n" +
 	"\n" +
 	"rule_index\x18\x10 \x01(\x05R\truleIndex\x12\x16\n" +
-	"\x06target\x18\x11 \x01(\tR\x06target\"\x87\x01\n" +
+	"\x06target\x18\x11 \x01(\tR\x06target\x12\x18\n" +
+	"\areplica\x18\x12 \x01(\tR\areplica\"\x87\x01\n" +
 	"\x15SimulatePolicyRequest\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12.\n" +
@@ -2200,7 +2225,7 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x02is\x18\x03 \x01(\tR\x02is\x12\x14\n" +
 	"\x05holds\x18\x04 \x01(\bR\x05holds\"$\n" +
 	"\x0eRunPlanRequest\x12\x12\n" +
-	"\x04plan\x18\x01 \x01(\tR\x04plan\"\x94\x06\n" +
+	"\x04plan\x18\x01 \x01(\tR\x04plan\"\xb0\x06\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12#\n" +
@@ -2227,11 +2252,13 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\vbegin_until\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"beginUntil\x12-\n" +
 	"\x06places\x18\x14 \x03(\v2\x15.datamove.v1.RunPlaceR\x06places\x12\x1a\n" +
-	"\brestored\x18\x15 \x01(\x03R\brestored\"I\n" +
+	"\brestored\x18\x15 \x01(\x03R\brestored\x12\x1a\n" +
+	"\breplicas\x18\x16 \x01(\x03R\breplicas\"_\n" +
 	"\aRunPart\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
-	"\x04task\x18\x03 \x01(\tR\x04task\"2\n" +
+	"\x04task\x18\x03 \x01(\tR\x04task\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"2\n" +
 	"\bRunPlace\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"O\n" +
