@@ -29,12 +29,13 @@ type Options struct {
 	Data        string   // a directory of its own: users' journals are below it
 	Program     []string // starts a worker: a path and arguments
 	Config      func() *config.Config
-	Accounts    *account.Directory // nil is one of its own
-	LeadSlots   int                // leads at one time; 0 means 16
-	BatchSlots  int                // batches of other leads at one time, at least; 0 means 4
-	Peers       *Peers             // nil gives nothing to other nodes, and asks none
-	Logger      *slog.Logger       // nil means no log
-	Metrics     *telemetry.Metrics // nil counts nothing
+	Accounts    *account.Directory                    // nil is one of its own
+	LeadSlots   int                                   // leads at one time; 0 means 16
+	BatchSlots  int                                   // batches of other leads at one time, at least; 0 means 4
+	Peers       *Peers                                // nil gives nothing to other nodes, and asks none
+	Parts       func(path string) []*agentv1.RoomPart // what of the file system of a tier can be full by itself; nil knows of nothing
+	Logger      *slog.Logger                          // nil means no log
+	Metrics     *telemetry.Metrics                    // nil counts nothing
 }
 
 // Agent is one node's part of the service. Run runs it.
@@ -90,7 +91,7 @@ func New(o Options) (*Agent, error) {
 		instance: newInstance(), boot: bootID(), changed: make(chan struct{}, 1),
 		sessions: map[sessionKey]*session{}, procs: map[string]*process{},
 	}
-	a.sights.log = a.log
+	a.sights.log, a.sights.parts = a.log, o.Parts
 	a.spares.most = func() int {
 		if n := a.conf().Agent.Spares; n != nil {
 			return *n

@@ -170,7 +170,7 @@ func (a *Agent) room() (rooms []*agentv1.Room) {
 			continue
 		}
 		if s := a.sights.at(name, t); s.there && s.total > 0 {
-			rooms = append(rooms, &agentv1.Room{Tier: name, TotalBytes: s.total, FreeBytes: s.free})
+			rooms = append(rooms, &agentv1.Room{Tier: name, TotalBytes: s.total, FreeBytes: s.free, TotalFiles: s.totalFiles, FreeFiles: s.freeFiles, Parts: s.parts})
 		}
 	}
 	return rooms

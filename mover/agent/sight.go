@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/site"
 )
@@ -16,6 +17,9 @@ import (
 type sight struct {
 	there       bool  // and of the kind of file system that it has to be
 	total, free int64 // bytes
+
+	totalFiles, freeFiles int64
+	parts                 []*agentv1.RoomPart // of the file system, as they were a moment ago
 }
 
 // sights looks at the paths of tiers. A file system whose server is away keeps whoever
@@ -23,7 +27,8 @@ type sight struct {
 // for each tier. Else one tier that hangs would make the agent silent, and cost it the
 // work on all others.
 type sights struct {
-	log *slog.Logger
+	log   *slog.Logger
+	parts func(path string) []*agentv1.RoomPart // nil knows of none
 
 	mu   sync.Mutex
 	seen map[string]*looking // by tier, path and kind; guarded by mu, as all below
@@ -31,8 +36,11 @@ type sights struct {
 
 type looking struct {
 	last sight
-	why  string        // it is not there; "" when it is, or never was
-	at   time.Time     // when that was seen
+	why  string    // it is not there; "" when it is, or never was
+	at   time.Time // when that was seen
+
+	partsAt time.Time // when the parts of its file system were asked for last
+
 	done chan struct{} // closed when the look is over; nil while there is none
 }
 
@@ -40,6 +48,7 @@ const (
 	sightPatience = 50 * time.Millisecond // that a look may take before what was seen last counts
 	sightLasts    = 30 * time.Second      // and for how long that counts, of a tier that does not answer
 	sightYoung    = 200 * time.Millisecond
+	partsEvery    = 10 * time.Second // servers are asked
 )
 
 // at returns what is seen of a tier, or was a moment ago.
@@ -89,8 +98,18 @@ func (s *sights) see(l *looking, name string, t config.Tier) {
 		why = err.Error()
 	}
 	s.mu.Lock()
+	asked := s.parts == nil || !now.there || time.Since(l.partsAt) < partsEvery
+	now.parts = l.last.parts
+	s.mu.Unlock()
+	if !asked {
+		now.parts = s.parts(t.Path)
+	}
+	s.mu.Lock()
 	told := why == l.why
 	l.last, l.why, l.at = now, why, time.Now()
+	if !asked {
+		l.partsAt = l.at
+	}
 	close(l.done)
 	l.done = nil
 	s.mu.Unlock()
@@ -118,6 +137,7 @@ func seen(t config.Tier) (sight, error) {
 	var st unix.Statfs_t
 	if unix.Statfs(t.Path, &st) == nil {
 		now.total, now.free = int64(st.Blocks)*st.Bsize, int64(st.Bavail)*st.Bsize
+		now.totalFiles, now.freeFiles = int64(st.Files), int64(st.Ffree)
 	}
 	return now, nil
 }

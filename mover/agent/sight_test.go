@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +71,7 @@ func TestNotMounted(t *testing.T) {
 		t.Errorf("it is there: %s", said.String())
 	}
 	for range 2 {
-		if got := look(config.Tier{Path: dir, Kind: "lustre"}); got != (sight{}) {
+		if got := look(config.Tier{Path: dir, Kind: "lustre"}); !reflect.DeepEqual(got, sight{}) {
 			t.Errorf("it is the disk that the mount point is on: %+v", got)
 		}
 	}

@@ -466,9 +466,45 @@ func TestWatermark(t *testing.T) {
 	expect(0)
 	d.pass(11 * time.Minute)
 	expect(1)
+	if n := d.runsThat(t)[0].GetPlanned().GetFiles(); n != 1 {
+		t.Errorf("%d files go, and one is enough", n)
+	}
 	expect(1)
 	d.pass(11 * time.Minute)
 	expect(2)
+}
+
+// TestAbove: each watermark looks at what it names, and says how much has to go until it is at its low mark.
+func TestAbove(t *testing.T) {
+	d := catalogued(t, access.Input{})
+	for _, n := range d.agents {
+		n.room = map[string]*agentv1.Room{"project": {Tier: "project", TotalBytes: 1000, FreeBytes: 500, TotalFiles: 100, FreeFiles: 5, Parts: []*agentv1.RoomPart{
+			{Kind: "ost", Name: "0", TotalBytes: 100, FreeBytes: 5}, {Kind: "ost", Name: "1", TotalBytes: 100, FreeBytes: 60},
+			{Kind: "pool", Name: "flash", TotalBytes: 100, FreeBytes: 10}, {Kind: "project", Name: "vision", TotalBytes: 200, FreeBytes: 20, TotalFiles: 10, FreeFiles: 9}, {Kind: "project", Name: "nlp"}}}}
+	}
+	for _, row := range []struct {
+		trigger policy.Trigger
+		bytes   int64
+		files   int64
+		is      bool
+	}{
+		{policy.Trigger{High: 85, Low: 70}, 0, 0, false},
+		{policy.Trigger{High: 45, Low: 40}, 100, 0, true},
+		{policy.Trigger{High: 85, Low: 70, Measure: policy.OfInodes}, 0, 25, true},
+		{policy.Trigger{High: 85, Low: 80, OST: "any"}, 2 * 15, 0, true}, // it is half of each file
+		{policy.Trigger{High: 85, OST: "0"}, 2 * 10, 0, true},
+		{policy.Trigger{High: 85, OST: "1"}, 0, 0, false},
+		{policy.Trigger{High: 85, Low: 80, Pool: "flash"}, 10, 0, true},
+		{policy.Trigger{High: 85, Pool: "disk"}, 0, 0, false},
+		{policy.Trigger{High: 85, Low: 50, Project: "vision"}, 80, 0, true},
+		{policy.Trigger{High: 85, Project: "vision", Measure: policy.OfInodes}, 0, 0, false},
+		{policy.Trigger{High: 85, Project: "nlp"}, 0, 0, false},
+	} {
+		row.trigger.Tier = "project"
+		if need, is := d.above(&row.trigger); is != row.is || need.Bytes != row.bytes || need.Files != row.files {
+			t.Errorf("%+v: %v, %+v", row.trigger, is, need)
+		}
+	}
 }
 
 // TestEndKept: what a run has moved aside is removed when it was kept for long enough, and plans that nobody needs go.

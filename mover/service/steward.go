@@ -1,8 +1,10 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"sync"
@@ -25,8 +27,8 @@ type stewardship struct {
 	announcing  sync.Mutex
 	announcedAs map[string]*pb.Plan // by policy: what its next run will do; guarded by announcing
 
-	reading map[string]*planReading // of runs; of steward alone
-	above   map[string]time.Time
+	reading    map[string]*planReading // of runs; of steward alone
+	aboveSince map[string]time.Time    // by policy and trigger: of steward alone
 }
 
 // stewardEvery is how often schedules are looked at.
@@ -123,8 +125,8 @@ func (s *Service) keepPolicy(ctx context.Context, p *policy.Program) error {
 			return err
 		}
 	}
-	if s.crossed(p, last) {
-		return s.runs(ctx, p, byWatermark, time.Time{})
+	if need, is := s.crossed(p, last); is {
+		return s.runs(ctx, p.Enough(need), byWatermark, time.Time{})
 	}
 	return nil
 }
@@ -236,48 +238,89 @@ func (s *Service) recordOnly(ctx context.Context, head *pb.Plan, by string, at t
 	})
 }
 
-// crossed reports whether a watermark says that a policy has to run: a tier is above it for as long as it has to be. After a run nothing is
-// begun by it until the tier has been below, or is above for as long again.
-func (s *Service) crossed(p *policy.Program, last *pb.Run) bool {
+// crossed reports whether a watermark says that a policy has to run: what it looks at is above it for as long as it has to be; need is what has to go until it is at the low
+// mark. After a run nothing is begun by it until it has been below, or is above for as long again.
+func (s *Service) crossed(p *policy.Program, last *pb.Run) (need policy.Tally, is bool) {
 	name, now := string(p.Policy.Metadata.Name), s.now()
-	for _, t := range p.Policy.Spec.Trigger {
-		if t.Event != "" || t.High == 0 || t.Pool+t.OST+t.Project != "" || t.Measure == policy.OfInodes {
+	for i := range p.Policy.Spec.Trigger {
+		t := &p.Policy.Spec.Trigger[i]
+		if t.Event != "" || t.High == 0 {
 			continue
 		}
-		key := name + "\x00" + t.Tier
-		if !s.isAbove(t.Tier, float64(t.High)) {
-			delete(s.above, key)
+		key := fmt.Sprintf("%s\x00%d", name, i)
+		over, above := s.above(t)
+		if !above {
+			delete(s.aboveSince, key)
 			continue
 		}
-		if s.above == nil {
-			s.above = map[string]time.Time{}
+		if s.aboveSince == nil {
+			s.aboveSince = map[string]time.Time{}
 		}
-		first, was := s.above[key]
+		first, was := s.aboveSince[key]
 		if !was {
-			s.above[key], first = now, now
+			s.aboveSince[key], first = now, now
 		}
 		if end := last.GetEndTime(); end != nil && now.Sub(end.AsTime()) < max(time.Duration(t.HoldFor), watermarkRest) {
 			continue
 		}
 		if now.Sub(first) >= time.Duration(t.HoldFor) {
-			return true
+			need.Bytes, need.Files, is = max(need.Bytes, over.Bytes), max(need.Files, over.Files), true
 		}
 	}
-	return false
+	return need, is
 }
 
 // watermarkRest is how long it is at least between two runs by a watermark.
 const watermarkRest = 10 * time.Minute
 
-// isAbove reports whether a tier is fuller than that, on some node.
-func (s *Service) isAbove(tier string, percent float64) bool {
-	t := s.conf().Tiers[tier]
-	for _, row := range s.lines(tier, t) {
-		if total := float64(row.GetTotalBytes()); total > 0 && (total-float64(row.GetFreeBytes()))*100 > percent*total {
-			return true
+// above reports whether what a watermark looks at is fuller than that, on some node, and how much has to go from there. What lies on one OST is a part of each file: so
+// that much has to go for each of them.
+func (s *Service) above(t *policy.Trigger) (need policy.Tally, is bool) {
+	for _, room := range s.rooms(t.Tier, s.conf().Tiers[t.Tier].NodeLocal) {
+		osts := int64(0)
+		for _, part := range room.GetParts() {
+			if part.GetKind() == "ost" {
+				osts++
+			}
+		}
+		look := func(total, free, times int64) {
+			used := total - free
+			if total <= 0 || float64(used)*100 <= float64(t.High)*float64(total) {
+				return
+			}
+			low := cmp.Or(t.Low, t.High)
+			over := (used - int64(float64(low)/100*float64(total))) * max(1, times)
+			if is = true; t.Measure == policy.OfInodes {
+				need.Files = max(need.Files, over)
+			} else {
+				need.Bytes = max(need.Bytes, over)
+			}
+		}
+		if t.Pool+t.OST+t.Project == "" {
+			look(measured(t, room.GetTotalBytes(), room.GetTotalFiles()), measured(t, room.GetFreeBytes(), room.GetFreeFiles()), 1)
+		}
+		for _, part := range room.GetParts() {
+			total, free := measured(t, part.GetTotalBytes(), part.GetTotalFiles()), measured(t, part.GetFreeBytes(), part.GetFreeFiles())
+			switch {
+			case part.GetKind() == "ost" && t.OST != "" && (t.OST == anyOST || t.OST == part.GetName()):
+				look(total, free, osts)
+			case part.GetKind() == "pool" && t.Pool == part.GetName(), part.GetKind() == "project" && t.Project == part.GetName():
+				look(total, free, 1)
+			}
 		}
 	}
-	return false
+	return need, is
+}
+
+// anyOST is the word for the fullest one.
+const anyOST = "any"
+
+// measured is what a watermark measures.
+func measured(t *policy.Trigger, bytes, files int64) int64 {
+	if t.Measure == policy.OfInodes {
+		return files
+	}
+	return bytes
 }
 
 // planReading is where the reading of a plan stands.

@@ -26,6 +26,14 @@ type Program struct {
 	rules   []rule
 	exclude []Glob
 	weight  *expression // nil orders as By says
+	enough  Tally       // that is removed; the zero one is never enough
+}
+
+// Enough is the program with an end: what comes in its order after so many bytes and files are to go stays.
+func (p *Program) Enough(t Tally) *Program {
+	q := *p
+	q.enough = t
+	return &q
 }
 
 type rule struct {

@@ -226,13 +226,17 @@ func (s *Selection) Plan() *Plan {
 		}
 		return int64(math.Ceil(float64(of) * float64(p) / 100)) // who has few files has one that may go
 	}
-	var bytes, gone int64
+	var bytes, gone, freed int64
+	enough := s.judge.program.enough
 	perOwner, most := map[uint32]int64{}, part(limits.DeleteFraction, s.plan.Scope.Files)
 	for i := range s.items {
 		item := &s.items[i]
 		switch {
 		case limits.Bytes > 0 && bytes+item.Size > int64(limits.Bytes):
 			s.leave("limits.bytes", Tally{1, item.Size})
+			continue
+		case removes(item) && enough != (Tally{}) && freed >= enough.Bytes && gone >= enough.Files:
+			s.leave("trigger.low", Tally{1, item.Size})
 			continue
 		case removes(item) && gone >= most:
 			s.leave("limits.deleteFraction", Tally{1, item.Size})
@@ -244,6 +248,7 @@ func (s *Selection) Plan() *Plan {
 		bytes += item.Size
 		if removes(item) {
 			gone++
+			freed += item.Stored
 			perOwner[item.UID]++
 		}
 		s.plan.Items = append(s.plan.Items, *item)

@@ -129,7 +129,7 @@ func (x FollowSight_Trouble) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FollowSight_Trouble.Descriptor instead.
 func (FollowSight_Trouble) EnumDescriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42, 0}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43, 0}
 }
 
 type JoinRequest struct {
@@ -573,6 +573,9 @@ type Room struct {
 	Tier          string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
 	TotalBytes    int64                  `protobuf:"varint,2,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
 	FreeBytes     int64                  `protobuf:"varint,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	TotalFiles    int64                  `protobuf:"varint,4,opt,name=total_files,json=totalFiles,proto3" json:"total_files,omitempty"` // inodes; 0 where they are not counted
+	FreeFiles     int64                  `protobuf:"varint,5,opt,name=free_files,json=freeFiles,proto3" json:"free_files,omitempty"`
+	Parts         []*RoomPart            `protobuf:"bytes,6,rep,name=parts,proto3" json:"parts,omitempty"` // what of it can be full by itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -628,6 +631,112 @@ func (x *Room) GetFreeBytes() int64 {
 	return 0
 }
 
+func (x *Room) GetTotalFiles() int64 {
+	if x != nil {
+		return x.TotalFiles
+	}
+	return 0
+}
+
+func (x *Room) GetFreeFiles() int64 {
+	if x != nil {
+		return x.FreeFiles
+	}
+	return 0
+}
+
+func (x *Room) GetParts() []*RoomPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// RoomPart is a part of a file system that can be full while others are not.
+type RoomPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                // ost, pool or project
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                                // the number of an OST, the name of a pool or project
+	TotalBytes    int64                  `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"` // of a project, its limit; 0 has none
+	FreeBytes     int64                  `protobuf:"varint,4,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	TotalFiles    int64                  `protobuf:"varint,5,opt,name=total_files,json=totalFiles,proto3" json:"total_files,omitempty"`
+	FreeFiles     int64                  `protobuf:"varint,6,opt,name=free_files,json=freeFiles,proto3" json:"free_files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoomPart) Reset() {
+	*x = RoomPart{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoomPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoomPart) ProtoMessage() {}
+
+func (x *RoomPart) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoomPart.ProtoReflect.Descriptor instead.
+func (*RoomPart) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RoomPart) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RoomPart) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RoomPart) GetTotalBytes() int64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
+func (x *RoomPart) GetFreeBytes() int64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *RoomPart) GetTotalFiles() int64 {
+	if x != nil {
+		return x.TotalFiles
+	}
+	return 0
+}
+
+func (x *RoomPart) GetFreeFiles() int64 {
+	if x != nil {
+		return x.FreeFiles
+	}
+	return 0
+}
+
 // Session is a lead or a batch in the hands of an agent.
 type Session struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
@@ -646,7 +755,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +767,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +780,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Session) GetTask() string {
@@ -758,7 +867,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +879,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +892,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Order) GetSeen() uint64 {
@@ -934,7 +1043,7 @@ type Swarm struct {
 
 func (x *Swarm) Reset() {
 	*x = Swarm{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1055,7 @@ func (x *Swarm) String() string {
 func (*Swarm) ProtoMessage() {}
 
 func (x *Swarm) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1068,7 @@ func (x *Swarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Swarm.ProtoReflect.Descriptor instead.
 func (*Swarm) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Swarm) GetDigest() string {
@@ -1029,7 +1138,7 @@ type SwarmMember struct {
 
 func (x *SwarmMember) Reset() {
 	*x = SwarmMember{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1150,7 @@ func (x *SwarmMember) String() string {
 func (*SwarmMember) ProtoMessage() {}
 
 func (x *SwarmMember) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1163,7 @@ func (x *SwarmMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwarmMember.ProtoReflect.Descriptor instead.
 func (*SwarmMember) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SwarmMember) GetAgent() string {
@@ -1088,7 +1197,7 @@ type SwarmHomes struct {
 
 func (x *SwarmHomes) Reset() {
 	*x = SwarmHomes{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1209,7 @@ func (x *SwarmHomes) String() string {
 func (*SwarmHomes) ProtoMessage() {}
 
 func (x *SwarmHomes) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1222,7 @@ func (x *SwarmHomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwarmHomes.ProtoReflect.Descriptor instead.
 func (*SwarmHomes) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SwarmHomes) GetAgents() []string {
@@ -1134,7 +1243,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1255,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1268,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Piece) GetIndex() int64 {
@@ -1187,7 +1296,7 @@ type PieceSegment struct {
 
 func (x *PieceSegment) Reset() {
 	*x = PieceSegment{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1308,7 @@ func (x *PieceSegment) String() string {
 func (*PieceSegment) ProtoMessage() {}
 
 func (x *PieceSegment) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1321,7 @@ func (x *PieceSegment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PieceSegment.ProtoReflect.Descriptor instead.
 func (*PieceSegment) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PieceSegment) GetName() []byte {
@@ -1256,7 +1365,7 @@ type Lead struct {
 
 func (x *Lead) Reset() {
 	*x = Lead{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1377,7 @@ func (x *Lead) String() string {
 func (*Lead) ProtoMessage() {}
 
 func (x *Lead) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1390,7 @@ func (x *Lead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lead.ProtoReflect.Descriptor instead.
 func (*Lead) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Lead) GetTask() *v1.Task {
@@ -1372,7 +1481,7 @@ type Pieces struct {
 
 func (x *Pieces) Reset() {
 	*x = Pieces{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1493,7 @@ func (x *Pieces) String() string {
 func (*Pieces) ProtoMessage() {}
 
 func (x *Pieces) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1506,7 @@ func (x *Pieces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pieces.ProtoReflect.Descriptor instead.
 func (*Pieces) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Pieces) GetDraft() string {
@@ -1436,7 +1545,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1557,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1570,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Batch) GetTask() string {
@@ -1567,7 +1676,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1688,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1701,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Stop) GetTask() string {
@@ -1636,7 +1745,7 @@ type Crew struct {
 
 func (x *Crew) Reset() {
 	*x = Crew{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1757,7 @@ func (x *Crew) String() string {
 func (*Crew) ProtoMessage() {}
 
 func (x *Crew) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1770,7 @@ func (x *Crew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crew.ProtoReflect.Descriptor instead.
 func (*Crew) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Crew) GetTask() string {
@@ -1705,7 +1814,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1826,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1839,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Part) GetTask() string {
@@ -1766,7 +1875,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1887,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1900,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Limits) GetLimits() []*Limit {
@@ -1821,7 +1930,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +1942,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +1955,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Limit) GetEndpoint() string {
@@ -1888,7 +1997,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2009,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2022,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConfirmRequest) GetTask() string {
@@ -1945,7 +2054,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +2066,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +2079,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 type FinishRequest struct {
@@ -1994,7 +2103,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2115,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2128,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FinishRequest) GetTask() string {
@@ -2121,7 +2230,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2242,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2255,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 type GiveRequest struct {
@@ -2166,7 +2275,7 @@ type GiveRequest struct {
 
 func (x *GiveRequest) Reset() {
 	*x = GiveRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2287,7 @@ func (x *GiveRequest) String() string {
 func (*GiveRequest) ProtoMessage() {}
 
 func (x *GiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2300,7 @@ func (x *GiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequest.ProtoReflect.Descriptor instead.
 func (*GiveRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GiveRequest) GetTask() string {
@@ -2271,7 +2380,7 @@ type GiveResponse struct {
 
 func (x *GiveResponse) Reset() {
 	*x = GiveResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2392,7 @@ func (x *GiveResponse) String() string {
 func (*GiveResponse) ProtoMessage() {}
 
 func (x *GiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2405,7 @@ func (x *GiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveResponse.ProtoReflect.Descriptor instead.
 func (*GiveResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GiveResponse) GetReply() []byte {
@@ -2355,7 +2464,7 @@ type ReplyRequest struct {
 
 func (x *ReplyRequest) Reset() {
 	*x = ReplyRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2367,7 +2476,7 @@ func (x *ReplyRequest) String() string {
 func (*ReplyRequest) ProtoMessage() {}
 
 func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2380,7 +2489,7 @@ func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyRequest.ProtoReflect.Descriptor instead.
 func (*ReplyRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReplyRequest) GetTask() string {
@@ -2433,7 +2542,7 @@ type ReplyResponse struct {
 
 func (x *ReplyResponse) Reset() {
 	*x = ReplyResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2445,7 +2554,7 @@ func (x *ReplyResponse) String() string {
 func (*ReplyResponse) ProtoMessage() {}
 
 func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2458,7 +2567,7 @@ func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyResponse.ProtoReflect.Descriptor instead.
 func (*ReplyResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 type KeepRequest struct {
@@ -2475,7 +2584,7 @@ type KeepRequest struct {
 
 func (x *KeepRequest) Reset() {
 	*x = KeepRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2487,7 +2596,7 @@ func (x *KeepRequest) String() string {
 func (*KeepRequest) ProtoMessage() {}
 
 func (x *KeepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2500,7 +2609,7 @@ func (x *KeepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
 func (*KeepRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *KeepRequest) GetTask() string {
@@ -2553,7 +2662,7 @@ type KeepResponse struct {
 
 func (x *KeepResponse) Reset() {
 	*x = KeepResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2674,7 @@ func (x *KeepResponse) String() string {
 func (*KeepResponse) ProtoMessage() {}
 
 func (x *KeepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2687,7 @@ func (x *KeepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
 func (*KeepResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 type PutManifestRequest struct {
@@ -2592,7 +2701,7 @@ type PutManifestRequest struct {
 
 func (x *PutManifestRequest) Reset() {
 	*x = PutManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2713,7 @@ func (x *PutManifestRequest) String() string {
 func (*PutManifestRequest) ProtoMessage() {}
 
 func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2726,7 @@ func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestRequest.ProtoReflect.Descriptor instead.
 func (*PutManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PutManifestRequest) GetTask() string {
@@ -2650,7 +2759,7 @@ type PutManifestResponse struct {
 
 func (x *PutManifestResponse) Reset() {
 	*x = PutManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2771,7 @@ func (x *PutManifestResponse) String() string {
 func (*PutManifestResponse) ProtoMessage() {}
 
 func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2784,7 @@ func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestResponse.ProtoReflect.Descriptor instead.
 func (*PutManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PutManifestResponse) GetDigest() string {
@@ -2695,7 +2804,7 @@ type ReadManifestRequest struct {
 
 func (x *ReadManifestRequest) Reset() {
 	*x = ReadManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2816,7 @@ func (x *ReadManifestRequest) String() string {
 func (*ReadManifestRequest) ProtoMessage() {}
 
 func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2829,7 @@ func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestRequest.ProtoReflect.Descriptor instead.
 func (*ReadManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReadManifestRequest) GetTask() string {
@@ -2746,7 +2855,7 @@ type ReadManifestResponse struct {
 
 func (x *ReadManifestResponse) Reset() {
 	*x = ReadManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +2867,7 @@ func (x *ReadManifestResponse) String() string {
 func (*ReadManifestResponse) ProtoMessage() {}
 
 func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +2880,7 @@ func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestResponse.ProtoReflect.Descriptor instead.
 func (*ReadManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReadManifestResponse) GetData() []byte {
@@ -2792,7 +2901,7 @@ type PutWalkRequest struct {
 
 func (x *PutWalkRequest) Reset() {
 	*x = PutWalkRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2804,7 +2913,7 @@ func (x *PutWalkRequest) String() string {
 func (*PutWalkRequest) ProtoMessage() {}
 
 func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2817,7 +2926,7 @@ func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkRequest.ProtoReflect.Descriptor instead.
 func (*PutWalkRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PutWalkRequest) GetTask() string {
@@ -2855,7 +2964,7 @@ type PutWalkResponse struct {
 
 func (x *PutWalkResponse) Reset() {
 	*x = PutWalkResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +2976,7 @@ func (x *PutWalkResponse) String() string {
 func (*PutWalkResponse) ProtoMessage() {}
 
 func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +2989,7 @@ func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkResponse.ProtoReflect.Descriptor instead.
 func (*PutWalkResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PutWalkResponse) GetFiles() int64 {
@@ -2933,7 +3042,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3054,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3067,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FollowRequest) GetTask() string {
@@ -3018,7 +3127,7 @@ type FollowBatch struct {
 
 func (x *FollowBatch) Reset() {
 	*x = FollowBatch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3030,7 +3139,7 @@ func (x *FollowBatch) String() string {
 func (*FollowBatch) ProtoMessage() {}
 
 func (x *FollowBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3043,7 +3152,7 @@ func (x *FollowBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowBatch.ProtoReflect.Descriptor instead.
 func (*FollowBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FollowBatch) GetNames() [][]byte {
@@ -3099,7 +3208,7 @@ type FollowMark struct {
 
 func (x *FollowMark) Reset() {
 	*x = FollowMark{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3111,7 +3220,7 @@ func (x *FollowMark) String() string {
 func (*FollowMark) ProtoMessage() {}
 
 func (x *FollowMark) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3124,7 +3233,7 @@ func (x *FollowMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMark.ProtoReflect.Descriptor instead.
 func (*FollowMark) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FollowMark) GetPart() string {
@@ -3152,7 +3261,7 @@ type FollowSights struct {
 
 func (x *FollowSights) Reset() {
 	*x = FollowSights{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3273,7 @@ func (x *FollowSights) String() string {
 func (*FollowSights) ProtoMessage() {}
 
 func (x *FollowSights) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3286,7 @@ func (x *FollowSights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSights.ProtoReflect.Descriptor instead.
 func (*FollowSights) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FollowSights) GetId() uint64 {
@@ -3205,7 +3314,7 @@ type FollowSight struct {
 
 func (x *FollowSight) Reset() {
 	*x = FollowSight{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3217,7 +3326,7 @@ func (x *FollowSight) String() string {
 func (*FollowSight) ProtoMessage() {}
 
 func (x *FollowSight) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3230,7 +3339,7 @@ func (x *FollowSight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSight.ProtoReflect.Descriptor instead.
 func (*FollowSight) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FollowSight) GetEntry() []byte {
@@ -3268,7 +3377,7 @@ type FollowWalk struct {
 
 func (x *FollowWalk) Reset() {
 	*x = FollowWalk{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3389,7 @@ func (x *FollowWalk) String() string {
 func (*FollowWalk) ProtoMessage() {}
 
 func (x *FollowWalk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3402,7 @@ func (x *FollowWalk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowWalk.ProtoReflect.Descriptor instead.
 func (*FollowWalk) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FollowWalk) GetId() uint64 {
@@ -3345,7 +3454,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +3466,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3370,7 +3479,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FollowResponse) GetFeed() *FollowFeed {
@@ -3419,7 +3528,7 @@ type FollowFeed struct {
 
 func (x *FollowFeed) Reset() {
 	*x = FollowFeed{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3431,7 +3540,7 @@ func (x *FollowFeed) String() string {
 func (*FollowFeed) ProtoMessage() {}
 
 func (x *FollowFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3444,7 +3553,7 @@ func (x *FollowFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowFeed.ProtoReflect.Descriptor instead.
 func (*FollowFeed) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FollowFeed) GetKind() string {
@@ -3472,7 +3581,7 @@ type FollowLook struct {
 
 func (x *FollowLook) Reset() {
 	*x = FollowLook{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3593,7 @@ func (x *FollowLook) String() string {
 func (*FollowLook) ProtoMessage() {}
 
 func (x *FollowLook) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3606,7 @@ func (x *FollowLook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLook.ProtoReflect.Descriptor instead.
 func (*FollowLook) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FollowLook) GetId() uint64 {
@@ -3525,7 +3634,7 @@ type FollowDir struct {
 
 func (x *FollowDir) Reset() {
 	*x = FollowDir{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3537,7 +3646,7 @@ func (x *FollowDir) String() string {
 func (*FollowDir) ProtoMessage() {}
 
 func (x *FollowDir) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3550,7 +3659,7 @@ func (x *FollowDir) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowDir.ProtoReflect.Descriptor instead.
 func (*FollowDir) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FollowDir) GetId() uint64 {
@@ -3577,7 +3686,7 @@ type ReadItemsRequest struct {
 
 func (x *ReadItemsRequest) Reset() {
 	*x = ReadItemsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3589,7 +3698,7 @@ func (x *ReadItemsRequest) String() string {
 func (*ReadItemsRequest) ProtoMessage() {}
 
 func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3602,7 +3711,7 @@ func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsRequest.ProtoReflect.Descriptor instead.
 func (*ReadItemsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReadItemsRequest) GetTask() string {
@@ -3629,7 +3738,7 @@ type ReadItemsResponse struct {
 
 func (x *ReadItemsResponse) Reset() {
 	*x = ReadItemsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3641,7 +3750,7 @@ func (x *ReadItemsResponse) String() string {
 func (*ReadItemsResponse) ProtoMessage() {}
 
 func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3654,7 +3763,7 @@ func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsResponse.ProtoReflect.Descriptor instead.
 func (*ReadItemsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReadItemsResponse) GetItems() []*v1.PlanItem {
@@ -3713,13 +3822,29 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05Reach\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1d\n" +
 	"\n" +
-	"node_local\x18\x02 \x01(\bR\tnodeLocal\"Z\n" +
+	"node_local\x18\x02 \x01(\bR\tnodeLocal\"\xcd\x01\n" +
 	"\x04Room\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1f\n" +
 	"\vtotal_bytes\x18\x02 \x01(\x03R\n" +
 	"totalBytes\x12\x1d\n" +
 	"\n" +
-	"free_bytes\x18\x03 \x01(\x03R\tfreeBytes\"\xd4\x02\n" +
+	"free_bytes\x18\x03 \x01(\x03R\tfreeBytes\x12\x1f\n" +
+	"\vtotal_files\x18\x04 \x01(\x03R\n" +
+	"totalFiles\x12\x1d\n" +
+	"\n" +
+	"free_files\x18\x05 \x01(\x03R\tfreeFiles\x121\n" +
+	"\x05parts\x18\x06 \x03(\v2\x1b.datamove.agent.v1.RoomPartR\x05parts\"\xb2\x01\n" +
+	"\bRoomPart\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1f\n" +
+	"\vtotal_bytes\x18\x03 \x01(\x03R\n" +
+	"totalBytes\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x04 \x01(\x03R\tfreeBytes\x12\x1f\n" +
+	"\vtotal_files\x18\x05 \x01(\x03R\n" +
+	"totalFiles\x12\x1d\n" +
+	"\n" +
+	"free_files\x18\x06 \x01(\x03R\tfreeFiles\"\xd4\x02\n" +
 	"\aSession\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\tR\x05batch\x12\x14\n" +
@@ -4000,7 +4125,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                      // 0: datamove.agent.v1.How
 	(FollowSight_Trouble)(0),      // 1: datamove.agent.v1.FollowSight.Trouble
@@ -4011,133 +4136,135 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*Hello)(nil),                 // 6: datamove.agent.v1.Hello
 	(*Reach)(nil),                 // 7: datamove.agent.v1.Reach
 	(*Room)(nil),                  // 8: datamove.agent.v1.Room
-	(*Session)(nil),               // 9: datamove.agent.v1.Session
-	(*Order)(nil),                 // 10: datamove.agent.v1.Order
-	(*Swarm)(nil),                 // 11: datamove.agent.v1.Swarm
-	(*SwarmMember)(nil),           // 12: datamove.agent.v1.SwarmMember
-	(*SwarmHomes)(nil),            // 13: datamove.agent.v1.SwarmHomes
-	(*Piece)(nil),                 // 14: datamove.agent.v1.Piece
-	(*PieceSegment)(nil),          // 15: datamove.agent.v1.PieceSegment
-	(*Lead)(nil),                  // 16: datamove.agent.v1.Lead
-	(*Pieces)(nil),                // 17: datamove.agent.v1.Pieces
-	(*Batch)(nil),                 // 18: datamove.agent.v1.Batch
-	(*Stop)(nil),                  // 19: datamove.agent.v1.Stop
-	(*Crew)(nil),                  // 20: datamove.agent.v1.Crew
-	(*Part)(nil),                  // 21: datamove.agent.v1.Part
-	(*Limits)(nil),                // 22: datamove.agent.v1.Limits
-	(*Limit)(nil),                 // 23: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),        // 24: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 25: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),         // 26: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),        // 27: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),           // 28: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),          // 29: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),          // 30: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),         // 31: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),           // 32: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),          // 33: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),    // 34: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),   // 35: datamove.agent.v1.PutManifestResponse
-	(*ReadManifestRequest)(nil),   // 36: datamove.agent.v1.ReadManifestRequest
-	(*ReadManifestResponse)(nil),  // 37: datamove.agent.v1.ReadManifestResponse
-	(*PutWalkRequest)(nil),        // 38: datamove.agent.v1.PutWalkRequest
-	(*PutWalkResponse)(nil),       // 39: datamove.agent.v1.PutWalkResponse
-	(*FollowRequest)(nil),         // 40: datamove.agent.v1.FollowRequest
-	(*FollowBatch)(nil),           // 41: datamove.agent.v1.FollowBatch
-	(*FollowMark)(nil),            // 42: datamove.agent.v1.FollowMark
-	(*FollowSights)(nil),          // 43: datamove.agent.v1.FollowSights
-	(*FollowSight)(nil),           // 44: datamove.agent.v1.FollowSight
-	(*FollowWalk)(nil),            // 45: datamove.agent.v1.FollowWalk
-	(*FollowResponse)(nil),        // 46: datamove.agent.v1.FollowResponse
-	(*FollowFeed)(nil),            // 47: datamove.agent.v1.FollowFeed
-	(*FollowLook)(nil),            // 48: datamove.agent.v1.FollowLook
-	(*FollowDir)(nil),             // 49: datamove.agent.v1.FollowDir
-	(*ReadItemsRequest)(nil),      // 50: datamove.agent.v1.ReadItemsRequest
-	(*ReadItemsResponse)(nil),     // 51: datamove.agent.v1.ReadItemsResponse
-	nil,                           // 52: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 54: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
-	(*v1.Task)(nil),               // 56: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 57: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 58: datamove.v1.Account
-	(*v1.Report)(nil),             // 59: datamove.v1.Report
-	(*v1.PlanItem)(nil),           // 60: datamove.v1.PlanItem
+	(*RoomPart)(nil),              // 9: datamove.agent.v1.RoomPart
+	(*Session)(nil),               // 10: datamove.agent.v1.Session
+	(*Order)(nil),                 // 11: datamove.agent.v1.Order
+	(*Swarm)(nil),                 // 12: datamove.agent.v1.Swarm
+	(*SwarmMember)(nil),           // 13: datamove.agent.v1.SwarmMember
+	(*SwarmHomes)(nil),            // 14: datamove.agent.v1.SwarmHomes
+	(*Piece)(nil),                 // 15: datamove.agent.v1.Piece
+	(*PieceSegment)(nil),          // 16: datamove.agent.v1.PieceSegment
+	(*Lead)(nil),                  // 17: datamove.agent.v1.Lead
+	(*Pieces)(nil),                // 18: datamove.agent.v1.Pieces
+	(*Batch)(nil),                 // 19: datamove.agent.v1.Batch
+	(*Stop)(nil),                  // 20: datamove.agent.v1.Stop
+	(*Crew)(nil),                  // 21: datamove.agent.v1.Crew
+	(*Part)(nil),                  // 22: datamove.agent.v1.Part
+	(*Limits)(nil),                // 23: datamove.agent.v1.Limits
+	(*Limit)(nil),                 // 24: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),        // 25: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 26: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),         // 27: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),        // 28: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),           // 29: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),          // 30: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),          // 31: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),         // 32: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),           // 33: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),          // 34: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),    // 35: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),   // 36: datamove.agent.v1.PutManifestResponse
+	(*ReadManifestRequest)(nil),   // 37: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),  // 38: datamove.agent.v1.ReadManifestResponse
+	(*PutWalkRequest)(nil),        // 39: datamove.agent.v1.PutWalkRequest
+	(*PutWalkResponse)(nil),       // 40: datamove.agent.v1.PutWalkResponse
+	(*FollowRequest)(nil),         // 41: datamove.agent.v1.FollowRequest
+	(*FollowBatch)(nil),           // 42: datamove.agent.v1.FollowBatch
+	(*FollowMark)(nil),            // 43: datamove.agent.v1.FollowMark
+	(*FollowSights)(nil),          // 44: datamove.agent.v1.FollowSights
+	(*FollowSight)(nil),           // 45: datamove.agent.v1.FollowSight
+	(*FollowWalk)(nil),            // 46: datamove.agent.v1.FollowWalk
+	(*FollowResponse)(nil),        // 47: datamove.agent.v1.FollowResponse
+	(*FollowFeed)(nil),            // 48: datamove.agent.v1.FollowFeed
+	(*FollowLook)(nil),            // 49: datamove.agent.v1.FollowLook
+	(*FollowDir)(nil),             // 50: datamove.agent.v1.FollowDir
+	(*ReadItemsRequest)(nil),      // 51: datamove.agent.v1.ReadItemsRequest
+	(*ReadItemsResponse)(nil),     // 52: datamove.agent.v1.ReadItemsResponse
+	nil,                           // 53: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
+	(*v1.Progress)(nil),           // 55: datamove.v1.Progress
+	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
+	(*v1.Task)(nil),               // 57: datamove.v1.Task
+	(*v1.TaskSpec)(nil),           // 58: datamove.v1.TaskSpec
+	(*v1.Account)(nil),            // 59: datamove.v1.Account
+	(*v1.Report)(nil),             // 60: datamove.v1.Report
+	(*v1.PlanItem)(nil),           // 61: datamove.v1.PlanItem
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	53, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	54, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	6,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
-	9,  // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
+	10, // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	8,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	7,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	54, // 5: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	53, // 6: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	55, // 7: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
-	16, // 8: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
-	18, // 9: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
-	19, // 10: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	22, // 11: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
-	20, // 12: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	21, // 13: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
-	11, // 14: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
-	12, // 15: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
-	13, // 16: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
-	15, // 17: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
-	56, // 18: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	57, // 19: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	55, // 20: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	17, // 21: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	57, // 22: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	58, // 23: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
-	0,  // 24: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	23, // 25: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	52, // 26: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	59, // 27: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	53, // 28: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	41, // 29: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
-	43, // 30: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
-	45, // 31: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
-	53, // 32: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
-	42, // 33: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
-	44, // 34: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
-	1,  // 35: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	1,  // 36: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	47, // 37: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
-	42, // 38: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
-	48, // 39: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
-	49, // 40: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
-	60, // 41: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
-	2,  // 42: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	3,  // 43: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	5,  // 44: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	24, // 45: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	26, // 46: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	28, // 47: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	30, // 48: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	32, // 49: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	34, // 50: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	36, // 51: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	50, // 52: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
-	38, // 53: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
-	40, // 54: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	4,  // 55: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	4,  // 56: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	10, // 57: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	25, // 58: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	27, // 59: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	29, // 60: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	31, // 61: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	33, // 62: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	35, // 63: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	37, // 64: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	51, // 65: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
-	39, // 66: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
-	46, // 67: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	55, // [55:68] is the sub-list for method output_type
-	42, // [42:55] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	9,  // 5: datamove.agent.v1.Room.parts:type_name -> datamove.agent.v1.RoomPart
+	55, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	54, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	56, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	17, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
+	19, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
+	20, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
+	23, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	21, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
+	22, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
+	12, // 15: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
+	13, // 16: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
+	14, // 17: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
+	16, // 18: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
+	57, // 19: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	58, // 20: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	56, // 21: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	18, // 22: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
+	58, // 23: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	59, // 24: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	0,  // 25: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
+	24, // 26: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	53, // 27: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	60, // 28: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	54, // 29: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	42, // 30: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
+	44, // 31: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
+	46, // 32: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
+	54, // 33: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
+	43, // 34: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
+	45, // 35: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
+	1,  // 36: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	1,  // 37: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	48, // 38: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
+	43, // 39: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
+	49, // 40: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
+	50, // 41: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
+	61, // 42: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
+	2,  // 43: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	3,  // 44: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	5,  // 45: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	25, // 46: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	27, // 47: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	29, // 48: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	31, // 49: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	33, // 50: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	35, // 51: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	37, // 52: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	51, // 53: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
+	39, // 54: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	41, // 55: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	4,  // 56: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	4,  // 57: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	11, // 58: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	26, // 59: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	28, // 60: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	30, // 61: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	32, // 62: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	34, // 63: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	36, // 64: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	38, // 65: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	52, // 66: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
+	40, // 67: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	47, // 68: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	56, // [56:69] is the sub-list for method output_type
+	43, // [43:56] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -4145,7 +4272,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 	if File_datamove_agent_v1_agent_proto != nil {
 		return
 	}
-	file_datamove_agent_v1_agent_proto_msgTypes[8].OneofWrappers = []any{
+	file_datamove_agent_v1_agent_proto_msgTypes[9].OneofWrappers = []any{
 		(*Order_Lead)(nil),
 		(*Order_Batch)(nil),
 		(*Order_Stop)(nil),
@@ -4160,7 +4287,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   51,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
