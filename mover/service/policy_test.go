@@ -26,7 +26,7 @@ import (
 
 // policed is a desk with policies, and a catalog of old files.
 func policed(t *testing.T, text string) *desk {
-	d := catalogued(t, access.Input{})
+	d := catalogued(t, access.Input{Roles: map[string]access.Role{"storage": {Members: []string{"opal"}, May: []string{"policy.run"}}}})
 	d.policy(t, text)
 	d.started = d.wall
 	d.scans(t, "project", aged(d.wall, 20))
@@ -376,6 +376,8 @@ func TestScheduledModes(t *testing.T) {
 		}
 		_, id, _ := strings.Cut(r[0].GetWhy(), "--plan ")
 		_, err := d.RunPlan(root, &pb.RunPlanRequest{Plan: id})
+		wants(t, "approve", err, mover.ErrPermission)
+		_, err = d.RunPlan(as("opal", 1042), &pb.RunPlanRequest{Plan: id})
 		wants(t, "approve", err, nil)
 		if names := d.works(t, 0); len(names) != 20 {
 			t.Errorf("%q", names)

@@ -38,7 +38,29 @@ func (s *Service) RunPlan(ctx context.Context, r *pb.RunPlanRequest) (*pb.Run, e
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
+	if err := s.mayApprove(access.From(ctx), head); err != nil {
+		return nil, err
+	}
 	return s.beginRun(ctx, head, access.From(ctx).Name, time.Time{})
+}
+
+// needsApproval says whether a person has to agree to a plan: it would take away more than its policy lets it.
+func needsApproval(p *policy.Program, head *pb.Plan) bool {
+	a := p.Policy.Spec.Safety.Approval
+	return a != nil && head.GetRemoves().GetBytes() > int64(a.WhenDeleting)
+}
+
+// mayApprove says why somebody is not who has to agree to a plan: a person, or one with a role, that the policy names. Who runs it agrees to it.
+func (s *Service) mayApprove(c access.Caller, head *pb.Plan) error {
+	p, err := s.program(head.GetPolicy(), "")
+	if err != nil || !needsApproval(p, head) {
+		return err
+	}
+	by := p.Policy.Spec.Safety.Approval.By
+	if by == "" || by == c.Name || slices.Contains(s.rules().Roles(c), by) {
+		return nil
+	}
+	return &mover.Error{Op: "run", Place: "policy " + head.GetPolicy(), Err: because(mover.ErrPermission, "it would take away more than safety.approval lets it, and %s has to run it", mover.Printable(by))}
 }
 
 // beginRun begins the run of a plan, once. at is the time of the schedule in whose name it runs; zero is none.

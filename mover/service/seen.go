@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/wire"
+	"datamove.dev/tiering/catalog"
 )
 
 // seen is what metrics are told of, beside what happens.
@@ -92,6 +93,7 @@ func (s *Service) sample(m *telemetry.Sample) {
 	s.sampleTasks(m)
 	s.sampleAgents(m)
 	s.sampleStores(m)
+	s.sampleCatalog(m)
 	if size, free, err := s.ledger.Size(); err == nil {
 		m.Ledger(size, free, s.ledger.Sequence())
 	}
@@ -218,6 +220,34 @@ func (s *Service) sampleStores(m *telemetry.Sample) {
 		for state := range pb.ReplicaState_name {
 			if state != 0 {
 				m.Replicas(st.tier, pb.ReplicaState(state), st.states[pb.ReplicaState(state)])
+			}
+		}
+	}
+}
+
+// sampleCatalog tells how fresh the catalog is where the configuration has it kept fresh.
+func (s *Service) sampleCatalog(m *telemetry.Sample) {
+	if s.o.Catalog == nil {
+		return
+	}
+	for name, t := range s.conf().Tiers {
+		if t.Scan == 0 && t.Feed == "" {
+			continue
+		}
+		nodes := []string{""}
+		if t.NodeLocal {
+			nodes = s.reaching(name)
+		}
+		for _, node := range nodes {
+			tree := catalog.Tree{Tier: name, Node: node}
+			state, err := s.o.Catalog.State(tree)
+			if err != nil {
+				return // what is not told is not there
+			}
+			m.Catalog(name, node, s.asOf(&state), state.Scan.Files)
+			if t.Feed != "" {
+				_, is := s.hearings.of(tree)
+				m.Feed(name, node, is)
 			}
 		}
 	}

@@ -198,11 +198,10 @@ func (s *Service) runs(ctx context.Context, p *policy.Program, by string, at tim
 	s.announcing.Lock()
 	delete(s.announcedAs, head.GetPolicy())
 	s.announcing.Unlock()
-	approval := p.Policy.Spec.Safety.Approval
 	switch {
 	case modeOf(p) == string(policy.ModePlan):
 		return s.recordOnly(ctx, head, by, at, run.Done, "its mode is plan: nothing was done")
-	case approval != nil && head.GetRemoves().GetBytes() > int64(approval.WhenDeleting):
+	case needsApproval(p, head):
 		return s.recordOnly(ctx, head, by, at, run.Stopped, "it would take away more than safety.approval lets it; to approve: datamove policy run --plan "+head.GetId())
 	}
 	if _, err = s.beginRun(ctx, head, by, at); refused(err) {
@@ -229,6 +228,7 @@ func (s *Service) recordOnly(ctx context.Context, head *pb.Plan, by string, at t
 		r.DueTime = timestamppb.New(at)
 	}
 	s.log.Info("a policy did not run", "policy", r.GetPolicy(), "why", why)
+	s.o.Metrics.PolicyRan(state == run.Stopped, 0, 0, 0)
 	return s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		last, err := lastRun(tx, r.GetPolicy())
 		if err != nil || last.GetWhy() == why && last.GetDueTime().AsTime().Equal(at) && !at.IsZero() {
@@ -491,6 +491,9 @@ func (s *Service) endRun(one *pb.Run) {
 		one.State = run.Stopped
 	default:
 		one.State = run.Done
+	}
+	if one.GetState() != run.Undone {
+		s.o.Metrics.PolicyRan(one.GetState() == run.Stopped, one.GetDone().GetFiles(), one.GetDone().GetBytes(), one.GetFailed())
 	}
 	s.log.Info("a run of a policy has ended", "policy", one.GetPolicy(), "run", one.GetId(), "state", stateOf(one.GetState()), "why", one.GetWhy(), "files", one.GetDone().GetFiles(),
 		"skipped", one.GetSkipped(), "failed", one.GetFailed())

@@ -112,6 +112,18 @@ func (m *Metrics) HSMEnded(a HSMAction, bytes int64, err error) {
 // Evicted counts the bytes of a replica that was removed to make room.
 func (m *Metrics) Evicted(tier string, bytes int64) { m.add(rowEvictedBytes, float64(bytes), tier) }
 
+// PolicyRan counts a run of a policy, and what it has done.
+func (m *Metrics) PolicyRan(stopped bool, files, bytes, failed int64) {
+	if stopped {
+		m.add(rowPolicyStopped, 1)
+	} else {
+		m.add(rowPolicyRuns, 1)
+	}
+	m.add(rowPolicyFiles, float64(files))
+	m.add(rowPolicyBytes, float64(bytes))
+	m.add(rowPolicyFailures, float64(failed))
+}
+
 // EvictionBlocked counts a try to make room where nothing could be evicted.
 func (m *Metrics) EvictionBlocked(tier string) { m.add(rowEvictionsBlocked, 1, tier) }
 

@@ -40,6 +40,21 @@ func (s *Sample) Reached(tier string, agents int) {
 	s.sum(rowTierAgents.Row, float64(agents), tier)
 }
 
+// Catalog says of when the catalog of a tier is, and how many files it had then; the zero time is never. agent is the node of a node-local tier.
+func (s *Sample) Catalog(tier, agent string, of time.Time, files int64) {
+	at := 0.0
+	if !of.IsZero() {
+		at = float64(of.UnixMilli()) / 1e3
+	}
+	s.sum(rowCatalogTime.Row, at, tier, agent)
+	s.sum(rowCatalogFiles.Row, float64(files), tier, agent)
+}
+
+// Feed says whether changes of a tier are heard of.
+func (s *Sample) Feed(tier, agent string, up bool) {
+	s.sum(rowCatalogFeed.Row, map[bool]float64{true: 1}[up], tier, agent)
+}
+
 // Replicas says how many replicas on a tier are in a state.
 func (s *Sample) Replicas(tier string, state datamovev1.ReplicaState, n int) {
 	s.sum(rowReplicas.Row, float64(n), tier, word(state.String(), "REPLICA_STATE_"))

@@ -61,6 +61,8 @@ func everything(m *Metrics) {
 	m.HSMEnded(HSMRestore, 7, io.ErrShortWrite)
 	m.Evicted("hot", 1<<20)
 	m.EvictionBlocked("hot")
+	m.PolicyRan(false, 3, 3000, 1)
+	m.PolicyRan(true, 0, 0, 0)
 	m.LedgerCommitted(time.Millisecond, nil)
 	m.LedgerCommitted(0, io.ErrShortWrite)
 	m.Audited(nil)
@@ -83,6 +85,8 @@ func facts(s *Sample) {
 	s.Held("hot", 600, 500, 3)
 	s.Pins(1)
 	s.HSM(5, 2)
+	s.Catalog("hot", "node-1", time.Unix(1000, 0), 12)
+	s.Feed("hot", "node-1", true)
 	s.Agents([]Agent{
 		{Name: "node-1", State: datamovev1.AgentState_AGENT_STATE_READY, Leads: 1, Batches: 2, FreeLeads: 3, FreeBatches: 4},
 		{Name: "node-2", State: datamovev1.AgentState_AGENT_STATE_LOST},

@@ -126,6 +126,18 @@ var (
 	rowEvictionsBlocked = newCounter("datamove_evictions_blocked_total", "evictions", coordinator, "Times that a tier was above its watermark and nothing on it could be evicted.", "tier")
 )
 
+// The catalog, and policies at work.
+var (
+	rowCatalogTime    = newGauge("datamove_catalog_timestamp_seconds", "seconds", coordinator, "Of when the catalog of a tier is that the configuration has scanned or followed; 0 is none.", "tier", "agent")
+	rowCatalogFiles   = newGauge("datamove_catalog_files", "files", coordinator, "Files of a tier at its last scan.", "tier", "agent")
+	rowCatalogFeed    = newGauge("datamove_catalog_feed_up", "1", coordinator, "1 while changes of a tier are heard of, 0 while nobody tells of them although the configuration has a feed.", "tier", "agent")
+	rowPolicyRuns     = newCounter("datamove_policy_runs_total", "runs", coordinator, "Runs of policies that came to their end.")
+	rowPolicyStopped  = newCounter("datamove_policy_runs_stopped_total", "runs", coordinator, "Runs of policies that were stopped before, or did not begin: by errors, limits, stale facts, for want of approval, or by somebody.")
+	rowPolicyFiles    = newCounter("datamove_policy_files_total", "files", coordinator, "Files that runs of policies have dealt with.")
+	rowPolicyBytes    = newCounter("datamove_policy_bytes_total", "bytes", coordinator, "Their bytes.")
+	rowPolicyFailures = newCounter("datamove_policy_failed_files_total", "files", coordinator, "Files that runs of policies could not deal with.")
+)
+
 // Agents.
 var (
 	rowAgents    = newGauge("datamove_agents", "agents", coordinator, "Agents by state.", "state")

@@ -269,6 +269,7 @@ var absent = words{
 	"datamove_client_cache_hits_total": true, "datamove_client_cache_misses_total": true, // of Lustre
 	"datamove_client_read_bytes_total": true, "datamove_client_fetched_bytes_total": true, // of Lustre and NFS
 	"datamove_hsm_actions_total": true, "datamove_hsm_waiting_actions": true, "datamove_hsm_working_actions": true, // of Lustre
+	"datamove_catalog_timestamp_seconds": true, "datamove_catalog_files": true, "datamove_catalog_feed_up": true, // of tiers that are scanned by themselves
 	"datamove_csi_ill_volumes": true, // only of what is wrong with one
 }
 

@@ -73,6 +73,8 @@ func movement(m *telemetry.Metrics) {
 		m.HSMEnded(telemetry.HSMRestore, 1<<20, mover.ErrCorrupt)
 		m.Evicted(tier, 1000)
 		m.EvictionBlocked(tier)
+		m.PolicyRan(false, 3, 3000, 1)
+		m.PolicyRan(true, 0, 0, 0)
 	}
 	m.LeadLost()
 	m.Batches(telemetry.BatchStolen, 1)
@@ -109,6 +111,8 @@ func facts(s *telemetry.Sample) {
 		s.Held(tier, 1000, 500, 1)
 	}
 	s.HSM(7, 4)
+	s.Catalog("warm", "", time.Unix(86400, 0), 1000)
+	s.Feed("hot", "node-1", true)
 	s.Pins(1)
 	s.Agents([]telemetry.Agent{{Name: "node-1", State: datamovev1.AgentState_AGENT_STATE_READY, Leads: 1, Batches: 1, FreeLeads: 1, FreeBatches: 1}})
 	s.Workers(1, 1000)
