@@ -367,7 +367,7 @@ func TestScheduledModes(t *testing.T) {
 		}
 	})
 	t.Run("approval", func(t *testing.T) {
-		d := night(t, cold("enforce", nightly+"  safety: {approval: {whenDeleting: 5KB, by: storage}}\n"))
+		d := night(t, strings.Replace(cold("enforce", nightly+"  safety: {approval: {whenDeleting: 5KB, by: owner}}\n"), "name: cold", "name: cold, owner: storage", 1))
 		d.works(t, 0)
 		d.works(t, 0)
 		r := d.runsThat(t)

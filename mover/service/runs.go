@@ -50,6 +50,9 @@ func needsApproval(p *policy.Program, head *pb.Plan) bool {
 	return a != nil && head.GetRemoves().GetBytes() > int64(a.WhenDeleting)
 }
 
+// theOwner is the word for who a policy says that it is of.
+const theOwner = "owner"
+
 // mayApprove says why somebody is not who has to agree to a plan: a person, or one with a role, that the policy names. Who runs it agrees to it.
 func (s *Service) mayApprove(c access.Caller, head *pb.Plan) error {
 	p, err := s.program(head.GetPolicy(), "")
@@ -57,6 +60,9 @@ func (s *Service) mayApprove(c access.Caller, head *pb.Plan) error {
 		return err
 	}
 	by := p.Policy.Spec.Safety.Approval.By
+	if by == theOwner {
+		by = string(p.Policy.Metadata.Owner)
+	}
 	if by == "" || by == c.Name || slices.Contains(s.rules().Roles(c), by) {
 		return nil
 	}

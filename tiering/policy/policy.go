@@ -259,7 +259,7 @@ func (c *Recheck) read(r *reader, n *yaml.Node, field string) {
 // Approval says when a person has to agree.
 type Approval struct {
 	WhenDeleting Bytes  `yaml:"whenDeleting"` // more than that
-	By           string `yaml:"by"`           // a person or a role
+	By           string `yaml:"by"`           // a person or a role; owner is who the policy is of
 }
 
 // Report says who hears of a run.
