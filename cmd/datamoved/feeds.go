@@ -11,16 +11,20 @@ import (
 	"datamove.dev/lustre/client"
 	"datamove.dev/mover"
 	"datamove.dev/tiering/feed"
+	"datamove.dev/tiering/feed/bucket"
 	"datamove.dev/tiering/feed/changelog"
 	"datamove.dev/tiering/feed/watch"
 )
 
-// feedOf makes the feed of changes in a directory. It is a worker.Feeds.
-func feedOf(dir string, kind *agentv1.FollowFeed) (f feed.Feed, end func() error, err error) {
-	switch kind.GetKind() {
-	case "inotify":
+// feedOf makes the feed of changes in a place. It is a worker.Feeds.
+func feedOf(place mover.Place, dir string, kind *agentv1.FollowFeed) (f feed.Feed, end func() error, err error) {
+	bucketed, listens := mover.As[bucket.Listener](place)
+	switch what := kind.GetKind(); {
+	case what == "events" && listens:
+		return &bucket.Feed{Bucket: bucketed}, nil, nil
+	case what == "inotify" && !listens:
 		return watch.New(dir, watch.Options{}), nil, nil
-	case "changelog":
+	case what == "changelog" && !listens:
 		mount, err := mountOf(dir)
 		if err != nil {
 			return nil, nil, err
@@ -35,7 +39,7 @@ func feedOf(dir string, kind *agentv1.FollowFeed) (f feed.Feed, end func() error
 		}
 		return &changelog.Feed{Log: changelog.Of(c), Root: root, Reader: kind.GetReader()}, c.Close, err
 	}
-	return nil, nil, fmt.Errorf("%w: this program knows no feed of the kind %q", mover.ErrUnsupported, kind.GetKind())
+	return nil, nil, fmt.Errorf("%w: %s has no feed of the kind %q", mover.ErrUnsupported, place, kind.GetKind())
 }
 
 // mountOf is where the file system of a directory is mounted: the highest directory above it that is on the same one.

@@ -77,7 +77,7 @@ var tierRule = rule{
 		"ephemeral":  {truth: true},
 		"node_local": {truth: true},
 		"scan":       {check: scan},
-		"feed":       {check: oneOf("inotify", "changelog")},
+		"feed":       {check: oneOf("inotify", "changelog", "events")},
 		"reader":     {check: word},
 		"cache": {need: []string{"high", "low"}, whole: lowBelowHigh, keys: map[string]rule{
 			"high": {check: checked[Percent]},
@@ -133,8 +133,8 @@ func pathOrBucket(has map[string]*yaml.Node) error {
 		feed = has["feed"].Value
 	}
 	switch {
-	case feed != "" && has["path"] == nil:
-		return errors.New("feed needs a path: a bucket has no " + feed)
+	case feed != "" && (feed == "events") != (has["path"] == nil):
+		return errors.New("feed is events of a bucket, and inotify or changelog of a path")
 	case (feed == "changelog") != (has["reader"] != nil):
 		return errors.New("feed: changelog and reader go together: the reader is the one that was registered with every MDT (lctl changelog_register)")
 	case has["path"] != nil && has["s3"] != nil:

@@ -27,7 +27,7 @@ tiers:
 #    level: warm
 #    path: /lustre/project
 #    scan: 24h                  # the catalog (find, usage, policies) is never older than that; leave it out to scan when you say
-#    feed: inotify              # and hears of changes as they happen, on disks of one node; on Lustre: feed: changelog, with reader: cl1
+#    feed: inotify              # and hears of changes as they happen, on disks of one node; on Lustre: feed: changelog, with reader: cl1; of a MinIO: feed: events
 #    kind: lustre               # refused where something else is at the path: it is not mounted there
 #  archive:
 #    level: cold

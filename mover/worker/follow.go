@@ -10,14 +10,13 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/wire"
 	"datamove.dev/tiering/feed"
 	"datamove.dev/tiering/feed/far"
 )
 
-// Feeds makes the feed of changes in a directory; close ends what it needs.
-type Feeds func(dir string, kind *agentv1.FollowFeed) (f feed.Feed, close func() error, err error)
+// Feeds makes the feed of changes in a place, which is at that path if it is a directory; close ends what it needs, and may be nil.
+type Feeds func(place mover.Place, path string, kind *agentv1.FollowFeed) (f feed.Feed, close func() error, err error)
 
 // follow tells the coordinator of changes in the source, until it is told to end. Where the connection breaks, it begins anew: a feed without memory has
 // everything walked then.
@@ -27,21 +26,18 @@ func (w *worker) follow(ctx context.Context) (local.Report, error) {
 	if err == nil {
 		l, err = w.resolve(l)
 	}
-	if err == nil && l.Scheme != location.POSIX {
-		err = fmt.Errorf("%w: changes are heard of in directories, and %s is none", mover.ErrUsage, l)
-	}
 	if err == nil {
-		err = local.Visit(ctx, l, w.open, func(place mover.Place) error { return w.tellChanges(ctx, l.Path, place) })
+		err = local.Visit(ctx, l, w.open, func(place mover.Place) error { return w.tellChanges(ctx, place, l.Path) })
 	}
 	return local.Report{Elapsed: time.Since(begun)}, err
 }
 
 // tellChanges tells until nobody wants to hear, or nothing can be heard.
-func (w *worker) tellChanges(ctx context.Context, dir string, place mover.Place) error {
+func (w *worker) tellChanges(ctx context.Context, place mover.Place, path string) error {
 	for pause := resendPause; ; pause = min(2*pause, resendPauseMost) {
 		began := time.Now()
 		w.state.State(local.Moving, "hears of changes")
-		err := w.tellOnce(ctx, dir, place)
+		err := w.tellOnce(ctx, place, path)
 		if !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) && !errors.Is(err, mover.ErrFull) || ctx.Err() != nil {
 			return err
 		}
@@ -57,7 +53,7 @@ func (w *worker) tellChanges(ctx context.Context, dir string, place mover.Place)
 	}
 }
 
-func (w *worker) tellOnce(ctx context.Context, dir string, place mover.Place) error {
+func (w *worker) tellOnce(ctx context.Context, place mover.Place, path string) error {
 	ctx, cancel := context.WithCancel(ctx) // ends the stream
 	defer cancel()
 	stream, err := w.agent.Follow(ctx)
@@ -70,7 +66,7 @@ func (w *worker) tellOnce(ctx context.Context, dir string, place mover.Place) er
 		if w.feeds == nil {
 			return nil, fmt.Errorf("%w: this program hears of no changes", mover.ErrUnsupported)
 		}
-		f, end, err = w.feeds(dir, kind)
+		f, end, err = w.feeds(place, path, kind)
 		return f, err
 	}, w.log)
 	if end != nil {

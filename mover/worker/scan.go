@@ -115,6 +115,9 @@ type paced struct {
 	seen atomic.Int64
 }
 
+// Unwrap lets others see what the place can do.
+func (p *paced) Unwrap() any { return p.Place }
+
 // Walk implements catalog.Source.
 func (p *paced) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {

@@ -1,0 +1,102 @@
+package s3
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"datamove.dev/mover"
+)
+
+// notification is a line of what MinIO sends to who listens to a bucket (ListenBucketNotification): records as S3 has them in its event notifications,
+// with keys that are escaped as in a query. A line without records says that it is there.
+type notification struct {
+	Records []struct {
+		S3 struct {
+			Object struct {
+				Key string `json:"key"`
+			} `json:"object"`
+		} `json:"s3"`
+	}
+}
+
+const (
+	listenLine = 4 << 20 // bytes of one line, at most
+	listenPing = "10"    // seconds between two lines at most: the transport gives up on who is silent for longer
+)
+
+// Listen tells of names that something was put to, or removed from, until ctx or the connection ends: what happens between two of them is not told. begun is
+// called when it is heard what happens. mover.ErrUnsupported is the answer of a server that has no such thing; MinIO has it.
+func (p *Place) Listen(ctx context.Context, begun func(), tell func(name string)) error {
+	s, ok := p.store.(*onprem)
+	if !ok {
+		return p.wrap("listen to", "", fmt.Errorf("%w: AWS tells of changes by queues only", mover.ErrUnsupported))
+	}
+	return p.wrap("listen to", "", s.listen(ctx, p.prefix, begun, tell))
+}
+
+func (s *onprem) listen(ctx context.Context, prefix string, begun func(), tell func(name string)) error {
+	ctx, r := withReply(ctx)
+	q := url.Values{"ping": {listenPing}, "prefix": {prefix}, "suffix": {""}, "events": {"s3:ObjectCreated:*", "s3:ObjectRemoved:*"}}
+	resp, err := s.transport.RoundTrip(s.request(ctx, http.MethodGet, "", q, http.Header{}))
+	if err != nil {
+		return understand(ctx, r, sent(err))
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusUnauthorized || resp.StatusCode == http.StatusNotImplemented {
+		return fmt.Errorf("%w: the server tells nobody of changes (%s)", mover.ErrUnsupported, resp.Status)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return understand(ctx, r, sent(fmt.Errorf("%s", resp.Status)))
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, listenLine)
+	for first := true; lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if first && strings.HasPrefix(line, "<") { // a listing: it knows nothing of events
+			return fmt.Errorf("%w: the server tells nobody of changes", mover.ErrUnsupported)
+		}
+		if first {
+			first = false
+			begun()
+		}
+		if line == "" {
+			continue
+		}
+		var n notification
+		if err := json.Unmarshal([]byte(line), &n); err != nil {
+			return fmt.Errorf("%w: an event that is none: %w", mover.ErrCorrupt, err)
+		}
+		for _, record := range n.Records {
+			if name, ok := listened(prefix, record.S3.Object.Key); ok {
+				tell(name)
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := lines.Err(); err != nil {
+		return bodyError(ctx, err)
+	}
+	return fmt.Errorf("%w: the server has ended the conversation", mover.ErrTransient)
+}
+
+// listened is the name of a key in an event; ok is false of what is not ours to tell.
+func listened(prefix, escaped string) (name string, ok bool) {
+	key, err := url.QueryUnescape(escaped)
+	if err != nil {
+		return "", false
+	}
+	rel, below := strings.CutPrefix(key, prefix)
+	rel = strings.TrimSuffix(rel, "/") // the marker of a directory
+	if !below || rel == "" || isOwn(rel) {
+		return "", false
+	}
+	name, err = DecodeKey(rel)
+	return name, err == nil
+}

@@ -1,0 +1,21 @@
+package worker
+
+import (
+	"testing"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/posix"
+	"datamove.dev/tiering/catalog"
+)
+
+// TestPacedGlances: who looks for what has happened sees what is true now, and not what Stat remembers.
+func TestPacedGlances(t *testing.T) {
+	place, err := posix.Open(t.TempDir(), posix.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer place.Close()
+	if g, ok := mover.As[catalog.Glancer](&paced{Place: place}); !ok || g != catalog.Glancer(place) {
+		t.Errorf("it has %v", g)
+	}
+}
