@@ -171,22 +171,34 @@ func TestAgain(t *testing.T) {
 
 // TestIdentical: a shard that is the same as that of the checkpoint before is not sent, and one that is as long and differs in a byte is.
 func TestIdentical(t *testing.T) {
-	w := newWorld(t)
-	from, to := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(w.at("pfs"), checkpoint.DCP)
-	w.save("nvme", "step_1", big("frozen"), big("moves1"), "small")
-	_, err := w.site.Carry(t.Context(), from, "step_1", to, nil)
-	must(t, err)
-	w.save("nvme", "step_2", big("frozen"), big("moves2"), "small")
-	r, err := w.site.Carry(t.Context(), from, "step_2", to, nil)
-	must(t, err)
-	if n := int64(len(big("frozen"))); r.Linked != n || r.Sent >= 2*n {
-		t.Errorf("%+v", r)
-	}
-	same(t, "both", w.at("nvme"), w.at("pfs"))
-	must(t, w.site.Remove(t.Context(), Tier{Folder: to, saves: map[string]string{"step_1": saveIn(t, to, "step_1")}}, "step_1"))
-	same(t, "the one that is left", w.at("nvme/step_2"), w.at("pfs/step_2"))
-	if got := w.newest(to); got != "step_2" {
-		t.Errorf("%q is the newest", got)
+	server := s3test.Start(t, false)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
+	t.Setenv("AWS_ACCESS_KEY_ID", server.Access)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)
+	for what, where := range map[string]string{"disk": "", "store": "s3://" + server.Bucket + "/run"} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			if where == "" {
+				where = w.at("pfs")
+			}
+			from, to := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(where, checkpoint.DCP)
+			w.save("nvme", "step_1", big("frozen"), big("moves1"), "small")
+			_, err := w.site.Carry(t.Context(), from, "step_1", to, nil)
+			must(t, err)
+			w.save("nvme", "step_2", big("frozen"), big("moves2"), "small")
+			r, err := w.site.Carry(t.Context(), from, "step_2", to, nil)
+			must(t, err)
+			if n := int64(len(big("frozen"))); r.Linked != n || r.Sent >= 2*n {
+				t.Errorf("%+v", r)
+			}
+			must(t, w.site.Remove(t.Context(), Tier{Folder: to, saves: map[string]string{"step_1": saveIn(t, to, "step_1")}}, "step_1"))
+			if got := w.newest(to); got != "step_2" {
+				t.Errorf("%q is the newest", got)
+			}
+			_, err = w.site.Carry(t.Context(), to, "step_2", w.folder(w.at("back"), checkpoint.DCP), nil)
+			must(t, err)
+			same(t, "the one that is left", w.at("nvme/step_2"), w.at("back/step_2"))
+		})
 	}
 }
 

@@ -8,18 +8,47 @@ import (
 	"os"
 	"path"
 
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/plan"
 	"datamove.dev/tiering/checkpoint"
 )
 
-// link makes files of the copy that are the same as those of the checkpoint before, which the target has, names of these, and returns them. That they
-// are the same say their bytes, at the source: a checksum identifies nothing. Where anything is in doubt a file is sent.
-func (c *carrying) link(ctx context.Context, stage string) (linked []string, err error) {
+// link gives the copy those files that are the same as in the checkpoint before, which the target has: another name on a disk, and a copy that the server makes
+// in a store. That they are the same say their bytes, at the source: a checksum identifies nothing. Where anything is in doubt a file is sent.
+func (c *carrying) link(ctx context.Context, at string) (linked []string, err error) {
+	before, same, err := c.unchanged(ctx)
+	if err != nil || len(same) == 0 {
+		return nil, err
+	}
+	if c.to.root == nil {
+		if err := c.copyWithin(ctx, before, same); err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			c.log().Info("files that a store has already are sent again", "name", mover.Printable(c.found.Name), "to", c.to.String(), "err", err)
+			return nil, nil
+		}
+	}
+	for _, f := range same {
+		if c.to.root != nil && c.to.linkIn(path.Join(before, f.Name), path.Join(at, f.Name)) != nil {
+			continue
+		}
+		linked = append(linked, f.Name)
+		c.sums[f.Name], c.linked[f.Name] = f.CRC, true
+		c.result.Linked += f.Size
+	}
+	return linked, nil
+}
+
+// unchanged are the files that are the same as in a checkpoint that both sides have, as the target has them.
+func (c *carrying) unchanged(ctx context.Context) (set string, same []checkpoint.Committing, err error) {
 	if c.from.root == nil || c.from.Location.String() == c.to.Location.String() {
-		return nil, nil
+		return "", nil, nil
 	}
 	before, there, err := c.before(ctx)
 	if err != nil || before.Name == "" {
-		return nil, err
+		return "", nil, err
 	}
 	sums := map[string]checkpoint.Committing{}
 	for _, f := range there.Commit.Files {
@@ -31,21 +60,42 @@ func (c *carrying) link(ctx context.Context, stage string) (linked []string, err
 	}
 	for _, f := range checkpoint.CommitOf(c.found.Tree, c.found.Name).Files {
 		has, is := sums[f.Name]
-		if !is || !has.HasCRC || has.Size != f.Size || old[f.Name].Size != f.Size || f.Size < linkLeast {
+		if !is || !has.HasCRC || has.Size != f.Size || old[f.Name].Size != f.Size || f.Size < linkLeast || f.Name == c.found.Mark {
 			continue
 		}
-		same, err := sameBytes(ctx, c.from.root, path.Join(before.Name, f.Name), path.Join(c.found.Name, f.Name))
+		equal, err := sameBytes(ctx, c.from.root, path.Join(before.Name, f.Name), path.Join(c.found.Name, f.Name))
 		if err != nil && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return "", nil, ctx.Err()
 		}
-		if err != nil || !same || c.to.linkIn(path.Join(before.Name, f.Name), path.Join(stage, f.Name)) != nil {
-			continue
+		if err == nil && equal {
+			same = append(same, has)
 		}
-		linked = append(linked, f.Name)
-		c.sums[f.Name], c.linked[f.Name] = has.CRC, true
-		c.result.Linked += f.Size
 	}
-	return linked, nil
+	return before.Name, same, nil
+}
+
+// copyWithin has the server of the target copy files from one checkpoint there to the other.
+func (c *carrying) copyWithin(ctx context.Context, before string, same []checkpoint.Committing) error {
+	names := make([]string, len(same))
+	for i, f := range same {
+		names[i] = f.Name
+	}
+	list, err := plan.NewNames(names)
+	if err != nil {
+		return err
+	}
+	r := c.Request
+	r.Work, r.Source, r.Target, r.Verify, r.Logger = local.Copy, c.to.child(before), c.to.child(c.found.Name), mover.Server, c.Log
+	r.Source.TrailingSlash, r.Target.TrailingSlash = true, true
+	if r.Filter, err = plan.NewFilter(nil, list); err != nil {
+		return err
+	}
+	t, err := local.Start(ctx, r, c.Open)
+	if err != nil {
+		return err
+	}
+	_, err = t.Wait()
+	return err
 }
 
 // linkLeast is the size from which on a file is worth a comparison.

@@ -33,9 +33,13 @@ func (c *carrying) toStore(ctx context.Context, there checkpoint.Found) error {
 	if mark == checkpoint.Committed {
 		mark = ""
 	}
+	linked, err := c.link(ctx, c.found.Name)
+	if err != nil {
+		return err
+	}
 	source, target := c.from.child(c.found.Name), c.to.child(c.found.Name)
 	source.TrailingSlash, target.TrailingSlash = true, true
-	err := c.copy(ctx, local.Request{Work: local.Sync, Delete: true, Source: source, Target: target}, "", apart(mark)...)
+	err = c.copy(ctx, local.Request{Work: local.Sync, Delete: true, Source: source, Target: target}, "", apart(append(linked, mark)...)...)
 	if err != nil {
 		return err
 	}
