@@ -28,6 +28,13 @@ type FileSystem interface {
 	Left(dir int) (room Room, ok bool, err error)
 }
 
+// Restriper is a FileSystem that can give a file which exists another layout.
+type Restriper interface {
+	// Restripe gives the file base in the open directory dir the layout that words ask for. The file stays the same one, and an error leaves it as it was:
+	// ErrChanged, somebody uses it; ErrUnsupported, there is no such layout here; ErrUsage, the words are none.
+	Restripe(ctx context.Context, dir int, base, words string) error
+}
+
 // FileSystemKinds are the words for kinds of file systems that a directory can be held to
 // be on: where such a one is not mounted, what is at its path is of another kind.
 var FileSystemKinds = []string{"beegfs", "btrfs", "cephfs", "ext4", "fuse", "gpfs", "lustre", "nfs", "tmpfs", "xfs", "zfs"}

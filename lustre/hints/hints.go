@@ -49,6 +49,7 @@ type answers struct {
 var (
 	_ mover.FileSystem = (*answers)(nil)
 	_ mover.Noted      = (*answers)(nil)
+	_ mover.Restriper  = (*answers)(nil)
 )
 
 // Close lets go of the file system.
@@ -145,6 +146,33 @@ func stripesOf(l *lustre.Layout, size int64) int {
 		return 1
 	}
 	return count
+}
+
+// Restripe implements mover.Restriper.
+func (a *answers) Restripe(ctx context.Context, dir int, base, words string) error {
+	r, ok := a.s.Layout.(lustre.Restriper)
+	if !ok {
+		return fmt.Errorf("%w: on this file system (%s) a file keeps the layout that it was made with", mover.ErrUnsupported, a.s.Kind)
+	}
+	to, advised, err := lustre.ParseWanted(words)
+	if err != nil {
+		return fmt.Errorf("%w: layout: %w", mover.ErrUsage, err)
+	}
+	if advised {
+		var st unix.Stat_t
+		if err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+		to = advise(st.Size, a.seen()).Layout
+	}
+	err = r.Restripe(ctx, dir, base, to, lustre.RestripeOptions{})
+	switch {
+	case errors.Is(err, lustre.ErrInUse), errors.Is(err, lustre.ErrChanged):
+		return fmt.Errorf("%w: %w", mover.ErrChanged, err)
+	case errors.Is(err, lustre.ErrNotApplied), errors.Is(err, lustre.ErrEncrypted), errors.Is(err, lustre.ErrReleased):
+		return fmt.Errorf("%w: %w", mover.ErrUnsupported, err)
+	}
+	return err
 }
 
 // Multiple implements mover.FileSystem.

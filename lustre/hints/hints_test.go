@@ -109,6 +109,61 @@ func of(t *testing.T, s *site) (*answers, int) {
 	return &answers{s: &lustre.System{Kind: lustre.IsLustre, Mount: "/lustre", Layout: s, HSM: s, Quota: s}, root: dir, close: func() error { return nil }}, dir
 }
 
+// restriping is a site that can restripe.
+type restriping struct {
+	*site
+	to   []lustre.Layout
+	fail error
+}
+
+func (r *restriping) Restripe(_ context.Context, _ int, _ string, to lustre.Layout, _ lustre.RestripeOptions) error {
+	if r.fail == nil {
+		r.to = append(r.to, to)
+	}
+	return r.fail
+}
+
+// TestRestripe: the words of a policy become a layout, or the one that suits the file; who uses a file is not disturbed.
+func TestRestripe(t *testing.T) {
+	a, dir := of(t, &site{defaults: plain(1)})
+	if err := a.Restripe(t.Context(), dir, "f", "count=4"); !errors.Is(err, mover.ErrUnsupported) {
+		t.Errorf("where nobody can: %v", err)
+	}
+	r := &restriping{site: &site{defaults: plain(1)}}
+	a.s.Layout = r
+	fd, err := unix.Openat(dir, "f", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		err = errors.Join(unix.Ftruncate(fd, 20*gib), unix.Close(fd))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		words string
+		fail  error
+		want  error
+		count int
+	}{
+		{"count=4 size=1MiB", nil, nil, 4},
+		{"advised", nil, nil, 8},
+		{"wide", nil, mover.ErrUsage, 0},
+		{"count=4", lustre.ErrInUse, mover.ErrChanged, 0},
+		{"count=4", lustre.ErrReleased, mover.ErrUnsupported, 0},
+	} {
+		r.to, r.fail = nil, row.fail
+		err := a.Restripe(t.Context(), dir, "f", row.words)
+		if row.want == nil && err != nil || row.want != nil && !errors.Is(err, row.want) {
+			t.Errorf("%s: %v", row.words, err)
+		}
+		if len(r.to) != 0 != (row.count > 0) || row.count > 0 && stripesOf(&r.to[0], 20*gib) != row.count {
+			t.Errorf("%s: %+v", row.words, r.to)
+		}
+	}
+	if err := a.Restripe(t.Context(), dir, "none", "advised"); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("what is not there: %v", err)
+	}
+}
+
 // TestCreate: which files get a layout of their own, and how many stripes it has.
 func TestCreate(t *testing.T) {
 	for _, c := range []struct {

@@ -176,6 +176,26 @@ func (p *Place) openAway(e *mover.Entry) (int, error) {
 	return fd, nil
 }
 
+// Restripe gives the very file e another layout, as mover.Restriper does: mover.ErrChanged when it is another one by now, or in use.
+func (p *Place) Restripe(ctx context.Context, e mover.Entry, words string) error {
+	r, ok := p.fs.(mover.Restriper)
+	if !ok {
+		return p.fail("restripe", e.Name, fmt.Errorf("%w: files keep their layout here", mover.ErrUnsupported))
+	}
+	fd, err := p.openAway(&e)
+	if err != nil {
+		return p.fail("restripe", e.Name, err)
+	}
+	closeFD(fd)
+	seat, base := mover.Parent(e.Name)
+	dir, _, err := p.openSeat(seat)
+	if err != nil {
+		return p.fail("restripe", e.Name, err)
+	}
+	defer closeFD(dir)
+	return p.fail("restripe", e.Name, r.Restripe(ctx, dir, base, words))
+}
+
 // Away implements mover.Recaller.
 func (p *Place) Away(_ context.Context, e mover.Entry) (bool, error) {
 	if p.fs == nil {

@@ -252,6 +252,28 @@ func TestRunPlan(t *testing.T) {
 	}
 }
 
+// TestSetLayout: files get the layout of the policy, and nothing of them is taken away.
+func TestSetLayout(t *testing.T) {
+	d := policed(t, strings.Replace(cold("enforce", ""), "{type: migrate, to: archive}", "{type: setLayout, layout: advised}", 1))
+	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+	wants(t, "plan", err, nil)
+	if plan.GetRemoves().GetFiles() != 0 {
+		t.Errorf("%v", plan)
+	}
+	_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+	wants(t, "run", err, nil)
+	wants(t, "tend", d.tendPolicies(t.Context()), nil)
+	d.give()
+	for _, l := range d.taken {
+		if spec := l.GetSpec(); spec.GetTiering().GetLayout() != "advised" || spec.GetTiering().GetRemove() || spec.GetTarget() != "" {
+			t.Errorf("%v", spec)
+		}
+	}
+	if names := d.works(t, 0); len(names) != 20 {
+		t.Errorf("%q", names)
+	}
+}
+
 // TestMayRun: what was planned under other rules, or by facts that are too old, is not run.
 func TestMayRun(t *testing.T) {
 	for _, row := range []struct {

@@ -61,7 +61,7 @@ func (s *Service) mayApprove(c access.Caller, head *pb.Plan) error {
 	}
 	by := p.Policy.Spec.Safety.Approval.By
 	if by == theOwner {
-		by = string(p.Policy.Metadata.Owner)
+		by = p.Policy.Metadata.Owner
 	}
 	if by == "" || by == c.Name || slices.Contains(s.rules().Roles(c), by) {
 		return nil

@@ -60,7 +60,7 @@ func (t *tiering) run(ctx context.Context) (err error) {
 	if err := t.receive(ctx); err != nil || len(t.items) == 0 {
 		return err
 	}
-	options := local.OpenOptions{Write: spec.GetTiering().GetRemove(), StateDir: t.job.GetStateDir(), Logger: t.log}
+	options := local.OpenOptions{Write: spec.GetTiering().GetRemove() || spec.GetTiering().GetLayout() != "", StateDir: t.job.GetStateDir(), Logger: t.log}
 	if keep := spec.GetTiering().GetKeep(); keep != "" {
 		options.Backup = filepath.Join(t.source.Path, keep)
 	}
@@ -74,6 +74,9 @@ func (t *tiering) run(ctx context.Context) (err error) {
 	}
 	if err := t.look(ctx, place); err != nil {
 		return err
+	}
+	if words := spec.GetTiering().GetLayout(); words != "" {
+		return t.restripe(ctx, place, words)
 	}
 	if t.copies {
 		if err := t.copy(ctx); err != nil {
@@ -279,6 +282,32 @@ func (t *tiering) remove(ctx context.Context, place mover.Place) error {
 		}
 	}
 	return place.Sync(ctx)
+}
+
+// restriper is a place that can give a file another layout.
+type restriper interface {
+	Restripe(ctx context.Context, e mover.Entry, words string) error
+}
+
+// restripe gives files another layout. What is in use stays as it is.
+func (t *tiering) restripe(ctx context.Context, place mover.Place, words string) error {
+	r, ok := mover.As[restriper](place)
+	if !ok {
+		return &mover.Error{Op: "restripe", Place: place.String(), Err: mover.ErrUnsupported}
+	}
+	for _, name := range t.names(nil) {
+		switch err := r.Restripe(ctx, t.there[name], words); {
+		case err == nil:
+			t.count([]string{name})
+		case errors.Is(err, mover.ErrNotExist), errors.Is(err, mover.ErrChanged):
+			t.report.Kept++
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		default:
+			t.fail(name, t.items[name], err)
+		}
+	}
+	return nil
 }
 
 // restorer is a place that can give back what it has kept.

@@ -79,7 +79,7 @@ var packages = map[string]struct {
 	"lustre/copytool": {memory, []string{"lustre", "lustre/abi", "lustre/client"}},
 
 	"mover/store":     {rules, []string{"mover"}},
-	"tiering/policy":  {memory, []string{"mover", "mover/spelling", "mover/units", "tiering"}},
+	"tiering/policy":  {memory, []string{"lustre", "mover", "mover/spelling", "mover/units", "tiering"}},
 	"tiering/catalog": {memory, []string{"mover", "mover/store", "tiering"}},
 	"tiering/run":     {motion, []string{"mover", "api/datamove/v1", "tiering", "tiering/catalog", "tiering/policy"}},
 	"tiering/feed":    {motion, []string{"mover", "tiering/catalog"}},

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"datamove.dev/lustre"
 )
 
 // Verb is what an action does.
@@ -49,7 +51,7 @@ type Action struct {
 	NeverBelowVerified Count    `yaml:"neverBelowVerified"` // 0 means 2, and less is refused
 	In                 []string `yaml:"in"`
 
-	Layout  string   `yaml:"layout"`
+	Layout  string   `yaml:"layout"` // as lustre.ParseWanted reads it
 	Message string   `yaml:"message"`
 	Who     []string `yaml:"who"`
 }
@@ -116,6 +118,10 @@ func (a *Action) fields(r *reader, n *yaml.Node, field string) {
 	switch {
 	case a.Then != "" && a.Then != Release:
 		r.add(n, join(field, "then"), "want release, and not %s", a.Then)
+	case a.Type == SetLayout && a.Layout != "":
+		if _, _, err := lustre.ParseWanted(a.Layout); err != nil {
+			r.add(n, join(field, "layout"), "%v", err)
+		}
 	case a.Type == Retain && a.NeverBelowVerified == 1:
 		r.add(n, join(field, "neverBelowVerified"), "want 2 or more: the last but one is the way back when the last is bad")
 	}

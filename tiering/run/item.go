@@ -37,7 +37,7 @@ func Unable(p *policy.Program, matched []*pb.RuleTotals) string {
 			return fmt.Sprintf("rule %s copies to several places, and removes: make it one place, or two rules", m.GetRule())
 		}
 		switch a.Type {
-		case policy.Retain, policy.SetLayout:
+		case policy.Retain:
 			if m.GetMatched().GetFiles() > 0 {
 				return fmt.Sprintf("rule %s is to %s files, which runs do not do yet", m.GetRule(), a.Type)
 			}

@@ -1,0 +1,49 @@
+package posix
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"datamove.dev/mover"
+)
+
+// restriping is a file system that gives files other layouts.
+type restriping struct {
+	striped
+	asked []string
+}
+
+func (r *restriping) Restripe(_ context.Context, _ int, base, words string) error {
+	r.asked = append(r.asked, base+" "+words)
+	return nil
+}
+
+// TestRestripe: it is the very file that gets another layout, where a file system can.
+func TestRestripe(t *testing.T) {
+	r, dir := &restriping{}, t.TempDir()
+	p := opened(t, dir, Options{FileSystem: func(int) (mover.FileSystem, error) { return r, nil }})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.Mkdir(at("d"), 0o755), os.WriteFile(at("d/f"), []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	e, err := p.Stat(t.Context(), "d/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Restripe(t.Context(), e, "count=4"); err != nil || len(r.asked) != 1 || r.asked[0] != "f count=4" {
+		t.Errorf("%q, %v", r.asked, err)
+	}
+	if err := errors.Join(os.WriteFile(at("d/g"), []byte("x"), 0o600), os.Rename(at("d/g"), at("d/f"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Restripe(t.Context(), e, "count=4"); !errors.Is(err, mover.ErrChanged) || len(r.asked) != 1 {
+		t.Errorf("another file of that name: %v", err)
+	}
+	p = (&striped{}).place(t, Options{})
+	if err := p.Restripe(t.Context(), e, "count=4"); !errors.Is(err, mover.ErrUnsupported) {
+		t.Errorf("where files keep their layout: %v", err)
+	}
+}
