@@ -35,6 +35,13 @@ type Restriper interface {
 	Restripe(ctx context.Context, dir int, base, words string) error
 }
 
+// Releaser is a FileSystem with an archive, which can give back the space of files that are in it.
+type Releaser interface {
+	// Release gives back the space of an open file whose content is in the archive as it is here: who reads it has it brought back. ErrConflict: it is not in the archive, or
+	// not as it is here; that it was released before is no error.
+	Release(ctx context.Context, fd int) error
+}
+
 // FileSystemKinds are the words for kinds of file systems that a directory can be held to
 // be on: where such a one is not mounted, what is at its path is of another kind.
 var FileSystemKinds = []string{"beegfs", "btrfs", "cephfs", "ext4", "fuse", "gpfs", "lustre", "nfs", "tmpfs", "xfs", "zfs"}

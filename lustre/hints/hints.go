@@ -50,6 +50,7 @@ var (
 	_ mover.FileSystem = (*answers)(nil)
 	_ mover.Noted      = (*answers)(nil)
 	_ mover.Restriper  = (*answers)(nil)
+	_ mover.Releaser   = (*answers)(nil)
 )
 
 // Close lets go of the file system.
@@ -236,6 +237,29 @@ func (a *answers) Away(fd int) (bool, error) {
 	}
 	l, err := a.layout(fd)
 	return l.Released(), err
+}
+
+// Release implements mover.Releaser. The MDT looks once more whether the copy is that of this content.
+func (a *answers) Release(ctx context.Context, fd int) error {
+	if a.s.HSM == nil {
+		return mover.ErrUnsupported
+	}
+	state, err := a.s.HSM.State(ctx, fd)
+	switch has := state.Archived; {
+	case err != nil:
+		return err
+	case has.Has(lustre.ReleasedState):
+		return nil
+	case !has.Has(lustre.WholeCopy), has.Has(lustre.Dirty), has.Has(lustre.Lost):
+		return fmt.Errorf("%w: its content is not in the archive, or not as it is here", mover.ErrConflict)
+	case has.Has(lustre.NoRelease):
+		return fmt.Errorf("%w: it is marked as not to be released", mover.ErrConflict)
+	}
+	id, err := a.s.HSM.ID(ctx, fd)
+	if err != nil {
+		return err
+	}
+	return a.s.HSM.Request(ctx, a.root, lustre.Release, 0, []lustre.FID{id})
 }
 
 // Recall implements mover.FileSystem.

@@ -164,6 +164,55 @@ func TestRestripe(t *testing.T) {
 	}
 }
 
+// shelved is an HSM in which a file is as far as that.
+type shelved struct {
+	*site
+	state lustre.Archived
+	asked []lustre.Action
+}
+
+func (s *shelved) State(context.Context, int) (lustre.HSMState, error) {
+	return lustre.HSMState{Archived: s.state}, nil
+}
+
+func (s *shelved) Request(_ context.Context, _ int, a lustre.Action, _ uint32, files []lustre.FID) error {
+	if s.asked = append(s.asked, a); len(files) != 1 {
+		return errors.New("one file was meant")
+	}
+	return nil
+}
+
+// TestRelease: only what is in the archive as it is here is released.
+func TestRelease(t *testing.T) {
+	a, dir := of(t, &site{})
+	for _, row := range []struct {
+		state lustre.Archived
+		want  error
+		asked int
+	}{
+		{lustre.HasCopy | lustre.WholeCopy, nil, 1},
+		{lustre.HasCopy | lustre.WholeCopy | lustre.ReleasedState, nil, 0},
+		{0, mover.ErrConflict, 0},
+		{lustre.HasCopy, mover.ErrConflict, 0},
+		{lustre.HasCopy | lustre.WholeCopy | lustre.Dirty, mover.ErrConflict, 0},
+		{lustre.HasCopy | lustre.WholeCopy | lustre.Lost, mover.ErrConflict, 0},
+		{lustre.HasCopy | lustre.WholeCopy | lustre.NoRelease, mover.ErrConflict, 0},
+	} {
+		h := &shelved{site: &site{}, state: row.state}
+		a.s.HSM = h
+		if err := a.Release(t.Context(), dir); row.want == nil && err != nil || row.want != nil && !errors.Is(err, row.want) || len(h.asked) != row.asked {
+			t.Errorf("%b: %v, asked for %v", row.state, err, h.asked)
+		}
+		if row.asked > 0 && h.asked[0] != lustre.Release {
+			t.Errorf("asked for %v", h.asked)
+		}
+	}
+	a.s.HSM = nil
+	if err := a.Release(t.Context(), dir); !errors.Is(err, mover.ErrUnsupported) {
+		t.Errorf("without an archive: %v", err)
+	}
+}
+
 // TestCreate: which files get a layout of their own, and how many stripes it has.
 func TestCreate(t *testing.T) {
 	for _, c := range []struct {

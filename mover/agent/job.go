@@ -33,7 +33,7 @@ func ends(spec *pb.TaskSpec) []end {
 		return []end{{spec.GetSource(), false}}
 	}
 	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY
-	all := []end{{spec.GetSource(), spec.GetTiering().GetRemove() || spec.GetTiering().GetLayout() != ""}, {spec.GetTarget(), write}}
+	all := []end{{spec.GetSource(), wire.ChangesSource(spec)}, {spec.GetTarget(), write}}
 	for _, s := range spec.GetSources() {
 		all = append(all, end{s, false})
 	}

@@ -196,6 +196,21 @@ func (p *Place) Restripe(ctx context.Context, e mover.Entry, words string) error
 	return p.fail("restripe", e.Name, r.Restripe(ctx, dir, base, words))
 }
 
+// Release gives back the space of the very file e, whose content is in the archive of its file system: mover.ErrConflict when it is not, mover.ErrChanged when
+// it is another one by now.
+func (p *Place) Release(ctx context.Context, e mover.Entry) error {
+	r, ok := p.fs.(mover.Releaser)
+	if !ok {
+		return p.fail("release", e.Name, fmt.Errorf("%w: its file system has no archive", mover.ErrUnsupported))
+	}
+	fd, err := p.openAway(&e)
+	if err != nil {
+		return p.fail("release", e.Name, err)
+	}
+	defer closeFD(fd)
+	return p.fail("release", e.Name, r.Release(ctx, fd))
+}
+
 // Away implements mover.Recaller.
 func (p *Place) Away(_ context.Context, e mover.Entry) (bool, error) {
 	if p.fs == nil {

@@ -252,25 +252,27 @@ func TestRunPlan(t *testing.T) {
 	}
 }
 
-// TestSetLayout: files get the layout of the policy, and nothing of them is taken away.
-func TestSetLayout(t *testing.T) {
-	d := policed(t, strings.Replace(cold("enforce", ""), "{type: migrate, to: archive}", "{type: setLayout, layout: advised}", 1))
-	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
-	wants(t, "plan", err, nil)
-	if plan.GetRemoves().GetFiles() != 0 {
-		t.Errorf("%v", plan)
-	}
-	_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
-	wants(t, "run", err, nil)
-	wants(t, "tend", d.tendPolicies(t.Context()), nil)
-	d.give()
-	for _, l := range d.taken {
-		if spec := l.GetSpec(); spec.GetTiering().GetLayout() != "advised" || spec.GetTiering().GetRemove() || spec.GetTarget() != "" {
-			t.Errorf("%v", spec)
+// TestChanges: files get the layout of the policy, or are released, and nothing of them is taken away.
+func TestChanges(t *testing.T) {
+	for action, want := range map[string]*pb.Tiering{"{type: setLayout, layout: advised}": {Layout: "advised"}, "{type: release, hsm: true}": {Release: true}} {
+		d := policed(t, strings.Replace(cold("enforce", ""), "{type: migrate, to: archive}", action, 1))
+		plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+		wants(t, "plan", err, nil)
+		_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+		wants(t, "run", err, nil)
+		wants(t, "tend", d.tendPolicies(t.Context()), nil)
+		d.give()
+		for _, l := range d.taken {
+			spec := l.GetSpec()
+			if is := spec.GetTiering(); is.GetLayout() != want.GetLayout() || is.GetRelease() != want.GetRelease() || is.GetRemove() || spec.GetTarget() != "" {
+				t.Errorf("%s: %v", action, spec)
+			}
 		}
-	}
-	if names := d.works(t, 0); len(names) != 20 {
-		t.Errorf("%q", names)
+		if names := d.works(t, 0); len(names) != 20 {
+			t.Errorf("%s: %q", action, names)
+		}
+		_, err = d.UndoRun(root, &pb.UndoRunRequest{Id: plan.GetId()})
+		wants(t, "undo", err, mover.ErrRefused)
 	}
 }
 

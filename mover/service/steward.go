@@ -514,7 +514,7 @@ func (s *Service) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, c
 	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_TIER, Source: first.GetTier() + ":", Target: targetOf(first.GetTarget()), Node: first.GetNode(),
 		Labels:  map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()},
 		Options: &pb.Options{Verify: levelFor(action.Verify)},
-		Tiering: &pb.Tiering{Run: one.GetId(), First: one.GetNext(), Count: count, Remove: run.Removes(action), Layout: action.Layout}}
+		Tiering: &pb.Tiering{Run: one.GetId(), First: one.GetNext(), Count: count, Remove: run.Removes(action), Layout: action.Layout, Release: action.HSM, OneFileSystem: p.Policy.Spec.Scope.OneFilesystem}}
 	if rate := int64(p.Policy.Spec.Limits.Rate); rate > 0 {
 		spec.Options.BytesPerSecond = max(1, rate/run.PartsMost)
 	}

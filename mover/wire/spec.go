@@ -28,6 +28,12 @@ var releases = map[pb.Released]local.Released{
 	pb.Released_RELEASED_UNSPECIFIED: local.ReleasedRestore, pb.Released_RELEASED_SKIP: local.ReleasedSkip, pb.Released_RELEASED_FAIL: local.ReleasedFail,
 }
 
+// ChangesSource reports whether a task changes its source: a run of a policy that takes files away, releases them, or gives them another layout.
+func ChangesSource(spec *pb.TaskSpec) bool {
+	t := spec.GetTiering()
+	return t.GetRemove() || t.GetRelease() || t.GetLayout() != ""
+}
+
 // LevelOf is a level on the wire.
 func LevelOf(l mover.Level) pb.Level {
 	for on, level := range levels {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"sync"
@@ -60,7 +61,7 @@ func (t *tiering) run(ctx context.Context) (err error) {
 	if err := t.receive(ctx); err != nil || len(t.items) == 0 {
 		return err
 	}
-	options := local.OpenOptions{Write: spec.GetTiering().GetRemove() || spec.GetTiering().GetLayout() != "", StateDir: t.job.GetStateDir(), Logger: t.log}
+	options := local.OpenOptions{Write: wire.ChangesSource(spec), StateDir: t.job.GetStateDir(), Logger: t.log}
 	if keep := spec.GetTiering().GetKeep(); keep != "" {
 		options.Backup = filepath.Join(t.source.Path, keep)
 	}
@@ -75,8 +76,11 @@ func (t *tiering) run(ctx context.Context) (err error) {
 	if err := t.look(ctx, place); err != nil {
 		return err
 	}
-	if words := spec.GetTiering().GetLayout(); words != "" {
-		return t.restripe(ctx, place, words)
+	switch words := spec.GetTiering().GetLayout(); {
+	case words != "":
+		return change(ctx, t, place, "restripe", func(r restriper, e mover.Entry) error { return r.Restripe(ctx, e, words) })
+	case spec.GetTiering().GetRelease():
+		return change(ctx, t, place, "release", func(r releaser, e mover.Entry) error { return r.Release(ctx, e) })
 	}
 	if t.copies {
 		if err := t.copy(ctx); err != nil {
@@ -120,12 +124,23 @@ func (t *tiering) receive(ctx context.Context) error {
 	return fromAgent(ctx, err)
 }
 
-// look leaves out what is gone, or is another one by now.
+// look leaves out what is gone, is another one by now, or is on another file system although it has to be on that of the root.
 func (t *tiering) look(ctx context.Context, place mover.Place) error {
+	one := t.job.GetSpec().GetTiering().GetOneFileSystem()
+	root := mover.Entry{}
+	if one {
+		var err error
+		if root, err = place.Stat(ctx, ""); err != nil {
+			return err
+		}
+	}
 	for name, item := range t.items {
 		e, err := place.Stat(ctx, name)
 		if err == nil {
 			err = run.Same(item, &e)
+		}
+		if err == nil && one && e.Dev != root.Dev {
+			err = fmt.Errorf("%w: it is on another file system", mover.ErrChanged)
 		}
 		switch {
 		case err == nil:
@@ -289,14 +304,19 @@ type restriper interface {
 	Restripe(ctx context.Context, e mover.Entry, words string) error
 }
 
-// restripe gives files another layout. What is in use stays as it is.
-func (t *tiering) restripe(ctx context.Context, place mover.Place, words string) error {
-	r, ok := mover.As[restriper](place)
+// releaser is a place that can give back the space of what is in its archive.
+type releaser interface {
+	Release(ctx context.Context, e mover.Entry) error
+}
+
+// change does something to files that stay. What is another one by now, or in use, stays as it is.
+func change[P any](ctx context.Context, t *tiering, place mover.Place, what string, do func(P, mover.Entry) error) error {
+	p, ok := mover.As[P](place)
 	if !ok {
-		return &mover.Error{Op: "restripe", Place: place.String(), Err: mover.ErrUnsupported}
+		return &mover.Error{Op: what, Place: place.String(), Err: mover.ErrUnsupported}
 	}
 	for _, name := range t.names(nil) {
-		switch err := r.Restripe(ctx, t.there[name], words); {
+		switch err := do(p, t.there[name]); {
 		case err == nil:
 			t.count([]string{name})
 		case errors.Is(err, mover.ErrNotExist), errors.Is(err, mover.ErrChanged):

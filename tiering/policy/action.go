@@ -42,6 +42,7 @@ type Action struct {
 	Verify      Verify   `yaml:"verify"`      // "" is server
 	Then        Verb     `yaml:"then"`        // release, of archive
 	MinReplicas Count    `yaml:"minReplicas"` // verified ones elsewhere, before something is released; 0 means 1
+	HSM         bool     `yaml:"hsm"`         // release: of files that are in the archive of their file system, and not of replicas
 	Class       string   `yaml:"class"`       // of the tasks; "" is tier
 	RPO         Span     `yaml:"rpo"`
 
@@ -73,7 +74,7 @@ func (v *Verify) read(r *reader, n *yaml.Node, field string) {
 var takes = map[Verb]string{
 	Keep: "", Notify: "who message",
 	Stage: "to! verify class", Archive: "to! verify then minReplicas class", Replicate: "to! verify class rpo",
-	Migrate: "to! verify minReplicas class", Release: "minReplicas", Purge: "", Evict: "",
+	Migrate: "to! verify minReplicas class", Release: "minReplicas hsm", Purge: "", Evict: "",
 	Retain: "keepLast! keepEvery keepTagged neverBelowVerified in", SetLayout: "layout!",
 }
 
@@ -118,6 +119,8 @@ func (a *Action) fields(r *reader, n *yaml.Node, field string) {
 	switch {
 	case a.Then != "" && a.Then != Release:
 		r.add(n, join(field, "then"), "want release, and not %s", a.Then)
+	case a.HSM && a.MinReplicas > 0:
+		r.add(n, join(field, "minReplicas"), "hsm has the copy in the archive of the file system, and asks for no other")
 	case a.Type == SetLayout && a.Layout != "":
 		if _, _, err := lustre.ParseWanted(a.Layout); err != nil {
 			r.add(n, join(field, "layout"), "%v", err)

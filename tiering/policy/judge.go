@@ -251,13 +251,13 @@ func (j *Judge) held(a *Action) string {
 		return "it is leased"
 	case j.at.Pinned:
 		return "it is pinned"
-	case j.at.Part != "" && a.Type != Release && a.Type != Evict:
+	case j.at.Part != "" && (a.HSM || a.Type != Release && a.Type != Evict):
 		return "it is a part of " + j.at.Part + ", which goes as one"
 	case seen < grace:
 		return fmt.Sprintf("it was first seen %s ago, and grace is %s", units.Duration(max(0, seen)), units.Duration(grace))
 	case a.Type == Purge && !j.at.Ephemeral:
 		return "its tier is not ephemeral"
-	case (a.Type == Release || a.Type == Evict) && j.at.Replicas < int(max(1, a.MinReplicas)):
+	case !a.HSM && (a.Type == Release || a.Type == Evict) && j.at.Replicas < int(max(1, a.MinReplicas)):
 		return fmt.Sprintf("%d verified replicas of it are elsewhere, where %d are needed", j.at.Replicas, max(1, a.MinReplicas))
 	}
 	return ""

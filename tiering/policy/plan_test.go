@@ -37,6 +37,8 @@ func TestHeld(t *testing.T) {
 		{"{type: migrate, to: cold}", old, policy.Facts{Leased: true}, "it is leased"},
 		{"{type: archive, to: cold}", young, policy.Facts{Leased: true, Pinned: true}, ""},
 		{"{type: retain, keepLast: 3}", old, policy.Facts{Pinned: true}, "it is pinned"},
+		{"{type: release, hsm: true}", old, policy.Facts{}, ""},
+		{"{type: release, hsm: true}", old, policy.Facts{Part: "dataset:x", Replicas: 3}, "it is a part of dataset:x, which goes as one"},
 	} {
 		p := read(t, "  - {name: it, action: "+row.action+"}\n")
 		j := p.Judge(now, people{})

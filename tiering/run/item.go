@@ -25,7 +25,9 @@ func Removes(a *policy.Action) bool {
 }
 
 // OfReplicas reports whether an action is one of replicas, each of which goes as one.
-func OfReplicas(a *policy.Action) bool { return a.Type == policy.Release || a.Type == policy.Evict }
+func OfReplicas(a *policy.Action) bool {
+	return a.Type == policy.Release && !a.HSM || a.Type == policy.Evict
+}
 
 // Unable says what of a plan nobody here can do; "" is nothing. matched has the files of each rule.
 func Unable(p *policy.Program, matched []*pb.RuleTotals) string {

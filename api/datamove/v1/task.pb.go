@@ -915,9 +915,11 @@ type Tiering struct {
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	First         int64                  `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"` // of the items of its plan
 	Count         int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	Remove        bool                   `protobuf:"varint,4,opt,name=remove,proto3" json:"remove,omitempty"` // what was copied, or everything where there is no target
-	Keep          string                 `protobuf:"bytes,5,opt,name=keep,proto3" json:"keep,omitempty"`      // a directory of the source, for what is removed where there is no copy; empty removes it
-	Layout        string                 `protobuf:"bytes,6,opt,name=layout,proto3" json:"layout,omitempty"`  // that files are to have; empty leaves them as they are
+	Remove        bool                   `protobuf:"varint,4,opt,name=remove,proto3" json:"remove,omitempty"`                                      // what was copied, or everything where there is no target
+	Keep          string                 `protobuf:"bytes,5,opt,name=keep,proto3" json:"keep,omitempty"`                                           // a directory of the source, for what is removed where there is no copy; empty removes it
+	Layout        string                 `protobuf:"bytes,6,opt,name=layout,proto3" json:"layout,omitempty"`                                       // that files are to have; empty leaves them as they are
+	Release       bool                   `protobuf:"varint,7,opt,name=release,proto3" json:"release,omitempty"`                                    // the space of what is in the archive of its file system
+	OneFileSystem bool                   `protobuf:"varint,8,opt,name=one_file_system,json=oneFileSystem,proto3" json:"one_file_system,omitempty"` // what is on another one than the root of the source stays
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -992,6 +994,20 @@ func (x *Tiering) GetLayout() string {
 		return x.Layout
 	}
 	return ""
+}
+
+func (x *Tiering) GetRelease() bool {
+	if x != nil {
+		return x.Release
+	}
+	return false
+}
+
+func (x *Tiering) GetOneFileSystem() bool {
+	if x != nil {
+		return x.OneFileSystem
+	}
+	return false
 }
 
 // Account is who asked.
@@ -2513,14 +2529,16 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x126\n" +
 	"\tlease_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\x127\n" +
 	"\tpin_until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bpinUntil\x12\x16\n" +
-	"\x06holder\x18\x05 \x01(\tR\x06holder\"\x8b\x01\n" +
+	"\x06holder\x18\x05 \x01(\tR\x06holder\"\xcd\x01\n" +
 	"\aTiering\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\x03R\x05first\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x03R\x05count\x12\x16\n" +
 	"\x06remove\x18\x04 \x01(\bR\x06remove\x12\x12\n" +
 	"\x04keep\x18\x05 \x01(\tR\x04keep\x12\x16\n" +
-	"\x06layout\x18\x06 \x01(\tR\x06layout\"/\n" +
+	"\x06layout\x18\x06 \x01(\tR\x06layout\x12\x18\n" +
+	"\arelease\x18\a \x01(\bR\arelease\x12&\n" +
+	"\x0fone_file_system\x18\b \x01(\bR\roneFileSystem\"/\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\rR\x03uid\"\xde\x06\n" +

@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/posix"
+	facts "datamove.dev/tiering"
+	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/policy"
+	"datamove.dev/tiering/run"
+)
+
+// mounted is a place in which a file lies on another file system.
+type mounted struct {
+	*posix.Place
+	foreign string
+}
+
+func (m *mounted) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	e, err := m.Place.Stat(ctx, name)
+	if name == m.foreign {
+		e.Dev++
+	}
+	return e, err
+}
+
+// TestLook: what is gone, another one, or on another file system where that matters, is left out, and counts as kept.
+func TestLook(t *testing.T) {
+	dir := t.TempDir()
+	place, err := posix.Open(dir, posix.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer place.Close()
+	programs, err := policy.Read("p", []byte("kind: TierPolicy\nmetadata: {name: p}\nspec:\n  scope: {roots: ['scratch:']}\n  rules: [{name: all, match: {kind: file}, action: purge}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := map[string]*pb.PlanItem{}
+	for _, name := range []string{"stays", "gone", "other", "mounted"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e, err := place.Stat(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items[name] = run.ItemOf(programs[0], &policy.Item{File: facts.FileOf(&e, 0)}, catalog.Tree{Tier: "scratch"}, "", "")
+	}
+	if err := os.Remove(filepath.Join(dir, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "other"), []byte("longer than it was"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for one, want := range map[bool]int{false: 2, true: 1} {
+		w := &worker{job: &agentv1.Job{Spec: &pb.TaskSpec{Tiering: &pb.Tiering{OneFileSystem: one}}}}
+		job := &tiering{worker: w, items: items, there: map[string]mover.Entry{}, failed: map[string]bool{}}
+		if err := job.look(t.Context(), &mounted{place, "mounted"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, stays := job.there["stays"]; len(job.there) != want || !stays || job.report.Kept != int64(4-want) || job.report.Failed != 0 {
+			t.Errorf("on one file system %v: %d are there, %d kept", one, len(job.there), job.report.Kept)
+		}
+	}
+}
