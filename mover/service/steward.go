@@ -515,6 +515,9 @@ func (s *Service) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, c
 		Labels:  map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()},
 		Options: &pb.Options{Verify: levelFor(action.Verify)},
 		Tiering: &pb.Tiering{Run: one.GetId(), First: one.GetNext(), Count: count, Remove: run.Removes(action), Layout: action.Layout, Release: action.HSM, OneFileSystem: p.Policy.Spec.Scope.OneFilesystem}}
+	if ops := int64(p.Policy.Spec.Limits.OpsPerSec); ops > 0 {
+		spec.Tiering.OpsPerSecond = max(1, ops/run.PartsMost)
+	}
 	if rate := int64(p.Policy.Spec.Limits.Rate); rate > 0 {
 		spec.Options.BytesPerSecond = max(1, rate/run.PartsMost)
 	}

@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/transfer"
 	"datamove.dev/mover/wire"
 	"datamove.dev/tiering/run"
 )
@@ -24,6 +25,7 @@ type tiering struct {
 	*worker
 	source, target location.Location
 	copies         bool // there is a target
+	pace           *pace
 	items          map[string]*pb.PlanItem
 	there          map[string]mover.Entry // items that are what they were
 
@@ -39,7 +41,7 @@ const failuresMost = 1000
 // tier does a part of a run.
 func (w *worker) tier(ctx context.Context) (local.Report, error) {
 	begun := time.Now()
-	t := &tiering{worker: w, items: map[string]*pb.PlanItem{}, there: map[string]mover.Entry{}, copied: map[string]bool{}, failed: map[string]bool{}}
+	t := &tiering{worker: w, pace: newPace(w.job.GetSpec().GetTiering().GetOpsPerSecond()), items: map[string]*pb.PlanItem{}, there: map[string]mover.Entry{}, copied: map[string]bool{}, failed: map[string]bool{}}
 	err := t.run(ctx)
 	t.report.Elapsed = time.Since(begun)
 	if err == nil && t.report.Failed > 0 {
@@ -135,6 +137,9 @@ func (t *tiering) look(ctx context.Context, place mover.Place) error {
 		}
 	}
 	for name, item := range t.items {
+		if err := t.pace.wait(ctx, 1); err != nil {
+			return err
+		}
 		e, err := place.Stat(ctx, name)
 		if err == nil {
 			err = run.Same(item, &e)
@@ -229,7 +234,7 @@ func (t *tiering) work(ctx context.Context, what local.Work, from, to location.L
 	if what == local.Verify {
 		r.Verify, r.Preserve = mover.Unchecked, mover.FactCRC // facts that a store does not keep are no difference in content
 	}
-	r.Lead = &local.Lead{Epoch: t.job.GetEpoch(), Before: t.job.GetBefore(), Mine: t.agent.mine("", t.job.GetEpoch()), Turn: t.turn, Bandwidth: t.bandwidth}
+	r.Lead = &local.Lead{Epoch: t.job.GetEpoch(), Before: t.job.GetBefore(), Mine: t.agent.mine("", t.job.GetEpoch()), Turn: t.paced, Bandwidth: t.bandwidth}
 	task, err := local.Start(ctx, r, t.worker.open)
 	if err != nil {
 		return err
@@ -240,6 +245,14 @@ func (t *tiering) work(ctx context.Context, what local.Work, from, to location.L
 		return err
 	}
 	return nil
+}
+
+// paced is turn, at the rate of operations that the policy lets its runs have.
+func (t *tiering) paced(ctx context.Context, ask transfer.Ask) (transfer.Granted, error) {
+	if err := t.pace.wait(ctx, ask.Ops); err != nil {
+		return transfer.Granted{}, err
+	}
+	return t.turn(ctx, ask)
 }
 
 // watched hears what becomes of each name.
@@ -284,6 +297,9 @@ func (t *tiering) remove(ctx context.Context, place mover.Place) error {
 			}
 			t.touched.Store(true)
 		}
+		if err := t.pace.wait(ctx, 1); err != nil {
+			return err
+		}
 		item := t.items[name]
 		switch err := place.Remove(ctx, t.there[name], owner); {
 		case err == nil:
@@ -316,6 +332,9 @@ func change[P any](ctx context.Context, t *tiering, place mover.Place, what stri
 		return &mover.Error{Op: what, Place: place.String(), Err: mover.ErrUnsupported}
 	}
 	for _, name := range t.names(nil) {
+		if err := t.pace.wait(ctx, 1); err != nil {
+			return err
+		}
 		switch err := do(p, t.there[name]); {
 		case err == nil:
 			t.count([]string{name})

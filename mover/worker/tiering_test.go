@@ -61,7 +61,7 @@ func TestLook(t *testing.T) {
 	}
 	for one, want := range map[bool]int{false: 2, true: 1} {
 		w := &worker{job: &agentv1.Job{Spec: &pb.TaskSpec{Tiering: &pb.Tiering{OneFileSystem: one}}}}
-		job := &tiering{worker: w, items: items, there: map[string]mover.Entry{}, failed: map[string]bool{}}
+		job := &tiering{worker: w, pace: newPace(0), items: items, there: map[string]mover.Entry{}, failed: map[string]bool{}}
 		if err := job.look(t.Context(), &mounted{place, "mounted"}); err != nil {
 			t.Fatal(err)
 		}

@@ -919,6 +919,7 @@ type Tiering struct {
 	Keep          string                 `protobuf:"bytes,5,opt,name=keep,proto3" json:"keep,omitempty"`                                           // a directory of the source, for what is removed where there is no copy; empty removes it
 	Layout        string                 `protobuf:"bytes,6,opt,name=layout,proto3" json:"layout,omitempty"`                                       // that files are to have; empty leaves them as they are
 	Release       bool                   `protobuf:"varint,7,opt,name=release,proto3" json:"release,omitempty"`                                    // the space of what is in the archive of its file system
+	OpsPerSecond  int64                  `protobuf:"varint,9,opt,name=ops_per_second,json=opsPerSecond,proto3" json:"ops_per_second,omitempty"`    // at most; 0 is as many as there are
 	OneFileSystem bool                   `protobuf:"varint,8,opt,name=one_file_system,json=oneFileSystem,proto3" json:"one_file_system,omitempty"` // what is on another one than the root of the source stays
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1001,6 +1002,13 @@ func (x *Tiering) GetRelease() bool {
 		return x.Release
 	}
 	return false
+}
+
+func (x *Tiering) GetOpsPerSecond() int64 {
+	if x != nil {
+		return x.OpsPerSecond
+	}
+	return 0
 }
 
 func (x *Tiering) GetOneFileSystem() bool {
@@ -2529,7 +2537,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x126\n" +
 	"\tlease_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\x127\n" +
 	"\tpin_until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bpinUntil\x12\x16\n" +
-	"\x06holder\x18\x05 \x01(\tR\x06holder\"\xcd\x01\n" +
+	"\x06holder\x18\x05 \x01(\tR\x06holder\"\xf3\x01\n" +
 	"\aTiering\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\x03R\x05first\x12\x14\n" +
@@ -2537,7 +2545,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x06remove\x18\x04 \x01(\bR\x06remove\x12\x12\n" +
 	"\x04keep\x18\x05 \x01(\tR\x04keep\x12\x16\n" +
 	"\x06layout\x18\x06 \x01(\tR\x06layout\x12\x18\n" +
-	"\arelease\x18\a \x01(\bR\arelease\x12&\n" +
+	"\arelease\x18\a \x01(\bR\arelease\x12$\n" +
+	"\x0eops_per_second\x18\t \x01(\x03R\fopsPerSecond\x12&\n" +
 	"\x0fone_file_system\x18\b \x01(\bR\roneFileSystem\"/\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
