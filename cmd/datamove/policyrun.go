@@ -104,6 +104,9 @@ func printRun(w io.Writer, r *pb.Run) error {
 	if r.GetWhy() != "" {
 		_, err = fmt.Fprintf(w, "  %s\n", shown(r.GetWhy()))
 	}
+	for _, notice := range r.GetNotices() {
+		_, err = fmt.Fprintf(w, "  %s\n", shown(notice))
+	}
 	if r.GetState() == run.Undone {
 		_, err = fmt.Fprintf(w, "  %s given back\n", units.Plural(r.GetRestored(), "file was", "files were"))
 	} else if r.GetKeptUntil() != nil {
@@ -189,12 +192,13 @@ type runView struct {
 	UndoUntil *time.Time `json:"undo_until,omitempty"`
 	Why       string     `json:"why,omitempty"`
 	Error     string     `json:"error,omitempty"`
-	Tasks     []string   `json:"tasks,omitempty"` // that are under way
+	Notices   []string   `json:"notices,omitempty"` // of rules that notify
+	Tasks     []string   `json:"tasks,omitempty"`   // that are under way
 }
 
 func viewRun(r *pb.Run) runView {
 	v := runView{Schema: schemaRun, ID: r.GetId(), Policy: r.GetPolicy(), State: runWord(r.GetState()), By: r.GetBy(), Due: stamp(r.GetDueTime()), Started: stamp(r.GetStartTime()), Ended: stamp(r.GetEndTime()),
-		Planned: viewAmount(r.GetPlanned()), Done: viewAmount(r.GetDone()), Skipped: r.GetSkipped(), Failed: r.GetFailed(), Restored: r.GetRestored(), UndoUntil: stamp(r.GetKeptUntil()), Why: r.GetWhy(), Error: r.GetError()}
+		Planned: viewAmount(r.GetPlanned()), Done: viewAmount(r.GetDone()), Skipped: r.GetSkipped(), Failed: r.GetFailed(), Restored: r.GetRestored(), UndoUntil: stamp(r.GetKeptUntil()), Why: r.GetWhy(), Error: r.GetError(), Notices: r.GetNotices()}
 	for _, p := range r.GetParts() {
 		v.Tasks = append(v.Tasks, p.GetTask())
 	}

@@ -276,6 +276,18 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestNotify: what a rule has to tell is said in the record of a run.
+func TestNotify(t *testing.T) {
+	d := policed(t, strings.Replace(cold("enforce", ""), "action: keep}", "action: {type: notify, who: [ada, opal], message: look at these}}", 1))
+	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+	wants(t, "plan", err, nil)
+	r, err := d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+	wants(t, "run", err, nil)
+	if n := r.GetNotices(); len(n) != 1 || n[0] != "to ada, opal: rule text: 1 file, 10 B: look at these" {
+		t.Errorf("%q", n)
+	}
+}
+
 // TestMayRun: what was planned under other rules, or by facts that are too old, is not run.
 func TestMayRun(t *testing.T) {
 	for _, row := range []struct {

@@ -3,7 +3,9 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -13,6 +15,7 @@ import (
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
+	"datamove.dev/mover/units"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/policy"
 	"datamove.dev/tiering/run"
@@ -42,6 +45,27 @@ func (s *Service) RunPlan(ctx context.Context, r *pb.RunPlanRequest) (*pb.Run, e
 		return nil, err
 	}
 	return s.beginRun(ctx, head, access.From(ctx).Name, time.Time{})
+}
+
+// notices is what the rules of a policy that notify have to say. It is in the log, too, for who watches that.
+func (s *Service) notices(p *policy.Program, head *pb.Plan) (all []string) {
+	for i, totals := range head.GetRules() {
+		a := &p.Policy.Spec.Rules[i].Action
+		kept := totals.GetKept()
+		if a.Type != policy.Notify || kept.GetFiles() == 0 {
+			continue
+		}
+		what := fmt.Sprintf("rule %s: %s, %s", totals.GetRule(), units.Plural(kept.GetFiles(), "file", "files"), units.Bytes(kept.GetBytes()))
+		if len(a.Who) > 0 {
+			what = "to " + strings.Join(a.Who, ", ") + ": " + what
+		}
+		if a.Message != "" {
+			what += ": " + a.Message
+		}
+		all = append(all, what)
+		s.log.Warn("a policy has something to tell", "policy", head.GetPolicy(), "run", head.GetId(), "who", a.Who, "files", kept.GetFiles(), "bytes", kept.GetBytes(), "message", a.Message)
+	}
+	return all
 }
 
 // needsApproval says whether a person has to agree to a plan: it would take away more than its policy lets it.
@@ -85,7 +109,7 @@ func (s *Service) beginRun(ctx context.Context, head *pb.Plan, by string, at tim
 		}
 		now := s.now()
 		out = &pb.Run{Id: head.GetId(), Policy: head.GetPolicy(), PolicyDigest: head.GetPolicyDigest(), PlanDigest: head.GetDigest(), By: by, StartTime: timestamppb.New(now),
-			State: run.Running, Planned: head.GetTotal(), Done: &pb.RunTotals{}}
+			State: run.Running, Planned: head.GetTotal(), Done: &pb.RunTotals{}, Notices: s.notices(p, head)}
 		if !at.IsZero() {
 			out.DueTime = timestamppb.New(at)
 			if end := p.Ends(at); !end.IsZero() {

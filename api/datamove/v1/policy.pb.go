@@ -1600,6 +1600,7 @@ type Run struct {
 	BeginUntil    *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=begin_until,json=beginUntil,proto3" json:"begin_until,omitempty"` // nothing begins after it
 	Places        []*RunPlace            `protobuf:"bytes,20,rep,name=places,proto3" json:"places,omitempty"`                           // where what it has taken away is kept
 	Restored      int64                  `protobuf:"varint,21,opt,name=restored,proto3" json:"restored,omitempty"`                      // files that were given back
+	Notices       []string               `protobuf:"bytes,23,rep,name=notices,proto3" json:"notices,omitempty"`                         // what rules that notify have to say: to whom, of how many files, and their message
 	Replicas      int64                  `protobuf:"varint,22,opt,name=replicas,proto3" json:"replicas,omitempty"`                      // of the plan that were dealt with, after its other items
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1780,6 +1781,13 @@ func (x *Run) GetRestored() int64 {
 		return x.Restored
 	}
 	return 0
+}
+
+func (x *Run) GetNotices() []string {
+	if x != nil {
+		return x.Notices
+	}
+	return nil
 }
 
 func (x *Run) GetReplicas() int64 {
@@ -2225,7 +2233,7 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x02is\x18\x03 \x01(\tR\x02is\x12\x14\n" +
 	"\x05holds\x18\x04 \x01(\bR\x05holds\"$\n" +
 	"\x0eRunPlanRequest\x12\x12\n" +
-	"\x04plan\x18\x01 \x01(\tR\x04plan\"\xb0\x06\n" +
+	"\x04plan\x18\x01 \x01(\tR\x04plan\"\xca\x06\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12#\n" +
@@ -2252,7 +2260,8 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\vbegin_until\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"beginUntil\x12-\n" +
 	"\x06places\x18\x14 \x03(\v2\x15.datamove.v1.RunPlaceR\x06places\x12\x1a\n" +
-	"\brestored\x18\x15 \x01(\x03R\brestored\x12\x1a\n" +
+	"\brestored\x18\x15 \x01(\x03R\brestored\x12\x18\n" +
+	"\anotices\x18\x17 \x03(\tR\anotices\x12\x1a\n" +
 	"\breplicas\x18\x16 \x01(\x03R\breplicas\"_\n" +
 	"\aRunPart\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
