@@ -106,7 +106,7 @@ func (c *checkpoints) passed(f *hop.Folder, name, why string) {
 	c.note("passed over %s in %s: %s", mover.Printable(name), mover.Printable(f.String()), why)
 }
 
-// want adds the flags of which checkpoint is wanted.
+// wantFlags adds the flags of which checkpoint is wanted.
 func wantFlags(flags *pflag.FlagSet, w *hop.Want) {
 	flags.BoolVar(&w.Verified, "verified", false, "only what was verified when it was copied there")
 	parsedVar(flags, &w.Step, "step", parseStep, "the one of step `N`")
