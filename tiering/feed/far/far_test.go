@@ -230,3 +230,54 @@ func TestHostile(t *testing.T) {
 		}
 	}
 }
+
+// A batch that nobody waits for any more is answered late: the next one is taken when it is, and not when that answer comes. Of marks it is the same.
+func TestLateAnswer(t *testing.T) {
+	l := newLine(t.Context())
+	teller := &teller{stream: there{l}, log: slog.New(slog.DiscardHandler)}
+	var g sync.WaitGroup
+	g.Go(func() { _ = teller.listen(l.ctx, nil) })
+	gone, leave := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() { first <- teller.take(gone, feed.Batch{Names: []string{"a"}}) }()
+	a, err := here{l}.Recv()
+	check(t, err)
+	leave()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	second := make(chan error, 1)
+	go func() { second <- teller.take(t.Context(), feed.Batch{Names: []string{"b"}}) }()
+	b, err := here{l}.Recv()
+	check(t, err)
+	check(t, here{l}.Send(taken(a)))
+	select {
+	case <-second:
+		t.Error("the second batch is taken by the answer to the first")
+	case <-time.After(50 * time.Millisecond):
+	}
+	check(t, here{l}.Send(taken(b)))
+	check(t, <-second)
+
+	check(t, here{l}.Send(&agentv1.FollowResponse{Mark: &agentv1.FollowMark{Part: "old", Value: []byte("1")}}))
+	value := make(chan []byte, 1)
+	go func() {
+		v, err := teller.markOf(t.Context(), "new")
+		check(t, err)
+		value <- v
+	}()
+	_, err = here{l}.Recv()
+	check(t, err)
+	check(t, here{l}.Send(&agentv1.FollowResponse{Mark: &agentv1.FollowMark{Part: "old", Value: []byte("1")}}))
+	check(t, here{l}.Send(&agentv1.FollowResponse{Mark: &agentv1.FollowMark{Part: "new", Value: []byte("2")}}))
+	if v := <-value; string(v) != "2" {
+		t.Errorf("the mark is %s", v)
+	}
+	l.cut()
+	g.Wait()
+}
+
+// taken is the answer to a batch.
+func taken(r *agentv1.FollowRequest) *agentv1.FollowResponse {
+	return &agentv1.FollowResponse{Taken: r.GetBatch().GetId()}
+}

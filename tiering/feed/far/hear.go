@@ -145,7 +145,7 @@ func (f *Far) serve(ctx context.Context, r *agentv1.FollowRequest, marks feed.Ma
 	if err := take(ctx, b); err != nil {
 		return err
 	}
-	return f.send(&agentv1.FollowResponse{Taken: true})
+	return f.send(&agentv1.FollowResponse{Taken: told.GetId()})
 }
 
 // See implements catalog.Seer.

@@ -45,7 +45,7 @@ func Tell(ctx context.Context, s Teller, src catalog.Source, open func(*agentv1.
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	t := &teller{stream: s, src: src, log: log, taken: make(chan struct{}, 1), mark: make(chan []byte, 1)}
+	t := &teller{stream: s, src: src, log: log}
 	g.Go(func() error { return t.listen(ctx, g) })
 	g.Go(func() error { return t.run(ctx, f) })
 	return g.Wait()
@@ -55,11 +55,53 @@ type teller struct {
 	stream Teller
 	src    catalog.Source
 	log    *slog.Logger
-	taken  chan struct{}
-	mark   chan []byte
 
 	asking  sync.Mutex // held by who waits for an answer
 	sending sync.Mutex
+
+	mu     sync.Mutex // guards all below
+	batch  uint64     // the last that was told
+	awaits *awaits    // nil: nobody waits; an answer may come after who asked is gone
+}
+
+// awaits is an answer that is waited for: to a batch, or of the mark of a part.
+type awaits struct {
+	batch  uint64
+	part   string
+	answer chan []byte // has room for it
+}
+
+// ask sends a question, and waits for the answer to it, and to no other.
+func (t *teller) ask(ctx context.Context, r *agentv1.FollowRequest) ([]byte, error) {
+	t.asking.Lock()
+	defer t.asking.Unlock()
+	w := &awaits{part: r.GetMarkOf(), answer: make(chan []byte, 1)}
+	t.mu.Lock()
+	if r.GetBatch() != nil {
+		t.batch++
+		r.Batch.Id, w.batch = t.batch, t.batch
+	}
+	t.awaits = w
+	t.mu.Unlock()
+	if err := t.send(r); err != nil {
+		return nil, fmt.Errorf("%w: %w", errStream, err)
+	}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case value := <-w.answer:
+		return value, nil
+	}
+}
+
+// answered passes on an answer, if it is the one that somebody waits for.
+func (t *teller) answered(batch uint64, part string, value []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.awaits; w != nil && w.batch == batch && w.part == part {
+		t.awaits = nil
+		w.answer <- value
+	}
 }
 
 func (t *teller) send(r *agentv1.FollowRequest) error {
@@ -95,23 +137,11 @@ func (t *teller) run(ctx context.Context, f feed.Feed) error {
 var errStream = errors.New("the conversation has ended")
 
 func (t *teller) markOf(ctx context.Context, part string) ([]byte, error) {
-	t.asking.Lock()
-	defer t.asking.Unlock()
-	if err := t.send(&agentv1.FollowRequest{MarkOf: part}); err != nil {
-		return nil, fmt.Errorf("%w: %w", errStream, err)
-	}
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case value := <-t.mark:
-		return value, nil
-	}
+	return t.ask(ctx, &agentv1.FollowRequest{MarkOf: part})
 }
 
 // take hands over a batch, in parts if it is large. What is said of all of it comes with the last one.
 func (t *teller) take(ctx context.Context, b feed.Batch) error {
-	t.asking.Lock()
-	defer t.asking.Unlock()
 	for {
 		part := &agentv1.FollowBatch{All: b.All, Why: b.Why, Since: timestamppb.New(b.Since)}
 		bytes := 0
@@ -130,16 +160,8 @@ func (t *teller) take(ctx context.Context, b feed.Batch) error {
 		if b.Since.IsZero() {
 			part.Since = nil
 		}
-		if err := t.send(&agentv1.FollowRequest{Batch: part}); err != nil {
-			return fmt.Errorf("%w: %w", errStream, err)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-t.taken:
-		}
-		if last {
-			return nil
+		if _, err := t.ask(ctx, &agentv1.FollowRequest{Batch: part}); err != nil || last {
+			return err
 		}
 	}
 }
@@ -151,25 +173,15 @@ func (t *teller) listen(ctx context.Context, g *errgroup.Group) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("%w: %w", errStream, err)
-		case r.GetTaken():
-			t.answered(t.taken, struct{}{})
+		case r.GetTaken() != 0:
+			t.answered(r.GetTaken(), "", nil)
 		case r.GetMark() != nil:
-			select {
-			case t.mark <- r.GetMark().GetValue():
-			default:
-			}
+			t.answered(0, r.GetMark().GetPart(), r.GetMark().GetValue())
 		case r.GetLook() != nil:
 			g.Go(func() error { return t.look(ctx, r.GetLook()) })
 		case r.GetWalk() != nil:
 			g.Go(func() error { return t.walk(ctx, r.GetWalk()) })
 		}
-	}
-}
-
-func (t *teller) answered(c chan struct{}, v struct{}) {
-	select {
-	case c <- v:
-	default: // nobody has asked
 	}
 }
 

@@ -3121,6 +3121,7 @@ type FollowBatch struct {
 	Events        int64                  `protobuf:"varint,4,opt,name=events,proto3" json:"events,omitempty"`
 	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"` // when the oldest happened, or was heard of
 	Marks         []*FollowMark          `protobuf:"bytes,6,rep,name=marks,proto3" json:"marks,omitempty"` // where the feed stands after it
+	Id            uint64                 `protobuf:"varint,7,opt,name=id,proto3" json:"id,omitempty"`      // that its answer has; it begins with 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3195,6 +3196,13 @@ func (x *FollowBatch) GetMarks() []*FollowMark {
 		return x.Marks
 	}
 	return nil
+}
+
+func (x *FollowBatch) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
 }
 
 // FollowMark is where a part of a feed stands.
@@ -3445,7 +3453,7 @@ type FollowResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Feed          *FollowFeed            `protobuf:"bytes,1,opt,name=feed,proto3" json:"feed,omitempty"`    // in the first: by what it hears
 	Mark          *FollowMark            `protobuf:"bytes,2,opt,name=mark,proto3" json:"mark,omitempty"`    // answers mark_of
-	Taken         bool                   `protobuf:"varint,3,opt,name=taken,proto3" json:"taken,omitempty"` // the batch is in the catalog
+	Taken         uint64                 `protobuf:"varint,3,opt,name=taken,proto3" json:"taken,omitempty"` // the batch with this id is in the catalog
 	Look          *FollowLook            `protobuf:"bytes,4,opt,name=look,proto3" json:"look,omitempty"`
 	Walk          *FollowDir             `protobuf:"bytes,5,opt,name=walk,proto3" json:"walk,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3496,11 +3504,11 @@ func (x *FollowResponse) GetMark() *FollowMark {
 	return nil
 }
 
-func (x *FollowResponse) GetTaken() bool {
+func (x *FollowResponse) GetTaken() uint64 {
 	if x != nil {
 		return x.Taken
 	}
-	return false
+	return 0
 }
 
 func (x *FollowResponse) GetLook() *FollowLook {
@@ -4035,14 +4043,15 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\amark_of\x18\x03 \x01(\tR\x06markOf\x124\n" +
 	"\x05batch\x18\x04 \x01(\v2\x1e.datamove.agent.v1.FollowBatchR\x05batch\x127\n" +
 	"\x06sights\x18\x05 \x01(\v2\x1f.datamove.agent.v1.FollowSightsR\x06sights\x121\n" +
-	"\x04walk\x18\x06 \x01(\v2\x1d.datamove.agent.v1.FollowWalkR\x04walk\"\xc6\x01\n" +
+	"\x04walk\x18\x06 \x01(\v2\x1d.datamove.agent.v1.FollowWalkR\x04walk\"\xd6\x01\n" +
 	"\vFollowBatch\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\fR\x05names\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12\x16\n" +
 	"\x06events\x18\x04 \x01(\x03R\x06events\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x123\n" +
-	"\x05marks\x18\x06 \x03(\v2\x1d.datamove.agent.v1.FollowMarkR\x05marks\"6\n" +
+	"\x05marks\x18\x06 \x03(\v2\x1d.datamove.agent.v1.FollowMarkR\x05marks\x12\x0e\n" +
+	"\x02id\x18\a \x01(\x04R\x02id\"6\n" +
 	"\n" +
 	"FollowMark\x12\x12\n" +
 	"\x04part\x18\x01 \x01(\tR\x04part\x12\x14\n" +
@@ -4069,7 +4078,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x0eFollowResponse\x121\n" +
 	"\x04feed\x18\x01 \x01(\v2\x1d.datamove.agent.v1.FollowFeedR\x04feed\x121\n" +
 	"\x04mark\x18\x02 \x01(\v2\x1d.datamove.agent.v1.FollowMarkR\x04mark\x12\x14\n" +
-	"\x05taken\x18\x03 \x01(\bR\x05taken\x121\n" +
+	"\x05taken\x18\x03 \x01(\x04R\x05taken\x121\n" +
 	"\x04look\x18\x04 \x01(\v2\x1d.datamove.agent.v1.FollowLookR\x04look\x120\n" +
 	"\x04walk\x18\x05 \x01(\v2\x1c.datamove.agent.v1.FollowDirR\x04walk\"8\n" +
 	"\n" +
