@@ -83,6 +83,9 @@ func (c *checkpoints) folders(ctx context.Context, args []string) (all []*hop.Fo
 			_ = f.Close() // they were read
 		}
 	}
+	if err := c.ready(); err != nil {
+		return nil, done, err
+	}
 	var errs []error
 	for _, arg := range args {
 		f, err := c.folder(ctx, arg, false)
@@ -132,9 +135,6 @@ func (a *app) checkpointListCommand() *cobra.Command {
 	}
 	cmd.ValidArgsFunction = a.completeLocations
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		if err := c.ready(); err != nil {
-			return err
-		}
 		folders, done, err := c.folders(ctx, args)
 		defer done()
 		if err != nil {

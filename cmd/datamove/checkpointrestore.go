@@ -30,9 +30,6 @@ where it is then.`,
 	}
 	cmd.ValidArgsFunction = a.completeLocations
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		if err := c.ready(); err != nil {
-			return err
-		}
 		folders, done, err := c.folders(ctx, args)
 		defer done()
 		if err != nil {
@@ -111,9 +108,6 @@ is there whole, or not at all, and the tracker of a framework that needs one nam
 			return usage("--to is missing: where is it to be brought?")
 		case w.Name != "" && w.Step != 0:
 			return usage("--name and --step exclude each other")
-		}
-		if err := c.ready(); err != nil {
-			return err
 		}
 		folders, done, err := c.folders(ctx, args)
 		defer done()

@@ -48,7 +48,7 @@ const (
 	sightPatience = 50 * time.Millisecond // that a look may take before what was seen last counts
 	sightLasts    = 30 * time.Second      // and for how long that counts, of a tier that does not answer
 	sightYoung    = 200 * time.Millisecond
-	partsEvery    = 10 * time.Second // servers are asked
+	partsEvery    = time.Minute // servers are asked, on some file systems by a program
 )
 
 // at returns what is seen of a tier, or was a moment ago.
