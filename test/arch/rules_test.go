@@ -147,7 +147,8 @@ var packages = map[string]struct {
 	"mover/kubernetes/apitest": {tests, nil},
 	"lustre/copytool/copytest": {tests, []string{"lustre", "lustre/abi"}},
 
-	"mover/s3/s3test": {tests, []string{"mover", "mover/s3"}},
+	"mover/s3/s3test":       {tests, []string{"mover", "mover/s3"}},
+	"tiering/feed/feedtest": {tests, []string{"mover", "tiering", "tiering/catalog"}},
 }
 
 // homes says which packages may import a library, in code that is shipped; a

@@ -24,9 +24,9 @@ import (
 	"datamove.dev/lustre/client"
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
-	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/feed"
+	"datamove.dev/tiering/feed/feedtest"
 )
 
 // recorded is a directory whose changes are recorded as an MDT does.
@@ -226,34 +226,6 @@ func (r *recorded) churn(random *rand.Rand) {
 
 var lab = catalog.Tree{Tier: "lab"}
 
-// difference says where the catalog is not what a scan would make of the tree.
-func difference(t testing.TB, c *catalog.Catalog, src *posix.Place) string {
-	t.Helper()
-	var want, got []tiering.File
-	for e, err := range src.Walk(t.Context(), mover.WalkOptions{}) {
-		check(t, err)
-		want = append(want, tiering.FileOf(&e, 0))
-	}
-	for f, err := range c.Below(t.Context(), lab, "") {
-		if errors.Is(err, mover.ErrNotExist) {
-			return "it was never scanned"
-		}
-		check(t, err)
-		f.Seen = 0
-		got = append(got, f)
-	}
-	for i := range max(len(want), len(got)) {
-		if i >= len(want) || i >= len(got) {
-			return fmt.Sprintf("%d entries, and there are %d", len(got), len(want))
-		}
-		want[i].Atime, got[i].Atime = 0, 0
-		if want[i] != got[i] {
-			return fmt.Sprintf("%+v\nis known as\n%+v", want[i], got[i])
-		}
-	}
-	return ""
-}
-
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -296,7 +268,7 @@ func TestModel(t *testing.T) {
 				}
 				if life%3 == 2 {
 					r.churn(random)
-					settled(t, c, src)
+					feedtest.Settled(t, c, lab, src)
 				}
 				kill()
 				g.Wait()
@@ -310,18 +282,6 @@ func TestModel(t *testing.T) {
 			}
 		})
 	}
-}
-
-func settled(t *testing.T, c *catalog.Catalog, src *posix.Place) {
-	t.Helper()
-	what := ""
-	for range 500 {
-		if what = difference(t, c, src); what == "" {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal(what)
 }
 
 // What no second try mends: somebody who may not read, a client without a log, a reader that is not registered.

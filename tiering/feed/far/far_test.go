@@ -3,7 +3,6 @@ package far
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -19,9 +18,9 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
-	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/feed"
+	"datamove.dev/tiering/feed/feedtest"
 	"datamove.dev/tiering/feed/watch"
 )
 
@@ -108,41 +107,15 @@ func follow(t testing.TB, l *line, c *catalog.Catalog, dir string) {
 	g.Wait()
 }
 
-func difference(t testing.TB, c *catalog.Catalog, dir string) string {
-	t.Helper()
-	src, err := posix.Open(dir, posix.Options{})
-	check(t, err)
-	defer src.Close()
-	var want, got []tiering.File
-	for e, err := range src.Walk(t.Context(), mover.WalkOptions{}) {
-		check(t, err)
-		want = append(want, tiering.FileOf(&e, 0))
-	}
-	for f, err := range c.Below(t.Context(), scratch, "") {
-		if errors.Is(err, mover.ErrNotExist) {
-			return "it was never scanned"
-		}
-		check(t, err)
-		f.Seen = 0
-		got = append(got, f)
-	}
-	for i := range max(len(want), len(got)) {
-		if i >= len(want) || i >= len(got) {
-			return fmt.Sprintf("%d entries, and there are %d", len(got), len(want))
-		}
-		if want[i].Atime, got[i].Atime = 0, 0; want[i] != got[i] {
-			return fmt.Sprintf("%+v\nis known as\n%+v", want[i], got[i])
-		}
-	}
-	return ""
-}
-
 // A tree changes, and the line is cut again and again: in the end the catalog here is what a scan would make of the tree there.
 func TestModel(t *testing.T) {
 	dir := t.TempDir()
 	c, err := catalog.Open(t.TempDir(), catalog.Options{})
 	check(t, err)
 	defer c.Close()
+	src, err := posix.Open(dir, posix.Options{})
+	check(t, err)
+	defer src.Close()
 	random := rand.New(rand.NewPCG(3, 4))
 	segments := []string{"a", "b", "c d", "\xff", strings.Repeat("n", 100)}
 	some := func() string {
@@ -174,16 +147,7 @@ func TestModel(t *testing.T) {
 			}
 		}
 		if life%4 == 3 {
-			what := ""
-			for range 3000 {
-				if what = difference(t, c, dir); what == "" {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			if what != "" {
-				t.Error(what)
-			}
+			feedtest.Settled(t, c, scratch, src)
 		}
 		l.cut()
 		g.Wait()
@@ -252,8 +216,8 @@ func TestLateAnswer(t *testing.T) {
 	check(t, err)
 	check(t, here{l}.Send(taken(a)))
 	select {
-	case <-second:
-		t.Error("the second batch is taken by the answer to the first")
+	case err := <-second:
+		t.Errorf("the second batch is taken by the answer to the first: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	check(t, here{l}.Send(taken(b)))

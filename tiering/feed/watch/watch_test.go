@@ -20,9 +20,9 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
-	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/feed"
+	"datamove.dev/tiering/feed/feedtest"
 	"datamove.dev/tiering/feed/watch"
 )
 
@@ -109,47 +109,10 @@ func (w *world) close() {
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
-// difference says where the catalog is not what a scan would make of it; of that something was read no feed tells.
-func (w *world) difference() string {
-	var want, got []tiering.File
-	for e, err := range w.source.Walk(context.Background(), mover.WalkOptions{}) {
-		check(w.t, err)
-		want = append(want, tiering.FileOf(&e, 0))
-	}
-	for f, err := range w.catalog.Below(context.Background(), scratch, "") {
-		if errors.Is(err, mover.ErrNotExist) {
-			return "it was never scanned"
-		}
-		check(w.t, err)
-		f.Seen = 0
-		got = append(got, f)
-	}
-	for i := range max(len(want), len(got)) {
-		switch {
-		case i >= len(got):
-			return fmt.Sprintf("%d entries of %d: there is no %+v", len(got), len(want), want[i])
-		case i >= len(want):
-			return fmt.Sprintf("%d entries, and there are %d: %+v", len(got), len(want), got[i])
-		}
-		want[i].Atime, got[i].Atime = 0, 0
-		if want[i] != got[i] {
-			return fmt.Sprintf("%+v\nis known as\n%+v", want[i], got[i])
-		}
-	}
-	return ""
-}
-
-// settled waits until the catalog is what the tree is. Nothing changes any more, so each look makes it more so.
+// settled waits until the catalog is what the tree is.
 func (w *world) settled() {
 	w.t.Helper()
-	difference := ""
-	for range 3000 {
-		if difference = w.difference(); difference == "" {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	w.t.Fatalf("after a minute without changes: %s\n%+v", difference, w.keeper.Progress())
+	feedtest.Settled(w.t, w.catalog, scratch, w.source)
 }
 
 // churn changes a tree.
