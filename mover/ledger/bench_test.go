@@ -35,12 +35,17 @@ func TestMemory(t *testing.T) {
 		}
 		return nil
 	})
-	if many := heap(); many > few+24<<20 {
+	most, end := few+24<<20, time.Now().Add(30*time.Second)
+	many := heap()
+	for many > most && time.Now().Before(end) { // tables are being made still
+		many = heap()
+	}
+	if many > most {
 		t.Errorf("%d MiB with %d tasks, %d MiB with %d", few>>20, rows/4, many>>20, rows)
 	}
 }
 
-// heap returns what is in use when nothing is garbage, and no tables are being made: these have large buffers.
+// heap returns what is in use when nothing is garbage, and no tables are being made: these have large buffers. It waits for that half a second.
 func heap() uint64 {
 	least := uint64(math.MaxUint64)
 	for since := 0; since < 5; since++ {
