@@ -61,6 +61,11 @@ func (v View) Set(name string) (Set, bool) {
 	return v.Sets[i], true
 }
 
+// Names says whether a tracker names a set.
+func (v View) Names(set string) bool {
+	return slices.ContainsFunc(v.Trackers, func(t Tracker) bool { return t.Names == set })
+}
+
 // older orders by step, where one is known, and then by time.
 func older(a, b Set) int {
 	return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.Name, b.Name))

@@ -9,6 +9,7 @@ import (
 type Keep struct {
 	Last  int   // this many of the newest; 0 keeps all
 	Every int64 // those whose step is a multiple of it; 0 adds none
+	Least int   // this many that are verified; less than 2 is 2
 }
 
 // fewest is how many verified checkpoints of a run stay, whatever Keep says.
@@ -21,6 +22,7 @@ type Held struct {
 	Modified int64 // ns
 	Verified bool  // its copy here was checked
 	Tagged   bool
+	Named    bool // a tracker here names it: who resumes without us begins there
 	Second   bool // another tier has it, verified, too
 }
 
@@ -46,7 +48,7 @@ func (k Keep) Judge(held []Held, two bool) []Verdict {
 			v.Why = "it is not verified here"
 		case k.Last <= 0:
 			v.Why = "nothing says how many are to stay"
-		case verified < max(k.Last, fewest):
+		case verified < max(k.Last, k.Least, fewest):
 			v.Why = "it is one of the newest"
 		case none:
 			v.Why = "no checkpoint is verified on a second tier"
@@ -54,6 +56,8 @@ func (k Keep) Judge(held []Held, two bool) []Verdict {
 			v.Why = "it is the newest that a second tier has"
 		case h.Tagged:
 			v.Why = "it is tagged"
+		case h.Named:
+			v.Why = "a tracker names it"
 		case k.Every > 0 && h.Step >= 0 && h.Step%k.Every == 0:
 			v.Why = "its step is one of those that stay"
 		default:

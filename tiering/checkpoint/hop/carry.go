@@ -96,6 +96,7 @@ func (c *carrying) file(ctx context.Context) error {
 func (c *carrying) copy(ctx context.Context, r local.Request, what string, except ...string) error {
 	common := c.Request
 	r.Jobs, r.Bandwidth, r.Memory, r.StateDir, r.OnFull, r.Logger = common.Jobs, common.Bandwidth, common.Memory, common.StateDir, common.OnFull, c.Log
+	r.Lead = common.Lead
 	r.Observer = seeing{c, what}
 	if r.Verify = mover.Read; c.to.root == nil {
 		r.Verify = mover.Server
@@ -132,6 +133,9 @@ type seeing struct {
 
 // Item implements local.Observer.
 func (s seeing) Item(it local.Item) {
+	if o := s.Request.Observer; o != nil {
+		o.Item(it)
+	}
 	if it.Err != nil || it.Kind != mover.File || !it.HasCRC || it.Op == plan.Remove {
 		return
 	}
@@ -143,6 +147,9 @@ func (s seeing) Item(it local.Item) {
 
 // State implements local.Observer.
 func (s seeing) State(phase local.Phase, why string) {
+	if o := s.Request.Observer; o != nil {
+		o.State(phase, why)
+	}
 	if phase == local.Paused {
 		s.log().Warn("a checkpoint waits", "name", mover.Printable(s.found.Name), "to", s.to.String(), "why", why)
 	}

@@ -20,7 +20,7 @@ import (
 // Site says how places are opened, and how bytes are moved. Open has to be given.
 type Site struct {
 	Open local.Opener
-	// Request has what copies have in common: Jobs, Bandwidth, Memory, StateDir, OnFull.
+	// Request has what copies have in common: Jobs, Bandwidth, Memory, StateDir, OnFull, Lead, Observer.
 	Request local.Request
 	Log     *slog.Logger // nil means no log
 }
@@ -51,7 +51,12 @@ func (s *Site) Folder(ctx context.Context, l location.Location, p checkpoint.Pro
 	} else if f.place, err = s.Open(ctx, l, local.OpenOptions{Write: makes, StateDir: s.Request.StateDir, Logger: s.Log}); err == nil {
 		f.Folder = checkpoint.InPlace(ctx, retry.New(f.place, retry.Options{Logger: s.Log}), checkpoint.Limits{})
 	}
-	if err == nil && p == "" {
+	return f.opened(ctx, err)
+}
+
+// opened ends the opening of a folder.
+func (f *Folder) opened(ctx context.Context, err error) (*Folder, error) {
+	if err == nil && f.Profile == "" {
 		f.Profile, err = checkpoint.Guess(ctx, f)
 	}
 	if err != nil {
@@ -70,6 +75,11 @@ func (f *Folder) openDir(makes bool) (err error) {
 	if f.root, err = os.OpenRoot(f.Location.Path); err != nil {
 		return err
 	}
+	return f.reads()
+}
+
+// reads has the directory be read that is open.
+func (f *Folder) reads() error {
 	dir, err := f.root.Open(".")
 	if err != nil {
 		return err

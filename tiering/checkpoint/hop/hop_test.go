@@ -80,7 +80,7 @@ func has(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	must(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
+		if err == nil && d.Type().IsRegular() {
 			text, readErr := os.ReadFile(p)
 			name, _ := filepath.Rel(dir, p)
 			if err = readErr; filepath.Base(p) != checkpoint.Committed && !strings.HasPrefix(d.Name(), mover.TempPrefix) {

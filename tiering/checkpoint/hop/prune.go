@@ -7,6 +7,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
 	"datamove.dev/tiering/checkpoint"
 )
 
@@ -30,7 +31,8 @@ func Judge(ctx context.Context, folders []*Folder, k checkpoint.Keep) ([]Tier, e
 			if !found.Complete {
 				continue // it may be on its way
 			}
-			h := checkpoint.Held{Name: found.Name, Step: found.Step, Modified: found.Made(), Verified: found.Commit != nil && found.Commit.Verified(), Tagged: found.Commit != nil && len(found.Commit.Tags) > 0}
+			h := checkpoint.Held{Name: found.Name, Step: found.Step, Modified: found.Made(), Verified: found.Commit != nil && found.Commit.Verified(),
+				Tagged: found.Commit != nil && len(found.Commit.Tags) > 0, Named: found.View.Names(found.Name)}
 			tiers[i].saves[found.Name] = SaveOf(found)
 			if h.Verified {
 				where[found.Name+"\x00"+SaveOf(found)]++
@@ -59,14 +61,26 @@ func (s *Site) Remove(ctx context.Context, t Tier, name string) error {
 	if t.root != nil {
 		return t.removeDir(name)
 	}
-	for _, l := range []string{mover.Join(name, checkpoint.Committed), name} {
-		r := s.Request
-		r.Logger = s.Log
-		if _, err := local.RemoveAll(ctx, t.child(l), r, s.Open); err != nil && !errors.Is(err, mover.ErrNotExist) {
+	for found.Complete && found.Mark != "" && found.Dir { // as long as something in it says that it is complete, nothing else goes
+		if err := s.removeAll(ctx, t.child(mover.Join(name, found.Mark))); err != nil {
+			return err
+		}
+		if found, is, err = checkpoint.Look(ctx, t, t.Profile, name); err != nil || !is {
 			return err
 		}
 	}
-	return nil
+	return s.removeAll(ctx, t.child(name))
+}
+
+// removeAll removes what is there, and is content when nothing is.
+func (s *Site) removeAll(ctx context.Context, l location.Location) error {
+	r := s.Request
+	r.Logger = s.Log
+	_, err := local.RemoveAll(ctx, l, r, s.Open)
+	if errors.Is(err, mover.ErrNotExist) {
+		err = nil
+	}
+	return err
 }
 
 // removeDir takes the name away, and then what had it.

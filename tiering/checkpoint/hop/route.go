@@ -145,7 +145,7 @@ func (b *board) changes() <-chan struct{} {
 }
 
 // read is what a hop can bring: what is ready in the directory, and what only targets above it have still.
-func (b *board) read(hop int) (round int, all []ready, pointers []pointer, p checkpoint.Profile) {
+func (b *board) read(hop int) (round int, all []ready, pointers []Pointer, p checkpoint.Profile) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all = slices.Clone(b.ready)
@@ -349,21 +349,21 @@ func (r *route) become(name string, s checkpoint.State, why string, result Resul
 }
 
 // point brings trackers whose checkpoint is verified here. all is false when one could not be brought.
-func (r *route) point(ctx context.Context, to *Folder, pointers []pointer) (all bool) {
+func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) (all bool) {
 	all = true
 	have := r.board.verifiedAt(r.index)
 	for _, p := range pointers {
-		if _, verified := have[p.names]; !verified || r.pointed[p.name] == p.text {
+		if _, verified := have[p.Names]; !verified || r.pointed[p.Name] == p.Text {
 			continue
 		}
-		if err := r.Site.point(ctx, to, p.name, p.text, p.link); err != nil {
+		if err := r.Site.point(ctx, to, p.Name, p.Text, p.Link); err != nil {
 			if ctx.Err() == nil {
-				r.log().Warn("a tracker can not be brought, will try again", "name", mover.Printable(p.name), "to", to.String(), "err", err)
+				r.log().Warn("a tracker can not be brought, will try again", "name", mover.Printable(p.Name), "to", to.String(), "err", err)
 			}
 			all = false
 			continue
 		}
-		r.pointed[p.name] = p.text
+		r.pointed[p.Name] = p.Text
 	}
 	return all
 }
@@ -407,7 +407,7 @@ func (b *board) named() (names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.pointers {
-		names = append(names, p.names)
+		names = append(names, p.Names)
 	}
 	return names
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -58,7 +59,6 @@ func (w *Watch) Run(ctx context.Context) error {
 		return err
 	}
 	defer dir.Close()
-	guessed := w.Profile == ""
 	w.board = newBoard(len(w.To))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -70,10 +70,13 @@ func (w *Watch) Run(ctx context.Context) error {
 		hops[i] = &route{Watch: w, index: i, states: map[string]checkpoint.State{}, fails: map[string]fail{}, pointed: map[string]string{}}
 		wg.Go(func() { hops[i].run(ctx) })
 	}
-	looker := &looker{Watch: w, dir: dir, guesses: guessed, states: map[string]checkpoint.State{}}
+	looker, states := &Looker{Folder: dir, Settle: w.Settle, Guesses: w.Profile == ""}, map[string]checkpoint.State{}
 	for {
 		began := time.Now()
-		settled, err := looker.look(ctx, began)
+		seen, err := looker.Look(ctx, began)
+		if err == nil {
+			w.tells(looker, seen, states)
+		}
 		if err != nil && ctx.Err() == nil {
 			w.log().Warn("the directory can not be looked at, will try again", "dir", w.Dir.String(), "err", err)
 			if w.Once {
@@ -81,7 +84,7 @@ func (w *Watch) Run(ctx context.Context) error {
 				return err
 			}
 		}
-		if w.Once && settled && w.board.idle() {
+		if w.Once && seen.Settled && w.board.idle() {
 			cancel()
 			wg.Wait()
 			w.metrics(hops, false)
@@ -93,7 +96,7 @@ func (w *Watch) Run(ctx context.Context) error {
 			rest = max(lookLeast, min(lookMost, lookShare*time.Since(began)))
 		}
 		if w.Once {
-			rest = min(rest, max(w.settle()/4, 10*time.Millisecond))
+			rest = min(rest, max(looker.settle()/4, 10*time.Millisecond))
 		}
 		select {
 		case <-ctx.Done():
@@ -102,13 +105,6 @@ func (w *Watch) Run(ctx context.Context) error {
 		case <-time.After(rest):
 		}
 	}
-}
-
-func (w *Watch) settle() time.Duration {
-	if w.Settle == 0 {
-		return checkpoint.Quiet
-	}
-	return w.Settle
 }
 
 func (w *Watch) tell(e Event) {
@@ -142,18 +138,12 @@ type ready struct {
 	tagged bool
 }
 
-// pointer is a tracker, as it was read.
-type pointer struct {
-	name, names, text string
-	link              bool
-}
-
 // board is what goroutines of one watch know of each other.
 type board struct {
 	mu       sync.Mutex // guards all below
 	round    int        // of looks with news
 	ready    []ready    // the newest first
-	pointers []pointer
+	pointers []Pointer
 	profile  checkpoint.Profile
 	verified []map[string]ready // by hop and name
 	done     []int              // by hop: the round after which it had nothing left to do
@@ -169,7 +159,7 @@ func newBoard(hops int) *board {
 }
 
 // publish puts up what a look has seen. What is as it was is no news.
-func (b *board) publish(p checkpoint.Profile, all []ready, pointers []pointer) {
+func (b *board) publish(p checkpoint.Profile, all []ready, pointers []Pointer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p == b.profile && slices.Equal(all, b.ready) && slices.Equal(pointers, b.pointers) {
@@ -192,99 +182,21 @@ func (b *board) idle() bool {
 	return !slices.ContainsFunc(b.done, func(round int) bool { return round < b.round })
 }
 
-// looker looks at the directory.
-type looker struct {
-	*Watch
-	dir     *Folder
-	guesses bool
-	sights  checkpoint.Sights
-	states  map[string]checkpoint.State
-	torn    map[string]torn
-}
-
-// torn is what a look into the files of a checkpoint has found.
-type torn struct {
-	print checkpoint.Print
-	why   string
-}
-
-// look looks once. settled says that nothing is on its way to be complete, as far as can be seen.
-func (l *looker) look(ctx context.Context, now time.Time) (settled bool, err error) {
-	if l.guesses { // the first checkpoint may not have been there
-		if l.dir.Profile, err = checkpoint.Guess(ctx, l.dir); err != nil {
-			return false, err
-		}
-	}
-	prints, seen, known, settled := map[string]checkpoint.Print{}, []seenSet{}, map[string]torn{}, true
-	var view checkpoint.View
-	var texts checkpoint.Tree
-	for found, err := range checkpoint.Glance(ctx, l.dir, l.dir.Profile) {
-		if err != nil {
-			return false, err
-		}
-		prints[found.Name], view, texts = found.Print, found.View, found.Tree
-		s := seenSet{ready: ready{name: found.Name, print: found.Print, step: found.Step, bytes: found.Bytes}, complete: found.Complete && checkpoint.Speakable(found.Name), why: found.Why}
-		if s.complete {
-			s.save, s.made, s.tagged = SaveOf(found), found.Made(), found.Commit != nil && len(found.Commit.Tags) > 0
-			if s.torn = l.torn[found.Name]; s.torn.print != found.Print && l.sights.Same(found.Name, found.Print) {
-				s.torn = torn{found.Print, checkpoint.Torn(found.Tree, found.Set, l.dir.Peek)}
-			}
-			known[found.Name] = s.torn
-		}
-		seen = append(seen, s)
-	}
-	l.torn = known
-	l.sights.Look(now, prints)
+// tells tells of what a look has seen that was not so at the last one, and puts up what may leave.
+func (w *Watch) tells(l *Looker, seen Look, states map[string]checkpoint.State) {
 	var all []ready
-	for _, s := range seen {
-		still := l.sights.Still(s.name, now, l.settle())
-		state, why := checkpoint.Complete, ""
-		switch {
-		case !s.complete:
-			state, why = checkpoint.Seen, s.why
-		case !still || s.torn.print != s.print:
-			state = checkpoint.Settling
-		case s.torn.why != "":
-			state, why = checkpoint.Seen, s.torn.why
-		default:
-			all = append(all, s.ready)
+	there := map[string]bool{}
+	for _, s := range seen.Seen {
+		there[s.Name] = true
+		state := s.State
+		if state == checkpoint.Complete {
+			all = append(all, ready{name: s.Name, save: s.Save, print: s.Print, made: s.Made, step: s.Step, bytes: s.Bytes, tagged: s.Tagged})
 		}
-		settled = settled && (still && state != checkpoint.Settling)
-		l.become(s.name, state, why)
-	}
-	for name := range l.states {
-		if _, there := prints[name]; !there {
-			delete(l.states, name)
+		if states[s.Name] != state {
+			states[s.Name] = state
+			w.tell(Event{Name: s.Name, State: state, Why: s.Why})
 		}
 	}
-	l.board.publish(l.dir.Profile, all, pointersOf(view, texts))
-	return settled, nil
-}
-
-// seenSet is a set of one look.
-type seenSet struct {
-	ready
-	complete bool
-	why      string
-	torn     torn
-}
-
-// become tells of a new state.
-func (l *looker) become(name string, s checkpoint.State, why string) {
-	if l.states[name] != s {
-		l.states[name] = s
-		l.tell(Event{Name: name, State: s, Why: why})
-	}
-}
-
-// pointersOf are the trackers of a look, with what stood in them.
-func pointersOf(v checkpoint.View, t checkpoint.Tree) (all []pointer) {
-	for _, p := range v.Trackers {
-		text, has := t.Texts[p.Name]
-		if !has || p.Names == "" || !checkpoint.Speakable(p.Name) {
-			continue
-		}
-		all = append(all, pointer{name: p.Name, names: p.Names, text: text, link: t.IsLink(p.Name)})
-	}
-	return all
+	maps.DeleteFunc(states, func(name string, _ checkpoint.State) bool { return !there[name] })
+	w.board.publish(l.Profile, all, seen.Pointers)
 }

@@ -1,0 +1,130 @@
+package hop
+
+import (
+	"context"
+	"time"
+
+	"datamove.dev/tiering/checkpoint"
+)
+
+// Looker looks at a folder again and again, and remembers for how long things look as they do. Folder has to be given.
+type Looker struct {
+	*Folder
+	Settle  time.Duration // nothing in a checkpoint may change for so long before it is complete; 0 is checkpoint.Quiet
+	Guesses bool          // whose checkpoints they are is found out each time: the first one may not have been there
+
+	sights checkpoint.Sights
+	torn   map[string]torn
+}
+
+// torn is what a look into the files of a checkpoint has found.
+type torn struct {
+	print checkpoint.Print
+	why   string
+}
+
+// Look is what a look has seen.
+type Look struct {
+	Seen     []Seen // the newest first
+	Pointers []Pointer
+	Trackers []string // the names of all, also of those that name nothing now
+	Settled  bool     // nothing is on its way to be complete, as far as can be seen
+}
+
+// Seen is one checkpoint of a look.
+type Seen struct {
+	Name        string
+	State       checkpoint.State // Seen, Settling or Complete
+	Why         string           // it is not complete
+	Print       checkpoint.Print
+	Step, Made  int64
+	Files       int64
+	Bytes       int64
+	Dir         bool
+	Save        string // of a complete one, as the rest
+	Tagged      bool
+	Verified    bool // its record says that it is a copy that was checked
+	markedWhole bool // the framework, or a record, says that it is
+}
+
+// Pointer is a tracker, as it was read.
+type Pointer struct {
+	Name, Names, Text string
+	Link              bool
+}
+
+// Look looks once.
+func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error) {
+	if l.Guesses {
+		if l.Profile, err = checkpoint.Guess(ctx, l); err != nil {
+			return seen, err
+		}
+	}
+	var view checkpoint.View
+	var tree checkpoint.Tree
+	prints, known := map[string]checkpoint.Print{}, map[string]torn{}
+	for found, err := range checkpoint.Glance(ctx, l, l.Profile) {
+		if err != nil {
+			return seen, err
+		}
+		prints[found.Name] = found.Print
+		s := Seen{Name: found.Name, Print: found.Print, Step: found.Step, Made: found.Made(), Files: found.Files, Bytes: found.Bytes, Dir: found.Dir, Why: found.Why}
+		if s.markedWhole = found.Complete && checkpoint.Speakable(found.Name); s.markedWhole {
+			s.Save, s.Tagged, s.Verified = SaveOf(found), found.Commit != nil && len(found.Commit.Tags) > 0, found.Commit != nil && found.Commit.Verified()
+			known[found.Name] = l.tornAt(found)
+		}
+		seen.Seen = append(seen.Seen, s)
+		view, tree = found.View, found.Tree
+	}
+	seen.Pointers = pointersOf(view, tree)
+	for _, t := range view.Trackers {
+		seen.Trackers = append(seen.Trackers, t.Name)
+	}
+	l.torn = known
+	l.sights.Look(now, prints)
+	seen.Settled = true
+	for i := range seen.Seen {
+		s := &seen.Seen[i]
+		still, torn := l.sights.Still(s.Name, now, l.settle()), known[s.Name]
+		switch {
+		case !s.markedWhole:
+			s.State = checkpoint.Seen
+		case !still || torn.print != s.Print:
+			s.State = checkpoint.Settling
+		case torn.why != "":
+			s.State, s.Why = checkpoint.Seen, torn.why
+		default:
+			s.State = checkpoint.Complete
+		}
+		seen.Settled = seen.Settled && still && s.State != checkpoint.Settling
+	}
+	return seen, nil
+}
+
+// tornAt looks into the files of a checkpoint once nothing changes any more.
+func (l *Looker) tornAt(found checkpoint.Found) torn {
+	was := l.torn[found.Name]
+	if was.print != found.Print && l.sights.Same(found.Name, found.Print) {
+		return torn{found.Print, checkpoint.Torn(found.Tree, found.Set, l.Peek)}
+	}
+	return was
+}
+
+func (l *Looker) settle() time.Duration {
+	if l.Settle == 0 {
+		return checkpoint.Quiet
+	}
+	return l.Settle
+}
+
+// pointersOf are the trackers of a look, with what stood in them.
+func pointersOf(v checkpoint.View, t checkpoint.Tree) (all []Pointer) {
+	for _, p := range v.Trackers {
+		text, has := t.Texts[p.Name]
+		if !has || p.Names == "" || !checkpoint.Speakable(p.Name) {
+			continue
+		}
+		all = append(all, Pointer{Name: p.Name, Names: p.Names, Text: text, Link: t.IsLink(p.Name)})
+	}
+	return all
+}

@@ -1,0 +1,201 @@
+package hop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/tiering/checkpoint"
+)
+
+func (w *world) tier(name string) location.Location {
+	must(w, os.MkdirAll(w.at(name), 0o755))
+	return location.Location{Scheme: location.POSIX, Path: w.at(name)}
+}
+
+func (w *world) in(tier location.Location, name string, makes bool) *Folder {
+	w.Helper()
+	f, err := w.site.In(w.Context(), tier, name, checkpoint.DCP, makes)
+	must(w, err)
+	w.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// TestBring: a checkpoint, and then the tracker that names it; one that names another stays away.
+func TestBring(t *testing.T) {
+	w := newWorld(t)
+	nvme, pfs := w.tier("nvme"), w.tier("pfs")
+	w.save("nvme/a/run", "step_1", "alpha")
+	w.save("nvme/a/run", "step_2", "beta")
+	must(t, os.WriteFile(w.at("nvme/a/run/latest"), []byte("step_2"), 0o644))
+	from, to := w.in(nvme, "a/run", false), w.in(pfs, "a/run", true)
+	for name, tracker := range map[string]string{"step_1": "", "step_2": "step_2"} {
+		must(t, os.RemoveAll(w.at("pfs/a/run/latest")))
+		_, err := w.site.Bring(t.Context(), from, name, to, nil)
+		must(t, err)
+		if got, _ := os.ReadFile(w.at("pfs/a/run/latest")); string(got) != tracker {
+			t.Errorf("with %s came a tracker of %q", name, got)
+		}
+	}
+	must(t, os.WriteFile(w.at("pfs/a/run/latest"), []byte("step_2"), 0o644))
+	same(t, "all of it", w.at("nvme"), w.at("pfs"))
+}
+
+// TestLinks: whoever puts a link on the way to a folder of a tier leads nobody who acts for somebody else anywhere.
+func TestLinks(t *testing.T) {
+	w := newWorld(t)
+	tier := w.tier("pfs")
+	w.save("secret/run", "step_1", "alpha")
+	w.save("pfs/other/run", "step_1", "alpha")
+	for link, to := range map[string]string{"pfs/away": w.at("secret"), "pfs/within": "other"} {
+		must(t, os.Symlink(to, w.at(link)))
+		name := strings.TrimPrefix(link, "pfs/") + "/run"
+		if _, err := w.site.In(t.Context(), tier, name, "", false); !errors.Is(err, mover.ErrConflict) {
+			t.Errorf("%s is opened: %v", name, err)
+		}
+		if err := w.site.Expire(t.Context(), tier, name, Expiry{Save: Save{Name: "step_1"}, Keep: "kept"}); !errors.Is(err, mover.ErrConflict) {
+			t.Errorf("%s expires: %v", name, err)
+		}
+	}
+	must(t, os.Symlink(w.at("secret"), w.at("pfs/kept")))
+	e := Expiry{Save: Save{"step_1", saveIn(t, w.in(tier, "other/run", false), "step_1")}, Keep: "kept"}
+	if err := w.site.Expire(t.Context(), tier, "other/run", e); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("it is kept over a link: %v", err)
+	}
+	if len(has(t, w.at("pfs/other"))) != 2 || len(has(t, w.at("secret"))) != 2 {
+		t.Error("something has moved")
+	}
+}
+
+// TestExpire: a checkpoint goes as one and comes back as it was; it stays when anything is not as it was when that was decided.
+func TestExpire(t *testing.T) {
+	for _, row := range []struct {
+		what string
+		harm func(w *world)
+		want error
+	}{
+		{"nothing", func(*world) {}, nil},
+		{"it was saved again", func(w *world) { w.save("pfs/run", "step_1", "other") }, mover.ErrChanged},
+		{"it is gone", func(w *world) { must(w, os.RemoveAll(w.at("pfs/run/step_1"))) }, mover.ErrChanged},
+		{"one that stays is gone", func(w *world) { must(w, os.RemoveAll(w.at("pfs/run/step_3"))) }, mover.ErrChanged},
+		{"one that stays is torn", func(w *world) { must(w, os.Remove(w.at("pfs/run/step_3/.metadata"))) }, mover.ErrChanged},
+		{"one that stays was saved again", func(w *world) { w.save("pfs/run", "step_2", "other") }, mover.ErrChanged},
+		{"a tracker names it", func(w *world) {
+			must(w, os.WriteFile(w.at("pfs/run/latest"), []byte("step_1"), 0o644))
+			must(w, os.Remove(w.at("pfs/run/last.link")))
+			must(w, os.Symlink("step_1", w.at("pfs/run/last.link")))
+		}, mover.ErrChanged},
+		{"another one has its name", func(w *world) {
+			must(w, os.RemoveAll(w.at("pfs/run/step_1")))
+			must(w, os.Symlink("step_2", w.at("pfs/run/step_1")))
+		}, mover.ErrChanged},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			w := newWorld(t)
+			tier := w.tier("pfs")
+			for _, name := range []string{"step_1", "step_2", "step_3"} {
+				w.save("pfs/run", name, "alpha", name)
+			}
+			must(t, os.Symlink("step_3", w.at("pfs/run/last.link")))
+			f := w.in(tier, "run", false)
+			e := Expiry{Save: Save{"step_1", saveIn(t, f, "step_1")}, Relies: []Save{{"step_3", saveIn(t, f, "step_3")}, {"step_2", saveIn(t, f, "step_2")}}, Keep: mover.KeptName + "/r"}
+			before := has(t, w.at("pfs"))
+			row.harm(w)
+			harmed := has(t, w.at("pfs"))
+			if err := w.site.Expire(t.Context(), tier, "run", e); !errors.Is(err, row.want) {
+				t.Fatal(err)
+			}
+			if row.want != nil {
+				if len(has(t, w.at("pfs"))) != len(harmed) {
+					t.Error("something has gone")
+				}
+				return
+			}
+			if _, err := os.Lstat(w.at("pfs/run/step_1")); !errors.Is(err, fs.ErrNotExist) {
+				t.Error("it is there still")
+			}
+			must(t, w.site.Return(t.Context(), tier, "run", e))
+			if after := has(t, w.at("pfs/run")); len(after) != len(before) || after["step_1/__0_0.distcp"] != "alpha" {
+				t.Errorf("came back: %v", after)
+			}
+			if err := w.site.Return(t.Context(), tier, "run", e); !errors.Is(err, mover.ErrNotExist) {
+				t.Errorf("again: %v", err)
+			}
+			must(t, w.site.Expire(t.Context(), tier, "run", e))
+			w.save("pfs/run", "step_1", "new")
+			if err := w.site.Return(t.Context(), tier, "run", e); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("over a new one: %v", err)
+			}
+			if has(t, w.at("pfs/run"))["step_1/__0_0.distcp"] != "new" {
+				t.Error("the new one is gone")
+			}
+		})
+	}
+}
+
+// removing has one object go at a time, and tells of each.
+type removing struct {
+	mover.Place
+	one   *sync.Mutex
+	after func()
+}
+
+func (r removing) Unwrap() any { return r.Place }
+
+func (r removing) Remove(ctx context.Context, e mover.Entry, o mover.Owner) error {
+	r.one.Lock()
+	defer r.one.Unlock()
+	err := r.Place.Remove(ctx, e, o)
+	r.after()
+	return err
+}
+
+// TestRemoveFromStore: a store removes one object after the other, and between no two of them is what is left a checkpoint.
+func TestRemoveFromStore(t *testing.T) {
+	server := s3test.Start(t, false)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
+	t.Setenv("AWS_ACCESS_KEY_ID", server.Access)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)
+	w := newWorld(t)
+	must(t, os.MkdirAll(w.at("nvme/checkpoint-1"), 0o755))
+	files := []string{"config.json", "merges.txt", "tokenizer.json", "trainer_state.json", "vocab.json"}
+	for _, name := range files {
+		at := w.at("nvme/checkpoint-1/" + name)
+		must(t, os.WriteFile(at, []byte("{}"), 0o644))
+		must(t, os.Chtimes(at, time.Now(), time.Now().Add(-time.Hour)))
+	}
+	from, to := w.folder(w.at("nvme"), checkpoint.HF), w.folder("s3://"+server.Bucket+"/run", checkpoint.HF)
+	_, err := w.site.Carry(t.Context(), from, "checkpoint-1", to, nil)
+	must(t, err)
+	var one sync.Mutex
+	looks, torsos := 0, []string{}
+	left := func() {
+		looks++
+		found, is, err := checkpoint.Look(t.Context(), to, checkpoint.HF, "checkpoint-1")
+		must(t, err)
+		if is && found.Complete && found.Files < int64(len(files)) {
+			torsos = append(torsos, fmt.Sprint(checkpoint.CommitOf(found.Tree, "checkpoint-1").Files))
+		}
+	}
+	w.site.Open = func(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
+		p, err := openHere(ctx, l, o)
+		return removing{p, &one, left}, err
+	}
+	must(t, w.site.Remove(t.Context(), Tier{Folder: to, saves: map[string]string{"checkpoint-1": saveIn(t, to, "checkpoint-1")}}, "checkpoint-1"))
+	if looks <= len(files) || len(torsos) > 0 {
+		t.Errorf("after %d removals it looked complete with these alone: %q", looks, torsos)
+	}
+	if _, is, err := checkpoint.Look(t.Context(), to, checkpoint.HF, "checkpoint-1"); is || err != nil {
+		t.Errorf("it is there still: %v", err)
+	}
+}
