@@ -113,7 +113,7 @@ const (
 		AcquireLease RenewLease-own DropLease-own ListLeases Pin-own Unpin-own ListPins ListTiers ListScans FindFiles-own SumFiles-own ListPolicies GetPlan-own ExplainFile-own ListRuns ListAgents GetUsage-own GetInfo
 		Check List Watch ServerReflectionInfo Join`
 	visibles = `GetDataset ListDatasets ListReplicas ListLeases ListPins ListTiers ListScans ListPolicies ListRuns ListAgents GetInfo Check List Watch ServerReflectionInfo Join`
-	linked   = `Attend Confirm Finish Give Reply Keep PutManifest ReadManifest PutWalk Follow ReadItems Renew Join`
+	linked   = `Attend Confirm Finish Give Reply Keep PutManifest ReadManifest PutWalk Follow TellCheckpoints ReadItems Renew Join`
 )
 
 func TestDeniedByDefault(t *testing.T) {

@@ -82,6 +82,14 @@ type Tier struct {
 	Reader    string        `koanf:"reader"`     // of the change log of a Lustre, as it was registered: cl1
 	Cache     *Cache        `koanf:"cache"`      // nil evicts nothing
 	S3        *S3           `koanf:"s3"`         // nil when it is a path
+
+	Checkpoints *Checkpoints `koanf:"checkpoints"` // nil looks for none
+}
+
+// Checkpoints says where in a tier training jobs save.
+type Checkpoints struct {
+	Folders []string      `koanf:"folders"` // patterns of path.Match: directories below the root, each with the checkpoints of one run
+	Quiet   time.Duration `koanf:"quiet"`   // nothing in a checkpoint may change for so long before it is complete; 0 is DefaultQuiet
 }
 
 // S3 is a tier in a bucket.

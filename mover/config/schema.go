@@ -83,6 +83,10 @@ var tierRule = rule{
 			"high": {check: checked[Percent]},
 			"low":  {check: checked[Percent]},
 		}},
+		"checkpoints": {need: []string{"folders"}, keys: map[string]rule{
+			"folders": {items: &rule{check: folders}, most: 100},
+			"quiet":   {check: quiet},
+		}},
 		"s3": {need: []string{"bucket"}, keys: map[string]rule{
 			"endpoint":    {check: endpoint},
 			"bucket":      {check: bucket},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -232,6 +233,13 @@ func quiet(s string) error {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Second || d > time.Hour {
 		return errors.New("must be a time like 30s, from 1s to 1h")
+	}
+	return nil
+}
+
+func folders(s string) error {
+	if _, err := path.Match(s, ""); err != nil || !mover.ValidName(s) || s == "" {
+		return errors.New("must be a pattern like runs/*/checkpoints: below the root of the tier, without empty, . and .. segments")
 	}
 	return nil
 }

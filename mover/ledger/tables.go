@@ -91,6 +91,18 @@ var (
 	// RunsByState: RunState.String(), id.
 	RunsByState = newIndex(Runs, 's', 2, func(m *datamovev1.Run) [][]string { return [][]string{{m.GetState().String(), m.GetId()}} })
 
+	// Checkpoints: tier, node, folder, name.
+	Checkpoints = newTable("checkpoints", 'h', func(m *datamovev1.Checkpoint) []string {
+		return []string{m.GetTier(), m.GetNode(), string(m.GetFolder()), string(m.GetName())}
+	})
+	// CheckpointsBySave: name, save.
+	CheckpointsBySave = newIndex(Checkpoints, 's', 2, func(m *datamovev1.Checkpoint) [][]string {
+		if m.GetSave() == "" {
+			return nil
+		}
+		return [][]string{{string(m.GetName()), m.GetSave()}}
+	})
+
 	// counters: name.
 	counters = newTable("counters", 'c', func(m *ledgerv1.Counter) []string { return []string{m.GetName()} })
 )

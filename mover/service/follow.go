@@ -163,12 +163,7 @@ func (s *Service) keepFollowed(ctx context.Context) error {
 		if t.Feed == "" {
 			continue
 		}
-		nodes := []string{""}
-		if t.NodeLocal {
-			nodes = s.reaching(name)
-		}
-		for _, node := range nodes {
-			tree := catalog.Tree{Tier: name, Node: node}
+		for _, tree := range s.reached(name) {
 			if _, is := s.hearings.of(tree); is || s.now().Sub(s.followAsked[tree]) < scanRest {
 				continue
 			}
@@ -176,7 +171,7 @@ func (s *Service) keepFollowed(ctx context.Context) error {
 				s.followAsked = map[catalog.Tree]time.Time{}
 			}
 			s.followAsked[tree] = s.now()
-			_, ferr := s.treeTask(ctx, pb.TaskKind_TASK_KIND_FOLLOW, name, node, "")
+			_, ferr := s.treeTask(ctx, pb.TaskKind_TASK_KIND_FOLLOW, name, tree.Node, "")
 			err = errors.Join(err, ferr)
 		}
 	}

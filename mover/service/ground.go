@@ -21,6 +21,8 @@ type ground struct {
 	places  map[string]*policy.Facts // of replicas, by their names in the tier
 	around  map[string]bool          // directories that a replica is directly in: it may be a file
 	project func(at string) string
+	sets    map[string]*checkpointAt   // checkpoints, and what names the newest of them, by their names in the tier
+	folders map[string][]*checkpointAt // the same by their folders
 }
 
 // groundOf looks at a tree.
@@ -38,7 +40,10 @@ func (s *Service) groundOf(tree catalog.Tree) (*ground, error) {
 			}
 			g.add(v, r)
 		}
-		return nil
+		if s.conf().Tiers[tree.Tier].Checkpoints == nil {
+			return nil
+		}
+		return g.addCheckpoints(tx)
 	})
 }
 
@@ -78,6 +83,7 @@ type here struct {
 	dir   string
 	facts policy.Facts // of what is in dir
 	known bool
+	keeps map[keeping]map[string]string // what retention says, by folder and action, and then by name
 }
 
 func (g *ground) stand() query.Ground { return &here{ground: g} }
@@ -88,11 +94,19 @@ func (h *here) At(f *tiering.File) *policy.Facts {
 		h.dir, h.known = strings.Clone(f.Dir), true
 		h.facts = *h.in(f.Dir)
 		h.facts.Project = h.project(h.tree.Tier + ":" + f.Dir)
+		h.checkpoint(&h.facts, h.checkpointAround(f.Dir))
 	}
 	if h.around[f.Dir] {
 		if at := h.places[f.Name()]; at != nil {
 			own := *at
 			own.Project = h.facts.Project
+			return &own
+		}
+	}
+	if h.folders[f.Dir] != nil && h.facts.Set == nil { // a tracker, or a checkpoint that is a single file
+		if at := h.sets[f.Name()]; at != nil {
+			own := h.facts
+			h.checkpoint(&own, at)
 			return &own
 		}
 	}

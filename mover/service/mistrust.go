@@ -19,6 +19,7 @@ type following struct {
 
 // afterTask does what follows the end of a task, when that is stored.
 func (s *Service) afterTask(ctx context.Context, t *pb.Task, f following) {
+	s.brought(t)
 	if r := f.doubted; r != nil {
 		s.log.Warn("a replica is not what it was, and is relied on no more; staging the dataset to it, or adding it there again, mends it",
 			"dataset", tag(r.GetDataset(), r.GetDigest()), "location", r.GetLocation(), "node", r.GetNode(), "task", t.GetId(), "err", t.GetError())

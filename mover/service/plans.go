@@ -137,13 +137,9 @@ func (s *Service) keepPlan(p *policy.Program, plan *policy.Plan, areas []query.A
 			judges[item.Area] = &teller{p.Judge(head.GetTime().AsTime(), s.o.People), areas[item.Area].Ground()}
 		}
 		action := &p.Policy.Spec.Rules[item.Rule].Action
-		reason, replica := judges[item.Area].reason(item)
+		reason, whole := judges[item.Area].reason(item, action)
 		for _, target := range run.Targets(action) {
-			listed := run.ItemOf(p, item, areas[item.Area].Tree, target, reason)
-			if run.OfReplicas(action) {
-				listed.Replica = replica
-			}
-			if err := w.Add(listed); err != nil {
+			if err := w.Add(run.ItemOf(p, item, areas[item.Area].Tree, target, reason, whole)); err != nil {
 				return noRoom(errors.Join(err, w.Close(nil)))
 			}
 		}
@@ -157,10 +153,10 @@ type teller struct {
 	ground query.Ground
 }
 
-// reason is why, and of which replica the item is a part.
-func (t *teller) reason(item *policy.Item) (why, replica string) {
+// reason is why, and what the item is a part of that goes as one.
+func (t *teller) reason(item *policy.Item, a *policy.Action) (why, whole string) {
 	at := t.ground.At(&item.File)
-	return strings.ToValidUTF8(t.judge.Reason(&item.File, at, policy.Verdict{Rule: item.Rule}), "�"), at.Replica
+	return strings.ToValidUTF8(t.judge.Reason(&item.File, at, policy.Verdict{Rule: item.Rule}), "�"), run.WholeOf(a, at)
 }
 
 // GetPlan implements pb.PolicyServiceServer.

@@ -29,6 +29,7 @@ const (
 
 	bySchedule  = "schedule"
 	byWatermark = "watermark"
+	byEvent     = "event"
 )
 
 // RunPlan implements pb.PolicyServiceServer.
@@ -223,7 +224,7 @@ func (s *Service) UndoRun(ctx context.Context, r *pb.UndoRunRequest) (*pb.Run, e
 		case s.now().After(one.GetKeptUntil().AsTime()):
 			return &mover.Error{Op: "undo", Place: "run " + one.GetId(), Err: because(mover.ErrRefused, "what it has taken away was kept until %s", one.GetKeptUntil().AsTime().Format(time.RFC3339))}
 		}
-		one.State, one.Why, one.Next, one.EndTime = run.Undoing, "undone by "+access.From(ctx).Name, 0, nil
+		one.State, one.Why, one.Next, one.Wholes, one.EndTime = run.Undoing, "undone by "+access.From(ctx).Name, 0, 0, nil
 		return nil
 	})
 }

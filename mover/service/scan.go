@@ -272,6 +272,17 @@ func (s *Service) nowhere(node string) bool {
 	return errors.Is(err, mover.ErrNotExist)
 }
 
+// reached are the trees of a tier that somebody can read now.
+func (s *Service) reached(tier string) (trees []catalog.Tree) {
+	if !s.conf().Tiers[tier].NodeLocal {
+		return []catalog.Tree{{Tier: tier}}
+	}
+	for _, node := range s.reaching(tier) {
+		trees = append(trees, catalog.Tree{Tier: tier, Node: node})
+	}
+	return trees
+}
+
 // scanRest is how long it is at least between two scans that are asked for by the configuration: one may fail.
 const scanRest = 10 * time.Minute
 
@@ -285,12 +296,7 @@ func (s *Service) keepScanned(ctx context.Context) error {
 		if t.Scan == 0 {
 			continue
 		}
-		nodes := []string{""}
-		if t.NodeLocal {
-			nodes = s.reaching(name)
-		}
-		for _, node := range nodes {
-			tree := catalog.Tree{Tier: name, Node: node}
+		for _, tree := range s.reached(name) {
 			state, err := s.o.Catalog.State(tree)
 			if err != nil {
 				return err
@@ -302,7 +308,7 @@ func (s *Service) keepScanned(ctx context.Context) error {
 				s.scanAsked = map[catalog.Tree]time.Time{}
 			}
 			s.scanAsked[tree] = now
-			if _, err := s.treeTask(ctx, pb.TaskKind_TASK_KIND_SCAN, name, node, ""); err != nil {
+			if _, err := s.treeTask(ctx, pb.TaskKind_TASK_KIND_SCAN, name, tree.Node, ""); err != nil {
 				return err
 			}
 		}

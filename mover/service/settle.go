@@ -34,10 +34,13 @@ func (s *Service) settle(tx *ledger.Tx, t *pb.Task, p proof) (f following, err e
 	case pb.TaskKind_TASK_KIND_STAGE:
 		f.next, err = s.staged(tx, t, p)
 	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
-		err = errors.Join(s.removed(tx, t, p), s.released(tx, t))
+		err = errors.Join(s.removed(tx, t, p), s.wholeDone(tx, t))
 	case pb.TaskKind_TASK_KIND_REMOVE:
 		err = errors.Join(s.written(tx, t), s.vanished(tx, t))
 	case pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_UNDO:
+		if t.GetSpec().GetTiering().GetCheckpoint() != nil {
+			return f, s.wholeDone(tx, t)
+		}
 		err = s.tiered(tx, t)
 		s.stir()
 	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC:

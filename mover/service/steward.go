@@ -27,6 +27,9 @@ type stewardship struct {
 	announcing  sync.Mutex
 	announcedAs map[string]*pb.Plan // by policy: what its next run will do; guarded by announcing
 
+	broughtMu sync.Mutex
+	broughtAt map[string]time.Time // by tier: when a task of somebody has brought something there last; guarded by broughtMu
+
 	reading    map[string]*planReading // of runs; of steward alone
 	aboveSince map[string]time.Time    // by policy and trigger: of steward alone
 }
@@ -108,7 +111,7 @@ func (s *Service) nextRun(p *policy.Program, last *pb.Run) time.Time {
 	return next
 }
 
-// keepPolicy runs a policy if it is time, by its schedule or by a watermark, and announces before what it will do.
+// keepPolicy runs a policy if it is time, by its schedule, by a watermark or by an event, and announces before what it will do.
 func (s *Service) keepPolicy(ctx context.Context, p *policy.Program) error {
 	name := string(p.Policy.Metadata.Name)
 	var last *pb.Run
@@ -128,7 +131,11 @@ func (s *Service) keepPolicy(ctx context.Context, p *policy.Program) error {
 	if need, is := s.crossed(p, last); is {
 		return s.runs(ctx, p.Enough(need), byWatermark, time.Time{})
 	}
-	return nil
+	at, err := s.happened(p)
+	if err != nil || at.IsZero() {
+		return err
+	}
+	return s.runs(ctx, p, byEvent, at)
 }
 
 // announced is what the next run of a policy will do; nil where it was not announced, or the policy is another one by now.
@@ -174,7 +181,7 @@ func (s *Service) runs(ctx context.Context, p *policy.Program, by string, at tim
 	if err != nil {
 		return err
 	}
-	if s.now().Sub(oldest) > staleness(p) {
+	if s.now().Sub(oldest) > staleness(p) || by == byEvent && oldest.Before(at) {
 		end := p.Ends(at)
 		if p.Policy.Spec.Source.OnStale != policy.Refuse && (at.IsZero() || end.IsZero() || s.now().Before(end)) {
 			for _, a := range areas { // it begins when they are there
@@ -326,12 +333,13 @@ func measured(t *policy.Trigger, bytes, files int64) int64 {
 // planReading is where the reading of a plan stands.
 type planReading struct {
 	program *policy.Program
+	made    time.Time // the plan
 	close   func()
 	next    func() (*pb.PlanItem, error, bool)
 	at      int64
 	item    *pb.PlanItem // that comes next; nil is not read yet
 
-	replicas []replicaItems // nil is not read yet
+	wholes []wholeItems // nil is not read yet
 }
 
 func (s *Service) closeReading() {
@@ -365,7 +373,7 @@ func (s *Service) readOn(id string, at int64) (*planReading, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	next, stop := iter.Pull2(f.Items())
-	r := &planReading{program: programs[0], close: func() { stop(); _ = f.Close() }}
+	r := &planReading{program: programs[0], made: f.Plan.GetTime().AsTime(), close: func() { stop(); _ = f.Close() }}
 	r.next = func() (*pb.PlanItem, error, bool) { item, err, ok := next(); return item, err, ok }
 	for ; r.at < at; r.at++ {
 		if _, err, more := r.next(); err != nil || !more {
@@ -435,7 +443,7 @@ func (s *Service) goOn(ctx context.Context, id string) error {
 				return err
 			}
 			if first == nil {
-				t, more, err := s.nextReplica(tx, one, r)
+				t, more, err := s.nextWhole(tx, one, r)
 				if err != nil {
 					return err
 				}
@@ -508,7 +516,7 @@ const (
 // partTask is the task of a part, whose items are like the first one; nil when there is nothing to do for it.
 func (s *Service) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, count int64) *pb.Task {
 	action := &p.Policy.Spec.Rules[first.GetRuleIndex()].Action
-	if run.OfReplicas(action) {
+	if run.Together(action) || first.GetWhole() != "" {
 		return nil // they come after all others
 	}
 	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_TIER, Source: first.GetTier() + ":", Target: targetOf(first.GetTarget()), Node: first.GetNode(),
@@ -529,8 +537,16 @@ func (s *Service) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, c
 			return nil
 		}
 	}
-	spec.Class = task.ClassOf(spec)
+	spec.Class = classFor(action, spec)
 	return s.newTask(self(), spec)
+}
+
+// classFor is the class of a task: as its action says, or as its kind has it.
+func classFor(a *policy.Action, spec *pb.TaskSpec) pb.TaskClass {
+	if a.Class != "" {
+		return pb.TaskClass(pb.TaskClass_value["TASK_CLASS_"+strings.ToUpper(string(a.Class))])
+	}
+	return task.ClassOf(spec)
 }
 
 // willKeep says where what is taken away is kept: what has a copy is there, and else it is moved aside, where the place can.

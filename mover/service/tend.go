@@ -17,6 +17,7 @@ type kept struct {
 	evictAfter  time.Time                  // of tend alone: not again before
 	scanAsked   map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last
 	followAsked map[catalog.Tree]time.Time // of tend alone: and that somebody hears of changes
+	sightsAsked map[catalog.Tree]time.Time // of tend alone: and that somebody looks at checkpoints
 
 	freedMu sync.Mutex
 	freedAt map[string]time.Time // when a replica has gone last, by tier and node; guarded by freedMu
@@ -82,6 +83,7 @@ func (s *Service) chores() []*chore {
 		{every: orphanEvery, what: "forget looks that are over", do: s.forgetLooks},
 		{every: orphanEvery, what: "keep the catalog fresh", do: s.keepScanned},
 		{every: followEvery, what: "have changes be heard of", do: s.keepFollowed},
+		{every: followEvery, what: "have checkpoints be looked at", do: s.keepSightsee},
 		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
 			return s.retryRemovals(ctx, s.now().Add(-retryPause))
 		}},
@@ -89,6 +91,7 @@ func (s *Service) chores() []*chore {
 		{every: sweepEvery, what: "forget keys of requests that are over", do: s.endKeys},
 		{every: sweepEvery, what: "let go of nodes that were forgotten", do: s.endForgotten},
 		{every: sweepEvery, what: "forget what was in tiers that are no more", do: s.forgetTrees},
+		{every: sweepEvery, what: "forget checkpoints in which nobody looks", do: s.forgetSights},
 		{every: sweepEvery, what: "remove plans that nobody needs", do: s.sweepPlans},
 		{every: orphanEvery, what: "remove what runs have kept long enough", do: s.endKept},
 		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},

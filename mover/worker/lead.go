@@ -76,7 +76,12 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 		return w.scan(ctx)
 	case pb.TaskKind_TASK_KIND_FOLLOW:
 		return w.follow(ctx)
+	case pb.TaskKind_TASK_KIND_CHECKPOINTS:
+		return w.sightsee(ctx)
 	case pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_UNDO:
+		if w.job.GetSpec().GetTiering().GetCheckpoint() != nil {
+			return w.checkpoint(ctx)
+		}
 		return w.tier(ctx)
 	}
 	r, err := w.request()

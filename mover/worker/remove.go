@@ -110,7 +110,7 @@ func (w *worker) removeRoot(target location.Location) {
 
 // strict says whether a path has to be where it is said to be, over no symbolic link: that
 // of what is removed from a tier, or staged to it as a dataset, or recorded to be there, the
-// copy that survives a release, and the folder around each.
+// copy that survives a release, and the folder around each; and of a checkpoint that is copied for a policy.
 func (w *worker) strict(l location.Location) bool {
 	spec := w.job.GetSpec()
 	switch spec.GetKind() {
@@ -122,6 +122,8 @@ func (w *worker) strict(l location.Location) bool {
 		return spec.GetStaging().GetDataset() != "" && w.isAt(l, spec.GetTarget())
 	case pb.TaskKind_TASK_KIND_DESCRIBE:
 		return w.isAt(l, spec.GetSource())
+	case pb.TaskKind_TASK_KIND_TIER:
+		return spec.GetTiering().GetCheckpoint() != nil && l.Scheme == location.POSIX
 	}
 	return false
 }

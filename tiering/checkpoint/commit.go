@@ -43,6 +43,7 @@ const (
 	commitVersion = 1
 	commitMost    = 32 << 20 // bytes that are read of one
 	tagsMost      = 16
+	saveMost      = 64
 	torn          = Committed + " is damaged"
 )
 
@@ -137,7 +138,7 @@ func ParseCommit(text []byte) Commit {
 		}
 		c.Files = append(c.Files, one)
 	}
-	if !slices.IsSortedFunc(c.Files, byName) {
+	if !slices.IsSortedFunc(c.Files, byName) || len(c.Save) > saveMost || !Speakable(c.Save) {
 		return damaged
 	}
 	return c

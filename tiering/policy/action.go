@@ -24,7 +24,7 @@ const (
 	Release   Verb = "release"   // give back fast space, where a verified replica exists
 	Purge     Verb = "purge"     // remove what is on an ephemeral tier
 	Evict     Verb = "evict"     // remove a cached replica, where another copy is known
-	Retain    Verb = "retain"    // of checkpoints: keep some, and let the others expire
+	Retain    Verb = "retain"    // of checkpoints: keep some, and let the others go
 	SetLayout Verb = "setLayout" // restripe
 )
 
@@ -43,19 +43,34 @@ type Action struct {
 	Then        Verb     `yaml:"then"`        // release, of archive
 	MinReplicas Count    `yaml:"minReplicas"` // verified ones elsewhere, before something is released; 0 means 1
 	HSM         bool     `yaml:"hsm"`         // release: of files that are in the archive of their file system, and not of replicas
-	Class       string   `yaml:"class"`       // of the tasks; "" is tier
-	RPO         Span     `yaml:"rpo"`
+	Class       Rank     `yaml:"class"`       // of the tasks; "" is tier, or checkpoint of checkpoints
 
 	KeepLast           Count    `yaml:"keepLast"`
-	KeepEvery          Count    `yaml:"keepEvery"` // steps
-	KeepTagged         bool     `yaml:"keepTagged"`
+	KeepEvery          Count    `yaml:"keepEvery"`          // steps
+	KeepTagged         *bool    `yaml:"keepTagged"`         // nil means true
 	NeverBelowVerified Count    `yaml:"neverBelowVerified"` // 0 means 2, and less is refused
-	In                 []string `yaml:"in"`
+	In                 []string `yaml:"in"`                 // tiers; none is all of the scope
+	copied             bool     // the policy copies to other tiers, too
 
 	Layout  string   `yaml:"layout"` // as lustre.ParseWanted reads it
 	Message string   `yaml:"message"`
 	Who     []string `yaml:"who"`
 }
+
+// Copied reports whether the policy of a retain copies to other tiers, too: then the newest checkpoint stays that is on another tier.
+func (a *Action) Copied() bool { return a.copied }
+
+// Copies reports whether an action copies files.
+func (a *Action) Copies() bool {
+	return slices.Contains([]Verb{Stage, Archive, Replicate, Migrate}, a.Type)
+}
+
+// Rank is the class of the tasks that an action makes.
+type Rank string
+
+var ranks = map[string]string{"checkpoint": "", "stage": "", "replicate": "", "tier": "", "scrub": ""}
+
+func (c *Rank) read(r *reader, n *yaml.Node, field string) { *c = Rank(one(r, n, field, ranks)) }
 
 // Verify is how well what was copied has to be checked.
 type Verify string
@@ -73,7 +88,7 @@ func (v *Verify) read(r *reader, n *yaml.Node, field string) {
 // takes are the fields of each verb; those that are needed end in '!'.
 var takes = map[Verb]string{
 	Keep: "", Notify: "who message",
-	Stage: "to! verify class", Archive: "to! verify then minReplicas class", Replicate: "to! verify class rpo",
+	Stage: "to! verify class", Archive: "to! verify then minReplicas class", Replicate: "to! verify class",
 	Migrate: "to! verify minReplicas class", Release: "minReplicas hsm", Purge: "", Evict: "",
 	Retain: "keepLast! keepEvery keepTagged neverBelowVerified in", SetLayout: "layout!",
 }

@@ -102,6 +102,10 @@ func compile(r *reader, p *Policy) *Program {
 		seen[u.Name] = true
 		prog.rules = append(prog.rules, rule{c.matcher(u.Match, u.Any, u.Where, field), &u.Action, string(u.Name)})
 	}
+	copies := slices.ContainsFunc(p.Spec.Rules, func(u Rule) bool { return u.Action.Copies() })
+	for i := range p.Spec.Rules {
+		p.Spec.Rules[i].Action.copied = copies
+	}
 	c.order(prog, p.Spec.Order)
 	c.check(p)
 	return prog
@@ -242,23 +246,45 @@ func (j *Judge) Decide(f *tiering.File, at *Facts) Verdict {
 // held says what forbids an action by which something may be gone; "" is nothing. It is asked here, so that a plan is true, and once more just before
 // the deed.
 func (j *Judge) held(a *Action) string {
-	if !a.Type.Removes() {
-		return ""
-	}
+	removes := a.Type.Removes()
 	grace := cmp.Or(time.Duration(j.program.Policy.Spec.Safety.Grace), day)
 	switch seen := time.Duration(j.now - j.file.Seen*int64(time.Second)); {
-	case j.at.Leased:
+	case removes && j.at.Leased:
 		return "it is leased"
-	case j.at.Pinned:
+	case removes && j.at.Pinned:
 		return "it is pinned"
-	case j.at.Part != "" && (a.HSM || a.Type != Release && a.Type != Evict):
+	case removes && j.at.Part != "" && (a.HSM || a.Type != Release && a.Type != Evict):
 		return "it is a part of " + j.at.Part + ", which goes as one"
-	case seen < grace:
+	case j.heldTogether(a) != "":
+		return j.heldTogether(a)
+	case removes && seen < grace:
 		return fmt.Sprintf("it was first seen %s ago, and grace is %s", units.Duration(max(0, seen)), units.Duration(grace))
 	case a.Type == Purge && !j.at.Ephemeral:
 		return "its tier is not ephemeral"
 	case !a.HSM && (a.Type == Release || a.Type == Evict) && j.at.Replicas < int(max(1, a.MinReplicas)):
 		return fmt.Sprintf("%d verified replicas of it are elsewhere, where %d are needed", j.at.Replicas, max(1, a.MinReplicas))
+	}
+	return ""
+}
+
+// heldTogether says what forbids an action on a part of a checkpoint, which goes as one and not before it is complete.
+func (j *Judge) heldTogether(a *Action) string {
+	goes := a.Type == Migrate || a.Then == Release
+	switch {
+	case a.Type == Retain && j.at.Set == nil:
+		return "it is in no checkpoint"
+	case a.Type == Retain && len(a.In) > 0 && !slices.Contains(a.In, j.at.Tier):
+		return "it keeps and lets go in " + strings.Join(a.In, ", ")
+	case a.Type == Retain:
+		if why := j.at.Set.Stays(a); why != "" {
+			return "retention keeps its checkpoint: " + why
+		}
+	case a.Copies() && j.at.Tracker:
+		return "it names the newest checkpoint, and goes after that"
+	case a.Copies() && j.at.Set != nil && goes:
+		return "it is a part of a checkpoint, which goes as one: replicate it, and let retain decide"
+	case a.Copies() && j.at.Set != nil && j.at.Checkpoint != States[2] && j.at.Checkpoint != States[3]:
+		return "its checkpoint is not complete"
 	}
 	return ""
 }

@@ -36,7 +36,7 @@ type Match struct {
 	Replicas *Counts  `yaml:"replicasElsewhere"` // verified ones, on other tiers
 	Pinned   *bool    `yaml:"pinned"`
 	Leased   *bool    `yaml:"leased"`
-	State    []string `yaml:"checkpoint"` // of the checkpoint that it belongs to
+	State    []State  `yaml:"checkpoint"` // of the checkpoint that it belongs to
 	Not      *Match   `yaml:"not"`
 }
 
@@ -171,7 +171,10 @@ func (c *compiler) clauses(m *Match, field string) (all []clause) {
 	}
 	words("project", m.Project, func(j *Judge) string { return j.at.Project })
 	words("tier", m.Tier, func(j *Judge) string { return j.at.Tier })
-	words("checkpoint", m.State, func(j *Judge) string { return j.at.Checkpoint })
+	if len(m.State) > 0 {
+		put("checkpoint", listed(m.State, func(s State) string { return string(s) }), func(j *Judge) bool { return slices.Contains(m.State, State(j.at.Checkpoint)) },
+			func(j *Judge) string { return cmp.Or(j.at.Checkpoint, "none") })
+	}
 	globs := func(name string, want []Glob) {
 		if len(want) > 0 {
 			put(name, listed(want, Glob.String), func(j *Judge) bool {
@@ -245,9 +248,19 @@ type Facts struct {
 	Staged        int64  // when it was last brought there, in ns since 1970
 	LeaseEnded    int64  // when the last lease on it ended
 	Replicas      int    // verified ones on other tiers
-	Checkpoint    string // the state of the checkpoint that it belongs to
+	Checkpoint    string // the state of the checkpoint that it belongs to: one of States
+	Set           Set    // that checkpoint; nil is none
+	Tracker       bool   // it says which checkpoint is the newest
 	Part          string // what it is a part of, that goes as one; "" is nothing
 	Replica       string // where that is, if it is a replica, below the root of the tier
+}
+
+// Set is a checkpoint that a file belongs to.
+type Set interface {
+	// Name is where it is, below the root of the tier.
+	Name() string
+	// Stays says why retention has it stay; "" is that it goes.
+	Stays(a *Action) string
 }
 
 // Used is when a file was last of use to anybody, in ns since 1970, and by which of its times. What is not known of it is left out.

@@ -37,6 +37,16 @@ func TestHeld(t *testing.T) {
 		{"{type: migrate, to: cold}", old, policy.Facts{Leased: true}, "it is leased"},
 		{"{type: archive, to: cold}", young, policy.Facts{Leased: true, Pinned: true}, ""},
 		{"{type: retain, keepLast: 3}", old, policy.Facts{Pinned: true}, "it is pinned"},
+		{"{type: retain, keepLast: 3}", old, policy.Facts{}, "it is in no checkpoint"},
+		{"{type: retain, keepLast: 3}", old, policy.Facts{Set: checkpointSet("it is one of the newest")}, "retention keeps its checkpoint: it is one of the newest"},
+		{"{type: retain, keepLast: 3}", old, policy.Facts{Set: checkpointSet("")}, ""},
+		{"{type: retain, keepLast: 3}", young, policy.Facts{Set: checkpointSet("")}, "it was first seen 12h00m ago, and grace is 1d00h"},
+		{"{type: retain, keepLast: 3, in: [project]}", old, policy.Facts{Set: checkpointSet(""), Tier: "nvme"}, "it keeps and lets go in project"},
+		{"{type: replicate, to: [cold]}", young, policy.Facts{Set: checkpointSet(""), Checkpoint: "complete", Leased: true}, ""},
+		{"{type: replicate, to: [cold]}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "settling"}, "its checkpoint is not complete"},
+		{"{type: archive, to: [cold]}", old, policy.Facts{Tracker: true}, "it names the newest checkpoint, and goes after that"},
+		{"{type: migrate, to: [cold]}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "verified"}, "it is a part of a checkpoint, which goes as one: replicate it, and let retain decide"},
+		{"{type: archive, to: [cold], then: release}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "verified"}, "it is a part of a checkpoint, which goes as one: replicate it, and let retain decide"},
 		{"{type: release, hsm: true}", old, policy.Facts{}, ""},
 		{"{type: release, hsm: true}", old, policy.Facts{Part: "dataset:x", Replicas: 3}, "it is a part of dataset:x, which goes as one"},
 	} {
@@ -51,6 +61,12 @@ func TestHeld(t *testing.T) {
 		}
 	}
 }
+
+// checkpointSet is a checkpoint of which retention says why it stays.
+type checkpointSet string
+
+func (checkpointSet) Name() string                  { return "run/step_1" }
+func (s checkpointSet) Stays(*policy.Action) string { return string(s) }
 
 // A plan has the files that weigh most, within its limits, however many have selected them; nothing is forgotten in the counts.
 func TestPlan(t *testing.T) {

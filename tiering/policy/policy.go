@@ -262,10 +262,9 @@ type Approval struct {
 	By           string `yaml:"by"`           // a person or a role; owner is who the policy is of
 }
 
-// Report says who hears of a run.
+// Report says who hears of a run before it.
 type Report struct {
-	To      []string `yaml:"to"`
-	Preview Span     `yaml:"preview"` // owners see their list that long before
+	Preview Span `yaml:"preview"` // owners see their list that long before
 }
 
 func choices(words map[string]string) string {

@@ -27,7 +27,8 @@ var words = map[reflect.Type][]string{
 	reflect.TypeFor[Event](): {string(CheckpointComplete), string(CheckpointVerified), string(TaskDone)},
 	reflect.TypeFor[By]():    {string(ByAge), string(BySize), string(ByWeight)}, reflect.TypeFor[Recheck](): {string(Identity)},
 	reflect.TypeFor[Verify](): {string(ByServer), string(ByReading)},
-	reflect.TypeFor[Kind]():   {"blockdev", "chardev", "dir", "fifo", "file", "socket", "symlink"},
+	reflect.TypeFor[State]():  States, reflect.TypeFor[Rank](): slices.Sorted(maps.Keys(ranks)),
+	reflect.TypeFor[Kind](): {"blockdev", "chardev", "dir", "fifo", "file", "socket", "symlink"},
 }
 
 // forms are the types that are written as a number or a text of a form.

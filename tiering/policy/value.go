@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -230,6 +231,21 @@ func (k *Kind) UnmarshalText(text []byte) error {
 }
 
 func (k Kind) String() string { return mover.Kind(k).String() }
+
+// State is how far a checkpoint is, where it lies.
+type State string
+
+// States are all of them.
+var States = []string{"seen", "settling", "complete", "verified"}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *State) UnmarshalText(text []byte) error {
+	if !slices.Contains(States, string(text)) {
+		return fmt.Errorf("want one of %s, and not %q", strings.Join(States, ", "), text)
+	}
+	*s = State(text)
+	return nil
+}
 
 // Name is what something is called: letters, digits, '.', '-' and '_'.
 type Name string

@@ -134,7 +134,7 @@ func (w *world) run(t *testing.T, p *policy.Program, now time.Time) (removed int
 	for i := range plan.Items {
 		item := &plan.Items[i]
 		name := item.Name()
-		listed := run.ItemOf(p, item, catalog.Tree{Tier: "scratch"}, "", "")
+		listed := run.ItemOf(p, item, catalog.Tree{Tier: "scratch"}, "", "", "")
 		if w.random.IntN(3) == 0 {
 			w.harm(name)
 		}

@@ -24,9 +24,20 @@ func Removes(a *policy.Action) bool {
 	return a.Type == policy.Migrate || a.Type == policy.Purge || a.Then == policy.Release
 }
 
-// OfReplicas reports whether an action is one of replicas, each of which goes as one.
-func OfReplicas(a *policy.Action) bool {
-	return a.Type == policy.Release && !a.HSM || a.Type == policy.Evict
+// WholeOf is what a file is a part of, where an action is one of that: a replica that is released, or a checkpoint that is copied, or goes; "" is nothing.
+func WholeOf(a *policy.Action, at *policy.Facts) string {
+	switch {
+	case a.Type == policy.Release && !a.HSM, a.Type == policy.Evict:
+		return at.Replica
+	case at.Set != nil && (a.Copies() || a.Type == policy.Retain):
+		return at.Set.Name()
+	}
+	return ""
+}
+
+// Together reports whether an action is one of wholes alone: what is a part of none has no task of its own.
+func Together(a *policy.Action) bool {
+	return a.Type == policy.Release && !a.HSM || a.Type == policy.Evict || a.Type == policy.Retain
 }
 
 // Unable says what of a plan nobody here can do; "" is nothing. matched has the files of each rule.
@@ -38,12 +49,6 @@ func Unable(p *policy.Program, matched []*pb.RuleTotals) string {
 		case Removes(a) && len(Targets(a)) > 1:
 			return fmt.Sprintf("rule %s copies to several places, and removes: make it one place, or two rules", m.GetRule())
 		}
-		switch a.Type {
-		case policy.Retain:
-			if m.GetMatched().GetFiles() > 0 {
-				return fmt.Sprintf("rule %s is to %s files, which runs do not do yet", m.GetRule(), a.Type)
-			}
-		}
 	}
 	return ""
 }
@@ -52,9 +57,9 @@ func Unable(p *policy.Program, matched []*pb.RuleTotals) string {
 var kinds = map[string]mover.Kind{mover.File.String(): mover.File, mover.Symlink.String(): mover.Symlink}
 
 // ItemOf is an item of a plan, as it is listed.
-func ItemOf(p *policy.Program, item *policy.Item, tree catalog.Tree, target, reason string) *pb.PlanItem {
+func ItemOf(p *policy.Program, item *policy.Item, tree catalog.Tree, target, reason, whole string) *pb.PlanItem {
 	rule := &p.Policy.Spec.Rules[item.Rule]
-	return &pb.PlanItem{Tier: tree.Tier, Node: tree.Node, Name: []byte(item.Name()), Target: target, Rule: string(rule.Name), Action: string(rule.Action.Type), RuleIndex: int32(item.Rule), Reason: reason,
+	return &pb.PlanItem{Tier: tree.Tier, Node: tree.Node, Name: []byte(item.Name()), Target: target, Whole: whole, Rule: string(rule.Name), Action: string(rule.Action.Type), RuleIndex: int32(item.Rule), Reason: reason,
 		Kind: item.Kind.String(), Bytes: item.Size, Uid: item.UID, Inode: item.Ino, MtimeNs: item.Mtime, CtimeNs: item.Ctime, Links: item.Links, Etag: item.ETag, Known: uint64(item.Known)}
 }
 

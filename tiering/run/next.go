@@ -60,14 +60,16 @@ type Part struct {
 	rule         int32
 	tier, node   string
 	target       string
+	whole        bool
 }
 
 // Takes reports whether an item belongs to the part, and adds it then.
 func (p *Part) Takes(item *pb.PlanItem) bool {
 	if p.count == 0 {
 		p.rule, p.tier, p.node, p.target = item.GetRuleIndex(), item.GetTier(), item.GetNode(), item.GetTarget()
+		p.whole = item.GetWhole() != ""
 	}
-	if p.count == PartItems || p.bytes >= PartBytes || p.rule != item.GetRuleIndex() || p.tier != item.GetTier() || p.node != item.GetNode() || p.target != item.GetTarget() {
+	if p.count == PartItems || p.bytes >= PartBytes || p.rule != item.GetRuleIndex() || p.tier != item.GetTier() || p.node != item.GetNode() || p.target != item.GetTarget() || p.whole != (item.GetWhole() != "") {
 		return false
 	}
 	p.count, p.bytes = p.count+1, p.bytes+item.GetBytes()

@@ -834,8 +834,8 @@ type PlanItem struct {
 	Etag          string                 `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`
 	Known         uint64                 `protobuf:"varint,15,opt,name=known,proto3" json:"known,omitempty"` // which of these are facts
 	RuleIndex     int32                  `protobuf:"varint,16,opt,name=rule_index,json=ruleIndex,proto3" json:"rule_index,omitempty"`
-	Target        string                 `protobuf:"bytes,17,opt,name=target,proto3" json:"target,omitempty"`   // where it is copied to; empty is nowhere
-	Replica       string                 `protobuf:"bytes,18,opt,name=replica,proto3" json:"replica,omitempty"` // release, evict: the location of the replica that it is a part of, and that goes as one
+	Target        string                 `protobuf:"bytes,17,opt,name=target,proto3" json:"target,omitempty"` // where it is copied to; empty is nowhere
+	Whole         string                 `protobuf:"bytes,18,opt,name=whole,proto3" json:"whole,omitempty"`   // what it is a part of, and what goes, or is copied, as one: a replica or a checkpoint, below the root of the tier
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -989,9 +989,9 @@ func (x *PlanItem) GetTarget() string {
 	return ""
 }
 
-func (x *PlanItem) GetReplica() string {
+func (x *PlanItem) GetWhole() string {
 	if x != nil {
-		return x.Replica
+		return x.Whole
 	}
 	return ""
 }
@@ -1583,8 +1583,8 @@ type Run struct {
 	Policy        string                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
 	PolicyDigest  string                 `protobuf:"bytes,3,opt,name=policy_digest,json=policyDigest,proto3" json:"policy_digest,omitempty"`
 	PlanDigest    string                 `protobuf:"bytes,4,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
-	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`                          // the person who ran it, or schedule, or watermark
-	DueTime       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"` // of the schedule
+	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`                          // the person who ran it, or schedule, watermark or event
+	DueTime       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"` // of the schedule, or of the event
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	EndTime       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	State         RunState               `protobuf:"varint,9,opt,name=state,proto3,enum=datamove.v1.RunState" json:"state,omitempty"`
@@ -1601,7 +1601,7 @@ type Run struct {
 	Places        []*RunPlace            `protobuf:"bytes,20,rep,name=places,proto3" json:"places,omitempty"`                           // where what it has taken away is kept
 	Restored      int64                  `protobuf:"varint,21,opt,name=restored,proto3" json:"restored,omitempty"`                      // files that were given back
 	Notices       []string               `protobuf:"bytes,23,rep,name=notices,proto3" json:"notices,omitempty"`                         // what rules that notify have to say: to whom, of how many files, and their message
-	Replicas      int64                  `protobuf:"varint,22,opt,name=replicas,proto3" json:"replicas,omitempty"`                      // of the plan that were dealt with, after its other items
+	Wholes        int64                  `protobuf:"varint,22,opt,name=wholes,proto3" json:"wholes,omitempty"`                          // replicas and checkpoints of the plan that were dealt with, after its other items
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1790,9 +1790,9 @@ func (x *Run) GetNotices() []string {
 	return nil
 }
 
-func (x *Run) GetReplicas() int64 {
+func (x *Run) GetWholes() int64 {
 	if x != nil {
-		return x.Replicas
+		return x.Wholes
 	}
 	return 0
 }
@@ -1803,7 +1803,7 @@ type RunPart struct {
 	First         int64                  `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
 	Count         int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	Task          string                 `protobuf:"bytes,3,opt,name=task,proto3" json:"task,omitempty"`
-	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"` // of a replica, which goes as one
+	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"` // of a replica or checkpoint, which goes as one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2171,7 +2171,7 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"e\n" +
 	"\x0fGetPlanResponse\x12%\n" +
 	"\x04plan\x18\x01 \x01(\v2\x11.datamove.v1.PlanR\x04plan\x12+\n" +
-	"\x05items\x18\x02 \x03(\v2\x15.datamove.v1.PlanItemR\x05items\"\xa3\x03\n" +
+	"\x05items\x18\x02 \x03(\v2\x15.datamove.v1.PlanItemR\x05items\"\x9f\x03\n" +
 	"\bPlanItem\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -2191,8 +2191,8 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x05known\x18\x0f \x01(\x04R\x05known\x12\x1d\n" +
 	"\n" +
 	"rule_index\x18\x10 \x01(\x05R\truleIndex\x12\x16\n" +
-	"\x06target\x18\x11 \x01(\tR\x06target\x12\x18\n" +
-	"\areplica\x18\x12 \x01(\tR\areplica\"\x87\x01\n" +
+	"\x06target\x18\x11 \x01(\tR\x06target\x12\x14\n" +
+	"\x05whole\x18\x12 \x01(\tR\x05whole\"\x87\x01\n" +
 	"\x15SimulatePolicyRequest\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12.\n" +
@@ -2233,7 +2233,7 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x02is\x18\x03 \x01(\tR\x02is\x12\x14\n" +
 	"\x05holds\x18\x04 \x01(\bR\x05holds\"$\n" +
 	"\x0eRunPlanRequest\x12\x12\n" +
-	"\x04plan\x18\x01 \x01(\tR\x04plan\"\xca\x06\n" +
+	"\x04plan\x18\x01 \x01(\tR\x04plan\"\xc6\x06\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12#\n" +
@@ -2261,8 +2261,8 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"beginUntil\x12-\n" +
 	"\x06places\x18\x14 \x03(\v2\x15.datamove.v1.RunPlaceR\x06places\x12\x1a\n" +
 	"\brestored\x18\x15 \x01(\x03R\brestored\x12\x18\n" +
-	"\anotices\x18\x17 \x03(\tR\anotices\x12\x1a\n" +
-	"\breplicas\x18\x16 \x01(\x03R\breplicas\"_\n" +
+	"\anotices\x18\x17 \x03(\tR\anotices\x12\x16\n" +
+	"\x06wholes\x18\x16 \x01(\x03R\x06wholes\"_\n" +
 	"\aRunPart\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +

@@ -41,6 +41,7 @@ const (
 	TaskKind_TASK_KIND_TIER        TaskKind = 11 // do what a run of a policy lists
 	TaskKind_TASK_KIND_UNDO        TaskKind = 12 // give back what a run of a policy has taken away
 	TaskKind_TASK_KIND_FOLLOW      TaskKind = 13 // hear of changes in source, a tier, and keep the catalog up to date until it is cancelled; made by the service itself
+	TaskKind_TASK_KIND_CHECKPOINTS TaskKind = 14 // look at the checkpoints in source, a tier, and tell of them until it is cancelled; made by the service itself
 )
 
 // Enum value maps for TaskKind.
@@ -60,6 +61,7 @@ var (
 		11: "TASK_KIND_TIER",
 		12: "TASK_KIND_UNDO",
 		13: "TASK_KIND_FOLLOW",
+		14: "TASK_KIND_CHECKPOINTS",
 	}
 	TaskKind_value = map[string]int32{
 		"TASK_KIND_UNSPECIFIED": 0,
@@ -76,6 +78,7 @@ var (
 		"TASK_KIND_TIER":        11,
 		"TASK_KIND_UNDO":        12,
 		"TASK_KIND_FOLLOW":      13,
+		"TASK_KIND_CHECKPOINTS": 14,
 	}
 )
 
@@ -921,6 +924,7 @@ type Tiering struct {
 	Release       bool                   `protobuf:"varint,7,opt,name=release,proto3" json:"release,omitempty"`                                    // the space of what is in the archive of its file system
 	OpsPerSecond  int64                  `protobuf:"varint,9,opt,name=ops_per_second,json=opsPerSecond,proto3" json:"ops_per_second,omitempty"`    // at most; 0 is as many as there are
 	OneFileSystem bool                   `protobuf:"varint,8,opt,name=one_file_system,json=oneFileSystem,proto3" json:"one_file_system,omitempty"` // what is on another one than the root of the source stays
+	Checkpoint    *CheckpointWork        `protobuf:"bytes,10,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`                              // that is brought to target, or goes, instead of items
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1018,6 +1022,135 @@ func (x *Tiering) GetOneFileSystem() bool {
 	return false
 }
 
+func (x *Tiering) GetCheckpoint() *CheckpointWork {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+// CheckpointWork is a checkpoint of a tier for which a task does something.
+type CheckpointWork struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Folder        []byte                 `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"` // below the root of the tier
+	Name          []byte                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // in the folder
+	Save          string                 `protobuf:"bytes,3,opt,name=save,proto3" json:"save,omitempty"`     // as it was when that was decided
+	Relies        []*CheckpointSave      `protobuf:"bytes,4,rep,name=relies,proto3" json:"relies,omitempty"` // those that have to be there still when it goes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointWork) Reset() {
+	*x = CheckpointWork{}
+	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointWork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointWork) ProtoMessage() {}
+
+func (x *CheckpointWork) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointWork.ProtoReflect.Descriptor instead.
+func (*CheckpointWork) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CheckpointWork) GetFolder() []byte {
+	if x != nil {
+		return x.Folder
+	}
+	return nil
+}
+
+func (x *CheckpointWork) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *CheckpointWork) GetSave() string {
+	if x != nil {
+		return x.Save
+	}
+	return ""
+}
+
+func (x *CheckpointWork) GetRelies() []*CheckpointSave {
+	if x != nil {
+		return x.Relies
+	}
+	return nil
+}
+
+// CheckpointSave is one save of a checkpoint.
+type CheckpointSave struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          []byte                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Save          string                 `protobuf:"bytes,2,opt,name=save,proto3" json:"save,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointSave) Reset() {
+	*x = CheckpointSave{}
+	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointSave) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointSave) ProtoMessage() {}
+
+func (x *CheckpointSave) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointSave.ProtoReflect.Descriptor instead.
+func (*CheckpointSave) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CheckpointSave) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *CheckpointSave) GetSave() string {
+	if x != nil {
+		return x.Save
+	}
+	return ""
+}
+
 // Account is who asked.
 type Account struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1029,7 +1162,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	mi := &file_datamove_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1174,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	mi := &file_datamove_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1187,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Account) GetName() string {
@@ -1104,7 +1237,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	mi := &file_datamove_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1249,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	mi := &file_datamove_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1262,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Task) GetId() string {
@@ -1321,7 +1454,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_datamove_v1_task_proto_msgTypes[8]
+	mi := &file_datamove_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1466,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[8]
+	mi := &file_datamove_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1479,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Totals) GetFiles() int64 {
@@ -1457,7 +1590,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_datamove_v1_task_proto_msgTypes[9]
+	mi := &file_datamove_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1602,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[9]
+	mi := &file_datamove_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1615,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Progress) GetPlanned() *Totals {
@@ -1602,7 +1735,7 @@ type SlowItem struct {
 
 func (x *SlowItem) Reset() {
 	*x = SlowItem{}
-	mi := &file_datamove_v1_task_proto_msgTypes[10]
+	mi := &file_datamove_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1747,7 @@ func (x *SlowItem) String() string {
 func (*SlowItem) ProtoMessage() {}
 
 func (x *SlowItem) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[10]
+	mi := &file_datamove_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1760,7 @@ func (x *SlowItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlowItem.ProtoReflect.Descriptor instead.
 func (*SlowItem) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SlowItem) GetName() []byte {
@@ -1672,7 +1805,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_datamove_v1_task_proto_msgTypes[11]
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1817,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[11]
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1830,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Report) GetPlanned() *Totals {
@@ -1795,7 +1928,7 @@ type LevelCount struct {
 
 func (x *LevelCount) Reset() {
 	*x = LevelCount{}
-	mi := &file_datamove_v1_task_proto_msgTypes[12]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1940,7 @@ func (x *LevelCount) String() string {
 func (*LevelCount) ProtoMessage() {}
 
 func (x *LevelCount) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[12]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1953,7 @@ func (x *LevelCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelCount.ProtoReflect.Descriptor instead.
 func (*LevelCount) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LevelCount) GetLevel() Level {
@@ -1851,7 +1984,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +1996,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +2009,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Failure) GetName() []byte {
@@ -1925,7 +2058,7 @@ type SubmitTaskRequest struct {
 
 func (x *SubmitTaskRequest) Reset() {
 	*x = SubmitTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2070,7 @@ func (x *SubmitTaskRequest) String() string {
 func (*SubmitTaskRequest) ProtoMessage() {}
 
 func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2083,7 @@ func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SubmitTaskRequest) GetSpec() *TaskSpec {
@@ -1983,7 +2116,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2128,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2141,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetTaskRequest) GetId() string {
@@ -2034,7 +2167,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2179,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2192,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListTasksRequest) GetPageSize() int32 {
@@ -2128,7 +2261,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2273,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2286,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2179,7 +2312,7 @@ type WatchTaskRequest struct {
 
 func (x *WatchTaskRequest) Reset() {
 	*x = WatchTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2324,7 @@ func (x *WatchTaskRequest) String() string {
 func (*WatchTaskRequest) ProtoMessage() {}
 
 func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2337,7 @@ func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskRequest.ProtoReflect.Descriptor instead.
 func (*WatchTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchTaskRequest) GetId() string {
@@ -2223,7 +2356,7 @@ type PauseTaskRequest struct {
 
 func (x *PauseTaskRequest) Reset() {
 	*x = PauseTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2368,7 @@ func (x *PauseTaskRequest) String() string {
 func (*PauseTaskRequest) ProtoMessage() {}
 
 func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2381,7 @@ func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskRequest.ProtoReflect.Descriptor instead.
 func (*PauseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PauseTaskRequest) GetId() string {
@@ -2267,7 +2400,7 @@ type ResumeTaskRequest struct {
 
 func (x *ResumeTaskRequest) Reset() {
 	*x = ResumeTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2412,7 @@ func (x *ResumeTaskRequest) String() string {
 func (*ResumeTaskRequest) ProtoMessage() {}
 
 func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2425,7 @@ func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResumeTaskRequest) GetId() string {
@@ -2313,7 +2446,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2458,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2471,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelTaskRequest) GetId() string {
@@ -2371,7 +2504,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2516,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2529,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExplainTaskRequest) GetId() string {
@@ -2420,7 +2553,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_datamove_v1_task_proto_msgTypes[23]
+	mi := &file_datamove_v1_task_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2565,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[23]
+	mi := &file_datamove_v1_task_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2578,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Explanation) GetId() string {
@@ -2537,7 +2670,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x126\n" +
 	"\tlease_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\x127\n" +
 	"\tpin_until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bpinUntil\x12\x16\n" +
-	"\x06holder\x18\x05 \x01(\tR\x06holder\"\xf3\x01\n" +
+	"\x06holder\x18\x05 \x01(\tR\x06holder\"\xb0\x02\n" +
 	"\aTiering\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\x03R\x05first\x12\x14\n" +
@@ -2547,7 +2680,19 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x06layout\x18\x06 \x01(\tR\x06layout\x12\x18\n" +
 	"\arelease\x18\a \x01(\bR\arelease\x12$\n" +
 	"\x0eops_per_second\x18\t \x01(\x03R\fopsPerSecond\x12&\n" +
-	"\x0fone_file_system\x18\b \x01(\bR\roneFileSystem\"/\n" +
+	"\x0fone_file_system\x18\b \x01(\bR\roneFileSystem\x12;\n" +
+	"\n" +
+	"checkpoint\x18\n" +
+	" \x01(\v2\x1b.datamove.v1.CheckpointWorkR\n" +
+	"checkpoint\"\x85\x01\n" +
+	"\x0eCheckpointWork\x12\x16\n" +
+	"\x06folder\x18\x01 \x01(\fR\x06folder\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\fR\x04name\x12\x12\n" +
+	"\x04save\x18\x03 \x01(\tR\x04save\x123\n" +
+	"\x06relies\x18\x04 \x03(\v2\x1b.datamove.v1.CheckpointSaveR\x06relies\"8\n" +
+	"\x0eCheckpointSave\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\fR\x04name\x12\x12\n" +
+	"\x04save\x18\x02 \x01(\tR\x04save\"/\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\rR\x03uid\"\xde\x06\n" +
@@ -2687,7 +2832,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"bottleneck\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1a\n" +
 	"\bevidence\x18\x04 \x03(\tR\bevidence\x12\x16\n" +
-	"\x06advice\x18\x05 \x01(\tR\x06advice*\xb8\x02\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice*\xd3\x02\n" +
 	"\bTaskKind\x12\x19\n" +
 	"\x15TASK_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eTASK_KIND_COPY\x10\x01\x12\x12\n" +
@@ -2703,7 +2848,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x12\x12\n" +
 	"\x0eTASK_KIND_TIER\x10\v\x12\x12\n" +
 	"\x0eTASK_KIND_UNDO\x10\f\x12\x14\n" +
-	"\x10TASK_KIND_FOLLOW\x10\r*\xb5\x01\n" +
+	"\x10TASK_KIND_FOLLOW\x10\r\x12\x19\n" +
+	"\x15TASK_KIND_CHECKPOINTS\x10\x0e*\xb5\x01\n" +
 	"\tTaskClass\x12\x1a\n" +
 	"\x16TASK_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12TASK_CLASS_RESTORE\x10\x01\x12\x19\n" +
@@ -2768,7 +2914,7 @@ func file_datamove_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_datamove_v1_task_proto_goTypes = []any{
 	(TaskKind)(0),                 // 0: datamove.v1.TaskKind
 	(TaskClass)(0),                // 1: datamove.v1.TaskClass
@@ -2782,91 +2928,95 @@ var file_datamove_v1_task_proto_goTypes = []any{
 	(*MaxDelete)(nil),             // 9: datamove.v1.MaxDelete
 	(*Staging)(nil),               // 10: datamove.v1.Staging
 	(*Tiering)(nil),               // 11: datamove.v1.Tiering
-	(*Account)(nil),               // 12: datamove.v1.Account
-	(*Task)(nil),                  // 13: datamove.v1.Task
-	(*Totals)(nil),                // 14: datamove.v1.Totals
-	(*Progress)(nil),              // 15: datamove.v1.Progress
-	(*SlowItem)(nil),              // 16: datamove.v1.SlowItem
-	(*Report)(nil),                // 17: datamove.v1.Report
-	(*LevelCount)(nil),            // 18: datamove.v1.LevelCount
-	(*Failure)(nil),               // 19: datamove.v1.Failure
-	(*SubmitTaskRequest)(nil),     // 20: datamove.v1.SubmitTaskRequest
-	(*GetTaskRequest)(nil),        // 21: datamove.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 22: datamove.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),     // 23: datamove.v1.ListTasksResponse
-	(*WatchTaskRequest)(nil),      // 24: datamove.v1.WatchTaskRequest
-	(*PauseTaskRequest)(nil),      // 25: datamove.v1.PauseTaskRequest
-	(*ResumeTaskRequest)(nil),     // 26: datamove.v1.ResumeTaskRequest
-	(*CancelTaskRequest)(nil),     // 27: datamove.v1.CancelTaskRequest
-	(*ExplainTaskRequest)(nil),    // 28: datamove.v1.ExplainTaskRequest
-	(*Explanation)(nil),           // 29: datamove.v1.Explanation
-	nil,                           // 30: datamove.v1.TaskSpec.LabelsEntry
-	nil,                           // 31: datamove.v1.ListTasksRequest.LabelsEntry
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*CheckpointWork)(nil),        // 12: datamove.v1.CheckpointWork
+	(*CheckpointSave)(nil),        // 13: datamove.v1.CheckpointSave
+	(*Account)(nil),               // 14: datamove.v1.Account
+	(*Task)(nil),                  // 15: datamove.v1.Task
+	(*Totals)(nil),                // 16: datamove.v1.Totals
+	(*Progress)(nil),              // 17: datamove.v1.Progress
+	(*SlowItem)(nil),              // 18: datamove.v1.SlowItem
+	(*Report)(nil),                // 19: datamove.v1.Report
+	(*LevelCount)(nil),            // 20: datamove.v1.LevelCount
+	(*Failure)(nil),               // 21: datamove.v1.Failure
+	(*SubmitTaskRequest)(nil),     // 22: datamove.v1.SubmitTaskRequest
+	(*GetTaskRequest)(nil),        // 23: datamove.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 24: datamove.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),     // 25: datamove.v1.ListTasksResponse
+	(*WatchTaskRequest)(nil),      // 26: datamove.v1.WatchTaskRequest
+	(*PauseTaskRequest)(nil),      // 27: datamove.v1.PauseTaskRequest
+	(*ResumeTaskRequest)(nil),     // 28: datamove.v1.ResumeTaskRequest
+	(*CancelTaskRequest)(nil),     // 29: datamove.v1.CancelTaskRequest
+	(*ExplainTaskRequest)(nil),    // 30: datamove.v1.ExplainTaskRequest
+	(*Explanation)(nil),           // 31: datamove.v1.Explanation
+	nil,                           // 32: datamove.v1.TaskSpec.LabelsEntry
+	nil,                           // 33: datamove.v1.ListTasksRequest.LabelsEntry
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
 }
 var file_datamove_v1_task_proto_depIdxs = []int32{
 	0,  // 0: datamove.v1.TaskSpec.kind:type_name -> datamove.v1.TaskKind
 	7,  // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
 	1,  // 2: datamove.v1.TaskSpec.class:type_name -> datamove.v1.TaskClass
-	30, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
+	32, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
 	10, // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
 	11, // 5: datamove.v1.TaskSpec.tiering:type_name -> datamove.v1.Tiering
 	3,  // 6: datamove.v1.Options.verify:type_name -> datamove.v1.Level
 	8,  // 7: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
 	9,  // 8: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
 	4,  // 9: datamove.v1.Options.released:type_name -> datamove.v1.Released
-	32, // 10: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
-	33, // 11: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
-	6,  // 12: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
-	12, // 13: datamove.v1.Task.owner:type_name -> datamove.v1.Account
-	2,  // 14: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
-	15, // 15: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
-	17, // 16: datamove.v1.Task.report:type_name -> datamove.v1.Report
-	33, // 17: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
-	33, // 18: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	33, // 19: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	33, // 20: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
-	14, // 21: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
-	16, // 22: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
-	33, // 23: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
-	32, // 24: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
-	32, // 25: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
-	32, // 26: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
-	32, // 27: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
-	32, // 28: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
-	32, // 29: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
-	14, // 30: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
-	18, // 31: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
-	19, // 32: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
-	32, // 33: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
-	3,  // 34: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
-	6,  // 35: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
-	2,  // 36: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
-	31, // 37: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
-	13, // 38: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
-	5,  // 39: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
-	20, // 40: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
-	21, // 41: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
-	22, // 42: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
-	24, // 43: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
-	25, // 44: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
-	26, // 45: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
-	27, // 46: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
-	28, // 47: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
-	13, // 48: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
-	13, // 49: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
-	23, // 50: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
-	13, // 51: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
-	13, // 52: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
-	13, // 53: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
-	13, // 54: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
-	29, // 55: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
-	48, // [48:56] is the sub-list for method output_type
-	40, // [40:48] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	34, // 10: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
+	35, // 11: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
+	12, // 12: datamove.v1.Tiering.checkpoint:type_name -> datamove.v1.CheckpointWork
+	13, // 13: datamove.v1.CheckpointWork.relies:type_name -> datamove.v1.CheckpointSave
+	6,  // 14: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
+	14, // 15: datamove.v1.Task.owner:type_name -> datamove.v1.Account
+	2,  // 16: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
+	17, // 17: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
+	19, // 18: datamove.v1.Task.report:type_name -> datamove.v1.Report
+	35, // 19: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
+	35, // 20: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	35, // 21: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	35, // 22: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
+	16, // 23: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
+	18, // 24: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
+	35, // 25: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
+	34, // 26: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
+	34, // 27: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
+	34, // 28: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
+	34, // 29: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
+	34, // 30: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
+	34, // 31: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
+	16, // 32: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
+	20, // 33: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
+	21, // 34: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
+	34, // 35: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
+	3,  // 36: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
+	6,  // 37: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
+	2,  // 38: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
+	33, // 39: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
+	15, // 40: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
+	5,  // 41: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
+	22, // 42: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
+	23, // 43: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
+	24, // 44: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
+	26, // 45: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
+	27, // 46: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
+	28, // 47: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
+	29, // 48: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
+	30, // 49: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
+	15, // 50: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
+	15, // 51: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
+	25, // 52: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
+	15, // 53: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
+	15, // 54: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
+	15, // 55: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
+	15, // 56: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
+	31, // 57: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
+	50, // [50:58] is the sub-list for method output_type
+	42, // [42:50] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_task_proto_init() }
@@ -2884,7 +3034,7 @@ func file_datamove_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_task_proto_rawDesc), len(file_datamove_v1_task_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

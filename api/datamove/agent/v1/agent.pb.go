@@ -129,7 +129,7 @@ func (x FollowSight_Trouble) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FollowSight_Trouble.Descriptor instead.
 func (FollowSight_Trouble) EnumDescriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43, 0}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47, 0}
 }
 
 type JoinRequest struct {
@@ -3027,6 +3027,225 @@ func (x *PutWalkResponse) GetUnread() int64 {
 	return 0
 }
 
+type TellCheckpointsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Folder        *CheckpointFolder      `protobuf:"bytes,3,opt,name=folder,proto3" json:"folder,omitempty"`
+	Round         *CheckpointRound       `protobuf:"bytes,4,opt,name=round,proto3" json:"round,omitempty"` // that has ended; without it and a folder, one begins
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TellCheckpointsRequest) Reset() {
+	*x = TellCheckpointsRequest{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TellCheckpointsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TellCheckpointsRequest) ProtoMessage() {}
+
+func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TellCheckpointsRequest.ProtoReflect.Descriptor instead.
+func (*TellCheckpointsRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *TellCheckpointsRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *TellCheckpointsRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *TellCheckpointsRequest) GetFolder() *CheckpointFolder {
+	if x != nil {
+		return x.Folder
+	}
+	return nil
+}
+
+func (x *TellCheckpointsRequest) GetRound() *CheckpointRound {
+	if x != nil {
+		return x.Round
+	}
+	return nil
+}
+
+// CheckpointFolder is all that a folder has.
+type CheckpointFolder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          []byte                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`               // below the root of the tier
+	Checkpoints   []*v1.Checkpoint       `protobuf:"bytes,2,rep,name=checkpoints,proto3" json:"checkpoints,omitempty"` // without the tier and the folder
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointFolder) Reset() {
+	*x = CheckpointFolder{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointFolder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointFolder) ProtoMessage() {}
+
+func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointFolder.ProtoReflect.Descriptor instead.
+func (*CheckpointFolder) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *CheckpointFolder) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *CheckpointFolder) GetCheckpoints() []*v1.Checkpoint {
+	if x != nil {
+		return x.Checkpoints
+	}
+	return nil
+}
+
+// CheckpointRound has the folders that are there: what was known of others is forgotten.
+type CheckpointRound struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Folders       [][]byte               `protobuf:"bytes,1,rep,name=folders,proto3" json:"folders,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointRound) Reset() {
+	*x = CheckpointRound{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointRound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointRound) ProtoMessage() {}
+
+func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointRound.ProtoReflect.Descriptor instead.
+func (*CheckpointRound) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *CheckpointRound) GetFolders() [][]byte {
+	if x != nil {
+		return x.Folders
+	}
+	return nil
+}
+
+// TellCheckpointsResponse says where to look, when a round begins.
+type TellCheckpointsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Folders       []string               `protobuf:"bytes,1,rep,name=folders,proto3" json:"folders,omitempty"` // patterns
+	Settle        *durationpb.Duration   `protobuf:"bytes,2,opt,name=settle,proto3" json:"settle,omitempty"`   // nothing in a checkpoint may change for so long before it is complete
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TellCheckpointsResponse) Reset() {
+	*x = TellCheckpointsResponse{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TellCheckpointsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TellCheckpointsResponse) ProtoMessage() {}
+
+func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TellCheckpointsResponse.ProtoReflect.Descriptor instead.
+func (*TellCheckpointsResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *TellCheckpointsResponse) GetFolders() []string {
+	if x != nil {
+		return x.Folders
+	}
+	return nil
+}
+
+func (x *TellCheckpointsResponse) GetSettle() *durationpb.Duration {
+	if x != nil {
+		return x.Settle
+	}
+	return nil
+}
+
 // FollowRequest is what a lead that follows a tier says.
 type FollowRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3042,7 +3261,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3054,7 +3273,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3067,7 +3286,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FollowRequest) GetTask() string {
@@ -3128,7 +3347,7 @@ type FollowBatch struct {
 
 func (x *FollowBatch) Reset() {
 	*x = FollowBatch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3140,7 +3359,7 @@ func (x *FollowBatch) String() string {
 func (*FollowBatch) ProtoMessage() {}
 
 func (x *FollowBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3153,7 +3372,7 @@ func (x *FollowBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowBatch.ProtoReflect.Descriptor instead.
 func (*FollowBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FollowBatch) GetNames() [][]byte {
@@ -3216,7 +3435,7 @@ type FollowMark struct {
 
 func (x *FollowMark) Reset() {
 	*x = FollowMark{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3447,7 @@ func (x *FollowMark) String() string {
 func (*FollowMark) ProtoMessage() {}
 
 func (x *FollowMark) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3460,7 @@ func (x *FollowMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMark.ProtoReflect.Descriptor instead.
 func (*FollowMark) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FollowMark) GetPart() string {
@@ -3269,7 +3488,7 @@ type FollowSights struct {
 
 func (x *FollowSights) Reset() {
 	*x = FollowSights{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +3500,7 @@ func (x *FollowSights) String() string {
 func (*FollowSights) ProtoMessage() {}
 
 func (x *FollowSights) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +3513,7 @@ func (x *FollowSights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSights.ProtoReflect.Descriptor instead.
 func (*FollowSights) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FollowSights) GetId() uint64 {
@@ -3322,7 +3541,7 @@ type FollowSight struct {
 
 func (x *FollowSight) Reset() {
 	*x = FollowSight{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3334,7 +3553,7 @@ func (x *FollowSight) String() string {
 func (*FollowSight) ProtoMessage() {}
 
 func (x *FollowSight) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3347,7 +3566,7 @@ func (x *FollowSight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSight.ProtoReflect.Descriptor instead.
 func (*FollowSight) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FollowSight) GetEntry() []byte {
@@ -3385,7 +3604,7 @@ type FollowWalk struct {
 
 func (x *FollowWalk) Reset() {
 	*x = FollowWalk{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3397,7 +3616,7 @@ func (x *FollowWalk) String() string {
 func (*FollowWalk) ProtoMessage() {}
 
 func (x *FollowWalk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3410,7 +3629,7 @@ func (x *FollowWalk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowWalk.ProtoReflect.Descriptor instead.
 func (*FollowWalk) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FollowWalk) GetId() uint64 {
@@ -3462,7 +3681,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3474,7 +3693,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3487,7 +3706,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FollowResponse) GetFeed() *FollowFeed {
@@ -3536,7 +3755,7 @@ type FollowFeed struct {
 
 func (x *FollowFeed) Reset() {
 	*x = FollowFeed{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +3767,7 @@ func (x *FollowFeed) String() string {
 func (*FollowFeed) ProtoMessage() {}
 
 func (x *FollowFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +3780,7 @@ func (x *FollowFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowFeed.ProtoReflect.Descriptor instead.
 func (*FollowFeed) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FollowFeed) GetKind() string {
@@ -3589,7 +3808,7 @@ type FollowLook struct {
 
 func (x *FollowLook) Reset() {
 	*x = FollowLook{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3601,7 +3820,7 @@ func (x *FollowLook) String() string {
 func (*FollowLook) ProtoMessage() {}
 
 func (x *FollowLook) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3614,7 +3833,7 @@ func (x *FollowLook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLook.ProtoReflect.Descriptor instead.
 func (*FollowLook) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FollowLook) GetId() uint64 {
@@ -3642,7 +3861,7 @@ type FollowDir struct {
 
 func (x *FollowDir) Reset() {
 	*x = FollowDir{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3654,7 +3873,7 @@ func (x *FollowDir) String() string {
 func (*FollowDir) ProtoMessage() {}
 
 func (x *FollowDir) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3667,7 +3886,7 @@ func (x *FollowDir) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowDir.ProtoReflect.Descriptor instead.
 func (*FollowDir) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FollowDir) GetId() uint64 {
@@ -3694,7 +3913,7 @@ type ReadItemsRequest struct {
 
 func (x *ReadItemsRequest) Reset() {
 	*x = ReadItemsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3706,7 +3925,7 @@ func (x *ReadItemsRequest) String() string {
 func (*ReadItemsRequest) ProtoMessage() {}
 
 func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3719,7 +3938,7 @@ func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsRequest.ProtoReflect.Descriptor instead.
 func (*ReadItemsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReadItemsRequest) GetTask() string {
@@ -3746,7 +3965,7 @@ type ReadItemsResponse struct {
 
 func (x *ReadItemsResponse) Reset() {
 	*x = ReadItemsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3758,7 +3977,7 @@ func (x *ReadItemsResponse) String() string {
 func (*ReadItemsResponse) ProtoMessage() {}
 
 func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3771,7 +3990,7 @@ func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsResponse.ProtoReflect.Descriptor instead.
 func (*ReadItemsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ReadItemsResponse) GetItems() []*v1.PlanItem {
@@ -3792,7 +4011,7 @@ var File_datamove_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1ddatamove/agent/v1/agent.proto\x12\x11datamove.agent.v1\x1a\x18datamove/v1/policy.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"I\n" +
+	"\x1ddatamove/agent/v1/agent.proto\x12\x11datamove.agent.v1\x1a\x1cdatamove/v1/checkpoint.proto\x1a\x18datamove/v1/policy.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"I\n" +
 	"\vJoinRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x10\n" +
@@ -4036,7 +4255,20 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04dirs\x18\x02 \x01(\x03R\x04dirs\x12\x16\n" +
 	"\x06others\x18\x03 \x01(\x03R\x06others\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x16\n" +
-	"\x06unread\x18\x05 \x01(\x03R\x06unread\"\xf4\x01\n" +
+	"\x06unread\x18\x05 \x01(\x03R\x06unread\"\xb9\x01\n" +
+	"\x16TellCheckpointsRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12;\n" +
+	"\x06folder\x18\x03 \x01(\v2#.datamove.agent.v1.CheckpointFolderR\x06folder\x128\n" +
+	"\x05round\x18\x04 \x01(\v2\".datamove.agent.v1.CheckpointRoundR\x05round\"a\n" +
+	"\x10CheckpointFolder\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\fR\x04name\x129\n" +
+	"\vcheckpoints\x18\x02 \x03(\v2\x17.datamove.v1.CheckpointR\vcheckpoints\"+\n" +
+	"\x0fCheckpointRound\x12\x18\n" +
+	"\afolders\x18\x01 \x03(\fR\afolders\"f\n" +
+	"\x17TellCheckpointsResponse\x12\x18\n" +
+	"\afolders\x18\x01 \x03(\tR\afolders\x121\n" +
+	"\x06settle\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06settle\"\xf4\x01\n" +
 	"\rFollowRequest\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x17\n" +
@@ -4107,7 +4339,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\tHOW_YIELD\x10\x042\xa1\x01\n" +
 	"\rEnrollService\x12F\n" +
 	"\x04Join\x12\x1e.datamove.agent.v1.JoinRequest\x1a\x1e.datamove.agent.v1.Certificate\x12H\n" +
-	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\x93\a\n" +
+	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xfd\a\n" +
 	"\vLinkService\x12A\n" +
 	"\x06Attend\x12\x19.datamove.agent.v1.Status\x1a\x18.datamove.agent.v1.Order(\x010\x01\x12P\n" +
 	"\aConfirm\x12!.datamove.agent.v1.ConfirmRequest\x1a\".datamove.agent.v1.ConfirmResponse\x12M\n" +
@@ -4119,7 +4351,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\fReadManifest\x12&.datamove.agent.v1.ReadManifestRequest\x1a'.datamove.agent.v1.ReadManifestResponse0\x01\x12X\n" +
 	"\tReadItems\x12#.datamove.agent.v1.ReadItemsRequest\x1a$.datamove.agent.v1.ReadItemsResponse0\x01\x12R\n" +
 	"\aPutWalk\x12!.datamove.agent.v1.PutWalkRequest\x1a\".datamove.agent.v1.PutWalkResponse(\x01\x12Q\n" +
-	"\x06Follow\x12 .datamove.agent.v1.FollowRequest\x1a!.datamove.agent.v1.FollowResponse(\x010\x01B,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
+	"\x06Follow\x12 .datamove.agent.v1.FollowRequest\x1a!.datamove.agent.v1.FollowResponse(\x010\x01\x12h\n" +
+	"\x0fTellCheckpoints\x12).datamove.agent.v1.TellCheckpointsRequest\x1a*.datamove.agent.v1.TellCheckpointsResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_datamove_agent_v1_agent_proto_rawDescOnce sync.Once
@@ -4134,81 +4367,86 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
-	(How)(0),                      // 0: datamove.agent.v1.How
-	(FollowSight_Trouble)(0),      // 1: datamove.agent.v1.FollowSight.Trouble
-	(*JoinRequest)(nil),           // 2: datamove.agent.v1.JoinRequest
-	(*RenewRequest)(nil),          // 3: datamove.agent.v1.RenewRequest
-	(*Certificate)(nil),           // 4: datamove.agent.v1.Certificate
-	(*Status)(nil),                // 5: datamove.agent.v1.Status
-	(*Hello)(nil),                 // 6: datamove.agent.v1.Hello
-	(*Reach)(nil),                 // 7: datamove.agent.v1.Reach
-	(*Room)(nil),                  // 8: datamove.agent.v1.Room
-	(*RoomPart)(nil),              // 9: datamove.agent.v1.RoomPart
-	(*Session)(nil),               // 10: datamove.agent.v1.Session
-	(*Order)(nil),                 // 11: datamove.agent.v1.Order
-	(*Swarm)(nil),                 // 12: datamove.agent.v1.Swarm
-	(*SwarmMember)(nil),           // 13: datamove.agent.v1.SwarmMember
-	(*SwarmHomes)(nil),            // 14: datamove.agent.v1.SwarmHomes
-	(*Piece)(nil),                 // 15: datamove.agent.v1.Piece
-	(*PieceSegment)(nil),          // 16: datamove.agent.v1.PieceSegment
-	(*Lead)(nil),                  // 17: datamove.agent.v1.Lead
-	(*Pieces)(nil),                // 18: datamove.agent.v1.Pieces
-	(*Batch)(nil),                 // 19: datamove.agent.v1.Batch
-	(*Stop)(nil),                  // 20: datamove.agent.v1.Stop
-	(*Crew)(nil),                  // 21: datamove.agent.v1.Crew
-	(*Part)(nil),                  // 22: datamove.agent.v1.Part
-	(*Limits)(nil),                // 23: datamove.agent.v1.Limits
-	(*Limit)(nil),                 // 24: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),        // 25: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 26: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),         // 27: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),        // 28: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),           // 29: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),          // 30: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),          // 31: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),         // 32: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),           // 33: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),          // 34: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),    // 35: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),   // 36: datamove.agent.v1.PutManifestResponse
-	(*ReadManifestRequest)(nil),   // 37: datamove.agent.v1.ReadManifestRequest
-	(*ReadManifestResponse)(nil),  // 38: datamove.agent.v1.ReadManifestResponse
-	(*PutWalkRequest)(nil),        // 39: datamove.agent.v1.PutWalkRequest
-	(*PutWalkResponse)(nil),       // 40: datamove.agent.v1.PutWalkResponse
-	(*FollowRequest)(nil),         // 41: datamove.agent.v1.FollowRequest
-	(*FollowBatch)(nil),           // 42: datamove.agent.v1.FollowBatch
-	(*FollowMark)(nil),            // 43: datamove.agent.v1.FollowMark
-	(*FollowSights)(nil),          // 44: datamove.agent.v1.FollowSights
-	(*FollowSight)(nil),           // 45: datamove.agent.v1.FollowSight
-	(*FollowWalk)(nil),            // 46: datamove.agent.v1.FollowWalk
-	(*FollowResponse)(nil),        // 47: datamove.agent.v1.FollowResponse
-	(*FollowFeed)(nil),            // 48: datamove.agent.v1.FollowFeed
-	(*FollowLook)(nil),            // 49: datamove.agent.v1.FollowLook
-	(*FollowDir)(nil),             // 50: datamove.agent.v1.FollowDir
-	(*ReadItemsRequest)(nil),      // 51: datamove.agent.v1.ReadItemsRequest
-	(*ReadItemsResponse)(nil),     // 52: datamove.agent.v1.ReadItemsResponse
-	nil,                           // 53: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
-	(*v1.Progress)(nil),           // 55: datamove.v1.Progress
-	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
-	(*v1.Task)(nil),               // 57: datamove.v1.Task
-	(*v1.TaskSpec)(nil),           // 58: datamove.v1.TaskSpec
-	(*v1.Account)(nil),            // 59: datamove.v1.Account
-	(*v1.Report)(nil),             // 60: datamove.v1.Report
-	(*v1.PlanItem)(nil),           // 61: datamove.v1.PlanItem
+	(How)(0),                        // 0: datamove.agent.v1.How
+	(FollowSight_Trouble)(0),        // 1: datamove.agent.v1.FollowSight.Trouble
+	(*JoinRequest)(nil),             // 2: datamove.agent.v1.JoinRequest
+	(*RenewRequest)(nil),            // 3: datamove.agent.v1.RenewRequest
+	(*Certificate)(nil),             // 4: datamove.agent.v1.Certificate
+	(*Status)(nil),                  // 5: datamove.agent.v1.Status
+	(*Hello)(nil),                   // 6: datamove.agent.v1.Hello
+	(*Reach)(nil),                   // 7: datamove.agent.v1.Reach
+	(*Room)(nil),                    // 8: datamove.agent.v1.Room
+	(*RoomPart)(nil),                // 9: datamove.agent.v1.RoomPart
+	(*Session)(nil),                 // 10: datamove.agent.v1.Session
+	(*Order)(nil),                   // 11: datamove.agent.v1.Order
+	(*Swarm)(nil),                   // 12: datamove.agent.v1.Swarm
+	(*SwarmMember)(nil),             // 13: datamove.agent.v1.SwarmMember
+	(*SwarmHomes)(nil),              // 14: datamove.agent.v1.SwarmHomes
+	(*Piece)(nil),                   // 15: datamove.agent.v1.Piece
+	(*PieceSegment)(nil),            // 16: datamove.agent.v1.PieceSegment
+	(*Lead)(nil),                    // 17: datamove.agent.v1.Lead
+	(*Pieces)(nil),                  // 18: datamove.agent.v1.Pieces
+	(*Batch)(nil),                   // 19: datamove.agent.v1.Batch
+	(*Stop)(nil),                    // 20: datamove.agent.v1.Stop
+	(*Crew)(nil),                    // 21: datamove.agent.v1.Crew
+	(*Part)(nil),                    // 22: datamove.agent.v1.Part
+	(*Limits)(nil),                  // 23: datamove.agent.v1.Limits
+	(*Limit)(nil),                   // 24: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),          // 25: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),         // 26: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),           // 27: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),          // 28: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),             // 29: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),            // 30: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),            // 31: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),           // 32: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),             // 33: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),            // 34: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),      // 35: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),     // 36: datamove.agent.v1.PutManifestResponse
+	(*ReadManifestRequest)(nil),     // 37: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),    // 38: datamove.agent.v1.ReadManifestResponse
+	(*PutWalkRequest)(nil),          // 39: datamove.agent.v1.PutWalkRequest
+	(*PutWalkResponse)(nil),         // 40: datamove.agent.v1.PutWalkResponse
+	(*TellCheckpointsRequest)(nil),  // 41: datamove.agent.v1.TellCheckpointsRequest
+	(*CheckpointFolder)(nil),        // 42: datamove.agent.v1.CheckpointFolder
+	(*CheckpointRound)(nil),         // 43: datamove.agent.v1.CheckpointRound
+	(*TellCheckpointsResponse)(nil), // 44: datamove.agent.v1.TellCheckpointsResponse
+	(*FollowRequest)(nil),           // 45: datamove.agent.v1.FollowRequest
+	(*FollowBatch)(nil),             // 46: datamove.agent.v1.FollowBatch
+	(*FollowMark)(nil),              // 47: datamove.agent.v1.FollowMark
+	(*FollowSights)(nil),            // 48: datamove.agent.v1.FollowSights
+	(*FollowSight)(nil),             // 49: datamove.agent.v1.FollowSight
+	(*FollowWalk)(nil),              // 50: datamove.agent.v1.FollowWalk
+	(*FollowResponse)(nil),          // 51: datamove.agent.v1.FollowResponse
+	(*FollowFeed)(nil),              // 52: datamove.agent.v1.FollowFeed
+	(*FollowLook)(nil),              // 53: datamove.agent.v1.FollowLook
+	(*FollowDir)(nil),               // 54: datamove.agent.v1.FollowDir
+	(*ReadItemsRequest)(nil),        // 55: datamove.agent.v1.ReadItemsRequest
+	(*ReadItemsResponse)(nil),       // 56: datamove.agent.v1.ReadItemsResponse
+	nil,                             // 57: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil),   // 58: google.protobuf.Timestamp
+	(*v1.Progress)(nil),             // 59: datamove.v1.Progress
+	(*durationpb.Duration)(nil),     // 60: google.protobuf.Duration
+	(*v1.Task)(nil),                 // 61: datamove.v1.Task
+	(*v1.TaskSpec)(nil),             // 62: datamove.v1.TaskSpec
+	(*v1.Account)(nil),              // 63: datamove.v1.Account
+	(*v1.Report)(nil),               // 64: datamove.v1.Report
+	(*v1.Checkpoint)(nil),           // 65: datamove.v1.Checkpoint
+	(*v1.PlanItem)(nil),             // 66: datamove.v1.PlanItem
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	54, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	58, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	6,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	10, // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	8,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	7,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
 	9,  // 5: datamove.agent.v1.Room.parts:type_name -> datamove.agent.v1.RoomPart
-	55, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	54, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	56, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	59, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	58, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	60, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
 	17, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
 	19, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
 	20, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
@@ -4219,61 +4457,67 @@ var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
 	13, // 16: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
 	14, // 17: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
 	16, // 18: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
-	57, // 19: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	58, // 20: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	56, // 21: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	61, // 19: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	62, // 20: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	60, // 21: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
 	18, // 22: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	58, // 23: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	59, // 24: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	62, // 23: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	63, // 24: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
 	0,  // 25: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
 	24, // 26: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	53, // 27: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	60, // 28: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	54, // 29: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	42, // 30: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
-	44, // 31: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
-	46, // 32: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
-	54, // 33: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
-	43, // 34: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
-	45, // 35: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
-	1,  // 36: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	1,  // 37: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	48, // 38: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
-	43, // 39: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
-	49, // 40: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
-	50, // 41: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
-	61, // 42: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
-	2,  // 43: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	3,  // 44: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	5,  // 45: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	25, // 46: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	27, // 47: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	29, // 48: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	31, // 49: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	33, // 50: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	35, // 51: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	37, // 52: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	51, // 53: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
-	39, // 54: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
-	41, // 55: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	4,  // 56: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	4,  // 57: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	11, // 58: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	26, // 59: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	28, // 60: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	30, // 61: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	32, // 62: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	34, // 63: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	36, // 64: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	38, // 65: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	52, // 66: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
-	40, // 67: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
-	47, // 68: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	56, // [56:69] is the sub-list for method output_type
-	43, // [43:56] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	57, // 27: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	64, // 28: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	58, // 29: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	42, // 30: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
+	43, // 31: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
+	65, // 32: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
+	60, // 33: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
+	46, // 34: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
+	48, // 35: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
+	50, // 36: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
+	58, // 37: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
+	47, // 38: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
+	49, // 39: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
+	1,  // 40: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	1,  // 41: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	52, // 42: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
+	47, // 43: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
+	53, // 44: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
+	54, // 45: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
+	66, // 46: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
+	2,  // 47: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	3,  // 48: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	5,  // 49: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	25, // 50: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	27, // 51: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	29, // 52: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	31, // 53: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	33, // 54: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	35, // 55: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	37, // 56: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	55, // 57: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
+	39, // 58: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	45, // 59: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	41, // 60: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	4,  // 61: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	4,  // 62: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	11, // 63: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	26, // 64: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	28, // 65: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	30, // 66: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	32, // 67: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	34, // 68: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	36, // 69: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	38, // 70: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	56, // 71: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
+	40, // 72: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	51, // 73: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	44, // 74: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	61, // [61:75] is the sub-list for method output_type
+	47, // [47:61] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -4296,7 +4540,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   52,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -167,17 +167,18 @@ var EnrollService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	LinkService_Attend_FullMethodName       = "/datamove.agent.v1.LinkService/Attend"
-	LinkService_Confirm_FullMethodName      = "/datamove.agent.v1.LinkService/Confirm"
-	LinkService_Finish_FullMethodName       = "/datamove.agent.v1.LinkService/Finish"
-	LinkService_Give_FullMethodName         = "/datamove.agent.v1.LinkService/Give"
-	LinkService_Reply_FullMethodName        = "/datamove.agent.v1.LinkService/Reply"
-	LinkService_Keep_FullMethodName         = "/datamove.agent.v1.LinkService/Keep"
-	LinkService_PutManifest_FullMethodName  = "/datamove.agent.v1.LinkService/PutManifest"
-	LinkService_ReadManifest_FullMethodName = "/datamove.agent.v1.LinkService/ReadManifest"
-	LinkService_ReadItems_FullMethodName    = "/datamove.agent.v1.LinkService/ReadItems"
-	LinkService_PutWalk_FullMethodName      = "/datamove.agent.v1.LinkService/PutWalk"
-	LinkService_Follow_FullMethodName       = "/datamove.agent.v1.LinkService/Follow"
+	LinkService_Attend_FullMethodName          = "/datamove.agent.v1.LinkService/Attend"
+	LinkService_Confirm_FullMethodName         = "/datamove.agent.v1.LinkService/Confirm"
+	LinkService_Finish_FullMethodName          = "/datamove.agent.v1.LinkService/Finish"
+	LinkService_Give_FullMethodName            = "/datamove.agent.v1.LinkService/Give"
+	LinkService_Reply_FullMethodName           = "/datamove.agent.v1.LinkService/Reply"
+	LinkService_Keep_FullMethodName            = "/datamove.agent.v1.LinkService/Keep"
+	LinkService_PutManifest_FullMethodName     = "/datamove.agent.v1.LinkService/PutManifest"
+	LinkService_ReadManifest_FullMethodName    = "/datamove.agent.v1.LinkService/ReadManifest"
+	LinkService_ReadItems_FullMethodName       = "/datamove.agent.v1.LinkService/ReadItems"
+	LinkService_PutWalk_FullMethodName         = "/datamove.agent.v1.LinkService/PutWalk"
+	LinkService_Follow_FullMethodName          = "/datamove.agent.v1.LinkService/Follow"
+	LinkService_TellCheckpoints_FullMethodName = "/datamove.agent.v1.LinkService/TellCheckpoints"
 )
 
 // LinkServiceClient is the client API for LinkService service.
@@ -214,6 +215,8 @@ type LinkServiceClient interface {
 	PutWalk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutWalkRequest, PutWalkResponse], error)
 	// Follow keeps the catalog of a tier fresh: a lead tells of what happens there, and answers what it is asked about it.
 	Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowRequest, FollowResponse], error)
+	// TellCheckpoints says which checkpoints are in a tier: that a round begins, then what each folder has, then that it has ended.
+	TellCheckpoints(ctx context.Context, in *TellCheckpointsRequest, opts ...grpc.CallOption) (*TellCheckpointsResponse, error)
 }
 
 type linkServiceClient struct {
@@ -364,6 +367,16 @@ func (c *linkServiceClient) Follow(ctx context.Context, opts ...grpc.CallOption)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LinkService_FollowClient = grpc.BidiStreamingClient[FollowRequest, FollowResponse]
 
+func (c *linkServiceClient) TellCheckpoints(ctx context.Context, in *TellCheckpointsRequest, opts ...grpc.CallOption) (*TellCheckpointsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TellCheckpointsResponse)
+	err := c.cc.Invoke(ctx, LinkService_TellCheckpoints_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LinkServiceServer is the server API for LinkService service.
 // All implementations must embed UnimplementedLinkServiceServer
 // for forward compatibility.
@@ -398,6 +411,8 @@ type LinkServiceServer interface {
 	PutWalk(grpc.ClientStreamingServer[PutWalkRequest, PutWalkResponse]) error
 	// Follow keeps the catalog of a tier fresh: a lead tells of what happens there, and answers what it is asked about it.
 	Follow(grpc.BidiStreamingServer[FollowRequest, FollowResponse]) error
+	// TellCheckpoints says which checkpoints are in a tier: that a round begins, then what each folder has, then that it has ended.
+	TellCheckpoints(context.Context, *TellCheckpointsRequest) (*TellCheckpointsResponse, error)
 	mustEmbedUnimplementedLinkServiceServer()
 }
 
@@ -440,6 +455,9 @@ func (UnimplementedLinkServiceServer) PutWalk(grpc.ClientStreamingServer[PutWalk
 }
 func (UnimplementedLinkServiceServer) Follow(grpc.BidiStreamingServer[FollowRequest, FollowResponse]) error {
 	return status.Error(codes.Unimplemented, "method Follow not implemented")
+}
+func (UnimplementedLinkServiceServer) TellCheckpoints(context.Context, *TellCheckpointsRequest) (*TellCheckpointsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TellCheckpoints not implemented")
 }
 func (UnimplementedLinkServiceServer) mustEmbedUnimplementedLinkServiceServer() {}
 func (UnimplementedLinkServiceServer) testEmbeddedByValue()                     {}
@@ -602,6 +620,24 @@ func _LinkService_Follow_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LinkService_FollowServer = grpc.BidiStreamingServer[FollowRequest, FollowResponse]
 
+func _LinkService_TellCheckpoints_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TellCheckpointsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LinkServiceServer).TellCheckpoints(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LinkService_TellCheckpoints_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LinkServiceServer).TellCheckpoints(ctx, req.(*TellCheckpointsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LinkService_ServiceDesc is the grpc.ServiceDesc for LinkService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -628,6 +664,10 @@ var LinkService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Keep",
 			Handler:    _LinkService_Keep_Handler,
+		},
+		{
+			MethodName: "TellCheckpoints",
+			Handler:    _LinkService_TellCheckpoints_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -2858,7 +2858,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
-	"\rTraceResponse2\x8f\v\n" +
+	"\rTraceResponse2\xf5\v\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
@@ -2871,7 +2871,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\bDescribe\x12\".datamove.agent.v1.DescribeRequest\x1a#.datamove.agent.v1.DescribeResponse(\x01\x12P\n" +
 	"\x05Items\x12\x1f.datamove.agent.v1.ItemsRequest\x1a$.datamove.agent.v1.ReadItemsResponse0\x01\x12I\n" +
 	"\x04Walk\x12\x1e.datamove.agent.v1.WalkRequest\x1a\x1f.datamove.agent.v1.WalkResponse(\x01\x12Q\n" +
-	"\x06Follow\x12 .datamove.agent.v1.FollowRequest\x1a!.datamove.agent.v1.FollowResponse(\x010\x01\x12U\n" +
+	"\x06Follow\x12 .datamove.agent.v1.FollowRequest\x1a!.datamove.agent.v1.FollowResponse(\x010\x01\x12d\n" +
+	"\vCheckpoints\x12).datamove.agent.v1.TellCheckpointsRequest\x1a*.datamove.agent.v1.TellCheckpointsResponse\x12U\n" +
 	"\bManifest\x12\".datamove.agent.v1.ManifestRequest\x1a#.datamove.agent.v1.ManifestResponse0\x01\x12G\n" +
 	"\x04Seal\x12\x1e.datamove.agent.v1.SealRequest\x1a\x1f.datamove.agent.v1.SealResponse\x12P\n" +
 	"\aEndLead\x12!.datamove.agent.v1.EndLeadRequest\x1a\".datamove.agent.v1.EndLeadResponse\x12S\n" +
@@ -2893,64 +2894,66 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 
 var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
-	(*WorkerStatus)(nil),          // 0: datamove.agent.v1.WorkerStatus
-	(*Counts)(nil),                // 1: datamove.agent.v1.Counts
-	(*TierCounts)(nil),            // 2: datamove.agent.v1.TierCounts
-	(*WorkerOrder)(nil),           // 3: datamove.agent.v1.WorkerOrder
-	(*WantPiece)(nil),             // 4: datamove.agent.v1.WantPiece
-	(*GiveRequestPart)(nil),       // 5: datamove.agent.v1.GiveRequestPart
-	(*GiveAnswer)(nil),            // 6: datamove.agent.v1.GiveAnswer
-	(*Job)(nil),                   // 7: datamove.agent.v1.Job
-	(*TierAccess)(nil),            // 8: datamove.agent.v1.TierAccess
-	(*KeptDraft)(nil),             // 9: datamove.agent.v1.KeptDraft
-	(*WorkerBatch)(nil),           // 10: datamove.agent.v1.WorkerBatch
-	(*WorkerStop)(nil),            // 11: datamove.agent.v1.WorkerStop
-	(*WorkerPart)(nil),            // 12: datamove.agent.v1.WorkerPart
-	(*MineRequest)(nil),           // 13: datamove.agent.v1.MineRequest
-	(*MineResponse)(nil),          // 14: datamove.agent.v1.MineResponse
-	(*TurnRequest)(nil),           // 15: datamove.agent.v1.TurnRequest
-	(*TurnResponse)(nil),          // 16: datamove.agent.v1.TurnResponse
-	(*PayRequest)(nil),            // 17: datamove.agent.v1.PayRequest
-	(*PayResponse)(nil),           // 18: datamove.agent.v1.PayResponse
-	(*EndTurnRequest)(nil),        // 19: datamove.agent.v1.EndTurnRequest
-	(*EndTurnResponse)(nil),       // 20: datamove.agent.v1.EndTurnResponse
-	(*WantedRequest)(nil),         // 21: datamove.agent.v1.WantedRequest
-	(*WantedResponse)(nil),        // 22: datamove.agent.v1.WantedResponse
-	(*HandRequest)(nil),           // 23: datamove.agent.v1.HandRequest
-	(*HandResponse)(nil),          // 24: datamove.agent.v1.HandResponse
-	(*NoteRequest)(nil),           // 25: datamove.agent.v1.NoteRequest
-	(*NoteResponse)(nil),          // 26: datamove.agent.v1.NoteResponse
-	(*DescribeRequest)(nil),       // 27: datamove.agent.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 28: datamove.agent.v1.DescribeResponse
-	(*ItemsRequest)(nil),          // 29: datamove.agent.v1.ItemsRequest
-	(*WalkRequest)(nil),           // 30: datamove.agent.v1.WalkRequest
-	(*WalkResponse)(nil),          // 31: datamove.agent.v1.WalkResponse
-	(*ManifestRequest)(nil),       // 32: datamove.agent.v1.ManifestRequest
-	(*ManifestResponse)(nil),      // 33: datamove.agent.v1.ManifestResponse
-	(*SealRequest)(nil),           // 34: datamove.agent.v1.SealRequest
-	(*SealResponse)(nil),          // 35: datamove.agent.v1.SealResponse
-	(*EndLeadRequest)(nil),        // 36: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),       // 37: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),       // 38: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),      // 39: datamove.agent.v1.EndBatchResponse
-	(*TraceRequest)(nil),          // 40: datamove.agent.v1.TraceRequest
-	(*TraceResponse)(nil),         // 41: datamove.agent.v1.TraceResponse
-	nil,                           // 42: datamove.agent.v1.Counts.ErrorsEntry
-	nil,                           // 43: datamove.agent.v1.TierCounts.OperationsEntry
-	nil,                           // 44: datamove.agent.v1.Job.TierPathsEntry
-	nil,                           // 45: datamove.agent.v1.Job.MountsEntry
-	(*v1.Progress)(nil),           // 46: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
-	(*Swarm)(nil),                 // 48: datamove.agent.v1.Swarm
-	(*Piece)(nil),                 // 49: datamove.agent.v1.Piece
-	(*v1.TaskSpec)(nil),           // 50: datamove.v1.TaskSpec
-	(How)(0),                      // 51: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
-	(*PutWalkResponse)(nil),       // 53: datamove.agent.v1.PutWalkResponse
-	(*v1.Report)(nil),             // 54: datamove.v1.Report
-	(*FollowRequest)(nil),         // 55: datamove.agent.v1.FollowRequest
-	(*ReadItemsResponse)(nil),     // 56: datamove.agent.v1.ReadItemsResponse
-	(*FollowResponse)(nil),        // 57: datamove.agent.v1.FollowResponse
+	(*WorkerStatus)(nil),            // 0: datamove.agent.v1.WorkerStatus
+	(*Counts)(nil),                  // 1: datamove.agent.v1.Counts
+	(*TierCounts)(nil),              // 2: datamove.agent.v1.TierCounts
+	(*WorkerOrder)(nil),             // 3: datamove.agent.v1.WorkerOrder
+	(*WantPiece)(nil),               // 4: datamove.agent.v1.WantPiece
+	(*GiveRequestPart)(nil),         // 5: datamove.agent.v1.GiveRequestPart
+	(*GiveAnswer)(nil),              // 6: datamove.agent.v1.GiveAnswer
+	(*Job)(nil),                     // 7: datamove.agent.v1.Job
+	(*TierAccess)(nil),              // 8: datamove.agent.v1.TierAccess
+	(*KeptDraft)(nil),               // 9: datamove.agent.v1.KeptDraft
+	(*WorkerBatch)(nil),             // 10: datamove.agent.v1.WorkerBatch
+	(*WorkerStop)(nil),              // 11: datamove.agent.v1.WorkerStop
+	(*WorkerPart)(nil),              // 12: datamove.agent.v1.WorkerPart
+	(*MineRequest)(nil),             // 13: datamove.agent.v1.MineRequest
+	(*MineResponse)(nil),            // 14: datamove.agent.v1.MineResponse
+	(*TurnRequest)(nil),             // 15: datamove.agent.v1.TurnRequest
+	(*TurnResponse)(nil),            // 16: datamove.agent.v1.TurnResponse
+	(*PayRequest)(nil),              // 17: datamove.agent.v1.PayRequest
+	(*PayResponse)(nil),             // 18: datamove.agent.v1.PayResponse
+	(*EndTurnRequest)(nil),          // 19: datamove.agent.v1.EndTurnRequest
+	(*EndTurnResponse)(nil),         // 20: datamove.agent.v1.EndTurnResponse
+	(*WantedRequest)(nil),           // 21: datamove.agent.v1.WantedRequest
+	(*WantedResponse)(nil),          // 22: datamove.agent.v1.WantedResponse
+	(*HandRequest)(nil),             // 23: datamove.agent.v1.HandRequest
+	(*HandResponse)(nil),            // 24: datamove.agent.v1.HandResponse
+	(*NoteRequest)(nil),             // 25: datamove.agent.v1.NoteRequest
+	(*NoteResponse)(nil),            // 26: datamove.agent.v1.NoteResponse
+	(*DescribeRequest)(nil),         // 27: datamove.agent.v1.DescribeRequest
+	(*DescribeResponse)(nil),        // 28: datamove.agent.v1.DescribeResponse
+	(*ItemsRequest)(nil),            // 29: datamove.agent.v1.ItemsRequest
+	(*WalkRequest)(nil),             // 30: datamove.agent.v1.WalkRequest
+	(*WalkResponse)(nil),            // 31: datamove.agent.v1.WalkResponse
+	(*ManifestRequest)(nil),         // 32: datamove.agent.v1.ManifestRequest
+	(*ManifestResponse)(nil),        // 33: datamove.agent.v1.ManifestResponse
+	(*SealRequest)(nil),             // 34: datamove.agent.v1.SealRequest
+	(*SealResponse)(nil),            // 35: datamove.agent.v1.SealResponse
+	(*EndLeadRequest)(nil),          // 36: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),         // 37: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),         // 38: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),        // 39: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),            // 40: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),           // 41: datamove.agent.v1.TraceResponse
+	nil,                             // 42: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                             // 43: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                             // 44: datamove.agent.v1.Job.TierPathsEntry
+	nil,                             // 45: datamove.agent.v1.Job.MountsEntry
+	(*v1.Progress)(nil),             // 46: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil),   // 47: google.protobuf.Timestamp
+	(*Swarm)(nil),                   // 48: datamove.agent.v1.Swarm
+	(*Piece)(nil),                   // 49: datamove.agent.v1.Piece
+	(*v1.TaskSpec)(nil),             // 50: datamove.v1.TaskSpec
+	(How)(0),                        // 51: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),     // 52: google.protobuf.Duration
+	(*PutWalkResponse)(nil),         // 53: datamove.agent.v1.PutWalkResponse
+	(*v1.Report)(nil),               // 54: datamove.v1.Report
+	(*FollowRequest)(nil),           // 55: datamove.agent.v1.FollowRequest
+	(*TellCheckpointsRequest)(nil),  // 56: datamove.agent.v1.TellCheckpointsRequest
+	(*ReadItemsResponse)(nil),       // 57: datamove.agent.v1.ReadItemsResponse
+	(*FollowResponse)(nil),          // 58: datamove.agent.v1.FollowResponse
+	(*TellCheckpointsResponse)(nil), // 59: datamove.agent.v1.TellCheckpointsResponse
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	46, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
@@ -2995,32 +2998,34 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	29, // 39: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
 	30, // 40: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
 	55, // 41: datamove.agent.v1.WorkerService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	32, // 42: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	34, // 43: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
-	36, // 44: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	38, // 45: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	5,  // 46: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
-	40, // 47: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 48: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	14, // 49: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	16, // 50: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	20, // 51: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	18, // 52: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
-	22, // 53: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	24, // 54: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	26, // 55: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	28, // 56: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	56, // 57: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
-	31, // 58: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
-	57, // 59: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	33, // 60: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	35, // 61: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
-	37, // 62: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	39, // 63: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	6,  // 64: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
-	41, // 65: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	48, // [48:66] is the sub-list for method output_type
-	30, // [30:48] is the sub-list for method input_type
+	56, // 42: datamove.agent.v1.WorkerService.Checkpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	32, // 43: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	34, // 44: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
+	36, // 45: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	38, // 46: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	5,  // 47: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	40, // 48: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 49: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	14, // 50: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	16, // 51: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	20, // 52: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	18, // 53: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
+	22, // 54: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	24, // 55: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	26, // 56: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	28, // 57: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	57, // 58: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
+	31, // 59: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
+	58, // 60: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	59, // 61: datamove.agent.v1.WorkerService.Checkpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	33, // 62: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	35, // 63: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
+	37, // 64: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	39, // 65: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	6,  // 66: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	41, // 67: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	49, // [49:68] is the sub-list for method output_type
+	30, // [30:49] is the sub-list for method input_type
 	30, // [30:30] is the sub-list for extension type_name
 	30, // [30:30] is the sub-list for extension extendee
 	0,  // [0:30] is the sub-list for field type_name

@@ -19,24 +19,25 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	WorkerService_Serve_FullMethodName    = "/datamove.agent.v1.WorkerService/Serve"
-	WorkerService_Mine_FullMethodName     = "/datamove.agent.v1.WorkerService/Mine"
-	WorkerService_Turn_FullMethodName     = "/datamove.agent.v1.WorkerService/Turn"
-	WorkerService_EndTurn_FullMethodName  = "/datamove.agent.v1.WorkerService/EndTurn"
-	WorkerService_Pay_FullMethodName      = "/datamove.agent.v1.WorkerService/Pay"
-	WorkerService_Wanted_FullMethodName   = "/datamove.agent.v1.WorkerService/Wanted"
-	WorkerService_Hand_FullMethodName     = "/datamove.agent.v1.WorkerService/Hand"
-	WorkerService_Note_FullMethodName     = "/datamove.agent.v1.WorkerService/Note"
-	WorkerService_Describe_FullMethodName = "/datamove.agent.v1.WorkerService/Describe"
-	WorkerService_Items_FullMethodName    = "/datamove.agent.v1.WorkerService/Items"
-	WorkerService_Walk_FullMethodName     = "/datamove.agent.v1.WorkerService/Walk"
-	WorkerService_Follow_FullMethodName   = "/datamove.agent.v1.WorkerService/Follow"
-	WorkerService_Manifest_FullMethodName = "/datamove.agent.v1.WorkerService/Manifest"
-	WorkerService_Seal_FullMethodName     = "/datamove.agent.v1.WorkerService/Seal"
-	WorkerService_EndLead_FullMethodName  = "/datamove.agent.v1.WorkerService/EndLead"
-	WorkerService_EndBatch_FullMethodName = "/datamove.agent.v1.WorkerService/EndBatch"
-	WorkerService_Give_FullMethodName     = "/datamove.agent.v1.WorkerService/Give"
-	WorkerService_Trace_FullMethodName    = "/datamove.agent.v1.WorkerService/Trace"
+	WorkerService_Serve_FullMethodName       = "/datamove.agent.v1.WorkerService/Serve"
+	WorkerService_Mine_FullMethodName        = "/datamove.agent.v1.WorkerService/Mine"
+	WorkerService_Turn_FullMethodName        = "/datamove.agent.v1.WorkerService/Turn"
+	WorkerService_EndTurn_FullMethodName     = "/datamove.agent.v1.WorkerService/EndTurn"
+	WorkerService_Pay_FullMethodName         = "/datamove.agent.v1.WorkerService/Pay"
+	WorkerService_Wanted_FullMethodName      = "/datamove.agent.v1.WorkerService/Wanted"
+	WorkerService_Hand_FullMethodName        = "/datamove.agent.v1.WorkerService/Hand"
+	WorkerService_Note_FullMethodName        = "/datamove.agent.v1.WorkerService/Note"
+	WorkerService_Describe_FullMethodName    = "/datamove.agent.v1.WorkerService/Describe"
+	WorkerService_Items_FullMethodName       = "/datamove.agent.v1.WorkerService/Items"
+	WorkerService_Walk_FullMethodName        = "/datamove.agent.v1.WorkerService/Walk"
+	WorkerService_Follow_FullMethodName      = "/datamove.agent.v1.WorkerService/Follow"
+	WorkerService_Checkpoints_FullMethodName = "/datamove.agent.v1.WorkerService/Checkpoints"
+	WorkerService_Manifest_FullMethodName    = "/datamove.agent.v1.WorkerService/Manifest"
+	WorkerService_Seal_FullMethodName        = "/datamove.agent.v1.WorkerService/Seal"
+	WorkerService_EndLead_FullMethodName     = "/datamove.agent.v1.WorkerService/EndLead"
+	WorkerService_EndBatch_FullMethodName    = "/datamove.agent.v1.WorkerService/EndBatch"
+	WorkerService_Give_FullMethodName        = "/datamove.agent.v1.WorkerService/Give"
+	WorkerService_Trace_FullMethodName       = "/datamove.agent.v1.WorkerService/Trace"
 )
 
 // WorkerServiceClient is the client API for WorkerService service.
@@ -71,6 +72,8 @@ type WorkerServiceClient interface {
 	Walk(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WalkRequest, WalkResponse], error)
 	// Follow tells of what happens in the tier that a lead follows.
 	Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowRequest, FollowResponse], error)
+	// Checkpoints tells which checkpoints are in the tier that a lead looks at.
+	Checkpoints(ctx context.Context, in *TellCheckpointsRequest, opts ...grpc.CallOption) (*TellCheckpointsResponse, error)
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error)
 	// Seal has nobody change what a lead has staged any more, or has what it removes be
@@ -235,6 +238,16 @@ func (c *workerServiceClient) Follow(ctx context.Context, opts ...grpc.CallOptio
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_FollowClient = grpc.BidiStreamingClient[FollowRequest, FollowResponse]
 
+func (c *workerServiceClient) Checkpoints(ctx context.Context, in *TellCheckpointsRequest, opts ...grpc.CallOption) (*TellCheckpointsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TellCheckpointsResponse)
+	err := c.cc.Invoke(ctx, WorkerService_Checkpoints_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *workerServiceClient) Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[5], WorkerService_Manifest_FullMethodName, cOpts...)
@@ -339,6 +352,8 @@ type WorkerServiceServer interface {
 	Walk(grpc.ClientStreamingServer[WalkRequest, WalkResponse]) error
 	// Follow tells of what happens in the tier that a lead follows.
 	Follow(grpc.BidiStreamingServer[FollowRequest, FollowResponse]) error
+	// Checkpoints tells which checkpoints are in the tier that a lead looks at.
+	Checkpoints(context.Context, *TellCheckpointsRequest) (*TellCheckpointsResponse, error)
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error
 	// Seal has nobody change what a lead has staged any more, or has what it removes be
@@ -397,6 +412,9 @@ func (UnimplementedWorkerServiceServer) Walk(grpc.ClientStreamingServer[WalkRequ
 }
 func (UnimplementedWorkerServiceServer) Follow(grpc.BidiStreamingServer[FollowRequest, FollowResponse]) error {
 	return status.Error(codes.Unimplemented, "method Follow not implemented")
+}
+func (UnimplementedWorkerServiceServer) Checkpoints(context.Context, *TellCheckpointsRequest) (*TellCheckpointsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Checkpoints not implemented")
 }
 func (UnimplementedWorkerServiceServer) Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error {
 	return status.Error(codes.Unimplemented, "method Manifest not implemented")
@@ -602,6 +620,24 @@ func _WorkerService_Follow_Handler(srv interface{}, stream grpc.ServerStream) er
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_FollowServer = grpc.BidiStreamingServer[FollowRequest, FollowResponse]
 
+func _WorkerService_Checkpoints_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TellCheckpointsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).Checkpoints(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_Checkpoints_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).Checkpoints(ctx, req.(*TellCheckpointsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _WorkerService_Manifest_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ManifestRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -726,6 +762,10 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Note",
 			Handler:    _WorkerService_Note_Handler,
+		},
+		{
+			MethodName: "Checkpoints",
+			Handler:    _WorkerService_Checkpoints_Handler,
 		},
 		{
 			MethodName: "Seal",

@@ -68,7 +68,7 @@ spec:
 				t.Fatalf("%v", plan)
 			}
 			for _, item := range d.planItems(t, root, plan.GetId()) {
-				if item.GetReplica() != "sets/vision" {
+				if item.GetWhole() != "sets/vision" {
 					t.Errorf("%v", item)
 				}
 			}

@@ -1,0 +1,146 @@
+package service
+
+import (
+	"slices"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/tiering/checkpoint"
+	"datamove.dev/tiering/policy"
+)
+
+// checkpointAt is what is known of a checkpoint in a tree.
+type checkpointAt struct {
+	*pb.Checkpoint
+	verified bool // here, or a copy of it elsewhere
+	second   bool // a copy of it on another tier, or node, is verified
+}
+
+func (c *checkpointAt) folder() string { return string(c.GetFolder()) }
+
+// name is where it is, below the root of the tier.
+func (c *checkpointAt) name() string { return mover.Join(c.folder(), string(c.GetName())) }
+
+// addCheckpoints notes the checkpoints of a tree.
+func (g *ground) addCheckpoints(tx *ledger.Tx) error {
+	g.sets, g.folders = map[string]*checkpointAt{}, map[string][]*checkpointAt{}
+	for c, err := range ledger.Checkpoints.All(tx, ledger.Range{Prefix: []string{g.tree.Tier, g.tree.Node}}) {
+		if err != nil {
+			return err
+		}
+		at := &checkpointAt{Checkpoint: c}
+		copies, err := copiesOf(tx, c)
+		if err != nil {
+			return err
+		}
+		at.second = slices.ContainsFunc(copies, func(o *pb.Checkpoint) bool {
+			return o.GetState() == verified && (o.GetTier() != c.GetTier() || o.GetNode() != c.GetNode())
+		})
+		at.verified = c.GetState() == verified || c.GetState() == complete && at.second
+		g.sets[at.name()] = at
+		g.folders[at.folder()] = append(g.folders[at.folder()], at)
+	}
+	return nil
+}
+
+// state is the one that policies know it by.
+func (c *checkpointAt) state() string {
+	switch {
+	case c.verified:
+		return string(checkpoint.Verified)
+	case c.GetState() == complete:
+		return string(checkpoint.Complete)
+	case c.GetState() == pb.CheckpointState_CHECKPOINT_STATE_SETTLING:
+		return string(checkpoint.Settling)
+	}
+	return string(checkpoint.Seen)
+}
+
+// checkpointAround is the checkpoint that a directory is, or lies in; nil is none.
+func (h *here) checkpointAround(dir string) *checkpointAt {
+	for len(h.sets) > 0 && dir != "" {
+		if at := h.sets[dir]; at != nil && !at.GetTracker() {
+			return at
+		}
+		dir, _ = mover.Parent(dir)
+	}
+	return nil
+}
+
+// checkpoint adds what is known of a checkpoint to the facts of what is in it.
+func (h *here) checkpoint(facts *policy.Facts, at *checkpointAt) {
+	switch {
+	case at == nil:
+	case at.GetTracker():
+		facts.Tracker = true
+	default:
+		facts.Checkpoint, facts.Set = at.state(), &standing{h, at}
+	}
+}
+
+// standing is a checkpoint as one who stands on the ground sees it. It is a policy.Set.
+type standing struct {
+	*here
+	at *checkpointAt
+}
+
+// Name implements policy.Set.
+func (s *standing) Name() string { return s.at.name() }
+
+// keeping is a folder, as an action of a policy is to keep it.
+type keeping struct {
+	folder string
+	action *policy.Action
+}
+
+// Stays implements policy.Set.
+func (s *standing) Stays(a *policy.Action) string {
+	k := keeping{s.at.folder(), a}
+	if s.keeps[k] == nil {
+		if s.keeps == nil {
+			s.keeps = map[keeping]map[string]string{}
+		}
+		stays := map[string]string{}
+		for _, v := range retention(s.folders[k.folder], a) {
+			if stays[v.Name] = ""; v.Keep {
+				stays[v.Name] = v.Why
+			}
+		}
+		s.keeps[k] = stays
+	}
+	why, known := s.keeps[k][string(s.at.GetName())]
+	if !known {
+		return "it is not complete"
+	}
+	return why
+}
+
+// retention is what an action of a policy says of the checkpoints of a folder.
+func retention(all []*checkpointAt, a *policy.Action) []checkpoint.Verdict {
+	keep := checkpoint.Keep{Last: int(a.KeepLast), Every: int64(a.KeepEvery), Least: int(a.NeverBelowVerified)}
+	two := a.Copied()
+	var held []checkpoint.Held
+	for _, c := range all {
+		if c.GetTracker() || c.GetState() < complete {
+			continue
+		}
+		held = append(held, checkpoint.Held{Name: string(c.GetName()), Step: c.GetStep(), Modified: c.GetMadeNs(), Verified: c.verified,
+			Tagged: c.GetTagged() && (a.KeepTagged == nil || *a.KeepTagged), Named: c.GetNamed(), Second: c.second})
+		two = two || c.second
+	}
+	return keep.Judge(held, two)
+}
+
+// relies are the checkpoints because of which another one of the folder may go: they stay, and are verified.
+func relies(all []*checkpointAt, a *policy.Action) (saves []*pb.CheckpointSave) {
+	left := max(2, int(a.KeepLast), int(a.NeverBelowVerified))
+	for _, v := range retention(all, a) {
+		if v.Keep && v.Verified && left > 0 {
+			left--
+			i := slices.IndexFunc(all, func(c *checkpointAt) bool { return string(c.GetName()) == v.Name })
+			saves = append(saves, &pb.CheckpointSave{Name: []byte(v.Name), Save: all[i].GetSave()})
+		}
+	}
+	return saves
+}

@@ -1,0 +1,76 @@
+package service
+
+import (
+	"cmp"
+	"errors"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/tiering/policy"
+	"datamove.dev/tiering/run"
+)
+
+// checkpointFor makes the task that copies a checkpoint for a run, or has it go, or brings it back, if all files of it are in the plan, and the policy means each of
+// them still; nil where there is nothing to undo.
+func (s *Service) checkpointFor(tx *ledger.Tx, one *pb.Run, r *planReading, items wholeItems) (*pb.Task, error) {
+	a := &r.program.Policy.Spec.Rules[items.rule].Action
+	goes, undo := a.Type == policy.Retain, one.GetState() == run.Undoing
+	if undo && !goes {
+		return nil, nil
+	}
+	folder, name := mover.Parent(items.name)
+	work := &pb.CheckpointWork{Folder: []byte(folder), Name: []byte(name)}
+	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_TIER, Source: items.tree.Tier + ":", Node: items.tree.Node, Labels: map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()},
+		Options: &pb.Options{Verify: levelFor(a.Verify), BytesPerSecond: int64(r.program.Policy.Spec.Limits.Rate)},
+		Tiering: &pb.Tiering{Run: one.GetId(), Checkpoint: work, Remove: goes}}
+	if goes {
+		s.willKeep(one, r.program, &pb.PlanItem{Tier: items.tree.Tier, Node: items.tree.Node}, spec)
+	} else {
+		spec.Target = targetOf(items.target)
+	}
+	if spec.Class = classFor(a, spec); !goes {
+		spec.Class = classFor(&policy.Action{Class: cmp.Or(a.Class, "checkpoint")}, spec)
+	}
+	if undo {
+		spec.Kind = pb.TaskKind_TASK_KIND_UNDO
+	} else if err := s.isStill(tx, r, items, work); err != nil {
+		return nil, err
+	}
+	t := s.newTask(self(), spec)
+	return t, ledger.Tasks.Put(tx, t)
+}
+
+// isStill says why a checkpoint is not the one any more that a plan lists, and fills in what of it has to be so when something is done to it.
+func (s *Service) isStill(tx *ledger.Tx, r *planReading, items wholeItems, work *pb.CheckpointWork) error {
+	fail := func(why string) error {
+		return &mover.Error{Op: "use the checkpoint", Place: items.tree.Tier + ":" + items.name, Err: because(mover.ErrChanged, "%s", why)}
+	}
+	c, err := ledger.Checkpoints.Get(tx, items.tree.Tier, items.tree.Node, string(work.GetFolder()), string(work.GetName()))
+	switch {
+	case errors.Is(err, mover.ErrNotExist):
+		return fail("it is not there any more")
+	case err != nil:
+		return err
+	case c.GetState() < complete:
+		return fail("it is not complete")
+	case c.GetCompleteTime().AsTime().After(r.made):
+		return fail("it was saved again after the plan was made")
+	}
+	all, err := s.meansAll(r.program, items)
+	if err != nil {
+		return err
+	}
+	if !all {
+		return fail("the policy does not mean all of its files, and it goes as one")
+	}
+	work.Save = c.GetSave()
+	if a := &r.program.Policy.Spec.Rules[items.rule].Action; a.Type == policy.Retain {
+		g, err := s.groundOf(items.tree)
+		if err != nil {
+			return err
+		}
+		work.Relies = relies(g.folders[string(work.GetFolder())], a)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/wire"
+	"datamove.dev/tiering/checkpoint"
+	"datamove.dev/tiering/checkpoint/hop"
+)
+
+// checkpoint does something for a run of a policy with a checkpoint as a whole: it is copied, goes, or comes back. One that is not what it was counts as kept.
+func (w *worker) checkpoint(ctx context.Context) (report local.Report, err error) {
+	begun := time.Now()
+	spec := w.job.GetSpec()
+	tier, err := w.tierAt(spec.GetSource())
+	if err != nil {
+		return report, err
+	}
+	work := spec.GetTiering().GetCheckpoint()
+	site := &hop.Site{Open: w.open, Log: w.log, Request: local.Request{StateDir: w.job.GetStateDir()}}
+	expiry := hop.Expiry{Save: hop.Save{Name: string(work.GetName()), Save: work.GetSave()}, Keep: spec.GetTiering().GetKeep()}
+	for _, r := range work.GetRelies() {
+		expiry.Relies = append(expiry.Relies, hop.Save{Name: string(r.GetName()), Save: r.GetSave()})
+	}
+	folder := string(work.GetFolder())
+	if err := w.agent.mine("", w.job.GetEpoch())(ctx); err != nil {
+		return report, err
+	}
+	switch {
+	case spec.GetKind() == pb.TaskKind_TASK_KIND_UNDO:
+		w.touched.Store(true)
+		if err = site.Return(ctx, tier, folder, expiry); errors.Is(err, fs.ErrExist) {
+			err = fs.ErrNotExist // something has its name by now, and stays
+		}
+	case spec.GetTiering().GetRemove():
+		w.state.State(local.Removing, "")
+		w.touched.Store(true)
+		err = site.Expire(ctx, tier, folder, expiry)
+	default:
+		report, err = w.bring(ctx, site, tier, folder, expiry.Save)
+	}
+	report.Elapsed = time.Since(begun)
+	if errors.Is(err, mover.ErrChanged) || errors.Is(err, mover.ErrNotExist) {
+		w.log.Info("a checkpoint is left alone", "checkpoint", mover.Printable(mover.Join(folder, expiry.Name)), "why", err)
+		report.Kept, err = 1, nil
+	}
+	return report, err
+}
+
+// tierAt is the tier of a location, or what of it is meant.
+func (w *worker) tierAt(text string) (location.Location, error) {
+	l, err := wire.Locate(text)
+	if err == nil {
+		l, err = w.resolve(l)
+	}
+	return l, err
+}
+
+// bring copies a checkpoint to the target.
+func (w *worker) bring(ctx context.Context, site *hop.Site, tier location.Location, folder string, save hop.Save) (report local.Report, err error) {
+	target, err := w.tierAt(w.job.GetSpec().GetTarget())
+	if err != nil {
+		return report, err
+	}
+	r, err := w.request()
+	if err != nil {
+		return report, err
+	}
+	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Bandwidth: w.bandwidth}
+	site.Request = r
+	from, err := site.In(ctx, tier, folder, "", false)
+	if err != nil {
+		return report, err
+	}
+	defer from.Close()
+	to, err := site.In(ctx, target, folder, from.Profile, true)
+	if err != nil {
+		return report, err
+	}
+	defer to.Close()
+	done, err := site.Bring(ctx, from, save.Name, to, func(s checkpoint.State) { w.state.State(local.Moving, "the checkpoint is "+string(s)) })
+	report.Bytes = done.Sent
+	return report, err
+}
