@@ -282,11 +282,17 @@ func TestCheckpointStays(t *testing.T) {
 		did       string
 	}{
 		{"nothing", func(*saving, int64) {}, "TIER runs/a/step_1 relying on step_3 relying on step_2"},
-		{"saved again", func(s *saving, _ int64) { s.saw(t, "project", "runs/a", "step_1:complete+again", first[1], first[2], first[3]) }, ""},
+		{"saved again", func(s *saving, _ int64) {
+			s.saw(t, "project", "runs/a", "step_1:complete+again", first[1], first[2], first[3])
+		}, ""},
 		{"gone", func(s *saving, _ int64) { s.saw(t, "project", "runs/a", first[1], first[2], first[3]) }, ""},
 		{"torn", func(s *saving, _ int64) { s.saw(t, "project", "runs/a", "step_1:seen", first[1], first[2], first[3]) }, ""},
-		{"tagged", func(s *saving, _ int64) { s.saw(t, "project", "runs/a", "step_1:complete+tagged", first[1], first[2], first[3]) }, ""},
-		{"named by a tracker", func(s *saving, _ int64) { s.saw(t, "project", "runs/a", "step_1:complete+named", first[1], first[2], first[3]) }, ""},
+		{"tagged", func(s *saving, _ int64) {
+			s.saw(t, "project", "runs/a", "step_1:complete+tagged", first[1], first[2], first[3])
+		}, ""},
+		{"named by a tracker", func(s *saving, _ int64) {
+			s.saw(t, "project", "runs/a", "step_1:complete+named", first[1], first[2], first[3])
+		}, ""},
 		{"a newer one is gone", func(s *saving, _ int64) { s.saw(t, "project", "runs/a", first[0], first[1], first[3]) }, ""},
 		{"its copy is gone", func(s *saving, _ int64) { s.saw(t, "archive", "runs/a", "step_2:verified", "step_3:verified") }, ""},
 		{"grown", func(s *saving, made int64) {

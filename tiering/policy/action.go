@@ -28,6 +28,14 @@ const (
 	SetLayout Verb = "setLayout" // restripe
 )
 
+// does is what it does to a file, for people.
+func (v Verb) does() string {
+	if v == Retain {
+		return "expire"
+	}
+	return string(v)
+}
+
 // Removes reports whether something may be gone by it.
 func (v Verb) Removes() bool {
 	return slices.Contains([]Verb{Migrate, Release, Purge, Evict, Retain}, v)

@@ -381,7 +381,7 @@ func (j *Judge) Reason(f *tiering.File, at *Facts, v Verdict) string {
 	}
 	r := &j.program.rules[v.Rule]
 	if v.Held != "" {
-		return fmt.Sprintf("kept: rule %s would %s it, and %s", r.name, r.action.Type, v.Held)
+		return fmt.Sprintf("kept: rule %s would %s it, and %s", r.name, r.action.Type.does(), v.Held)
 	}
 	var why []string
 	for _, c := range r.clauses {
@@ -395,7 +395,7 @@ func (j *Judge) Reason(f *tiering.File, at *Facts, v Verdict) string {
 	if len(why) == 0 {
 		why = []string{"everything else"}
 	}
-	return fmt.Sprintf("%s by rule %s: %s", r.action.Type, r.name, strings.Join(why, ", "))
+	return fmt.Sprintf("%s by rule %s: %s", r.action.Type.does(), r.name, strings.Join(why, ", "))
 }
 
 // Sight is what Explain says of one rule.
