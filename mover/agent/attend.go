@@ -136,10 +136,11 @@ func (a *Agent) status(seq uint64) *agentv1.Status {
 	}
 	leads, batches := 0, 0
 	for key, ses := range a.sessions {
-		if key.batch == "" {
-			leads++
-		} else {
+		switch {
+		case key.batch != "":
 			batches++
+		case !ses.stays:
+			leads++
 		}
 		s.Sessions = append(s.Sessions, ses.view(key))
 	}
@@ -180,7 +181,7 @@ func (a *Agent) room() (rooms []*agentv1.Room) {
 func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 	switch w := o.GetWhat().(type) {
 	case *agentv1.Order_Lead:
-		if s := newSession(w.Lead.GetEpoch()); a.add(sessionKey{w.Lead.GetTask().GetId(), ""}, s) { // before the next order is about it
+		if s := sessionOf(w.Lead); a.add(sessionKey{w.Lead.GetTask().GetId(), ""}, s) { // before the next order is about it
 			go a.beginLead(ctx, w.Lead, s)
 		}
 	case *agentv1.Order_Batch:

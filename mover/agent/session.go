@@ -11,12 +11,14 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/wire"
 	"datamove.dev/mover/worker"
 )
 
 // session is a lead or a batch.
 type session struct {
 	epoch uint64
+	stays bool     // its task goes on until it is cancelled
 	span  string   // what it is part of, of a batch; "" is no trace
 	proc  *process // nil while it is started; guarded by Agent.mu
 	over  bool     // the coordinator has taken it back
@@ -32,6 +34,13 @@ type session struct {
 }
 
 func newSession(epoch uint64) *session { return &session{epoch: epoch, more: make(chan struct{})} }
+
+// sessionOf is that of a lead.
+func sessionOf(l *agentv1.Lead) *session {
+	s := newSession(l.GetEpoch())
+	s.stays = wire.Standing(l.GetSpec())
+	return s
+}
 
 // view is the session on the wire. Agent.mu is held.
 func (s *session) view(key sessionKey) *agentv1.Session {

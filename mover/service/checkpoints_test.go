@@ -23,6 +23,7 @@ import (
 type saving struct {
 	*desk
 	leads map[string]string // tasks that look, by tier
+	most  int               // tasks that did something with a checkpoint at one time
 }
 
 func newSaving(t *testing.T, text string) *saving {
@@ -35,7 +36,7 @@ func newSaving(t *testing.T, text string) *saving {
 		tier.Checkpoints = &config.Checkpoints{Folders: []string{"runs/*"}, Quiet: time.Second}
 		d.conf.Tiers[name] = tier
 	}
-	s := &saving{d, map[string]string{}}
+	s := &saving{desk: d, leads: map[string]string{}}
 	s.begin(t)
 	return s
 }
@@ -178,12 +179,23 @@ func TestTellCheckpoints(t *testing.T) {
 	}
 }
 
+// under is how many tasks do something with a checkpoint at this moment.
+func (s *saving) under() (n int) {
+	for _, l := range s.taken {
+		if l.GetSpec().GetTiering().GetCheckpoint() != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // whole does what the tasks of a run ask for with checkpoints, and says what that was.
 func (s *saving) whole(t *testing.T, kept int64) (did []string) {
 	t.Helper()
 	for range 20 {
 		wants(t, "tend", s.tendPolicies(context.Background()), nil)
 		s.give()
+		s.most = max(s.most, s.under())
 		busy := false
 		for id, l := range s.taken {
 			work := l.GetSpec().GetTiering().GetCheckpoint()
@@ -242,6 +254,9 @@ func TestCheckpointsByPolicy(t *testing.T) {
 	slices.Sort(got)
 	if want := []string{"TIER runs/a/step_1 to archive:", "TIER runs/a/step_2 to archive:", "TIER runs/a/step_3 to archive:", "runs/a/notes"}; !slices.Equal(got, want) {
 		t.Fatalf("%q", got)
+	}
+	if s.most != 3 {
+		t.Errorf("%d at one time: they wait for each other", s.most)
 	}
 	if r := s.runsThat(t); len(r) != 1 || r[0].GetBy() != byEvent || r[0].GetDone().GetFiles() != 7 || r[0].GetState() != run.Done {
 		t.Fatalf("%v", r)

@@ -11,7 +11,9 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
+	"datamove.dev/mover/wire"
 )
 
 // dispatch gives out what there is. It runs in one goroutine.
@@ -207,7 +209,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	}
 	s.leads[id] = l
 	f.pass += 1 / float64(weights(s.conf()).Of(f.class, f.project))
-	if a := s.agents[agent]; a != nil {
+	if a := s.agents[agent]; a != nil && !wire.Standing(t.GetSpec()) {
 		a.leads--
 	}
 	s.watch.tell(id)
@@ -263,7 +265,7 @@ func (s *Service) writer(t *pb.Task, n need) (id string, linger bool) {
 	if !drafts(t.GetSpec()) {
 		return "", false
 	}
-	at := address(t.GetSpec().GetTarget(), n.node, s.conf())
+	at := address(writesTo(t.GetSpec()), n.node, s.conf())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, l := range s.leads {
@@ -282,7 +284,17 @@ func drafts(spec *pb.TaskSpec) bool {
 
 // target is where a lead writes.
 func (s *Service) target(l *lead) string {
-	return address(l.task.GetSpec().GetTarget(), l.need.node, s.conf())
+	return address(writesTo(l.task.GetSpec()), l.need.node, s.conf())
+}
+
+// writesTo is where a task writes: of one that brings a checkpoint the directory of that, and not all of the target.
+func writesTo(spec *pb.TaskSpec) string {
+	work := spec.GetTiering().GetCheckpoint()
+	l, err := location.Parse(spec.GetTarget())
+	if work == nil || err != nil {
+		return spec.GetTarget()
+	}
+	return l.Child(mover.Join(string(work.GetFolder()), string(work.GetName()))).String()
 }
 
 // piecesMost bounds the pieces that a lead is given, which are one message with all else;

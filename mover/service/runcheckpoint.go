@@ -22,8 +22,11 @@ func (s *Service) checkpointFor(tx *ledger.Tx, one *pb.Run, r *planReading, item
 	folder, name := mover.Parent(items.name)
 	work := &pb.CheckpointWork{Folder: []byte(folder), Name: []byte(name)}
 	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_TIER, Source: items.tree.Tier + ":", Node: items.tree.Node, Labels: map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()},
-		Options: &pb.Options{Verify: levelFor(a.Verify), BytesPerSecond: int64(r.program.Policy.Spec.Limits.Rate)},
+		Options: &pb.Options{Verify: levelFor(a.Verify)},
 		Tiering: &pb.Tiering{Run: one.GetId(), Checkpoint: work, Remove: goes}}
+	if rate := int64(r.program.Policy.Spec.Limits.Rate); rate > 0 {
+		spec.Options.BytesPerSecond = max(1, rate/run.WholesMost)
+	}
 	if goes {
 		s.willKeep(one, r.program, &pb.PlanItem{Tier: items.tree.Tier, Node: items.tree.Node}, spec)
 	} else {

@@ -426,7 +426,7 @@ func (s *Service) goOn(ctx context.Context, id string) error {
 			return ignoreGone(err)
 		}
 		stopping := one.GetState() == run.Running && one.GetWhy() != ""
-		for !stopping && len(one.GetParts()) < run.PartsMost {
+		for !stopping && len(one.GetParts()) < run.WholesMost {
 			r, err := s.readOn(id, one.GetNext())
 			if err != nil {
 				one.Why, stopping = "its plan can not be read: "+err.Error(), true
@@ -437,6 +437,12 @@ func (s *Service) goOn(ctx context.Context, id string) error {
 					stopping = true
 					break
 				}
+			}
+			if next, err := r.peek(); err != nil || next != nil && len(one.GetParts()) >= run.PartsMost {
+				if err != nil {
+					return err
+				}
+				break
 			}
 			first, part, err := r.part()
 			if err != nil {

@@ -34,6 +34,11 @@ func ChangesSource(spec *pb.TaskSpec) bool {
 	return t.GetRemove() || t.GetRelease() || t.GetLayout() != ""
 }
 
+// Standing reports whether a task goes on until it is cancelled. It waits most of the time, and takes no place from others.
+func Standing(spec *pb.TaskSpec) bool {
+	return spec.GetKind() == pb.TaskKind_TASK_KIND_FOLLOW || spec.GetKind() == pb.TaskKind_TASK_KIND_CHECKPOINTS
+}
+
 // LevelOf is a level on the wire.
 func LevelOf(l mover.Level) pb.Level {
 	for on, level := range levels {

@@ -37,6 +37,8 @@ const (
 	PartItems = 2000
 	PartBytes = 100 << 30
 	PartsMost = 1 // that are under way at one time: two would wait for the lock of one target
+	// WholesMost are those of replicas and checkpoints, each of which has a target of its own.
+	WholesMost = 4
 )
 
 // errorsLeast are failures that do not stop a run yet, however few files there were.
