@@ -29,6 +29,17 @@ type Commit struct {
 	Torn string
 }
 
+// RecordOf is where the Commit of a set is: in its directory, or beside its only file.
+func RecordOf(set string, dir bool) string {
+	if dir {
+		return set + "/" + Committed
+	}
+	return set + besideIt
+}
+
+// besideIt ends the name of a record that is beside a file.
+const besideIt = "." + Committed
+
 // Committing is a file of a set.
 type Committing struct {
 	Name     string // in the set
@@ -167,7 +178,7 @@ func (c Commit) Verified() bool { return c.Level == mover.Server || c.Level == m
 // lacks says what of a set is not as it was when it was committed. What was added does not count.
 func (c Commit) lacks(inside []Entry, loose bool) (why string) {
 	have := make(map[string]Entry, len(inside))
-	for _, e := range inside[1:] {
+	for _, e := range inside {
 		have[strings.TrimPrefix(e.Name, inside[0].Name+"/")] = e
 	}
 	if len(c.Files) == 0 {

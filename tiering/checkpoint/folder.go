@@ -127,10 +127,11 @@ func (p *inPlace) Deep(ctx context.Context, top Tree, names ...string) (Tree, er
 	}
 	slices.SortFunc(t.Entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	for _, name := range names {
-		if at := t.under(name); at == nil || !has(at, Committed) {
+		at := t.under(name)
+		if at == nil || at[0].Kind == Dir && !has(at, Committed) || at[0].Kind != Dir && t.under(name+besideIt) == nil {
 			continue
 		}
-		c, err := p.commit(ctx, name)
+		c, err := p.commit(ctx, RecordOf(name, at[0].Kind == Dir))
 		if err != nil {
 			return t, err
 		}
@@ -209,8 +210,8 @@ func readAt(ctx context.Context, place mover.Source, name string, off int64, b [
 	return io.ReadFull(r, b[:n])
 }
 
-func (p *inPlace) commit(ctx context.Context, set string) (Commit, error) {
-	e, err := p.place.Stat(ctx, mover.Join(set, Committed))
+func (p *inPlace) commit(ctx context.Context, name string) (Commit, error) {
+	e, err := p.place.Stat(ctx, name)
 	if errors.Is(err, mover.ErrNotExist) || err == nil && e.Size >= commitMost {
 		return Commit{Torn: torn}, nil
 	}
@@ -218,7 +219,7 @@ func (p *inPlace) commit(ctx context.Context, set string) (Commit, error) {
 		return Commit{}, err
 	}
 	b := make([]byte, e.Size)
-	n, err := readAt(ctx, p.place, mover.Join(set, Committed), 0, b)
+	n, err := readAt(ctx, p.place, name, 0, b)
 	if err != nil {
 		return Commit{}, err
 	}

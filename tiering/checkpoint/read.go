@@ -133,6 +133,9 @@ func (r *reader) entry(dir *os.File, prefix, name string) (e Entry, err error) {
 	if set, isSet := strings.CutSuffix(prefix, "/"); isSet && name == Committed && e.Kind == File && !strings.Contains(set, "/") {
 		r.found.Commits[set] = r.commit(dir, name, e)
 	}
+	if set, beside := strings.CutSuffix(name, besideIt); beside && prefix == "" && e.Kind == File {
+		r.found.Commits[set] = r.commit(dir, name, e)
+	}
 	r.found.Entries = append(r.found.Entries, e)
 	return e, nil
 }

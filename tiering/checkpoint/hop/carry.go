@@ -82,14 +82,47 @@ type carrying struct {
 	level mover.Level       // guarded by mu: the least
 }
 
-// file copies a checkpoint that is a single file, which has no room for a record: it is there when it is whole.
+// file copies a checkpoint that is a single file. Its record is beside it, and comes last.
 func (c *carrying) file(ctx context.Context) error {
-	err := c.copy(ctx, local.Request{Work: local.Copy, Source: c.from.Location.Child(c.found.Name), Target: c.to.Location.Child(c.found.Name)}, "")
+	err := c.copy(ctx, local.Request{Work: local.Copy, Source: c.from.child(c.found.Name), Target: c.to.child(c.there())}, "")
 	if err != nil {
 		return err
 	}
 	c.state(checkpoint.Copied)
-	return c.same(ctx)
+	if err := c.same(ctx); err != nil {
+		return err
+	}
+	top, err := c.to.Top(ctx)
+	if err != nil {
+		return err
+	}
+	record, err := c.compare(ctx, top, c.there())
+	if err != nil {
+		if errors.Is(err, mover.ErrCorrupt) {
+			err = errors.Join(err, c.removeAll(ctx, c.to.child(c.there())))
+		}
+		return err
+	}
+	at := checkpoint.RecordOf(c.found.Name, false)
+	if c.to.root == nil {
+		return c.put(ctx, c.to.child(at), record)
+	}
+	if err := c.to.root.Rename(c.there(), c.found.Name); err != nil {
+		return err
+	}
+	text, err := record.Encode()
+	if err != nil {
+		return err
+	}
+	return writeWhole(c.to.root, at, text)
+}
+
+// there is what the checkpoint is called at the target until it is whole.
+func (c *carrying) there() string {
+	if c.to.root == nil {
+		return c.found.Name
+	}
+	return c.found.Name + building
 }
 
 // copy moves bytes. Files are those of the set, without those that are named.
@@ -141,7 +174,11 @@ func (s seeing) Item(it local.Item) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sums[s.below+it.Name] = it.CRC
+	name := s.below + it.Name
+	if !s.found.Dir {
+		name = s.found.Name
+	}
+	s.sums[name] = it.CRC
 	s.level = min(s.level, it.Level)
 }
 
@@ -193,6 +230,9 @@ func (c *carrying) compare(ctx context.Context, tree checkpoint.Tree, at string)
 	meant := checkpoint.CommitOf(c.found.Tree, c.found.Name)
 	if len(there.Files) != len(meant.Files) {
 		return there, c.unlike("it has %d files at the target, and should have %d", len(there.Files), len(meant.Files))
+	}
+	if !c.found.Dir { // it is called so when it is whole
+		there.Files[0].Name = c.found.Name
 	}
 	known := map[string]uint64{}
 	if c.found.Commit != nil {

@@ -3,7 +3,6 @@ package hop
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -27,8 +26,8 @@ func (s *Site) Commit(ctx context.Context, f *Folder, name string, tags []string
 	switch {
 	case err != nil:
 		return checkpoint.Commit{}, err
-	case !is || !found.Dir:
-		return fail(fmt.Errorf("%w: there is no directory with a checkpoint", mover.ErrNotExist))
+	case !is:
+		return fail(fmt.Errorf("%w: there is no checkpoint", mover.ErrNotExist))
 	case found.Files == 0:
 		return fail(fmt.Errorf("%w: there is no file in it", mover.ErrUsage))
 	}
@@ -43,10 +42,11 @@ func (s *Site) Commit(ctx context.Context, f *Folder, name string, tags []string
 	if err != nil {
 		return fail(err)
 	}
+	at := checkpoint.RecordOf(name, found.Dir)
 	if f.root != nil {
-		return c, writeWhole(f.root, path.Join(name, checkpoint.Committed), text)
+		return c, writeWhole(f.root, at, text)
 	}
-	return c, s.putText(ctx, f.child(name).Child(checkpoint.Committed), text)
+	return c, s.putText(ctx, f.child(at), text)
 }
 
 func merged(a, b []string) []string {
@@ -59,7 +59,7 @@ func merged(a, b []string) []string {
 func (s *Site) fresh(ctx context.Context, f *Folder, found checkpoint.Found) (checkpoint.Commit, error) {
 	c := checkpoint.CommitOf(found.Tree, found.Name)
 	c.Created = time.Now().UTC().Truncate(time.Second)
-	place, err := s.Open(ctx, f.child(found.Name), local.OpenOptions{StateDir: s.Request.StateDir, Logger: s.Log})
+	place, err := s.Open(ctx, f.Location, local.OpenOptions{StateDir: s.Request.StateDir, Logger: s.Log})
 	if err != nil {
 		return c, err
 	}
@@ -68,12 +68,16 @@ func (s *Site) fresh(ctx context.Context, f *Folder, found checkpoint.Found) (ch
 	g.SetLimit(readers)
 	for i := range c.Files {
 		g.Go(func() (err error) {
+			name := c.Files[i].Name
+			if found.Dir {
+				name = mover.Join(found.Name, name)
+			}
 			if f.root != nil {
-				if err := syncIn(f.root, path.Join(found.Name, c.Files[i].Name)); err != nil {
+				if err := syncIn(f.root, name); err != nil {
 					return err
 				}
 			}
-			c.Files[i].CRC, err = hashOf(gctx, place, c.Files[i].Name)
+			c.Files[i].CRC, err = hashOf(gctx, place, name)
 			c.Files[i].HasCRC = err == nil
 			return err
 		})

@@ -69,9 +69,9 @@ func (c *carrying) discard(err error, stage string) error {
 
 // hash reads a file at the target that was there before this try, which had checked it.
 func (c *carrying) hash(ctx context.Context, name string) (uint64, error) {
-	at := c.to.child(c.found.Name)
-	if c.to.root != nil {
-		at = c.to.child(c.found.Name + building)
+	at := c.to.child(c.there())
+	if !c.found.Dir {
+		at, name = c.to.Location, c.there()
 	}
 	place, err := c.Open(ctx, at, local.OpenOptions{StateDir: c.Request.StateDir, Logger: c.Log})
 	if err != nil {

@@ -1,6 +1,7 @@
 package hop
 
 import (
+	"archive/tar"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -359,4 +360,92 @@ func BenchmarkDecision(b *testing.B) {
 			break
 		}
 	}
+}
+
+// TestSingleFile: a checkpoint that is one file has its record beside it, last, wherever it goes: one that was saved again, or damaged, is not what the record says.
+func TestSingleFile(t *testing.T) {
+	server := s3test.Start(t, false)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
+	t.Setenv("AWS_ACCESS_KEY_ID", server.Access)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)
+	w := newWorld(t)
+	const name = "model--step=100.nemo"
+	save := func(dir, text string, ago time.Duration) {
+		must(t, os.MkdirAll(w.at(dir), 0o755))
+		must(t, os.WriteFile(filepath.Join(w.at(dir), name), []byte(text), 0o644))
+		must(t, os.Chtimes(filepath.Join(w.at(dir), name), time.Now(), time.Now().Add(-ago)))
+	}
+	save("nvme", whole("one"), 2*time.Hour)
+	places := []string{w.at("nvme"), w.at("pfs"), "s3://" + server.Bucket + "/run", w.at("back")}
+	for i := range places[1:] {
+		from, to := w.folder(places[i], checkpoint.NeMo), w.folder(places[i+1], checkpoint.NeMo)
+		r, err := w.site.Carry(t.Context(), from, name, to, nil)
+		must(t, err)
+		if r.Already || r.Level < mover.Server {
+			t.Errorf("to %s: %+v", to, r)
+		}
+		if r, err = w.site.Carry(t.Context(), from, name, to, nil); err != nil || !r.Already {
+			t.Errorf("to %s again: %+v, %v", to, r, err)
+		}
+		if got := w.newest(to); got != name {
+			t.Errorf("%s: %q is the newest", to, got)
+		}
+	}
+	if got := has(t, w.at("back"))[name]; got != whole("one") {
+		t.Errorf("back came %q", got)
+	}
+
+	nvme, pfs := w.folder(w.at("nvme"), checkpoint.NeMo), w.folder(w.at("pfs"), checkpoint.NeMo)
+	save("nvme", whole("two"), time.Hour)
+	_, err := w.site.Carry(t.Context(), nvme, name, pfs, nil)
+	must(t, err)
+	if has(t, w.at("pfs"))[name] != whole("two") || w.newest(pfs) != name {
+		t.Error("what was saved again did not come")
+	}
+	save("pfs", whole("other"), time.Minute)
+	if got := w.newest(pfs); got != "" {
+		t.Errorf("what is not what the record says is verified: %q", got)
+	}
+	at := filepath.Join(w.at("back"), name) // damaged, with its size and time
+	info, err := os.Stat(at)
+	must(t, err)
+	must(t, os.WriteFile(at, []byte(whole("0ne")), 0o644))
+	must(t, os.Chtimes(at, info.ModTime(), info.ModTime()))
+	if _, err := w.site.Carry(t.Context(), w.folder(w.at("back"), checkpoint.NeMo), name, w.folder(w.at("away"), checkpoint.NeMo), nil); !errors.Is(err, mover.ErrCorrupt) {
+		t.Errorf("what is damaged goes on: %v", err)
+	}
+	if left := has(t, w.at("away")); len(left) != 0 {
+		t.Errorf("it has left %v", left)
+	}
+	_, err = w.site.Commit(t.Context(), nvme, name, []string{"best"})
+	must(t, err)
+	if found, is, err := checkpoint.Look(t.Context(), nvme, checkpoint.NeMo, name); err != nil || !is || !found.Complete || found.Commit == nil || !slices.Equal(found.Commit.Tags, []string{"best"}) {
+		t.Errorf("committed: %+v, %v", found.Set, err)
+	}
+	tier, e := w.tier("nvme"), Expiry{Save: Save{name, saveIn(t, nvme, name)}, Keep: mover.KeptName + "/r"}
+	must(t, w.site.Expire(t.Context(), tier, "", e))
+	if top, err := nvme.Top(t.Context()); err != nil || len(top.Entries) > 0 {
+		t.Errorf("expired, and %v is there still, %v", top.Entries, err)
+	}
+	must(t, w.site.Return(t.Context(), tier, "", e))
+	if found, is, err := checkpoint.Look(t.Context(), nvme, checkpoint.NeMo, name); err != nil || !is || found.Commit == nil {
+		t.Errorf("came back: %+v, %v", found.Set, err)
+	}
+	for _, where := range []string{w.at("back"), places[2]} {
+		f := w.folder(where, checkpoint.NeMo)
+		must(t, w.site.Remove(t.Context(), Tier{Folder: f, saves: map[string]string{name: saveIn(t, f, name)}}, name))
+		if top, err := f.Top(t.Context()); err != nil || len(top.Entries) > 0 {
+			t.Errorf("%s has %v still, %v", where, top.Entries, err)
+		}
+	}
+}
+
+// whole is what a NeMo file has to look like: a tar archive with an end.
+func whole(text string) string {
+	var b strings.Builder
+	out := tar.NewWriter(&b)
+	_ = out.WriteHeader(&tar.Header{Name: "model_weights.ckpt", Size: int64(len(text)), Mode: 0o644})
+	_, _ = out.Write([]byte(text))
+	_ = out.Close()
+	return b.String()
 }

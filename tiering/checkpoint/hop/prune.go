@@ -58,8 +58,12 @@ func (s *Site) Remove(ctx context.Context, t Tier, name string) error {
 	if SaveOf(found) != t.saves[name] {
 		return &mover.Error{Op: "remove", Place: t.String(), Name: name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
 	}
+	beside := checkpoint.RecordOf(name, false)
 	if t.root != nil {
-		return t.removeDir(name)
+		if err := t.removeWhole(name); err != nil || found.Dir {
+			return err
+		}
+		return ignoreGone(t.root.Remove(beside))
 	}
 	for found.Complete && found.Mark != "" && found.Dir { // as long as something in it says that it is complete, nothing else goes
 		if err := s.removeAll(ctx, t.child(mover.Join(name, found.Mark))); err != nil {
@@ -69,7 +73,17 @@ func (s *Site) Remove(ctx context.Context, t Tier, name string) error {
 			return err
 		}
 	}
-	return s.removeAll(ctx, t.child(name))
+	if err := s.removeAll(ctx, t.child(name)); err != nil || found.Dir {
+		return err
+	}
+	return s.removeAll(ctx, t.child(beside))
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // removeAll removes what is there, and is content when nothing is.
@@ -77,14 +91,11 @@ func (s *Site) removeAll(ctx context.Context, l location.Location) error {
 	r := s.Request
 	r.Logger = s.Log
 	_, err := local.RemoveAll(ctx, l, r, s.Open)
-	if errors.Is(err, mover.ErrNotExist) {
-		err = nil
-	}
-	return err
+	return ignoreGone(err)
 }
 
-// removeDir takes the name away, and then what had it.
-func (f *Folder) removeDir(name string) error {
+// removeWhole takes the name away, and then what had it.
+func (f *Folder) removeWhole(name string) error {
 	gone := name + leaving
 	if err := f.root.RemoveAll(gone); err != nil {
 		return err

@@ -170,16 +170,24 @@ func (f *Folder) aside(tier location.Location, dir, name string, back bool) erro
 		return err
 	}
 	defer b.Close()
-	err = unix.Renameat2(int(a.Fd()), name, int(b.Fd()), name, unix.RENAME_NOREPLACE)
+	if err := renameTo(a, b, name); err != nil {
+		return err
+	}
+	return errors.Join(ignoreGone(renameTo(a, b, checkpoint.RecordOf(name, false))), b.Sync(), a.Sync())
+}
+
+// renameTo moves a name from one directory to another, where nothing has it.
+func renameTo(from, to *os.File, name string) error {
+	a, b := int(from.Fd()), int(to.Fd())
+	err := unix.Renameat2(a, name, b, name, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) { // a file system that can not say so
-		if _, there := to.Lstat(name); there == nil {
-			err = unix.EEXIST
-		} else {
-			err = unix.Renameat(int(a.Fd()), name, int(b.Fd()), name)
+		var st unix.Stat_t
+		if err = unix.EEXIST; unix.Fstatat(b, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			err = unix.Renameat(a, name, b, name)
 		}
 	}
 	if err != nil {
-		return &os.LinkError{Op: "rename", Old: name, New: mover.Join(dir, name), Err: err}
+		return &os.LinkError{Op: "rename", Old: name, New: name, Err: err}
 	}
-	return errors.Join(b.Sync(), a.Sync())
+	return nil
 }
