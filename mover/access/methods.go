@@ -95,6 +95,7 @@ var kinds = map[datamovev1.TaskKind]Method{
 	datamovev1.TaskKind_TASK_KIND_SYNC:        {"task.submit", false},
 	datamovev1.TaskKind_TASK_KIND_VERIFY:      {"task.submit", false},
 	datamovev1.TaskKind_TASK_KIND_REMOVE:      {"task.submit", false},
+	datamovev1.TaskKind_TASK_KIND_RETAIN:      {"task.submit", false},
 	datamovev1.TaskKind_TASK_KIND_DESCRIBE:    {"dataset.add", true},
 	datamovev1.TaskKind_TASK_KIND_STAGE:       {"dataset.stage", false},
 	datamovev1.TaskKind_TASK_KIND_RELEASE:     {"dataset.release", true},

@@ -366,3 +366,29 @@ func TestTaskDone(t *testing.T) {
 		}
 	}
 }
+
+// TestRetainRequests: who asks for checkpoints to go says whose they are, and that two stay.
+func TestRetainRequests(t *testing.T) {
+	s := newSaving(t, keeping2)
+	good := func() *pb.TaskSpec {
+		return &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_RETAIN, Target: "project:runs/a", Retention: &pb.Retention{Profile: "dcp", Arrived: []byte("step_1"), Last: 2}}
+	}
+	for what, row := range map[string]struct {
+		spoil func(*pb.TaskSpec)
+		want  error
+	}{
+		"nothing":           {func(*pb.TaskSpec) {}, nil},
+		"no retention":      {func(x *pb.TaskSpec) { x.Retention = nil }, mover.ErrUsage},
+		"no target":         {func(x *pb.TaskSpec) { x.Target = "" }, mover.ErrUsage},
+		"nobody's":          {func(x *pb.TaskSpec) { x.Retention.Profile = "tensorflow" }, mover.ErrUsage},
+		"one":               {func(x *pb.TaskSpec) { x.Retention.Last = 1 }, mover.ErrUsage},
+		"fewer than none":   {func(x *pb.TaskSpec) { x.Retention.Every = -1 }, mover.ErrUsage},
+		"another directory": {func(x *pb.TaskSpec) { x.Retention.Arrived = []byte("../b") }, mover.ErrUsage},
+		"a source":          {func(x *pb.TaskSpec) { x.Source = "project:x" }, mover.ErrUsage},
+	} {
+		spec := good()
+		row.spoil(spec)
+		_, err := s.SubmitTask(root, &pb.SubmitTaskRequest{Spec: spec})
+		wants(t, what, err, row.want)
+	}
+}

@@ -43,7 +43,7 @@ func (s *Service) settle(tx *ledger.Tx, t *pb.Task, p proof) (f following, err e
 		}
 		err = s.tiered(tx, t)
 		s.stir()
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC:
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_RETAIN:
 		err = s.written(tx, t)
 	}
 	return f, err

@@ -178,7 +178,7 @@ func (s *Service) meeting(tx *ledger.Tx, at, node string) (found []*pb.Replica, 
 // it is then.
 func writes(spec *pb.TaskSpec) bool {
 	switch spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_REMOVE:
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_RETAIN:
 		return true
 	}
 	return false

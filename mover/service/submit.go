@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/wire"
+	"datamove.dev/tiering/checkpoint"
 )
 
 // The most of anything in a request that wire does not bound.
@@ -33,7 +34,8 @@ const (
 // SubmitTask implements pb.TaskServiceServer.
 func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.Task, error) {
 	switch r.GetSpec().GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_REMOVE:
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_REMOVE,
+		pb.TaskKind_TASK_KIND_RETAIN:
 	default:
 		return nil, usage("a task of kind %v is made by its own method", r.GetSpec().GetKind())
 	}
@@ -177,6 +179,25 @@ func shape(spec *pb.TaskSpec) error {
 	}
 	if spec.GetTarget() == "" && spec.GetKind() != pb.TaskKind_TASK_KIND_DESCRIBE {
 		return usage("there is no target")
+	}
+	if spec.GetKind() == pb.TaskKind_TASK_KIND_RETAIN {
+		return retains(spec)
+	}
+	return nil
+}
+
+// retains checks what says which checkpoints stay.
+func retains(spec *pb.TaskSpec) error {
+	r := spec.GetRetention()
+	switch name := string(r.GetArrived()); {
+	case !checkpoint.Known(checkpoint.Profile(r.GetProfile())):
+		return usage("%q saves no checkpoints", mover.Printable(r.GetProfile()))
+	case r.GetLast() < checkpoint.Fewest || r.GetEvery() < 0:
+		return usage("of checkpoints at least the last %d stay", checkpoint.Fewest)
+	case strings.Contains(name, "/") || !mover.ValidName(name):
+		return usage("a checkpoint has no such name")
+	case spec.GetSource() != "" || len(spec.GetSources()) > 0:
+		return usage("what is to stay has no source")
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ var classes = map[pb.TaskKind]pb.TaskClass{
 	pb.TaskKind_TASK_KIND_PURGE: pb.TaskClass_TASK_CLASS_TIER, pb.TaskKind_TASK_KIND_VERIFY: pb.TaskClass_TASK_CLASS_SCRUB,
 	pb.TaskKind_TASK_KIND_TIER: pb.TaskClass_TASK_CLASS_TIER, pb.TaskKind_TASK_KIND_UNDO: pb.TaskClass_TASK_CLASS_TIER,
 	pb.TaskKind_TASK_KIND_SCAN: pb.TaskClass_TASK_CLASS_SCRUB, pb.TaskKind_TASK_KIND_FOLLOW: pb.TaskClass_TASK_CLASS_TIER,
-	pb.TaskKind_TASK_KIND_CHECKPOINTS: pb.TaskClass_TASK_CLASS_TIER,
+	pb.TaskKind_TASK_KIND_CHECKPOINTS: pb.TaskClass_TASK_CLASS_TIER, pb.TaskKind_TASK_KIND_RETAIN: pb.TaskClass_TASK_CLASS_TIER,
 }
 
 // ClassOf is the class of a request.

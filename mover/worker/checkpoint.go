@@ -89,3 +89,44 @@ func (w *worker) bring(ctx context.Context, site *hop.Site, tier location.Locati
 	report.Bytes = done.Sent
 	return report, err
 }
+
+// retain removes the checkpoints in the target that are not to stay, and notes before that one has come there.
+func (w *worker) retain(ctx context.Context) (report local.Report, err error) {
+	begun := time.Now()
+	spec := w.job.GetSpec().GetRetention()
+	target, err := w.tierAt(w.job.GetSpec().GetTarget())
+	if err != nil {
+		return report, err
+	}
+	site := &hop.Site{Open: w.open, Log: w.log, Request: local.Request{StateDir: w.job.GetStateDir(), Observer: w.state}}
+	folder, err := site.Folder(ctx, target, checkpoint.Profile(spec.GetProfile()), false)
+	if err != nil {
+		return report, err
+	}
+	defer folder.Close()
+	if err := w.agent.mine("", w.job.GetEpoch())(ctx); err != nil {
+		return report, err
+	}
+	w.touched.Store(true)
+	if name := string(spec.GetArrived()); name != "" {
+		if err := site.Vouch(ctx, folder, name, mover.Server); err != nil {
+			return report, err
+		}
+	}
+	w.state.State(local.Removing, "")
+	tiers, err := hop.Judge(ctx, []*hop.Folder{folder}, checkpoint.Keep{Last: int(spec.GetLast()), Every: spec.GetEvery()})
+	if err != nil {
+		return report, err
+	}
+	for _, v := range tiers[0].Verdicts {
+		if v.Keep {
+			continue
+		}
+		if err := site.Remove(ctx, tiers[0], v.Name); err != nil && !errors.Is(err, mover.ErrChanged) {
+			return report, err
+		}
+		report.Notes = append(report.Notes, mover.Printable(v.Name)+" was removed: "+v.Why)
+	}
+	report.Elapsed = time.Since(begun)
+	return report, nil
+}

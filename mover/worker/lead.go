@@ -76,6 +76,8 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 		return w.scan(ctx)
 	case pb.TaskKind_TASK_KIND_FOLLOW:
 		return w.follow(ctx)
+	case pb.TaskKind_TASK_KIND_RETAIN:
+		return w.retain(ctx)
 	case pb.TaskKind_TASK_KIND_CHECKPOINTS:
 		return w.sightsee(ctx)
 	case pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_UNDO:

@@ -53,10 +53,18 @@ func (s *saver) watch(profile, node string) {
 	s.t.Helper()
 	_, err := s.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Paused: true, Spec: &pb.TaskSpec{
 		Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:jobs/" + s.job.Dir() + "/ckpt", Target: "shared:run", Node: node,
-		Labels: map[string]string{hook.Label: "7", hook.Leaves: node, hook.PartLabel: hook.Watch, hook.CheckpointLabel: profile + ",0"}}})
+		Labels: map[string]string{hook.Label: "7", hook.Leaves: node, hook.PartLabel: hook.Watch, hook.CheckpointLabel: kept(profile)}}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// kept is a profile with how many stay: all, where nothing is said.
+func kept(profile string) string {
+	if strings.Contains(profile, ",") {
+		return profile
+	}
+	return profile + ",0"
 }
 
 // begin is a carrier that remembers nothing, as after a kill.
@@ -288,5 +296,35 @@ func TestCheckpointJobs(t *testing.T) {
 	s.has("the only one that has a checkpoint", "step_1/.metadata step_1/__0_0.distcp")
 	if dials != 1 {
 		t.Errorf("it has dialled %d times", dials)
+	}
+}
+
+// TestCheckpointKeep: when another checkpoint is whole, with the parts of all nodes, older ones go from the target: never the last two, nor one that is not whole.
+func TestCheckpointKeep(t *testing.T) {
+	s := newCluster(t, "n1", "n2").saver("dcp,2", "n1", "n2")
+	for i := 1; i <= 4; i++ {
+		name := fmt.Sprintf("step_%d/", i)
+		s.saves("n1", name+"__0_0.distcp", name+".metadata")
+		s.saves("n2", name+"__1_0.distcp")
+		s.looks(5, "n1", "n2")
+	}
+	s.saves("n1", "step_5/__0_0.distcp")
+	s.over["n1"], s.over["n2"] = true, true
+	s.looks(8, "n1", "n2")
+	s.has("kept", "step_3/.metadata step_3/__0_0.distcp step_3/__1_0.distcp step_3/datamove-commit.json "+
+		"step_4/.metadata step_4/__0_0.distcp step_4/__1_0.distcp step_4/datamove-commit.json step_5.incomplete-7/__0_0.distcp")
+	kept := 0
+	for one, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{Labels: map[string]string{hook.Label: "7"}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RETAIN {
+			if kept++; one.GetState() != pb.TaskState_TASK_STATE_DONE {
+				t.Errorf("%v", one)
+			}
+		}
+	}
+	if kept != 4 {
+		t.Errorf("%d times, for four checkpoints", kept)
 	}
 }

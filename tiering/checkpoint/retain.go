@@ -12,8 +12,8 @@ type Keep struct {
 	Least int   // this many that are verified; less than 2 is 2
 }
 
-// fewest is how many verified checkpoints of a run stay, whatever Keep says.
-const fewest = 2
+// Fewest is how many verified checkpoints of a run stay, whatever Keep says.
+const Fewest = 2
 
 // Held is a checkpoint on a tier.
 type Held struct {
@@ -48,7 +48,7 @@ func (k Keep) Judge(held []Held, two bool) []Verdict {
 			v.Why = "it is not verified here"
 		case k.Last <= 0:
 			v.Why = "nothing says how many are to stay"
-		case verified < max(k.Last, k.Least, fewest):
+		case verified < max(k.Last, k.Least, Fewest):
 			v.Why = "it is one of the newest"
 		case none:
 			v.Why = "no checkpoint is verified on a second tier"

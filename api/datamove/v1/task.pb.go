@@ -42,6 +42,7 @@ const (
 	TaskKind_TASK_KIND_UNDO        TaskKind = 12 // give back what a run of a policy has taken away
 	TaskKind_TASK_KIND_FOLLOW      TaskKind = 13 // hear of changes in source, a tier, and keep the catalog up to date until it is cancelled; made by the service itself
 	TaskKind_TASK_KIND_CHECKPOINTS TaskKind = 14 // look at the checkpoints in source, a tier, and tell of them until it is cancelled; made by the service itself
+	TaskKind_TASK_KIND_RETAIN      TaskKind = 15 // remove the checkpoints in target that are not to stay
 )
 
 // Enum value maps for TaskKind.
@@ -62,6 +63,7 @@ var (
 		12: "TASK_KIND_UNDO",
 		13: "TASK_KIND_FOLLOW",
 		14: "TASK_KIND_CHECKPOINTS",
+		15: "TASK_KIND_RETAIN",
 	}
 	TaskKind_value = map[string]int32{
 		"TASK_KIND_UNSPECIFIED": 0,
@@ -79,6 +81,7 @@ var (
 		"TASK_KIND_UNDO":        12,
 		"TASK_KIND_FOLLOW":      13,
 		"TASK_KIND_CHECKPOINTS": 14,
+		"TASK_KIND_RETAIN":      15,
 	}
 )
 
@@ -423,6 +426,7 @@ type TaskSpec struct {
 	Labels        map[string]string      `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // for ListTasks, as slurm_job
 	Staging       *Staging               `protobuf:"bytes,10,opt,name=staging,proto3" json:"staging,omitempty"`                                                                        // of STAGE and DESCRIBE
 	Tiering       *Tiering               `protobuf:"bytes,11,opt,name=tiering,proto3" json:"tiering,omitempty"`                                                                        // of TIER and UNDO
+	Retention     *Retention             `protobuf:"bytes,12,opt,name=retention,proto3" json:"retention,omitempty"`                                                                    // of RETAIN
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,6 +538,82 @@ func (x *TaskSpec) GetTiering() *Tiering {
 	return nil
 }
 
+func (x *TaskSpec) GetRetention() *Retention {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
+// Retention says which of the checkpoints in the target stay.
+type Retention struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Profile       string                 `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"` // the framework that saves them
+	Arrived       []byte                 `protobuf:"bytes,2,opt,name=arrived,proto3" json:"arrived,omitempty"` // one that was copied there, each file of it compared, by tasks before this one: that is noted beside its files; empty is none
+	Last          int32                  `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`      // the newest that are verified, at least 2
+	Every         int64                  `protobuf:"varint,4,opt,name=every,proto3" json:"every,omitempty"`    // and those whose step is a multiple of it; 0 is none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Retention) Reset() {
+	*x = Retention{}
+	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Retention) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Retention) ProtoMessage() {}
+
+func (x *Retention) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Retention.ProtoReflect.Descriptor instead.
+func (*Retention) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Retention) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *Retention) GetArrived() []byte {
+	if x != nil {
+		return x.Arrived
+	}
+	return nil
+}
+
+func (x *Retention) GetLast() int32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *Retention) GetEvery() int64 {
+	if x != nil {
+		return x.Every
+	}
+	return 0
+}
+
 // Options says how to do a task. What is not set is the best default.
 type Options struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -559,7 +639,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	mi := &file_datamove_v1_task_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -571,7 +651,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	mi := &file_datamove_v1_task_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -584,7 +664,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{1}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Options) GetAgain() bool {
@@ -710,7 +790,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_datamove_v1_task_proto_msgTypes[2]
+	mi := &file_datamove_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +802,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[2]
+	mi := &file_datamove_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +815,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Rule) GetExclude() bool {
@@ -766,7 +846,7 @@ type MaxDelete struct {
 
 func (x *MaxDelete) Reset() {
 	*x = MaxDelete{}
-	mi := &file_datamove_v1_task_proto_msgTypes[3]
+	mi := &file_datamove_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +858,7 @@ func (x *MaxDelete) String() string {
 func (*MaxDelete) ProtoMessage() {}
 
 func (x *MaxDelete) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[3]
+	mi := &file_datamove_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +871,7 @@ func (x *MaxDelete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxDelete.ProtoReflect.Descriptor instead.
 func (*MaxDelete) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MaxDelete) GetBound() isMaxDelete_Bound {
@@ -849,7 +929,7 @@ type Staging struct {
 
 func (x *Staging) Reset() {
 	*x = Staging{}
-	mi := &file_datamove_v1_task_proto_msgTypes[4]
+	mi := &file_datamove_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +941,7 @@ func (x *Staging) String() string {
 func (*Staging) ProtoMessage() {}
 
 func (x *Staging) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[4]
+	mi := &file_datamove_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +954,7 @@ func (x *Staging) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Staging.ProtoReflect.Descriptor instead.
 func (*Staging) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Staging) GetDataset() string {
@@ -931,7 +1011,7 @@ type Tiering struct {
 
 func (x *Tiering) Reset() {
 	*x = Tiering{}
-	mi := &file_datamove_v1_task_proto_msgTypes[5]
+	mi := &file_datamove_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1023,7 @@ func (x *Tiering) String() string {
 func (*Tiering) ProtoMessage() {}
 
 func (x *Tiering) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[5]
+	mi := &file_datamove_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1036,7 @@ func (x *Tiering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tiering.ProtoReflect.Descriptor instead.
 func (*Tiering) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Tiering) GetRun() string {
@@ -1042,7 +1122,7 @@ type CheckpointWork struct {
 
 func (x *CheckpointWork) Reset() {
 	*x = CheckpointWork{}
-	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	mi := &file_datamove_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1134,7 @@ func (x *CheckpointWork) String() string {
 func (*CheckpointWork) ProtoMessage() {}
 
 func (x *CheckpointWork) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	mi := &file_datamove_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1147,7 @@ func (x *CheckpointWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointWork.ProtoReflect.Descriptor instead.
 func (*CheckpointWork) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CheckpointWork) GetFolder() []byte {
@@ -1109,7 +1189,7 @@ type CheckpointSave struct {
 
 func (x *CheckpointSave) Reset() {
 	*x = CheckpointSave{}
-	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	mi := &file_datamove_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1201,7 @@ func (x *CheckpointSave) String() string {
 func (*CheckpointSave) ProtoMessage() {}
 
 func (x *CheckpointSave) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	mi := &file_datamove_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1214,7 @@ func (x *CheckpointSave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointSave.ProtoReflect.Descriptor instead.
 func (*CheckpointSave) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CheckpointSave) GetName() []byte {
@@ -1162,7 +1242,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_datamove_v1_task_proto_msgTypes[8]
+	mi := &file_datamove_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1254,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[8]
+	mi := &file_datamove_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1267,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Account) GetName() string {
@@ -1237,7 +1317,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_datamove_v1_task_proto_msgTypes[9]
+	mi := &file_datamove_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1329,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[9]
+	mi := &file_datamove_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1342,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Task) GetId() string {
@@ -1454,7 +1534,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_datamove_v1_task_proto_msgTypes[10]
+	mi := &file_datamove_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1546,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[10]
+	mi := &file_datamove_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1559,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Totals) GetFiles() int64 {
@@ -1590,7 +1670,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_datamove_v1_task_proto_msgTypes[11]
+	mi := &file_datamove_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1682,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[11]
+	mi := &file_datamove_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1695,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Progress) GetPlanned() *Totals {
@@ -1735,7 +1815,7 @@ type SlowItem struct {
 
 func (x *SlowItem) Reset() {
 	*x = SlowItem{}
-	mi := &file_datamove_v1_task_proto_msgTypes[12]
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1827,7 @@ func (x *SlowItem) String() string {
 func (*SlowItem) ProtoMessage() {}
 
 func (x *SlowItem) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[12]
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1840,7 @@ func (x *SlowItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlowItem.ProtoReflect.Descriptor instead.
 func (*SlowItem) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SlowItem) GetName() []byte {
@@ -1805,7 +1885,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +1897,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +1910,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Report) GetPlanned() *Totals {
@@ -1928,7 +2008,7 @@ type LevelCount struct {
 
 func (x *LevelCount) Reset() {
 	*x = LevelCount{}
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2020,7 @@ func (x *LevelCount) String() string {
 func (*LevelCount) ProtoMessage() {}
 
 func (x *LevelCount) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2033,7 @@ func (x *LevelCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelCount.ProtoReflect.Descriptor instead.
 func (*LevelCount) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LevelCount) GetLevel() Level {
@@ -1984,7 +2064,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2076,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2089,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Failure) GetName() []byte {
@@ -2058,7 +2138,7 @@ type SubmitTaskRequest struct {
 
 func (x *SubmitTaskRequest) Reset() {
 	*x = SubmitTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2070,7 +2150,7 @@ func (x *SubmitTaskRequest) String() string {
 func (*SubmitTaskRequest) ProtoMessage() {}
 
 func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2083,7 +2163,7 @@ func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SubmitTaskRequest) GetSpec() *TaskSpec {
@@ -2116,7 +2196,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2208,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2221,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetTaskRequest) GetId() string {
@@ -2167,7 +2247,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2259,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2272,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListTasksRequest) GetPageSize() int32 {
@@ -2261,7 +2341,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2353,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2366,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2312,7 +2392,7 @@ type WatchTaskRequest struct {
 
 func (x *WatchTaskRequest) Reset() {
 	*x = WatchTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2404,7 @@ func (x *WatchTaskRequest) String() string {
 func (*WatchTaskRequest) ProtoMessage() {}
 
 func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2417,7 @@ func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskRequest.ProtoReflect.Descriptor instead.
 func (*WatchTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchTaskRequest) GetId() string {
@@ -2356,7 +2436,7 @@ type PauseTaskRequest struct {
 
 func (x *PauseTaskRequest) Reset() {
 	*x = PauseTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2448,7 @@ func (x *PauseTaskRequest) String() string {
 func (*PauseTaskRequest) ProtoMessage() {}
 
 func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2461,7 @@ func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskRequest.ProtoReflect.Descriptor instead.
 func (*PauseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PauseTaskRequest) GetId() string {
@@ -2400,7 +2480,7 @@ type ResumeTaskRequest struct {
 
 func (x *ResumeTaskRequest) Reset() {
 	*x = ResumeTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2492,7 @@ func (x *ResumeTaskRequest) String() string {
 func (*ResumeTaskRequest) ProtoMessage() {}
 
 func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2505,7 @@ func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResumeTaskRequest) GetId() string {
@@ -2446,7 +2526,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[23]
+	mi := &file_datamove_v1_task_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2538,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[23]
+	mi := &file_datamove_v1_task_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2551,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelTaskRequest) GetId() string {
@@ -2504,7 +2584,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[24]
+	mi := &file_datamove_v1_task_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2596,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[24]
+	mi := &file_datamove_v1_task_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2609,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{24}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExplainTaskRequest) GetId() string {
@@ -2553,7 +2633,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_datamove_v1_task_proto_msgTypes[25]
+	mi := &file_datamove_v1_task_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2645,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[25]
+	mi := &file_datamove_v1_task_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2658,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{25}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Explanation) GetId() string {
@@ -2620,7 +2700,7 @@ var File_datamove_v1_task_proto protoreflect.FileDescriptor
 
 const file_datamove_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16datamove/v1/task.proto\x12\vdatamove.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\x03\n" +
+	"\x16datamove/v1/task.proto\x12\vdatamove.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\x04\n" +
 	"\bTaskSpec\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.datamove.v1.TaskKindR\x04kind\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
@@ -2633,10 +2713,16 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x06labels\x18\t \x03(\v2!.datamove.v1.TaskSpec.LabelsEntryR\x06labels\x12.\n" +
 	"\astaging\x18\n" +
 	" \x01(\v2\x14.datamove.v1.StagingR\astaging\x12.\n" +
-	"\atiering\x18\v \x01(\v2\x14.datamove.v1.TieringR\atiering\x1a9\n" +
+	"\atiering\x18\v \x01(\v2\x14.datamove.v1.TieringR\atiering\x124\n" +
+	"\tretention\x18\f \x01(\v2\x16.datamove.v1.RetentionR\tretention\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +
+	"\tRetention\x12\x18\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x18\n" +
+	"\aarrived\x18\x02 \x01(\fR\aarrived\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\x05R\x04last\x12\x14\n" +
+	"\x05every\x18\x04 \x01(\x03R\x05every\"\xc5\x04\n" +
 	"\aOptions\x12\x14\n" +
 	"\x05again\x18\x01 \x01(\bR\x05again\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\bR\bchecksum\x12*\n" +
@@ -2832,7 +2918,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"bottleneck\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1a\n" +
 	"\bevidence\x18\x04 \x03(\tR\bevidence\x12\x16\n" +
-	"\x06advice\x18\x05 \x01(\tR\x06advice*\xd3\x02\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice*\xe9\x02\n" +
 	"\bTaskKind\x12\x19\n" +
 	"\x15TASK_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eTASK_KIND_COPY\x10\x01\x12\x12\n" +
@@ -2849,7 +2935,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x0eTASK_KIND_TIER\x10\v\x12\x12\n" +
 	"\x0eTASK_KIND_UNDO\x10\f\x12\x14\n" +
 	"\x10TASK_KIND_FOLLOW\x10\r\x12\x19\n" +
-	"\x15TASK_KIND_CHECKPOINTS\x10\x0e*\xb5\x01\n" +
+	"\x15TASK_KIND_CHECKPOINTS\x10\x0e\x12\x14\n" +
+	"\x10TASK_KIND_RETAIN\x10\x0f*\xb5\x01\n" +
 	"\tTaskClass\x12\x1a\n" +
 	"\x16TASK_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12TASK_CLASS_RESTORE\x10\x01\x12\x19\n" +
@@ -2914,7 +3001,7 @@ func file_datamove_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_datamove_v1_task_proto_goTypes = []any{
 	(TaskKind)(0),                 // 0: datamove.v1.TaskKind
 	(TaskClass)(0),                // 1: datamove.v1.TaskClass
@@ -2923,100 +3010,102 @@ var file_datamove_v1_task_proto_goTypes = []any{
 	(Released)(0),                 // 4: datamove.v1.Released
 	(Bottleneck)(0),               // 5: datamove.v1.Bottleneck
 	(*TaskSpec)(nil),              // 6: datamove.v1.TaskSpec
-	(*Options)(nil),               // 7: datamove.v1.Options
-	(*Rule)(nil),                  // 8: datamove.v1.Rule
-	(*MaxDelete)(nil),             // 9: datamove.v1.MaxDelete
-	(*Staging)(nil),               // 10: datamove.v1.Staging
-	(*Tiering)(nil),               // 11: datamove.v1.Tiering
-	(*CheckpointWork)(nil),        // 12: datamove.v1.CheckpointWork
-	(*CheckpointSave)(nil),        // 13: datamove.v1.CheckpointSave
-	(*Account)(nil),               // 14: datamove.v1.Account
-	(*Task)(nil),                  // 15: datamove.v1.Task
-	(*Totals)(nil),                // 16: datamove.v1.Totals
-	(*Progress)(nil),              // 17: datamove.v1.Progress
-	(*SlowItem)(nil),              // 18: datamove.v1.SlowItem
-	(*Report)(nil),                // 19: datamove.v1.Report
-	(*LevelCount)(nil),            // 20: datamove.v1.LevelCount
-	(*Failure)(nil),               // 21: datamove.v1.Failure
-	(*SubmitTaskRequest)(nil),     // 22: datamove.v1.SubmitTaskRequest
-	(*GetTaskRequest)(nil),        // 23: datamove.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 24: datamove.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),     // 25: datamove.v1.ListTasksResponse
-	(*WatchTaskRequest)(nil),      // 26: datamove.v1.WatchTaskRequest
-	(*PauseTaskRequest)(nil),      // 27: datamove.v1.PauseTaskRequest
-	(*ResumeTaskRequest)(nil),     // 28: datamove.v1.ResumeTaskRequest
-	(*CancelTaskRequest)(nil),     // 29: datamove.v1.CancelTaskRequest
-	(*ExplainTaskRequest)(nil),    // 30: datamove.v1.ExplainTaskRequest
-	(*Explanation)(nil),           // 31: datamove.v1.Explanation
-	nil,                           // 32: datamove.v1.TaskSpec.LabelsEntry
-	nil,                           // 33: datamove.v1.ListTasksRequest.LabelsEntry
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*Retention)(nil),             // 7: datamove.v1.Retention
+	(*Options)(nil),               // 8: datamove.v1.Options
+	(*Rule)(nil),                  // 9: datamove.v1.Rule
+	(*MaxDelete)(nil),             // 10: datamove.v1.MaxDelete
+	(*Staging)(nil),               // 11: datamove.v1.Staging
+	(*Tiering)(nil),               // 12: datamove.v1.Tiering
+	(*CheckpointWork)(nil),        // 13: datamove.v1.CheckpointWork
+	(*CheckpointSave)(nil),        // 14: datamove.v1.CheckpointSave
+	(*Account)(nil),               // 15: datamove.v1.Account
+	(*Task)(nil),                  // 16: datamove.v1.Task
+	(*Totals)(nil),                // 17: datamove.v1.Totals
+	(*Progress)(nil),              // 18: datamove.v1.Progress
+	(*SlowItem)(nil),              // 19: datamove.v1.SlowItem
+	(*Report)(nil),                // 20: datamove.v1.Report
+	(*LevelCount)(nil),            // 21: datamove.v1.LevelCount
+	(*Failure)(nil),               // 22: datamove.v1.Failure
+	(*SubmitTaskRequest)(nil),     // 23: datamove.v1.SubmitTaskRequest
+	(*GetTaskRequest)(nil),        // 24: datamove.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 25: datamove.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),     // 26: datamove.v1.ListTasksResponse
+	(*WatchTaskRequest)(nil),      // 27: datamove.v1.WatchTaskRequest
+	(*PauseTaskRequest)(nil),      // 28: datamove.v1.PauseTaskRequest
+	(*ResumeTaskRequest)(nil),     // 29: datamove.v1.ResumeTaskRequest
+	(*CancelTaskRequest)(nil),     // 30: datamove.v1.CancelTaskRequest
+	(*ExplainTaskRequest)(nil),    // 31: datamove.v1.ExplainTaskRequest
+	(*Explanation)(nil),           // 32: datamove.v1.Explanation
+	nil,                           // 33: datamove.v1.TaskSpec.LabelsEntry
+	nil,                           // 34: datamove.v1.ListTasksRequest.LabelsEntry
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
 }
 var file_datamove_v1_task_proto_depIdxs = []int32{
 	0,  // 0: datamove.v1.TaskSpec.kind:type_name -> datamove.v1.TaskKind
-	7,  // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
+	8,  // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
 	1,  // 2: datamove.v1.TaskSpec.class:type_name -> datamove.v1.TaskClass
-	32, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
-	10, // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
-	11, // 5: datamove.v1.TaskSpec.tiering:type_name -> datamove.v1.Tiering
-	3,  // 6: datamove.v1.Options.verify:type_name -> datamove.v1.Level
-	8,  // 7: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
-	9,  // 8: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
-	4,  // 9: datamove.v1.Options.released:type_name -> datamove.v1.Released
-	34, // 10: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
-	35, // 11: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
-	12, // 12: datamove.v1.Tiering.checkpoint:type_name -> datamove.v1.CheckpointWork
-	13, // 13: datamove.v1.CheckpointWork.relies:type_name -> datamove.v1.CheckpointSave
-	6,  // 14: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
-	14, // 15: datamove.v1.Task.owner:type_name -> datamove.v1.Account
-	2,  // 16: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
-	17, // 17: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
-	19, // 18: datamove.v1.Task.report:type_name -> datamove.v1.Report
-	35, // 19: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
-	35, // 20: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	35, // 21: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	35, // 22: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
-	16, // 23: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
-	18, // 24: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
-	35, // 25: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
-	34, // 26: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
-	34, // 27: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
-	34, // 28: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
-	34, // 29: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
-	34, // 30: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
-	34, // 31: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
-	16, // 32: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
-	20, // 33: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
-	21, // 34: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
-	34, // 35: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
-	3,  // 36: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
-	6,  // 37: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
-	2,  // 38: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
-	33, // 39: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
-	15, // 40: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
-	5,  // 41: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
-	22, // 42: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
-	23, // 43: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
-	24, // 44: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
-	26, // 45: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
-	27, // 46: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
-	28, // 47: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
-	29, // 48: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
-	30, // 49: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
-	15, // 50: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
-	15, // 51: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
-	25, // 52: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
-	15, // 53: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
-	15, // 54: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
-	15, // 55: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
-	15, // 56: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
-	31, // 57: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
-	50, // [50:58] is the sub-list for method output_type
-	42, // [42:50] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	33, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
+	11, // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
+	12, // 5: datamove.v1.TaskSpec.tiering:type_name -> datamove.v1.Tiering
+	7,  // 6: datamove.v1.TaskSpec.retention:type_name -> datamove.v1.Retention
+	3,  // 7: datamove.v1.Options.verify:type_name -> datamove.v1.Level
+	9,  // 8: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
+	10, // 9: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
+	4,  // 10: datamove.v1.Options.released:type_name -> datamove.v1.Released
+	35, // 11: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
+	36, // 12: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
+	13, // 13: datamove.v1.Tiering.checkpoint:type_name -> datamove.v1.CheckpointWork
+	14, // 14: datamove.v1.CheckpointWork.relies:type_name -> datamove.v1.CheckpointSave
+	6,  // 15: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
+	15, // 16: datamove.v1.Task.owner:type_name -> datamove.v1.Account
+	2,  // 17: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
+	18, // 18: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
+	20, // 19: datamove.v1.Task.report:type_name -> datamove.v1.Report
+	36, // 20: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
+	36, // 21: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	36, // 22: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	36, // 23: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
+	17, // 24: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
+	19, // 25: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
+	36, // 26: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
+	35, // 27: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
+	35, // 28: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
+	35, // 29: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
+	35, // 30: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
+	35, // 31: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
+	35, // 32: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
+	17, // 33: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
+	21, // 34: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
+	22, // 35: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
+	35, // 36: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
+	3,  // 37: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
+	6,  // 38: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
+	2,  // 39: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
+	34, // 40: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
+	16, // 41: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
+	5,  // 42: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
+	23, // 43: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
+	24, // 44: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
+	25, // 45: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
+	27, // 46: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
+	28, // 47: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
+	29, // 48: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
+	30, // 49: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
+	31, // 50: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
+	16, // 51: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
+	16, // 52: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
+	26, // 53: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
+	16, // 54: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
+	16, // 55: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
+	16, // 56: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
+	16, // 57: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
+	32, // 58: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
+	51, // [51:59] is the sub-list for method output_type
+	43, // [43:51] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_task_proto_init() }
@@ -3024,7 +3113,7 @@ func file_datamove_v1_task_proto_init() {
 	if File_datamove_v1_task_proto != nil {
 		return
 	}
-	file_datamove_v1_task_proto_msgTypes[3].OneofWrappers = []any{
+	file_datamove_v1_task_proto_msgTypes[4].OneofWrappers = []any{
 		(*MaxDelete_Entries)(nil),
 		(*MaxDelete_Percent)(nil),
 	}
@@ -3034,7 +3123,7 @@ func file_datamove_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_task_proto_rawDesc), len(file_datamove_v1_task_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -103,18 +103,16 @@ func (c *carrying) file(ctx context.Context) error {
 		}
 		return err
 	}
-	at := checkpoint.RecordOf(c.found.Name, false)
-	if c.to.root == nil {
-		return c.put(ctx, c.to.child(at), record)
-	}
-	if err := c.to.root.Rename(c.there(), c.found.Name); err != nil {
-		return err
-	}
 	text, err := record.Encode()
 	if err != nil {
 		return err
 	}
-	return writeWhole(c.to.root, at, text)
+	if c.to.root != nil {
+		if err := c.to.root.Rename(c.there(), c.found.Name); err != nil {
+			return err
+		}
+	}
+	return c.record(ctx, c.to, checkpoint.RecordOf(c.found.Name, false), text)
 }
 
 // there is what the checkpoint is called at the target until it is whole.

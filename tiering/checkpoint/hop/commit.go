@@ -42,11 +42,38 @@ func (s *Site) Commit(ctx context.Context, f *Folder, name string, tags []string
 	if err != nil {
 		return fail(err)
 	}
-	at := checkpoint.RecordOf(name, found.Dir)
+	return c, s.record(ctx, f, checkpoint.RecordOf(name, found.Dir), text)
+}
+
+// record writes a record.
+func (s *Site) record(ctx context.Context, f *Folder, at string, text []byte) error {
 	if f.root != nil {
-		return c, writeWhole(f.root, at, text)
+		return writeWhole(f.root, at, text)
 	}
-	return c, s.putText(ctx, f.child(at), text)
+	return s.putText(ctx, f.child(at), text)
+}
+
+// Vouch notes of a checkpoint that others have copied to a folder, and compared at a level, file by file, that it is a copy that was checked. One that is not complete is mover.ErrConflict.
+func (s *Site) Vouch(ctx context.Context, f *Folder, name string, level mover.Level) error {
+	found, err := f.look(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case !found.Complete:
+		return incomplete(f, found)
+	case found.Commit != nil && found.Commit.Verified():
+		return nil
+	}
+	c := checkpoint.CommitOf(found.Tree, name)
+	c.Created, c.Save, c.Level = time.Now().UTC().Truncate(time.Second), SaveOf(found), level
+	if found.Commit != nil {
+		c.Tags = found.Commit.Tags
+	}
+	text, err := c.Encode()
+	if err != nil {
+		return err
+	}
+	return s.record(ctx, f, checkpoint.RecordOf(name, found.Dir), text)
 }
 
 func merged(a, b []string) []string {

@@ -31,6 +31,7 @@ const (
 	partOther = "part" // what another node has of it
 	partLast  = "last" // its mark, or a tracker
 	partLeft  = "left" // what is left when the job has ended
+	partKeep  = "keep" // nothing: older ones go
 	partAll   = "all"  // nothing: it waits, and says that the node has told of all its saves
 
 	saveLabel = "slurm_save" // the save
@@ -65,6 +66,9 @@ func (r *round) order(w want) stage.Order {
 
 func (r *round) options(w want) *datamovev1.Options {
 	o := &datamovev1.Options{SourceMayBeAbsent: true} // the job may have removed it meanwhile
+	if r.watch.keep > 0 {                             // because of it older ones go
+		o.Verify = datamovev1.Level_LEVEL_SERVER
+	}
 	if w.merges {
 		o.BackupDir, o.Checksum = r.watch.options.GetBackupDir(), r.watch.options.GetChecksum()
 	}

@@ -86,9 +86,28 @@ func (r *round) save(ctx context.Context, s checkpoint.Set) (state, error) {
 			labels: map[string]string{saveLabel: lead.save, setLabel: set}})
 	}
 	if err == nil && how == moved {
+		if err := r.retain(ctx, s.Name, lead.save); err != nil {
+			return going, err
+		}
 		r.saved[set] = lead.save
 	}
 	return how, err
+}
+
+// retain has those removed at the target that are not to stay, now that another one is whole there.
+func (r *round) retain(ctx context.Context, name, save string) error {
+	if r.watch.keep == 0 {
+		return nil
+	}
+	c, err := r.mover.Client(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = c.SubmitTask(ctx, &datamovev1.SubmitTaskRequest{
+		IdempotencyKey: digest(r.key(want{part: partKeep, from: in(r.watch.source, name), to: in(r.watch.target, name), save: save})),
+		Spec: &datamovev1.TaskSpec{Kind: datamovev1.TaskKind_TASK_KIND_RETAIN, Target: r.watch.target.String(), Labels: r.labels(hook.PartLabel, partKeep),
+			Retention: &datamovev1.Retention{Profile: string(r.watch.profile), Arrived: []byte(name), Last: int32(r.watch.keep)}}})
+	return err
 }
 
 // lead is the copy of what is in a checkpoint, but for its mark.

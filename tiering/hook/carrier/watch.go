@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ type watch struct {
 	target  location.Location
 	dir     string // of the source, in the job's directory
 	profile checkpoint.Profile
+	keep    int                 // of the newest at the target; 0 is all
 	options *datamovev1.Options // of what may meet files of other nodes
 }
 
@@ -61,8 +63,11 @@ func (c *Carrier) watches(ctx context.Context, j *job) (all []watch, err error) 
 // watchOf reads a task. Its labels, and all else, are its owner's.
 func (c *Carrier) watchOf(j *job, t *datamovev1.Task) (w watch, ok bool) {
 	spec := t.GetSpec()
-	profile, _, _ := strings.Cut(spec.GetLabels()[hook.CheckpointLabel], ",")
+	profile, keep, _ := strings.Cut(spec.GetLabels()[hook.CheckpointLabel], ",")
 	w = watch{task: t.GetId(), node: spec.GetLabels()[hook.Leaves], made: t.GetCreateTime().AsTime(), ended: api.Ended(t.GetState()), profile: checkpoint.Profile(profile), options: spec.GetOptions()}
+	if n, err := strconv.Atoi(keep); err == nil && n >= checkpoint.Fewest {
+		w.keep = n
+	}
 	var err1, err2 error
 	w.source, err1 = location.Parse(spec.GetSource())
 	w.target, err2 = location.Parse(spec.GetTarget())

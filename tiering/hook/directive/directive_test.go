@@ -331,7 +331,7 @@ func TestSummary(t *testing.T) {
 stage in dataset:imagenet@0123456789ab to scratch:imagenet (required, shared)
 stage in project:my data to scratch:my data
 stage out scratch:out to project:run1 (if the job succeeds)
-copy checkpoints of scratch:ckpt to project:ckpt and archive:run1 (dcp, keep=3 is noted: nothing is removed yet)
+copy checkpoints of scratch:ckpt to project:ckpt and archive:run1 (dcp, the last 3 of them stay)
 purge fast:tmp/%j at the end`
 	if got := strings.Join(job.Summary(), "\n"); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)

@@ -54,7 +54,7 @@ type Request struct {
 	Shared   bool                // StageIn: other jobs on the node may read the same copy
 	When     When                // StageOut and Purge
 	Profile  Profile             // Checkpoint
-	Keep     int                 // Checkpoint: how many are to be kept; 0 is all. It is noted: nothing removes any yet
+	Keep     int                 // Checkpoint: how many are to be kept; 0 is all
 }
 
 // PerNode reports whether each target is another one on each node.

@@ -104,7 +104,7 @@ func (r Request) Summary() string {
 	case Checkpoint:
 		text, details = "copy checkpoints of "+spoken(r.From)+" to "+targets, string(r.Profile)
 		if r.Keep > 0 {
-			details += fmt.Sprintf(", keep=%d is noted: nothing is removed yet", r.Keep)
+			details += fmt.Sprintf(", the last %d of them stay", r.Keep)
 		}
 	case Purge:
 		text, details = "purge "+spoken(r.From)+" at the end", r.When.spoken()
