@@ -168,7 +168,9 @@ func TestHearChanges(t *testing.T) {
 	if all := keep(); len(all) != 0 && all[0].GetState() != task.Running { // its lead is told to let go
 		t.Errorf("%v", all)
 	}
+	d.mu.Lock()
 	delete(d.leads, id)
+	d.mu.Unlock()
 	_ = toldBy{s}.Send(&agentv1.FollowRequest{MarkOf: "x"}) // what it says now does not count
 	if err := <-ended; !errors.Is(err, mover.ErrTransient) || !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("%v", err)
