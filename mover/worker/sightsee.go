@@ -24,9 +24,6 @@ import (
 const (
 	foldersMost     = 10_000 // of a tier, in which is looked
 	checkpointsMost = 10_000 // of a folder, that are told
-	roundLeast      = time.Second
-	roundMost       = time.Minute
-	roundShare      = 100 // a round takes this part of the time between two
 	toldAgain       = time.Hour
 )
 
@@ -58,7 +55,7 @@ func (w *worker) sightsee(ctx context.Context) (local.Report, error) {
 		began, rest := time.Now(), resendPauseMost
 		switch err = s.round(ctx); {
 		case err == nil:
-			rest = max(roundLeast, min(roundMost, roundShare*time.Since(began)))
+			rest = hop.Rest(time.Since(began))
 		case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient), errors.Is(err, mover.ErrFull):
 			w.state.State(local.Closing, "checkpoints can not be told of: "+err.Error())
 			err = nil

@@ -17,6 +17,11 @@ type Looker struct {
 	torn   map[string]torn
 }
 
+// Rest is how long it is between two looks that take so long: a second, or a hundred times that, but a minute is enough where it is ten times that.
+func Rest(look time.Duration) time.Duration {
+	return max(time.Second, min(time.Minute, 100*look), 10*look)
+}
+
 // torn is what a look into the files of a checkpoint has found.
 type torn struct {
 	print checkpoint.Print

@@ -23,7 +23,7 @@ type Watch struct {
 	Settle  time.Duration   // nothing in a checkpoint may change for so long before it leaves; 0 is checkpoint.Quiet
 	Keep    checkpoint.Keep // at each target
 	Once    bool            // end when all that is there has left
-	Every   time.Duration   // between two looks; 0 is a second, or a hundred times what a look takes
+	Every   time.Duration   // between two looks; 0 is Rest
 	Tell    func(Event)     // called from several goroutines; nil is nobody
 	Metrics string          // a file for Prometheus, written again after each look; "" is none
 
@@ -41,9 +41,6 @@ type Event struct {
 }
 
 const (
-	lookLeast = time.Second
-	lookMost  = time.Minute
-	lookShare = 100 // a look takes this part of the time between two
 	triesIn   = 3   // failures of a checkpoint after which a watch that ends gives up
 	waitLeast = time.Second
 	waitMost  = time.Minute
@@ -93,7 +90,7 @@ func (w *Watch) Run(ctx context.Context) error {
 		w.metrics(hops, true)
 		rest := w.Every
 		if rest == 0 {
-			rest = max(lookLeast, min(lookMost, lookShare*time.Since(began)))
+			rest = Rest(time.Since(began))
 		}
 		if w.Once {
 			rest = min(rest, max(looker.settle()/4, 10*time.Millisecond))

@@ -192,3 +192,14 @@ func TestKilled(t *testing.T) {
 		same(t, "in the end", w.at("nvme"), w.at(dir))
 	}
 }
+
+// TestRest: who looks takes a hundredth of the time, or, where a look is long, a tenth.
+func TestRest(t *testing.T) {
+	for look, want := range map[time.Duration]time.Duration{
+		0: time.Second, 5 * time.Millisecond: time.Second, 100 * time.Millisecond: 10 * time.Second, 2 * time.Second: time.Minute, 6 * time.Second: time.Minute, time.Minute: 10 * time.Minute,
+	} {
+		if got := Rest(look); got != want {
+			t.Errorf("after %v: %v, want %v", look, got, want)
+		}
+	}
+}
