@@ -41,7 +41,7 @@ type Event struct {
 }
 
 const (
-	triesIn   = 3   // failures of a checkpoint after which a watch that ends gives up
+	triesIn   = 3 // failures of a checkpoint after which a watch that ends gives up
 	waitLeast = time.Second
 	waitMost  = time.Minute
 )
