@@ -50,6 +50,7 @@ type Agent struct {
 	sights   sights
 	spares   spares
 	swarms   swarms
+	lendings lendings
 	gates    gates
 	passed   atomic.Int64 // bytes through its processes
 

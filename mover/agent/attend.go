@@ -195,6 +195,8 @@ func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 		a.turns.limit(w.Limits)
 	case *agentv1.Order_Crew:
 		a.crew(w.Crew)
+	case *agentv1.Order_Lend:
+		a.lendTo(ctx, w.Lend)
 	case *agentv1.Order_Swarm:
 		a.swarmed(w.Swarm)
 	case *agentv1.Order_Part:

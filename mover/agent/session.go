@@ -168,6 +168,7 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 	}
 	p := newProcess(a, l.GetTask(), job)
 	p.lead, p.epoch = s, l.GetEpoch()
+	a.borrows(p, l.GetLent())
 	p.limit(l.GetBytesPerSecond())
 	p.trace(l.GetTraceParent())
 	if spec := l.GetSpec(); spec.GetKind() == pb.TaskKind_TASK_KIND_LOOK && spec.GetSource() == "" { // it takes no process

@@ -131,7 +131,8 @@ func (s *Server) admit(r *http.Request) *shelf {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost || r.URL.Path != path {
+	lends := r.URL.Path == lentPiece || r.URL.Path == lentEntries
+	if r.Method != http.MethodPost || r.URL.Path != path && !lends {
 		http.Error(w, "there is nothing here", http.StatusBadRequest)
 		return
 	}
@@ -143,6 +144,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMost))
 	if err != nil {
 		http.Error(w, "the piece can not be read", http.StatusBadRequest)
+		return
+	}
+	if l, is := x.tree.(*lent); is != lends {
+		http.Error(w, "the ticket is for something else", http.StatusUnauthorized)
+		return
+	} else if lends {
+		s.lends(w, r, l, body)
 		return
 	}
 	p, err := parse(body)

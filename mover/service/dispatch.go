@@ -137,6 +137,10 @@ func (s *Service) blocks(ctx context.Context, t *pb.Task, f *flow) time.Duration
 		time.AfterFunc(lingerPause, s.hurry)
 		return lingerPause / 2
 	}
+	if why := s.away(t.GetSpec()); why != "" {
+		s.waits(ctx, t, why)
+		return blockedPause
+	}
 	s.mu.Lock()
 	awaits := s.awaits(swarmOf(t))
 	s.mu.Unlock()
@@ -214,9 +218,10 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	}
 	s.watch.tell(id)
 	s.joinSwarm(l, swarm) // before it begins
+	lent := s.lends(l)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
-		TraceParent: span, Expects: s.compares(t), BytesPerSecond: l.parts.part(agent),
+		TraceParent: span, Expects: s.compares(t), BytesPerSecond: l.parts.part(agent), Lent: lent,
 	}}})
 	return 0, nil
 }

@@ -14,7 +14,13 @@ import (
 	"datamove.dev/tiering/policy"
 )
 
-// happened is when something has happened last that a policy is triggered by, and that no run of it was for; zero is nothing.
+// Between runs for one event, of which some files failed each time, it is longer each time.
+const (
+	eventRest     = 10 * time.Second
+	eventRestMost = time.Hour
+)
+
+// happened is when something has happened last that a policy is triggered by, and that no run of it was for to the end; zero is nothing.
 func (s *Service) happened(p *policy.Program) (at time.Time, err error) {
 	events := map[policy.Event]bool{}
 	for _, t := range p.Policy.Spec.Trigger {
@@ -27,14 +33,24 @@ func (s *Service) happened(p *policy.Program) (at time.Time, err error) {
 	}
 	return at, s.ledger.View(func(tx *ledger.Tx) error {
 		var since time.Time
+		var failed []*pb.Run // the last ones for this event
 		for r, err := range ledger.RunsByPolicy.All(tx, ledger.Range{Prefix: []string{string(p.Policy.Metadata.Name)}, Reverse: true}) {
 			if err != nil {
 				return err
 			}
-			if r.GetBy() == byEvent {
+			if r.GetBy() != byEvent {
+				continue
+			}
+			if since.IsZero() {
 				since = r.GetDueTime().AsTime()
+			}
+			if r.GetFailed() == 0 || !r.GetDueTime().AsTime().Equal(since) {
 				break
 			}
+			failed = append(failed, r)
+		}
+		if n := len(failed); n > 0 && s.now().Sub(failed[0].GetEndTime().AsTime()) >= min(eventRestMost, eventRest<<min(n-1, 20)) {
+			at = since
 		}
 		later := func(t *timestamppb.Timestamp) {
 			if t != nil && t.AsTime().After(since) && t.AsTime().After(at) {

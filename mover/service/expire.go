@@ -149,6 +149,7 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	if s.leads[t.GetId()] == l {
 		delete(s.leads, t.GetId())
 		s.leaveSwarm(t, t.GetState() == task.Done)
+		s.takesBack(l)
 		if !task.Ended(t.GetState()) {
 			s.leaves(l)
 		}

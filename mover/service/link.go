@@ -121,6 +121,7 @@ func (s *Service) arrive(ctx context.Context, name string, st *agentv1.Status, o
 	}
 	s.heardParts(n, st)
 	s.tellSwarms(name)
+	s.tellLents(name)
 	s.sendLimits() // before it is given anything that they are about
 	s.note(n, st)
 	s.mu.Unlock()

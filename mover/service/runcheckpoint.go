@@ -3,10 +3,14 @@ package service
 import (
 	"cmp"
 	"errors"
+	"slices"
+	"strings"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
+	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/policy"
 	"datamove.dev/tiering/run"
 )
@@ -30,7 +34,15 @@ func (s *Service) checkpointFor(tx *ledger.Tx, one *pb.Run, r *planReading, item
 	if goes {
 		s.willKeep(one, r.program, &pb.PlanItem{Tier: items.tree.Tier, Node: items.tree.Node}, spec)
 	} else {
-		spec.Target = targetOf(items.target)
+		to, peer := policy.OnPeer(items.target)
+		spec.Target = targetOf(to)
+		if peer && !undo {
+			var err error
+			if spec.Node, err = s.partner(tx, items.tree, spec.GetTarget(), folder); err != nil {
+				return nil, err
+			}
+			spec.SourceNode = items.tree.Node
+		}
 	}
 	if spec.Class = classFor(a, spec); !goes {
 		spec.Class = classFor(&policy.Action{Class: cmp.Or(a.Class, "checkpoint")}, spec)
@@ -42,6 +54,42 @@ func (s *Service) checkpointFor(tx *ledger.Tx, one *pb.Run, r *planReading, item
 	}
 	t := s.newTask(self(), spec)
 	return t, ledger.Tasks.Put(tx, t)
+}
+
+// partner is another node, to whose disk a checkpoint of one goes: that which has others of the run, or else the next one.
+func (s *Service) partner(tx *ledger.Tx, tree catalog.Tree, target, folder string) (string, error) {
+	l, err := location.Parse(target)
+	if err != nil {
+		return "", err
+	}
+	fail := func(why string) (string, error) {
+		return "", &mover.Error{Op: "copy to", Place: target, Err: because(mover.ErrRefused, "%s", why)}
+	}
+	if tree.Node == "" || !s.conf().Tiers[l.Tier].NodeLocal {
+		return fail("only from the disk of a node something is copied to that of another one")
+	}
+	nodes := slices.DeleteFunc(s.reaching(l.Tier), func(node string) bool { return node == tree.Node })
+	if len(nodes) == 0 {
+		return fail("no other node that has this tier is there")
+	}
+	slices.Sort(nodes)
+	next := nodes[0]
+	for _, node := range slices.Backward(nodes) {
+		if node > tree.Node {
+			next = node
+		}
+	}
+	for _, node := range nodes {
+		for c, err := range ledger.Checkpoints.All(tx, ledger.Range{Prefix: []string{l.Tier, node, mover.Join(strings.Trim(l.Path, "/"), folder)}}) {
+			if err != nil {
+				return "", err
+			}
+			if c.GetState() == verified {
+				return node, nil
+			}
+		}
+	}
+	return next, nil
 }
 
 // isStill says why a checkpoint is not the one any more that a plan lists, and fills in what of it has to be so when something is done to it.

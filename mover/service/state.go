@@ -70,6 +70,7 @@ type lead struct {
 	proof   proof             // of the manifest that it has sent
 	sending bool              // it is sending one
 	parts   *parts            // of the limit in its options; nil has none
+	ticket  string            // for what another node lends it; "" is nothing
 	swarm   string            // it is in since before a restart, and has not been heard; "" is none
 }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"strings"
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/peer"
+	"datamove.dev/mover/swarm"
 	"datamove.dev/mover/wire"
 	"datamove.dev/tiering/checkpoint"
 	"datamove.dev/tiering/checkpoint/hop"
@@ -75,19 +78,48 @@ func (w *worker) bring(ctx context.Context, site *hop.Site, tier location.Locati
 	}
 	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Bandwidth: w.bandwidth}
 	site.Request = r
-	from, err := site.In(ctx, tier, folder, "", false)
+	from, done, err := w.lender(ctx, site, tier, folder)
 	if err != nil {
 		return report, err
 	}
-	defer from.Close()
+	defer done()
 	to, err := site.In(ctx, target, folder, from.Profile, true)
 	if err != nil {
 		return report, err
 	}
 	defer to.Close()
-	done, err := site.Bring(ctx, from, save.Name, to, func(s checkpoint.State) { w.state.State(local.Moving, "the checkpoint is "+string(s)) })
-	report.Bytes = done.Sent
+	brought, err := site.Bring(ctx, from, save.Name, to, func(s checkpoint.State) { w.state.State(local.Moving, "the checkpoint is "+string(s)) })
+	report.Bytes = brought.Sent
 	return report, err
+}
+
+// lender opens the folder that a checkpoint is in: on this node, or, as another node lends it.
+func (w *worker) lender(ctx context.Context, site *hop.Site, tier location.Location, folder string) (from *hop.Folder, done func(), err error) {
+	lent := w.job.GetLent()
+	if lent == nil {
+		from, err = site.In(ctx, tier, folder, "", false)
+		return from, func() { _ = from.Close() }, err
+	}
+	client, err := peer.NewClient(w.job.GetAuthorities())
+	if err != nil {
+		return nil, nil, err
+	}
+	client.Present(lent.GetTicket())
+	l, err := wire.Locate(w.job.GetSpec().GetSource())
+	if err != nil {
+		return nil, nil, err
+	}
+	l = l.Child(folder)
+	node := swarm.Member{Name: lent.GetMember().GetAgent(), Address: lent.GetMember().GetAddress()}
+	here := site.Open
+	site.Open = func(ctx context.Context, at location.Location, o local.OpenOptions) (mover.Place, error) {
+		if at.Scheme != location.InTier { // of this node
+			return here(ctx, at, o)
+		}
+		return peer.NewPlace(client, node, strings.Trim(strings.TrimPrefix(at.Path, l.Path), "/"), node.Name+":"+at.String()), nil
+	}
+	from, err = site.Folder(ctx, l, "", false)
+	return from, func() { _ = from.Close(); client.Close() }, err
 }
 
 // retain removes the checkpoints in the target that are not to stay, and notes before that one has come there.

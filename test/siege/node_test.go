@@ -27,7 +27,11 @@ func (n *node) socket() string { return "unix://" + n.site.path(n.name+".sock") 
 // start starts the agent, or starts it again.
 func (n *node) start() {
 	n.site.t.Helper()
-	n.run = n.site.service.Start(n.site.t, "--config", n.site.path("config.yaml"), "--data", n.site.path(n.name), "--node", n.name,
+	config := "config.yaml"
+	if n.site.disks {
+		config = "config-" + n.name + ".yaml"
+	}
+	n.run = n.site.service.Start(n.site.t, "--config", n.site.path(config), "--data", n.site.path(n.name), "--node", n.name,
 		"--listen", n.socket(), "--join", "tcp://"+n.wire.address(), "--token-file", n.site.path(n.name+".token"))
 }
 

@@ -57,6 +57,9 @@ type site struct {
 	data   string // of the coordinator
 	shared string // the path of the tier "shared"
 	more   string // of the configuration
+	disks  bool   // see plan
+
+	base string // of the configuration: what all have in common
 
 	service, tool *rig.Program // datamoved, datamove
 	store         *rig.Store   // behind the tier "store"; nil without one
@@ -72,6 +75,7 @@ type plan struct {
 	store bool   // with an S3 server
 	data  string // of the coordinator; "" is a directory of its own
 	more  string // lines of the configuration
+	disks bool   // each node has a disk of its own, the tier "nvme", where checkpoints are saved
 }
 
 // newSite starts a coordinator and has nodes join it.
@@ -82,7 +86,7 @@ func newSite(t *testing.T, p plan) *site {
 	check(t, err)
 	check(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	s := &site{t: t, dir: dir, data: p.data, more: p.more, shared: filepath.Join(dir, "shared"), nodes: map[string]*node{},
+	s := &site{t: t, dir: dir, data: p.data, more: p.more, disks: p.disks, shared: filepath.Join(dir, "shared"), nodes: map[string]*node{},
 		service: rig.NewCommand(t, "datamoved"), tool: rig.New(t)}
 	if s.data == "" {
 		s.data = filepath.Join(dir, "data")
@@ -148,7 +152,16 @@ func (s *site) configure() {
 	if s.store != nil {
 		text += fmt.Sprintf("  store: {level: cold, s3: {endpoint: %q, bucket: %s, credentials: \"file:%s\", region: us-east-1}}\n", s.store.URL, s.store.Bucket(), s.path("keys"))
 	}
-	check(s.t, os.WriteFile(s.path("config.yaml"), []byte(text+s.more), 0o644))
+	check(s.t, os.WriteFile(s.path("config.yaml"), []byte(text+s.nvme("head")+s.more), 0o644))
+	s.base = text
+}
+
+// nvme is the disk of a node, for its configuration.
+func (s *site) nvme(node string) string {
+	if !s.disks {
+		return ""
+	}
+	return fmt.Sprintf("  nvme: {level: hot, path: %s, ephemeral: true, node_local: true, feed: inotify, checkpoints: {folders: [run*], quiet: 1s}}\n", s.path("nvme-"+node))
 }
 
 // start starts the coordinator, or starts it again on the same data.
@@ -194,6 +207,10 @@ func (s *site) join(name string) {
 	answer, err := s.CreateJoinToken(s.t.Context(), &pb.CreateJoinTokenRequest{Name: name, Ttl: durationpb.New(time.Minute)})
 	check(s.t, err)
 	check(s.t, os.WriteFile(s.path(name+".token"), []byte(answer.GetToken()), 0o600))
+	if s.disks {
+		check(s.t, os.MkdirAll(s.path("nvme-"+name), 0o755))
+		check(s.t, os.WriteFile(s.path("config-"+name+".yaml"), []byte(s.base+s.nvme(name)+s.more), 0o644))
+	}
 	n := &node{site: s, name: name, wire: newWire(s.t)}
 	n.wire.lead(s.address)
 	s.nodes[name] = n

@@ -46,7 +46,7 @@ type Action struct {
 	At   Position
 	Type Verb `yaml:"type" policy:"required"`
 
-	To          []string `yaml:"to"`          // tiers, or TIER:path
+	To          []string `yaml:"to"`          // tiers, or TIER:path; TIER@peer is that of another node: see OnPeer
 	Verify      Verify   `yaml:"verify"`      // "" is server
 	Then        Verb     `yaml:"then"`        // release, of archive
 	MinReplicas Count    `yaml:"minReplicas"` // verified ones elsewhere, before something is released; 0 means 1
@@ -63,6 +63,15 @@ type Action struct {
 	Layout  string   `yaml:"layout"` // as lustre.ParseWanted reads it
 	Message string   `yaml:"message"`
 	Who     []string `yaml:"who"`
+}
+
+// OnPeer reports whether a place is on the disk of another node than what is copied there, and names it without that: nvme@peer:path is nvme:path of that node.
+func OnPeer(to string) (location string, is bool) {
+	tier, path, has := strings.Cut(to, ":")
+	if tier, is = strings.CutSuffix(tier, "@peer"); has {
+		tier += ":" + path
+	}
+	return tier, is
 }
 
 // Copied reports whether the policy of a retain copies to other tiers, too: then the newest checkpoint stays that is on another tier.

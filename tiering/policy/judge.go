@@ -281,6 +281,8 @@ func (j *Judge) heldTogether(a *Action) string {
 		}
 	case a.Copies() && j.at.Tracker:
 		return "it names the newest checkpoint, and goes after that"
+	case a.Copies() && j.at.Set == nil && slices.ContainsFunc(a.To, func(to string) bool { _, is := OnPeer(to); return is }):
+		return "only checkpoints are copied to the disk of another node"
 	case a.Copies() && j.at.Set != nil && goes:
 		return "it is a part of a checkpoint, which goes as one: replicate it, and let retain decide"
 	case a.Copies() && j.at.Set != nil && j.at.Checkpoint != States[2] && j.at.Checkpoint != States[3]:

@@ -44,6 +44,8 @@ func TestHeld(t *testing.T) {
 		{"{type: retain, keepLast: 3, in: [project]}", old, policy.Facts{Set: checkpointSet(""), Tier: "nvme"}, "it keeps and lets go in project"},
 		{"{type: replicate, to: [cold]}", young, policy.Facts{Set: checkpointSet(""), Checkpoint: "complete", Leased: true}, ""},
 		{"{type: replicate, to: [cold]}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "settling"}, "its checkpoint is not complete"},
+		{"{type: replicate, to: [nvme@peer]}", old, policy.Facts{}, "only checkpoints are copied to the disk of another node"},
+		{"{type: replicate, to: ['nvme@peer:copies']}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "complete"}, ""},
 		{"{type: archive, to: [cold]}", old, policy.Facts{Tracker: true}, "it names the newest checkpoint, and goes after that"},
 		{"{type: migrate, to: [cold]}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "verified"}, "it is a part of a checkpoint, which goes as one: replicate it, and let retain decide"},
 		{"{type: archive, to: [cold], then: release}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "verified"}, "it is a part of a checkpoint, which goes as one: replicate it, and let retain decide"},

@@ -279,6 +279,7 @@ func choices(words map[string]string) string {
 func (p *Policy) Tiers() iter.Seq2[string, string] {
 	return func(yield func(field, tier string) bool) {
 		put := func(location, format string, args ...any) bool {
+			location, _ = OnPeer(location)
 			tier, _, _ := strings.Cut(location, ":")
 			return tier == "" || yield(fmt.Sprintf(format, args...), tier)
 		}

@@ -427,6 +427,7 @@ type TaskSpec struct {
 	Staging       *Staging               `protobuf:"bytes,10,opt,name=staging,proto3" json:"staging,omitempty"`                                                                        // of STAGE and DESCRIBE
 	Tiering       *Tiering               `protobuf:"bytes,11,opt,name=tiering,proto3" json:"tiering,omitempty"`                                                                        // of TIER and UNDO
 	Retention     *Retention             `protobuf:"bytes,12,opt,name=retention,proto3" json:"retention,omitempty"`                                                                    // of RETAIN
+	SourceNode    string                 `protobuf:"bytes,13,opt,name=source_node,json=sourceNode,proto3" json:"source_node,omitempty"`                                                // of TIER: the node that source is on, where that is another one than the target's: it is read from there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -543,6 +544,13 @@ func (x *TaskSpec) GetRetention() *Retention {
 		return x.Retention
 	}
 	return nil
+}
+
+func (x *TaskSpec) GetSourceNode() string {
+	if x != nil {
+		return x.SourceNode
+	}
+	return ""
 }
 
 // Retention says which of the checkpoints in the target stay.
@@ -2700,7 +2708,7 @@ var File_datamove_v1_task_proto protoreflect.FileDescriptor
 
 const file_datamove_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16datamove/v1/task.proto\x12\vdatamove.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\x04\n" +
+	"\x16datamove/v1/task.proto\x12\vdatamove.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\x04\n" +
 	"\bTaskSpec\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.datamove.v1.TaskKindR\x04kind\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
@@ -2714,7 +2722,9 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\astaging\x18\n" +
 	" \x01(\v2\x14.datamove.v1.StagingR\astaging\x12.\n" +
 	"\atiering\x18\v \x01(\v2\x14.datamove.v1.TieringR\atiering\x124\n" +
-	"\tretention\x18\f \x01(\v2\x16.datamove.v1.RetentionR\tretention\x1a9\n" +
+	"\tretention\x18\f \x01(\v2\x16.datamove.v1.RetentionR\tretention\x12\x1f\n" +
+	"\vsource_node\x18\r \x01(\tR\n" +
+	"sourceNode\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +

@@ -129,7 +129,7 @@ func (x FollowSight_Trouble) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FollowSight_Trouble.Descriptor instead.
 func (FollowSight_Trouble) EnumDescriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47, 0}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52, 0}
 }
 
 type JoinRequest struct {
@@ -860,6 +860,7 @@ type Order struct {
 	//	*Order_Crew
 	//	*Order_Part
 	//	*Order_Swarm
+	//	*Order_Lend
 	What          isOrder_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -979,6 +980,15 @@ func (x *Order) GetSwarm() *Swarm {
 	return nil
 }
 
+func (x *Order) GetLend() *Lend {
+	if x != nil {
+		if x, ok := x.What.(*Order_Lend); ok {
+			return x.Lend
+		}
+	}
+	return nil
+}
+
 type isOrder_What interface {
 	isOrder_What()
 }
@@ -1011,6 +1021,10 @@ type Order_Swarm struct {
 	Swarm *Swarm `protobuf:"bytes,10,opt,name=swarm,proto3,oneof"`
 }
 
+type Order_Lend struct {
+	Lend *Lend `protobuf:"bytes,11,opt,name=lend,proto3,oneof"`
+}
+
 func (*Order_Lead) isOrder_What() {}
 
 func (*Order_Batch) isOrder_What() {}
@@ -1024,6 +1038,8 @@ func (*Order_Crew) isOrder_What() {}
 func (*Order_Part) isOrder_What() {}
 
 func (*Order_Swarm) isOrder_What() {}
+
+func (*Order_Lend) isOrder_What() {}
 
 // Swarm says who brings one version of a dataset to its node just now, and who has it there, so that
 // they give it to each other and read its source once.
@@ -1345,6 +1361,398 @@ func (x *PieceSegment) GetLength() int64 {
 	return 0
 }
 
+// Lend has a node lend a directory to a task on another one, until the ticket is taken back.
+type Lend struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Ticket        string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`     // lets its bearer look into the directory, and read it; empty when it is over
+	Location      string                 `protobuf:"bytes,3,opt,name=location,proto3" json:"location,omitempty"` // a tier of that node, and a path
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lend) Reset() {
+	*x = Lend{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lend) ProtoMessage() {}
+
+func (x *Lend) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lend.ProtoReflect.Descriptor instead.
+func (*Lend) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Lend) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Lend) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *Lend) GetLocation() string {
+	if x != nil {
+		return x.Location
+	}
+	return ""
+}
+
+// Lent is a directory that another node lends.
+type Lent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Member        *SwarmMember           `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"` // that node
+	Ticket        string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lent) Reset() {
+	*x = Lent{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lent) ProtoMessage() {}
+
+func (x *Lent) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lent.ProtoReflect.Descriptor instead.
+func (*Lent) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Lent) GetMember() *SwarmMember {
+	if x != nil {
+		return x.Member
+	}
+	return nil
+}
+
+func (x *Lent) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+// LentQuestion asks about a directory that a node lends.
+type LentQuestion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          []byte                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`  // below the directory
+	List          bool                   `protobuf:"varint,2,opt,name=list,proto3" json:"list,omitempty"` // what is directly in it, and not itself
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LentQuestion) Reset() {
+	*x = LentQuestion{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LentQuestion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LentQuestion) ProtoMessage() {}
+
+func (x *LentQuestion) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LentQuestion.ProtoReflect.Descriptor instead.
+func (*LentQuestion) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *LentQuestion) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *LentQuestion) GetList() bool {
+	if x != nil {
+		return x.List
+	}
+	return false
+}
+
+type LentAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entries       []*LentEntry           `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"` // in the order of a walk
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LentAnswer) Reset() {
+	*x = LentAnswer{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LentAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LentAnswer) ProtoMessage() {}
+
+func (x *LentAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LentAnswer.ProtoReflect.Descriptor instead.
+func (*LentAnswer) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *LentAnswer) GetEntries() []*LentEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+// LentEntry is an entry as its node knows it, without extended attributes.
+type LentEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          []byte                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Kind          int32                  `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"`   // as mover.Kind
+	Known         uint32                 `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"` // as mover.Facts
+	Size          int64                  `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`
+	Mode          uint32                 `protobuf:"varint,5,opt,name=mode,proto3" json:"mode,omitempty"`
+	Uid           uint32                 `protobuf:"varint,6,opt,name=uid,proto3" json:"uid,omitempty"`
+	Gid           uint32                 `protobuf:"varint,7,opt,name=gid,proto3" json:"gid,omitempty"`
+	Mtime         int64                  `protobuf:"varint,8,opt,name=mtime,proto3" json:"mtime,omitempty"` // s since 1970, as the ones below
+	MtimeNs       int32                  `protobuf:"varint,9,opt,name=mtime_ns,json=mtimeNs,proto3" json:"mtime_ns,omitempty"`
+	Atime         int64                  `protobuf:"varint,10,opt,name=atime,proto3" json:"atime,omitempty"`
+	AtimeNs       int32                  `protobuf:"varint,11,opt,name=atime_ns,json=atimeNs,proto3" json:"atime_ns,omitempty"`
+	Ctime         int64                  `protobuf:"varint,12,opt,name=ctime,proto3" json:"ctime,omitempty"`
+	CtimeNs       int32                  `protobuf:"varint,13,opt,name=ctime_ns,json=ctimeNs,proto3" json:"ctime_ns,omitempty"`
+	Target        []byte                 `protobuf:"bytes,14,opt,name=target,proto3" json:"target,omitempty"` // of a symbolic link
+	Device        uint64                 `protobuf:"varint,15,opt,name=device,proto3" json:"device,omitempty"`
+	Inode         uint64                 `protobuf:"varint,16,opt,name=inode,proto3" json:"inode,omitempty"`
+	Links         uint32                 `protobuf:"varint,17,opt,name=links,proto3" json:"links,omitempty"`
+	Stored        int64                  `protobuf:"varint,18,opt,name=stored,proto3" json:"stored,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LentEntry) Reset() {
+	*x = LentEntry{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LentEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LentEntry) ProtoMessage() {}
+
+func (x *LentEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LentEntry.ProtoReflect.Descriptor instead.
+func (*LentEntry) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LentEntry) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *LentEntry) GetKind() int32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *LentEntry) GetKnown() uint32 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
+}
+
+func (x *LentEntry) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *LentEntry) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *LentEntry) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
+}
+
+func (x *LentEntry) GetGid() uint32 {
+	if x != nil {
+		return x.Gid
+	}
+	return 0
+}
+
+func (x *LentEntry) GetMtime() int64 {
+	if x != nil {
+		return x.Mtime
+	}
+	return 0
+}
+
+func (x *LentEntry) GetMtimeNs() int32 {
+	if x != nil {
+		return x.MtimeNs
+	}
+	return 0
+}
+
+func (x *LentEntry) GetAtime() int64 {
+	if x != nil {
+		return x.Atime
+	}
+	return 0
+}
+
+func (x *LentEntry) GetAtimeNs() int32 {
+	if x != nil {
+		return x.AtimeNs
+	}
+	return 0
+}
+
+func (x *LentEntry) GetCtime() int64 {
+	if x != nil {
+		return x.Ctime
+	}
+	return 0
+}
+
+func (x *LentEntry) GetCtimeNs() int32 {
+	if x != nil {
+		return x.CtimeNs
+	}
+	return 0
+}
+
+func (x *LentEntry) GetTarget() []byte {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *LentEntry) GetDevice() uint64 {
+	if x != nil {
+		return x.Device
+	}
+	return 0
+}
+
+func (x *LentEntry) GetInode() uint64 {
+	if x != nil {
+		return x.Inode
+	}
+	return 0
+}
+
+func (x *LentEntry) GetLinks() uint32 {
+	if x != nil {
+		return x.Links
+	}
+	return 0
+}
+
+func (x *LentEntry) GetStored() int64 {
+	if x != nil {
+		return x.Stored
+	}
+	return 0
+}
+
 // Lead asks an agent to lead a task.
 type Lead struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1359,13 +1767,14 @@ type Lead struct {
 	Roots          []string               `protobuf:"bytes,9,rep,name=roots,proto3" json:"roots,omitempty"`                                             // of the project: each path is opened from the one that it is below on
 	Expects        bool                   `protobuf:"varint,10,opt,name=expects,proto3" json:"expects,omitempty"`                                       // its source is a dataset, and has to be what ReadManifest says
 	BytesPerSecond int64                  `protobuf:"varint,11,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // that its process may read at first; 0 is as the spec says
+	Lent           *Lent                  `protobuf:"bytes,12,opt,name=lent,proto3" json:"lent,omitempty"`                                              // its source, where it is on another node
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Lead) Reset() {
 	*x = Lead{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1786,7 @@ func (x *Lead) String() string {
 func (*Lead) ProtoMessage() {}
 
 func (x *Lead) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1799,7 @@ func (x *Lead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lead.ProtoReflect.Descriptor instead.
 func (*Lead) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Lead) GetTask() *v1.Task {
@@ -1470,6 +1879,13 @@ func (x *Lead) GetBytesPerSecond() int64 {
 	return 0
 }
 
+func (x *Lead) GetLent() *Lent {
+	if x != nil {
+		return x.Lent
+	}
+	return nil
+}
+
 // Pieces are what is stored of a draft that an earlier lead kept.
 type Pieces struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1481,7 +1897,7 @@ type Pieces struct {
 
 func (x *Pieces) Reset() {
 	*x = Pieces{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1909,7 @@ func (x *Pieces) String() string {
 func (*Pieces) ProtoMessage() {}
 
 func (x *Pieces) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1922,7 @@ func (x *Pieces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pieces.ProtoReflect.Descriptor instead.
 func (*Pieces) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Pieces) GetDraft() string {
@@ -1545,7 +1961,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1973,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1986,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Batch) GetTask() string {
@@ -1676,7 +2092,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +2104,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +2117,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Stop) GetTask() string {
@@ -1745,7 +2161,7 @@ type Crew struct {
 
 func (x *Crew) Reset() {
 	*x = Crew{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +2173,7 @@ func (x *Crew) String() string {
 func (*Crew) ProtoMessage() {}
 
 func (x *Crew) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +2186,7 @@ func (x *Crew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crew.ProtoReflect.Descriptor instead.
 func (*Crew) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Crew) GetTask() string {
@@ -1814,7 +2230,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +2242,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +2255,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Part) GetTask() string {
@@ -1875,7 +2291,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2303,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2316,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Limits) GetLimits() []*Limit {
@@ -1930,7 +2346,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2358,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2371,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Limit) GetEndpoint() string {
@@ -1997,7 +2413,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +2425,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +2438,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ConfirmRequest) GetTask() string {
@@ -2054,7 +2470,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2482,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2495,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 type FinishRequest struct {
@@ -2103,7 +2519,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2531,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2544,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FinishRequest) GetTask() string {
@@ -2230,7 +2646,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2658,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2671,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 type GiveRequest struct {
@@ -2275,7 +2691,7 @@ type GiveRequest struct {
 
 func (x *GiveRequest) Reset() {
 	*x = GiveRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2703,7 @@ func (x *GiveRequest) String() string {
 func (*GiveRequest) ProtoMessage() {}
 
 func (x *GiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2716,7 @@ func (x *GiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequest.ProtoReflect.Descriptor instead.
 func (*GiveRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GiveRequest) GetTask() string {
@@ -2380,7 +2796,7 @@ type GiveResponse struct {
 
 func (x *GiveResponse) Reset() {
 	*x = GiveResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2808,7 @@ func (x *GiveResponse) String() string {
 func (*GiveResponse) ProtoMessage() {}
 
 func (x *GiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2821,7 @@ func (x *GiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveResponse.ProtoReflect.Descriptor instead.
 func (*GiveResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GiveResponse) GetReply() []byte {
@@ -2464,7 +2880,7 @@ type ReplyRequest struct {
 
 func (x *ReplyRequest) Reset() {
 	*x = ReplyRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2476,7 +2892,7 @@ func (x *ReplyRequest) String() string {
 func (*ReplyRequest) ProtoMessage() {}
 
 func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2489,7 +2905,7 @@ func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyRequest.ProtoReflect.Descriptor instead.
 func (*ReplyRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReplyRequest) GetTask() string {
@@ -2542,7 +2958,7 @@ type ReplyResponse struct {
 
 func (x *ReplyResponse) Reset() {
 	*x = ReplyResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2554,7 +2970,7 @@ func (x *ReplyResponse) String() string {
 func (*ReplyResponse) ProtoMessage() {}
 
 func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2567,7 +2983,7 @@ func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyResponse.ProtoReflect.Descriptor instead.
 func (*ReplyResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 type KeepRequest struct {
@@ -2584,7 +3000,7 @@ type KeepRequest struct {
 
 func (x *KeepRequest) Reset() {
 	*x = KeepRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2596,7 +3012,7 @@ func (x *KeepRequest) String() string {
 func (*KeepRequest) ProtoMessage() {}
 
 func (x *KeepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +3025,7 @@ func (x *KeepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
 func (*KeepRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *KeepRequest) GetTask() string {
@@ -2662,7 +3078,7 @@ type KeepResponse struct {
 
 func (x *KeepResponse) Reset() {
 	*x = KeepResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2674,7 +3090,7 @@ func (x *KeepResponse) String() string {
 func (*KeepResponse) ProtoMessage() {}
 
 func (x *KeepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2687,7 +3103,7 @@ func (x *KeepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
 func (*KeepResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 type PutManifestRequest struct {
@@ -2701,7 +3117,7 @@ type PutManifestRequest struct {
 
 func (x *PutManifestRequest) Reset() {
 	*x = PutManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +3129,7 @@ func (x *PutManifestRequest) String() string {
 func (*PutManifestRequest) ProtoMessage() {}
 
 func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +3142,7 @@ func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestRequest.ProtoReflect.Descriptor instead.
 func (*PutManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PutManifestRequest) GetTask() string {
@@ -2759,7 +3175,7 @@ type PutManifestResponse struct {
 
 func (x *PutManifestResponse) Reset() {
 	*x = PutManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +3187,7 @@ func (x *PutManifestResponse) String() string {
 func (*PutManifestResponse) ProtoMessage() {}
 
 func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +3200,7 @@ func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestResponse.ProtoReflect.Descriptor instead.
 func (*PutManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PutManifestResponse) GetDigest() string {
@@ -2804,7 +3220,7 @@ type ReadManifestRequest struct {
 
 func (x *ReadManifestRequest) Reset() {
 	*x = ReadManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +3232,7 @@ func (x *ReadManifestRequest) String() string {
 func (*ReadManifestRequest) ProtoMessage() {}
 
 func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +3245,7 @@ func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestRequest.ProtoReflect.Descriptor instead.
 func (*ReadManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReadManifestRequest) GetTask() string {
@@ -2855,7 +3271,7 @@ type ReadManifestResponse struct {
 
 func (x *ReadManifestResponse) Reset() {
 	*x = ReadManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +3283,7 @@ func (x *ReadManifestResponse) String() string {
 func (*ReadManifestResponse) ProtoMessage() {}
 
 func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +3296,7 @@ func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestResponse.ProtoReflect.Descriptor instead.
 func (*ReadManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReadManifestResponse) GetData() []byte {
@@ -2901,7 +3317,7 @@ type PutWalkRequest struct {
 
 func (x *PutWalkRequest) Reset() {
 	*x = PutWalkRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2913,7 +3329,7 @@ func (x *PutWalkRequest) String() string {
 func (*PutWalkRequest) ProtoMessage() {}
 
 func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2926,7 +3342,7 @@ func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkRequest.ProtoReflect.Descriptor instead.
 func (*PutWalkRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PutWalkRequest) GetTask() string {
@@ -2964,7 +3380,7 @@ type PutWalkResponse struct {
 
 func (x *PutWalkResponse) Reset() {
 	*x = PutWalkResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2976,7 +3392,7 @@ func (x *PutWalkResponse) String() string {
 func (*PutWalkResponse) ProtoMessage() {}
 
 func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2989,7 +3405,7 @@ func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkResponse.ProtoReflect.Descriptor instead.
 func (*PutWalkResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PutWalkResponse) GetFiles() int64 {
@@ -3039,7 +3455,7 @@ type TellCheckpointsRequest struct {
 
 func (x *TellCheckpointsRequest) Reset() {
 	*x = TellCheckpointsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3467,7 @@ func (x *TellCheckpointsRequest) String() string {
 func (*TellCheckpointsRequest) ProtoMessage() {}
 
 func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3480,7 @@ func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*TellCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *TellCheckpointsRequest) GetTask() string {
@@ -3106,7 +3522,7 @@ type CheckpointFolder struct {
 
 func (x *CheckpointFolder) Reset() {
 	*x = CheckpointFolder{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3118,7 +3534,7 @@ func (x *CheckpointFolder) String() string {
 func (*CheckpointFolder) ProtoMessage() {}
 
 func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3131,7 +3547,7 @@ func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointFolder.ProtoReflect.Descriptor instead.
 func (*CheckpointFolder) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CheckpointFolder) GetName() []byte {
@@ -3158,7 +3574,7 @@ type CheckpointRound struct {
 
 func (x *CheckpointRound) Reset() {
 	*x = CheckpointRound{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3170,7 +3586,7 @@ func (x *CheckpointRound) String() string {
 func (*CheckpointRound) ProtoMessage() {}
 
 func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3183,7 +3599,7 @@ func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRound.ProtoReflect.Descriptor instead.
 func (*CheckpointRound) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CheckpointRound) GetFolders() [][]byte {
@@ -3204,7 +3620,7 @@ type TellCheckpointsResponse struct {
 
 func (x *TellCheckpointsResponse) Reset() {
 	*x = TellCheckpointsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3216,7 +3632,7 @@ func (x *TellCheckpointsResponse) String() string {
 func (*TellCheckpointsResponse) ProtoMessage() {}
 
 func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3229,7 +3645,7 @@ func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*TellCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TellCheckpointsResponse) GetFolders() []string {
@@ -3261,7 +3677,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3273,7 +3689,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3286,7 +3702,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FollowRequest) GetTask() string {
@@ -3347,7 +3763,7 @@ type FollowBatch struct {
 
 func (x *FollowBatch) Reset() {
 	*x = FollowBatch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3775,7 @@ func (x *FollowBatch) String() string {
 func (*FollowBatch) ProtoMessage() {}
 
 func (x *FollowBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3788,7 @@ func (x *FollowBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowBatch.ProtoReflect.Descriptor instead.
 func (*FollowBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FollowBatch) GetNames() [][]byte {
@@ -3435,7 +3851,7 @@ type FollowMark struct {
 
 func (x *FollowMark) Reset() {
 	*x = FollowMark{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3863,7 @@ func (x *FollowMark) String() string {
 func (*FollowMark) ProtoMessage() {}
 
 func (x *FollowMark) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3876,7 @@ func (x *FollowMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMark.ProtoReflect.Descriptor instead.
 func (*FollowMark) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FollowMark) GetPart() string {
@@ -3488,7 +3904,7 @@ type FollowSights struct {
 
 func (x *FollowSights) Reset() {
 	*x = FollowSights{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +3916,7 @@ func (x *FollowSights) String() string {
 func (*FollowSights) ProtoMessage() {}
 
 func (x *FollowSights) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3929,7 @@ func (x *FollowSights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSights.ProtoReflect.Descriptor instead.
 func (*FollowSights) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FollowSights) GetId() uint64 {
@@ -3541,7 +3957,7 @@ type FollowSight struct {
 
 func (x *FollowSight) Reset() {
 	*x = FollowSight{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3553,7 +3969,7 @@ func (x *FollowSight) String() string {
 func (*FollowSight) ProtoMessage() {}
 
 func (x *FollowSight) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3566,7 +3982,7 @@ func (x *FollowSight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSight.ProtoReflect.Descriptor instead.
 func (*FollowSight) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FollowSight) GetEntry() []byte {
@@ -3604,7 +4020,7 @@ type FollowWalk struct {
 
 func (x *FollowWalk) Reset() {
 	*x = FollowWalk{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3616,7 +4032,7 @@ func (x *FollowWalk) String() string {
 func (*FollowWalk) ProtoMessage() {}
 
 func (x *FollowWalk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3629,7 +4045,7 @@ func (x *FollowWalk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowWalk.ProtoReflect.Descriptor instead.
 func (*FollowWalk) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FollowWalk) GetId() uint64 {
@@ -3681,7 +4097,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3693,7 +4109,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3706,7 +4122,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FollowResponse) GetFeed() *FollowFeed {
@@ -3755,7 +4171,7 @@ type FollowFeed struct {
 
 func (x *FollowFeed) Reset() {
 	*x = FollowFeed{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3767,7 +4183,7 @@ func (x *FollowFeed) String() string {
 func (*FollowFeed) ProtoMessage() {}
 
 func (x *FollowFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3780,7 +4196,7 @@ func (x *FollowFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowFeed.ProtoReflect.Descriptor instead.
 func (*FollowFeed) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FollowFeed) GetKind() string {
@@ -3808,7 +4224,7 @@ type FollowLook struct {
 
 func (x *FollowLook) Reset() {
 	*x = FollowLook{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3820,7 +4236,7 @@ func (x *FollowLook) String() string {
 func (*FollowLook) ProtoMessage() {}
 
 func (x *FollowLook) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3833,7 +4249,7 @@ func (x *FollowLook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLook.ProtoReflect.Descriptor instead.
 func (*FollowLook) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FollowLook) GetId() uint64 {
@@ -3861,7 +4277,7 @@ type FollowDir struct {
 
 func (x *FollowDir) Reset() {
 	*x = FollowDir{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3873,7 +4289,7 @@ func (x *FollowDir) String() string {
 func (*FollowDir) ProtoMessage() {}
 
 func (x *FollowDir) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3886,7 +4302,7 @@ func (x *FollowDir) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowDir.ProtoReflect.Descriptor instead.
 func (*FollowDir) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FollowDir) GetId() uint64 {
@@ -3913,7 +4329,7 @@ type ReadItemsRequest struct {
 
 func (x *ReadItemsRequest) Reset() {
 	*x = ReadItemsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +4341,7 @@ func (x *ReadItemsRequest) String() string {
 func (*ReadItemsRequest) ProtoMessage() {}
 
 func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +4354,7 @@ func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsRequest.ProtoReflect.Descriptor instead.
 func (*ReadItemsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReadItemsRequest) GetTask() string {
@@ -3965,7 +4381,7 @@ type ReadItemsResponse struct {
 
 func (x *ReadItemsResponse) Reset() {
 	*x = ReadItemsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3977,7 +4393,7 @@ func (x *ReadItemsResponse) String() string {
 func (*ReadItemsResponse) ProtoMessage() {}
 
 func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3990,7 +4406,7 @@ func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsResponse.ProtoReflect.Descriptor instead.
 func (*ReadItemsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReadItemsResponse) GetItems() []*v1.PlanItem {
@@ -4081,7 +4497,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12B\n" +
 	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x127\n" +
 	"\x18limited_bytes_per_second\x18\b \x01(\x01R\x15limitedBytesPerSecond\x121\n" +
-	"\x15part_bytes_per_second\x18\t \x01(\x03R\x12partBytesPerSecond\"\xa9\x03\n" +
+	"\x15part_bytes_per_second\x18\t \x01(\x03R\x12partBytesPerSecond\"\xd8\x03\n" +
 	"\x05Order\x12\x12\n" +
 	"\x04seen\x18\x01 \x01(\x04R\x04seen\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12-\n" +
@@ -4092,7 +4508,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04crew\x18\b \x01(\v2\x17.datamove.agent.v1.CrewH\x00R\x04crew\x12-\n" +
 	"\x04part\x18\t \x01(\v2\x17.datamove.agent.v1.PartH\x00R\x04part\x120\n" +
 	"\x05swarm\x18\n" +
-	" \x01(\v2\x18.datamove.agent.v1.SwarmH\x00R\x05swarmB\x06\n" +
+	" \x01(\v2\x18.datamove.agent.v1.SwarmH\x00R\x05swarm\x12-\n" +
+	"\x04lend\x18\v \x01(\v2\x17.datamove.agent.v1.LendH\x00R\x04lendB\x06\n" +
 	"\x04what\"\x96\x02\n" +
 	"\x05Swarm\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
@@ -4118,7 +4535,40 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\fPieceSegment\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12\x10\n" +
 	"\x03off\x18\x02 \x01(\x03R\x03off\x12\x16\n" +
-	"\x06length\x18\x03 \x01(\x03R\x06length\"\x80\x03\n" +
+	"\x06length\x18\x03 \x01(\x03R\x06length\"N\n" +
+	"\x04Lend\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x16\n" +
+	"\x06ticket\x18\x02 \x01(\tR\x06ticket\x12\x1a\n" +
+	"\blocation\x18\x03 \x01(\tR\blocation\"V\n" +
+	"\x04Lent\x126\n" +
+	"\x06member\x18\x01 \x01(\v2\x1e.datamove.agent.v1.SwarmMemberR\x06member\x12\x16\n" +
+	"\x06ticket\x18\x02 \x01(\tR\x06ticket\"6\n" +
+	"\fLentQuestion\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\fR\x04name\x12\x12\n" +
+	"\x04list\x18\x02 \x01(\bR\x04list\"D\n" +
+	"\n" +
+	"LentAnswer\x126\n" +
+	"\aentries\x18\x01 \x03(\v2\x1c.datamove.agent.v1.LentEntryR\aentries\"\x9c\x03\n" +
+	"\tLentEntry\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\fR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\x05R\x04kind\x12\x14\n" +
+	"\x05known\x18\x03 \x01(\rR\x05known\x12\x12\n" +
+	"\x04size\x18\x04 \x01(\x03R\x04size\x12\x12\n" +
+	"\x04mode\x18\x05 \x01(\rR\x04mode\x12\x10\n" +
+	"\x03uid\x18\x06 \x01(\rR\x03uid\x12\x10\n" +
+	"\x03gid\x18\a \x01(\rR\x03gid\x12\x14\n" +
+	"\x05mtime\x18\b \x01(\x03R\x05mtime\x12\x19\n" +
+	"\bmtime_ns\x18\t \x01(\x05R\amtimeNs\x12\x14\n" +
+	"\x05atime\x18\n" +
+	" \x01(\x03R\x05atime\x12\x19\n" +
+	"\batime_ns\x18\v \x01(\x05R\aatimeNs\x12\x14\n" +
+	"\x05ctime\x18\f \x01(\x03R\x05ctime\x12\x19\n" +
+	"\bctime_ns\x18\r \x01(\x05R\actimeNs\x12\x16\n" +
+	"\x06target\x18\x0e \x01(\fR\x06target\x12\x16\n" +
+	"\x06device\x18\x0f \x01(\x04R\x06device\x12\x14\n" +
+	"\x05inode\x18\x10 \x01(\x04R\x05inode\x12\x14\n" +
+	"\x05links\x18\x11 \x01(\rR\x05links\x12\x16\n" +
+	"\x06stored\x18\x12 \x01(\x03R\x06stored\"\xad\x03\n" +
 	"\x04Lead\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.datamove.v1.TaskR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
@@ -4131,7 +4581,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05roots\x18\t \x03(\tR\x05roots\x12\x18\n" +
 	"\aexpects\x18\n" +
 	" \x01(\bR\aexpects\x12(\n" +
-	"\x10bytes_per_second\x18\v \x01(\x03R\x0ebytesPerSecond\"6\n" +
+	"\x10bytes_per_second\x18\v \x01(\x03R\x0ebytesPerSecond\x12+\n" +
+	"\x04lent\x18\f \x01(\v2\x17.datamove.agent.v1.LentR\x04lent\"6\n" +
 	"\x06Pieces\x12\x14\n" +
 	"\x05draft\x18\x01 \x01(\tR\x05draft\x12\x16\n" +
 	"\x06pieces\x18\x02 \x03(\fR\x06pieces\"\xf0\x02\n" +
@@ -4367,7 +4818,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                        // 0: datamove.agent.v1.How
 	(FollowSight_Trouble)(0),        // 1: datamove.agent.v1.FollowSight.Trouble
@@ -4386,138 +4837,147 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*SwarmHomes)(nil),              // 14: datamove.agent.v1.SwarmHomes
 	(*Piece)(nil),                   // 15: datamove.agent.v1.Piece
 	(*PieceSegment)(nil),            // 16: datamove.agent.v1.PieceSegment
-	(*Lead)(nil),                    // 17: datamove.agent.v1.Lead
-	(*Pieces)(nil),                  // 18: datamove.agent.v1.Pieces
-	(*Batch)(nil),                   // 19: datamove.agent.v1.Batch
-	(*Stop)(nil),                    // 20: datamove.agent.v1.Stop
-	(*Crew)(nil),                    // 21: datamove.agent.v1.Crew
-	(*Part)(nil),                    // 22: datamove.agent.v1.Part
-	(*Limits)(nil),                  // 23: datamove.agent.v1.Limits
-	(*Limit)(nil),                   // 24: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),          // 25: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),         // 26: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),           // 27: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),          // 28: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),             // 29: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),            // 30: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),            // 31: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),           // 32: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),             // 33: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),            // 34: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),      // 35: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),     // 36: datamove.agent.v1.PutManifestResponse
-	(*ReadManifestRequest)(nil),     // 37: datamove.agent.v1.ReadManifestRequest
-	(*ReadManifestResponse)(nil),    // 38: datamove.agent.v1.ReadManifestResponse
-	(*PutWalkRequest)(nil),          // 39: datamove.agent.v1.PutWalkRequest
-	(*PutWalkResponse)(nil),         // 40: datamove.agent.v1.PutWalkResponse
-	(*TellCheckpointsRequest)(nil),  // 41: datamove.agent.v1.TellCheckpointsRequest
-	(*CheckpointFolder)(nil),        // 42: datamove.agent.v1.CheckpointFolder
-	(*CheckpointRound)(nil),         // 43: datamove.agent.v1.CheckpointRound
-	(*TellCheckpointsResponse)(nil), // 44: datamove.agent.v1.TellCheckpointsResponse
-	(*FollowRequest)(nil),           // 45: datamove.agent.v1.FollowRequest
-	(*FollowBatch)(nil),             // 46: datamove.agent.v1.FollowBatch
-	(*FollowMark)(nil),              // 47: datamove.agent.v1.FollowMark
-	(*FollowSights)(nil),            // 48: datamove.agent.v1.FollowSights
-	(*FollowSight)(nil),             // 49: datamove.agent.v1.FollowSight
-	(*FollowWalk)(nil),              // 50: datamove.agent.v1.FollowWalk
-	(*FollowResponse)(nil),          // 51: datamove.agent.v1.FollowResponse
-	(*FollowFeed)(nil),              // 52: datamove.agent.v1.FollowFeed
-	(*FollowLook)(nil),              // 53: datamove.agent.v1.FollowLook
-	(*FollowDir)(nil),               // 54: datamove.agent.v1.FollowDir
-	(*ReadItemsRequest)(nil),        // 55: datamove.agent.v1.ReadItemsRequest
-	(*ReadItemsResponse)(nil),       // 56: datamove.agent.v1.ReadItemsResponse
-	nil,                             // 57: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil),   // 58: google.protobuf.Timestamp
-	(*v1.Progress)(nil),             // 59: datamove.v1.Progress
-	(*durationpb.Duration)(nil),     // 60: google.protobuf.Duration
-	(*v1.Task)(nil),                 // 61: datamove.v1.Task
-	(*v1.TaskSpec)(nil),             // 62: datamove.v1.TaskSpec
-	(*v1.Account)(nil),              // 63: datamove.v1.Account
-	(*v1.Report)(nil),               // 64: datamove.v1.Report
-	(*v1.Checkpoint)(nil),           // 65: datamove.v1.Checkpoint
-	(*v1.PlanItem)(nil),             // 66: datamove.v1.PlanItem
+	(*Lend)(nil),                    // 17: datamove.agent.v1.Lend
+	(*Lent)(nil),                    // 18: datamove.agent.v1.Lent
+	(*LentQuestion)(nil),            // 19: datamove.agent.v1.LentQuestion
+	(*LentAnswer)(nil),              // 20: datamove.agent.v1.LentAnswer
+	(*LentEntry)(nil),               // 21: datamove.agent.v1.LentEntry
+	(*Lead)(nil),                    // 22: datamove.agent.v1.Lead
+	(*Pieces)(nil),                  // 23: datamove.agent.v1.Pieces
+	(*Batch)(nil),                   // 24: datamove.agent.v1.Batch
+	(*Stop)(nil),                    // 25: datamove.agent.v1.Stop
+	(*Crew)(nil),                    // 26: datamove.agent.v1.Crew
+	(*Part)(nil),                    // 27: datamove.agent.v1.Part
+	(*Limits)(nil),                  // 28: datamove.agent.v1.Limits
+	(*Limit)(nil),                   // 29: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),          // 30: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),         // 31: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),           // 32: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),          // 33: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),             // 34: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),            // 35: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),            // 36: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),           // 37: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),             // 38: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),            // 39: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),      // 40: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),     // 41: datamove.agent.v1.PutManifestResponse
+	(*ReadManifestRequest)(nil),     // 42: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),    // 43: datamove.agent.v1.ReadManifestResponse
+	(*PutWalkRequest)(nil),          // 44: datamove.agent.v1.PutWalkRequest
+	(*PutWalkResponse)(nil),         // 45: datamove.agent.v1.PutWalkResponse
+	(*TellCheckpointsRequest)(nil),  // 46: datamove.agent.v1.TellCheckpointsRequest
+	(*CheckpointFolder)(nil),        // 47: datamove.agent.v1.CheckpointFolder
+	(*CheckpointRound)(nil),         // 48: datamove.agent.v1.CheckpointRound
+	(*TellCheckpointsResponse)(nil), // 49: datamove.agent.v1.TellCheckpointsResponse
+	(*FollowRequest)(nil),           // 50: datamove.agent.v1.FollowRequest
+	(*FollowBatch)(nil),             // 51: datamove.agent.v1.FollowBatch
+	(*FollowMark)(nil),              // 52: datamove.agent.v1.FollowMark
+	(*FollowSights)(nil),            // 53: datamove.agent.v1.FollowSights
+	(*FollowSight)(nil),             // 54: datamove.agent.v1.FollowSight
+	(*FollowWalk)(nil),              // 55: datamove.agent.v1.FollowWalk
+	(*FollowResponse)(nil),          // 56: datamove.agent.v1.FollowResponse
+	(*FollowFeed)(nil),              // 57: datamove.agent.v1.FollowFeed
+	(*FollowLook)(nil),              // 58: datamove.agent.v1.FollowLook
+	(*FollowDir)(nil),               // 59: datamove.agent.v1.FollowDir
+	(*ReadItemsRequest)(nil),        // 60: datamove.agent.v1.ReadItemsRequest
+	(*ReadItemsResponse)(nil),       // 61: datamove.agent.v1.ReadItemsResponse
+	nil,                             // 62: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil),   // 63: google.protobuf.Timestamp
+	(*v1.Progress)(nil),             // 64: datamove.v1.Progress
+	(*durationpb.Duration)(nil),     // 65: google.protobuf.Duration
+	(*v1.Task)(nil),                 // 66: datamove.v1.Task
+	(*v1.TaskSpec)(nil),             // 67: datamove.v1.TaskSpec
+	(*v1.Account)(nil),              // 68: datamove.v1.Account
+	(*v1.Report)(nil),               // 69: datamove.v1.Report
+	(*v1.Checkpoint)(nil),           // 70: datamove.v1.Checkpoint
+	(*v1.PlanItem)(nil),             // 71: datamove.v1.PlanItem
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	58, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	63, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	6,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	10, // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	8,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	7,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
 	9,  // 5: datamove.agent.v1.Room.parts:type_name -> datamove.agent.v1.RoomPart
-	59, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	58, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	60, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
-	17, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
-	19, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
-	20, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	23, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
-	21, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	22, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
+	64, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	63, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	65, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	22, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
+	24, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
+	25, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
+	28, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	26, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
+	27, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
 	12, // 15: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
-	13, // 16: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
-	14, // 17: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
-	16, // 18: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
-	61, // 19: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	62, // 20: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	60, // 21: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	18, // 22: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	62, // 23: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	63, // 24: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
-	0,  // 25: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	24, // 26: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	57, // 27: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	64, // 28: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	58, // 29: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	42, // 30: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
-	43, // 31: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
-	65, // 32: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
-	60, // 33: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
-	46, // 34: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
-	48, // 35: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
-	50, // 36: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
-	58, // 37: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
-	47, // 38: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
-	49, // 39: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
-	1,  // 40: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	1,  // 41: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	52, // 42: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
-	47, // 43: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
-	53, // 44: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
-	54, // 45: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
-	66, // 46: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
-	2,  // 47: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	3,  // 48: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	5,  // 49: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	25, // 50: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	27, // 51: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	29, // 52: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	31, // 53: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	33, // 54: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	35, // 55: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	37, // 56: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	55, // 57: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
-	39, // 58: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
-	45, // 59: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	41, // 60: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
-	4,  // 61: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	4,  // 62: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	11, // 63: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	26, // 64: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	28, // 65: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	30, // 66: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	32, // 67: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	34, // 68: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	36, // 69: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	38, // 70: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	56, // 71: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
-	40, // 72: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
-	51, // 73: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	44, // 74: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
-	61, // [61:75] is the sub-list for method output_type
-	47, // [47:61] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	17, // 16: datamove.agent.v1.Order.lend:type_name -> datamove.agent.v1.Lend
+	13, // 17: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
+	14, // 18: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
+	16, // 19: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
+	13, // 20: datamove.agent.v1.Lent.member:type_name -> datamove.agent.v1.SwarmMember
+	21, // 21: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
+	66, // 22: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	67, // 23: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	65, // 24: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	23, // 25: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
+	18, // 26: datamove.agent.v1.Lead.lent:type_name -> datamove.agent.v1.Lent
+	67, // 27: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	68, // 28: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	0,  // 29: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
+	29, // 30: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	62, // 31: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	69, // 32: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	63, // 33: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	47, // 34: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
+	48, // 35: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
+	70, // 36: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
+	65, // 37: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
+	51, // 38: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
+	53, // 39: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
+	55, // 40: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
+	63, // 41: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
+	52, // 42: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
+	54, // 43: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
+	1,  // 44: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	1,  // 45: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	57, // 46: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
+	52, // 47: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
+	58, // 48: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
+	59, // 49: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
+	71, // 50: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
+	2,  // 51: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	3,  // 52: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	5,  // 53: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	30, // 54: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	32, // 55: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	34, // 56: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	36, // 57: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	38, // 58: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	40, // 59: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	42, // 60: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	60, // 61: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
+	44, // 62: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	50, // 63: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	46, // 64: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	4,  // 65: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	4,  // 66: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	11, // 67: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	31, // 68: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	33, // 69: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	35, // 70: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	37, // 71: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	39, // 72: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	41, // 73: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	43, // 74: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	61, // 75: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
+	45, // 76: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	56, // 77: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	49, // 78: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	65, // [65:79] is the sub-list for method output_type
+	51, // [51:65] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -4533,6 +4993,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 		(*Order_Crew)(nil),
 		(*Order_Part)(nil),
 		(*Order_Swarm)(nil),
+		(*Order_Lend)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4540,7 +5001,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   56,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

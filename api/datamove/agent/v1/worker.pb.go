@@ -639,6 +639,7 @@ type Job struct {
 	Swarm          *Swarm                 `protobuf:"bytes,18,opt,name=swarm,proto3" json:"swarm,omitempty"`                                                                                                    // others bring the same dataset to their nodes; none reads for itself alone
 	Self           string                 `protobuf:"bytes,19,opt,name=self,proto3" json:"self,omitempty"`                                                                                                      // the name of this node in it
 	Authorities    [][]byte               `protobuf:"bytes,20,rep,name=authorities,proto3" json:"authorities,omitempty"`                                                                                        // DER; who speaks for other nodes shows a certificate of theirs
+	Lent           *Lent                  `protobuf:"bytes,21,opt,name=lent,proto3" json:"lent,omitempty"`                                                                                                      // the source, where it is on another node
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -809,6 +810,13 @@ func (x *Job) GetSelf() string {
 func (x *Job) GetAuthorities() [][]byte {
 	if x != nil {
 		return x.Authorities
+	}
+	return nil
+}
+
+func (x *Job) GetLent() *Lent {
+	if x != nil {
+		return x.Lent
 	}
 	return nil
 }
@@ -2711,7 +2719,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"error_kind\x18\x04 \x01(\tR\terrorKind\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\"\f\n" +
 	"\n" +
-	"GiveAnswer\"\xb8\x06\n" +
+	"GiveAnswer\"\xe5\x06\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -2734,7 +2742,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x06mounts\x18\x11 \x03(\v2\".datamove.agent.v1.Job.MountsEntryR\x06mounts\x12.\n" +
 	"\x05swarm\x18\x12 \x01(\v2\x18.datamove.agent.v1.SwarmR\x05swarm\x12\x12\n" +
 	"\x04self\x18\x13 \x01(\tR\x04self\x12 \n" +
-	"\vauthorities\x18\x14 \x03(\fR\vauthorities\x1a<\n" +
+	"\vauthorities\x18\x14 \x03(\fR\vauthorities\x12+\n" +
+	"\x04lent\x18\x15 \x01(\v2\x17.datamove.agent.v1.LentR\x04lent\x1a<\n" +
 	"\x0eTierPathsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -2945,15 +2954,16 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*Swarm)(nil),                   // 48: datamove.agent.v1.Swarm
 	(*Piece)(nil),                   // 49: datamove.agent.v1.Piece
 	(*v1.TaskSpec)(nil),             // 50: datamove.v1.TaskSpec
-	(How)(0),                        // 51: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),     // 52: google.protobuf.Duration
-	(*PutWalkResponse)(nil),         // 53: datamove.agent.v1.PutWalkResponse
-	(*v1.Report)(nil),               // 54: datamove.v1.Report
-	(*FollowRequest)(nil),           // 55: datamove.agent.v1.FollowRequest
-	(*TellCheckpointsRequest)(nil),  // 56: datamove.agent.v1.TellCheckpointsRequest
-	(*ReadItemsResponse)(nil),       // 57: datamove.agent.v1.ReadItemsResponse
-	(*FollowResponse)(nil),          // 58: datamove.agent.v1.FollowResponse
-	(*TellCheckpointsResponse)(nil), // 59: datamove.agent.v1.TellCheckpointsResponse
+	(*Lent)(nil),                    // 51: datamove.agent.v1.Lent
+	(How)(0),                        // 52: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),     // 53: google.protobuf.Duration
+	(*PutWalkResponse)(nil),         // 54: datamove.agent.v1.PutWalkResponse
+	(*v1.Report)(nil),               // 55: datamove.v1.Report
+	(*FollowRequest)(nil),           // 56: datamove.agent.v1.FollowRequest
+	(*TellCheckpointsRequest)(nil),  // 57: datamove.agent.v1.TellCheckpointsRequest
+	(*ReadItemsResponse)(nil),       // 58: datamove.agent.v1.ReadItemsResponse
+	(*FollowResponse)(nil),          // 59: datamove.agent.v1.FollowResponse
+	(*TellCheckpointsResponse)(nil), // 60: datamove.agent.v1.TellCheckpointsResponse
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	46, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
@@ -2976,59 +2986,60 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	44, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
 	45, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
 	48, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
-	51, // 20: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	52, // 21: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
-	52, // 22: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	52, // 23: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
-	9,  // 24: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	53, // 25: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
-	54, // 26: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	1,  // 27: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	47, // 28: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 29: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
-	0,  // 30: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	13, // 31: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	15, // 32: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	19, // 33: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	17, // 34: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
-	21, // 35: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	23, // 36: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	25, // 37: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	27, // 38: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	29, // 39: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
-	30, // 40: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
-	55, // 41: datamove.agent.v1.WorkerService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	56, // 42: datamove.agent.v1.WorkerService.Checkpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
-	32, // 43: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	34, // 44: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
-	36, // 45: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	38, // 46: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	5,  // 47: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
-	40, // 48: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 49: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	14, // 50: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	16, // 51: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	20, // 52: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	18, // 53: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
-	22, // 54: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	24, // 55: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	26, // 56: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	28, // 57: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	57, // 58: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
-	31, // 59: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
-	58, // 60: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	59, // 61: datamove.agent.v1.WorkerService.Checkpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
-	33, // 62: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	35, // 63: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
-	37, // 64: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	39, // 65: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	6,  // 66: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
-	41, // 67: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	49, // [49:68] is the sub-list for method output_type
-	30, // [30:49] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	51, // 20: datamove.agent.v1.Job.lent:type_name -> datamove.agent.v1.Lent
+	52, // 21: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	53, // 22: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	53, // 23: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	53, // 24: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
+	9,  // 25: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	54, // 26: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
+	55, // 27: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	1,  // 28: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
+	47, // 29: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 30: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	0,  // 31: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	13, // 32: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	15, // 33: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	19, // 34: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	17, // 35: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
+	21, // 36: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	23, // 37: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	25, // 38: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	27, // 39: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	29, // 40: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
+	30, // 41: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
+	56, // 42: datamove.agent.v1.WorkerService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	57, // 43: datamove.agent.v1.WorkerService.Checkpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	32, // 44: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	34, // 45: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
+	36, // 46: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	38, // 47: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	5,  // 48: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	40, // 49: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	3,  // 50: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	14, // 51: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	16, // 52: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	20, // 53: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	18, // 54: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
+	22, // 55: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	24, // 56: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	26, // 57: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	28, // 58: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	58, // 59: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
+	31, // 60: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
+	59, // 61: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	60, // 62: datamove.agent.v1.WorkerService.Checkpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	33, // 63: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	35, // 64: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
+	37, // 65: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	39, // 66: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	6,  // 67: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	41, // 68: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	50, // [50:69] is the sub-list for method output_type
+	31, // [31:50] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }

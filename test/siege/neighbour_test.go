@@ -1,0 +1,85 @@
+package siege
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestNeighbour: a checkpoint on the disk of one node comes to that of another one, whole and checked, and to the file system that all share, although the node that
+// has it is killed while it is read from there.
+func TestNeighbour(t *testing.T) {
+	t.Parallel()
+	policies := filepath.Join(t.TempDir(), "policies")
+	check(t, os.Mkdir(policies, 0o755))
+	check(t, os.WriteFile(filepath.Join(policies, "p.yaml"), []byte(`kind: TierPolicy
+metadata: {name: near}
+spec:
+  mode: enforce
+  scope: {roots: ["nvme:"]}
+  trigger: [{event: checkpoint.complete}]
+  limits: {rate: 40MB/s}
+  rules:
+    - {name: copy, match: {checkpoint: complete}, action: {type: replicate, to: ["nvme@peer", shared]}}
+`), 0o644))
+	s := newSite(t, plan{nodes: []string{"n1", "n2"}, disks: true, more: "policies: " + policies + "\n"})
+	save := func(node, name string, shards, size int) {
+		at := s.path("nvme-" + node + "/run1/" + name)
+		check(t, os.MkdirAll(at, 0o755))
+		for i := range shards {
+			data := make([]byte, size)
+			_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(data)
+			check(t, os.WriteFile(filepath.Join(at, "__"+string(rune('0'+i))+"_0.distcp"), data, 0o640))
+		}
+		check(t, os.WriteFile(filepath.Join(at, ".metadata"), []byte(name), 0o644))
+		check(t, os.WriteFile(s.path("nvme-"+node+"/run1/latest"), []byte(name), 0o644))
+	}
+	arrives := func(from, to, name string) {
+		t.Helper()
+		s.eventually(name+" is whole at "+to, func() bool {
+			_, err := os.Stat(filepath.Join(to, "run1", name, "datamove-commit.json"))
+			return err == nil
+		})
+		files, err := filepath.Glob(filepath.Join(from, "run1", name, "*"))
+		check(t, err)
+		for _, file := range files {
+			want, err := os.ReadFile(file)
+			check(t, err)
+			got, err := os.ReadFile(filepath.Join(to, "run1", name, filepath.Base(file)))
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s came to %s as another one: %v", file, to, err)
+			}
+			was, _ := os.Stat(file)
+			if is, err := os.Stat(filepath.Join(to, "run1", name, filepath.Base(file))); err != nil || is.Mode() != was.Mode() || !is.ModTime().Equal(was.ModTime()) {
+				t.Errorf("%s has another mode or time at %s", file, to)
+			}
+		}
+	}
+	n1, n2 := s.path("nvme-n1"), s.path("nvme-n2")
+	save("n1", "step_1", 3, 300_000)
+	arrives(n1, n2, "step_1")
+	arrives(n1, s.shared, "step_1")
+	s.eventually("the tracker is there", func() bool {
+		text, _ := os.ReadFile(filepath.Join(n2, "run1/latest"))
+		return string(text) == "step_1"
+	})
+
+	save("n1", "step_2", 4, 10_000_000) // 4 s
+	s.eventually("it is on its way", func() bool {
+		_, err := os.Stat(filepath.Join(n2, "run1/step_2.incomplete-0"))
+		return err == nil
+	})
+	s.nodes["n1"].kill()
+	if _, err := os.Stat(filepath.Join(n2, "run1/step_2")); err == nil {
+		t.Error("it has its name before it is whole")
+	}
+	s.nodes["n1"].start()
+	s.nodes["n1"].ready()
+	arrives(n1, n2, "step_2")
+	arrives(n1, s.shared, "step_2")
+	if left, _ := filepath.Glob(filepath.Join(n1, "run1/*incomplete*")); len(left) > 0 {
+		t.Errorf("something came back to where it was: %q", left)
+	}
+}
