@@ -43,6 +43,20 @@ func FileOf(e *mover.Entry, seen int64) File {
 	return f
 }
 
+// Proven is a file without times that are no facts: of an object a listing has when it came, and who looks at it alone may not.
+func (f File) Proven() File {
+	if !f.Known.Has(mover.FactMtime) {
+		f.Mtime = 0
+	}
+	if !f.Known.Has(mover.FactAtime) {
+		f.Atime = 0
+	}
+	if !f.Known.Has(mover.FactCtime) {
+		f.Ctime = 0
+	}
+	return f
+}
+
 const second = int64(1e9) // ns
 
 // Nanos is a time in ns since 1970; what is out of range becomes the nearest that is in it (1678 to 2262).

@@ -145,3 +145,9 @@ func Distrust(p *Place) { p.profile = Profile{} }
 
 // WalkInSteps makes walks list ahead from small directories on.
 func WalkInSteps(p *Place) { p.walks = walkSizes{flat: 10, level: 4} }
+
+// ErrSilent is the end of a listening in which nothing comes.
+var ErrSilent = errSilent
+
+// ListenFor sets how long nothing may come in a listening; 0 is as it is.
+func (p *Place) ListenFor(silence time.Duration) { p.store.(*onprem).silence = silence }

@@ -2,18 +2,21 @@ package s3
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"datamove.dev/mover"
 )
 
 // notification is a line of what MinIO sends to who listens to a bucket (ListenBucketNotification): records as S3 has them in its event notifications,
-// with keys that are escaped as in a query. A line without records says that it is there.
+// but for keys, which are as they are, and not escaped as in a query (seen of MinIO of February 2026: test/e2e TestEvents). A line without records says that it is there.
 type notification struct {
 	Records []struct {
 		S3 struct {
@@ -26,8 +29,14 @@ type notification struct {
 
 const (
 	listenLine = 4 << 20 // bytes of one line, at most
-	listenPing = "10"    // seconds between two lines at most: the transport gives up on who is silent for longer
+	listenPing = "10"    // seconds between two lines at most, as it is asked for
 )
+
+// listenSilence is how long nothing may come: lines that say that the server is there come more often. One of February 2026 sends nothing until 4 KiB of
+// events have come together, and not even that it answers: who believed it would know nothing for hours.
+const listenSilence = 25 * time.Second
+
+var errSilent = errors.New("the server holds back what it has to tell")
 
 // Listen tells of names that something was put to, or removed from, until ctx or the connection ends: what happens between two of them is not told. begun is
 // called when it is heard what happens. mover.ErrUnsupported is the answer of a server that has no such thing; MinIO has it.
@@ -40,9 +49,20 @@ func (p *Place) Listen(ctx context.Context, begun func(), tell func(name string)
 }
 
 func (s *onprem) listen(ctx context.Context, prefix string, begun func(), tell func(name string)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	quiet := cmp.Or(s.silence, listenSilence)
+	alarm := time.AfterFunc(quiet, func() { cancel(errSilent) })
+	defer alarm.Stop()
+	silent := func(kind error) error {
+		return fmt.Errorf("%w: %w: nothing has come for %s", kind, errSilent, quiet)
+	}
 	ctx, r := withReply(ctx)
 	q := url.Values{"ping": {listenPing}, "prefix": {prefix}, "suffix": {""}, "events": {"s3:ObjectCreated:*", "s3:ObjectRemoved:*"}}
 	resp, err := s.transport.RoundTrip(s.request(ctx, http.MethodGet, "", q, http.Header{}))
+	if errors.Is(context.Cause(ctx), errSilent) {
+		return silent(mover.ErrUnsupported)
+	}
 	if err != nil {
 		return understand(ctx, r, sent(err))
 	}
@@ -55,7 +75,9 @@ func (s *onprem) listen(ctx context.Context, prefix string, begun func(), tell f
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, listenLine)
-	for first := true; lines.Scan(); {
+	first := true
+	for lines.Scan() {
+		alarm.Reset(quiet)
 		line := strings.TrimSpace(lines.Text())
 		if first && strings.HasPrefix(line, "<") { // a listing: it knows nothing of events
 			return fmt.Errorf("%w: the server tells nobody of changes", mover.ErrUnsupported)
@@ -77,7 +99,12 @@ func (s *onprem) listen(ctx context.Context, prefix string, begun func(), tell f
 			}
 		}
 	}
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(context.Cause(ctx), errSilent) && first:
+		return silent(mover.ErrUnsupported)
+	case errors.Is(context.Cause(ctx), errSilent):
+		return silent(mover.ErrTransient)
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
 	if err := lines.Err(); err != nil {
@@ -87,16 +114,12 @@ func (s *onprem) listen(ctx context.Context, prefix string, begun func(), tell f
 }
 
 // listened is the name of a key in an event; ok is false of what is not ours to tell.
-func listened(prefix, escaped string) (name string, ok bool) {
-	key, err := url.QueryUnescape(escaped)
-	if err != nil {
-		return "", false
-	}
+func listened(prefix, key string) (name string, ok bool) {
 	rel, below := strings.CutPrefix(key, prefix)
 	rel = strings.TrimSuffix(rel, "/") // the marker of a directory
 	if !below || rel == "" || isOwn(rel) {
 		return "", false
 	}
-	name, err = DecodeKey(rel)
+	name, err := DecodeKey(rel)
 	return name, err == nil
 }

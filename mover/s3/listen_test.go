@@ -7,16 +7,18 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/s3"
 )
 
 // events is what MinIO writes to who listens, line by line (a release of 2026; the fields that are not read are left out).
 const events = `
  
-{"Records":[{"eventVersion":"2.0","eventSource":"minio:s3","eventName":"s3:ObjectCreated:Put","s3":{"s3SchemaVersion":"1.0","bucket":{"name":"test"},"object":{"key":"PREFIXrun+1%2Fa%26b.pt","size":3,"eTag":"x","sequencer":"1"}}}]}
-{"Records":[{"eventName":"s3:ObjectRemoved:Delete","s3":{"object":{"key":"PREFIXgone"}}},{"eventName":"s3:ObjectCreated:Put","s3":{"object":{"key":"PREFIX.datamove%2Flock"}}}]}
-{"Records":[{"eventName":"s3:ObjectCreated:Put","s3":{"object":{"key":"PREFIXdir%2F"}}},{"eventName":"s3:ObjectCreated:Put","s3":{"object":{"key":"elsewhere"}}},{"s3":{"object":{"key":"PREFIX%zz"}}}]}
+{"Records":[{"eventVersion":"2.0","eventSource":"minio:s3","eventName":"s3:ObjectCreated:Put","s3":{"s3SchemaVersion":"1.0","bucket":{"name":"test"},"object":{"key":"PREFIXrun 1/a\u0026+b.pt","size":3,"eTag":"x","sequencer":"1"}}}]}
+{"Records":[{"eventName":"s3:ObjectRemoved:Delete","s3":{"object":{"key":"PREFIXgone"}}},{"eventName":"s3:ObjectCreated:Put","s3":{"object":{"key":"PREFIX.datamove/lock"}}}]}
+{"Records":[{"eventName":"s3:ObjectCreated:Put","s3":{"object":{"key":"PREFIXdir/"}}},{"eventName":"s3:ObjectCreated:Put","s3":{"object":{"key":"elsewhere"}}},{"s3":{"object":{"key":"PREFIXa//x"}}}]}
 {"Records":[]}
 `
 
@@ -45,9 +47,9 @@ func TestListen(t *testing.T) {
 	if l.options.Prefix != "" {
 		prefix = strings.Trim(l.options.Prefix, "/") + "/"
 	}
-	answer(200, strings.ReplaceAll(events, "PREFIX", strings.ReplaceAll(prefix, "/", "%2F")))
+	answer(200, strings.ReplaceAll(events, "PREFIX", prefix))
 	names, begun, err := listen()
-	if got := strings.Join(names, ", "); got != "run 1/a&b.pt, gone, dir" || begun != 1 || !errors.Is(err, mover.ErrTransient) {
+	if got := strings.Join(names, ", "); got != "run 1/a&+b.pt, gone, dir" || begun != 1 || !errors.Is(err, mover.ErrTransient) {
 		t.Errorf("%s; begun %d times; %v", got, begun, err)
 	}
 	for _, row := range []struct {
@@ -65,6 +67,24 @@ func TestListen(t *testing.T) {
 			t.Errorf("%d %q: %v", row.status, row.text, err)
 		}
 	}
+	l.ListenFor(200 * time.Millisecond)
+	for text, kind := range map[string]error{"": mover.ErrUnsupported, "{\"Records\":[]}\n": mover.ErrTransient} { // a server that holds back what it has to tell
+		l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+			if !r.URL.Query().Has("events") {
+				return false
+			}
+			if text != "" {
+				fmt.Fprint(w, text)
+				w.(http.Flusher).Flush()
+			}
+			<-r.Context().Done()
+			return true
+		})
+		if _, _, err := listen(); !errors.Is(err, kind) || !errors.Is(err, s3.ErrSilent) {
+			t.Errorf("after %q: %v", text, err)
+		}
+	}
+	l.ListenFor(0)
 	l.honest()
 	if _, _, err := listen(); !errors.Is(err, mover.ErrUnsupported) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a real server that has no such thing: %v", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"net/url"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/minio/minio-go/v7"
@@ -19,7 +20,8 @@ type onprem struct {
 	core      *minio.Core
 	bucket    string
 	transport *transport
-	root      url.URL // of the bucket, with '/' at its end
+	root      url.URL       // of the bucket, with '/' at its end
+	silence   time.Duration // in a listening; 0 is listenSilence
 }
 
 func newOnprem(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *transport) (*onprem, error) {

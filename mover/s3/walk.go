@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -437,18 +438,42 @@ func (w *walker) emit(it *item) bool {
 	if after := w.opts.After; after != "" && (it.name == after || mover.CompareNames(it.name, it.dir, after, false) < 0) {
 		return true
 	}
-	e := mover.Entry{Name: it.name, Kind: mover.File}
 	if it.err != nil {
-		return w.yield(e, w.place.wrap("walk", it.name, it.err))
+		return w.yield(mover.Entry{Name: it.name, Kind: mover.File}, w.place.wrap("walk", it.name, it.err))
 	}
-	if it.dir {
-		e.Kind, e.Brief = mover.Dir, it.marker
-		return w.yield(e, nil)
-	}
-	if w.opts.Skip != nil && w.opts.Skip(it.name, mover.File) {
+	if !it.dir && w.opts.Skip != nil && w.opts.Skip(it.name, mover.File) {
 		return true
 	}
-	e.Brief, e.Size, e.Stored = true, it.size, it.size
-	e.ETag, e.Version, e.Mtime = it.etag, it.version, mover.TimeOf(it.modified)
-	return w.yield(e, nil)
+	return w.yield(it.entry(), nil)
+}
+
+// entry is what a listing tells of an item.
+func (it *item) entry() mover.Entry {
+	if it.dir {
+		return mover.Entry{Name: it.name, Kind: mover.Dir, Brief: it.marker}
+	}
+	return mover.Entry{Name: it.name, Kind: mover.File, Brief: true, Size: it.size, Stored: it.size, ETag: it.etag, Version: it.version, Mtime: mover.TimeOf(it.modified)}
+}
+
+// Glance is what a walk tells of a name, and no more, but for the time: a catalog that looks at single names is as one that was made by a walk. It asks for the object itself, because
+// a listing may be some seconds old (MinIO).
+func (p *Place) Glance(ctx context.Context, name string) (mover.Entry, error) {
+	e, err := p.glance(ctx, name)
+	return e, p.wrap("look at", name, err)
+}
+
+func (p *Place) glance(ctx context.Context, name string) (mover.Entry, error) {
+	if name == "" {
+		return mover.Entry{Kind: mover.Dir}, nil
+	}
+	key, err := p.key(name)
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	o, err := p.store.head(ctx, key, "")
+	if errors.Is(err, mover.ErrNotExist) {
+		_, err := p.statDir(ctx, name)
+		return mover.Entry{Name: name, Kind: mover.Dir}, err
+	}
+	return mover.Entry{Name: name, Kind: mover.File, Brief: true, Size: o.size, Stored: o.size, ETag: o.etag, Version: o.version}, err
 }

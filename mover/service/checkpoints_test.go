@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/task"
+	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/run"
 )
 
@@ -391,4 +392,79 @@ func TestRetainRequests(t *testing.T) {
 		_, err := s.SubmitTask(root, &pb.SubmitTaskRequest{Spec: spec})
 		wants(t, what, err, row.want)
 	}
+}
+
+// TestEventAgain: a run for an event of which something failed is run again, each time later, until nothing fails.
+func TestEventAgain(t *testing.T) {
+	s := newSaving(t, strings.Replace(keeping2, ", {event: task.done}", "", 1))
+	made := s.wall.Unix() - 86400*100
+	s.saw(t, "project", "runs/a", "step_1:complete", "latest:tracker")
+	s.pass(time.Minute)
+	s.scans(t, "project", savedTree(made, "step_1"))
+	s.begin(t)
+	fails := func() {
+		t.Helper()
+		for range 4 {
+			wants(t, "tend", s.tendPolicies(context.Background()), nil)
+			s.give()
+			for id, l := range s.taken {
+				if l.GetSpec().GetTiering() != nil {
+					s.refuse(id, mover.ErrUnreachable)
+				}
+			}
+		}
+	}
+	fails()
+	for i, wait := range []time.Duration{eventRest, 2 * eventRest, 4 * eventRest} {
+		if n := len(s.runsThat(t)); n != i+1 || s.runsThat(t)[0].GetFailed() == 0 {
+			t.Fatalf("%v", s.runsThat(t))
+		}
+		s.pass(wait - time.Second)
+		if fails(); len(s.runsThat(t)) != i+1 {
+			t.Fatalf("it runs again before %v", wait)
+		}
+		s.pass(2 * time.Second)
+		fails()
+	}
+	s.pass(10 * eventRest)
+	s.whole(t, 0)
+	if r := s.runsThat(t); len(r) != 5 || r[0].GetFailed() != 0 || r[0].GetDone().GetFiles() != 3 {
+		t.Errorf("%v", r)
+	}
+	s.pass(time.Hour)
+	if s.whole(t, 0); len(s.runsThat(t)) != 5 {
+		t.Error("it runs again although nothing failed")
+	}
+}
+
+// TestPartner: from the disk of one node a checkpoint goes to the node that has others of the run, or to the next one; and never to itself.
+func TestPartner(t *testing.T) {
+	d := catalogued(t, access.Input{})
+	partner := func(from, folder string) (node string, err error) {
+		err = d.ledger.View(func(tx *ledger.Tx) (err error) {
+			node, err = d.partner(tx, catalog.Tree{Tier: "scratch", Node: from}, "scratch:", folder)
+			return err
+		})
+		return node, err
+	}
+	is := func(from, want string) {
+		t.Helper()
+		got, err := partner(from, "runs/a")
+		if wants(t, "partner", err, nil); got != want {
+			t.Errorf("from %s to %s, want %s", from, got, want)
+		}
+	}
+	is("n1", "n2")
+	is("n2", "n1")
+	is("n0", "n1")
+	is("n9", "n1")
+	wants(t, "put", d.ledger.Update(t.Context(), ledger.Soon, func(tx *ledger.Tx) error {
+		return ledger.Checkpoints.Put(tx, &pb.Checkpoint{Tier: "scratch", Node: "n2", Folder: []byte("runs/a"), Name: []byte("step_1"), Save: "x", State: verified})
+	}), nil)
+	is("n9", "n2")
+	_, err := partner("", "runs/a")
+	wants(t, "from a tier that all share", err, mover.ErrRefused)
+	d.conf.Tiers["scratch"] = config.Tier{Path: "/nvme"}
+	_, err = partner("n1", "runs/a")
+	wants(t, "to a tier that all share", err, mover.ErrRefused)
 }

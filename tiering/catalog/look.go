@@ -162,7 +162,7 @@ func (l *look) see(ctx context.Context, sights []*sight) error {
 		switch e, err := seen[i].Entry, seen[i].Err; {
 		case err == nil:
 			e.Name = s.name
-			s.file = tiering.FileOf(&e, l.now.Unix())
+			s.file = tiering.FileOf(&e, l.now.Unix()).Proven()
 		case errors.Is(err, mover.ErrPermission):
 			s.skip = true
 		case !errors.Is(err, mover.ErrNotExist):

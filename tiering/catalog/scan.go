@@ -258,7 +258,7 @@ func (s *scan) take(e *mover.Entry) error {
 		}
 		return s.take(e)
 	}
-	file := tiering.FileOf(e, s.since(e))
+	file := tiering.FileOf(e, s.since(e)).Proven()
 	if _, err := f.add(file); err != nil {
 		return err
 	}

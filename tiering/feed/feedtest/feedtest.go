@@ -20,7 +20,7 @@ func Difference(t testing.TB, c *catalog.Catalog, tree catalog.Tree, src catalog
 		if err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, tiering.FileOf(&e, 0))
+		want = append(want, tiering.FileOf(&e, 0).Proven())
 	}
 	for f, err := range c.Below(t.Context(), tree, "") {
 		if errors.Is(err, mover.ErrNotExist) {
