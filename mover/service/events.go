@@ -14,7 +14,7 @@ import (
 	"datamove.dev/tiering/policy"
 )
 
-// Between runs for one event, of which some files failed each time, it is longer each time.
+// Between runs for one event, of which some files failed each time, or were skipped, it is longer each time.
 const (
 	eventRest     = 10 * time.Second
 	eventRestMost = time.Hour
@@ -44,7 +44,7 @@ func (s *Service) happened(p *policy.Program) (at time.Time, err error) {
 			if since.IsZero() {
 				since = r.GetDueTime().AsTime()
 			}
-			if r.GetFailed() == 0 || !r.GetDueTime().AsTime().Equal(since) {
+			if r.GetFailed()+r.GetSkipped() == 0 || !r.GetDueTime().AsTime().Equal(since) {
 				break
 			}
 			failed = append(failed, r)

@@ -45,7 +45,10 @@ func TestEvents(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- keeper.Run(ctx) }()
-		defer func() { stop(); <-ended }()
+		defer func() {
+			stop()
+			_ = <-ended // settled looks at how
+		}()
 
 		local, p := t.TempDir(), user(t, server)
 		to := "s3://" + server.Bucket + "/" + o.Prefix
