@@ -47,7 +47,9 @@ func TestEvents(t *testing.T) {
 		go func() { ended <- keeper.Run(ctx) }()
 		defer func() {
 			stop()
-			_ = <-ended // settled looks at how
+			if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, mover.ErrUnsupported) {
+				t.Errorf("the feed has ended: %v", err)
+			}
 		}()
 
 		local, p := t.TempDir(), user(t, server)
