@@ -385,6 +385,8 @@ func TestRetainRequests(t *testing.T) {
 		"one":               {func(x *pb.TaskSpec) { x.Retention.Last = 1 }, mover.ErrUsage},
 		"fewer than none":   {func(x *pb.TaskSpec) { x.Retention.Every = -1 }, mover.ErrUsage},
 		"another directory": {func(x *pb.TaskSpec) { x.Retention.Arrived = []byte("../b") }, mover.ErrUsage},
+		"another node":      {func(x *pb.TaskSpec) { x.SourceNode = "n2" }, mover.ErrUsage},
+		"for a run":         {func(x *pb.TaskSpec) { x.Tiering = &pb.Tiering{Remove: true} }, mover.ErrUsage},
 		"a source":          {func(x *pb.TaskSpec) { x.Source = "project:x" }, mover.ErrUsage},
 	} {
 		spec := good()

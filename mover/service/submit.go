@@ -39,6 +39,9 @@ func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.
 	default:
 		return nil, usage("a task of kind %v is made by its own method", r.GetSpec().GetKind())
 	}
+	if r.GetSpec().GetTiering() != nil || r.GetSpec().GetSourceNode() != "" {
+		return nil, usage("what is done for a run of a policy, or reads the disk of another node, is not asked for")
+	}
 	if r.GetPaused() {
 		return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), func(tx *ledger.Tx, t *pb.Task) error {
 			t.State, t.Why = task.Paused, "submitted to wait until it is resumed"

@@ -88,7 +88,7 @@ func (w *worker) bring(ctx context.Context, site *hop.Site, tier location.Locati
 		return report, err
 	}
 	defer to.Close()
-	brought, err := site.Bring(ctx, from, save.Name, to, func(s checkpoint.State) { w.state.State(local.Moving, "the checkpoint is "+string(s)) })
+	brought, err := site.Bring(ctx, from, save, to, func(s checkpoint.State) { w.state.State(local.Moving, "the checkpoint is "+string(s)) })
 	report.Bytes = brought.Sent
 	return report, err
 }
@@ -118,7 +118,9 @@ func (w *worker) lender(ctx context.Context, site *hop.Site, tier location.Locat
 		}
 		return peer.NewPlace(client, node, strings.Trim(strings.TrimPrefix(at.Path, l.Path), "/"), node.Name+":"+at.String()), nil
 	}
-	from, err = site.Folder(ctx, l, "", false)
+	if from, err = site.Folder(ctx, l, "", false); err != nil {
+		client.Close()
+	}
 	return from, func() { _ = from.Close(); client.Close() }, err
 }
 

@@ -80,18 +80,21 @@ func step(root *os.Root, base string, makes bool) (*os.Root, error) {
 	return next, nil
 }
 
-// Bring is Carry, and the trackers that name the checkpoint after it.
-func (s *Site) Bring(ctx context.Context, from *Folder, name string, to *Folder, state func(checkpoint.State)) (Result, error) {
-	found, err := from.look(ctx, name)
+// Bring is Carry of a save, and the trackers that name the checkpoint after it. mover.ErrChanged when another save has its name by now.
+func (s *Site) Bring(ctx context.Context, from *Folder, is Save, to *Folder, state func(checkpoint.State)) (Result, error) {
+	found, err := from.look(ctx, is.Name)
 	if err != nil {
 		return Result{}, err
+	}
+	if SaveOf(found) != is.Save {
+		return Result{}, &mover.Error{Op: "copy", Place: from.String(), Name: is.Name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
 	}
 	out, err := s.carry(ctx, from, found, to, state)
 	if err != nil {
 		return out, err
 	}
 	for _, p := range pointersOf(found.View, found.Tree) {
-		if p.Names == name {
+		if p.Names == is.Name {
 			err = errors.Join(err, s.point(ctx, to, p.Name, p.Text, p.Link))
 		}
 	}

@@ -41,7 +41,10 @@ func TestBring(t *testing.T) {
 	from, to := w.in(nvme, "a/run", false), w.in(pfs, "a/run", true)
 	for name, tracker := range map[string]string{"step_1": "", "step_2": "step_2"} {
 		must(t, os.RemoveAll(w.at("pfs/a/run/latest")))
-		_, err := w.site.Bring(t.Context(), from, name, to, nil)
+		if _, err := w.site.Bring(t.Context(), from, Save{name, "another"}, to, nil); !errors.Is(err, mover.ErrChanged) {
+			t.Errorf("another save of %s: %v", name, err)
+		}
+		_, err := w.site.Bring(t.Context(), from, Save{name, saveIn(t, from, name)}, to, nil)
 		must(t, err)
 		if got, _ := os.ReadFile(w.at("pfs/a/run/latest")); string(got) != tracker {
 			t.Errorf("with %s came a tracker of %q", name, got)
