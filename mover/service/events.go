@@ -82,7 +82,7 @@ func checkpointTimes(tx *ledger.Tx, tier, dir string, events map[policy.Event]bo
 		if !mover.Within(string(c.GetFolder()), dir) {
 			continue
 		}
-		if events[policy.CheckpointComplete] {
+		if events[policy.CheckpointComplete] && c.GetState() != verified { // that is a copy, which was brought here
 			tell(c.GetCompleteTime())
 		}
 		if !events[policy.CheckpointVerified] {
