@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -200,5 +201,78 @@ func TestRemoveFromStore(t *testing.T) {
 	}
 	if _, is, err := checkpoint.Look(t.Context(), to, checkpoint.HF, "checkpoint-1"); is || err != nil {
 		t.Errorf("it is there still: %v", err)
+	}
+}
+
+// TestExpireWorld: whatever happens to a folder between the decision and the deed, a checkpoint goes only if two others that were relied on are there, whole and the same saves, and none goes
+// that is another save than the one that was meant, or that a tracker names.
+func TestExpireWorld(t *testing.T) {
+	rounds := 400
+	if testing.Short() {
+		rounds = 60
+	}
+	gone := 0
+	for seed := range uint64(rounds) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		w := &world{TB: t, site: &Site{Open: openHere, Request: requestIn(t.TempDir())}, dir: t.TempDir()}
+		tier := w.tier("pfs")
+		n := 3 + random.IntN(4)
+		for i := range n {
+			w.save("pfs/run", fmt.Sprintf("step_%d", i), "alpha", fmt.Sprint("of ", i))
+		}
+		f, err := w.site.In(t.Context(), tier, "run", checkpoint.DCP, false)
+		must(t, err)
+		saves := map[string]string{}
+		for i := range n {
+			name := fmt.Sprintf("step_%d", i)
+			saves[name] = saveIn(t, f, name)
+		}
+		meant := fmt.Sprintf("step_%d", random.IntN(n-2))
+		e := Expiry{Save: Save{meant, saves[meant]}, Keep: mover.KeptName + "/r"}
+		for _, i := range []int{n - 1, n - 2} {
+			name := fmt.Sprintf("step_%d", i)
+			e.Relies = append(e.Relies, Save{name, saves[name]})
+		}
+		for range random.IntN(4) {
+			name := fmt.Sprintf("step_%d", random.IntN(n))
+			at := w.at("pfs/run/" + name)
+			switch random.IntN(7) {
+			case 0:
+				must(t, os.RemoveAll(at))
+			case 1:
+				must(t, os.RemoveAll(at+"/.metadata"))
+			case 2:
+				w.save("pfs/run", name, "another")
+			case 3:
+				must(t, os.RemoveAll(w.at("pfs/run/last")))
+				must(t, os.Symlink(name, w.at("pfs/run/last")))
+			case 4:
+				must(t, os.RemoveAll(at))
+				must(t, os.Symlink("/etc", at))
+			case 5:
+				must(t, os.RemoveAll(at+"/__1_0.distcp"))
+			}
+		}
+		is := func(s Save) bool {
+			found, there, err := checkpoint.Look(t.Context(), f, checkpoint.DCP, s.Name)
+			return err == nil && there && found.Complete && SaveOf(found) == s.Save
+		}
+		named, _ := os.Readlink(w.at("pfs/run/last"))
+		may := is(e.Save) && is(e.Relies[0]) && is(e.Relies[1]) && named != meant
+		err = w.site.Expire(t.Context(), tier, "run", e)
+		if (err == nil) != may || err != nil && !errors.Is(err, mover.ErrChanged) {
+			t.Fatalf("seed %d: it may go: %v; %v", seed, may, err)
+		}
+		if err == nil {
+			gone++
+			must(t, w.site.Return(t.Context(), tier, "run", e))
+			if !is(e.Save) {
+				t.Fatalf("seed %d: it came back as another one", seed)
+			}
+		}
+		must(t, f.Close())
+	}
+	if gone < rounds/20 || gone > rounds-rounds/20 {
+		t.Errorf("%d of %d went: it shows nothing", gone, rounds)
 	}
 }
