@@ -10,6 +10,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/lustre/client"
 	"datamove.dev/mover"
+	"datamove.dev/mover/s3"
 	"datamove.dev/tiering/feed"
 	"datamove.dev/tiering/feed/bucket"
 	"datamove.dev/tiering/feed/changelog"
@@ -19,7 +20,13 @@ import (
 // feedOf makes the feed of changes in a place. It is a worker.Feeds.
 func feedOf(place mover.Place, dir string, kind *agentv1.FollowFeed) (f feed.Feed, end func() error, err error) {
 	bucketed, listens := mover.As[bucket.Listener](place)
+	queued, queues := mover.As[interface {
+		Queue(url string) (*s3.Queue, error)
+	}](place)
 	switch what := kind.GetKind(); {
+	case what == "events" && kind.GetQueue() != "" && queues:
+		q, err := queued.Queue(kind.GetQueue())
+		return &bucket.Queued{Queue: q}, nil, err
 	case what == "events" && listens:
 		return &bucket.Feed{Bucket: bucketed}, nil, nil
 	case what == "inotify" && !listens:

@@ -79,6 +79,7 @@ type Tier struct {
 	NodeLocal bool          `koanf:"node_local"` // each node has its own at that path
 	Scan      time.Duration `koanf:"scan"`       // how old the catalog of it may become before it is scanned again; 0 scans only when somebody asks
 	Feed      string        `koanf:"feed"`       // what tells of changes, so that the catalog is fresh: inotify or changelog of a path, events of a bucket; "" is nothing
+	Queue     string        `koanf:"queue"`      // the URL of the queue (SQS) to which a bucket of AWS sends its events
 	Reader    string        `koanf:"reader"`     // of the change log of a Lustre, as it was registered: cl1
 	Cache     *Cache        `koanf:"cache"`      // nil evicts nothing
 	S3        *S3           `koanf:"s3"`         // nil when it is a path

@@ -78,6 +78,7 @@ var tierRule = rule{
 		"node_local": {truth: true},
 		"scan":       {check: scan},
 		"feed":       {check: oneOf("inotify", "changelog", "events")},
+		"queue":      {check: queue},
 		"reader":     {check: word},
 		"cache": {need: []string{"high", "low"}, whole: lowBelowHigh, keys: map[string]rule{
 			"high": {check: checked[Percent]},
@@ -139,6 +140,8 @@ func pathOrBucket(has map[string]*yaml.Node) error {
 	switch {
 	case feed != "" && (feed == "events") != (has["path"] == nil):
 		return errors.New("feed is events of a bucket, and inotify or changelog of a path")
+	case has["queue"] != nil && feed != "events":
+		return errors.New("has a queue: that is for feed: events of a bucket")
 	case (feed == "changelog") != (has["reader"] != nil):
 		return errors.New("feed: changelog and reader go together: the reader is the one that was registered with every MDT (lctl changelog_register)")
 	case has["path"] != nil && has["s3"] != nil:

@@ -123,6 +123,8 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"tiers:\n  sc: {level: hot, path: /x, cache: {high: 90, low: 80%}}", "tiers.sc.cache.high: must be a percentage like 85%"},
 		{"tiers:\n  sc: {level: hot, path: /x, feed: changelog}", "tiers.sc: feed: changelog and reader go together"},
 		{"tiers:\n  sc: {level: cold, feed: inotify, s3: {bucket: archive}}", "tiers.sc: feed is events of a bucket, and inotify or changelog of a path"},
+		{"tiers:\n  sc: {level: hot, path: /x, queue: \"https://sqs.eu-central-1.amazonaws.com/1/q\"}", "tiers.sc: has a queue: that is for feed: events of a bucket"},
+		{"tiers:\n  sc: {level: cold, feed: events, queue: arn:aws:sqs:q, s3: {bucket: archive}}", "tiers.sc.queue: "},
 		{"tiers:\n  sc: {level: hot, path: /x, feed: events}", "tiers.sc: feed is events of a bucket"},
 		{"tiers:\n  sc: {level: hot, path: /x, feed: fanotify}", "tiers.sc.feed: "},
 		{"tiers:\n  sc: {level: hot, path: /x, checkpoints: {quiet: 30s}}", "tiers.sc.checkpoints: has no folders"},

@@ -56,6 +56,13 @@ func endpoint(s string) error {
 	return nil
 }
 
+func queue(s string) error {
+	if u, err := url.Parse(s); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Count(strings.Trim(u.Path, "/"), "/") != 1 {
+		return errors.New("must be the URL of a queue like https://sqs.eu-central-1.amazonaws.com/123456789012/name")
+	}
+	return nil
+}
+
 func bucket(s string) error {
 	if !mover.ValidBucket(s) {
 		return fmt.Errorf("is %q; must be a bucket's name: 3 to 255 letters, digits, dots, underscores, colons and hyphens (a prefix has its own key)", s)

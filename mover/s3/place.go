@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"golang.org/x/sync/semaphore"
 
 	"datamove.dev/mover"
@@ -35,6 +36,7 @@ type Place struct {
 	opts      Options
 	store     store
 	transport *transport
+	keys      aws.CredentialsProvider
 	bucket    string
 	prefix    string // "" or with '/' at its end
 	address   string
@@ -93,6 +95,7 @@ func (p *Place) connect(ctx context.Context, endpoint *url.URL, roots *x509.Cert
 	if err != nil {
 		return err
 	}
+	p.keys = keys
 	v, err := keys.Retrieve(ctx)
 	if err != nil && o.Credentials != "anonymous" {
 		return fmt.Errorf("no credentials: %w: %w", mover.ErrPermission, err)

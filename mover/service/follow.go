@@ -58,7 +58,7 @@ func (s *Service) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, 
 	}
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
-	f, err := far.Hear(&heard{stream, s, id, epoch}, &agentv1.FollowFeed{Kind: t.Feed, Reader: t.Reader})
+	f, err := far.Hear(&heard{stream, s, id, epoch}, &agentv1.FollowFeed{Kind: t.Feed, Reader: t.Reader, Queue: t.Queue})
 	if err != nil {
 		return err
 	}

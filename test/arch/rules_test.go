@@ -101,7 +101,7 @@ var packages = map[string]struct {
 	"tiering/checkpoint/hop": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "mover/retry", "mover/transfer", "tiering/checkpoint"}},
 
 	"tiering/feed/changelog": {task, []string{"lustre", "lustre/client", "mover", "tiering/catalog", "tiering/feed"}},
-	"tiering/feed/bucket":    {task, []string{"tiering/feed"}},
+	"tiering/feed/bucket":    {task, []string{"tiering/catalog", "tiering/feed"}},
 	"tiering/feed/far":       {task, []string{"api/datamove/agent/v1", "mover", "tiering/catalog", "tiering/feed"}},
 	"tiering/feed/watch":     {task, []string{"mover", "tiering/feed"}},
 
@@ -135,7 +135,7 @@ var packages = map[string]struct {
 
 	"cmd/datamove-csi": {commands, []string{"api", "mover", "csi", "csi/files", "csi/hand", "csi/kube", "csi/registrar", "csi/relay", "tiering/stage"}},
 	"cmd/datamoved": {commands, []string{"mover/kubernetes", "lustre", "lustre/hints", "lustre/system", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
-		"mover/ledger", "mover/peer", "mover/queue", "mover/service", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/catalog", "tiering/feed", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/watch", "tiering/policy", "tiering/hook", "tiering/hook/carrier", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/client", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
+		"mover/ledger", "mover/peer", "mover/queue", "mover/s3", "mover/service", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/catalog", "tiering/feed", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/watch", "tiering/policy", "tiering/hook", "tiering/hook/carrier", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/client", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
 	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
 		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/account", "mover/units", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/policy", "tiering/query", "tiering/run", "tiering/hook", "tiering/hook/controller", "tiering/hook/directive", "tiering/hook/hostlist"}},
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},

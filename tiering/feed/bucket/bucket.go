@@ -1,5 +1,5 @@
 // Package bucket is the feed of a bucket whose server tells of changes while it is listened to: MinIO. It has no memory: a Run begins by listening, and then says All; and it
-// ends with its connection, because nobody knows what has happened until there is another one. Of buckets of AWS, which tell queues, it hears nothing.
+// ends with its connection, because nobody knows what has happened until there is another one. Buckets of AWS tell queues: [Queued] is the feed of those.
 package bucket
 
 import (

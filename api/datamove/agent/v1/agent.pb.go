@@ -4165,6 +4165,7 @@ type FollowFeed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`     // inotify, changelog or events
 	Reader        string                 `protobuf:"bytes,2,opt,name=reader,proto3" json:"reader,omitempty"` // of a change log
+	Queue         string                 `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`   // URL, of a bucket that sends its events to one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4209,6 +4210,13 @@ func (x *FollowFeed) GetKind() string {
 func (x *FollowFeed) GetReader() string {
 	if x != nil {
 		return x.Reader
+	}
+	return ""
+}
+
+func (x *FollowFeed) GetQueue() string {
+	if x != nil {
+		return x.Queue
 	}
 	return ""
 }
@@ -4763,11 +4771,12 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04mark\x18\x02 \x01(\v2\x1d.datamove.agent.v1.FollowMarkR\x04mark\x12\x14\n" +
 	"\x05taken\x18\x03 \x01(\x04R\x05taken\x121\n" +
 	"\x04look\x18\x04 \x01(\v2\x1d.datamove.agent.v1.FollowLookR\x04look\x120\n" +
-	"\x04walk\x18\x05 \x01(\v2\x1c.datamove.agent.v1.FollowDirR\x04walk\"8\n" +
+	"\x04walk\x18\x05 \x01(\v2\x1c.datamove.agent.v1.FollowDirR\x04walk\"N\n" +
 	"\n" +
 	"FollowFeed\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
-	"\x06reader\x18\x02 \x01(\tR\x06reader\"2\n" +
+	"\x06reader\x18\x02 \x01(\tR\x06reader\x12\x14\n" +
+	"\x05queue\x18\x03 \x01(\tR\x05queue\"2\n" +
 	"\n" +
 	"FollowLook\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +

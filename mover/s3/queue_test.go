@@ -1,0 +1,163 @@
+package s3_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/s3/s3test"
+)
+
+// sqsServer answers as SQS does by its JSON protocol (AWS, "Making query API requests using AWS JSON protocol"): a message that was received comes again until it is deleted.
+type sqsServer struct {
+	*httptest.Server
+	mu       sync.Mutex
+	messages map[string]string // by receipt
+	made     int
+	refuse   int // an HTTP status; 0 is none
+	code     string
+	asked    []string
+}
+
+func newSQS(t *testing.T) *sqsServer {
+	s := &sqsServer{messages: map[string]string{}}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *sqsServer) send(texts ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, text := range texts {
+		s.made++
+		s.messages[fmt.Sprintf("receipt-%03d", s.made)] = text
+	}
+}
+
+func (s *sqsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	what := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS.")
+	var in struct {
+		URL     string `json:"QueueUrl"`
+		Most    int    `json:"MaxNumberOfMessages"`
+		Wait    int    `json:"WaitTimeSeconds"`
+		Entries []struct {
+			ID      string `json:"Id"`
+			Receipt string `json:"ReceiptHandle"`
+		}
+	}
+	err := json.NewDecoder(r.Body).Decode(&in)
+	s.asked = append(s.asked, fmt.Sprint(what, " ", in.Wait))
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	switch {
+	case s.refuse != 0:
+		w.Header().Set("x-amzn-query-error", s.code+";Sender")
+		w.WriteHeader(s.refuse)
+		fmt.Fprintf(w, `{"__type":"com.amazonaws.sqs#%s","message":"no"}`, s.code)
+	case err != nil || r.Method != http.MethodPost || !strings.HasSuffix(in.URL, "/1/q") || !strings.Contains(r.Header.Get("Authorization"), "/sqs/aws4_request"):
+		w.WriteHeader(http.StatusBadRequest)
+	case what == "ReceiveMessage":
+		type message struct {
+			ID      string `json:"MessageId"`
+			Receipt string `json:"ReceiptHandle"`
+			Body    string
+		}
+		out := struct{ Messages []message }{}
+		for _, receipt := range slices.Sorted(maps.Keys(s.messages)) {
+			if len(out.Messages) < in.Most {
+				out.Messages = append(out.Messages, message{receipt, receipt, s.messages[receipt]})
+			}
+		}
+		_ = json.NewEncoder(w).Encode(out)
+	case what == "DeleteMessageBatch":
+		done := []string{}
+		for _, e := range in.Entries {
+			delete(s.messages, e.Receipt)
+			done = append(done, fmt.Sprintf(`{"Id":%q}`, e.ID))
+		}
+		fmt.Fprintf(w, `{"Successful":[%s],"Failed":[]}`, strings.Join(done, ","))
+	}
+}
+
+// Messages as AWS documents them (Amazon S3 user guide, "Event message structure"; SNS, "HTTP/HTTPS notification JSON format"; EventBridge, "EventBridge event message structure"), without fields that are not
+// read.
+const (
+	direct = `{"Records":[{"eventVersion":"2.1","eventSource":"aws:s3","awsRegion":"eu-central-1","eventTime":"2026-11-26T10:00:00.000Z","eventName":"ObjectCreated:Put","s3":{"s3SchemaVersion":"1.0","configurationId":"all","bucket":{"name":"BUCKET","arn":"arn:aws:s3:::BUCKET"},"object":{"key":"PREFIXrun+1/a%26b%2Bc.pt","size":3,"eTag":"x","sequencer":"1"}}}]}`
+	tested = `{"Service":"Amazon S3","Event":"s3:TestEvent","Time":"2026-11-26T10:00:00.000Z","Bucket":"BUCKET","RequestId":"x","HostId":"y"}`
+	bridge = `{"version":"0","detail-type":"Object Deleted","source":"aws.s3","time":"2026-11-26T10:00:01Z","region":"eu-central-1","detail":{"bucket":{"name":"BUCKET"},"object":{"key":"PREFIXgone+%2f","sequencer":"2"},"reason":"DeleteObject"}}`
+	other  = `{"Records":[{"eventTime":"2026-11-26T10:00:00.000Z","s3":{"bucket":{"name":"another"},"object":{"key":"PREFIXx"}}},{"s3":{"bucket":{"name":"BUCKET"},"object":{"key":"elsewhere/x"}}},{"s3":{"bucket":{"name":"BUCKET"},"object":{"key":"PREFIX.datamove/lock"}}}]}`
+)
+
+// TestQueue: what a queue of AWS says of the bucket are names, however it came there; what is of others is nothing, and what is not understood is told; and messages come again
+// until they are done with.
+func TestQueue(t *testing.T) {
+	server := s3test.Start(t, false)
+	o := server.Options(t)
+	place := s3test.Open(t, o)
+	sqs := newSQS(t)
+	q, err := place.Queue(sqs.URL + "/1/q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled := func(text string) string {
+		return strings.NewReplacer("BUCKET", server.Bucket, "PREFIX", strings.Trim(o.Prefix, "/")+"/").Replace(text)
+	}
+	wrapped, _ := json.Marshal(map[string]string{"Type": "Notification", "MessageId": "x", "TopicArn": "arn:aws:sns:eu-central-1:1:topic", "Message": filled(direct)})
+	receive := func() (names []string, lost []string, first time.Time, done func(context.Context) error, more bool, err error) {
+		done, more, err = q.Receive(t.Context(), 20*time.Second, func(name string, at time.Time) {
+			if names = append(names, name); first.IsZero() {
+				first = at
+			}
+		}, func(why string) { lost = append(lost, why) })
+		return names, lost, first, done, more, err
+	}
+	sqs.send(filled(direct), filled(tested), filled(bridge), filled(other), string(wrapped), "{]", `{"something":"else"}`)
+	for range 2 {
+		names, lost, first, done, more, err := receive()
+		if err != nil || !more || !slices.Equal(names, []string{"run 1/a&b+c.pt", "gone+%2f", "run 1/a&b+c.pt"}) || len(lost) != 2 || !first.Equal(time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC)) {
+			t.Fatalf("%q, lost %q, %v, %v", names, lost, first, err)
+		}
+		_ = done // who is killed before does not call it
+	}
+	_, _, _, done, _, err := receive()
+	if err := errors.Join(err, done(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if names, lost, _, done, more, err := receive(); err != nil || more || names != nil || lost != nil || done(t.Context()) != nil {
+		t.Errorf("after they are done with: %q, %q, %v", names, lost, err)
+	}
+	if !slices.Contains(sqs.asked, "ReceiveMessage 20") {
+		t.Errorf("asked: %q", sqs.asked)
+	}
+	for _, row := range []struct {
+		status int
+		code   string
+		kind   error
+	}{{400, "QueueDoesNotExist", mover.ErrUsage}, {403, "AccessDeniedException", mover.ErrPermission}, {503, "ServiceUnavailable", mover.ErrTransient}} {
+		sqs.refuse, sqs.code = row.status, row.code
+		if _, _, _, _, _, err := receive(); !errors.Is(err, row.kind) {
+			t.Errorf("%s: %v", row.code, err)
+		}
+	}
+	sqs.Close()
+	if _, _, _, _, _, err := receive(); !errors.Is(err, mover.ErrUnreachable) {
+		t.Errorf("nobody there: %v", err)
+	}
+	for _, address := range []string{"arn:aws:sqs:eu-central-1:1:q", "", "ftp://x/1/q"} {
+		if _, err := place.Queue(address); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
