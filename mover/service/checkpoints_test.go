@@ -470,3 +470,37 @@ func TestPartner(t *testing.T) {
 	_, err = partner("n1", "runs/a")
 	wants(t, "to a tier that all share", err, mover.ErrRefused)
 }
+
+// TestThere: what is at a place already is not copied there again, and a copy on one node is not brought back to the node that it came from.
+func TestThere(t *testing.T) {
+	s := newSaving(t, keeping2)
+	rows := []*pb.Checkpoint{
+		{Tier: "scratch", Node: "n1", State: complete}, {Tier: "scratch", Node: "n2", State: verified}, {Tier: "archive", State: complete}, {Tier: "project", State: verified},
+	}
+	tier := s.conf.Tiers["scratch"]
+	tier.Checkpoints = &config.Checkpoints{Folders: []string{"runs/*"}}
+	s.conf.Tiers["scratch"] = tier
+	wants(t, "put", s.ledger.Update(t.Context(), ledger.Soon, func(tx *ledger.Tx) error {
+		for _, c := range rows {
+			c.Folder, c.Name, c.Save = []byte("runs/a"), []byte("step_1"), "x"
+			if err := ledger.Checkpoints.Put(tx, c); err != nil {
+				return err
+			}
+		}
+		return ledger.Checkpoints.Put(tx, &pb.Checkpoint{Tier: "archive", Folder: []byte("more/runs/a"), Name: []byte("step_1"), Save: "x", State: verified})
+	}), nil)
+	for _, row := range []struct {
+		node, to string
+		there    bool
+	}{
+		{"n1", "scratch@peer", true}, {"n2", "scratch@peer", true}, {"n1", "scratch@peer:copies", false}, {"n1", "project", true}, {"n2", "project:", true}, {"n1", "project:other", false},
+		{"n1", "archive", false}, {"n1", "archive:more", true}, {"n1", "scratch", false}, {"n1", "nowhere", false},
+	} {
+		g, err := s.groundOf(catalog.Tree{Tier: "scratch", Node: row.node})
+		wants(t, "ground", err, nil)
+		h := g.stand().(*here)
+		if got := (&standing{h, h.sets["runs/a/step_1"]}).There(row.to); got != row.there {
+			t.Errorf("from %s, at %s: %v", row.node, row.to, got)
+		}
+	}
+}

@@ -2,10 +2,12 @@ package service
 
 import (
 	"slices"
+	"strings"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/location"
 	"datamove.dev/tiering/checkpoint"
 	"datamove.dev/tiering/policy"
 )
@@ -15,6 +17,7 @@ type checkpointAt struct {
 	*pb.Checkpoint
 	verified bool // here, or a copy of it elsewhere
 	second   bool // a copy of it on another tier, or node, is verified
+	copies   []*pb.Checkpoint
 }
 
 func (c *checkpointAt) folder() string { return string(c.GetFolder()) }
@@ -29,11 +32,11 @@ func (g *ground) addCheckpoints(tx *ledger.Tx) error {
 		if err != nil {
 			return err
 		}
-		at := &checkpointAt{Checkpoint: c}
 		copies, err := copiesOf(tx, c)
 		if err != nil {
 			return err
 		}
+		at := &checkpointAt{Checkpoint: c, copies: copies}
 		at.second = slices.ContainsFunc(copies, func(o *pb.Checkpoint) bool {
 			return o.GetState() == verified && (o.GetTier() != c.GetTier() || o.GetNode() != c.GetNode())
 		})
@@ -87,6 +90,24 @@ type standing struct {
 
 // Name implements policy.Set.
 func (s *standing) Name() string { return s.at.name() }
+
+// There implements policy.Set.
+func (s *standing) There(to string) bool {
+	text, peer := policy.OnPeer(to)
+	l, err := location.Parse(targetOf(text))
+	if err != nil {
+		return false
+	}
+	folder := s.at.folder()
+	if below := strings.Trim(l.Path, "/"); below != "" {
+		folder = mover.Join(below, folder)
+	}
+	return slices.ContainsFunc(s.at.copies, func(c *pb.Checkpoint) bool {
+		here := c.GetNode() == "" || c.GetNode() == s.at.GetNode()
+		whole := c.GetState() == verified || peer && c.GetState() == complete // there it may be the one that this is a copy of
+		return whole && c.GetTier() == l.Tier && string(c.GetFolder()) == folder && here != peer
+	})
+}
 
 // keeping is a folder, as an action of a policy is to keep it.
 type keeping struct {

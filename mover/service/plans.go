@@ -137,8 +137,8 @@ func (s *Service) keepPlan(p *policy.Program, plan *policy.Plan, areas []query.A
 			judges[item.Area] = &teller{p.Judge(head.GetTime().AsTime(), s.o.People), areas[item.Area].Ground()}
 		}
 		action := &p.Policy.Spec.Rules[item.Rule].Action
-		reason, whole := judges[item.Area].reason(item, action)
-		for _, target := range run.Targets(action) {
+		reason, whole, targets := judges[item.Area].reason(item, action)
+		for _, target := range targets {
 			if err := w.Add(run.ItemOf(p, item, areas[item.Area].Tree, target, reason, whole)); err != nil {
 				return noRoom(errors.Join(err, w.Close(nil)))
 			}
@@ -153,10 +153,10 @@ type teller struct {
 	ground query.Ground
 }
 
-// reason is why, and what the item is a part of that goes as one.
-func (t *teller) reason(item *policy.Item, a *policy.Action) (why, whole string) {
+// reason is why, what the item is a part of that goes as one, and where it is copied to.
+func (t *teller) reason(item *policy.Item, a *policy.Action) (why, whole string, targets []string) {
 	at := t.ground.At(&item.File)
-	return strings.ToValidUTF8(t.judge.Reason(&item.File, at, policy.Verdict{Rule: item.Rule}), "�"), run.WholeOf(a, at)
+	return strings.ToValidUTF8(t.judge.Reason(&item.File, at, policy.Verdict{Rule: item.Rule}), "�"), run.WholeOf(a, at), run.Targets(a, at)
 }
 
 // GetPlan implements pb.PolicyServiceServer.

@@ -22,7 +22,7 @@ spec:
   trigger: [{event: checkpoint.complete}]
   limits: {rate: 40MB/s}
   rules:
-    - {name: copy, match: {checkpoint: complete}, action: {type: replicate, to: ["nvme@peer", shared]}}
+    - {name: copy, match: {checkpoint: [complete, verified]}, action: {type: replicate, to: ["nvme@peer", shared]}}
 `), 0o644))
 	s := newSite(t, plan{nodes: []string{"n1", "n2"}, disks: true, more: "policies: " + policies + "\n"})
 	save := func(node, name string, shards, size int) {
@@ -79,7 +79,9 @@ spec:
 	s.nodes["n1"].ready()
 	arrives(n1, n2, "step_2")
 	arrives(n1, s.shared, "step_2")
-	if left, _ := filepath.Glob(filepath.Join(n1, "run1/*incomplete*")); len(left) > 0 {
-		t.Errorf("something came back to where it was: %q", left)
+	for _, pattern := range []string{"run1/*incomplete*", "run1/*/datamove-commit.json"} {
+		if left, _ := filepath.Glob(filepath.Join(n1, pattern)); len(left) > 0 {
+			t.Errorf("something came back to where it was: %q", left)
+		}
 	}
 }

@@ -287,6 +287,8 @@ func (j *Judge) heldTogether(a *Action) string {
 		return "it is a part of a checkpoint, which goes as one: replicate it, and let retain decide"
 	case a.Copies() && j.at.Set != nil && j.at.Checkpoint != States[2] && j.at.Checkpoint != States[3]:
 		return "its checkpoint is not complete"
+	case a.Copies() && j.at.Set != nil && !slices.ContainsFunc(a.To, func(to string) bool { return !j.at.Set.There(to) }):
+		return "its checkpoint is there already"
 	}
 	return ""
 }

@@ -261,6 +261,8 @@ type Set interface {
 	Name() string
 	// Stays says why retention has it stay; "" is that it goes.
 	Stays(a *Action) string
+	// There says whether the same save of it is at a place already, verified, as far as is known.
+	There(to string) bool
 }
 
 // Used is when a file was last of use to anybody, in ns since 1970, and by which of its times. What is not known of it is left out.

@@ -44,6 +44,8 @@ func TestHeld(t *testing.T) {
 		{"{type: retain, keepLast: 3, in: [project]}", old, policy.Facts{Set: checkpointSet(""), Tier: "nvme"}, "it keeps and lets go in project"},
 		{"{type: replicate, to: [cold]}", young, policy.Facts{Set: checkpointSet(""), Checkpoint: "complete", Leased: true}, ""},
 		{"{type: replicate, to: [cold]}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "settling"}, "its checkpoint is not complete"},
+		{"{type: replicate, to: [there]}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "verified"}, "its checkpoint is there already"},
+		{"{type: replicate, to: [there, cold]}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "verified"}, ""},
 		{"{type: replicate, to: [nvme@peer]}", old, policy.Facts{}, "only checkpoints are copied to the disk of another node"},
 		{"{type: replicate, to: ['nvme@peer:copies']}", old, policy.Facts{Set: checkpointSet(""), Checkpoint: "complete"}, ""},
 		{"{type: archive, to: [cold]}", old, policy.Facts{Tracker: true}, "it names the newest checkpoint, and goes after that"},
@@ -69,6 +71,7 @@ type checkpointSet string
 
 func (checkpointSet) Name() string                  { return "run/step_1" }
 func (s checkpointSet) Stays(*policy.Action) string { return string(s) }
+func (checkpointSet) There(to string) bool          { return to == "there" }
 
 // A plan has the files that weigh most, within its limits, however many have selected them; nothing is forgotten in the counts.
 func TestPlan(t *testing.T) {

@@ -10,13 +10,17 @@ import (
 	"datamove.dev/tiering/policy"
 )
 
-// Targets are where an action copies a file to; one that copies nothing has "" alone.
-func Targets(a *policy.Action) []string {
-	switch a.Type {
-	case policy.Archive, policy.Replicate, policy.Stage, policy.Migrate:
-		return a.To
+// Targets are where an action copies a file to; one that copies nothing has "" alone. Where a checkpoint is already nothing of it is copied.
+func Targets(a *policy.Action, at *policy.Facts) (all []string) {
+	if !a.Copies() {
+		return []string{""}
 	}
-	return []string{""}
+	for _, to := range a.To {
+		if at == nil || at.Set == nil || !at.Set.There(to) {
+			all = append(all, to)
+		}
+	}
+	return all
 }
 
 // Removes reports whether what an action is done to goes from where it is.
@@ -46,7 +50,7 @@ func Unable(p *policy.Program, matched []*pb.RuleTotals) string {
 		a := &p.Policy.Spec.Rules[i].Action
 		switch {
 		case m.GetMatched().GetFiles() == 0:
-		case Removes(a) && len(Targets(a)) > 1:
+		case Removes(a) && len(Targets(a, nil)) > 1:
 			return fmt.Sprintf("rule %s copies to several places, and removes: make it one place, or two rules", m.GetRule())
 		}
 	}
