@@ -74,7 +74,7 @@ func (s *saving) saw(t *testing.T, tier, folder string, sets ...string) {
 			case "seen":
 				c.State, c.Save = pb.CheckpointState_CHECKPOINT_STATE_SEEN, ""
 			case "settling":
-				c.State, c.Save = pb.CheckpointState_CHECKPOINT_STATE_SETTLING, ""
+				c.State = pb.CheckpointState_CHECKPOINT_STATE_SETTLING
 			case "complete":
 				c.State = complete
 			case "verified":
@@ -502,5 +502,43 @@ func TestThere(t *testing.T) {
 		if got := (&standing{h, h.sets["runs/a/step_1"]}).There(row.to); got != row.there {
 			t.Errorf("from %s, at %s: %v", row.node, row.to, got)
 		}
+	}
+}
+
+// TestSettlesAgain: a checkpoint that settles once more, because who looks has begun anew, is left out by what is planned meanwhile, and is an event once more when it is complete.
+func TestSettlesAgain(t *testing.T) {
+	s := newSaving(t, strings.Replace(keeping2, ", {event: task.done}", "", 1))
+	made := s.wall.Unix() - 86400*100
+	tells := func(set string) {
+		t.Helper()
+		s.begin(t)
+		s.saw(t, "project", "runs/a", set, "latest:tracker")
+		s.pass(time.Minute)
+		s.scans(t, "project", savedTree(made, "step_1"))
+		s.begin(t)
+	}
+	tells("step_1:complete")
+	for range 2 {
+		wants(t, "tend", s.tendPolicies(context.Background()), nil)
+		s.give()
+		for id, l := range s.taken {
+			if l.GetSpec().GetTiering() != nil {
+				s.refuse(id, mover.ErrUnreachable)
+			}
+		}
+	}
+	s.pass(time.Minute)
+	tells("step_1:settling")
+	s.whole(t, 0)
+	s.pass(time.Minute)
+	if did := s.whole(t, 0); slices.Contains(did, "TIER runs/a/step_1 to archive:") {
+		t.Fatalf("it was copied while it settles: %q", did)
+	}
+	if r := s.runsThat(t); len(r) != 2 || r[0].GetFailed()+r[0].GetSkipped() > 0 {
+		t.Fatalf("%v", r)
+	}
+	tells("step_1:complete")
+	if did := s.whole(t, 0); !slices.Contains(did, "TIER runs/a/step_1 to archive:") {
+		t.Errorf("it was forgotten: %q", did)
 	}
 }
