@@ -119,15 +119,15 @@ func (p *Place) walk(ctx context.Context, o mover.WalkOptions, dir string, yield
 		if o.Skip != nil && o.Skip(e.Name, e.Kind) {
 			continue
 		}
-		if !yield(e, nil) || e.Kind == mover.Dir && !p.within(o, e.Name) && !p.walk(ctx, o, e.Name, yield) {
+		if !yield(e, nil) || e.Kind == mover.Dir && !leavesOut(o, e.Name) && !p.walk(ctx, o, e.Name, yield) {
 			return false
 		}
 	}
 	return true
 }
 
-// within says that nothing in a directory is wanted, whatever it has.
-func (p *Place) within(o mover.WalkOptions, dir string) bool {
+// leavesOut says that nothing in a directory is wanted, whatever it has.
+func leavesOut(o mover.WalkOptions, dir string) bool {
 	return o.Skip != nil && o.Skip(mover.Join(dir, "\x01"), mover.Dir) && o.Skip(mover.Join(dir, "\x01"), mover.File)
 }
 

@@ -68,6 +68,20 @@ func (q *Queue) Receive(ctx context.Context, wait time.Duration, tell func(name 
 	return func(ctx context.Context) error { return q.drop(ctx, handles) }, len(handles) > 0, nil
 }
 
+// Kept is for how long the queue keeps what nobody takes.
+func (q *Queue) Kept(ctx context.Context) (time.Duration, error) {
+	const retention = types.QueueAttributeNameMessageRetentionPeriod
+	answer, err := q.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &q.url, AttributeNames: []types.QueueAttributeName{retention}})
+	if err != nil {
+		return 0, q.failed(ctx, err)
+	}
+	seconds, err := strconv.ParseInt(answer.Attributes[string(retention)], 10, 32)
+	if err != nil {
+		return 0, q.failed(ctx, fmt.Errorf("it does not say how long it keeps things: %w", err))
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
 // drop takes messages from the queue. One that stays comes again, which does no harm.
 func (q *Queue) drop(ctx context.Context, handles []types.DeleteMessageBatchRequestEntry) error {
 	if len(handles) == 0 {

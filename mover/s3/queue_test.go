@@ -81,6 +81,8 @@ func (s *sqsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		_ = json.NewEncoder(w).Encode(out)
+	case what == "GetQueueAttributes":
+		fmt.Fprint(w, `{"Attributes":{"MessageRetentionPeriod":"345600"}}`)
 	case what == "DeleteMessageBatch":
 		done := []string{}
 		for _, e := range in.Entries {
@@ -110,6 +112,9 @@ func TestQueue(t *testing.T) {
 	q, err := place.Queue(sqs.URL + "/1/q")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if kept, err := q.Kept(t.Context()); err != nil || kept != 96*time.Hour {
+		t.Errorf("it keeps things for %v, %v", kept, err)
 	}
 	filled := func(text string) string {
 		return strings.NewReplacer("BUCKET", server.Bucket, "PREFIX", strings.Trim(o.Prefix, "/")+"/").Replace(text)

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -44,9 +43,10 @@ func (s *Service) checkpointFor(tx *ledger.Tx, one *pb.Run, r *planReading, item
 			spec.SourceNode = items.tree.Node
 		}
 	}
-	if spec.Class = classFor(a, spec); !goes {
-		spec.Class = classFor(&policy.Action{Class: cmp.Or(a.Class, "checkpoint")}, spec)
+	if !goes {
+		spec.Class = pb.TaskClass_TASK_CLASS_CHECKPOINT
 	}
+	spec.Class = classFor(a, spec)
 	if undo {
 		spec.Kind = pb.TaskKind_TASK_KIND_UNDO
 	} else if err := s.isStill(tx, r, items, work); err != nil {

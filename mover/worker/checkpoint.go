@@ -22,7 +22,7 @@ import (
 func (w *worker) checkpoint(ctx context.Context) (report local.Report, err error) {
 	begun := time.Now()
 	spec := w.job.GetSpec()
-	tier, err := w.tierAt(spec.GetSource())
+	tier, err := w.at(spec.GetSource())
 	if err != nil {
 		return report, err
 	}
@@ -57,18 +57,9 @@ func (w *worker) checkpoint(ctx context.Context) (report local.Report, err error
 	return report, err
 }
 
-// tierAt is the tier of a location, or what of it is meant.
-func (w *worker) tierAt(text string) (location.Location, error) {
-	l, err := wire.Locate(text)
-	if err == nil {
-		l, err = w.resolve(l)
-	}
-	return l, err
-}
-
 // bring copies a checkpoint to the target.
 func (w *worker) bring(ctx context.Context, site *hop.Site, tier location.Location, folder string, save hop.Save) (report local.Report, err error) {
-	target, err := w.tierAt(w.job.GetSpec().GetTarget())
+	target, err := w.at(w.job.GetSpec().GetTarget())
 	if err != nil {
 		return report, err
 	}
@@ -128,7 +119,7 @@ func (w *worker) lender(ctx context.Context, site *hop.Site, tier location.Locat
 func (w *worker) retain(ctx context.Context) (report local.Report, err error) {
 	begun := time.Now()
 	spec := w.job.GetSpec().GetRetention()
-	target, err := w.tierAt(w.job.GetSpec().GetTarget())
+	target, err := w.at(w.job.GetSpec().GetTarget())
 	if err != nil {
 		return report, err
 	}

@@ -13,17 +13,13 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
-	"datamove.dev/mover/wire"
 )
 
 // describe reads what lies at a location and has its manifest stored. That is written
 // down here first: contents are read once, however often it has to be sent.
 func (w *worker) describe(ctx context.Context, at string) (local.Report, error) {
 	begun := time.Now()
-	l, err := wire.Locate(at)
-	if err == nil {
-		l, err = w.resolve(l)
-	}
+	l, err := w.at(at)
 	if err != nil {
 		return local.Report{}, err
 	}

@@ -10,7 +10,6 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
-	"datamove.dev/mover/wire"
 	"datamove.dev/tiering/feed"
 	"datamove.dev/tiering/feed/far"
 )
@@ -22,10 +21,7 @@ type Feeds func(place mover.Place, path string, kind *agentv1.FollowFeed) (f fee
 // everything walked then.
 func (w *worker) follow(ctx context.Context) (local.Report, error) {
 	begun := time.Now()
-	l, err := wire.Locate(w.job.GetSpec().GetSource())
-	if err == nil {
-		l, err = w.resolve(l)
-	}
+	l, err := w.at(w.job.GetSpec().GetSource())
 	if err == nil {
 		err = local.Visit(ctx, l, w.open, func(place mover.Place) error { return w.tellChanges(ctx, place, l.Path) })
 	}

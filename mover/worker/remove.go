@@ -74,10 +74,7 @@ func (w *worker) mayRelease(ctx context.Context, r local.Request) error {
 	if spec.GetSource() == "" {
 		return nil
 	}
-	survivor, err := wire.Locate(spec.GetSource())
-	if err == nil {
-		survivor, err = w.resolve(survivor)
-	}
+	survivor, err := w.at(spec.GetSource())
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,15 @@ func (w *worker) resolve(l location.Location) (location.Location, error) {
 	return resolved, nil
 }
 
+// at is the path or bucket that a location on the wire is.
+func (w *worker) at(text string) (location.Location, error) {
+	l, err := wire.Locate(text)
+	if err == nil {
+		l, err = w.resolve(l)
+	}
+	return l, err
+}
+
 // request is the job as a local request.
 func (w *worker) request() (local.Request, error) {
 	r, err := wire.Request(w.job.GetSpec(), w.resolve)
@@ -71,10 +80,8 @@ func (w *worker) request() (local.Request, error) {
 // removal is the job as a request to remove its target.
 func (w *worker) removal() (local.Request, error) {
 	r := local.Request{StateDir: w.job.GetStateDir(), Logger: w.log, Observer: w.state}
-	l, err := wire.Locate(w.job.GetSpec().GetTarget())
-	if err == nil {
-		r.Target, err = w.resolve(l)
-	}
+	target, err := w.at(w.job.GetSpec().GetTarget())
+	r.Target = target
 	r.MaxDelete = wire.MaxDelete(w.job.GetSpec().GetOptions())
 	return r, err
 }

@@ -5,16 +5,12 @@ import (
 	"time"
 
 	"datamove.dev/mover/local"
-	"datamove.dev/mover/wire"
 )
 
 // sample sees whether whoever we are may read the source.
 func (w *worker) sample(ctx context.Context) (local.Report, error) {
 	begun := time.Now()
-	l, err := wire.Locate(w.job.GetSpec().GetSource())
-	if err == nil {
-		l, err = w.resolve(l)
-	}
+	l, err := w.at(w.job.GetSpec().GetSource())
 	if err == nil {
 		err = local.Sample(ctx, l, w.open)
 	}

@@ -13,7 +13,6 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/transfer"
 	"datamove.dev/mover/units"
-	"datamove.dev/mover/wire"
 	"datamove.dev/tiering/catalog"
 )
 
@@ -21,10 +20,7 @@ import (
 // has already costs it little.
 func (w *worker) scan(ctx context.Context) (local.Report, error) {
 	begun := time.Now()
-	l, err := wire.Locate(w.job.GetSpec().GetSource())
-	if err == nil {
-		l, err = w.resolve(l)
-	}
+	l, err := w.at(w.job.GetSpec().GetSource())
 	if err != nil {
 		return local.Report{}, err
 	}

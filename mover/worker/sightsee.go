@@ -16,7 +16,6 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/wire"
 	"datamove.dev/tiering/checkpoint"
 	"datamove.dev/tiering/checkpoint/hop"
 )
@@ -45,10 +44,7 @@ type sighted struct {
 // sightsee tells the coordinator which checkpoints are in the source, until it is told to end.
 func (w *worker) sightsee(ctx context.Context) (local.Report, error) {
 	begun := time.Now()
-	l, err := wire.Locate(w.job.GetSpec().GetSource())
-	if err == nil {
-		l, err = w.resolve(l)
-	}
+	l, err := w.at(w.job.GetSpec().GetSource())
 	s := &sights{worker: w, tier: l, folders: map[string]*sighted{}}
 	defer s.close(nil)
 	for err == nil {

@@ -95,14 +95,6 @@ func (t *tiering) run(ctx context.Context) (err error) {
 	return nil
 }
 
-func (t *tiering) at(text string) (location.Location, error) {
-	l, err := wire.Locate(text)
-	if err == nil {
-		l, err = t.resolve(l)
-	}
-	return l, err
-}
-
 // receive gets the items. What the coordinator holds back counts as skipped.
 func (t *tiering) receive(ctx context.Context) error {
 	stream, err := t.agent.Items(ctx, &agentv1.ItemsRequest{})

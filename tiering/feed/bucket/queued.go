@@ -12,6 +12,8 @@ import (
 
 // Queue is a queue to which a bucket sends its events: package s3 has one, of AWS.
 type Queue interface {
+	// Kept is for how long it keeps what nobody takes.
+	Kept(ctx context.Context) (time.Duration, error)
 	// Receive waits for some, for that long at most, and tells of names, and why more may have happened than is told. What done was called for comes no more; until then it comes
 	// again after a while. more says that there were some.
 	Receive(ctx context.Context, wait time.Duration, tell func(name string, at time.Time), lose func(why string)) (done func(context.Context) error, more bool, err error)
@@ -27,7 +29,7 @@ type Queued struct {
 
 const (
 	queuePart  = "queue"        // of the mark: when the queue was listened to last, in s since 1970
-	queueSure  = 24 * time.Hour // SQS keeps things for four days, and for a minute at least, as it was told
+	queueSure  = 24 * time.Hour // at most that is relied on what a queue keeps; SQS does so for a minute to 14 days, as it was told
 	queueWait  = 20 * time.Second
 	queueNames = 10_000 // of one batch
 	queueMark  = 10 * time.Minute
@@ -39,9 +41,13 @@ func (q *Queued) Run(ctx context.Context, marks feed.Marks, take feed.Take) erro
 	if err != nil {
 		return err
 	}
+	kept, err := q.Queue.Kept(ctx)
+	if err != nil {
+		return err
+	}
 	now := q.now()
-	if heard := readMark(last); now.Sub(heard) > queueSure {
-		if err := take(ctx, feed.Batch{All: true, Why: "nobody has listened to the queue for a day", Since: now, Marks: mark(now)}); err != nil {
+	if heard := readMark(last); now.Sub(heard) > min(queueSure, kept/2) { // the mark is some minutes old
+		if err := take(ctx, feed.Batch{All: true, Why: "nobody has listened to the queue for so long that it may have dropped something", Since: now, Marks: mark(now)}); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,10 @@ type line struct {
 	random   *rand.Rand
 	messages []string
 	received int
+	kept     time.Duration
 }
+
+func (l *line) Kept(context.Context) (time.Duration, error) { return l.kept, nil }
 
 func (l *line) Receive(ctx context.Context, _ time.Duration, tell func(string, time.Time), lose func(string)) (func(context.Context) error, bool, error) {
 	if ctx.Err() != nil {
@@ -42,11 +45,11 @@ func (l *line) Receive(ctx context.Context, _ time.Duration, tell func(string, t
 
 var errKilled = errors.New("killed")
 
-// TestQueued: whatever ends a run, and wherever, every name comes to who takes it, and leaves the queue after that alone; it says All when it begins, and after a day of silence.
+// TestQueued: whatever ends a run, and wherever, every name comes to who takes it, and leaves the queue after that alone; it says All when it begins, and when nobody has listened for longer than the queue is relied on.
 func TestQueued(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		l, now, stored := &line{random: random}, time.Unix(2_000_000, 0), []byte(nil)
+		l, now, stored := &line{random: random, kept: []time.Duration{time.Hour, 14 * 24 * time.Hour}[seed%2]}, time.Unix(2_000_000, 0), []byte(nil)
 		taken, all, sent := map[string]bool{}, 0, 0
 		f := &Queued{Queue: l, Window: time.Millisecond, Now: func() time.Time { now = now.Add(time.Duration(random.IntN(2)) * time.Millisecond); return now }}
 		run := func(batches int) {
@@ -88,7 +91,7 @@ func TestQueued(t *testing.T) {
 		if all > 1 {
 			t.Fatalf("seed %d: everything %d times, where the queue remembers", seed, all)
 		}
-		now = now.Add(25 * time.Hour)
+		now = now.Add([]time.Duration{31 * time.Minute, 25 * time.Hour}[seed%2])
 		l.messages = append(l.messages, "late")
 		before := all
 		for all == before {
@@ -99,7 +102,7 @@ func TestQueued(t *testing.T) {
 
 // TestQueuedOdd: a message that says nothing has everything looked at.
 func TestQueuedOdd(t *testing.T) {
-	l := &line{random: rand.New(rand.NewPCG(1, 1)), messages: []string{"odd"}}
+	l := &line{random: rand.New(rand.NewPCG(1, 1)), messages: []string{"odd"}, kept: 96 * time.Hour}
 	n := 0
 	err := (&Queued{Queue: l}).Run(t.Context(), func(string) ([]byte, error) { return mark(time.Now())[0].Value, nil }, func(_ context.Context, b feed.Batch) error {
 		if n++; !b.All || b.Why != "it is odd" || b.Since.IsZero() {
