@@ -164,7 +164,7 @@ func (c *compiler) trigger(t Trigger, field string) {
 	switch {
 	case t.Event != "" && (t.High != 0 || t.Low != 0 || t.Tier+t.Pool+t.OST+t.Project != ""):
 		c.add(t.At, field, "want an event or a watermark, and not both")
-	case t.Event != "":
+	case t.Event != "", c.r.within(field + ".event"):
 	case t.Tier == "":
 		c.add(t.At, field+".tier", "is missing: whose watermark is it?")
 	case t.High == 0 || t.Low == 0 || t.Low >= t.High:

@@ -328,3 +328,11 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 }
+
+// An event with a typo is that, and no watermark that lacks a tier.
+func TestEventTypo(t *testing.T) {
+	_, err := policy.Read("x.yaml", []byte(text("  - {name: a, action: keep}\n  trigger: [{event: checkpoint.complet}]\n")))
+	if err == nil || !strings.Contains(err.Error(), "did you mean checkpoint.complete?") || strings.Contains(err.Error(), "watermark") {
+		t.Error(err)
+	}
+}
