@@ -20,6 +20,7 @@ type route struct {
 	states  map[string]checkpoint.State
 	fails   map[string]fail   // by name: copies that have failed, and are tried again
 	pointed map[string]string // by tracker: what it says at the target
+	judged  int               // the board's news of which retention has been asked; 0 is none
 	err     error             // why the target can not be opened; nil is open
 
 	last   Result // guarded by board.mu: of the last copy
@@ -98,8 +99,10 @@ func (r *route) serve(ctx context.Context) error {
 			return nil // it was guessed wrong before there was anything: begin again
 		}
 		next, wait := r.step(ctx, from, to, all)
+		pointed := r.point(ctx, to, pointers)
+		r.prune(ctx, to)
 		if !next {
-			if !r.point(ctx, to, pointers) && wait == 0 {
+			if !pointed && wait == 0 {
 				wait = waitMost
 			}
 			r.board.finish(r.index, round, wait == 0 || r.Once && r.givenUp())
@@ -109,7 +112,7 @@ func (r *route) serve(ctx context.Context) error {
 			case <-r.after(wait):
 			}
 		}
-		changed = r.board.changes()
+		changed = r.board.next()
 	}
 	return ctx.Err()
 }
@@ -138,7 +141,7 @@ func (b *board) begin(ctx context.Context) (checkpoint.Profile, <-chan struct{})
 	}
 }
 
-func (b *board) changes() <-chan struct{} {
+func (b *board) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changed
@@ -158,6 +161,13 @@ func (b *board) read(hop int) (round int, all []ready, pointers []Pointer, p che
 	}
 	slices.SortStableFunc(all, func(x, y ready) int { return -compareReady(x, y) })
 	return b.round, all, slices.Clone(b.pointers), b.profile
+}
+
+// news counts what has changed here; it is never 0.
+func (b *board) news() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changes
 }
 
 // finish says that a hop has nothing left to do of a round.
@@ -270,7 +280,6 @@ func (r *route) bring(ctx context.Context, from []*Folder, to *Folder, one ready
 		r.become(one.name, checkpoint.Copied, "", result)
 		r.become(one.name, checkpoint.Verified, "", result)
 		r.board.has(r.index, one, true)
-		r.prune(ctx, to)
 	}
 }
 
@@ -363,16 +372,19 @@ func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) (all 
 			all = false
 			continue
 		}
-		r.pointed[p.Name] = p.Text
+		r.pointed[p.Name], r.judged = p.Text, 0
 	}
 	return all
 }
 
-// prune removes what retention does not keep at this target.
+// prune removes what retention does not keep at this target, once something was brought there, and again when there is news: of what is here, of what the other targets have, or
+// of what trackers name.
 func (r *route) prune(ctx context.Context, to *Folder) {
-	if r.Keep.Last <= 0 {
+	news := r.board.news()
+	if r.Keep.Last <= 0 || r.judged == news || len(r.board.verifiedAt(r.index)) == 0 {
 		return
 	}
+	r.judged = news
 	tiers, err := Judge(ctx, []*Folder{to}, r.Keep)
 	if err != nil {
 		r.log().Warn("what a target keeps can not be told", "to", to.String(), "err", err)

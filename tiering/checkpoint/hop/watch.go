@@ -144,11 +144,12 @@ type board struct {
 	profile  checkpoint.Profile
 	verified []map[string]ready // by hop and name
 	done     []int              // by hop: the round after which it had nothing left to do
-	changed  chan struct{}      // is closed when something above has changed
+	changes  int                // of what is above; from 1
+	changed  chan struct{}      // is closed at each of them
 }
 
 func newBoard(hops int) *board {
-	b := &board{verified: make([]map[string]ready, hops), done: make([]int, hops), changed: make(chan struct{})}
+	b := &board{changes: 1, verified: make([]map[string]ready, hops), done: make([]int, hops), changed: make(chan struct{})}
 	for i := range b.verified {
 		b.verified[i] = map[string]ready{}
 	}
@@ -168,6 +169,7 @@ func (b *board) publish(p checkpoint.Profile, all []ready, pointers []Pointer) {
 }
 
 func (b *board) wake() {
+	b.changes++
 	close(b.changed)
 	b.changed = make(chan struct{})
 }

@@ -150,6 +150,37 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// TestCatchUp: where there is much to bring, the tracker follows as soon as what it names is there, and then retention holds for what it named before.
+func TestCatchUp(t *testing.T) {
+	w := newWorld(t)
+	save := func(names ...string) {
+		for _, name := range names {
+			w.save("nvme", name, "shard of "+name)
+			must(t, os.WriteFile(w.at("nvme/latest"), []byte(name), 0o644))
+		}
+	}
+	bring := func(tell func(Event)) {
+		watch := w.watch(tell, "nvme", "pfs")
+		watch.Keep = checkpoint.Keep{Last: 2}
+		must(t, watch.Run(t.Context()))
+	}
+	save("step_1", "step_2")
+	bring(nil)
+	must(t, os.RemoveAll(w.at("nvme/step_1")))
+	must(t, os.RemoveAll(w.at("nvme/step_2")))
+	save("step_3", "step_4", "step_5")
+	bring(func(e Event) {
+		if named := reads(w.at("pfs/latest")); e.Name == "step_4" && e.State == checkpoint.Copying && named != "step_5" {
+			t.Errorf("while step_4 is copied, the tracker names %q", named)
+		}
+	})
+	for name, stays := range map[string]bool{"step_1": false, "step_2": false, "step_3": false, "step_4": true, "step_5": true} {
+		if _, err := os.Stat(w.at("pfs/" + name)); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestKilled: a watch is killed again and again, at any instant, while a job saves. What is at a target under its name is whole at each of them; and in the end all is there.
 func TestKilled(t *testing.T) {
 	rounds := 30
