@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,13 +19,15 @@ import (
 	"datamove.dev/mover/swarm"
 )
 
-// What is lent is asked for at paths of its own: entries, and pieces of files. Who can not give says why with a kind of error.
+// What is lent is asked for at paths of its own: entries, pieces of files, and whether two of them have the same bytes. Who can not give says why with a kind of error.
 const (
 	lentEntries = "/datamove.peer.v1/lent/entries"
 	lentPiece   = "/datamove.peer.v1/lent/piece"
+	lentSame    = "/datamove.peer.v1/lent/same"
 	kindHeader  = "Datamove-Error"
 	entriesMost = 100_000  // of one directory
 	answerMost  = 64 << 20 // bytes of one answer with entries
+	pairMost    = 64 << 20 // bytes of two files that are compared for one question: an answer has to come before silence
 	lendTime    = 2 * time.Minute
 )
 
@@ -48,6 +51,17 @@ func (l *lent) Published(p *swarm.Piece, into []byte) error {
 }
 
 func (l *lent) read(ctx context.Context, s swarm.Segment, into []byte) error {
+	return l.ranged(ctx, s, func(r io.Reader) error {
+		_, err := io.ReadFull(r, into)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = fmt.Errorf("%w: it is shorter by now", mover.ErrChanged)
+		}
+		return err
+	})
+}
+
+// ranged has a range of a file be used, which is the same file afterwards.
+func (l *lent) ranged(ctx context.Context, s swarm.Segment, use func(io.Reader) error) error {
 	e, err := l.place.Stat(ctx, s.Name)
 	if err != nil {
 		return err
@@ -65,13 +79,21 @@ func (l *lent) read(ctx context.Context, s swarm.Segment, into []byte) error {
 		return err
 	}
 	defer r.Close()
-	if _, err := io.ReadFull(r, into); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = fmt.Errorf("%w: it is shorter by now", mover.ErrChanged)
-		}
+	if err := use(r); err != nil {
 		return err
 	}
 	return content.Check(ctx)
+}
+
+// same says whether two files have the same bytes in a range.
+func (l *lent) same(ctx context.Context, a, b swarm.Segment) (same bool, err error) {
+	err = l.ranged(ctx, a, func(x io.Reader) error {
+		return l.ranged(ctx, b, func(y io.Reader) (err error) {
+			same, err = mover.Same(x, y)
+			return err
+		})
+	})
+	return same && err == nil, err
 }
 
 // Ask implements Tree.
@@ -104,9 +126,12 @@ func (l *lent) entries(ctx context.Context, name string, list bool) (all []mover
 // lends answers who asks for something that is lent.
 func (s *Server) lends(w http.ResponseWriter, r *http.Request, l *lent, body []byte) {
 	var err error
-	if r.URL.Path == lentPiece {
+	switch r.URL.Path {
+	case lentPiece:
 		err = s.lendPiece(w, r, l, body)
-	} else {
+	case lentSame:
+		err = s.lendSame(w, r, l, body)
+	default:
 		err = s.lendEntries(w, r, l, body)
 	}
 	if err != nil && !errors.Is(err, errSent) {
@@ -145,6 +170,32 @@ func (s *Server) lendEntries(w http.ResponseWriter, r *http.Request, l *lent, bo
 	for i := range all {
 		answer.Entries = append(answer.Entries, entryOut(&all[i]))
 	}
+	return reply(w, answer)
+}
+
+func (s *Server) lendSame(w http.ResponseWriter, r *http.Request, l *lent, body []byte) error {
+	q := &agentv1.LentPair{}
+	err := proto.Unmarshal(body, q)
+	a, b := swarm.Segment{Name: string(q.GetA()), Off: q.GetOff(), Length: q.GetLength()}, swarm.Segment{Name: string(q.GetB()), Off: q.GetOff(), Length: q.GetLength()}
+	if err != nil || !mover.ValidName(a.Name) || !mover.ValidName(b.Name) || a.Off < 0 || a.Length < 0 || a.Length > pairMost || a.Off > math.MaxInt64-a.Length {
+		return fmt.Errorf("%w: not a question", mover.ErrUsage)
+	}
+	leave, err := s.reads.enter(r)
+	if err != nil {
+		return errSent
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(r.Context(), lendTime)
+	defer cancel()
+	same, err := l.same(ctx, a, b)
+	if err != nil {
+		return err
+	}
+	return reply(w, &agentv1.LentSame{Same: same})
+}
+
+// reply sends an answer.
+func reply(w http.ResponseWriter, answer proto.Message) error {
 	text, err := proto.Marshal(answer)
 	if err != nil {
 		return err

@@ -57,24 +57,49 @@ func (p *Place) below(name string) string {
 	return mover.Join(p.dir, name)
 }
 
-// ask asks for entries.
-func (p *Place) ask(ctx context.Context, name string, list bool) (all []mover.Entry, err error) {
-	body, err := proto.Marshal(&agentv1.LentQuestion{Name: []byte(p.below(name)), List: list})
+var errAnswer = fmt.Errorf("%w: an answer that is none", mover.ErrCorrupt)
+
+// question asks, and reads the answer.
+func (p *Place) question(ctx context.Context, path string, question, said proto.Message) error {
+	body, err := proto.Marshal(question)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	answer, err := p.client.lent(ctx, p.lender, lentEntries, body)
+	answer, err := p.client.lent(ctx, p.lender, path, body)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, answerMost+1))
 	if err != nil {
-		return nil, kinded(ctx, err)
+		return kinded(ctx, err)
 	}
+	if len(text) > answerMost || proto.Unmarshal(text, said) != nil {
+		return errAnswer
+	}
+	return nil
+}
+
+// Same has the node that lends compare the bytes of two files of the same size there: they do not come here.
+func (p *Place) Same(ctx context.Context, a, b string, size int64) (bool, error) {
+	for off := int64(0); off < size; off += pairMost {
+		said := &agentv1.LentSame{}
+		q := &agentv1.LentPair{A: []byte(p.below(a)), B: []byte(p.below(b)), Off: off, Length: min(size-off, pairMost)}
+		if err := p.question(ctx, lentSame, q, said); err != nil || !said.GetSame() {
+			return false, p.fail("compare", a, err)
+		}
+	}
+	return true, nil
+}
+
+// ask asks for entries.
+func (p *Place) ask(ctx context.Context, name string, list bool) (all []mover.Entry, err error) {
 	said := &agentv1.LentAnswer{}
-	if len(text) > answerMost || proto.Unmarshal(text, said) != nil || len(said.GetEntries()) > entriesMost || !list && len(said.GetEntries()) != 1 {
-		return nil, fmt.Errorf("%w: an answer that is none", mover.ErrCorrupt)
+	if err := p.question(ctx, lentEntries, &agentv1.LentQuestion{Name: []byte(p.below(name)), List: list}, said); err != nil {
+		return nil, err
+	}
+	if len(said.GetEntries()) > entriesMost || !list && len(said.GetEntries()) != 1 {
+		return nil, errAnswer
 	}
 	for _, one := range said.GetEntries() {
 		e, err := entryIn(one)

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
 	"datamove.dev/mover/swarm"
@@ -149,6 +151,38 @@ func TestPlaceChanges(t *testing.T) {
 		harm(filepath.Join(dir, "a"))
 		wants(t, what, c.Check(t.Context()), mover.ErrChanged)
 		must(t, os.RemoveAll(filepath.Join(dir, "a")))
+	}
+}
+
+// TestPlaceSame: two files there are compared there, to the last byte.
+func TestPlaceSame(t *testing.T) {
+	dir := t.TempDir()
+	large := make([]byte, pairMost+5)
+	put(t, dir, "run/a", string(large))
+	put(t, dir, "run/same", string(large))
+	large[pairMost+4] = 1
+	put(t, dir, "run/last", string(large))
+	large[pairMost+4], large[0] = 0, 1
+	put(t, dir, "run/first", string(large))
+	put(t, dir, "run/short", "")
+	_, _, all := lending(t, dir)
+	there := NewPlace(all.client, all.lender, "run", "n1:run")
+	for name, want := range map[string]bool{"a": true, "same": true, "last": false, "first": false, "short": false} {
+		if got, err := there.Same(t.Context(), "a", name, pairMost+5); err != nil || got != want {
+			t.Errorf("a and %s are the same: %v, %v", name, got, err)
+		}
+	}
+	for name, want := range map[string]error{"nothing": mover.ErrNotExist, "../a": mover.ErrUsage} {
+		_, err := there.Same(t.Context(), "a", name, 1)
+		wants(t, name, err, want)
+	}
+	must(t, os.Symlink("a", filepath.Join(dir, "run/link")))
+	_, err := there.Same(t.Context(), "link", "a", 1)
+	wants(t, "a link", err, mover.ErrChanged)
+	for what, q := range map[string]*agentv1.LentPair{
+		"long": {A: []byte("run/a"), B: []byte("run/a"), Length: pairMost + 1}, "before": {A: []byte("run/a"), B: []byte("run/a"), Off: -1}, "beyond": {A: []byte("run/a"), B: []byte("run/a"), Off: math.MaxInt64, Length: 1},
+	} {
+		wants(t, what, there.question(t.Context(), lentSame, q, &agentv1.LentSame{}), mover.ErrUsage)
 	}
 }
 

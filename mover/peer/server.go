@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -131,7 +132,7 @@ func (s *Server) admit(r *http.Request) *shelf {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	lends := r.URL.Path == lentPiece || r.URL.Path == lentEntries
+	lends := slices.Contains([]string{lentPiece, lentEntries, lentSame}, r.URL.Path)
 	if r.Method != http.MethodPost || r.URL.Path != path && !lends {
 		http.Error(w, "there is nothing here", http.StatusBadRequest)
 		return

@@ -1,7 +1,6 @@
 package hop
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -43,7 +42,7 @@ func (c *carrying) link(ctx context.Context, at string) (linked []string, err er
 
 // unchanged are the files that are the same as in a checkpoint that both sides have, as the target has them.
 func (c *carrying) unchanged(ctx context.Context) (set string, same []checkpoint.Committing, err error) {
-	if c.from.root == nil || c.from.Location.String() == c.to.Location.String() {
+	if !c.from.compares() || c.from.Location.String() == c.to.Location.String() {
 		return "", nil, nil
 	}
 	before, there, err := c.before(ctx)
@@ -63,13 +62,17 @@ func (c *carrying) unchanged(ctx context.Context) (set string, same []checkpoint
 		if !is || !has.HasCRC || has.Size != f.Size || old[f.Name].Size != f.Size || f.Size < linkLeast || f.Name == c.found.Mark {
 			continue
 		}
-		equal, err := sameBytes(ctx, c.from.root, path.Join(before.Name, f.Name), path.Join(c.found.Name, f.Name))
+		equal, err := c.from.sameBytes(ctx, path.Join(before.Name, f.Name), path.Join(c.found.Name, f.Name), f.Size)
 		if err != nil && ctx.Err() != nil {
 			return "", nil, ctx.Err()
 		}
 		if err == nil && equal {
 			same = append(same, has)
 		}
+	}
+	now, is, err := checkpoint.Look(ctx, c.from, c.from.Profile, before.Name)
+	if err != nil || !is || now.Print != before.Print { // what was compared may be another save than the target has
+		return "", nil, err
 	}
 	return before.Name, same, nil
 }
@@ -133,29 +136,45 @@ func (f *Folder) linkIn(old, name string) error {
 	return f.root.Link(old, name)
 }
 
-// sameBytes compares two files.
-func sameBytes(ctx context.Context, root *os.Root, a, b string) (bool, error) {
-	f, err := root.Open(a)
+// comparer is a place that can say itself whether two of its files of one size have the same bytes.
+type comparer interface {
+	Same(ctx context.Context, a, b string, size int64) (bool, error)
+}
+
+// sameBytes compares two files of a folder, of one size.
+func (f *Folder) sameBytes(ctx context.Context, a, b string, size int64) (bool, error) {
+	if p, is := f.place.(comparer); is {
+		return p.Same(ctx, a, b, size)
+	}
+	x, err := f.root.Open(a)
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
-	g, err := root.Open(b)
+	defer x.Close()
+	y, err := f.root.Open(b)
 	if err != nil {
 		return false, err
 	}
-	defer g.Close()
-	x, y := make([]byte, 1<<20), make([]byte, 1<<20)
-	for ctx.Err() == nil {
-		n, err1 := io.ReadFull(f, x)
-		m, err2 := io.ReadFull(g, y)
-		if n != m || !bytes.Equal(x[:n], y[:m]) {
-			return false, nil
-		}
-		if err1 != nil || err2 != nil {
-			ended := func(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
-			return ended(err1) && ended(err2), nil
-		}
+	defer y.Close()
+	return mover.Same(stopping{ctx, x}, y)
+}
+
+// compares says whether sameBytes can be asked.
+func (f *Folder) compares() bool {
+	_, is := f.place.(comparer)
+	return is || f.root != nil
+}
+
+// stopping is read until nobody wants it.
+type stopping struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (s stopping) Read(b []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
 	}
-	return false, ctx.Err()
+	return s.Reader.Read(b)
 }

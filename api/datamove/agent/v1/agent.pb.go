@@ -129,7 +129,7 @@ func (x FollowSight_Trouble) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FollowSight_Trouble.Descriptor instead.
 func (FollowSight_Trouble) EnumDescriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52, 0}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54, 0}
 }
 
 type JoinRequest struct {
@@ -1572,6 +1572,119 @@ func (x *LentAnswer) GetEntries() []*LentEntry {
 	return nil
 }
 
+// LentPair asks whether two files in such a directory have the same bytes in a range.
+type LentPair struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	A             []byte                 `protobuf:"bytes,1,opt,name=a,proto3" json:"a,omitempty"` // below the directory
+	B             []byte                 `protobuf:"bytes,2,opt,name=b,proto3" json:"b,omitempty"`
+	Off           int64                  `protobuf:"varint,3,opt,name=off,proto3" json:"off,omitempty"`
+	Length        int64                  `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"` // bytes, 64 MiB at most
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LentPair) Reset() {
+	*x = LentPair{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LentPair) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LentPair) ProtoMessage() {}
+
+func (x *LentPair) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LentPair.ProtoReflect.Descriptor instead.
+func (*LentPair) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LentPair) GetA() []byte {
+	if x != nil {
+		return x.A
+	}
+	return nil
+}
+
+func (x *LentPair) GetB() []byte {
+	if x != nil {
+		return x.B
+	}
+	return nil
+}
+
+func (x *LentPair) GetOff() int64 {
+	if x != nil {
+		return x.Off
+	}
+	return 0
+}
+
+func (x *LentPair) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+type LentSame struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Same          bool                   `protobuf:"varint,1,opt,name=same,proto3" json:"same,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LentSame) Reset() {
+	*x = LentSame{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LentSame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LentSame) ProtoMessage() {}
+
+func (x *LentSame) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LentSame.ProtoReflect.Descriptor instead.
+func (*LentSame) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *LentSame) GetSame() bool {
+	if x != nil {
+		return x.Same
+	}
+	return false
+}
+
 // LentEntry is an entry as its node knows it, without extended attributes.
 type LentEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1599,7 +1712,7 @@ type LentEntry struct {
 
 func (x *LentEntry) Reset() {
 	*x = LentEntry{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1724,7 @@ func (x *LentEntry) String() string {
 func (*LentEntry) ProtoMessage() {}
 
 func (x *LentEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1737,7 @@ func (x *LentEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentEntry.ProtoReflect.Descriptor instead.
 func (*LentEntry) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LentEntry) GetName() []byte {
@@ -1774,7 +1887,7 @@ type Lead struct {
 
 func (x *Lead) Reset() {
 	*x = Lead{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1899,7 @@ func (x *Lead) String() string {
 func (*Lead) ProtoMessage() {}
 
 func (x *Lead) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1912,7 @@ func (x *Lead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lead.ProtoReflect.Descriptor instead.
 func (*Lead) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Lead) GetTask() *v1.Task {
@@ -1897,7 +2010,7 @@ type Pieces struct {
 
 func (x *Pieces) Reset() {
 	*x = Pieces{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +2022,7 @@ func (x *Pieces) String() string {
 func (*Pieces) ProtoMessage() {}
 
 func (x *Pieces) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2035,7 @@ func (x *Pieces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pieces.ProtoReflect.Descriptor instead.
 func (*Pieces) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Pieces) GetDraft() string {
@@ -1961,7 +2074,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1973,7 +2086,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1986,7 +2099,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Batch) GetTask() string {
@@ -2092,7 +2205,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2217,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2230,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Stop) GetTask() string {
@@ -2161,7 +2274,7 @@ type Crew struct {
 
 func (x *Crew) Reset() {
 	*x = Crew{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2286,7 @@ func (x *Crew) String() string {
 func (*Crew) ProtoMessage() {}
 
 func (x *Crew) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2299,7 @@ func (x *Crew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crew.ProtoReflect.Descriptor instead.
 func (*Crew) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Crew) GetTask() string {
@@ -2230,7 +2343,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2355,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2368,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Part) GetTask() string {
@@ -2291,7 +2404,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2416,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2429,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Limits) GetLimits() []*Limit {
@@ -2346,7 +2459,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2471,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2484,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Limit) GetEndpoint() string {
@@ -2413,7 +2526,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2538,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2551,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConfirmRequest) GetTask() string {
@@ -2470,7 +2583,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2482,7 +2595,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2495,7 +2608,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 type FinishRequest struct {
@@ -2519,7 +2632,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2644,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2657,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FinishRequest) GetTask() string {
@@ -2646,7 +2759,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2771,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2784,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 type GiveRequest struct {
@@ -2691,7 +2804,7 @@ type GiveRequest struct {
 
 func (x *GiveRequest) Reset() {
 	*x = GiveRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2703,7 +2816,7 @@ func (x *GiveRequest) String() string {
 func (*GiveRequest) ProtoMessage() {}
 
 func (x *GiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2716,7 +2829,7 @@ func (x *GiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequest.ProtoReflect.Descriptor instead.
 func (*GiveRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GiveRequest) GetTask() string {
@@ -2796,7 +2909,7 @@ type GiveResponse struct {
 
 func (x *GiveResponse) Reset() {
 	*x = GiveResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2921,7 @@ func (x *GiveResponse) String() string {
 func (*GiveResponse) ProtoMessage() {}
 
 func (x *GiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2934,7 @@ func (x *GiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveResponse.ProtoReflect.Descriptor instead.
 func (*GiveResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GiveResponse) GetReply() []byte {
@@ -2880,7 +2993,7 @@ type ReplyRequest struct {
 
 func (x *ReplyRequest) Reset() {
 	*x = ReplyRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +3005,7 @@ func (x *ReplyRequest) String() string {
 func (*ReplyRequest) ProtoMessage() {}
 
 func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +3018,7 @@ func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyRequest.ProtoReflect.Descriptor instead.
 func (*ReplyRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplyRequest) GetTask() string {
@@ -2958,7 +3071,7 @@ type ReplyResponse struct {
 
 func (x *ReplyResponse) Reset() {
 	*x = ReplyResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2970,7 +3083,7 @@ func (x *ReplyResponse) String() string {
 func (*ReplyResponse) ProtoMessage() {}
 
 func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2983,7 +3096,7 @@ func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyResponse.ProtoReflect.Descriptor instead.
 func (*ReplyResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 type KeepRequest struct {
@@ -3000,7 +3113,7 @@ type KeepRequest struct {
 
 func (x *KeepRequest) Reset() {
 	*x = KeepRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +3125,7 @@ func (x *KeepRequest) String() string {
 func (*KeepRequest) ProtoMessage() {}
 
 func (x *KeepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +3138,7 @@ func (x *KeepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
 func (*KeepRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *KeepRequest) GetTask() string {
@@ -3078,7 +3191,7 @@ type KeepResponse struct {
 
 func (x *KeepResponse) Reset() {
 	*x = KeepResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3203,7 @@ func (x *KeepResponse) String() string {
 func (*KeepResponse) ProtoMessage() {}
 
 func (x *KeepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3216,7 @@ func (x *KeepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
 func (*KeepResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 type PutManifestRequest struct {
@@ -3117,7 +3230,7 @@ type PutManifestRequest struct {
 
 func (x *PutManifestRequest) Reset() {
 	*x = PutManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3242,7 @@ func (x *PutManifestRequest) String() string {
 func (*PutManifestRequest) ProtoMessage() {}
 
 func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3255,7 @@ func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestRequest.ProtoReflect.Descriptor instead.
 func (*PutManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PutManifestRequest) GetTask() string {
@@ -3175,7 +3288,7 @@ type PutManifestResponse struct {
 
 func (x *PutManifestResponse) Reset() {
 	*x = PutManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3187,7 +3300,7 @@ func (x *PutManifestResponse) String() string {
 func (*PutManifestResponse) ProtoMessage() {}
 
 func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3200,7 +3313,7 @@ func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestResponse.ProtoReflect.Descriptor instead.
 func (*PutManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PutManifestResponse) GetDigest() string {
@@ -3220,7 +3333,7 @@ type ReadManifestRequest struct {
 
 func (x *ReadManifestRequest) Reset() {
 	*x = ReadManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3345,7 @@ func (x *ReadManifestRequest) String() string {
 func (*ReadManifestRequest) ProtoMessage() {}
 
 func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3358,7 @@ func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestRequest.ProtoReflect.Descriptor instead.
 func (*ReadManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReadManifestRequest) GetTask() string {
@@ -3271,7 +3384,7 @@ type ReadManifestResponse struct {
 
 func (x *ReadManifestResponse) Reset() {
 	*x = ReadManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3283,7 +3396,7 @@ func (x *ReadManifestResponse) String() string {
 func (*ReadManifestResponse) ProtoMessage() {}
 
 func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3296,7 +3409,7 @@ func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestResponse.ProtoReflect.Descriptor instead.
 func (*ReadManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReadManifestResponse) GetData() []byte {
@@ -3317,7 +3430,7 @@ type PutWalkRequest struct {
 
 func (x *PutWalkRequest) Reset() {
 	*x = PutWalkRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3329,7 +3442,7 @@ func (x *PutWalkRequest) String() string {
 func (*PutWalkRequest) ProtoMessage() {}
 
 func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3342,7 +3455,7 @@ func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkRequest.ProtoReflect.Descriptor instead.
 func (*PutWalkRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PutWalkRequest) GetTask() string {
@@ -3380,7 +3493,7 @@ type PutWalkResponse struct {
 
 func (x *PutWalkResponse) Reset() {
 	*x = PutWalkResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3392,7 +3505,7 @@ func (x *PutWalkResponse) String() string {
 func (*PutWalkResponse) ProtoMessage() {}
 
 func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3405,7 +3518,7 @@ func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkResponse.ProtoReflect.Descriptor instead.
 func (*PutWalkResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PutWalkResponse) GetFiles() int64 {
@@ -3455,7 +3568,7 @@ type TellCheckpointsRequest struct {
 
 func (x *TellCheckpointsRequest) Reset() {
 	*x = TellCheckpointsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3467,7 +3580,7 @@ func (x *TellCheckpointsRequest) String() string {
 func (*TellCheckpointsRequest) ProtoMessage() {}
 
 func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3480,7 +3593,7 @@ func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*TellCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TellCheckpointsRequest) GetTask() string {
@@ -3522,7 +3635,7 @@ type CheckpointFolder struct {
 
 func (x *CheckpointFolder) Reset() {
 	*x = CheckpointFolder{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3647,7 @@ func (x *CheckpointFolder) String() string {
 func (*CheckpointFolder) ProtoMessage() {}
 
 func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3660,7 @@ func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointFolder.ProtoReflect.Descriptor instead.
 func (*CheckpointFolder) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CheckpointFolder) GetName() []byte {
@@ -3574,7 +3687,7 @@ type CheckpointRound struct {
 
 func (x *CheckpointRound) Reset() {
 	*x = CheckpointRound{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3586,7 +3699,7 @@ func (x *CheckpointRound) String() string {
 func (*CheckpointRound) ProtoMessage() {}
 
 func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3599,7 +3712,7 @@ func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRound.ProtoReflect.Descriptor instead.
 func (*CheckpointRound) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CheckpointRound) GetFolders() [][]byte {
@@ -3620,7 +3733,7 @@ type TellCheckpointsResponse struct {
 
 func (x *TellCheckpointsResponse) Reset() {
 	*x = TellCheckpointsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +3745,7 @@ func (x *TellCheckpointsResponse) String() string {
 func (*TellCheckpointsResponse) ProtoMessage() {}
 
 func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +3758,7 @@ func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*TellCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TellCheckpointsResponse) GetFolders() []string {
@@ -3677,7 +3790,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3689,7 +3802,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3702,7 +3815,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FollowRequest) GetTask() string {
@@ -3763,7 +3876,7 @@ type FollowBatch struct {
 
 func (x *FollowBatch) Reset() {
 	*x = FollowBatch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3775,7 +3888,7 @@ func (x *FollowBatch) String() string {
 func (*FollowBatch) ProtoMessage() {}
 
 func (x *FollowBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3788,7 +3901,7 @@ func (x *FollowBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowBatch.ProtoReflect.Descriptor instead.
 func (*FollowBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FollowBatch) GetNames() [][]byte {
@@ -3851,7 +3964,7 @@ type FollowMark struct {
 
 func (x *FollowMark) Reset() {
 	*x = FollowMark{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3863,7 +3976,7 @@ func (x *FollowMark) String() string {
 func (*FollowMark) ProtoMessage() {}
 
 func (x *FollowMark) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3876,7 +3989,7 @@ func (x *FollowMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMark.ProtoReflect.Descriptor instead.
 func (*FollowMark) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FollowMark) GetPart() string {
@@ -3904,7 +4017,7 @@ type FollowSights struct {
 
 func (x *FollowSights) Reset() {
 	*x = FollowSights{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +4029,7 @@ func (x *FollowSights) String() string {
 func (*FollowSights) ProtoMessage() {}
 
 func (x *FollowSights) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +4042,7 @@ func (x *FollowSights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSights.ProtoReflect.Descriptor instead.
 func (*FollowSights) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FollowSights) GetId() uint64 {
@@ -3957,7 +4070,7 @@ type FollowSight struct {
 
 func (x *FollowSight) Reset() {
 	*x = FollowSight{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3969,7 +4082,7 @@ func (x *FollowSight) String() string {
 func (*FollowSight) ProtoMessage() {}
 
 func (x *FollowSight) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3982,7 +4095,7 @@ func (x *FollowSight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSight.ProtoReflect.Descriptor instead.
 func (*FollowSight) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FollowSight) GetEntry() []byte {
@@ -4020,7 +4133,7 @@ type FollowWalk struct {
 
 func (x *FollowWalk) Reset() {
 	*x = FollowWalk{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4032,7 +4145,7 @@ func (x *FollowWalk) String() string {
 func (*FollowWalk) ProtoMessage() {}
 
 func (x *FollowWalk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4045,7 +4158,7 @@ func (x *FollowWalk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowWalk.ProtoReflect.Descriptor instead.
 func (*FollowWalk) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FollowWalk) GetId() uint64 {
@@ -4097,7 +4210,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4109,7 +4222,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4122,7 +4235,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FollowResponse) GetFeed() *FollowFeed {
@@ -4172,7 +4285,7 @@ type FollowFeed struct {
 
 func (x *FollowFeed) Reset() {
 	*x = FollowFeed{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4184,7 +4297,7 @@ func (x *FollowFeed) String() string {
 func (*FollowFeed) ProtoMessage() {}
 
 func (x *FollowFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4197,7 +4310,7 @@ func (x *FollowFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowFeed.ProtoReflect.Descriptor instead.
 func (*FollowFeed) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{55}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FollowFeed) GetKind() string {
@@ -4232,7 +4345,7 @@ type FollowLook struct {
 
 func (x *FollowLook) Reset() {
 	*x = FollowLook{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4244,7 +4357,7 @@ func (x *FollowLook) String() string {
 func (*FollowLook) ProtoMessage() {}
 
 func (x *FollowLook) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4257,7 +4370,7 @@ func (x *FollowLook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLook.ProtoReflect.Descriptor instead.
 func (*FollowLook) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{56}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FollowLook) GetId() uint64 {
@@ -4285,7 +4398,7 @@ type FollowDir struct {
 
 func (x *FollowDir) Reset() {
 	*x = FollowDir{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4297,7 +4410,7 @@ func (x *FollowDir) String() string {
 func (*FollowDir) ProtoMessage() {}
 
 func (x *FollowDir) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4310,7 +4423,7 @@ func (x *FollowDir) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowDir.ProtoReflect.Descriptor instead.
 func (*FollowDir) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{57}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FollowDir) GetId() uint64 {
@@ -4337,7 +4450,7 @@ type ReadItemsRequest struct {
 
 func (x *ReadItemsRequest) Reset() {
 	*x = ReadItemsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4349,7 +4462,7 @@ func (x *ReadItemsRequest) String() string {
 func (*ReadItemsRequest) ProtoMessage() {}
 
 func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4362,7 +4475,7 @@ func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsRequest.ProtoReflect.Descriptor instead.
 func (*ReadItemsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{58}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ReadItemsRequest) GetTask() string {
@@ -4389,7 +4502,7 @@ type ReadItemsResponse struct {
 
 func (x *ReadItemsResponse) Reset() {
 	*x = ReadItemsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4401,7 +4514,7 @@ func (x *ReadItemsResponse) String() string {
 func (*ReadItemsResponse) ProtoMessage() {}
 
 func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4414,7 +4527,7 @@ func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsResponse.ProtoReflect.Descriptor instead.
 func (*ReadItemsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ReadItemsResponse) GetItems() []*v1.PlanItem {
@@ -4556,7 +4669,14 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04list\x18\x02 \x01(\bR\x04list\"D\n" +
 	"\n" +
 	"LentAnswer\x126\n" +
-	"\aentries\x18\x01 \x03(\v2\x1c.datamove.agent.v1.LentEntryR\aentries\"\x9c\x03\n" +
+	"\aentries\x18\x01 \x03(\v2\x1c.datamove.agent.v1.LentEntryR\aentries\"P\n" +
+	"\bLentPair\x12\f\n" +
+	"\x01a\x18\x01 \x01(\fR\x01a\x12\f\n" +
+	"\x01b\x18\x02 \x01(\fR\x01b\x12\x10\n" +
+	"\x03off\x18\x03 \x01(\x03R\x03off\x12\x16\n" +
+	"\x06length\x18\x04 \x01(\x03R\x06length\"\x1e\n" +
+	"\bLentSame\x12\x12\n" +
+	"\x04same\x18\x01 \x01(\bR\x04same\"\x9c\x03\n" +
 	"\tLentEntry\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\x05R\x04kind\x12\x14\n" +
@@ -4827,7 +4947,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                        // 0: datamove.agent.v1.How
 	(FollowSight_Trouble)(0),        // 1: datamove.agent.v1.FollowSight.Trouble
@@ -4850,138 +4970,140 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*Lent)(nil),                    // 18: datamove.agent.v1.Lent
 	(*LentQuestion)(nil),            // 19: datamove.agent.v1.LentQuestion
 	(*LentAnswer)(nil),              // 20: datamove.agent.v1.LentAnswer
-	(*LentEntry)(nil),               // 21: datamove.agent.v1.LentEntry
-	(*Lead)(nil),                    // 22: datamove.agent.v1.Lead
-	(*Pieces)(nil),                  // 23: datamove.agent.v1.Pieces
-	(*Batch)(nil),                   // 24: datamove.agent.v1.Batch
-	(*Stop)(nil),                    // 25: datamove.agent.v1.Stop
-	(*Crew)(nil),                    // 26: datamove.agent.v1.Crew
-	(*Part)(nil),                    // 27: datamove.agent.v1.Part
-	(*Limits)(nil),                  // 28: datamove.agent.v1.Limits
-	(*Limit)(nil),                   // 29: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),          // 30: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),         // 31: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),           // 32: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),          // 33: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),             // 34: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),            // 35: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),            // 36: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),           // 37: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),             // 38: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),            // 39: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),      // 40: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),     // 41: datamove.agent.v1.PutManifestResponse
-	(*ReadManifestRequest)(nil),     // 42: datamove.agent.v1.ReadManifestRequest
-	(*ReadManifestResponse)(nil),    // 43: datamove.agent.v1.ReadManifestResponse
-	(*PutWalkRequest)(nil),          // 44: datamove.agent.v1.PutWalkRequest
-	(*PutWalkResponse)(nil),         // 45: datamove.agent.v1.PutWalkResponse
-	(*TellCheckpointsRequest)(nil),  // 46: datamove.agent.v1.TellCheckpointsRequest
-	(*CheckpointFolder)(nil),        // 47: datamove.agent.v1.CheckpointFolder
-	(*CheckpointRound)(nil),         // 48: datamove.agent.v1.CheckpointRound
-	(*TellCheckpointsResponse)(nil), // 49: datamove.agent.v1.TellCheckpointsResponse
-	(*FollowRequest)(nil),           // 50: datamove.agent.v1.FollowRequest
-	(*FollowBatch)(nil),             // 51: datamove.agent.v1.FollowBatch
-	(*FollowMark)(nil),              // 52: datamove.agent.v1.FollowMark
-	(*FollowSights)(nil),            // 53: datamove.agent.v1.FollowSights
-	(*FollowSight)(nil),             // 54: datamove.agent.v1.FollowSight
-	(*FollowWalk)(nil),              // 55: datamove.agent.v1.FollowWalk
-	(*FollowResponse)(nil),          // 56: datamove.agent.v1.FollowResponse
-	(*FollowFeed)(nil),              // 57: datamove.agent.v1.FollowFeed
-	(*FollowLook)(nil),              // 58: datamove.agent.v1.FollowLook
-	(*FollowDir)(nil),               // 59: datamove.agent.v1.FollowDir
-	(*ReadItemsRequest)(nil),        // 60: datamove.agent.v1.ReadItemsRequest
-	(*ReadItemsResponse)(nil),       // 61: datamove.agent.v1.ReadItemsResponse
-	nil,                             // 62: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil),   // 63: google.protobuf.Timestamp
-	(*v1.Progress)(nil),             // 64: datamove.v1.Progress
-	(*durationpb.Duration)(nil),     // 65: google.protobuf.Duration
-	(*v1.Task)(nil),                 // 66: datamove.v1.Task
-	(*v1.TaskSpec)(nil),             // 67: datamove.v1.TaskSpec
-	(*v1.Account)(nil),              // 68: datamove.v1.Account
-	(*v1.Report)(nil),               // 69: datamove.v1.Report
-	(*v1.Checkpoint)(nil),           // 70: datamove.v1.Checkpoint
-	(*v1.PlanItem)(nil),             // 71: datamove.v1.PlanItem
+	(*LentPair)(nil),                // 21: datamove.agent.v1.LentPair
+	(*LentSame)(nil),                // 22: datamove.agent.v1.LentSame
+	(*LentEntry)(nil),               // 23: datamove.agent.v1.LentEntry
+	(*Lead)(nil),                    // 24: datamove.agent.v1.Lead
+	(*Pieces)(nil),                  // 25: datamove.agent.v1.Pieces
+	(*Batch)(nil),                   // 26: datamove.agent.v1.Batch
+	(*Stop)(nil),                    // 27: datamove.agent.v1.Stop
+	(*Crew)(nil),                    // 28: datamove.agent.v1.Crew
+	(*Part)(nil),                    // 29: datamove.agent.v1.Part
+	(*Limits)(nil),                  // 30: datamove.agent.v1.Limits
+	(*Limit)(nil),                   // 31: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),          // 32: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),         // 33: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),           // 34: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),          // 35: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),             // 36: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),            // 37: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),            // 38: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),           // 39: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),             // 40: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),            // 41: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),      // 42: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),     // 43: datamove.agent.v1.PutManifestResponse
+	(*ReadManifestRequest)(nil),     // 44: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),    // 45: datamove.agent.v1.ReadManifestResponse
+	(*PutWalkRequest)(nil),          // 46: datamove.agent.v1.PutWalkRequest
+	(*PutWalkResponse)(nil),         // 47: datamove.agent.v1.PutWalkResponse
+	(*TellCheckpointsRequest)(nil),  // 48: datamove.agent.v1.TellCheckpointsRequest
+	(*CheckpointFolder)(nil),        // 49: datamove.agent.v1.CheckpointFolder
+	(*CheckpointRound)(nil),         // 50: datamove.agent.v1.CheckpointRound
+	(*TellCheckpointsResponse)(nil), // 51: datamove.agent.v1.TellCheckpointsResponse
+	(*FollowRequest)(nil),           // 52: datamove.agent.v1.FollowRequest
+	(*FollowBatch)(nil),             // 53: datamove.agent.v1.FollowBatch
+	(*FollowMark)(nil),              // 54: datamove.agent.v1.FollowMark
+	(*FollowSights)(nil),            // 55: datamove.agent.v1.FollowSights
+	(*FollowSight)(nil),             // 56: datamove.agent.v1.FollowSight
+	(*FollowWalk)(nil),              // 57: datamove.agent.v1.FollowWalk
+	(*FollowResponse)(nil),          // 58: datamove.agent.v1.FollowResponse
+	(*FollowFeed)(nil),              // 59: datamove.agent.v1.FollowFeed
+	(*FollowLook)(nil),              // 60: datamove.agent.v1.FollowLook
+	(*FollowDir)(nil),               // 61: datamove.agent.v1.FollowDir
+	(*ReadItemsRequest)(nil),        // 62: datamove.agent.v1.ReadItemsRequest
+	(*ReadItemsResponse)(nil),       // 63: datamove.agent.v1.ReadItemsResponse
+	nil,                             // 64: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil),   // 65: google.protobuf.Timestamp
+	(*v1.Progress)(nil),             // 66: datamove.v1.Progress
+	(*durationpb.Duration)(nil),     // 67: google.protobuf.Duration
+	(*v1.Task)(nil),                 // 68: datamove.v1.Task
+	(*v1.TaskSpec)(nil),             // 69: datamove.v1.TaskSpec
+	(*v1.Account)(nil),              // 70: datamove.v1.Account
+	(*v1.Report)(nil),               // 71: datamove.v1.Report
+	(*v1.Checkpoint)(nil),           // 72: datamove.v1.Checkpoint
+	(*v1.PlanItem)(nil),             // 73: datamove.v1.PlanItem
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	63, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	65, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	6,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	10, // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	8,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	7,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
 	9,  // 5: datamove.agent.v1.Room.parts:type_name -> datamove.agent.v1.RoomPart
-	64, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	63, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	65, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
-	22, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
-	24, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
-	25, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	28, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
-	26, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	27, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
+	66, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	65, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	67, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	24, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
+	26, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
+	27, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
+	30, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	28, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
+	29, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
 	12, // 15: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
 	17, // 16: datamove.agent.v1.Order.lend:type_name -> datamove.agent.v1.Lend
 	13, // 17: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
 	14, // 18: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
 	16, // 19: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
 	13, // 20: datamove.agent.v1.Lent.member:type_name -> datamove.agent.v1.SwarmMember
-	21, // 21: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
-	66, // 22: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	67, // 23: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	65, // 24: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	23, // 25: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
+	23, // 21: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
+	68, // 22: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	69, // 23: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	67, // 24: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	25, // 25: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
 	18, // 26: datamove.agent.v1.Lead.lent:type_name -> datamove.agent.v1.Lent
-	67, // 27: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	68, // 28: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	69, // 27: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	70, // 28: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
 	0,  // 29: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	29, // 30: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	62, // 31: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	69, // 32: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	63, // 33: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	47, // 34: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
-	48, // 35: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
-	70, // 36: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
-	65, // 37: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
-	51, // 38: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
-	53, // 39: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
-	55, // 40: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
-	63, // 41: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
-	52, // 42: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
-	54, // 43: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
+	31, // 30: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	64, // 31: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	71, // 32: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	65, // 33: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	49, // 34: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
+	50, // 35: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
+	72, // 36: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
+	67, // 37: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
+	53, // 38: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
+	55, // 39: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
+	57, // 40: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
+	65, // 41: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
+	54, // 42: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
+	56, // 43: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
 	1,  // 44: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
 	1,  // 45: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	57, // 46: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
-	52, // 47: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
-	58, // 48: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
-	59, // 49: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
-	71, // 50: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
+	59, // 46: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
+	54, // 47: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
+	60, // 48: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
+	61, // 49: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
+	73, // 50: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
 	2,  // 51: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
 	3,  // 52: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
 	5,  // 53: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	30, // 54: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	32, // 55: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	34, // 56: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	36, // 57: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	38, // 58: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	40, // 59: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	42, // 60: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	60, // 61: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
-	44, // 62: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
-	50, // 63: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	46, // 64: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	32, // 54: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	34, // 55: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	36, // 56: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	38, // 57: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	40, // 58: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	42, // 59: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	44, // 60: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	62, // 61: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
+	46, // 62: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	52, // 63: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	48, // 64: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
 	4,  // 65: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
 	4,  // 66: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
 	11, // 67: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	31, // 68: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	33, // 69: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	35, // 70: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	37, // 71: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	39, // 72: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	41, // 73: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	43, // 74: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	61, // 75: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
-	45, // 76: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
-	56, // 77: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	49, // 78: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	33, // 68: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	35, // 69: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	37, // 70: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	39, // 71: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	41, // 72: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	43, // 73: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	45, // 74: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	63, // 75: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
+	47, // 76: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	58, // 77: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	51, // 78: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
 	65, // [65:79] is the sub-list for method output_type
 	51, // [51:65] is the sub-list for method input_type
 	51, // [51:51] is the sub-list for extension type_name
@@ -5010,7 +5132,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   61,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
