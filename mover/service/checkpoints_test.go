@@ -25,6 +25,7 @@ type saving struct {
 	*desk
 	leads map[string]string // tasks that look, by tier
 	most  int               // tasks that did something with a checkpoint at one time
+	made  map[string]int64  // when checkpoints were saved, by name; ns
 }
 
 func newSaving(t *testing.T, text string) *saving {
@@ -68,7 +69,7 @@ func (s *saving) saw(t *testing.T, tier, folder string, sets ...string) {
 	f := &agentv1.CheckpointFolder{Name: []byte(folder)}
 	for _, set := range sets {
 		name, state, _ := strings.Cut(set, ":")
-		c := &pb.Checkpoint{Name: []byte(name), Save: fmt.Sprintf("of %q", name), Step: int64(len(f.GetCheckpoints()))}
+		c := &pb.Checkpoint{Name: []byte(name), Save: fmt.Sprintf("of %q", name), Step: int64(len(f.GetCheckpoints())), MadeNs: s.made[name]}
 		for _, word := range strings.Split(state, "+") {
 			switch word {
 			case "seen":

@@ -23,7 +23,8 @@ type seen struct {
 	stores   []store
 	storesAt time.Time // when they were read
 	pins     int
-	pause    time.Duration // until they are read again
+	hops     map[hopOf]waiting // of checkpoints that are waited for
+	pause    time.Duration     // until they are read again
 }
 
 // taskKind is what tasks are counted by.
@@ -215,6 +216,9 @@ func (s *Service) sampleStores(m *telemetry.Sample) {
 		s.pause = max(storesEvery, storesShare*s.storesAt.Sub(begun))
 	}
 	m.Pins(s.pins)
+	for hop, w := range s.hops {
+		m.CheckpointsWait(hop.source, hop.target, w.longest, w.objective)
+	}
 	for _, st := range s.stores {
 		m.Held(st.tier, st.bytes, st.held, st.leases)
 		for state := range pb.ReplicaState_name {
@@ -287,6 +291,9 @@ func (s *Service) readStores() error {
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if s.hops, err = s.objectives(context.Background()); err != nil {
 		return err
 	}
 	s.pins, s.stores = pins, s.stores[:0]

@@ -55,6 +55,12 @@ func (s *Sample) Feed(tier, agent string, up bool) {
 	s.sum(rowCatalogFeed.Row, map[bool]float64{true: 1}[up], tier, agent)
 }
 
+// CheckpointsWait says how long checkpoints of a tier have waited that policies bring to another one, and how long they may.
+func (s *Sample) CheckpointsWait(source, target string, longest, objective time.Duration) {
+	s.sum(rowCheckpointWaits.Row, longest.Seconds(), source, target)
+	s.sum(rowCheckpointObjective.Row, objective.Seconds(), source, target)
+}
+
 // Replicas says how many replicas on a tier are in a state.
 func (s *Sample) Replicas(tier string, state datamovev1.ReplicaState, n int) {
 	s.sum(rowReplicas.Row, float64(n), tier, word(state.String(), "REPLICA_STATE_"))

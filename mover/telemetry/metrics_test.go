@@ -87,6 +87,7 @@ func facts(s *Sample) {
 	s.HSM(5, 2)
 	s.Catalog("hot", "node-1", time.Unix(1000, 0), 12)
 	s.Feed("hot", "node-1", true)
+	s.CheckpointsWait("hot", "warm", 90*time.Second, 5*time.Minute)
 	s.Agents([]Agent{
 		{Name: "node-1", State: datamovev1.AgentState_AGENT_STATE_READY, Leads: 1, Batches: 2, FreeLeads: 3, FreeBatches: 4},
 		{Name: "node-2", State: datamovev1.AgentState_AGENT_STATE_LOST},

@@ -138,6 +138,12 @@ var (
 	rowPolicyFailures = newCounter("datamove_policy_failed_files_total", "files", coordinator, "Files that runs of policies could not deal with.")
 )
 
+// Checkpoints that policies bring from tier to tier, where a rule says how long they may wait (rpo).
+var (
+	rowCheckpointWaits     = newGauge("datamove_tier_checkpoint_waiting_seconds", "seconds", coordinator, "Age of the oldest checkpoint on a tier that is complete, is to come to the target, and is newer than what is verified there; 0 is none.", "source", "target")
+	rowCheckpointObjective = newGauge("datamove_tier_checkpoint_objective_seconds", "seconds", coordinator, "How long it may wait, as the policies say.", "source", "target")
+)
+
 // Agents.
 var (
 	rowAgents    = newGauge("datamove_agents", "agents", coordinator, "Agents by state.", "state")

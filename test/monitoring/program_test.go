@@ -165,7 +165,17 @@ next:
 // TestTheProgramTells runs the program, has it copy through three tiers, and compares
 // what it tells of that with what was copied. Whatever a dashboard or an alert asks for is there.
 func TestTheProgramTells(t *testing.T) {
-	p := start(t, "limits: [{endpoint: cold, direction: read, rate: 10MB/s}]\n")
+	policies := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(policies, "p.yaml"), []byte(`kind: TierPolicy
+metadata: {name: away}
+spec:
+  mode: enforce
+  scope: {roots: ["warm:"]}
+  trigger: [{event: checkpoint.complete}]
+  rules:
+    - {name: copy, match: {checkpoint: complete}, action: {type: replicate, to: [cold], rpo: 5m}}
+`), 0o644))
+	p := start(t, "policies: "+policies+"\nlimits: [{endpoint: cold, direction: read, rate: 10MB/s}]\n")
 	const files, size = 30, 1 << 20
 	check(t, os.Mkdir(p.path("warm/in"), 0o755))
 	for n := range files {
@@ -212,6 +222,7 @@ func TestTheProgramTells(t *testing.T) {
 		{1, "datamove_agents", []string{"state", "ready"}},
 		{1, "datamove_agent_up", []string{"agent", "n1"}},
 		{1, "datamove_tier_agents", []string{"tier", "cold"}},
+		{300, "datamove_tier_checkpoint_objective_seconds", []string{"source", "warm", "target", "cold"}},
 		{0, "datamove_errors_total", nil},
 		{0, "datamove_ledger_errors_total", nil},
 		{0, "datamove_metrics_dropped_series", nil},

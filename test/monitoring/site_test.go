@@ -113,6 +113,7 @@ func facts(s *telemetry.Sample) {
 	s.HSM(7, 4)
 	s.Catalog("warm", "", time.Unix(86400, 0), 1000)
 	s.Feed("hot", "node-1", true)
+	s.CheckpointsWait("hot", "warm", 90*time.Second, 5*time.Minute)
 	s.Pins(1)
 	s.Agents([]telemetry.Agent{{Name: "node-1", State: datamovev1.AgentState_AGENT_STATE_READY, Leads: 1, Batches: 1, FreeLeads: 1, FreeBatches: 1}})
 	s.Workers(1, 1000)

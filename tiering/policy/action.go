@@ -52,6 +52,7 @@ type Action struct {
 	MinReplicas Count    `yaml:"minReplicas"` // verified ones elsewhere, before something is released; 0 means 1
 	HSM         bool     `yaml:"hsm"`         // release: of files that are in the archive of their file system, and not of replicas
 	Class       Rank     `yaml:"class"`       // of the tasks; "" is tier, or checkpoint of checkpoints
+	RPO         Span     `yaml:"rpo"`         // of checkpoints: how old one may be that is not there yet, before somebody is told; 0 is no matter
 
 	KeepLast           Count    `yaml:"keepLast"`
 	KeepEvery          Count    `yaml:"keepEvery"`          // steps
@@ -105,7 +106,7 @@ func (v *Verify) read(r *reader, n *yaml.Node, field string) {
 // takes are the fields of each verb; those that are needed end in '!'.
 var takes = map[Verb]string{
 	Keep: "", Notify: "who message",
-	Stage: "to! verify class", Archive: "to! verify then minReplicas class", Replicate: "to! verify class",
+	Stage: "to! verify class", Archive: "to! verify then minReplicas class rpo", Replicate: "to! verify class rpo",
 	Migrate: "to! verify minReplicas class", Release: "minReplicas hsm", Purge: "", Evict: "",
 	Retain: "keepLast! keepEvery keepTagged neverBelowVerified in", SetLayout: "layout!",
 }

@@ -100,6 +100,9 @@ func compile(r *reader, p *Policy) *Program {
 			c.add(u.At, field+".name", "%s is the name of a rule before it, too", u.Name)
 		}
 		seen[u.Name] = true
+		if u.Action.RPO > 0 && (u.Match == nil || len(u.Match.State) == 0) {
+			c.add(u.Action.At, field+".action.rpo", "is of checkpoints: want a rule that matches checkpoint: complete, verified or both")
+		}
 		prog.rules = append(prog.rules, rule{c.matcher(u.Match, u.Any, u.Where, field), &u.Action, string(u.Name)})
 	}
 	copies := slices.ContainsFunc(p.Spec.Rules, func(u Rule) bool { return u.Action.Copies() })

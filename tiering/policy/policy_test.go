@@ -211,6 +211,8 @@ func TestRefused(t *testing.T) {
 		{"  - {name: a, action: {type: purge, to: archive}}", "11:37: spec.rules[0].action.to: purge does not have it"},
 		{"  - {name: a, action: {type: archive, to: cold, then: purge}}", "want release, and not purge"},
 		{"  - {name: a, action: {type: retain, keepLast: 3, neverBelowVerified: 1}}", "want 2 or more"},
+		{"  - {name: a, match: {kind: file}, action: {type: replicate, to: [peer], rpo: 5m}}", "is of checkpoints"},
+		{"  - {name: a, match: {checkpoint: complete}, action: {type: migrate, to: peer, rpo: 5m}}", "migrate does not have it"},
 		{"  - {name: a, action: {type: release, hsm: true, minReplicas: 2}}", "and asks for no other"},
 		{"  - {name: a, action: {type: setLayout, layout: wide}}", "action.layout: want \"advised\", or words like"},
 		{"  - {name: a}", "spec.rules[0].action: is missing"},
