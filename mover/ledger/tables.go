@@ -91,6 +91,9 @@ var (
 	// RunsByState: RunState.String(), id.
 	RunsByState = newIndex(Runs, 's', 2, func(m *datamovev1.Run) [][]string { return [][]string{{m.GetState().String(), m.GetId()}} })
 
+	// Announcements of runs: policy.
+	Announcements = newTable("announcements", 'm', func(m *ledgerv1.Announcement) []string { return []string{m.GetPolicy()} })
+
 	// Checkpoints: tier, node, folder, name.
 	Checkpoints = newTable("checkpoints", 'h', func(m *datamovev1.Checkpoint) []string {
 		return []string{m.GetTier(), m.GetNode(), string(m.GetFolder()), string(m.GetName())}

@@ -67,7 +67,9 @@ func (s *onprem) listen(ctx context.Context, prefix string, begun func(), tell f
 		return understand(ctx, r, sent(err))
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusUnauthorized || resp.StatusCode == http.StatusNotImplemented {
+	denied := resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusUnauthorized
+	foreign := r.code == "SignatureDoesNotMatch" // Ceph signs what it does not know in another way; who has a wrong key was told before
+	if resp.StatusCode/100 == 4 && !denied || foreign || resp.StatusCode == http.StatusNotImplemented {
 		return fmt.Errorf("%w: the server tells nobody of changes (%s)", mover.ErrUnsupported, resp.Status)
 	}
 	if resp.StatusCode != http.StatusOK {

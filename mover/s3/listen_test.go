@@ -60,6 +60,7 @@ func TestListen(t *testing.T) {
 		{501, "", mover.ErrUnsupported}, {405, "<Error/>", mover.ErrUnsupported}, {400, "<Error/>", mover.ErrUnsupported},
 		{200, `<?xml version="1.0"?><ListBucketResult/>`, mover.ErrUnsupported},
 		{403, "<Error><Code>AccessDenied</Code></Error>", mover.ErrPermission},
+		{403, "<Error><Code>SignatureDoesNotMatch</Code></Error>", mover.ErrUnsupported},
 		{200, "{]", mover.ErrCorrupt},
 	} {
 		answer(row.status, row.text)

@@ -217,6 +217,12 @@ func (s *Service) sweepPlans(context.Context) error {
 			}
 			needed[r.GetId()] = true
 		}
+		for a, err := range ledger.Announcements.All(tx, ledger.Range{}) {
+			if err != nil {
+				return err
+			}
+			needed[a.GetPlan()] = true
+		}
 		return nil
 	})
 	if err != nil {

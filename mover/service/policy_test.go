@@ -437,6 +437,15 @@ func TestScheduledModes(t *testing.T) {
 		if p.GetAnnounced().GetTotal().GetFiles() != 20 {
 			t.Fatalf("%v", p)
 		}
+		wants(t, "old plans", os.Chtimes(d.planFile(p.GetAnnounced().GetId()), time.Time{}, time.Now().Add(-2*planKept)), nil)
+		wants(t, "sweep", d.sweepPlans(t.Context()), nil)
+		o, started := d.o, d.started
+		d.close()
+		d.open()
+		d.o.Catalog, d.o.Policies, d.started = o.Catalog, o.Policies, started
+		if again := list(); again.GetAnnounced().GetId() != p.GetAnnounced().GetId() {
+			t.Fatalf("after a new beginning %v is announced", again.GetAnnounced())
+		}
 		more := aged(d.wall.Add(-3*day), 20)
 		more.Put(mover.Entry{Name: "runs/not-announced", Kind: mover.File}, make([]byte, 5000))
 		d.scans(t, "project", more)

@@ -20,9 +20,6 @@ import (
 type stewardship struct {
 	stirred chan struct{} // something has changed
 
-	announcing  sync.Mutex
-	announcedAs map[string]*pb.Plan // by policy: what its next run will do; guarded by announcing
-
 	broughtMu sync.Mutex
 	broughtAt map[string]time.Time // by tier: when a task of somebody has brought something there last; guarded by broughtMu
 
@@ -165,16 +162,22 @@ func (s *Service) runs(ctx context.Context, p *policy.Program, by string, at tim
 			return err
 		}
 	}
-	s.announcing.Lock()
-	delete(s.announcedAs, head.GetPolicy())
-	s.announcing.Unlock()
+	if err := s.beginsBy(ctx, p, head, by, at); err != nil {
+		return err
+	}
+	return s.overAnnounced(ctx, head.GetPolicy())
+}
+
+// beginsBy begins a run, where nobody has to agree to it.
+func (s *Service) beginsBy(ctx context.Context, p *policy.Program, head *pb.Plan, by string, at time.Time) error {
 	switch {
 	case modeOf(p) == string(policy.ModePlan):
 		return s.recordOnly(ctx, head, by, at, run.Done, "its mode is plan: nothing was done")
 	case needsApproval(p, head):
 		return s.recordOnly(ctx, head, by, at, run.Stopped, "it would take away more than safety.approval lets it; to approve: datamove policy run --plan "+head.GetId())
 	}
-	if _, err = s.beginRun(ctx, head, by, at); refused(err) {
+	_, err := s.beginRun(ctx, head, by, at)
+	if refused(err) {
 		err = s.recordOnly(ctx, head, by, at, run.Stopped, err.Error())
 	}
 	return err

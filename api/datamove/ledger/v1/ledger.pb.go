@@ -768,6 +768,83 @@ func (x *Wish) GetPin() *v1.PinInfo {
 	return nil
 }
 
+// Announcement is the plan of the next run of a policy, which was made before so that owners can see it.
+type Announcement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Policy        string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	PolicyDigest  string                 `protobuf:"bytes,2,opt,name=policy_digest,json=policyDigest,proto3" json:"policy_digest,omitempty"`
+	Plan          string                 `protobuf:"bytes,3,opt,name=plan,proto3" json:"plan,omitempty"`
+	DueTime       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"` // of the run
+	Told          bool                   `protobuf:"varint,5,opt,name=told,proto3" json:"told,omitempty"`                     // owners have mail of it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Announcement) Reset() {
+	*x = Announcement{}
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Announcement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Announcement) ProtoMessage() {}
+
+func (x *Announcement) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
+func (*Announcement) Descriptor() ([]byte, []int) {
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Announcement) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *Announcement) GetPolicyDigest() string {
+	if x != nil {
+		return x.PolicyDigest
+	}
+	return ""
+}
+
+func (x *Announcement) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *Announcement) GetDueTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DueTime
+	}
+	return nil
+}
+
+func (x *Announcement) GetTold() bool {
+	if x != nil {
+		return x.Told
+	}
+	return false
+}
+
 // Draft is a large file that a task has begun, for whoever takes the task over.
 type Draft struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -781,7 +858,7 @@ type Draft struct {
 
 func (x *Draft) Reset() {
 	*x = Draft{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +870,7 @@ func (x *Draft) String() string {
 func (*Draft) ProtoMessage() {}
 
 func (x *Draft) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[9]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +883,7 @@ func (x *Draft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draft.ProtoReflect.Descriptor instead.
 func (*Draft) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Draft) GetTask() string {
@@ -850,7 +927,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +939,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[10]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +952,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Piece) GetTask() string {
@@ -920,7 +997,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[11]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1009,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[11]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1022,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{11}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Key) GetCaller() string {
@@ -998,7 +1075,7 @@ type JoinToken struct {
 
 func (x *JoinToken) Reset() {
 	*x = JoinToken{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[12]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1087,7 @@ func (x *JoinToken) String() string {
 func (*JoinToken) ProtoMessage() {}
 
 func (x *JoinToken) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[12]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1100,7 @@ func (x *JoinToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
 func (*JoinToken) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{12}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JoinToken) GetDigest() []byte {
@@ -1083,7 +1160,7 @@ type Forgotten struct {
 
 func (x *Forgotten) Reset() {
 	*x = Forgotten{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[13]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1172,7 @@ func (x *Forgotten) String() string {
 func (*Forgotten) ProtoMessage() {}
 
 func (x *Forgotten) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[13]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1185,7 @@ func (x *Forgotten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forgotten.ProtoReflect.Descriptor instead.
 func (*Forgotten) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{13}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Forgotten) GetName() string {
@@ -1164,7 +1241,7 @@ type Issued struct {
 
 func (x *Issued) Reset() {
 	*x = Issued{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[14]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1253,7 @@ func (x *Issued) String() string {
 func (*Issued) ProtoMessage() {}
 
 func (x *Issued) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[14]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1266,7 @@ func (x *Issued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Issued.ProtoReflect.Descriptor instead.
 func (*Issued) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{14}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Issued) GetSerial() string {
@@ -1220,7 +1297,7 @@ type Revoked struct {
 
 func (x *Revoked) Reset() {
 	*x = Revoked{}
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[15]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1309,7 @@ func (x *Revoked) String() string {
 func (*Revoked) ProtoMessage() {}
 
 func (x *Revoked) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[15]
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1322,7 @@ func (x *Revoked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
 func (*Revoked) Descriptor() ([]byte, []int) {
-	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{15}
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Revoked) GetSerial() string {
@@ -1344,7 +1421,13 @@ const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12(\n" +
 	"\x05lease\x18\x02 \x01(\v2\x12.datamove.v1.LeaseR\x05lease\x12+\n" +
 	"\x03ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12&\n" +
-	"\x03pin\x18\x04 \x01(\v2\x14.datamove.v1.PinInfoR\x03pin\"[\n" +
+	"\x03pin\x18\x04 \x01(\v2\x14.datamove.v1.PinInfoR\x03pin\"\xaa\x01\n" +
+	"\fAnnouncement\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12#\n" +
+	"\rpolicy_digest\x18\x02 \x01(\tR\fpolicyDigest\x12\x12\n" +
+	"\x04plan\x18\x03 \x01(\tR\x04plan\x125\n" +
+	"\bdue_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\adueTime\x12\x12\n" +
+	"\x04told\x18\x05 \x01(\bR\x04told\"[\n" +
 	"\x05Draft\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1413,7 +1496,7 @@ func file_datamove_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_ledger_v1_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_datamove_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_datamove_ledger_v1_ledger_proto_goTypes = []any{
 	(BatchState)(0),                // 0: datamove.ledger.v1.BatchState
 	(*Record)(nil),                 // 1: datamove.ledger.v1.Record
@@ -1425,49 +1508,51 @@ var file_datamove_ledger_v1_ledger_proto_goTypes = []any{
 	(*AgentRecord)(nil),            // 7: datamove.ledger.v1.AgentRecord
 	(*DatasetVersion)(nil),         // 8: datamove.ledger.v1.DatasetVersion
 	(*Wish)(nil),                   // 9: datamove.ledger.v1.Wish
-	(*Draft)(nil),                  // 10: datamove.ledger.v1.Draft
-	(*Piece)(nil),                  // 11: datamove.ledger.v1.Piece
-	(*Key)(nil),                    // 12: datamove.ledger.v1.Key
-	(*JoinToken)(nil),              // 13: datamove.ledger.v1.JoinToken
-	(*Forgotten)(nil),              // 14: datamove.ledger.v1.Forgotten
-	(*Issued)(nil),                 // 15: datamove.ledger.v1.Issued
-	(*Revoked)(nil),                // 16: datamove.ledger.v1.Revoked
-	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
-	(*v1.Agent)(nil),               // 18: datamove.v1.Agent
-	(*v1.Version)(nil),             // 19: datamove.v1.Version
-	(*v1.Lease)(nil),               // 20: datamove.v1.Lease
-	(*durationpb.Duration)(nil),    // 21: google.protobuf.Duration
-	(*v1.PinInfo)(nil),             // 22: datamove.v1.PinInfo
-	(*v1.Account)(nil),             // 23: datamove.v1.Account
-	(*v1.ForgetAgentResponse)(nil), // 24: datamove.v1.ForgetAgentResponse
+	(*Announcement)(nil),           // 10: datamove.ledger.v1.Announcement
+	(*Draft)(nil),                  // 11: datamove.ledger.v1.Draft
+	(*Piece)(nil),                  // 12: datamove.ledger.v1.Piece
+	(*Key)(nil),                    // 13: datamove.ledger.v1.Key
+	(*JoinToken)(nil),              // 14: datamove.ledger.v1.JoinToken
+	(*Forgotten)(nil),              // 15: datamove.ledger.v1.Forgotten
+	(*Issued)(nil),                 // 16: datamove.ledger.v1.Issued
+	(*Revoked)(nil),                // 17: datamove.ledger.v1.Revoked
+	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
+	(*v1.Agent)(nil),               // 19: datamove.v1.Agent
+	(*v1.Version)(nil),             // 20: datamove.v1.Version
+	(*v1.Lease)(nil),               // 21: datamove.v1.Lease
+	(*durationpb.Duration)(nil),    // 22: google.protobuf.Duration
+	(*v1.PinInfo)(nil),             // 23: datamove.v1.PinInfo
+	(*v1.Account)(nil),             // 24: datamove.v1.Account
+	(*v1.ForgetAgentResponse)(nil), // 25: datamove.v1.ForgetAgentResponse
 }
 var file_datamove_ledger_v1_ledger_proto_depIdxs = []int32{
 	2,  // 0: datamove.ledger.v1.Record.changes:type_name -> datamove.ledger.v1.Change
-	17, // 1: datamove.ledger.v1.BackupHeader.create_time:type_name -> google.protobuf.Timestamp
+	18, // 1: datamove.ledger.v1.BackupHeader.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 2: datamove.ledger.v1.Batch.state:type_name -> datamove.ledger.v1.BatchState
-	17, // 3: datamove.ledger.v1.Batch.create_time:type_name -> google.protobuf.Timestamp
-	17, // 4: datamove.ledger.v1.Batch.take_time:type_name -> google.protobuf.Timestamp
-	18, // 5: datamove.ledger.v1.AgentRecord.agent:type_name -> datamove.v1.Agent
-	19, // 6: datamove.ledger.v1.DatasetVersion.version:type_name -> datamove.v1.Version
-	20, // 7: datamove.ledger.v1.Wish.lease:type_name -> datamove.v1.Lease
-	21, // 8: datamove.ledger.v1.Wish.ttl:type_name -> google.protobuf.Duration
-	22, // 9: datamove.ledger.v1.Wish.pin:type_name -> datamove.v1.PinInfo
-	17, // 10: datamove.ledger.v1.Key.create_time:type_name -> google.protobuf.Timestamp
-	17, // 11: datamove.ledger.v1.JoinToken.expire_time:type_name -> google.protobuf.Timestamp
-	17, // 12: datamove.ledger.v1.JoinToken.create_time:type_name -> google.protobuf.Timestamp
-	23, // 13: datamove.ledger.v1.JoinToken.creator:type_name -> datamove.v1.Account
-	17, // 14: datamove.ledger.v1.Forgotten.forget_time:type_name -> google.protobuf.Timestamp
-	17, // 15: datamove.ledger.v1.Forgotten.expire_time:type_name -> google.protobuf.Timestamp
-	15, // 16: datamove.ledger.v1.Forgotten.issued:type_name -> datamove.ledger.v1.Issued
-	24, // 17: datamove.ledger.v1.Forgotten.dropped:type_name -> datamove.v1.ForgetAgentResponse
-	17, // 18: datamove.ledger.v1.Issued.expire_time:type_name -> google.protobuf.Timestamp
-	17, // 19: datamove.ledger.v1.Revoked.revoke_time:type_name -> google.protobuf.Timestamp
-	17, // 20: datamove.ledger.v1.Revoked.expire_time:type_name -> google.protobuf.Timestamp
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	18, // 3: datamove.ledger.v1.Batch.create_time:type_name -> google.protobuf.Timestamp
+	18, // 4: datamove.ledger.v1.Batch.take_time:type_name -> google.protobuf.Timestamp
+	19, // 5: datamove.ledger.v1.AgentRecord.agent:type_name -> datamove.v1.Agent
+	20, // 6: datamove.ledger.v1.DatasetVersion.version:type_name -> datamove.v1.Version
+	21, // 7: datamove.ledger.v1.Wish.lease:type_name -> datamove.v1.Lease
+	22, // 8: datamove.ledger.v1.Wish.ttl:type_name -> google.protobuf.Duration
+	23, // 9: datamove.ledger.v1.Wish.pin:type_name -> datamove.v1.PinInfo
+	18, // 10: datamove.ledger.v1.Announcement.due_time:type_name -> google.protobuf.Timestamp
+	18, // 11: datamove.ledger.v1.Key.create_time:type_name -> google.protobuf.Timestamp
+	18, // 12: datamove.ledger.v1.JoinToken.expire_time:type_name -> google.protobuf.Timestamp
+	18, // 13: datamove.ledger.v1.JoinToken.create_time:type_name -> google.protobuf.Timestamp
+	24, // 14: datamove.ledger.v1.JoinToken.creator:type_name -> datamove.v1.Account
+	18, // 15: datamove.ledger.v1.Forgotten.forget_time:type_name -> google.protobuf.Timestamp
+	18, // 16: datamove.ledger.v1.Forgotten.expire_time:type_name -> google.protobuf.Timestamp
+	16, // 17: datamove.ledger.v1.Forgotten.issued:type_name -> datamove.ledger.v1.Issued
+	25, // 18: datamove.ledger.v1.Forgotten.dropped:type_name -> datamove.v1.ForgetAgentResponse
+	18, // 19: datamove.ledger.v1.Issued.expire_time:type_name -> google.protobuf.Timestamp
+	18, // 20: datamove.ledger.v1.Revoked.revoke_time:type_name -> google.protobuf.Timestamp
+	18, // 21: datamove.ledger.v1.Revoked.expire_time:type_name -> google.protobuf.Timestamp
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_datamove_ledger_v1_ledger_proto_init() }
@@ -1481,7 +1566,7 @@ func file_datamove_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_ledger_v1_ledger_proto_rawDesc), len(file_datamove_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
