@@ -65,9 +65,17 @@ type Config struct {
 	HSM      []HSM              `koanf:"hsm"`
 	Join     Join               `koanf:"join"`
 	Slurm    Slurm              `koanf:"slurm"`
+	Mail     Mail               `koanf:"mail"`
 	Policies string             `koanf:"policies"` // directory with the policies of the tiers, in files that end in .yaml; "" has none
 
 	settings []Setting
+}
+
+// Mail says how people are told by mail what concerns them. Without a server nobody is.
+type Mail struct {
+	Server string `koanf:"server"` // HOST:PORT of one that takes mail of this host
+	From   string `koanf:"from"`   // an address
+	Domain string `koanf:"domain"` // of people who are named without one; "" is that of From
 }
 
 // Tier is one named root of the cluster.

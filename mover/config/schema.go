@@ -51,6 +51,7 @@ var schema = rule{keys: map[string]rule{
 	"peers":    {keys: map[string]rule{"listen": {check: peers}, "host": {check: name}}},
 	"slurm":    slurmRule,
 	"policies": {check: absolute},
+	"mail":     {need: []string{"server", "from"}, keys: map[string]rule{"server": {check: mailServer}, "from": {check: address}, "domain": {check: name}}},
 	"gpfs":     {named: name, each: &gpfsRule, most: 100},
 	"hsm":      {items: &hsmRule, most: 32},
 	"join":     {keys: map[string]rule{"kubernetes": kubernetesRule}},

@@ -39,6 +39,7 @@ agent: {spares: 0}
 peers: {listen: "10.0.0.17:7645", host: n17.site}
 slurm: {scratch: scratch, state: /run/hooks, deadline: 4s, warm: lustre, records: /var/jobs, ready: 10m, most: 2TiB, quiet: 90s}
 trace: {endpoint: "http://127.0.0.1:4317"}
+mail: {server: "mail.site:25", from: datamove@site.example, domain: people.example}
 gpfs:
   fs1: {url: "https://gui.site:443", credentials: /etc/datamove/scale.env, ca: /etc/datamove/ca.pem, as: gpfs0}
   fs2: {commands: /opt/wrappers}
@@ -86,6 +87,7 @@ func TestTheFileOfAService(t *testing.T) {
 		{"agent", *c.Agent.Spares, 0},
 		{"slurm", c.Slurm, Slurm{"scratch", "/run/hooks", 4 * time.Second, "lustre", "/var/jobs", 10 * time.Minute, 2 << 40, 90 * time.Second}},
 		{"peers", c.Peers, Peers{Listen: "10.0.0.17:7645", Host: "n17.site"}},
+		{"mail", c.Mail, Mail{"mail.site:25", "datamove@site.example", "people.example"}},
 		{"trace", c.Trace, Trace{Endpoint: "http://127.0.0.1:4317"}},
 		{"users", c.Users, map[string]User{"alice": {Certificate: "alice"}, "bob.smith": {Certificate: "bob"}}},
 	} {
@@ -204,6 +206,9 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"peers: {listen: ':7645'}", "peers.listen: must be host:port, as 0.0.0.0:7645, or off"},
 		{"trace: {endpoint: 'http://me:hunter2@x'}", "trace.endpoint: must not hold a user or password"},
 		{"trace: {}", "trace: has no endpoint"},
+		{"mail: {server: mail.site, from: a@b}", "mail.server: must be HOST:PORT"},
+		{"mail: {server: 'mail.site:25', from: a}", "mail.from: must be an address"},
+		{"mail: {from: a@b}", "mail: has no server"},
 		{"users: {alice: {}}", "users.alice: has no certificate"},
 		{"users: {'a:b': {certificate: x}}", "users.a:b: is \"a:b\"; a name has no colon"},
 		{"users: {alice: {certificate: ''}}", "users.alice.certificate: must be the common name"},

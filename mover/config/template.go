@@ -142,6 +142,10 @@ tiers:
 #    ca: /etc/datamove/kubernetes.pem             # who signed its certificate
 #    token: /etc/datamove/kubernetes.token        # ours, mode 0600; it may make TokenReviews
 
+# Who hears by mail of policies: owners of what the next run takes away (report: {preview: 3d}), those whom a
+# rule names that notifies, and who a policy is of when a run of it was stopped or waits for an approval.
+#mail: {server: "mail.site:25", from: datamove@site.example}    # and domain, of people who are named without one
+
 #trace: {endpoint: "http://127.0.0.1:4317"}    # where OpenTelemetry listens
 `
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/mail"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -52,6 +53,20 @@ func endpoint(s string) error {
 		return errors.New("must not hold a user or password: name them with credentials")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		return errors.New("must end after the host and port: the bucket and prefix have keys of their own")
+	}
+	return nil
+}
+
+func mailServer(s string) error {
+	if host, port, err := net.SplitHostPort(s); err != nil || host == "" || port == "" {
+		return errors.New("must be HOST:PORT of a mail server, like mail.site:25")
+	}
+	return nil
+}
+
+func address(s string) error {
+	if a, err := mail.ParseAddress(s); err != nil || a.Address != s {
+		return errors.New("must be an address like datamove@site.example")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -14,10 +15,9 @@ import (
 	"datamove.dev/tiering/policy"
 )
 
-// announced is what the next run of a policy will do; nil where it was not announced, or the policy is another one by now.
-func (s *Service) announced(p *policy.Program) (head *pb.Plan, err error) {
-	var row *ledgerv1.Announcement
-	err = s.ledger.View(func(tx *ledger.Tx) error {
+// announcement is the one of the next run of a policy; nil where there is none, or the policy is another one by now.
+func (s *Service) announcement(p *policy.Program) (row *ledgerv1.Announcement, err error) {
+	return row, s.ledger.View(func(tx *ledger.Tx) error {
 		a, err := ledger.Announcements.Get(tx, string(p.Policy.Metadata.Name))
 		if err != nil || a.GetPolicyDigest() != p.Policy.Digest() {
 			return ignoreGone(err)
@@ -27,6 +27,11 @@ func (s *Service) announced(p *policy.Program) (head *pb.Plan, err error) {
 		}
 		return err
 	})
+}
+
+// announced is what the next run of a policy will do; nil where it was not announced.
+func (s *Service) announced(p *policy.Program) (*pb.Plan, error) {
+	row, err := s.announcement(p)
 	if err != nil || row == nil {
 		return nil, err
 	}
@@ -37,21 +42,65 @@ func (s *Service) announced(p *policy.Program) (head *pb.Plan, err error) {
 	return f.Plan, f.Close()
 }
 
-// announce plans a run some time before, so that owners can see what it will do to their files.
+// announce plans a run some time before, and tells owners what it will do to their files.
 func (s *Service) announce(ctx context.Context, p *policy.Program, next time.Time) error {
 	preview := time.Duration(p.Policy.Spec.Report.Preview)
 	if preview == 0 || next.IsZero() || next.Sub(s.now()) > preview {
 		return nil
 	}
-	if head, err := s.announced(p); head != nil || err != nil {
-		return err
-	}
-	head, err := s.plan(ctx, p)
+	head, err := s.announced(p)
 	if err != nil {
 		return err
 	}
+	if head != nil {
+		return s.tellOwners(ctx, p, head)
+	}
+	if head, err = s.plan(ctx, p); err != nil {
+		return err
+	}
 	row := &ledgerv1.Announcement{Policy: head.GetPolicy(), PolicyDigest: head.GetPolicyDigest(), Plan: head.GetId(), DueTime: timestamppb.New(next)}
-	return s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error { return ledger.Announcements.Put(tx, row) })
+	if err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error { return ledger.Announcements.Put(tx, row) }); err != nil {
+		return err
+	}
+	return s.tellOwners(ctx, p, head)
+}
+
+// tellOwners has owners told of an announcement, once: after a crash some may be told twice.
+func (s *Service) tellOwners(ctx context.Context, p *policy.Program, head *pb.Plan) error {
+	row, err := s.announcement(p)
+	if err != nil || row == nil || row.GetTold() || s.conf().Mail.Server == "" || s.telling == head.GetId() {
+		return err
+	}
+	letters, err := s.lettersOf(p, head, row.GetDueTime().AsTime())
+	if err != nil {
+		return err
+	}
+	s.telling = head.GetId()
+	var left atomic.Int64
+	left.Store(int64(len(letters)))
+	over := func() {
+		if left.Add(-1) > 0 {
+			return
+		}
+		err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
+			a, err := ledger.Announcements.Get(tx, row.GetPolicy())
+			if err != nil || a.GetPlan() != row.GetPlan() {
+				return ignoreGone(err)
+			}
+			a.Told = true
+			return ledger.Announcements.Put(tx, a)
+		})
+		if err != nil {
+			s.log.Warn("that owners were told of a run could not be noted", "policy", row.GetPolicy(), "err", err)
+		}
+	}
+	if len(letters) == 0 {
+		over()
+	}
+	for _, m := range letters {
+		s.post(m, over)
+	}
+	return nil
 }
 
 // overAnnounced forgets what was announced of a policy: it has run.

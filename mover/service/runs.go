@@ -100,9 +100,10 @@ func (s *Service) beginRun(ctx context.Context, head *pb.Plan, by string, at tim
 	if err != nil {
 		return nil, err
 	}
+	begun := false
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		out, err = ledger.Runs.Get(tx, head.GetId())
-		if err == nil || !errors.Is(err, mover.ErrNotExist) {
+		if begun = errors.Is(err, mover.ErrNotExist); !begun {
 			return err
 		}
 		if err := s.mayRun(tx, p, head); err != nil {
@@ -119,7 +120,8 @@ func (s *Service) beginRun(ctx context.Context, head *pb.Plan, by string, at tim
 		}
 		return ledger.Runs.Put(tx, out)
 	})
-	if err == nil {
+	if err == nil && begun {
+		s.postNotices(p, head)
 		s.log.Info("a policy runs", "policy", out.GetPolicy(), "run", out.GetId(), "by", by, "files", out.GetPlanned().GetFiles(), "bytes", out.GetPlanned().GetBytes())
 		s.stir()
 	}

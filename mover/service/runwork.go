@@ -105,9 +105,9 @@ func (r *planReading) part() (first *pb.PlanItem, part run.Part, err error) {
 // goOn begins what comes next of a run, or ends it.
 func (s *Service) goOn(ctx context.Context, id string) error {
 	var begun []*pb.Task
-	ended := false
+	var ended *pb.Run
 	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
-		begun, ended = nil, false
+		begun, ended = nil, nil
 		one, err := ledger.Runs.Get(tx, id)
 		if err != nil || !run.Active(one.GetState()) {
 			return ignoreGone(err)
@@ -159,15 +159,18 @@ func (s *Service) goOn(ctx context.Context, id string) error {
 		}
 		if stopping && len(one.GetParts()) == 0 {
 			s.endRun(one)
-			ended = true
+			ended = one
 		}
 		return ledger.Runs.Put(tx, one)
 	})
-	if err != nil || ended {
+	if err != nil || ended != nil {
 		s.endReading(id) // it may have read on
 	}
 	if err != nil {
 		return err
+	}
+	if ended.GetState() == run.Stopped {
+		s.postStopped(ended)
 	}
 	for _, t := range begun {
 		s.submitted(ctx, t)

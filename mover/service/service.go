@@ -76,6 +76,7 @@ type Service struct {
 	kept    // of datasets
 	seen    // by metrics
 	stewardship
+	outbox   outbox
 	hearings hearings
 
 	mu     sync.Mutex
@@ -104,6 +105,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{
 		o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), kick: make(chan struct{}, 1),
 		stewardship: stewardship{stirred: make(chan struct{}, 1)},
+		outbox:      outbox{more: make(chan struct{}, 1)},
 		agents:      map[string]*node{}, leads: map[string]*lead{}, swarms: map[string]*tracked{}, flows: map[string]*flow{}, left: map[string]*parts{}, now: time.Now,
 	}
 	if s.log == nil {
@@ -170,6 +172,7 @@ func (s *Service) Run(ctx context.Context) error {
 	looking.Go(func() { s.tend(ctx) })
 	looking.Go(func() { s.countTasks(ctx) })
 	looking.Go(func() { s.steward(ctx) })
+	looking.Go(func() { s.postman(ctx) })
 	defer s.o.Metrics.Sample(s.sample)()
 	defer looking.Wait()
 	tick := time.NewTicker(min(s.lease/4, time.Second))

@@ -23,6 +23,8 @@ type stewardship struct {
 	broughtMu sync.Mutex
 	broughtAt map[string]time.Time // by tier: when a task of somebody has brought something there last; guarded by broughtMu
 
+	telling string // the plan of which owners are told; of steward alone
+
 	reading    map[string]*planReading // of runs; of steward alone
 	aboveSince map[string]time.Time    // by policy and trigger: of steward alone
 }
@@ -202,11 +204,16 @@ func (s *Service) recordOnly(ctx context.Context, head *pb.Plan, by string, at t
 	}
 	s.log.Info("a policy did not run", "policy", r.GetPolicy(), "why", why)
 	s.o.Metrics.PolicyRan(state == run.Stopped, 0, 0, 0)
-	return s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+	news := false
+	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		last, err := lastRun(tx, r.GetPolicy())
-		if err != nil || last.GetWhy() == why && last.GetDueTime().AsTime().Equal(at) && !at.IsZero() {
+		if news = err == nil && (last.GetWhy() != why || !last.GetDueTime().AsTime().Equal(at) || at.IsZero()); !news {
 			return err
 		}
 		return ledger.Runs.Put(tx, r)
 	})
+	if err == nil && news && state == run.Stopped {
+		s.postStopped(r)
+	}
+	return err
 }

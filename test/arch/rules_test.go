@@ -67,6 +67,7 @@ var packages = map[string]struct {
 
 	"mover/trash":            {rules, []string{"mover", "mover/limit"}},
 	"mover/peer":             {rules, []string{"mover", "mover/crc", "mover/swarm", "mover/trust", "api/datamove/agent/v1"}},
+	"mover/mail":             {rules, []string{"mover"}},
 	"mover/access":           {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"tiering":                {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
 	"tiering/hook/slurmconf": {rules, []string{"tiering/hook/hostlist"}},
@@ -110,7 +111,7 @@ var packages = map[string]struct {
 
 	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/peer", "mover/plan", "mover/site", "mover/swarm", "mover/telemetry", "mover/transfer", "mover/units", "mover/wire", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed", "tiering/feed/far", "tiering/run",
 		"api", "api/datamove/v1", "api/datamove/agent/v1"}},
-	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/manifest",
+	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/mail", "mover/manifest",
 		"mover/queue", "mover/share", "mover/swarm", "mover/task", "mover/telemetry", "mover/trust", "mover/units", "mover/wire", "tiering", "tiering/catalog", "tiering/checkpoint", "tiering/feed", "tiering/feed/far", "tiering/policy", "tiering/query", "tiering/run",
 		"api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
 	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/local", "mover/location", "mover/peer", "mover/share", "mover/shelf", "mover/site", "mover/swarm", "mover/telemetry",
