@@ -125,6 +125,7 @@ var scansListing = listing[*pb.Scan]{
 		{"TIER", 12, (*pb.Scan).GetTier},
 		{"NODE", 8, func(s *pb.Scan) string { return known(s.GetNode()) }},
 		{"SCANNED", -9, func(s *pb.Scan) string { return ago(s.GetTime()) }},
+		{"VERIFIED", -9, func(s *pb.Scan) string { return ago(s.GetVerified()) }},
 		{"TOOK", -7, func(s *pb.Scan) string {
 			if s.GetTook() == nil {
 				return "-"
@@ -173,6 +174,7 @@ type scanView struct {
 	Tier        string     `json:"tier"`
 	Node        string     `json:"node,omitempty"`
 	Scanned     *time.Time `json:"scanned,omitempty"`
+	Verified    *time.Time `json:"verified,omitempty"`
 	TookSeconds float64    `json:"took_seconds,omitempty"`
 	Began       *time.Time `json:"began,omitempty"`
 	Files       int64      `json:"files"`
@@ -187,7 +189,7 @@ type scanView struct {
 }
 
 func viewScan(s *pb.Scan) scanView {
-	v := scanView{Schema: schemaScan, Tier: s.GetTier(), Node: s.GetNode(), Scanned: stamp(s.GetTime()), TookSeconds: s.GetTook().AsDuration().Seconds(), Began: stamp(s.GetBegan()),
+	v := scanView{Schema: schemaScan, Tier: s.GetTier(), Node: s.GetNode(), Scanned: stamp(s.GetTime()), Verified: stamp(s.GetVerified()), TookSeconds: s.GetTook().AsDuration().Seconds(), Began: stamp(s.GetBegan()),
 		Files: s.GetFiles(), Dirs: s.GetDirs(), Others: s.GetOthers(), Bytes: s.GetBytes(), StoredBytes: s.GetStoredBytes(), Unread: s.GetUnread()}
 	if f := s.GetFollowing(); f != nil {
 		v.Following = &followingView{f.GetFeed(), stamp(f.GetTime()), f.GetLag().AsDuration().Seconds(), f.GetEvents(), f.GetScans(), f.GetLeft()}

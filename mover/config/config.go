@@ -86,6 +86,7 @@ type Tier struct {
 	Ephemeral bool          `koanf:"ephemeral"`  // purge may remove what is here
 	NodeLocal bool          `koanf:"node_local"` // each node has its own at that path
 	Scan      time.Duration `koanf:"scan"`       // how old the catalog of it may become before it is scanned again; 0 scans only when somebody asks
+	Verify    time.Duration `koanf:"verify"`     // in which all of the catalog is compared once with what is there, a part each hour: feeds do not tell all; 0 is never
 	Feed      string        `koanf:"feed"`       // what tells of changes, so that the catalog is fresh: inotify or changelog of a path, events of a bucket; "" is nothing
 	Queue     string        `koanf:"queue"`      // the URL of the queue (SQS) to which a bucket of AWS sends its events
 	Reader    string        `koanf:"reader"`     // of the change log of a Lustre, as it was registered: cl1

@@ -78,6 +78,7 @@ var tierRule = rule{
 		"ephemeral":  {truth: true},
 		"node_local": {truth: true},
 		"scan":       {check: scan},
+		"verify":     {check: verify},
 		"feed":       {check: oneOf("inotify", "changelog", "events")},
 		"queue":      {check: queue},
 		"reader":     {check: word},

@@ -28,6 +28,7 @@ tiers:
 #    path: /lustre/project
 #    scan: 24h                  # the catalog (find, usage, policies) is never older than that; leave it out to scan when you say
 #    feed: inotify              # and hears of changes as they happen, on disks of one node; on Lustre: feed: changelog, with reader: cl1; of a MinIO: feed: events, of AWS with queue: https://sqs.REGION.amazonaws.com/ACCOUNT/NAME
+#    verify: 720h               # and is compared with what is there in that time, a part each hour: not everything is told
 #    checkpoints: {folders: [runs/*/checkpoints]}   # where jobs save: policies know them then, and have them copied and thinned as a whole
 #    kind: lustre               # refused where something else is at the path: it is not mounted there
 #  archive:

@@ -274,6 +274,14 @@ func scan(s string) error {
 	return nil
 }
 
+func verify(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Hour || d > 366*24*time.Hour {
+		return errors.New("must be a time like 720h, from 1h to 8784h")
+	}
+	return nil
+}
+
 func zone(s string) error {
 	if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
 		return errors.New("must be a time zone like Europe/Berlin or UTC")

@@ -3,6 +3,7 @@ package service
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -336,6 +337,77 @@ func TestKeepScanned(t *testing.T) {
 	round(0)
 	d.pass(2 * time.Hour)
 	round(2)
+}
+
+// TestKeepVerified: what no feed told of is found, a part of the tree each hour, once in the time that the configuration says; somebody who asks for a scan gets one of all.
+func TestKeepVerified(t *testing.T) {
+	d := catalogued(t, access.Input{})
+	tier := d.conf.Tiers["project"]
+	tier.Verify = 10 * day
+	d.conf.Tiers["project"] = tier
+	tree := mem.NewTree()
+	for i := range 25_000 {
+		tree.Files(map[string]string{fmt.Sprintf("d%d/%05d", i%10, i): ""})
+	}
+	parts := func(want int) (id string) {
+		t.Helper()
+		wants(t, "keep", d.keepVerified(t.Context()), nil)
+		d.give()
+		if len(d.taken) != want {
+			t.Fatalf("%d parts, and not %d", len(d.taken), want)
+		}
+		for id = range d.taken {
+		}
+		return id
+	}
+	parts(0) // it was never scanned
+	d.scans(t, "project", tree)
+	d.pass(9 * day)
+	parts(0)
+	d.pass(2 * day)
+	tree.Files(map[string]string{"d3/nobody-told": ""})
+	tree.Delete("d7/00007")
+	state := func() catalog.State {
+		s, err := d.o.Catalog.State(catalog.Tree{Tier: "project"})
+		wants(t, "state", err, nil)
+		return s
+	}
+	before := state()
+	for n := range 3 {
+		id := parts(1)
+		part := d.taken[id].GetSpec().GetScanPart()
+		if part.GetEntries() < partLeast || string(part.GetAfter()) != state().Rolled || (n == 0) != (len(part.GetAfter()) == 0) {
+			t.Fatalf("part %d: %v", n, part)
+		}
+		if n == 1 {
+			_, err := d.ScanTier(root, &pb.ScanTierRequest{Tier: "project"})
+			wants(t, "scan", err, nil)
+			d.give()
+			if len(d.taken) != 2 {
+				t.Fatal("who asks for a scan gets a part")
+			}
+			for other := range d.taken {
+				if other != id {
+					wants(t, "finish", d.finish(other, 0, mover.ErrPermission), nil)
+				}
+			}
+		}
+		wants(t, "a part of which nothing came", d.scanned(d.state(id)), mover.ErrTransient)
+		var walk bytes.Buffer
+		wants(t, "walk", catalog.Send(t.Context(), &walk, mem.New(tree, mem.Options{}), mover.WalkOptions{After: strings.TrimSuffix(string(part.GetAfter()), "/")}), nil)
+		wants(t, "send", d.walks(id, walk.Bytes()), nil)
+		wants(t, "finish", d.finish(id, 0, nil), nil)
+		parts(0)
+		d.pass(time.Hour)
+	}
+	parts(0)
+	if now := state(); now.Rolled != "" || !now.Verified.After(before.Verified) || !now.Scanned.Equal(before.Scanned) {
+		t.Errorf("%+v", now)
+	}
+	names, err := d.finds(root, &pb.Question{Location: "project:", Match: "{name: [nobody-told, '00007']}"})
+	if wants(t, "find", err, nil); !slices.Equal(names, []string{"d3/nobody-told"}) {
+		t.Errorf("%q", names)
+	}
 }
 
 // TestForgetTrees: what was in a tier or on a node that is no more is forgotten.

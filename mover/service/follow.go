@@ -47,7 +47,7 @@ func (s *Service) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, 
 		return err
 	}
 	id, epoch := first.GetTask(), first.GetEpoch()
-	tree, done, err := s.walks(stream.Context(), pb.TaskKind_TASK_KIND_FOLLOW, id, epoch)
+	tree, _, done, err := s.walks(stream.Context(), pb.TaskKind_TASK_KIND_FOLLOW, id, epoch)
 	if err != nil {
 		return err
 	}

@@ -53,9 +53,14 @@ func (s *Service) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.Scan
 // treeTask has a tree scanned, or followed, by a task that there is already or by a new one.
 func (s *Service) treeTask(ctx context.Context, kind pb.TaskKind, tier, node, by string) (*pb.Task, error) {
 	spec := &pb.TaskSpec{Kind: kind, Source: tier + ":", Node: node}
-	if spec.Class = task.ClassOf(spec); by != "" {
+	if by != "" {
 		spec.Labels = map[string]string{askedBy: by}
 	}
+	return s.treeTaskFor(ctx, spec)
+}
+
+func (s *Service) treeTaskFor(ctx context.Context, spec *pb.TaskSpec) (*pb.Task, error) {
+	spec.Class = task.ClassOf(spec)
 	var t *pb.Task
 	fresh := false
 	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) (err error) {
@@ -80,7 +85,8 @@ func treeTaskOf(tx *ledger.Tx, spec *pb.TaskSpec) (*pb.Task, error) {
 		if err != nil {
 			return nil, err
 		}
-		if have := t.GetSpec(); have.GetKind() == spec.GetKind() && have.GetSource() == spec.GetSource() && have.GetNode() == spec.GetNode() {
+		if have := t.GetSpec(); have.GetKind() == spec.GetKind() && have.GetSource() == spec.GetSource() && have.GetNode() == spec.GetNode() &&
+			(have.GetScanPart() == nil) == (spec.GetScanPart() == nil) {
 			return t, nil
 		}
 	}
@@ -118,13 +124,13 @@ func (s *Service) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkReque
 	if err != nil {
 		return err
 	}
-	tree, done, err := s.walks(stream.Context(), pb.TaskKind_TASK_KIND_SCAN, first.GetTask(), first.GetEpoch())
+	tree, part, done, err := s.walks(stream.Context(), pb.TaskKind_TASK_KIND_SCAN, first.GetTask(), first.GetEpoch())
 	if err != nil {
 		return err
 	}
 	defer done()
 	in := &walking{s: s, stream: stream, task: first.GetTask(), epoch: first.GetEpoch(), rest: first.GetData()}
-	found, err := s.o.Catalog.Scan(stream.Context(), tree, catalog.Receive(in), catalog.ScanOptions{Now: s.now()})
+	found, err := s.o.Catalog.Scan(stream.Context(), tree, catalog.Receive(in), catalog.ScanOptions{Now: s.now(), Part: int(part.GetEntries()), From: string(part.GetAfter())})
 	if err != nil {
 		return err
 	}
@@ -132,23 +138,23 @@ func (s *Service) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkReque
 }
 
 // walks says what a lead scans, or follows. done has to be called at the end: a lead has one such conversation at a time.
-func (s *Service) walks(ctx context.Context, kind pb.TaskKind, id string, epoch uint64) (tree catalog.Tree, done func(), err error) {
+func (s *Service) walks(ctx context.Context, kind pb.TaskKind, id string, epoch uint64) (tree catalog.Tree, part *pb.ScanPart, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, err := s.held(ctx, id, epoch)
 	switch {
 	case err != nil:
-		return tree, nil, err
+		return tree, nil, nil, err
 	case l.task.GetSpec().GetKind() != kind:
-		return tree, nil, usage("task %s is none of the kind %v", id, kind)
+		return tree, nil, nil, usage("task %s is none of the kind %v", id, kind)
 	case l.sending:
-		return tree, nil, fmt.Errorf("%w: task %s is sending a walk already", mover.ErrTransient, id)
+		return tree, nil, nil, fmt.Errorf("%w: task %s is sending a walk already", mover.ErrTransient, id)
 	}
 	if tree, err = s.treeOf(l.task.GetSpec()); err != nil {
-		return tree, nil, err
+		return tree, nil, nil, err
 	}
 	l.sending = true
-	return tree, func() {
+	return tree, l.task.GetSpec().GetScanPart(), func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l.sending = false
@@ -200,7 +206,11 @@ func (s *Service) scanned(t *pb.Task) error {
 		return errNoCatalog
 	}
 	state, err := s.o.Catalog.State(tree)
-	if err == nil && state.Scanned.Before(t.GetStartTime().AsTime()) {
+	at := state.Scanned
+	if t.GetSpec().GetScanPart() != nil {
+		at = state.Parted
+	}
+	if err == nil && at.Before(t.GetStartTime().AsTime()) {
 		err = &mover.Error{Op: "scan", Place: t.GetSpec().GetSource(), Err: fmt.Errorf("%w: its lead has sent no walk to the end", mover.ErrTransient)}
 	}
 	return err
@@ -309,6 +319,46 @@ func (s *Service) keepScanned(ctx context.Context) error {
 			}
 			s.scanAsked[tree] = now
 			if _, err := s.treeTask(ctx, pb.TaskKind_TASK_KIND_SCAN, name, tree.Node, ""); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A part of a tree is verified at most each partMost, and has at least partLeast entries.
+const (
+	partMost  = time.Hour
+	partLeast = 10_000
+)
+
+// keepVerified has trees scanned part after part, so that all of each is looked at once in the time that the configuration says.
+func (s *Service) keepVerified(ctx context.Context) error {
+	if s.o.Catalog == nil {
+		return nil
+	}
+	now := s.now()
+	for name, t := range s.conf().Tiers {
+		if t.Verify == 0 {
+			continue
+		}
+		every := max(min(partMost, t.Verify/24), time.Minute)
+		for _, tree := range s.reached(name) {
+			state, err := s.o.Catalog.State(tree)
+			if err != nil {
+				return err
+			}
+			fresh := state.Rolled == "" && now.Sub(state.Verified) < t.Verify
+			if fresh || state.Scanned.IsZero() || now.Sub(state.Parted) < every || now.Sub(s.partAsked[tree]) < every {
+				continue
+			}
+			if s.partAsked == nil {
+				s.partAsked = map[catalog.Tree]time.Time{}
+			}
+			s.partAsked[tree] = now
+			all := float64(state.Scan.Files + state.Scan.Dirs + state.Scan.Others)
+			part := &pb.ScanPart{After: []byte(state.Rolled), Entries: partLeast + int64(1.2*all*float64(every)/float64(t.Verify))} // a fifth more, because some are late
+			if _, err := s.treeTaskFor(ctx, &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_SCAN, Source: name + ":", Node: tree.Node, ScanPart: part}); err != nil {
 				return err
 			}
 		}

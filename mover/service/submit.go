@@ -39,8 +39,8 @@ func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.
 	default:
 		return nil, usage("a task of kind %v is made by its own method", r.GetSpec().GetKind())
 	}
-	if r.GetSpec().GetTiering() != nil || r.GetSpec().GetSourceNode() != "" {
-		return nil, usage("what is done for a run of a policy, or reads the disk of another node, is not asked for")
+	if r.GetSpec().GetTiering() != nil || r.GetSpec().GetSourceNode() != "" || r.GetSpec().GetScanPart() != nil {
+		return nil, usage("what is done for a run of a policy, reads the disk of another node or verifies a catalog is not asked for")
 	}
 	if r.GetPaused() {
 		return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), func(tx *ledger.Tx, t *pb.Task) error {

@@ -16,6 +16,7 @@ type kept struct {
 
 	evictAfter  time.Time                  // of tend alone: not again before
 	scanAsked   map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last
+	partAsked   map[catalog.Tree]time.Time // and a part of one
 	followAsked map[catalog.Tree]time.Time // of tend alone: and that somebody hears of changes
 	sightsAsked map[catalog.Tree]time.Time // of tend alone: and that somebody looks at checkpoints
 
@@ -82,6 +83,7 @@ func (s *Service) chores() []*chore {
 		{every: orphanEvery, what: "end pins", do: s.endPins},
 		{every: orphanEvery, what: "forget looks that are over", do: s.forgetLooks},
 		{every: orphanEvery, what: "keep the catalog fresh", do: s.keepScanned},
+		{every: orphanEvery, what: "verify the catalog", do: s.keepVerified},
 		{every: followEvery, what: "have changes be heard of", do: s.keepFollowed},
 		{every: followEvery, what: "have checkpoints be looked at", do: s.keepSightsee},
 		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -74,7 +75,8 @@ func (w *worker) walkOnce(ctx context.Context, place mover.Place) (*agentv1.PutW
 	at := &paced{Place: place, w: w}
 	stop := at.tell(ctx)
 	out := &walked{stream: stream}
-	err = catalog.Send(ctx, out, at, mover.WalkOptions{})
+	after := strings.TrimSuffix(string(w.job.GetSpec().GetScanPart().GetAfter()), "/")
+	err = catalog.Send(ctx, out, at, mover.WalkOptions{After: after})
 	stop()
 	if err != nil && out.err == nil {
 		return nil, err // of the walk

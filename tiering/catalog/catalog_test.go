@@ -126,6 +126,22 @@ func scan(t helper, c *catalog.Catalog, src catalog.Source) catalog.Tally {
 	return tally
 }
 
+// part scans the next part, and says whether it was the last one of a round.
+func part(t helper, c *catalog.Catalog, src catalog.Source, n int) bool {
+	t.Helper()
+	state, err := c.State(project)
+	if err == nil {
+		_, err = c.Scan(context.Background(), project, src, catalog.ScanOptions{Part: n, From: state.Rolled})
+	}
+	if err == nil {
+		state, err = c.State(project)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Rolled == ""
+}
+
 // What a scan found is what a walk yields; a second one changes nothing, and a third one sees what happened.
 func TestScan(t *testing.T) {
 	tree := mem.NewTree()
@@ -369,6 +385,22 @@ func TestModel(t *testing.T) {
 					tree.Rename(old, n)
 					touch(old, n+"/")
 				}
+			},
+			"part": func(rt *rapid.T) {
+				if len(there()) > 0 {
+					part(rt, c, src, rapid.IntRange(1, 300).Draw(rt, "part"))
+				}
+			},
+			"round": func(rt *rapid.T) {
+				if len(there()) == 0 {
+					return
+				}
+				for rounds := 0; rounds < 2; { // the first may have begun before something happened
+					if part(rt, c, src, rapid.IntRange(1, 300).Draw(rt, "part")) {
+						rounds++
+					}
+				}
+				equal(rt, c, project, src)
 			},
 			"look": func(rt *rapid.T) {
 				mark := catalog.Mark{Feed: "f", Value: []byte(fmt.Sprint(len(touched)))}

@@ -66,6 +66,10 @@ type ScanOptions struct {
 	Dir  string                                  // only what is below
 	Skip func(name string, kind mover.Kind) bool // is not there for the catalog; nil skips nothing
 	Now  time.Time                               // zero is that of this host
+	// Part scans so many entries, or some more, behind From, which is State.Rolled as who walks knows it, and lets it stand there: part after part the whole tree is
+	// verified, and then from its beginning again. 0 is no part.
+	Part int
+	From string
 	// Seen is told from time to time how far it is; nil is told nothing.
 	Seen func(Tally)
 }
@@ -102,6 +106,8 @@ type scan struct {
 	from  *view
 	to    *batch
 	stack []*folder // the directories that the walk is in
+	last  string    // of a part: the entry that came last, with a slash when it is a directory
+	taken int       // of a part: entries
 	spare []*folder // that were left, for their memory
 	tally Tally
 	told  int64
@@ -120,7 +126,7 @@ type folder struct {
 func (c *Catalog) newScan(tree Tree, o ScanOptions) *scan {
 	s := &scan{c: c, o: o, from: c.view(), to: newBatch(c), start: time.Now()}
 	s.state.Tree = tree
-	s.whole = o.Dir == ""
+	s.whole = o.Dir == "" && o.Part == 0
 	s.to.done = func() { s.from.renew(c) }
 	return s
 }
@@ -138,18 +144,36 @@ func (s *scan) run(ctx context.Context, src Source) error {
 	if err := s.enter(s.o.Dir, n, false); err != nil {
 		return err
 	}
-	for e, err := range src.Walk(ctx, mover.WalkOptions{Dir: s.o.Dir, Skip: s.o.Skip}) {
+	more := false
+	if s.o.Part > 0 {
+		if err := s.resume(s.o.From); err != nil {
+			return err
+		}
+	}
+	for e, err := range src.Walk(ctx, mover.WalkOptions{Dir: s.o.Dir, Skip: s.o.Skip, After: strings.TrimSuffix(s.o.From, "/")}) {
 		if err != nil {
 			if err := s.unread(&e, err); err != nil {
 				return err
 			}
 			continue
 		}
+		if s.passed(&e) {
+			continue
+		}
+		if more, err = s.enough(&e); err != nil {
+			return err
+		}
+		if more {
+			break
+		}
 		if err := s.take(&e); err != nil {
 			return err
 		}
 	}
-	if s.whole && s.tally == (Tally{}) && s.state.Scan != (Tally{}) {
+	if s.o.Part > 0 {
+		s.rolled(more)
+	}
+	if (s.whole || s.o.Part > 0 && s.state.Rolling.Equal(s.o.Now)) && s.tally == (Tally{}) && s.state.Scan != (Tally{}) {
 		return &mover.Error{Op: "scan", Place: s.state.Tree.String(), Err: fmt.Errorf("%w: it is empty, and was not before: is it mounted? "+
 			"If it has to be empty, put a file there", mover.ErrRefused)}
 	}
@@ -357,8 +381,14 @@ func (s *scan) tell() {
 
 // end notes that the scan came to its end, and removes what it found to be gone.
 func (s *scan) end(ctx context.Context) error {
+	if s.o.Part > 0 {
+		if err := s.to.put(put(treeKey(s.state.Tree), s.state.bytes())); err != nil {
+			return err
+		}
+	}
 	if s.whole {
 		s.state.Scanned, s.state.Began = s.state.Began, time.Time{}
+		s.state.Verified, s.state.Rolled = s.state.Scanned, ""
 		s.state.Took, s.state.Scan = time.Since(s.start), s.tally
 		if s.tally.Unread == 0 {
 			s.state.Unread = nil

@@ -41,6 +41,12 @@ type State struct {
 	Unread  []string      // directories that it could not read, some of them; what is in them is as old as it was
 	Began   time.Time     // the scan that goes on, or was ended in the middle; zero is none
 	Root    uint64        // its folder
+
+	// Verified is when the last round of parts began that came to its end, or the last scan of all. Parts are in ScanOptions.
+	Verified time.Time
+	Rolled   string    // the entry behind which the next part begins, with a slash when it is a directory; "" is the beginning
+	Rolling  time.Time // when the round of parts began that goes on
+	Parted   time.Time // when the last part began
 }
 
 // Tally counts entries.

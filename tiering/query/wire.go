@@ -69,6 +69,9 @@ func ScanOf(s *catalog.State) *pb.Scan {
 	if !s.Scanned.IsZero() {
 		out.Time, out.Took = timestamppb.New(s.Scanned), durationpb.New(s.Took)
 	}
+	if !s.Verified.IsZero() {
+		out.Verified = timestamppb.New(s.Verified)
+	}
 	if !s.Began.IsZero() {
 		out.Began = timestamppb.New(s.Began)
 	}

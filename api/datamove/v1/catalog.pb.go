@@ -239,6 +239,7 @@ type Scan struct {
 	Unread        int64                  `protobuf:"varint,11,opt,name=unread,proto3" json:"unread,omitempty"`                              // directories that could not be read
 	UnreadNames   [][]byte               `protobuf:"bytes,12,rep,name=unread_names,json=unreadNames,proto3" json:"unread_names,omitempty"`  // the first hundred of them
 	Following     *Following             `protobuf:"bytes,13,opt,name=following,proto3" json:"following,omitempty"`                         // absent: nobody tells of changes
+	Verified      *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=verified,proto3" json:"verified,omitempty"`                           // when the last scan of all, or the last round of parts, began that came to its end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,6 +361,13 @@ func (x *Scan) GetUnreadNames() [][]byte {
 func (x *Scan) GetFollowing() *Following {
 	if x != nil {
 		return x.Following
+	}
+	return nil
+}
+
+func (x *Scan) GetVerified() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Verified
 	}
 	return nil
 }
@@ -1032,7 +1040,7 @@ const file_datamove_v1_catalog_proto_rawDesc = "" +
 	"\blocation\x18\x02 \x01(\tR\blocation\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\"<\n" +
 	"\x11ListScansResponse\x12'\n" +
-	"\x05scans\x18\x01 \x03(\v2\x11.datamove.v1.ScanR\x05scans\"\xab\x03\n" +
+	"\x05scans\x18\x01 \x03(\v2\x11.datamove.v1.ScanR\x05scans\"\xe3\x03\n" +
 	"\x04Scan\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12.\n" +
@@ -1047,7 +1055,8 @@ const file_datamove_v1_catalog_proto_rawDesc = "" +
 	" \x01(\x03R\vstoredBytes\x12\x16\n" +
 	"\x06unread\x18\v \x01(\x03R\x06unread\x12!\n" +
 	"\funread_names\x18\f \x03(\fR\vunreadNames\x124\n" +
-	"\tfollowing\x18\r \x01(\v2\x16.datamove.v1.FollowingR\tfollowing\"\xbe\x01\n" +
+	"\tfollowing\x18\r \x01(\v2\x16.datamove.v1.FollowingR\tfollowing\x126\n" +
+	"\bverified\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\bverified\"\xbe\x01\n" +
 	"\tFollowing\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\tR\x04feed\x12\x16\n" +
 	"\x06events\x18\x02 \x01(\x03R\x06events\x12+\n" +
@@ -1152,31 +1161,32 @@ var file_datamove_v1_catalog_proto_depIdxs = []int32{
 	15, // 3: datamove.v1.Scan.took:type_name -> google.protobuf.Duration
 	14, // 4: datamove.v1.Scan.began:type_name -> google.protobuf.Timestamp
 	5,  // 5: datamove.v1.Scan.following:type_name -> datamove.v1.Following
-	15, // 6: datamove.v1.Following.lag:type_name -> google.protobuf.Duration
-	14, // 7: datamove.v1.Following.time:type_name -> google.protobuf.Timestamp
-	6,  // 8: datamove.v1.FindFilesRequest.question:type_name -> datamove.v1.Question
-	9,  // 9: datamove.v1.FindFilesResponse.files:type_name -> datamove.v1.FileInfo
-	14, // 10: datamove.v1.FileInfo.modify_time:type_name -> google.protobuf.Timestamp
-	14, // 11: datamove.v1.FileInfo.access_time:type_name -> google.protobuf.Timestamp
-	14, // 12: datamove.v1.FileInfo.change_time:type_name -> google.protobuf.Timestamp
-	14, // 13: datamove.v1.FileInfo.seen_time:type_name -> google.protobuf.Timestamp
-	15, // 14: datamove.v1.FileInfo.idle:type_name -> google.protobuf.Duration
-	6,  // 15: datamove.v1.SumFilesRequest.question:type_name -> datamove.v1.Question
-	12, // 16: datamove.v1.SumFilesResponse.sums:type_name -> datamove.v1.FileSum
-	4,  // 17: datamove.v1.SumFilesResponse.scan:type_name -> datamove.v1.Scan
-	0,  // 18: datamove.v1.CatalogService.ScanTier:input_type -> datamove.v1.ScanTierRequest
-	2,  // 19: datamove.v1.CatalogService.ListScans:input_type -> datamove.v1.ListScansRequest
-	7,  // 20: datamove.v1.CatalogService.FindFiles:input_type -> datamove.v1.FindFilesRequest
-	10, // 21: datamove.v1.CatalogService.SumFiles:input_type -> datamove.v1.SumFilesRequest
-	1,  // 22: datamove.v1.CatalogService.ScanTier:output_type -> datamove.v1.ScanTierResponse
-	3,  // 23: datamove.v1.CatalogService.ListScans:output_type -> datamove.v1.ListScansResponse
-	8,  // 24: datamove.v1.CatalogService.FindFiles:output_type -> datamove.v1.FindFilesResponse
-	11, // 25: datamove.v1.CatalogService.SumFiles:output_type -> datamove.v1.SumFilesResponse
-	22, // [22:26] is the sub-list for method output_type
-	18, // [18:22] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	14, // 6: datamove.v1.Scan.verified:type_name -> google.protobuf.Timestamp
+	15, // 7: datamove.v1.Following.lag:type_name -> google.protobuf.Duration
+	14, // 8: datamove.v1.Following.time:type_name -> google.protobuf.Timestamp
+	6,  // 9: datamove.v1.FindFilesRequest.question:type_name -> datamove.v1.Question
+	9,  // 10: datamove.v1.FindFilesResponse.files:type_name -> datamove.v1.FileInfo
+	14, // 11: datamove.v1.FileInfo.modify_time:type_name -> google.protobuf.Timestamp
+	14, // 12: datamove.v1.FileInfo.access_time:type_name -> google.protobuf.Timestamp
+	14, // 13: datamove.v1.FileInfo.change_time:type_name -> google.protobuf.Timestamp
+	14, // 14: datamove.v1.FileInfo.seen_time:type_name -> google.protobuf.Timestamp
+	15, // 15: datamove.v1.FileInfo.idle:type_name -> google.protobuf.Duration
+	6,  // 16: datamove.v1.SumFilesRequest.question:type_name -> datamove.v1.Question
+	12, // 17: datamove.v1.SumFilesResponse.sums:type_name -> datamove.v1.FileSum
+	4,  // 18: datamove.v1.SumFilesResponse.scan:type_name -> datamove.v1.Scan
+	0,  // 19: datamove.v1.CatalogService.ScanTier:input_type -> datamove.v1.ScanTierRequest
+	2,  // 20: datamove.v1.CatalogService.ListScans:input_type -> datamove.v1.ListScansRequest
+	7,  // 21: datamove.v1.CatalogService.FindFiles:input_type -> datamove.v1.FindFilesRequest
+	10, // 22: datamove.v1.CatalogService.SumFiles:input_type -> datamove.v1.SumFilesRequest
+	1,  // 23: datamove.v1.CatalogService.ScanTier:output_type -> datamove.v1.ScanTierResponse
+	3,  // 24: datamove.v1.CatalogService.ListScans:output_type -> datamove.v1.ListScansResponse
+	8,  // 25: datamove.v1.CatalogService.FindFiles:output_type -> datamove.v1.FindFilesResponse
+	11, // 26: datamove.v1.CatalogService.SumFiles:output_type -> datamove.v1.SumFilesResponse
+	23, // [23:27] is the sub-list for method output_type
+	19, // [19:23] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_catalog_proto_init() }

@@ -427,6 +427,7 @@ type TaskSpec struct {
 	Staging       *Staging               `protobuf:"bytes,10,opt,name=staging,proto3" json:"staging,omitempty"`                                                                        // of STAGE and DESCRIBE
 	Tiering       *Tiering               `protobuf:"bytes,11,opt,name=tiering,proto3" json:"tiering,omitempty"`                                                                        // of TIER and UNDO
 	Retention     *Retention             `protobuf:"bytes,12,opt,name=retention,proto3" json:"retention,omitempty"`                                                                    // of RETAIN
+	ScanPart      *ScanPart              `protobuf:"bytes,14,opt,name=scan_part,json=scanPart,proto3" json:"scan_part,omitempty"`                                                      // of SCAN; absent is all
 	SourceNode    string                 `protobuf:"bytes,13,opt,name=source_node,json=sourceNode,proto3" json:"source_node,omitempty"`                                                // of TIER: the node that source is on, where that is another one than the target's: it is read from there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -546,11 +547,71 @@ func (x *TaskSpec) GetRetention() *Retention {
 	return nil
 }
 
+func (x *TaskSpec) GetScanPart() *ScanPart {
+	if x != nil {
+		return x.ScanPart
+	}
+	return nil
+}
+
 func (x *TaskSpec) GetSourceNode() string {
 	if x != nil {
 		return x.SourceNode
 	}
 	return ""
+}
+
+// ScanPart is a part of a tree: so many entries behind a name.
+type ScanPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	After         []byte                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"` // with a slash when it is a directory; empty is the beginning
+	Entries       int64                  `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScanPart) Reset() {
+	*x = ScanPart{}
+	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScanPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScanPart) ProtoMessage() {}
+
+func (x *ScanPart) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScanPart.ProtoReflect.Descriptor instead.
+func (*ScanPart) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ScanPart) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *ScanPart) GetEntries() int64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
 }
 
 // Retention says which of the checkpoints in the target stay.
@@ -566,7 +627,7 @@ type Retention struct {
 
 func (x *Retention) Reset() {
 	*x = Retention{}
-	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	mi := &file_datamove_v1_task_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +639,7 @@ func (x *Retention) String() string {
 func (*Retention) ProtoMessage() {}
 
 func (x *Retention) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	mi := &file_datamove_v1_task_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +652,7 @@ func (x *Retention) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retention.ProtoReflect.Descriptor instead.
 func (*Retention) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{1}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Retention) GetProfile() string {
@@ -647,7 +708,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_datamove_v1_task_proto_msgTypes[2]
+	mi := &file_datamove_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +720,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[2]
+	mi := &file_datamove_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +733,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Options) GetAgain() bool {
@@ -798,7 +859,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_datamove_v1_task_proto_msgTypes[3]
+	mi := &file_datamove_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +871,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[3]
+	mi := &file_datamove_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +884,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Rule) GetExclude() bool {
@@ -854,7 +915,7 @@ type MaxDelete struct {
 
 func (x *MaxDelete) Reset() {
 	*x = MaxDelete{}
-	mi := &file_datamove_v1_task_proto_msgTypes[4]
+	mi := &file_datamove_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +927,7 @@ func (x *MaxDelete) String() string {
 func (*MaxDelete) ProtoMessage() {}
 
 func (x *MaxDelete) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[4]
+	mi := &file_datamove_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +940,7 @@ func (x *MaxDelete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxDelete.ProtoReflect.Descriptor instead.
 func (*MaxDelete) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MaxDelete) GetBound() isMaxDelete_Bound {
@@ -937,7 +998,7 @@ type Staging struct {
 
 func (x *Staging) Reset() {
 	*x = Staging{}
-	mi := &file_datamove_v1_task_proto_msgTypes[5]
+	mi := &file_datamove_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -949,7 +1010,7 @@ func (x *Staging) String() string {
 func (*Staging) ProtoMessage() {}
 
 func (x *Staging) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[5]
+	mi := &file_datamove_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -962,7 +1023,7 @@ func (x *Staging) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Staging.ProtoReflect.Descriptor instead.
 func (*Staging) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Staging) GetDataset() string {
@@ -1019,7 +1080,7 @@ type Tiering struct {
 
 func (x *Tiering) Reset() {
 	*x = Tiering{}
-	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	mi := &file_datamove_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1092,7 @@ func (x *Tiering) String() string {
 func (*Tiering) ProtoMessage() {}
 
 func (x *Tiering) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	mi := &file_datamove_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1105,7 @@ func (x *Tiering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tiering.ProtoReflect.Descriptor instead.
 func (*Tiering) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Tiering) GetRun() string {
@@ -1130,7 +1191,7 @@ type CheckpointWork struct {
 
 func (x *CheckpointWork) Reset() {
 	*x = CheckpointWork{}
-	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	mi := &file_datamove_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1203,7 @@ func (x *CheckpointWork) String() string {
 func (*CheckpointWork) ProtoMessage() {}
 
 func (x *CheckpointWork) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	mi := &file_datamove_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1216,7 @@ func (x *CheckpointWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointWork.ProtoReflect.Descriptor instead.
 func (*CheckpointWork) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CheckpointWork) GetFolder() []byte {
@@ -1197,7 +1258,7 @@ type CheckpointSave struct {
 
 func (x *CheckpointSave) Reset() {
 	*x = CheckpointSave{}
-	mi := &file_datamove_v1_task_proto_msgTypes[8]
+	mi := &file_datamove_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1270,7 @@ func (x *CheckpointSave) String() string {
 func (*CheckpointSave) ProtoMessage() {}
 
 func (x *CheckpointSave) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[8]
+	mi := &file_datamove_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1283,7 @@ func (x *CheckpointSave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointSave.ProtoReflect.Descriptor instead.
 func (*CheckpointSave) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CheckpointSave) GetName() []byte {
@@ -1250,7 +1311,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_datamove_v1_task_proto_msgTypes[9]
+	mi := &file_datamove_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1323,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[9]
+	mi := &file_datamove_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1336,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Account) GetName() string {
@@ -1325,7 +1386,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_datamove_v1_task_proto_msgTypes[10]
+	mi := &file_datamove_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1398,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[10]
+	mi := &file_datamove_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1411,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Task) GetId() string {
@@ -1542,7 +1603,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_datamove_v1_task_proto_msgTypes[11]
+	mi := &file_datamove_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1615,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[11]
+	mi := &file_datamove_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1628,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Totals) GetFiles() int64 {
@@ -1678,7 +1739,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_datamove_v1_task_proto_msgTypes[12]
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1751,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[12]
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1764,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Progress) GetPlanned() *Totals {
@@ -1823,7 +1884,7 @@ type SlowItem struct {
 
 func (x *SlowItem) Reset() {
 	*x = SlowItem{}
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +1896,7 @@ func (x *SlowItem) String() string {
 func (*SlowItem) ProtoMessage() {}
 
 func (x *SlowItem) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +1909,7 @@ func (x *SlowItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlowItem.ProtoReflect.Descriptor instead.
 func (*SlowItem) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SlowItem) GetName() []byte {
@@ -1893,7 +1954,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +1966,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +1979,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Report) GetPlanned() *Totals {
@@ -2016,7 +2077,7 @@ type LevelCount struct {
 
 func (x *LevelCount) Reset() {
 	*x = LevelCount{}
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2089,7 @@ func (x *LevelCount) String() string {
 func (*LevelCount) ProtoMessage() {}
 
 func (x *LevelCount) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2102,7 @@ func (x *LevelCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelCount.ProtoReflect.Descriptor instead.
 func (*LevelCount) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LevelCount) GetLevel() Level {
@@ -2072,7 +2133,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2145,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2158,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Failure) GetName() []byte {
@@ -2146,7 +2207,7 @@ type SubmitTaskRequest struct {
 
 func (x *SubmitTaskRequest) Reset() {
 	*x = SubmitTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2219,7 @@ func (x *SubmitTaskRequest) String() string {
 func (*SubmitTaskRequest) ProtoMessage() {}
 
 func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2232,7 @@ func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SubmitTaskRequest) GetSpec() *TaskSpec {
@@ -2204,7 +2265,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2277,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2290,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetTaskRequest) GetId() string {
@@ -2255,7 +2316,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2328,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2341,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListTasksRequest) GetPageSize() int32 {
@@ -2349,7 +2410,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2422,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2435,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2400,7 +2461,7 @@ type WatchTaskRequest struct {
 
 func (x *WatchTaskRequest) Reset() {
 	*x = WatchTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2473,7 @@ func (x *WatchTaskRequest) String() string {
 func (*WatchTaskRequest) ProtoMessage() {}
 
 func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2486,7 @@ func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskRequest.ProtoReflect.Descriptor instead.
 func (*WatchTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchTaskRequest) GetId() string {
@@ -2444,7 +2505,7 @@ type PauseTaskRequest struct {
 
 func (x *PauseTaskRequest) Reset() {
 	*x = PauseTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2517,7 @@ func (x *PauseTaskRequest) String() string {
 func (*PauseTaskRequest) ProtoMessage() {}
 
 func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2530,7 @@ func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskRequest.ProtoReflect.Descriptor instead.
 func (*PauseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PauseTaskRequest) GetId() string {
@@ -2488,7 +2549,7 @@ type ResumeTaskRequest struct {
 
 func (x *ResumeTaskRequest) Reset() {
 	*x = ResumeTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[23]
+	mi := &file_datamove_v1_task_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2561,7 @@ func (x *ResumeTaskRequest) String() string {
 func (*ResumeTaskRequest) ProtoMessage() {}
 
 func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[23]
+	mi := &file_datamove_v1_task_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2574,7 @@ func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResumeTaskRequest) GetId() string {
@@ -2534,7 +2595,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[24]
+	mi := &file_datamove_v1_task_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2607,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[24]
+	mi := &file_datamove_v1_task_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2620,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{24}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CancelTaskRequest) GetId() string {
@@ -2592,7 +2653,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[25]
+	mi := &file_datamove_v1_task_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2665,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[25]
+	mi := &file_datamove_v1_task_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2678,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{25}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExplainTaskRequest) GetId() string {
@@ -2641,7 +2702,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_datamove_v1_task_proto_msgTypes[26]
+	mi := &file_datamove_v1_task_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +2714,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[26]
+	mi := &file_datamove_v1_task_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +2727,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{26}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Explanation) GetId() string {
@@ -2708,7 +2769,7 @@ var File_datamove_v1_task_proto protoreflect.FileDescriptor
 
 const file_datamove_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16datamove/v1/task.proto\x12\vdatamove.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\x04\n" +
+	"\x16datamove/v1/task.proto\x12\vdatamove.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x04\n" +
 	"\bTaskSpec\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.datamove.v1.TaskKindR\x04kind\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
@@ -2722,12 +2783,16 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\astaging\x18\n" +
 	" \x01(\v2\x14.datamove.v1.StagingR\astaging\x12.\n" +
 	"\atiering\x18\v \x01(\v2\x14.datamove.v1.TieringR\atiering\x124\n" +
-	"\tretention\x18\f \x01(\v2\x16.datamove.v1.RetentionR\tretention\x12\x1f\n" +
+	"\tretention\x18\f \x01(\v2\x16.datamove.v1.RetentionR\tretention\x122\n" +
+	"\tscan_part\x18\x0e \x01(\v2\x15.datamove.v1.ScanPartR\bscanPart\x12\x1f\n" +
 	"\vsource_node\x18\r \x01(\tR\n" +
 	"sourceNode\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
+	"\bScanPart\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\fR\x05after\x12\x18\n" +
+	"\aentries\x18\x02 \x01(\x03R\aentries\"i\n" +
 	"\tRetention\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x18\n" +
 	"\aarrived\x18\x02 \x01(\fR\aarrived\x12\x12\n" +
@@ -3011,7 +3076,7 @@ func file_datamove_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_datamove_v1_task_proto_goTypes = []any{
 	(TaskKind)(0),                 // 0: datamove.v1.TaskKind
 	(TaskClass)(0),                // 1: datamove.v1.TaskClass
@@ -3020,102 +3085,104 @@ var file_datamove_v1_task_proto_goTypes = []any{
 	(Released)(0),                 // 4: datamove.v1.Released
 	(Bottleneck)(0),               // 5: datamove.v1.Bottleneck
 	(*TaskSpec)(nil),              // 6: datamove.v1.TaskSpec
-	(*Retention)(nil),             // 7: datamove.v1.Retention
-	(*Options)(nil),               // 8: datamove.v1.Options
-	(*Rule)(nil),                  // 9: datamove.v1.Rule
-	(*MaxDelete)(nil),             // 10: datamove.v1.MaxDelete
-	(*Staging)(nil),               // 11: datamove.v1.Staging
-	(*Tiering)(nil),               // 12: datamove.v1.Tiering
-	(*CheckpointWork)(nil),        // 13: datamove.v1.CheckpointWork
-	(*CheckpointSave)(nil),        // 14: datamove.v1.CheckpointSave
-	(*Account)(nil),               // 15: datamove.v1.Account
-	(*Task)(nil),                  // 16: datamove.v1.Task
-	(*Totals)(nil),                // 17: datamove.v1.Totals
-	(*Progress)(nil),              // 18: datamove.v1.Progress
-	(*SlowItem)(nil),              // 19: datamove.v1.SlowItem
-	(*Report)(nil),                // 20: datamove.v1.Report
-	(*LevelCount)(nil),            // 21: datamove.v1.LevelCount
-	(*Failure)(nil),               // 22: datamove.v1.Failure
-	(*SubmitTaskRequest)(nil),     // 23: datamove.v1.SubmitTaskRequest
-	(*GetTaskRequest)(nil),        // 24: datamove.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 25: datamove.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),     // 26: datamove.v1.ListTasksResponse
-	(*WatchTaskRequest)(nil),      // 27: datamove.v1.WatchTaskRequest
-	(*PauseTaskRequest)(nil),      // 28: datamove.v1.PauseTaskRequest
-	(*ResumeTaskRequest)(nil),     // 29: datamove.v1.ResumeTaskRequest
-	(*CancelTaskRequest)(nil),     // 30: datamove.v1.CancelTaskRequest
-	(*ExplainTaskRequest)(nil),    // 31: datamove.v1.ExplainTaskRequest
-	(*Explanation)(nil),           // 32: datamove.v1.Explanation
-	nil,                           // 33: datamove.v1.TaskSpec.LabelsEntry
-	nil,                           // 34: datamove.v1.ListTasksRequest.LabelsEntry
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*ScanPart)(nil),              // 7: datamove.v1.ScanPart
+	(*Retention)(nil),             // 8: datamove.v1.Retention
+	(*Options)(nil),               // 9: datamove.v1.Options
+	(*Rule)(nil),                  // 10: datamove.v1.Rule
+	(*MaxDelete)(nil),             // 11: datamove.v1.MaxDelete
+	(*Staging)(nil),               // 12: datamove.v1.Staging
+	(*Tiering)(nil),               // 13: datamove.v1.Tiering
+	(*CheckpointWork)(nil),        // 14: datamove.v1.CheckpointWork
+	(*CheckpointSave)(nil),        // 15: datamove.v1.CheckpointSave
+	(*Account)(nil),               // 16: datamove.v1.Account
+	(*Task)(nil),                  // 17: datamove.v1.Task
+	(*Totals)(nil),                // 18: datamove.v1.Totals
+	(*Progress)(nil),              // 19: datamove.v1.Progress
+	(*SlowItem)(nil),              // 20: datamove.v1.SlowItem
+	(*Report)(nil),                // 21: datamove.v1.Report
+	(*LevelCount)(nil),            // 22: datamove.v1.LevelCount
+	(*Failure)(nil),               // 23: datamove.v1.Failure
+	(*SubmitTaskRequest)(nil),     // 24: datamove.v1.SubmitTaskRequest
+	(*GetTaskRequest)(nil),        // 25: datamove.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 26: datamove.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),     // 27: datamove.v1.ListTasksResponse
+	(*WatchTaskRequest)(nil),      // 28: datamove.v1.WatchTaskRequest
+	(*PauseTaskRequest)(nil),      // 29: datamove.v1.PauseTaskRequest
+	(*ResumeTaskRequest)(nil),     // 30: datamove.v1.ResumeTaskRequest
+	(*CancelTaskRequest)(nil),     // 31: datamove.v1.CancelTaskRequest
+	(*ExplainTaskRequest)(nil),    // 32: datamove.v1.ExplainTaskRequest
+	(*Explanation)(nil),           // 33: datamove.v1.Explanation
+	nil,                           // 34: datamove.v1.TaskSpec.LabelsEntry
+	nil,                           // 35: datamove.v1.ListTasksRequest.LabelsEntry
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
 }
 var file_datamove_v1_task_proto_depIdxs = []int32{
 	0,  // 0: datamove.v1.TaskSpec.kind:type_name -> datamove.v1.TaskKind
-	8,  // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
+	9,  // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
 	1,  // 2: datamove.v1.TaskSpec.class:type_name -> datamove.v1.TaskClass
-	33, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
-	11, // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
-	12, // 5: datamove.v1.TaskSpec.tiering:type_name -> datamove.v1.Tiering
-	7,  // 6: datamove.v1.TaskSpec.retention:type_name -> datamove.v1.Retention
-	3,  // 7: datamove.v1.Options.verify:type_name -> datamove.v1.Level
-	9,  // 8: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
-	10, // 9: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
-	4,  // 10: datamove.v1.Options.released:type_name -> datamove.v1.Released
-	35, // 11: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
-	36, // 12: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
-	13, // 13: datamove.v1.Tiering.checkpoint:type_name -> datamove.v1.CheckpointWork
-	14, // 14: datamove.v1.CheckpointWork.relies:type_name -> datamove.v1.CheckpointSave
-	6,  // 15: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
-	15, // 16: datamove.v1.Task.owner:type_name -> datamove.v1.Account
-	2,  // 17: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
-	18, // 18: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
-	20, // 19: datamove.v1.Task.report:type_name -> datamove.v1.Report
-	36, // 20: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
-	36, // 21: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	36, // 22: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	36, // 23: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
-	17, // 24: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
-	19, // 25: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
-	36, // 26: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
-	35, // 27: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
-	35, // 28: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
-	35, // 29: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
-	35, // 30: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
-	35, // 31: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
-	35, // 32: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
-	17, // 33: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
-	21, // 34: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
-	22, // 35: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
-	35, // 36: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
-	3,  // 37: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
-	6,  // 38: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
-	2,  // 39: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
-	34, // 40: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
-	16, // 41: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
-	5,  // 42: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
-	23, // 43: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
-	24, // 44: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
-	25, // 45: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
-	27, // 46: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
-	28, // 47: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
-	29, // 48: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
-	30, // 49: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
-	31, // 50: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
-	16, // 51: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
-	16, // 52: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
-	26, // 53: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
-	16, // 54: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
-	16, // 55: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
-	16, // 56: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
-	16, // 57: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
-	32, // 58: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
-	51, // [51:59] is the sub-list for method output_type
-	43, // [43:51] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	34, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
+	12, // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
+	13, // 5: datamove.v1.TaskSpec.tiering:type_name -> datamove.v1.Tiering
+	8,  // 6: datamove.v1.TaskSpec.retention:type_name -> datamove.v1.Retention
+	7,  // 7: datamove.v1.TaskSpec.scan_part:type_name -> datamove.v1.ScanPart
+	3,  // 8: datamove.v1.Options.verify:type_name -> datamove.v1.Level
+	10, // 9: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
+	11, // 10: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
+	4,  // 11: datamove.v1.Options.released:type_name -> datamove.v1.Released
+	36, // 12: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
+	37, // 13: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
+	14, // 14: datamove.v1.Tiering.checkpoint:type_name -> datamove.v1.CheckpointWork
+	15, // 15: datamove.v1.CheckpointWork.relies:type_name -> datamove.v1.CheckpointSave
+	6,  // 16: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
+	16, // 17: datamove.v1.Task.owner:type_name -> datamove.v1.Account
+	2,  // 18: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
+	19, // 19: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
+	21, // 20: datamove.v1.Task.report:type_name -> datamove.v1.Report
+	37, // 21: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
+	37, // 22: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	37, // 23: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	37, // 24: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
+	18, // 25: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
+	20, // 26: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
+	37, // 27: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
+	36, // 28: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
+	36, // 29: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
+	36, // 30: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
+	36, // 31: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
+	36, // 32: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
+	36, // 33: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
+	18, // 34: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
+	22, // 35: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
+	23, // 36: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
+	36, // 37: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
+	3,  // 38: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
+	6,  // 39: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
+	2,  // 40: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
+	35, // 41: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
+	17, // 42: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
+	5,  // 43: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
+	24, // 44: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
+	25, // 45: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
+	26, // 46: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
+	28, // 47: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
+	29, // 48: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
+	30, // 49: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
+	31, // 50: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
+	32, // 51: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
+	17, // 52: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
+	17, // 53: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
+	27, // 54: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
+	17, // 55: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
+	17, // 56: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
+	17, // 57: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
+	17, // 58: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
+	33, // 59: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
+	52, // [52:60] is the sub-list for method output_type
+	44, // [44:52] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_task_proto_init() }
@@ -3123,7 +3190,7 @@ func file_datamove_v1_task_proto_init() {
 	if File_datamove_v1_task_proto != nil {
 		return
 	}
-	file_datamove_v1_task_proto_msgTypes[4].OneofWrappers = []any{
+	file_datamove_v1_task_proto_msgTypes[5].OneofWrappers = []any{
 		(*MaxDelete_Entries)(nil),
 		(*MaxDelete_Percent)(nil),
 	}
@@ -3133,7 +3200,7 @@ func file_datamove_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_task_proto_rawDesc), len(file_datamove_v1_task_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
