@@ -294,7 +294,7 @@ func (s *Service) readStores() error {
 		return err
 	}
 	if s.hops, err = s.objectives(context.Background()); err != nil {
-		return err
+		s.log.Warn("how long checkpoints wait can not be told", "err", err)
 	}
 	s.pins, s.stores = pins, s.stores[:0]
 	for _, st := range byTier {
