@@ -2,11 +2,13 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"datamove.dev/mover"
 )
@@ -336,7 +338,21 @@ func (d *draft) Close() error {
 	if d.upload.id == "" {
 		return nil
 	}
+	err := d.abort()
+	for try := 0; try < abortTries && errors.Is(err, mover.ErrTransient); try++ { // a part that was cancelled may be in its way still
+		time.Sleep(abortPause << try)
+		err = d.abort()
+	}
+	return d.place.wrap("drop", d.entry.Name, err)
+}
+
+func (d *draft) abort() error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.place.opts.Stall)
 	defer cancel()
-	return d.place.wrap("drop", d.entry.Name, d.place.abort(ctx, d.upload))
+	return d.place.abort(ctx, d.upload)
 }
+
+const (
+	abortTries = 5
+	abortPause = 50 * time.Millisecond // before the second try; each further one is twice as long
+)

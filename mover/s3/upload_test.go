@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,6 +90,25 @@ func TestLostBeginning(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCloseAgain: a server that can not abort an upload at once, because a part of it is on its way still, is asked again.
+func TestCloseAgain(t *testing.T) {
+	l := newLiar(t, s3.ClientMinio)
+	data := placetest.Pattern(l.Traits().PartMin + 1)
+	d := begun(t, l.Place, "f", data)
+	var asked atomic.Int64
+	l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		refuses := r.Method == http.MethodDelete && asked.Add(1) < 3
+		if refuses {
+			errorDocument(w, 500, "InternalError")
+		}
+		return refuses
+	})
+	if err := d.Close(); err != nil || asked.Load() != 3 {
+		t.Errorf("%v, after %d tries", err, asked.Load())
+	}
+	noUploads(t, l)
 }
 
 // TestBeginningOfOthers: an upload of the same name that somebody else began before
