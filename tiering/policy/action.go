@@ -8,6 +8,8 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 
 	"datamove.dev/lustre"
+
+	"datamove.dev/mover/declare"
 )
 
 // Verb is what an action does.
@@ -43,8 +45,8 @@ func (v Verb) Removes() bool {
 
 // Action is what a rule does to a file.
 type Action struct {
-	At   Position
-	Type Verb `yaml:"type" policy:"required"`
+	At   declare.Position
+	Type Verb `yaml:"type" declare:"required"`
 
 	To          []string `yaml:"to"`          // tiers, or TIER:path; TIER@peer is that of another node: see OnPeer
 	Verify      Verify   `yaml:"verify"`      // "" is server
@@ -88,7 +90,7 @@ type Rank string
 
 var ranks = map[string]string{"checkpoint": "", "stage": "", "replicate": "", "tier": "", "scrub": ""}
 
-func (c *Rank) read(r *reader, n *yaml.Node, field string) { *c = Rank(one(r, n, field, ranks)) }
+func (c *Rank) Read(r *declare.Reader, n *yaml.Node, field string) { *c = Rank(r.One(n, field, ranks)) }
 
 // Verify is how well what was copied has to be checked.
 type Verify string
@@ -99,8 +101,8 @@ const (
 	ByReading Verify = "read"   // it was read again
 )
 
-func (v *Verify) read(r *reader, n *yaml.Node, field string) {
-	*v = Verify(one(r, n, field, map[string]string{string(ByServer): "", string(ByReading): ""}))
+func (v *Verify) Read(r *declare.Reader, n *yaml.Node, field string) {
+	*v = Verify(r.One(n, field, map[string]string{string(ByServer): "", string(ByReading): ""}))
 }
 
 // takes are the fields of each verb; those that are needed end in '!'.
@@ -111,7 +113,7 @@ var takes = map[Verb]string{
 	Retain: "keepLast! keepEvery keepTagged neverBelowVerified in", SetLayout: "layout!",
 }
 
-func (v *Verb) read(r *reader, n *yaml.Node, field string) { *v = Verb(one(r, n, field, verbs)) }
+func (v *Verb) Read(r *declare.Reader, n *yaml.Node, field string) { *v = Verb(r.One(n, field, verbs)) }
 
 var verbs = func() map[string]string {
 	all := map[string]string{}
@@ -122,14 +124,14 @@ var verbs = func() map[string]string {
 }()
 
 // read reads an action: a verb alone, or a table.
-func (a *Action) read(r *reader, n *yaml.Node, field string) {
-	a.At = Position{n.Line, n.Column}
+func (a *Action) Read(r *declare.Reader, n *yaml.Node, field string) {
+	a.At = declare.PositionOf(n)
 	if n.Kind == yaml.ScalarNode {
-		a.Type.read(r, n, field)
+		a.Type.Read(r, n, field)
 		a.needs(r, n, field)
 		return
 	}
-	r.table(n, field, reflect.ValueOf(a).Elem(), 0)
+	r.Table(n, field, a)
 	if n.Kind == yaml.MappingNode && a.Type != "" {
 		a.fields(r, n, field)
 		a.needs(r, n, field)
@@ -137,8 +139,8 @@ func (a *Action) read(r *reader, n *yaml.Node, field string) {
 }
 
 // fields refuses those that the verb does not have.
-func (a *Action) fields(r *reader, n *yaml.Node, field string) {
-	known := fieldsOf(reflect.TypeFor[Action]())
+func (a *Action) fields(r *declare.Reader, n *yaml.Node, field string) {
+	known := declare.Fields(reflect.TypeFor[Action]())
 	for i := 0; i < len(n.Content); i += 2 {
 		name := n.Content[i].Value
 		if _, is := known[name]; is && name != "type" && !slices.Contains(a.takes(), name) {
@@ -146,32 +148,32 @@ func (a *Action) fields(r *reader, n *yaml.Node, field string) {
 			if len(a.takes()) == 0 {
 				what = "no other field"
 			}
-			r.add(n.Content[i], join(field, name), "%s does not have it; it has %s", a.Type, what)
+			r.Add(n.Content[i], declare.Join(field, name), "%s does not have it; it has %s", a.Type, what)
 		}
 	}
 	switch {
 	case a.Then != "" && a.Then != Release:
-		r.add(n, join(field, "then"), "want release, and not %s", a.Then)
+		r.Add(n, declare.Join(field, "then"), "want release, and not %s", a.Then)
 	case a.HSM && a.MinReplicas > 0:
-		r.add(n, join(field, "minReplicas"), "hsm has the copy in the archive of the file system, and asks for no other")
+		r.Add(n, declare.Join(field, "minReplicas"), "hsm has the copy in the archive of the file system, and asks for no other")
 	case a.Type == SetLayout && a.Layout != "":
 		if _, _, err := lustre.ParseWanted(a.Layout); err != nil {
-			r.add(n, join(field, "layout"), "%v", err)
+			r.Add(n, declare.Join(field, "layout"), "%v", err)
 		}
 	case a.Type == Retain && a.NeverBelowVerified == 1:
-		r.add(n, join(field, "neverBelowVerified"), "want 2 or more: the last but one is the way back when the last is bad")
+		r.Add(n, declare.Join(field, "neverBelowVerified"), "want 2 or more: the last but one is the way back when the last is bad")
 	}
 }
 
 func (a *Action) takes() []string { return strings.Fields(strings.ReplaceAll(takes[a.Type], "!", "")) }
 
 // needs names those that are missing.
-func (a *Action) needs(r *reader, n *yaml.Node, field string) {
-	known, own := fieldsOf(reflect.TypeFor[Action]()), reflect.ValueOf(a).Elem()
+func (a *Action) needs(r *declare.Reader, n *yaml.Node, field string) {
+	known, own := declare.Fields(reflect.TypeFor[Action]()), reflect.ValueOf(a).Elem()
 	for name := range strings.FieldsSeq(takes[a.Type]) {
 		name, needed := strings.CutSuffix(name, "!")
-		if needed && own.Field(known[name]).IsZero() && !r.within(join(field, name)) {
-			r.add(n, join(field, name), "%s needs it", a.Type)
+		if needed && own.Field(known[name]).IsZero() && !r.Within(declare.Join(field, name)) {
+			r.Add(n, declare.Join(field, name), "%s needs it", a.Type)
 		}
 	}
 }

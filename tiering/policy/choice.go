@@ -2,10 +2,11 @@ package policy
 
 import (
 	"errors"
-	"reflect"
 	"time"
 
 	"datamove.dev/tiering"
+
+	"datamove.dev/mover/declare"
 )
 
 // Choice is which files a question is about, in the words of a rule. The zero value is all of them.
@@ -17,18 +18,18 @@ type Choice struct {
 	Classes string
 }
 
-// Read makes a program of a choice: of a file that is meant its Verdict has the Rule 0. What is wrong with it is Problems, by the part that it is in.
+// Read makes a program of a choice: of a file that is meant its Verdict has the Rule 0. What is wrong with it is declare.Problems, by the part that it is in.
 func (c Choice) Read() (*Program, error) {
-	var problems Problems
+	var problems declare.Problems
 	part := func(name, text string, into any) {
-		r := &reader{file: name}
-		switch all := r.documents([]byte(text)); {
+		r := &declare.Reader{File: name}
+		switch all := r.Documents([]byte(text)); {
 		case len(all) > 1:
-			r.add(all[1], "", "want one document")
+			r.Add(all[1], "", "want one document")
 		case len(all) == 1:
-			r.value(all[0], "", reflect.ValueOf(into).Elem(), 0)
+			r.Into(all[0], "", into)
 		}
-		problems = append(problems, r.problems...)
+		problems = append(problems, r.Problems...)
 	}
 	var match *Match
 	var where *Where
@@ -38,19 +39,19 @@ func (c Choice) Read() (*Program, error) {
 		part("match", c.Match, match)
 	}
 	if c.Where != "" {
-		where = &Where{At: Position{1, 1}, Text: c.Where}
+		where = &Where{At: declare.Position{Line: 1, Column: 1}, Text: c.Where}
 	}
 	part("classes", c.Classes, &classes)
-	r := &reader{file: "choice", problems: problems}
+	r := &declare.Reader{File: "choice", Problems: problems}
 	env, err := newEnvironment(nil)
 	if err != nil || len(problems) > 0 {
-		return nil, errors.Join(err, r.sorted())
+		return nil, errors.Join(err, r.Err())
 	}
 	comp := &compiler{r: r, env: env}
 	comp.classesOf(classes)
 	prog := &Program{Policy: &Policy{}, env: env, classes: comp.classes}
 	prog.rules = []rule{{comp.matcher(match, c.Any, where, "choice"), keep, "chosen"}}
-	return prog, r.sorted()
+	return prog, r.Err()
 }
 
 // View is what groups of files are made by.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/declare"
 )
 
 // ReadDir reads the policies in the files of a directory that end in .yaml, and says all that is wrong with them. has says which tiers there are.
@@ -31,7 +32,7 @@ func ReadDir(dir string, has func(tier string) bool) ([]*Program, error) {
 		for _, p := range programs {
 			name := p.Policy.Metadata.Name
 			if before, twice := names[name]; twice {
-				wrong = errors.Join(wrong, Problem{file, p.Policy.At.Line, p.Policy.At.Column, "metadata.name", fmt.Sprintf("%s is the name of a policy in %s, too", name, before)})
+				wrong = errors.Join(wrong, problem(p, "metadata.name", "%s is the name of a policy in %s, too", name, before))
 			}
 			names[name] = file
 		}
@@ -49,7 +50,7 @@ func readFile(file string) ([]*Program, error) {
 		return nil, &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, TextMost+1))
+	text, err := io.ReadAll(io.LimitReader(f, declare.TextMost+1))
 	if err != nil {
 		return nil, &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
 	}
@@ -62,10 +63,14 @@ func Strangers(programs []*Program, has func(tier string) bool) error {
 	for _, p := range programs {
 		for field, tier := range p.Policy.Tiers() {
 			if !has(tier) {
-				wrong = append(wrong, Problem{p.Policy.File, p.Policy.At.Line, p.Policy.At.Column, field,
-					fmt.Sprintf("there is no tier %s in the configuration; datamove tier list shows those that there are", tier)})
+				wrong = append(wrong, problem(p, field, "there is no tier %s in the configuration; datamove tier list shows those that there are", tier))
 			}
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// problem is one of a policy as a whole.
+func problem(p *Program, field, format string, args ...any) error {
+	return declare.Problem{File: p.Policy.File, Line: p.Policy.At.Line, Column: p.Policy.At.Column, Field: field, What: fmt.Sprintf(format, args...)}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/declare"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering"
 )
@@ -45,48 +45,47 @@ type rule struct {
 // kindName is what a document calls itself.
 const kindName = "TierPolicy"
 
-// Read reads the policies in a text, and says all that is wrong with them: Problems, which are mover.ErrUsage. file is its name, for people.
+// Read reads the policies in a text, and says all that is wrong with them: declare.Problems, which are mover.ErrUsage. file is its name, for people.
 func Read(file string, text []byte) ([]*Program, error) {
-	r := &reader{file: file}
+	r := &declare.Reader{File: file}
 	var all []*Program
 	names := map[Name]int{}
-	for _, doc := range r.documents(text) {
+	for _, doc := range r.Documents(text) {
 		p := &Policy{File: file}
 		if text, err := yaml.Marshal(doc); err == nil {
 			p.Text = string(text)
 		}
-		r.value(doc, "", reflect.ValueOf(p).Elem(), 0)
+		r.Into(doc, "", p)
 		if p.Kind != "" && p.Kind != kindName {
-			r.add(doc, "kind", "want %s, and not %q", kindName, p.Kind)
+			r.Add(doc, "kind", "want %s, and not %q", kindName, p.Kind)
 		}
 		if line, twice := names[p.Metadata.Name]; twice && p.Metadata.Name != "" {
-			r.add(doc, "metadata.name", "%s is the name of the policy in line %d, too", p.Metadata.Name, line)
+			r.Add(doc, "metadata.name", "%s is the name of the policy in line %d, too", p.Metadata.Name, line)
 		}
 		names[p.Metadata.Name] = doc.Line
 		all = append(all, compile(r, p))
 	}
-	if len(all) == 0 && len(r.problems) == 0 {
-		r.add(nil, "", "there is no policy in it")
+	if len(all) == 0 && len(r.Problems) == 0 {
+		r.Add(nil, "", "there is no policy in it")
 	}
-	return all, r.sorted()
+	return all, r.Err()
 }
 
 // identifier is what a variable may be called.
 var identifier = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]{0,63}$`)
 
 // compile makes a program, as far as it can be made.
-func compile(r *reader, p *Policy) *Program {
+func compile(r *declare.Reader, p *Policy) *Program {
 	prog := &Program{Policy: p, exclude: p.Spec.Scope.Exclude}
 	for name := range p.Spec.Vars {
 		if _, taken := variables[name]; taken || !identifier.MatchString(name) {
-			r.problems = append(r.problems, Problem{r.file, p.At.Line, p.At.Column, "spec.vars." + name,
-				"want a name of small letters first that is none of the variables: " + strings.Join(slices.Sorted(maps.Keys(variables)), ", ")})
+			r.AddAt(p.At, "spec.vars."+name, "want a name of small letters first that is none of the variables: %s", strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
 			return prog
 		}
 	}
 	env, err := newEnvironment(p.Spec.Vars)
 	if err != nil {
-		r.problems = append(r.problems, Problem{r.file, p.At.Line, p.At.Column, "spec", err.Error()})
+		r.AddAt(p.At, "spec", "%v", err)
 		return prog
 	}
 	prog.env = env
@@ -140,7 +139,7 @@ func (c *compiler) order(prog *Program, o Order) {
 	case o.Weight != nil:
 		prog.weight = c.env.number(c, o.Weight, "spec.order.weight")
 	case o.By == ByWeight:
-		c.add(Position{}, "spec.order.weight", "is missing: by is weight")
+		c.add(declare.Position{}, "spec.order.weight", "is missing: by is weight")
 	}
 }
 
@@ -167,7 +166,7 @@ func (c *compiler) trigger(t Trigger, field string) {
 	switch {
 	case t.Event != "" && (t.High != 0 || t.Low != 0 || t.Tier+t.Pool+t.OST+t.Project != ""):
 		c.add(t.At, field, "want an event or a watermark, and not both")
-	case t.Event != "", c.r.within(field + ".event"):
+	case t.Event != "", c.r.Within(field + ".event"):
 	case t.Tier == "":
 		c.add(t.At, field+".tier", "is missing: whose watermark is it?")
 	case t.High == 0 || t.Low == 0 || t.Low >= t.High:

@@ -2,20 +2,20 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/declare"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering"
 )
 
 // Match is clauses about a file. Those that are left out hold.
 type Match struct {
-	At       Position
+	At       declare.Position
 	Kind     []Kind   `yaml:"kind"`
 	Size     *Sizes   `yaml:"size"`
 	Stored   *Sizes   `yaml:"stored"`   // bytes that are allocated
@@ -80,7 +80,7 @@ const classesMost = 64
 
 // compiler makes matchers of what was read.
 type compiler struct {
-	r       *reader
+	r       *declare.Reader
 	vars    map[string]Values
 	classes []class // those that were read so far: a class may use those before it
 	env     *environment
@@ -98,7 +98,7 @@ func (c *compiler) matcher(m *Match, any bool, where *Where, field string) match
 		out.clauses = c.clauses(m, field+".match")
 	}
 	if any && len(out.clauses) < 2 {
-		p := Position{}
+		p := declare.Position{}
 		if m != nil {
 			p = m.At
 		}
@@ -110,8 +110,8 @@ func (c *compiler) matcher(m *Match, any bool, where *Where, field string) match
 	return out
 }
 
-func (c *compiler) add(at Position, field, format string, args ...any) {
-	c.r.problems = append(c.r.problems, Problem{c.r.file, at.Line, at.Column, field, fmt.Sprintf(format, args...)})
+func (c *compiler) add(at declare.Position, field, format string, args ...any) {
+	c.r.AddAt(at, field, format, args...)
 }
 
 // clauses compiles those that are there, the cheap ones first.
@@ -224,7 +224,7 @@ func (c *compiler) people(name string, want []string, known mover.Facts, number 
 }
 
 // classClause compiles a clause about classes.
-func (c *compiler) classClause(name string, want []Name, in bool, at Position, field string, put putClause) {
+func (c *compiler) classClause(name string, want []Name, in bool, at declare.Position, field string, put putClause) {
 	var bits uint64
 	for _, n := range want {
 		i := slices.IndexFunc(c.classes, func(have class) bool { return have.name == string(n) })

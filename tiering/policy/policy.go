@@ -5,19 +5,20 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"datamove.dev/mover/declare"
 )
 
 // Policy is one document.
 type Policy struct {
-	At       Position
-	Kind     string   `yaml:"kind" policy:"required"`
-	Metadata Metadata `yaml:"metadata" policy:"required"`
-	Spec     Spec     `yaml:"spec" policy:"required"`
+	At       declare.Position
+	Kind     string   `yaml:"kind" declare:"required"`
+	Metadata Metadata `yaml:"metadata" declare:"required"`
+	Spec     Spec     `yaml:"spec" declare:"required"`
 
 	File string // that it was read from
 	Text string // of the document, without its comments' places: it reads as the same policy
@@ -31,7 +32,7 @@ func (p *Policy) Digest() string {
 
 // Metadata says what a policy is called, and whose it is.
 type Metadata struct {
-	Name   Name              `yaml:"name" policy:"required"`
+	Name   Name              `yaml:"name" declare:"required"`
 	Owner  string            `yaml:"owner"`
 	Labels map[string]string `yaml:"labels"`
 }
@@ -39,13 +40,13 @@ type Metadata struct {
 // Spec is what a policy does.
 type Spec struct {
 	Mode     Mode              `yaml:"mode"`
-	Scope    Scope             `yaml:"scope" policy:"required"`
+	Scope    Scope             `yaml:"scope" declare:"required"`
 	Schedule *Schedule         `yaml:"schedule"`
 	Trigger  []Trigger         `yaml:"trigger"`
 	Source   Source            `yaml:"source"`
 	Vars     map[string]Values `yaml:"vars"`
 	Classes  []Class           `yaml:"classes"`
-	Rules    []Rule            `yaml:"rules" policy:"required"`
+	Rules    []Rule            `yaml:"rules" declare:"required"`
 	Order    Order             `yaml:"order"`
 	Limits   Limits            `yaml:"limits"`
 	Safety   Safety            `yaml:"safety"`
@@ -67,22 +68,22 @@ const (
 
 var modes = map[string]string{string(ModePlan): "", string(ModeCanary): "", string(ModeEnforce): ""}
 
-func (m *Mode) read(r *reader, n *yaml.Node, field string) { *m = Mode(one(r, n, field, modes)) }
+func (m *Mode) Read(r *declare.Reader, n *yaml.Node, field string) { *m = Mode(r.One(n, field, modes)) }
 
 // Scope is which files a policy is about.
 type Scope struct {
-	Roots         []string `yaml:"roots" policy:"required"` // TIER:path
+	Roots         []string `yaml:"roots" declare:"required"` // TIER:path
 	Exclude       []Glob   `yaml:"exclude"`
 	OneFilesystem bool     `yaml:"oneFilesystem"`
 }
 
 // Schedule says when a policy runs by itself.
 type Schedule struct {
-	At      Position
-	Cron    string  `yaml:"cron" policy:"required"` // five fields, or @daily and the like
-	TZ      string  `yaml:"tz"`                     // "" is UTC
-	Window  Span    `yaml:"window"`                 // after its begin no more actions begin; 0 is no end
-	Jitter  Span    `yaml:"jitter"`                 // the begin is up to that much later
+	At      declare.Position
+	Cron    string  `yaml:"cron" declare:"required"` // five fields, or @daily and the like
+	TZ      string  `yaml:"tz"`                      // "" is UTC
+	Window  Span    `yaml:"window"`                  // after its begin no more actions begin; 0 is no end
+	Jitter  Span    `yaml:"jitter"`                  // the begin is up to that much later
 	Missed  Missed  `yaml:"missed"`
 	Overlap Overlap `yaml:"overlap"`
 }
@@ -96,8 +97,8 @@ const (
 	SkipRuns Missed = "skip"
 )
 
-func (m *Missed) read(r *reader, n *yaml.Node, field string) {
-	*m = Missed(one(r, n, field, map[string]string{string(RunOnce): "", string(SkipRuns): ""}))
+func (m *Missed) Read(r *declare.Reader, n *yaml.Node, field string) {
+	*m = Missed(r.One(n, field, map[string]string{string(RunOnce): "", string(SkipRuns): ""}))
 }
 
 // Overlap says what happens when it is time for a run while one goes on.
@@ -106,13 +107,13 @@ type Overlap string
 // Forbid is the only way: it leaves the later run out.
 const Forbid Overlap = "forbid"
 
-func (o *Overlap) read(r *reader, n *yaml.Node, field string) {
-	*o = Overlap(one(r, n, field, map[string]string{string(Forbid): ""}))
+func (o *Overlap) Read(r *declare.Reader, n *yaml.Node, field string) {
+	*o = Overlap(r.One(n, field, map[string]string{string(Forbid): ""}))
 }
 
 // Trigger has a policy run when something happens. It is a watermark, of a tier or a part of it, or an event.
 type Trigger struct {
-	At      Position
+	At      declare.Position
 	Tier    string  `yaml:"tier"`
 	Pool    string  `yaml:"pool"`    // of its file system
 	OST     string  `yaml:"ost"`     // "any", or its number
@@ -133,8 +134,8 @@ const (
 	OfInodes Measure = "inodes"
 )
 
-func (m *Measure) read(r *reader, n *yaml.Node, field string) {
-	*m = Measure(one(r, n, field, map[string]string{string(OfBytes): "", string(OfInodes): ""}))
+func (m *Measure) Read(r *declare.Reader, n *yaml.Node, field string) {
+	*m = Measure(r.One(n, field, map[string]string{string(OfBytes): "", string(OfInodes): ""}))
 }
 
 // Event is what happens.
@@ -147,8 +148,8 @@ const (
 	TaskDone           Event = "task.done"
 )
 
-func (e *Event) read(r *reader, n *yaml.Node, field string) {
-	*e = Event(one(r, n, field, map[string]string{string(CheckpointComplete): "", string(CheckpointVerified): "", string(TaskDone): ""}))
+func (e *Event) Read(r *declare.Reader, n *yaml.Node, field string) {
+	*e = Event(r.One(n, field, map[string]string{string(CheckpointComplete): "", string(CheckpointVerified): "", string(TaskDone): ""}))
 }
 
 // Source says how old facts may be.
@@ -166,14 +167,14 @@ const (
 	Refuse Stale = "refuse" // nothing is done
 )
 
-func (s *Stale) read(r *reader, n *yaml.Node, field string) {
-	*s = Stale(one(r, n, field, map[string]string{string(Rescan): "", string(Refuse): ""}))
+func (s *Stale) Read(r *declare.Reader, n *yaml.Node, field string) {
+	*s = Stale(r.One(n, field, map[string]string{string(Rescan): "", string(Refuse): ""}))
 }
 
 // Class is a named match.
 type Class struct {
-	At    Position
-	Name  Name   `yaml:"name" policy:"required"`
+	At    declare.Position
+	Name  Name   `yaml:"name" declare:"required"`
 	Match *Match `yaml:"match"`
 	Any   bool   `yaml:"any"`
 	Where *Where `yaml:"where"`
@@ -181,29 +182,29 @@ type Class struct {
 
 // Rule is what is to happen to files that match it.
 type Rule struct {
-	At     Position
-	Name   Name   `yaml:"name" policy:"required"`
+	At     declare.Position
+	Name   Name   `yaml:"name" declare:"required"`
 	Match  *Match `yaml:"match"`
 	Any    bool   `yaml:"any"` // one of the clauses of Match is enough
 	Where  *Where `yaml:"where"`
-	Action Action `yaml:"action" policy:"required"`
+	Action Action `yaml:"action" declare:"required"`
 }
 
 // Where is an expression, with its place in the text.
 type Where struct {
-	At   Position
+	At   declare.Position
 	Text string
 }
 
-func (w *Where) read(r *reader, n *yaml.Node, field string) {
-	w.At = Position{n.Line, n.Column}
+func (w *Where) Read(r *declare.Reader, n *yaml.Node, field string) {
+	w.At = declare.PositionOf(n)
 	switch n.Style {
 	case yaml.LiteralStyle, yaml.FoldedStyle:
-		w.At = Position{n.Line + 1, 1}
+		w.At = declare.Position{Line: n.Line + 1, Column: 1}
 	case yaml.SingleQuotedStyle, yaml.DoubleQuotedStyle:
 		w.At.Column++
 	}
-	r.scalar(n, field, func(text []byte) error { w.Text = string(text); return nil })
+	r.Scalar(n, field, func(text []byte) error { w.Text = string(text); return nil })
 }
 
 // Order says which files are first when not all can be.
@@ -222,8 +223,8 @@ const (
 	ByWeight By = "weight"
 )
 
-func (b *By) read(r *reader, n *yaml.Node, field string) {
-	*b = By(one(r, n, field, map[string]string{string(ByAge): "", string(BySize): "", string(ByWeight): ""}))
+func (b *By) Read(r *declare.Reader, n *yaml.Node, field string) {
+	*b = By(r.One(n, field, map[string]string{string(ByAge): "", string(BySize): "", string(ByWeight): ""}))
 }
 
 // Limits bound one run. What is 0 has no limit, but for the error percentage.
@@ -252,8 +253,8 @@ type Recheck string
 // Identity is the only way: device, inode, size, mtime and ctime, or ETag.
 const Identity Recheck = "identity"
 
-func (c *Recheck) read(r *reader, n *yaml.Node, field string) {
-	*c = Recheck(one(r, n, field, map[string]string{string(Identity): ""}))
+func (c *Recheck) Read(r *declare.Reader, n *yaml.Node, field string) {
+	*c = Recheck(r.One(n, field, map[string]string{string(Identity): ""}))
 }
 
 // Approval says when a person has to agree.
@@ -265,14 +266,6 @@ type Approval struct {
 // Report says who hears of a run before it.
 type Report struct {
 	Preview Span `yaml:"preview"` // owners see their list that long before
-}
-
-func choices(words map[string]string) string {
-	all := slices.Sorted(maps.Keys(words))
-	if len(all) == 1 {
-		return all[0]
-	}
-	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
 }
 
 // Tiers yields the tiers that a policy names, with the fields that do.

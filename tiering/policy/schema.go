@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"datamove.dev/mover/declare"
 )
 
 // Schema is the JSON Schema (draft 2020-12) of a policy, for editors. Read knows more: it checks expressions, and what fields say together.
@@ -58,7 +60,7 @@ func schemaOf(t reflect.Type) object {
 	case reflect.Slice:
 		item := schemaOf(t.Elem())
 		list := object{"type": "array", "items": item}
-		if t.Elem().Kind() == reflect.Struct && !reflect.PointerTo(t.Elem()).Implements(scalarType) {
+		if t.Elem().Kind() == reflect.Struct && !reflect.PointerTo(t.Elem()).Implements(declare.ScalarType) {
 			return list
 		}
 		return object{"anyOf": []any{item, list}}
@@ -71,14 +73,14 @@ func schemaOf(t reflect.Type) object {
 // tableSchema is that of a table. One within itself (not, of match) is anything there: a schema has to end.
 func tableSchema(t reflect.Type) object {
 	properties, required := object{}, []string{}
-	for name, i := range fieldsOf(t) {
+	for name, i := range declare.Fields(t) {
 		f := t.Field(i)
 		if f.Type.Kind() == reflect.Pointer && f.Type.Elem() == t {
 			properties[name] = object{"type": "object"}
 			continue
 		}
 		properties[name] = schemaOf(f.Type)
-		if strings.Contains(f.Tag.Get("policy"), "required") {
+		if strings.Contains(f.Tag.Get("declare"), "required") {
 			required = append(required, name)
 		}
 	}

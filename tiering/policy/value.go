@@ -9,14 +9,10 @@ import (
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
-	yaml "go.yaml.in/yaml/v3"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
-
-// Position is where something stands in a text, from 1.
-type Position struct{ Line, Column int }
 
 // Span is a time that passes, written with a unit: 10m, 36h, 30d, 2w. A day has 24 hours.
 type Span time.Duration
@@ -265,17 +261,4 @@ func (n *Name) UnmarshalText(text []byte) error {
 	}
 	*n = Name(text)
 	return nil
-}
-
-// one is a field that takes one of some words.
-func one(r *reader, n *yaml.Node, field string, words map[string]string) string {
-	if n.Kind != yaml.ScalarNode {
-		r.add(n, field, "want a single word")
-		return ""
-	}
-	if _, ok := words[n.Value]; !ok {
-		r.add(n, field, "unknown word %q%s; want %s", n.Value, meant(n.Value, words), choices(words))
-		return ""
-	}
-	return n.Value
 }
