@@ -1,5 +1,6 @@
-// Command datamove-bench measures datamove beside its peers. It owns flags and
-// output; scenarios, measuring and statistics are in datamove.dev/bench.
+// Command datamove-bench measures datamove beside its peers, and says what a cluster
+// can do. It owns flags and output; scenarios, measuring, statistics and the model are
+// in datamove.dev/bench.
 package main
 
 import (
@@ -18,13 +19,13 @@ func main() {
 	defer stop()
 	root := &cobra.Command{
 		Use:           "datamove-bench",
-		Short:         "measure datamove beside its peers",
+		Short:         "measure datamove beside its peers, and judge a cluster",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          nothing,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(compareCommand())
+	root.AddCommand(compareCommand(), modelCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "datamove-bench:", err)
 		os.Exit(exitCode(err))
