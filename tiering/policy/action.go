@@ -123,7 +123,7 @@ var verbs = func() map[string]string {
 	return all
 }()
 
-// read reads an action: a verb alone, or a table.
+// Read implements declare.Own: a verb alone, or a table.
 func (a *Action) Read(r *declare.Reader, n *yaml.Node, field string) {
 	a.At = declare.PositionOf(n)
 	if n.Kind == yaml.ScalarNode {
