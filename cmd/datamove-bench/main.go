@@ -25,7 +25,7 @@ func main() {
 		Args:          nothing,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(compareCommand(), modelCommand())
+	root.AddCommand(ceilingsCommand(), modelCommand(), compareCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "datamove-bench:", err)
 		os.Exit(exitCode(err))

@@ -1,0 +1,174 @@
+package ceiling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
+)
+
+const (
+	extent    = 4 << 20 // bytes that a worker writes, or reads, at a time
+	direct    = 4096    // what O_DIRECT wants addresses, offsets and lengths to be a multiple of
+	diskDepth = 8       // workers at a disk, where nothing else is said: so many are on their way to it
+)
+
+// Disk measures how fast a file in a directory is written and read past the page cache, and how many files are made, looked at, renamed and removed there each second.
+func Disk(ctx context.Context, o Options) (all []Ceiling, err error) {
+	dir, err := os.MkdirTemp(o.Dir, "datamove-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if o.Workers == 0 {
+		o.Workers = diskDepth
+	}
+	moved, err := o.file(ctx, filepath.Join(dir, "file"))
+	if err != nil {
+		return nil, err
+	}
+	named, err := o.names(ctx, dir)
+	return append(moved, named...), err
+}
+
+// file writes and reads one.
+func (o Options) file(ctx context.Context, name string) ([]Ceiling, error) {
+	size := o.Size
+	if size == 0 {
+		size = 1 << 30
+	}
+	size = size / extent * extent
+	if size == 0 {
+		return nil, fmt.Errorf("%w: want a file of %d MiB or more", mover.ErrUsage, extent>>20)
+	}
+	how := "past the page cache"
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_DIRECT, 0o600)
+	if errors.Is(err, unix.EINVAL) { // tmpfs has none
+		how = "through the page cache: this file system has no O_DIRECT"
+		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	writes, err := o.repeat(ctx, func() (int64, time.Duration, error) {
+		begun := time.Now()
+		err := o.extents(ctx, size, func(b []byte, off int64) error { _, err := f.WriteAt(b, off); return err })
+		if err == nil {
+			err = f.Sync()
+		}
+		return size, time.Since(begun), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	reads, err := o.repeat(ctx, func() (int64, time.Duration, error) {
+		begun := time.Now()
+		err := o.extents(ctx, size, func(b []byte, off int64) error { _, err := f.ReadAt(b, off); return err })
+		return size, time.Since(begun), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	how = fmt.Sprintf("%d workers, extents of %d MiB of a file of %d MiB, %s", o.Workers, extent>>20, size>>20, how)
+	return []Ceiling{of("disk.write", bytesPerSecond, how+"; with fsync", writes), of("disk.read", bytesPerSecond, how, reads)}, nil
+}
+
+// extents has workers do something with each extent of a file, in order.
+func (o Options) extents(ctx context.Context, size int64, do func(b []byte, off int64) error) error {
+	var next atomic.Int64
+	errs := make([]error, o.Workers)
+	var group sync.WaitGroup
+	for i := range errs {
+		group.Go(func() {
+			b := aligned(extent)
+			noise(b, uint64(i))
+			for errs[i] == nil {
+				off := next.Add(extent) - extent
+				if off >= size {
+					return
+				}
+				if errs[i] = context.Cause(ctx); errs[i] == nil {
+					errs[i] = do(b, off)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// aligned is memory that O_DIRECT takes.
+func aligned(n int) []byte {
+	b := make([]byte, n+direct)
+	off := 0
+	if rest := int(uintptr(unsafe.Pointer(&b[0])) % direct); rest > 0 {
+		off = direct - rest
+	}
+	return b[off : off+n : off+n]
+}
+
+// names makes, looks at, renames and removes files, each worker in a directory of its own.
+func (o Options) names(ctx context.Context, dir string) (all []Ceiling, err error) {
+	files := o.Files
+	if files == 0 {
+		files = 10_000
+	}
+	each := max(1, files/o.Workers)
+	for i := range o.Workers {
+		if err := os.Mkdir(filepath.Join(dir, strconv.Itoa(i)), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	steps := []struct {
+		name string
+		do   func(at string) error
+	}{
+		{"meta.create", func(at string) error {
+			f, err := os.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if err != nil {
+				return err
+			}
+			return f.Close()
+		}},
+		{"meta.stat", func(at string) error { _, err := os.Lstat(at); return err }},
+		{"meta.rename", func(at string) error { return os.Rename(at, at+".new") }},
+		{"meta.unlink", func(at string) error { return os.Remove(at + ".new") }},
+	}
+	rates := map[string][]float64{}
+	for range o.runs() {
+		for _, step := range steps {
+			begun := time.Now()
+			errs := make([]error, o.Workers)
+			var group sync.WaitGroup
+			for i := range o.Workers {
+				group.Go(func() {
+					for n := 0; n < each && errs[i] == nil; n++ {
+						if errs[i] = context.Cause(ctx); errs[i] == nil {
+							errs[i] = step.do(filepath.Join(dir, strconv.Itoa(i), strconv.Itoa(n)))
+						}
+					}
+				})
+			}
+			group.Wait()
+			if err := errors.Join(errs...); err != nil {
+				return nil, err
+			}
+			rates[step.name] = append(rates[step.name], float64(each*o.Workers)/time.Since(begun).Seconds())
+		}
+	}
+	for _, step := range steps {
+		all = append(all, of(step.name, opsPerSecond, fmt.Sprintf("%d workers, %d empty files each in a directory of its own", o.Workers, each), rates[step.name]))
+	}
+	return all, nil
+}
