@@ -99,7 +99,7 @@ func modelTable(r model.Report) string {
 		if a.Target > 0 {
 			fmt.Fprintf(&b, "; %s are asked for: %s", gb(a.Target), a.Verdict)
 		}
-		fmt.Fprintf(&b, "\n\n  %-18s %10s %-10s %14s %14s  %s\n", "CEILING", "UNITS", "", "EACH", "ALL", "")
+		fmt.Fprintf(&b, "\n\n  %-18s %10s %-10s %14s %14s\n", "CEILING", "UNITS", "", "EACH", "ALL")
 		for _, c := range a.Ceilings {
 			note := "declared"
 			if c.Measured {
