@@ -17,6 +17,13 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := rootCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "datamove-bench:", err)
+		os.Exit(exitCode(err))
+	}
+}
+
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "datamove-bench",
 		Short:         "measure datamove beside its peers, and judge a cluster",
@@ -26,10 +33,7 @@ func main() {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(ceilingsCommand(), modelCommand(), compareCommand())
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "datamove-bench:", err)
-		os.Exit(exitCode(err))
-	}
+	return root
 }
 
 // nothing takes no words behind a command.
