@@ -23,9 +23,9 @@ import (
 	"datamove.dev/mover"
 )
 
-// Message is one to some people.
+// Message is one to one person: what another one's mailbox has to say is nothing to this one.
 type Message struct {
-	To      []string // addresses, or names of people of the domain of the Sender
+	To      string // an address, or the name of somebody of the domain of the Sender
 	Subject string
 	Text    string
 }
@@ -59,25 +59,16 @@ func (s *Sender) Address(who string) (string, error) {
 	return who, nil
 }
 
-// Send hands over a message. Who of the people has no address, or one that the server refuses, is named in the error; the others get it. It is mover.ErrTransient when
-// another try may help.
+// Send hands over a message. It is mover.ErrTransient when another try may help, mover.ErrRefused when the server does not take it, and mover.ErrUsage when nobody can
+// have that address.
 func (s *Sender) Send(ctx context.Context, m Message) error {
-	var to []string
-	var wrong error
-	for _, who := range m.To {
-		a, err := s.Address(who)
-		if err != nil {
-			wrong = errors.Join(wrong, err)
-			continue
-		}
-		to = append(to, a)
-	}
-	if len(to) == 0 {
-		return cmp.Or(wrong, fmt.Errorf("%w: a message to nobody", mover.ErrUsage))
+	to, err := s.Address(m.To)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendMost)
 	defer cancel()
-	return errors.Join(wrong, s.kinded(s.send(ctx, to, s.format(to, m))))
+	return s.kinded(s.send(ctx, to, s.format(to, m)))
 }
 
 // kinded says whether another try may help: an answer of 5xx is the server's last word.
@@ -92,7 +83,7 @@ func (s *Sender) kinded(err error) error {
 	return fmt.Errorf("%w: mail server %s: %w", mover.ErrTransient, s.Server, err)
 }
 
-func (s *Sender) send(ctx context.Context, to []string, text []byte) error {
+func (s *Sender) send(ctx context.Context, to string, text []byte) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", s.Server)
 	if err != nil {
@@ -123,17 +114,8 @@ func (s *Sender) send(ctx context.Context, to []string, text []byte) error {
 	if err := c.Mail(s.From); err != nil {
 		return err
 	}
-	var refused error
-	taken := 0
-	for _, a := range to {
-		if err := c.Rcpt(a); err != nil {
-			refused = errors.Join(refused, fmt.Errorf("%s: %w", a, err))
-			continue
-		}
-		taken++
-	}
-	if taken == 0 {
-		return refused
+	if err := c.Rcpt(to); err != nil {
+		return fmt.Errorf("%s: %w", to, err)
 	}
 	w, err := c.Data()
 	if err != nil {
@@ -146,7 +128,7 @@ func (s *Sender) send(ctx context.Context, to []string, text []byte) error {
 		return err
 	}
 	_ = c.Quit() // it has it
-	return refused
+	return nil
 }
 
 // loopback says whether a server is on this host: what goes there nobody else can hear.
@@ -156,7 +138,7 @@ func loopback(c net.Conn) bool {
 }
 
 // format is the message of RFC 5322. That it answers nobody, and wants no answer of a program, says Auto-Submitted (RFC 3834).
-func (s *Sender) format(to []string, m Message) []byte {
+func (s *Sender) format(to string, m Message) []byte {
 	var b bytes.Buffer
 	subject := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -165,7 +147,7 @@ func (s *Sender) format(to []string, m Message) []byte {
 		return r
 	}, strings.ToValidUTF8(m.Subject, "�"))
 	for _, line := range [][2]string{
-		{"From", "datamove <" + s.From + ">"}, {"To", strings.Join(to, ",\r\n ")}, {"Subject", mime.QEncoding.Encode("utf-8", subject)}, {"Date", time.Now().Format(time.RFC1123Z)},
+		{"From", "datamove <" + s.From + ">"}, {"To", to}, {"Subject", mime.QEncoding.Encode("utf-8", subject)}, {"Date", time.Now().Format(time.RFC1123Z)},
 		{"Auto-Submitted", "auto-generated"}, {"MIME-Version", "1.0"}, {"Content-Type", "text/plain; charset=utf-8"}, {"Content-Transfer-Encoding", "quoted-printable"},
 	} {
 		fmt.Fprintf(&b, "%s: %s\r\n", line[0], line[1])

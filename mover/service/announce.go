@@ -65,17 +65,20 @@ func (s *Service) announce(ctx context.Context, p *policy.Program, next time.Tim
 	return s.tellOwners(ctx, p, head)
 }
 
-// tellOwners has owners told of an announcement, once: after a crash some may be told twice.
+// tellOwners has owners told of an announcement, once: after a crash some may be told twice. A run in the mode plan takes nothing away.
 func (s *Service) tellOwners(ctx context.Context, p *policy.Program, head *pb.Plan) error {
 	row, err := s.announcement(p)
-	if err != nil || row == nil || row.GetTold() || s.conf().Mail.Server == "" || s.telling == head.GetId() {
+	if err != nil || row == nil || row.GetTold() || modeOf(p) == string(policy.ModePlan) || s.conf().Mail.Server == "" || s.telling[head.GetPolicy()] == head.GetId() {
 		return err
 	}
 	letters, err := s.lettersOf(p, head, row.GetDueTime().AsTime())
 	if err != nil {
 		return err
 	}
-	s.telling = head.GetId()
+	if s.telling == nil {
+		s.telling = map[string]string{}
+	}
+	s.telling[head.GetPolicy()] = head.GetId()
 	var left atomic.Int64
 	left.Store(int64(len(letters)))
 	over := func() {

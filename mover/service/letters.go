@@ -104,7 +104,7 @@ func (s *Service) letterTo(of *portion, p *policy.Program, head *pb.Plan, due ti
 		fmt.Fprintf(&b, "    and %s more\n", units.Count(more))
 	}
 	fmt.Fprintf(&b, "\nAll of them:     datamove policy plan --items --plan %s\nWhy one of them: datamove policy why FILE\n", head.GetId())
-	return mail.Message{To: []string{of.owner}, Subject: fmt.Sprintf("datamove: %s of yours: policy %s runs at %s", told(of.all), head.GetPolicy(), at), Text: b.String()}
+	return mail.Message{To: of.owner, Subject: fmt.Sprintf("datamove: %s of yours: policy %s runs at %s", told(of.all), head.GetPolicy(), at), Text: b.String()}
 }
 
 // ofTeam is whose a policy is, for a sentence.
@@ -123,25 +123,25 @@ func (s *Service) postNotices(p *policy.Program, head *pb.Plan) {
 			continue
 		}
 		what := told(policy.Tally{Files: kept.GetFiles(), Bytes: kept.GetBytes()})
-		s.post(mail.Message{To: a.Who, Subject: fmt.Sprintf("datamove: policy %s, rule %s: %s", head.GetPolicy(), totals.GetRule(), what),
-			Text: fmt.Sprintf("%s\n\nRule %s of the policy %s matches %s, which stay as they are.\n\n    datamove policy history %s\n", a.Message, totals.GetRule(), head.GetPolicy(), what, head.GetPolicy())}, nil)
+		s.postAll(a.Who, mail.Message{Subject: fmt.Sprintf("datamove: policy %s, rule %s: %s", head.GetPolicy(), totals.GetRule(), what),
+			Text: fmt.Sprintf("%s\n\nRule %s of the policy %s matches %s, which stay as they are.\n\n    datamove policy history %s\n", a.Message, totals.GetRule(), head.GetPolicy(), what, head.GetPolicy())})
 	}
 }
 
-// postStopped tells whose policy it is, or who has to agree, that a run was stopped or did not begin.
+// postStopped tells whose policy it is, and who has to agree to its runs, that one was stopped or did not begin.
 func (s *Service) postStopped(r *pb.Run) {
 	p, err := s.program(r.GetPolicy(), "")
 	if err != nil {
 		return
 	}
-	to := p.Policy.Metadata.Owner
+	var who []string
+	if p.Policy.Metadata.Owner != "" {
+		who = append(who, p.Policy.Metadata.Owner)
+	}
 	if a := p.Policy.Spec.Safety.Approval; a != nil && a.By != "" && a.By != theOwner {
-		to = a.By
+		who = append(who, a.By)
 	}
-	if to == "" {
-		return
-	}
-	s.post(mail.Message{To: []string{to}, Subject: fmt.Sprintf("datamove: policy %s did not run to its end", r.GetPolicy()),
+	s.postAll(who, mail.Message{Subject: fmt.Sprintf("datamove: policy %s did not run to its end", r.GetPolicy()),
 		Text: fmt.Sprintf("%s\n\nDone: %s, %s failed, %s skipped.\n\n    datamove policy history %s\n", mover.Printable(r.GetWhy()), told(policy.Tally{Files: r.GetDone().GetFiles(), Bytes: r.GetDone().GetBytes()}),
-			units.Count(r.GetFailed()), units.Count(r.GetSkipped()), r.GetPolicy())}, nil)
+			units.Count(r.GetFailed()), units.Count(r.GetSkipped()), r.GetPolicy())})
 }

@@ -175,7 +175,19 @@ spec:
 	d.works(t, 0)
 	d.sendMail(t.Context())
 	got := box.takes()
-	if len(got) != 1 || !strings.HasPrefix(got[0], "opal@site,ruby@site|datamove: policy cold did not run to its end|") || !strings.Contains(got[0], "datamove policy run --plan ") {
+	to := func(names ...string) {
+		t.Helper()
+		if len(got) != len(names) {
+			t.Fatalf("%q", got)
+		}
+		for i, name := range names {
+			if !strings.HasPrefix(got[i], name+"@site|") {
+				t.Errorf("%q is not to %s", got[i], name)
+			}
+		}
+	}
+	to("opal", "ruby")
+	if !strings.Contains(got[0], "|datamove: policy cold did not run to its end|") || !strings.Contains(got[0], "datamove policy run --plan ") {
 		t.Fatalf("%q", got)
 	}
 	for range 3 {
@@ -193,12 +205,37 @@ spec:
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { d.postman(ctx); close(ended) }()
-	for got = nil; len(got) == 0; time.Sleep(time.Millisecond) {
-		got = box.takes()
+	for got = nil; len(got) < 3; time.Sleep(time.Millisecond) {
+		got = append(got, box.takes()...)
 	}
 	stop()
 	<-ended
-	if len(got) != 1 || !strings.HasPrefix(got[0], "eve@site,opal@site,ruby@site|datamove: policy cold, rule rest: 11 files, ") || !strings.Contains(got[0], "too\nmany") {
+	to("eve", "opal", "ruby")
+	if !strings.Contains(got[0], "|datamove: policy cold, rule rest: 11 files, ") || !strings.Contains(got[0], "too\nmany") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestMailOnce: as long as the mail server is away, nothing is told again and again, however many policies have something to tell; one in the mode plan has nothing.
+func TestMailOnce(t *testing.T) {
+	const announced = "  schedule: {cron: \"0 1 * * *\"}\n  report: {preview: 6h}\n"
+	text := ""
+	for name, mode := range map[string]string{"one": "enforce", "two": "enforce", "only": "plan"} {
+		text += strings.Replace(cold(mode, announced), "name: cold", "name: "+name, 1) + "---\n"
+	}
+	d := policed(t, text)
+	box := mailed(t, d)
+	box.isAway(true)
+	d.started = d.wall
+	d.works(t, 0)
+	d.pass(8 * time.Hour)
+	for range 5 {
+		d.works(t, 0)
+		d.sendMail(t.Context())
+	}
+	box.isAway(false)
+	d.sendMail(t.Context())
+	if got := box.takes(); len(got) != 2 || !strings.Contains(got[0], "policy one") || !strings.Contains(got[1], "policy two") {
 		t.Errorf("%q", got)
 	}
 }

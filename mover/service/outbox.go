@@ -31,36 +31,42 @@ const (
 	mailTries  = 60
 )
 
-// post has a message sent, where the configuration has a mail server. Roles are the people in them.
+// post has a message sent, where the configuration has a mail server.
 func (s *Service) post(m mail.Message, sent func()) {
 	if s.conf().Mail.Server == "" {
 		return
 	}
-	var to []string
-	for _, who := range m.To {
-		role, is := s.conf().Roles[who]
-		if !is {
-			to = append(to, who)
-			continue
-		}
-		for _, member := range role.Members {
-			if !strings.HasPrefix(member, "@") { // a group is nobody's name
-				to = append(to, member)
-			}
-		}
-	}
-	m.To = slices.Compact(slices.Sorted(slices.Values(to)))
 	b := &s.outbox
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.mails) >= outboxMost || len(m.To) == 0 {
-		s.log.Warn("mail is not sent: there is nobody to send it to, or too much waits", "subject", m.Subject)
+	if len(b.mails) >= outboxMost {
+		s.log.Warn("mail is not sent, because too much waits", "to", m.To, "subject", m.Subject)
 		return
 	}
 	b.mails = append(b.mails, outgoing{Message: m, sent: sent})
 	select {
 	case b.more <- struct{}{}:
 	default:
+	}
+}
+
+// postAll has a message sent to each of some people. Roles are the people in them.
+func (s *Service) postAll(who []string, m mail.Message) {
+	var people []string
+	for _, one := range who {
+		role, is := s.conf().Roles[one]
+		if !is {
+			people = append(people, one)
+			continue
+		}
+		for _, member := range role.Members {
+			if !strings.HasPrefix(member, "@") { // a group is nobody's name
+				people = append(people, member)
+			}
+		}
+	}
+	for _, m.To = range slices.Compact(slices.Sorted(slices.Values(people))) {
+		s.post(m, nil)
 	}
 }
 

@@ -23,7 +23,7 @@ type stewardship struct {
 	broughtMu sync.Mutex
 	broughtAt map[string]time.Time // by tier: when a task of somebody has brought something there last; guarded by broughtMu
 
-	telling string // the plan of which owners are told; of steward alone
+	telling map[string]string // by policy: the plan of which owners are told; of steward alone
 
 	reading    map[string]*planReading // of runs; of steward alone
 	aboveSince map[string]time.Time    // by policy and trigger: of steward alone
