@@ -32,7 +32,8 @@ const (
 	batchBytes    = 512 << 10 // in one change; Badger's own bound is 15 % of a memtable
 	batchKeys     = 2 << 10
 	roomBytes     = 256 << 20
-	unendedMost   = 6 // openings in a row that may end in the middle; more are the fault of what is in the store
+	closeBytes    = 4 * memTableBytes // of what is in memory
+	unendedMost   = 6                 // openings in a row that may end in the middle; more are the fault of what is in the store
 )
 
 func storeOptions(dir string, log *slog.Logger) badger.Options {
@@ -232,8 +233,12 @@ func (c *Catalog) Sync() error {
 	return nil
 }
 
-// Close ends the use of the catalog.
+// Close ends the use of the catalog. Where there is no room to write what is in memory it is mover.ErrFull, and the catalog is as open as before: a process that ends so has
+// all of it at its next beginning. (Badger would try for ever.)
 func (c *Catalog) Close() error {
+	if err := c.lock.Room(closeBytes); err != nil {
+		return c.failed("close", err)
+	}
 	err := c.db.Close()
 	c.lock.Release()
 	if err != nil {
