@@ -47,6 +47,7 @@ var packages = map[string]struct {
 	"mover/meter":    {parts, []string{"mover"}},
 	"mover/swarm":    {parts, []string{"mover", "mover/buffer"}},
 	"bench":          {parts, nil},
+	"bench/record":   {parts, []string{"mover"}},
 	"bench/ceiling":  {memory, []string{"mover", "mover/crc"}},
 	"bench/model":    {memory, []string{"mover", "mover/declare", "mover/units"}},
 	"lustre/abi":     {parts, []string{"lustre"}},

@@ -1,0 +1,85 @@
+package record_test
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"datamove.dev/bench/record"
+	"datamove.dev/mover"
+)
+
+func run() *record.Run {
+	return &record.Run{Schema: record.Schema, ID: "0123456789abcdef", Begun: time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC), Nodes: []record.Node{{Name: "n1"}}, Phases: []record.Phase{{
+		Suite: "large", Name: "write", Unit: record.Bytes, Repeat: 1, NodeCount: 1, Ranks: 2, First: record.Done{Seconds: 1, Bytes: 3e9, Ops: 3}, Last: record.Done{Seconds: 2, Bytes: 4e9, Ops: 4},
+		PerNode: []record.Share{{Name: "n1", Done: record.Done{Seconds: 2, Bytes: 4e9}, Every: 1, Series: []int64{3e9, 1e9}}},
+	}}}
+}
+
+// TestRead: what is written is read again; and what can not have been measured, or is no run, is refused.
+func TestRead(t *testing.T) {
+	var b bytes.Buffer
+	if err := run().Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	got, err := record.Read(strings.NewReader(text))
+	if err != nil || !reflect.DeepEqual(got, run()) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for old, with := range map[string]string{
+		`"bytes"`:                   `"parsecs"`,
+		`datamove.run/v1`:           `datamove.run/v9`,
+		`"seconds": 1`:              `"seconds": -1`,
+		`"every_seconds": 1`:        `"every_seconds": -1`,
+		`"ranks": 2`:                `"ranks": -2`,
+		`"ops": 4`:                  `"ops": -4`,
+		"{\n \"schema\"":            "[{\n \"schema\"",
+		"\"schema\"":                "\"x\": 1}{\"schema\"",
+		`"name": "n1",` + "\n     ": `"name": "` + strings.Repeat("n", 5000) + `",`,
+	} {
+		changed := strings.Replace(text, old, with, 1)
+		if changed == text {
+			t.Fatalf("no %s in\n%s", old, text)
+		}
+		if _, err := record.Read(strings.NewReader(changed)); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("%s: %v", with, err)
+		}
+	}
+}
+
+func TestRates(t *testing.T) {
+	p := &run().Phases[0]
+	if p.Rate() != 2e9 || p.FirstRate() != 3e9 {
+		t.Errorf("%g, %g", p.Rate(), p.FirstRate())
+	}
+	p.Unit = record.Ops
+	if p.Rate() != 2 || p.FirstRate() != 3 {
+		t.Errorf("%g, %g", p.Rate(), p.FirstRate())
+	}
+	if (&record.Phase{Unit: record.Ops}).Rate() != 0 {
+		t.Error("a phase that has not begun has a rate")
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	var b bytes.Buffer
+	_ = run().Write(&b)
+	f.Add(b.Bytes())
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := record.Read(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		var again bytes.Buffer
+		if err := r.Write(&again); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := record.Read(&again); err != nil {
+			t.Fatalf("what was written is refused: %v", err)
+		}
+	})
+}
