@@ -1,0 +1,319 @@
+package load_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"pgregory.net/rapid"
+
+	"datamove.dev/bench/load"
+	"datamove.dev/mover"
+	"datamove.dev/mover/s3"
+	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/apart"
+)
+
+func TestMain(m *testing.M) { apart.Main(m) }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const id = "0123456789abcdef"
+
+// paths opens targets that are directories.
+func paths(_ context.Context, target, _ string) (string, mover.Place, error) { return target, nil, nil }
+
+// crew is the nodes of a run.
+type crew struct {
+	*testing.T
+	nodes []*load.Node
+	have  map[string][]load.Have
+}
+
+func newCrew(t *testing.T, nodes int, open load.Opener, targets ...string) *crew {
+	c := &crew{T: t, have: map[string][]load.Have{}}
+	for i := range nodes {
+		n, err := load.Open(t.Context(), load.Setup{ID: id, Targets: targets, Index: i, Seed: 7}, open)
+		check(t, err)
+		c.nodes = append(c.nodes, n)
+	}
+	t.Cleanup(func() {
+		for _, n := range c.nodes {
+			check(t, errors.Join(n.Clean(context.Background()), n.Close()))
+		}
+	})
+	return c
+}
+
+// do has all nodes do a work, one after the other, and adds up what they did.
+func (c *crew) do(w load.Work) (sum load.Result, err error) {
+	c.Helper()
+	w.Nodes, w.Have = len(c.nodes), c.have[w.Tree.Name]
+	var have []load.Have
+	for _, n := range c.nodes {
+		if err := n.Prepare(c.Context(), w); err != nil {
+			return sum, err
+		}
+		r := n.Begin(c.Context(), time.Now())
+		if r.Err() != nil {
+			err = errors.Join(err, r.Err())
+		}
+		h, bad := hdrhistogram.Decode(r.Histogram)
+		check(c, bad)
+		if r.Failed == "" && w.Do != load.List && w.Do != load.Find && h.TotalCount() != r.Ops() {
+			c.Errorf("%s: %d latencies of %d operations", w.Do, h.TotalCount(), r.Ops())
+		}
+		if len(r.Ends) != w.Ranks || r.End <= 0 || r.Every <= 0 || r.CPU < 0 || r.PeakBytes <= 0 {
+			c.Errorf("%+v", r)
+		}
+		have = append(have, r.Have...)
+		sum.Targets = append(sum.Targets, r.Targets...)
+		sum.Wrong, sum.Files, sum.Cache = sum.Wrong+r.Wrong, sum.Files+r.Files, r.Cache
+	}
+	if w.Do == load.Write || w.Do == load.Create || w.Do == load.Rename {
+		c.have[w.Tree.Name] = have
+	}
+	return sum, err
+}
+
+// TestPhases: each deed does what it says, to as many files and bytes as it should, at two nodes with two ranks each on two directories.
+func TestPhases(t *testing.T) {
+	one, two := t.TempDir(), t.TempDir()
+	c := newCrew(t, 2, paths, one, two)
+	large := load.Tree{Name: "large", Files: 1, Bytes: 1<<20 + 4096, Block: 256 << 10}
+	odd := load.Tree{Name: "odd", Files: 2, Bytes: 100_000, Block: 47_008}
+	shared := load.Tree{Name: "shared", Files: 1, Bytes: 1 << 20, Block: 64 << 10, Shared: true}
+	small := load.Tree{Name: "small", Dirs: 3, Files: 10, Bytes: 5000}
+	storm := load.Tree{Name: "storm", Files: 20}
+	for _, row := range []struct {
+		work              load.Work
+		bytes, ops, files int64 // of all four ranks
+	}{
+		{load.Work{Do: load.Write, Tree: large, Cache: load.Direct, Durable: load.EachEnd}, 4 * (1<<20 + 4096), 4 * 5, 4},
+		{load.Work{Do: load.Read, Tree: large, Cache: load.Direct, Verify: true, Shift: 2}, 4 * (1<<20 + 4096), 4 * 5, 4},
+		{load.Work{Do: load.Read, Tree: large, Cache: load.Drop, Verify: true, Order: load.Shuffled}, 4 * (1<<20 + 4096), 4 * 5, 4},
+		{load.Work{Do: load.Read, Tree: large, Cache: load.Keep, Verify: true, Order: load.Global}, 4 * (1<<20 + 4096), 4 * 5, -1},
+		{load.Work{Do: load.Write, Tree: odd, Cache: load.Direct, Durable: load.AtEnd}, 8 * 100_000, 8 * 3, 8},
+		{load.Work{Do: load.Read, Tree: odd, Cache: load.Direct, Verify: true, Shift: 1}, 8 * 100_000, 8 * 3, 8},
+		{load.Work{Do: load.Write, Tree: shared, Cache: load.Direct}, 4 << 20, 64, -1},
+		{load.Work{Do: load.Read, Tree: shared, Cache: load.Direct, Verify: true, Shift: 3}, 4 << 20, 64, -1},
+		{load.Work{Do: load.Read, Tree: shared, Cache: load.Direct, Verify: true, Order: load.Global}, 4 << 20, 64, -1},
+		{load.Work{Do: load.Mkdir, Tree: small, Cache: load.Direct}, 0, 12, 0},
+		{load.Work{Do: load.Write, Tree: small, Cache: load.Direct, Durable: load.AtEnd}, 40 * 5000, 40, 40},
+		{load.Work{Do: load.Read, Tree: small, Cache: load.Direct, Verify: true, Shift: 2}, 40 * 5000, 40, 40},
+		{load.Work{Do: load.Stat, Tree: small, Cache: load.Direct, Shift: 2}, 0, 40, 40},
+		{load.Work{Do: load.List, Tree: small, Cache: load.Direct}, 0, 40, 40},
+		{load.Work{Do: load.Find, Tree: small, Cache: load.Direct}, 0, 40, 40},
+		{load.Work{Do: load.Rename, Tree: small, Cache: load.Direct}, 0, 40, 40},
+		{load.Work{Do: load.Read, Tree: small, Cache: load.Direct, Verify: true}, 40 * 5000, 40, 40},
+		{load.Work{Do: load.Unlink, Tree: small, Cache: load.Direct}, 0, 40, 40},
+		{load.Work{Do: load.Create, Tree: storm, Cache: load.Direct}, 0, 80, 80},
+		{load.Work{Do: load.Rename, Tree: storm, Cache: load.Direct}, 0, 80, 80},
+		{load.Work{Do: load.Stat, Tree: storm, Cache: load.Direct, Shift: 2}, 0, 80, 80},
+		{load.Work{Do: load.List, Tree: storm, Cache: load.Direct}, 0, 80, 80},
+		{load.Work{Do: load.Unlink, Tree: storm, Cache: load.Direct}, 0, 80, 80},
+		{load.Work{Do: load.List, Tree: storm, Cache: load.Direct}, 0, 0, 0},
+	} {
+		row.work.Ranks = 2
+		got, err := c.do(row.work)
+		check(t, err)
+		if got.Bytes() != row.bytes || got.Ops() != row.ops || row.files >= 0 && got.Files != row.files || got.Wrong != 0 {
+			t.Errorf("%s of %s: %d bytes, %d operations, %d files, %d wrong", row.work.Do, row.work.Tree.Name, got.Bytes(), got.Ops(), got.Files, got.Wrong)
+		}
+	}
+	for _, dir := range []string{one, two} {
+		if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
+			t.Errorf("%v, %v", all, err)
+		}
+	}
+}
+
+// TestWrong: a block that is not what was written is found, and only that one.
+func TestWrong(t *testing.T) {
+	dir := t.TempDir()
+	c := newCrew(t, 1, paths, dir)
+	tree := load.Tree{Name: "large", Files: 2, Bytes: 1 << 20, Block: 64 << 10}
+	_, err := c.do(load.Work{Do: load.Write, Tree: tree, Ranks: 2, Cache: load.Direct})
+	check(t, err)
+	name := filepath.Join(dir, load.DirPrefix+id, "large", "r000001-f00000001")
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	check(t, err)
+	_, err = f.WriteAt([]byte{1, 2, 3}, 70_000)
+	check(t, errors.Join(err, f.Close()))
+	for _, order := range []load.Order{load.Forward, load.Shuffled, load.Global} {
+		got, err := c.do(load.Work{Do: load.Read, Tree: tree, Ranks: 2, Verify: true, Cache: load.Drop, Order: order})
+		if !errors.Is(err, mover.ErrCorrupt) || !strings.Contains(err.Error(), "large/r000001-f00000001, 65536 bytes at 65536") || got.Wrong != 1 || got.Ops() != 64 {
+			t.Errorf("%q: %d wrong of %d, %v", order, got.Wrong, got.Ops(), err)
+		}
+	}
+	check(t, os.Truncate(name, 1<<19))
+	if _, err := c.do(load.Work{Do: load.Read, Tree: tree, Ranks: 2, Cache: load.Drop}); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
+		t.Errorf("a short file: %v", err)
+	}
+}
+
+// TestLimit: who is stopped by the time reads what was written, and nothing else.
+func TestLimit(t *testing.T) {
+	c := newCrew(t, 2, paths, t.TempDir())
+	for _, tree := range []load.Tree{
+		{Name: "endless", Files: 1, Bytes: 1 << 40, Block: 4096},
+		{Name: "shared", Files: 1, Bytes: 1 << 40, Block: 4096, Shared: true},
+		{Name: "many", Files: 1 << 20, Bytes: 4096},
+	} {
+		wrote, err := c.do(load.Work{Do: load.Write, Tree: tree, Ranks: 2, Cache: load.Keep, Limit: 20 * time.Millisecond})
+		check(t, err)
+		read, err := c.do(load.Work{Do: load.Read, Tree: tree, Ranks: 2, Cache: load.Keep, Verify: true, Shift: 2})
+		check(t, err)
+		if wrote.Ops() == 0 || wrote.Ops() != read.Ops() || wrote.Bytes() != read.Bytes() {
+			t.Errorf("%s: wrote %d, read %d", tree.Name, wrote.Ops(), read.Ops())
+		}
+	}
+}
+
+// TestBucket: a place of objects is written, read, listed and emptied, also in parts.
+func TestBucket(t *testing.T) {
+	o := s3test.Start(t, false).Options(t)
+	prefix := o.Prefix
+	open := func(ctx context.Context, _, name string) (string, mover.Place, error) {
+		o.Prefix = mover.Join(prefix, name)
+		place, err := s3.Open(ctx, o)
+		return "", place, err
+	}
+	c := newCrew(t, 2, open, "s3://bucket/x")
+	parts := load.Tree{Name: "multipart", Files: 2, Bytes: 11 << 20, Block: 5 << 20}
+	small := load.Tree{Name: "put", Dirs: 1, Files: 10, Bytes: 1000}
+	for _, row := range []struct {
+		work       load.Work
+		bytes, ops int64
+	}{
+		{load.Work{Do: load.Write, Tree: small}, 40_000, 40},
+		{load.Work{Do: load.Read, Tree: small, Verify: true, Shift: 1}, 40_000, 40},
+		{load.Work{Do: load.Stat, Tree: small}, 0, 40},
+		{load.Work{Do: load.List, Tree: small}, 0, 40},
+		{load.Work{Do: load.Write, Tree: parts}, 88 << 20, 24},
+		{load.Work{Do: load.Read, Tree: parts, Verify: true}, 88 << 20, 24},
+		{load.Work{Do: load.Read, Tree: parts, Verify: true, Order: load.Global}, 88 << 20, 24},
+		{load.Work{Do: load.Unlink, Tree: small}, 0, 40},
+	} {
+		row.work.Ranks, row.work.Cache = 2, load.Direct
+		got, err := c.do(row.work)
+		check(t, err)
+		if got.Bytes() != row.bytes || got.Ops() != row.ops {
+			t.Errorf("%s of %s: %d bytes, %d operations", row.work.Do, row.work.Tree.Name, got.Bytes(), got.Ops())
+		}
+	}
+	check(t, c.nodes[0].Clean(t.Context()))
+	o.Prefix = prefix
+	for e, err := range s3test.Open(t, o).Walk(t.Context(), mover.WalkOptions{}) {
+		t.Errorf("left: %s, %v", e.Name, err)
+	}
+	if err := c.nodes[0].Prepare(t.Context(), load.Work{Do: load.Write, Nodes: 1, Ranks: 1, Tree: load.Tree{Name: "x", Files: 1, Bytes: 2 << 20, Block: 1 << 20}, Cache: load.Direct}); !errors.Is(err, mover.ErrUsage) {
+		t.Errorf("small parts: %v", err)
+	}
+	if _, err := c.do(load.Work{Do: load.Rename, Tree: small, Ranks: 2, Cache: load.Direct}); !errors.Is(err, mover.ErrUnsupported) {
+		t.Errorf("an object has another name: %v", err)
+	}
+}
+
+// TestFull: when there is no room, that is said, of its kind, and all ranks end.
+func TestFull(t *testing.T) {
+	c := newCrew(t, 1, paths, small(t, 1<<20))
+	_, err := c.do(load.Work{Do: load.Write, Tree: load.Tree{Name: "large", Files: 1, Bytes: 1 << 30, Block: 64 << 10}, Ranks: 4, Cache: load.Keep})
+	if !errors.Is(err, mover.ErrFull) {
+		t.Error(err)
+	}
+}
+
+// TestHostile: what can not be a work is refused, and so is a directory that is another's.
+func TestHostile(t *testing.T) {
+	dir := t.TempDir()
+	c := newCrew(t, 1, paths, dir)
+	good := load.Work{Do: load.Write, Tree: load.Tree{Name: "x", Files: 1, Bytes: 4096}, Ranks: 1, Nodes: 1, Cache: load.Direct}
+	check(t, c.nodes[0].Prepare(t.Context(), good))
+	for name, change := range map[string]func(w *load.Work){
+		"a deed":           func(w *load.Work) { w.Do = "format" },
+		"a way out":        func(w *load.Work) { w.Tree.Name = "../x" },
+		"no name":          func(w *load.Work) { w.Tree.Name = "" },
+		"below 0":          func(w *load.Work) { w.Tree.Files = -1 },
+		"no ranks":         func(w *load.Work) { w.Ranks = 0 },
+		"too many ranks":   func(w *load.Work) { w.Ranks = 1 << 40 },
+		"no nodes":         func(w *load.Work) { w.Nodes = 0 },
+		"a block":          func(w *load.Work) { w.Tree.Bytes, w.Tree.Block = 1<<40, 1<<39 },
+		"no bytes":         func(w *load.Work) { w.Tree.Bytes = 0 },
+		"an odd block":     func(w *load.Work) { w.Tree.Bytes, w.Tree.Block = 1000, 10 },
+		"an order":         func(w *load.Work) { w.Order = "x" },
+		"a cache":          func(w *load.Work) { w.Cache = "" },
+		"durable":          func(w *load.Work) { w.Durable = "x" },
+		"too few have":     func(w *load.Work) { w.Have = []load.Have{} },
+		"too much":         func(w *load.Work) { w.Have = []load.Have{{Blocks: 2}} },
+		"a shared stat":    func(w *load.Work) { w.Do, w.Tree.Shared = load.Stat, true },
+		"a shared rest":    func(w *load.Work) { w.Tree.Shared, w.Tree.Bytes, w.Tree.Block = true, 4097, 4096 },
+		"too much memory":  func(w *load.Work) { w.Tree.Bytes, w.Tree.Block, w.Ranks = 1<<30, 1<<30, 1<<20 },
+		"a time below 0":   func(w *load.Work) { w.Limit = -1 },
+		"another's number": func(w *load.Work) { w.Shift = -1 },
+	} {
+		w := good
+		change(&w)
+		if err := c.nodes[0].Prepare(t.Context(), w); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, id := range []string{"", "../../../../../x", "0123456789ABCDEF"} {
+		if _, err := load.Open(t.Context(), load.Setup{ID: id, Targets: []string{dir}}, paths); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	other := t.TempDir()
+	const taken = "fedcba9876543210"
+	check(t, os.Symlink(dir, filepath.Join(other, load.DirPrefix+taken)))
+	if _, err := load.Open(t.Context(), load.Setup{ID: taken, Targets: []string{other}}, paths); err == nil {
+		t.Error("a link was followed")
+	}
+	check(t, os.Remove(filepath.Join(other, load.DirPrefix+taken)))
+	check(t, os.Mkdir(filepath.Join(other, load.DirPrefix+taken), 0o700))
+	check(t, os.Chmod(filepath.Join(other, load.DirPrefix+taken), 0o777))
+	if _, err := load.Open(t.Context(), load.Setup{ID: taken, Targets: []string{other}}, paths); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("a directory that others may write to: %v", err)
+	}
+}
+
+// TestEnds: who is interrupted ends, and says why.
+func TestEnds(t *testing.T) {
+	c := newCrew(t, 1, paths, t.TempDir())
+	check(t, c.nodes[0].Prepare(t.Context(), load.Work{Do: load.Write, Nodes: 1, Ranks: 2, Tree: load.Tree{Name: "x", Files: 1 << 20, Bytes: 4096}, Cache: load.Keep}))
+	ctx, stop := context.WithCancelCause(t.Context())
+	time.AfterFunc(20*time.Millisecond, func() { stop(fmt.Errorf("%w: enough", mover.ErrUnreachable)) })
+	if r := c.nodes[0].Begin(ctx, time.Now()); !errors.Is(r.Err(), mover.ErrUnreachable) || !strings.Contains(r.Failed, "enough") {
+		t.Errorf("%+v", r.Err())
+	}
+}
+
+// TestWider: what was done in intervals is the same in wider ones.
+func TestWider(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.SliceOf(rapid.Int64Range(0, 1e12)).Draw(t, "series")
+		n := rapid.IntRange(1, 9).Draw(t, "n")
+		w := load.Wider(v, n)
+		var a, b int64
+		for _, x := range v {
+			a += x
+		}
+		for _, x := range w {
+			b += x
+		}
+		if a != b || len(w) != (len(v)+n-1)/n {
+			t.Errorf("%v is %v", v, w)
+		}
+	})
+}

@@ -1,0 +1,22 @@
+package load_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// small is a directory on a file system of so many bytes.
+func small(t *testing.T, bytes int) string {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount a small file system")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("small", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { check(t, errors.Join(unix.Unmount(dir, unix.MNT_DETACH))) })
+	return dir
+}
