@@ -95,12 +95,15 @@ func (b *bucket) Sync(ctx context.Context) error { return b.place.Sync(ctx) }
 const removers = 16
 
 // Clean implements store.
-func (b *bucket) Clean(ctx context.Context) error {
+func (b *bucket) Clean(ctx context.Context) error { return b.Remove(ctx, "") }
+
+// Remove implements store.
+func (b *bucket) Remove(ctx context.Context, name string) error {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var failed error // under mu
 	slots := make(chan struct{}, removers)
-	for e, err := range b.place.Walk(ctx, mover.WalkOptions{}) {
+	for e, err := range b.place.Walk(ctx, mover.WalkOptions{Dir: name}) {
 		if err != nil {
 			failed = errors.Join(failed, err)
 			break

@@ -69,7 +69,7 @@ func (c *crew) do(w load.Work) (sum load.Result, err error) {
 		if r.Err() != nil {
 			err = errors.Join(err, r.Err())
 		}
-		h, bad := hdrhistogram.Decode(r.Histogram)
+		h, bad := hdrhistogram.Decode([]byte(r.Histogram))
 		check(c, bad)
 		if r.Failed == "" && w.Do != load.List && w.Do != load.Find && h.TotalCount() != r.Ops() {
 			c.Errorf("%s: %d latencies of %d operations", w.Do, h.TotalCount(), r.Ops())

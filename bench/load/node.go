@@ -40,6 +40,7 @@ type Node struct {
 
 	// Of the work that is prepared:
 	work    Work
+	begun   bool // it was done
 	noise   noise
 	cache   string
 	ranks   []*rank
@@ -89,7 +90,7 @@ func (n *Node) Prepare(ctx context.Context, w Work) error {
 	if n.setup.Index >= w.Nodes {
 		return usage("node %d does not take part in a phase of %d nodes", n.setup.Index, w.Nodes)
 	}
-	n.work, n.noise = w, newNoise(n.setup.Seed, w.Tree.Name)
+	n.work, n.begun, n.noise = w, false, newNoise(n.setup.Seed, w.Tree.Name)
 	var caches []string
 	for _, s := range n.stores {
 		cache, err := s.Ready(ctx, &w)
@@ -171,7 +172,12 @@ func newHistogram() *hdrhistogram.Histogram {
 }
 
 // Begin does the work that is prepared, from an instant on. What fails is in the result.
-func (n *Node) Begin(ctx context.Context, at time.Time) Result {
+func (n *Node) Begin(ctx context.Context, at time.Time) (out Result) {
+	if len(n.ranks) == 0 || n.begun {
+		out.fails(usage("nothing is prepared"))
+		return out
+	}
+	n.begun = true
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	before := used()
@@ -191,7 +197,7 @@ func (n *Node) Begin(ctx context.Context, at time.Time) Result {
 	case <-ctx.Done():
 	case <-time.After(time.Until(at)):
 	}
-	out := Result{Begun: time.Since(at), Cache: n.cache}
+	out.Begun, out.Cache = time.Since(at), n.cache
 	close(start)
 	watched := make(chan struct{})
 	go func() { s.watch(at, done); close(watched) }()
@@ -213,6 +219,9 @@ func (n *Node) sum(out *Result, err error) {
 	all := newHistogram()
 	out.Files = int64(len(n.keeper.open))
 	for _, r := range n.ranks {
+		if r.did() == 0 {
+			r.end = 0
+		}
 		out.Ends, out.Have = append(out.Ends, r.end), append(out.Have, r.have)
 		out.Files += r.files
 		out.Wrong += r.wrong
@@ -220,7 +229,7 @@ func (n *Node) sum(out *Result, err error) {
 		err = cmp.Or(err, r.first)
 	}
 	text, encoded := all.EncodeV2()
-	out.Histogram = text
+	out.Histogram = string(text)
 	out.fails(cmp.Or(err, encoded))
 }
 
@@ -255,6 +264,28 @@ func peak() int64 {
 		}
 	}
 	return 0
+}
+
+// Forget removes a tree, as far as targets of this node have it.
+func (n *Node) Forget(ctx context.Context, tree string) error {
+	if !plain.MatchString(tree) {
+		return usage("the tree is called %.60q", tree)
+	}
+	var errs []error
+	for _, s := range n.stores {
+		errs = append(errs, s.Remove(ctx, tree))
+	}
+	return errors.Join(errs...)
+}
+
+// Done is how far the ranks are, while they work.
+func (n *Node) Done() (bytes, ops int64) {
+	for _, r := range n.ranks {
+		for _, c := range r.counters {
+			bytes, ops = bytes+c.bytes.Load(), ops+c.ops.Load()
+		}
+	}
+	return bytes, ops
 }
 
 // Clean removes all that the run has made in the targets of this node.

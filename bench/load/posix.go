@@ -215,6 +215,11 @@ func (d *directory) probe() error {
 // Sync implements store.
 func (d *directory) Sync(context.Context) error { return d.failed("sync", "", unix.Syncfs(d.fd)) }
 
+// Remove implements store.
+func (d *directory) Remove(_ context.Context, name string) error {
+	return kindOf(os.RemoveAll(filepath.Join(d.target, d.name, name)))
+}
+
 // Clean implements store. Nothing outside of the run's directory is removed: no link is followed.
 func (d *directory) Clean(context.Context) error {
 	return kindOf(os.RemoveAll(filepath.Join(d.target, d.name)))

@@ -58,6 +58,14 @@ func (r *rank) do(ctx context.Context, at time.Time) error {
 	return usage("there is no deed %.40q", w.Do)
 }
 
+// did is how many operations this rank has done.
+func (r *rank) did() (ops int64) {
+	for _, c := range r.counters {
+		ops += c.ops.Load()
+	}
+	return ops
+}
+
 // owner is the rank whose files are read.
 func (r *rank) owner() int {
 	w := &r.node.work

@@ -2,6 +2,7 @@ package load
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"datamove.dev/mover"
@@ -10,14 +11,14 @@ import (
 // Result is what the ranks of one node did in a phase.
 type Result struct {
 	Begun     time.Duration   `json:"begun"` // after the common start
-	Ends      []time.Duration `json:"ends"`  // by rank: when it had nothing left to do, after the common start
+	Ends      []time.Duration `json:"ends"`  // by rank: when it had nothing left to do, after the common start; 0 of one that never had
 	End       time.Duration   `json:"end"`   // when all was done, and synced
 	Files     int64           `json:"files"`
 	Wrong     int64           `json:"wrong"` // blocks that are not what was written
 	Have      []Have          `json:"have"`  // of its ranks
 	Every     time.Duration   `json:"every"`
 	Targets   []Series        `json:"targets"`
-	Histogram []byte          `json:"histogram"` // of nanoseconds, as HdrHistogram writes it
+	Histogram string          `json:"histogram"` // of nanoseconds, as HdrHistogram writes it: V2, in base64
 	CPU       time.Duration   `json:"cpu"`       // of this process
 	PeakBytes int64           `json:"peak"`      // that it ever had in memory
 	Cache     string          `json:"cache"`
@@ -46,6 +47,19 @@ func sum(v []int64) (n int64) {
 		n += x
 	}
 	return n
+}
+
+// Of says whether this can be what a node did in a phase: it may come from another host. One that has failed may say nothing else.
+func (r *Result) Of(w *Work, targets int) bool {
+	if r.Failed != "" && r.Every == 0 && len(r.Targets) == 0 {
+		return true
+	}
+	for _, s := range r.Targets {
+		if len(s.Bytes) != len(s.Ops) || len(s.Bytes) > 2*mostPoints || slices.ContainsFunc(slices.Concat(s.Bytes, s.Ops), func(n int64) bool { return n < 0 }) {
+			return false
+		}
+	}
+	return r.Every >= firstEvery && r.End >= 0 && len(r.Targets) == targets && len(r.Have) == w.Ranks && len(r.Ends) == w.Ranks && min(r.Files, r.Wrong, r.PeakBytes) >= 0
 }
 
 // fails says why a phase has not come to its end.

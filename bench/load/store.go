@@ -20,6 +20,8 @@ type store interface {
 	Ready(ctx context.Context, w *Work) (cache string, err error)
 	// Sync brings everything to stable storage.
 	Sync(ctx context.Context) error
+	// Remove removes a directory with all that is in it.
+	Remove(ctx context.Context, name string) error
 	// Clean removes what the run has made, and the run's directory.
 	Clean(ctx context.Context) error
 	Close() error

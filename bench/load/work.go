@@ -5,14 +5,19 @@ import (
 	"regexp"
 	"time"
 
+	"datamove.dev/bench/record"
 	"datamove.dev/mover"
 )
 
 // Work is a phase of a run, as every rank does it.
 type Work struct {
 	Suite, Name string // for people, and in the record: "large", "write"
-	Nodes       int    // that take part: those with the lowest numbers
-	Ranks       int    // of each of them
+	What        string // for people: "1 file of 1 GiB each, in blocks of 4 MiB"
+	Unit        record.Unit
+	Repeat      int  // from 1
+	Last        bool // the tree is not needed afterwards
+	Nodes       int  // that take part: those with the lowest numbers; the one who conducts makes all of 0
+	Ranks       int  // of each of them
 	Do          Deed
 	Tree        Tree
 	Order       Order         // of reads
@@ -96,6 +101,9 @@ type Tree struct {
 	Block  int64  // bytes of a read or write; 0 is a file
 	Shared bool   // one file of all ranks: block i of rank r of n is block i*n+r of it
 }
+
+// Makes says that a deed changes what ranks have of a tree.
+func (d Deed) Makes() bool { return d == Create || d == Write || d == Rename }
 
 // Have is how much of a tree a rank has made.
 type Have struct {

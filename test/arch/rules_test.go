@@ -48,6 +48,8 @@ var packages = map[string]struct {
 	"mover/swarm":    {parts, []string{"mover", "mover/buffer"}},
 	"bench":          {parts, nil},
 	"bench/record":   {parts, []string{"mover"}},
+	"bench/load":     {memory, []string{"bench/record", "mover", "mover/crc"}},
+	"bench/party":    {motion, []string{"bench/load", "bench/record", "mover"}},
 	"bench/ceiling":  {memory, []string{"mover", "mover/crc"}},
 	"bench/model":    {memory, []string{"mover", "mover/declare", "mover/units"}},
 	"lustre/abi":     {parts, []string{"lustre"}},
@@ -146,7 +148,7 @@ var packages = map[string]struct {
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units", "tiering/hook/slurmconf"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "mover/units"}},
-	"cmd/datamove-bench":    {commands, []string{"bench", "bench/ceiling", "bench/model", "mover", "mover/units"}},
+	"cmd/datamove-bench":    {commands, []string{"bench", "bench/ceiling", "bench/load", "bench/party", "bench/model", "mover", "mover/units"}},
 
 	"mover/placetest":          {tests, []string{"mover", "mover/crc", "mover/buffer"}},
 	"mover/kubernetes/apitest": {tests, nil},
@@ -160,6 +162,7 @@ var packages = map[string]struct {
 // command stands for its parts. A library that is not here has no home yet: give
 // it one, or do without it.
 var homes = map[string][]string{
+	"github.com/HdrHistogram/hdrhistogram-go":     {"bench/load", "bench/party", "bench/report"},
 	"github.com/dgraph-io/badger/v4":              {"mover/store", "mover/journal", "mover/ledger", "tiering/catalog"},
 	"github.com/nats-io":                          {"mover/queue"},
 	"github.com/coreos/go-systemd/v22":            {"cmd/datamoved", "mover/door"},
@@ -192,7 +195,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
 	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint/hop", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/far", "tiering/feed/watch", "cmd/datamove", "cmd/datamove-csi"},
-	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench", "bench/ceiling"},
+	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench", "bench/ceiling", "bench/load", "bench/party"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

@@ -1,0 +1,36 @@
+package party
+
+import (
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/bench/record"
+)
+
+// Here describes this host.
+func Here() record.Node {
+	n := record.Node{Name: "unknown", CPU: "unknown", Cores: runtime.NumCPU()}
+	if name, err := os.Hostname(); err == nil {
+		n.Name = name
+	}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				n.CPU = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		n.MemoryBytes = int64(info.Totalram) * int64(info.Unit)
+	}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		n.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	return n
+}
