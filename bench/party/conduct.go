@@ -24,7 +24,7 @@ type Plan struct {
 	Works   []load.Work
 
 	Nodes   int           // that join; 0 is this process alone
-	Listen  net.Listener  // where they join
+	Listen  net.Listener  // where they join; it is closed when all have
 	Secret  Secret        // that they know
 	Wait    time.Duration // for them; 0 means 5 minutes
 	Open    load.Opener   // of this process, where it works alone

@@ -1,0 +1,131 @@
+package suite_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"datamove.dev/bench/load"
+	"datamove.dev/bench/party"
+	"datamove.dev/bench/record"
+	"datamove.dev/bench/suite"
+	"datamove.dev/mover"
+	"datamove.dev/mover/s3"
+	"datamove.dev/mover/s3/s3test"
+)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tiny is as small as it can be.
+func tiny(nodes ...int) suite.Sizes {
+	return suite.Sizes{Nodes: nodes, Ranks: 2, Bytes: 256 << 10, Block: 64 << 10, Files: 6, FileBytes: 3000, Dirs: 2, Sample: 1000, Model: "8b", Scale: 1e-6, Cache: load.Drop}
+}
+
+func paths(_ context.Context, target, _ string) (string, mover.Place, error) { return target, nil, nil }
+
+// run does all suites that can be done there, with so many nodes.
+func run(t *testing.T, s suite.Sizes, nodes int, target string, open load.Opener) *record.Run {
+	works, err := suite.Works([]string{"all"}, s)
+	check(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	secret := party.NewSecret()
+	ends := make(chan error, nodes)
+	for range nodes {
+		go func() {
+			ends <- party.Join(t.Context(), party.Guest{Address: l.Addr().String(), Secret: secret, Open: open})
+		}()
+	}
+	r, err := party.Conduct(t.Context(), party.Plan{Targets: []string{target}, Works: works, Nodes: nodes, Listen: l, Secret: secret, Open: open})
+	check(t, err)
+	for range nodes {
+		check(t, <-ends)
+	}
+	return r
+}
+
+// TestWorks: every phase of every suite is done, by one node and by more, and leaves nothing behind; what is read is what was written.
+func TestWorks(t *testing.T) {
+	for nodes, sizes := range map[int][]int{1: {1}, 3: {1, 3}} {
+		dir := t.TempDir()
+		r := run(t, tiny(sizes...), nodes, dir, paths)
+		seen := map[string]bool{}
+		for i := range r.Phases {
+			p := &r.Phases[i]
+			seen[p.Suite] = true
+			if p.Last.Ops == 0 || p.Rate() <= 0 || p.Wrong != 0 || p.Failed != "" || p.What == "" || p.Unit == "" {
+				t.Errorf("%s %s: %+v", p.Suite, p.Name, p)
+			}
+		}
+		if len(seen) != 8 {
+			t.Errorf("%d suites: %v", len(seen), seen)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	}
+}
+
+// TestBucket: the same of those that can be done on a bucket.
+func TestBucket(t *testing.T) {
+	o := s3test.Start(t, false).Options(t)
+	s := tiny(2)
+	s.Bucket, s.Bytes = true, 20<<20
+	s.Sample = 1 << 20
+	r := run(t, s, 2, "s3://bucket/prefix", func(ctx context.Context, _, name string) (string, mover.Place, error) {
+		o := o
+		o.Prefix = mover.Join(o.Prefix, name)
+		place, err := s3.Open(ctx, o)
+		return "", place, err
+	})
+	if len(r.Phases) != 4+3+3+9 {
+		t.Errorf("%d phases", len(r.Phases))
+	}
+	for i := range r.Phases {
+		if p := &r.Phases[i]; p.Last.Ops == 0 || p.Wrong != 0 || p.Failed != "" {
+			t.Errorf("%s %s: %+v", p.Suite, p.Name, p)
+		}
+	}
+}
+
+// TestCheckpoint: 512 ranks write what MLPerf has for the model, on as many nodes as there are.
+func TestCheckpoint(t *testing.T) {
+	for nodes, ranks := range map[int]int{1: 512, 4: 128, 3: 171} {
+		works, err := suite.Works([]string{"checkpoint"}, suite.Sizes{Nodes: []int{nodes}, Scale: 1})
+		check(t, err)
+		w := works[0]
+		if w.Ranks != ranks || w.Tree.Bytes < 5.29e12/512-4096 || w.Tree.Bytes > 5.29e12/512 || w.Durable != load.EachEnd {
+			t.Errorf("%+v", w)
+		}
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for want, call := range map[string]func() error{
+		`"larg" is no suite (did you mean large?)`: func() error { _, err := suite.Works([]string{"larg"}, suite.Sizes{}); return err },
+		"s3 is done on buckets":                    func() error { _, err := suite.Works([]string{"s3"}, suite.Sizes{}); return err },
+		"storm is done on directories":             func() error { _, err := suite.Works([]string{"storm"}, suite.Sizes{Bucket: true}); return err },
+		`"9b" is no model (did you mean 8b?)`:      func() error { _, err := suite.Works(nil, suite.Sizes{Model: "9b"}); return err },
+		"want a part of it":                        func() error { _, err := suite.Works(nil, suite.Sizes{Scale: 2}); return err },
+	} {
+		if err := call(); !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+}
+
+func TestNodes(t *testing.T) {
+	for all, want := range map[int]int{1: 1, 2: 2, 6: 4, 32: 6} {
+		if got := suite.Nodes(all); len(got) != want || got[len(got)-1] != all {
+			t.Errorf("%d: %v", all, got)
+		}
+	}
+}
