@@ -377,9 +377,12 @@ func TestWrong(t *testing.T) {
 // TestUntil: how far all were is between two looks.
 func TestUntil(t *testing.T) {
 	series := []int64{100, 200, 50}
-	for at, want := range map[time.Duration]int64{0: 0, time.Second: 100, 1500 * time.Millisecond: 200, 3 * time.Second: 350, time.Hour: 350} {
-		if got := until(series, time.Second, at); got != want {
+	for at, want := range map[time.Duration]int64{0: 0, time.Second: 100, 1500 * time.Millisecond: 200, 2250 * time.Millisecond: 325, 2500 * time.Millisecond: 350, time.Hour: 350} {
+		if got := until(series, time.Second, 2500*time.Millisecond, at); got != want {
 			t.Errorf("until %s: %d, want %d", at, got, want)
 		}
+	}
+	if got := until([]int64{80}, time.Second, 8*time.Millisecond, 4*time.Millisecond); got != 40 {
+		t.Errorf("in the middle of what took 8 ms: %d of 80", got)
 	}
 }

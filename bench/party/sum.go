@@ -76,23 +76,31 @@ func first(results []load.Result, last record.Done) record.Done {
 	d := record.Done{Seconds: at.Seconds()}
 	for i := range results {
 		one := &results[i]
+		ended := time.Duration(0)
+		for _, end := range one.Ends {
+			ended = max(ended, end)
+		}
 		for _, s := range one.Targets {
-			d.Bytes += until(s.Bytes, one.Every, at)
-			d.Ops += until(s.Ops, one.Every, at)
+			d.Bytes += until(s.Bytes, one.Every, ended, at)
+			d.Ops += until(s.Ops, one.Every, ended, at)
 		}
 	}
 	return d
 }
 
-// until is how much was done at an instant: what is between two looks was done evenly.
-func until(series []int64, every, at time.Duration) (n int64) {
-	whole := int(at / every)
+// until is how much was done at an instant: what is between two looks was done evenly, and the last look was when all had ended.
+func until(series []int64, every, ended, at time.Duration) (n int64) {
 	for i, x := range series {
+		begin := time.Duration(i) * every
+		end := begin + every
+		if i == len(series)-1 && ended > begin {
+			end = ended
+		}
 		switch {
-		case i < whole:
+		case at >= end:
 			n += x
-		case i == whole:
-			n += int64(float64(x) * float64(at-time.Duration(i)*every) / float64(every))
+		case at > begin:
+			n += int64(float64(x) * float64(at-begin) / float64(end-begin))
 		}
 	}
 	return n

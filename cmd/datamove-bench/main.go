@@ -1,6 +1,5 @@
-// Command datamove-bench measures datamove beside its peers, and says what a cluster
-// can do. It owns flags and output; scenarios, measuring, statistics and the model are
-// in datamove.dev/bench.
+// Command datamove-bench measures what a cluster does, says what it can do, and compares datamove with its peers.
+// It owns flags and output; measuring, statistics and the model are in the packages below datamove.dev/bench.
 package main
 
 import (
@@ -12,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"datamove.dev/mover"
 )
 
 func main() {
@@ -32,7 +33,7 @@ func rootCommand() *cobra.Command {
 		Args:          nothing,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(ceilingsCommand(), modelCommand(), compareCommand())
+	root.AddCommand(ceilingsCommand(), runCommand(), joinCommand(), modelCommand(), compareCommand())
 	return root
 }
 
@@ -44,14 +45,25 @@ func nothing(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// exitCode follows datamove: 130 interrupted, 2 for words that are wrong, 1 otherwise.
+// codes are the exit codes of datamove by kinds of errors, the gravest first.
+var codes = []struct {
+	kind error
+	code int
+}{
+	{context.Canceled, 130}, {mover.ErrCorrupt, 9}, {mover.ErrFull, 7}, {mover.ErrRefused, 7}, {mover.ErrHeld, 5}, {mover.ErrChanged, 5}, {mover.ErrConflict, 5}, {mover.ErrPermission, 4},
+	{mover.ErrUsage, 2}, {context.DeadlineExceeded, 10}, {mover.ErrTimeout, 10}, {mover.ErrUnreachable, 8}, {mover.ErrTransient, 8}, {mover.ErrNotExist, 3},
+}
+
+// exitCode is that of an error.
 func exitCode(err error) int {
 	var usage usageError
-	switch {
-	case errors.Is(err, context.Canceled):
-		return 130
-	case errors.As(err, &usage):
+	if errors.As(err, &usage) {
 		return 2
+	}
+	for _, c := range codes {
+		if errors.Is(err, c.kind) {
+			return c.code
+		}
 	}
 	return 1
 }

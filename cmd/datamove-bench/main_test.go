@@ -7,19 +7,26 @@ import (
 	"testing"
 )
 
-// run runs the command, and returns what it printed, with its exit code.
+// run runs the command, and returns all that it said, with its exit code.
 func run(t *testing.T, in string, args ...string) (out string, code int) {
 	t.Helper()
-	var b bytes.Buffer
+	out, said, code := runs(t, in, args...)
+	return out + said, code
+}
+
+// runs is run, with what it printed apart from what it said of it.
+func runs(t *testing.T, in string, args ...string) (out, said string, code int) {
+	t.Helper()
+	var printed, told bytes.Buffer
 	root := rootCommand()
 	root.SetArgs(args)
 	root.SetIn(strings.NewReader(in))
-	root.SetOut(&b)
-	root.SetErr(&b)
+	root.SetOut(&printed)
+	root.SetErr(&told)
 	if err := root.ExecuteContext(t.Context()); err != nil {
-		return b.String() + err.Error(), exitCode(err)
+		return printed.String(), told.String() + err.Error(), exitCode(err)
 	}
-	return b.String(), 0
+	return printed.String(), told.String(), 0
 }
 
 const founding = "../../deploy/clusters/founding.yaml"

@@ -49,6 +49,7 @@ var packages = map[string]struct {
 	"bench":          {parts, nil},
 	"bench/record":   {parts, []string{"mover"}},
 	"bench/load":     {memory, []string{"bench/record", "mover", "mover/crc"}},
+	"bench/suite":    {motion, []string{"bench/load", "bench/record", "mover", "mover/spelling", "mover/units"}},
 	"bench/party":    {motion, []string{"bench/load", "bench/record", "mover"}},
 	"bench/ceiling":  {memory, []string{"mover", "mover/crc"}},
 	"bench/model":    {memory, []string{"mover", "mover/declare", "mover/units"}},
@@ -148,7 +149,7 @@ var packages = map[string]struct {
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units", "tiering/hook/slurmconf"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "mover/units"}},
-	"cmd/datamove-bench":    {commands, []string{"bench", "bench/ceiling", "bench/load", "bench/party", "bench/model", "mover", "mover/units"}},
+	"cmd/datamove-bench":    {commands, []string{"bench", "bench/ceiling", "bench/load", "bench/model", "bench/party", "bench/record", "bench/suite", "mover", "mover/config", "mover/local", "mover/location", "mover/site", "mover/units"}},
 
 	"mover/placetest":          {tests, []string{"mover", "mover/crc", "mover/buffer"}},
 	"mover/kubernetes/apitest": {tests, nil},
