@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,6 +179,7 @@ func (n *Node) Begin(ctx context.Context, at time.Time) (out Result) {
 		return out
 	}
 	n.begun = true
+	defer processors(len(n.ranks))()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	before := used()
@@ -212,6 +214,16 @@ func (n *Node) Begin(ctx context.Context, at time.Time) (out Result) {
 	out.CPU, out.PeakBytes = used()-before, peak()
 	n.sum(&out, err)
 	return out
+}
+
+// mostProcessors is for how many ranks there is a processor of the scheduler.
+const mostProcessors = 1024
+
+// processors gives each rank one of the scheduler's, and some for what is beside them, until it is called again: who comes back from a call then finds its own, and wakes nobody. With
+// as many as the host has, small blocks were read at 0.75 of the rate, for 1.4 times the processor time.
+func processors(ranks int) (restore func()) {
+	was := runtime.GOMAXPROCS(max(runtime.NumCPU(), min(ranks, mostProcessors)+2))
+	return func() { runtime.GOMAXPROCS(was) }
 }
 
 // sum has in a result what ranks have done.

@@ -1,6 +1,8 @@
 package party
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"runtime"
 	"strings"
@@ -15,6 +17,10 @@ func Here() record.Node {
 	n := record.Node{Name: "unknown", CPU: "unknown", Cores: runtime.NumCPU()}
 	if name, err := os.Hostname(); err == nil {
 		n.Name = name
+	}
+	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		sum := sha256.Sum256(boot)
+		n.Host = hex.EncodeToString(sum[:8])
 	}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {

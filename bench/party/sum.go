@@ -14,7 +14,7 @@ const mostIntervals = 120
 
 // sum makes a phase of what its nodes did.
 func (r *run) sum(w *load.Work, results []load.Result, failed error) record.Phase {
-	p := record.Phase{Suite: w.Suite, Name: w.Name, What: w.What, Unit: w.Unit, Repeat: w.Repeat, NodeCount: w.Nodes, Ranks: w.Nodes * w.Ranks, Durable: durable(w)}
+	p := record.Phase{Suite: w.Suite, Name: w.Name, What: w.What, Unit: w.Unit, Repeat: w.Repeat, NodeCount: w.Nodes, Ranks: w.Nodes * w.Ranks, Durable: durable(w), Cached: w.Do == load.Read && w.Cache == load.Keep}
 	if failed != nil {
 		p.Failed = failed.Error()
 	}

@@ -30,6 +30,7 @@ type Run struct {
 // Node is a host that took part.
 type Node struct {
 	Name        string  `json:"name"`
+	Host        string  `json:"host"` // the same for all that run on one kernel: a digest of its boot ID
 	CPU         string  `json:"cpu"`
 	Cores       int     `json:"cores"`
 	MemoryBytes int64   `json:"memory_bytes"`
@@ -47,8 +48,9 @@ type Phase struct {
 	Repeat    int    `json:"repeat"`
 	NodeCount int    `json:"node_count"`
 	Ranks     int    `json:"ranks"`
-	Cache     string `json:"cache"`   // what was done about page caches
-	Durable   string `json:"durable"` // what was synced, and when; "" for what writes nothing
+	Cache     string `json:"cache"`            // what was done about page caches, for people
+	Cached    bool   `json:"cached,omitempty"` // what was read may come from the memory of the client
+	Durable   string `json:"durable"`          // what was synced, and when; "" for what writes nothing
 
 	Files int64 `json:"files"` // that were worked on
 	First Done  `json:"first"`
