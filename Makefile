@@ -91,7 +91,7 @@ stress:
 	@test -n "$(RUN)" || { echo 'make stress RUN=TestName [PKG=./mover/...] [COUNT=100]'; exit 2; }
 	$(RACE) go test -race -failfast -count $(COUNT) -run '$(RUN)' $(or $(PKG),./...)
 
-# Our mover beside its peers on the same data; see bench/.
+# Our mover beside its peers on the same data; see bench/compare.
 bench: build
 	bin/datamove-bench compare -o md > bench/RESULTS.md.new $(BENCHFLAGS)
 	mv bench/RESULTS.md.new bench/RESULTS.md

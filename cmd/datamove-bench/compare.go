@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/bench"
+	"datamove.dev/bench/compare"
 )
 
 // version is set by the linker (-X main.version=…).
@@ -18,7 +18,7 @@ var version = "unknown"
 type usageError struct{ error }
 
 func compareCommand() *cobra.Command {
-	var o bench.Options
+	var o compare.Options
 	var output string
 	var quiet bool
 	c := &cobra.Command{
@@ -35,12 +35,12 @@ func compareCommand() *cobra.Command {
 			if !quiet {
 				o.Say = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
 			}
-			results, err := bench.Compare(cmd.Context(), o)
+			results, err := compare.Compare(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
-			report := bench.Report{Schema: bench.ReportSchema, Command: words(cmd, o), Date: time.Now(), Runs: o.Runs, Scale: o.Scale,
-				Machine: bench.ThisMachine(o.Disk), Results: results}
+			report := compare.Report{Schema: compare.ReportSchema, Command: words(cmd, o), Date: time.Now(), Runs: o.Runs, Scale: o.Scale,
+				Machine: compare.ThisMachine(o.Disk), Results: results}
 			return errors.Join(write(report, cmd.OutOrStdout()), complete(results))
 		},
 	}
@@ -60,22 +60,22 @@ func compareCommand() *cobra.Command {
 	return c
 }
 
-var formats = map[string]func(bench.Report, io.Writer) error{
-	"table": bench.Report.Table,
-	"json":  bench.Report.JSON,
-	"md":    bench.Report.Markdown,
+var formats = map[string]func(compare.Report, io.Writer) error{
+	"table": compare.Report.Table,
+	"json":  compare.Report.JSON,
+	"md":    compare.Report.Markdown,
 }
 
 func scenarios() string {
 	var b strings.Builder
-	for _, s := range bench.Scenarios() {
+	for _, s := range compare.Scenarios() {
 		fmt.Fprintf(&b, "  %-14s %s\n", s.Name, s.What)
 	}
 	return b.String()
 }
 
 // words is the command as it can be repeated elsewhere: without local paths.
-func words(cmd *cobra.Command, o bench.Options) string {
+func words(cmd *cobra.Command, o compare.Options) string {
 	w := []string{"datamove-bench compare"}
 	if len(o.Scenarios) > 0 {
 		w = append(w, "--scenario", strings.Join(o.Scenarios, ","))
@@ -93,11 +93,11 @@ func words(cmd *cobra.Command, o bench.Options) string {
 
 // complete says when datamove itself did not come through: a report without it
 // must not pass for one.
-func complete(results []bench.Result) error {
+func complete(results []compare.Result) error {
 	var errs []error
 	for _, r := range results {
 		for _, s := range r.Scores {
-			if s.Tool == bench.Ours && s.Failed != "" {
+			if s.Tool == compare.Ours && s.Failed != "" {
 				errs = append(errs, fmt.Errorf("%s: %s", r.Scenario, s.Failed))
 			}
 		}

@@ -1,6 +1,6 @@
 // Command datamove-bench measures datamove beside its peers, and says what a cluster
 // can do. It owns flags and output; scenarios, measuring, statistics and the model are
-// in datamove.dev/bench.
+// below datamove.dev/bench.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package bench measures datamove beside its peers: the same data, the same
+// Package compare measures datamove beside its peers: the same data, the same
 // durability, one interleaved run.
 //
 // It owns these words: a [Scenario] is one kind of work ("100,000 small files on
@@ -15,4 +15,4 @@
 // after kill -9 a folder datamove-bench-* remains where it worked. It does not
 // judge: targets are in the issue, and the ratios beside them in RESULTS.md.
 // TestCompare runs real tools over a small data set, TestScore the arithmetic.
-package bench
+package compare
