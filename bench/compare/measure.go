@@ -20,6 +20,8 @@ type command struct {
 	env  []string // beside what every tool gets
 }
 
+func call(args ...string) command { return command{args: args} }
+
 // sampleEvery is how often memory is looked at. A peak that is shorter is missed.
 const sampleEvery = 10 * time.Millisecond
 
@@ -29,7 +31,7 @@ func measure(ctx context.Context, c command, syncDir string, group cgroup) (Samp
 	s, err := spend(ctx, c, group)
 	if err == nil && syncDir != "" {
 		var flush Sample
-		flush, err = spend(ctx, command{args: []string{"sync", "-f", syncDir}}, "")
+		flush, err = spend(ctx, call("sync", "-f", syncDir), "")
 		s.CPU += flush.CPU
 	}
 	s.Wall = time.Since(start)
@@ -54,8 +56,8 @@ func spend(ctx context.Context, c command, group cgroup) (Sample, error) {
 	err := cmd.Wait()
 	close(done)
 	s := Sample{Anon: <-peak}
-	if cmd.ProcessState != nil {
-		s.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	if p := cmd.ProcessState; p != nil {
+		s.CPU, s.MaxRSS = p.UserTime()+p.SystemTime(), maxRSS(p)
 	}
 	if ctx.Err() != nil {
 		return s, context.Cause(ctx)
@@ -64,6 +66,21 @@ func spend(ctx context.Context, c command, group cgroup) (Sample, error) {
 		return s, fmt.Errorf("%s: %w: %s", filepath.Base(c.args[0]), err, lastLine(said.String()))
 	}
 	return s, nil
+}
+
+// maxRSS is the largest process of those that p was and has waited for. A process is born with the mark of who started it, so
+// what is not above our own is not known, and 0; the kernel counts both a little inexactly.
+func maxRSS(p *os.ProcessState) int64 {
+	usage, ok := p.SysUsage().(*syscall.Rusage)
+	status, err := os.ReadFile("/proc/self/status")
+	if !ok || err != nil {
+		return 0
+	}
+	ours, err := field(string(status), "VmHWM:")
+	if err != nil || usage.Maxrss <= ours+1024 {
+		return 0
+	}
+	return usage.Maxrss << 10
 }
 
 // cleanEnv is our environment without what would point a tool at another store.
