@@ -269,9 +269,11 @@ func TestReport(t *testing.T) {
 			{Tool: "datamove", Version: "1", Command: "datamove copy SRC DST", Samples: []Sample{{Wall: 2e9, CPU: 1e9, Anon: 5 << 20, MaxRSS: 40 << 20}}},
 			{Tool: "cp", Failed: "a | b"},
 		}},
-		{Scenario: "large", What: "bytes", Scores: []Score{
+		{Scenario: "ceiling-disk", What: "bytes", Ceiling: true, Scores: []Score{
 			{Tool: "datamove", Samples: []Sample{{Wall: 2e9, CPU: 1e9}, {Wall: 2e9, CPU: 1e9}, {Wall: 2e9, CPU: 1e9}}},
-			{Tool: "rsync", Version: "3.5", Samples: []Sample{{Wall: 16e8, CPU: 1e9}, {Wall: 2e9, CPU: 1e9}, {Wall: 25e8, CPU: 1e9}}},
+			{Tool: "fio", Version: "3.33", Samples: []Sample{{Wall: 16e8, CPU: 1e9}, {Wall: 2e9, CPU: 1e9}, {Wall: 25e8, CPU: 1e9}}},
+			{Tool: "warp", Samples: []Sample{{Wall: 1e9}}},
+			{Tool: "dd", Failed: "no room"},
 		}},
 		{Scenario: "none", What: "nothing", NotRun: "no disk"},
 	}}
@@ -286,12 +288,13 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"| datamove | 1 | 2.00 | 2.00–2.00 | 1.00 | 1.00 | 1.00–1.00 | 1.00 | 5 | 40 |", `a \| b`, "Not installed: fpsync", "Not run: no disk",
-		"| rsync | 3.5 | 2.00 | 1.60–2.50 | 1.00 [0.80–1.25] | 1.00 | 1.00–1.00 | 1.00 [1.00–1.00] |"} {
+		"| fio | 3.33 | 2.00 | 1.60–2.50 | 1.00 [0.80–1.25] | 1.00 | 1.00–1.00 | 1.00 [1.00–1.00] |", "| warp |  | 1.00 | 1.00–1.00 | 2.00 |  |  |  |  |  |  |",
+		"\ndatamove reaches 100 % of fio [80–125 %], 50 % of warp\n", "begin with *ceiling*"} {
 		if !strings.Contains(md.String(), want) {
 			t.Errorf("no %q in\n%s", want, &md)
 		}
 	}
-	if text := table.String(); !strings.Contains(text, "2.00–2.00") || !strings.Contains(text, "1.00 [0.80–1.25]") {
+	if text := table.String(); !strings.Contains(text, "2.00–2.00") || !strings.Contains(text, "1.00 [0.80–1.25]") || !strings.Contains(text, "\ndatamove reaches") {
 		t.Error(text)
 	}
 	var again Report

@@ -131,3 +131,15 @@ func (d dataset) check(root string) error {
 	}
 	return nil
 }
+
+// checkBytes is check for load generators, whose files are others: of as many bytes.
+func (d dataset) checkBytes(root string) error {
+	_, bytes, err := count(root)
+	if err != nil {
+		return err
+	}
+	if bytes != d.total() {
+		return fmt.Errorf("the target has %d bytes, the source %d", bytes, d.total())
+	}
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -87,8 +88,27 @@ func (r Result) calls() (lines []string) {
 	return lines
 }
 
+// reached is how near datamove comes to what load generators do.
+func (r Result) reached() string {
+	var parts []string
+	for _, s := range r.Scores {
+		if s.Tool == Ours || s.WallRatio == 0 {
+			continue
+		}
+		part := fmt.Sprintf("%.0f %% of %s", 100/s.WallRatio, s.Tool)
+		if in := s.WallInterval; in != nil {
+			part += fmt.Sprintf(" [%.0f–%.0f %%]", 100/in.High, 100/in.Low)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
 // notes are the lines below a scenario's table.
 func (r Result) notes() (lines []string) {
+	if reached := r.reached(); r.Ceiling && reached != "" {
+		lines = append(lines, "datamove reaches "+reached)
+	}
 	if r.NotRun != "" {
 		lines = append(lines, "Not run: "+r.NotRun)
 	}
@@ -132,12 +152,20 @@ const preface = "# datamove beside its peers\n\n" +
 	"that is not more than the process that measures has. Sources are in the page cache, and in-memory scenarios have one run of each\n" +
 	"tool that does not count.\n"
 
+const aboutCeilings = "\nThe names of some scenarios begin with *ceiling*: there the others are load generators, which write as many bytes as are copied,\n" +
+	"then read them, and do no work of a mover. Their time is what they say of both (elbencho, fio, ior), or what these bytes take at the\n" +
+	"rate that they measure (warp, for %s; its CPU is left out), so that their start is not in it; only dd is timed by the clock.\n" +
+	"The source on a disk is not in the page cache there.\n"
+
 // Markdown writes the report as bench/RESULTS.md.
 func (r Report) Markdown(w io.Writer) error {
 	m := r.Machine
 	var b strings.Builder
 	fmt.Fprintf(&b, preface, r.Command, r.Runs, r.Scale, m.CPU, m.Cores, float64(m.Memory)/(1<<30), m.System, m.Kernel, m.Go, m.Disk,
 		r.Date.Format(time.DateOnly), resamples, fewest, sampleEvery.Milliseconds())
+	if slices.ContainsFunc(r.Results, func(s Result) bool { return s.Ceiling }) {
+		fmt.Fprintf(&b, aboutCeilings, warpTime)
+	}
 	for _, s := range r.Results {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", s.Scenario, capital(s.What)+".")
 		if len(s.Scores) > 0 {

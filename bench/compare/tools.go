@@ -6,8 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 )
 
@@ -16,11 +14,13 @@ const Ours = "datamove"
 
 // job is what one run has to do, in words that every tool understands in its own way.
 type job struct {
-	source, target string // paths, or s3://bucket/prefix
-	folder         string // where the target is on this machine, to count it and to remove it
-	file           bool   // source is one file
-	store          *store // of the S3 end, if there is one
-	scratch        string // for what a tool keeps beside its target
+	source, target string  // paths, or s3://bucket/prefix
+	folder         string  // where the target is on this machine, to count it and to remove it
+	file           bool    // source is one file
+	data           dataset // what source holds
+	cold           bool    // each byte has to be read: source is not in the page cache, and its blocks are not shared
+	store          *store  // of the S3 end, if there is one
+	scratch        string  // for what a tool keeps beside its target
 }
 
 func (j job) toStore() bool { return strings.HasPrefix(j.target, "s3://") }
@@ -33,80 +33,34 @@ type tool struct {
 	command func(program string, j job) command
 }
 
-// tools are datamove and its peers, each called as its manual recommends for
-// speed on one machine with metadata kept.
+// tools are datamove, its peers, and the load generators that say what a storage can do; each called as its manual
+// recommends for speed on one machine, the peers with metadata kept.
 var tools = []tool{
 	{Ours, Ours, []string{"version"}, datamove},
-	{"cp", "cp", []string{"--version"}, func(program string, j job) command {
-		return command{args: []string{program, "-a", j.source, j.target}}
-	}},
-	{"cp --reflink", "cp", []string{"--version"}, func(program string, j job) command {
-		return command{args: []string{program, "-a", "--reflink=always", j.source, j.target}}
-	}},
-	{"rsync", "rsync", []string{"--version"}, func(program string, j job) command {
-		return command{args: []string{program, "-a", contents(j), j.target}}
-	}},
-	{"fpsync", "fpsync", nil, func(program string, j job) command {
-		return command{args: []string{program, "-n", strconv.Itoa(runtime.NumCPU()), "-f", "2000",
-			"-t", filepath.Join(j.scratch, "fpsync"), contents(j), j.target + "/"}}
-	}},
+	{"cp", "cp", []string{"--version"}, cp},
+	{"cp --reflink", "cp", []string{"--version"}, reflink},
+	{"rsync", "rsync", []string{"--version"}, rsync},
+	{"fpsync", "fpsync", nil, fpsync},
+	{"dcp", "dcp", nil, dcp},
 	{"rclone", "rclone", []string{"version"}, rclone},
 	{"s5cmd", "s5cmd", []string{"version"}, s5cmd},
-	// Two bare walks: what a comparison of two trees costs at the least.
-	{"find", "find", []string{"--version"}, func(_ string, j job) command {
-		walk := `find "$0" -printf '%P %y %m %U %G %s %T@\n' >/dev/null && find "$1" -printf '%P %y %m %U %G %s %T@\n' >/dev/null`
-		return command{args: []string{"/bin/sh", "-c", walk, j.source, j.target}}
-	}},
+	{"juicefs", "juicefs", []string{"--version"}, juicefs},
+	{"find", "find", []string{"--version"}, find},
+	{"elbencho", "elbencho", []string{"--version"}, elbencho},
+	{"fio", "fio", []string{"--version"}, fio},
+	{"ior", "ior", nil, ior},
+	{"dd", "dd", []string{"--version"}, dd},
+	{"warp", "warp", []string{"--version"}, warp},
 }
 
-// contents names a folder so that its contents are meant.
-func contents(j job) string {
-	if j.file {
-		return j.source
-	}
-	return j.source + "/"
-}
-
-func datamove(program string, j job) command {
-	env := []string{"XDG_STATE_HOME=" + filepath.Join(j.scratch, "state")}
-	if j.store != nil {
-		env = append(env, j.store.environment()...)
-	}
-	return command{args: []string{program, "copy", "-q", j.source, j.target}, env: env}
-}
-
-func rclone(program string, j job) command {
-	args, env := []string{program, "copy"}, []string{"RCLONE_CONFIG=/dev/null"}
-	if j.file {
-		args[1] = "copyto"
-	}
-	if j.store == nil {
-		return command{args: append(args, j.source, j.target), env: env}
-	}
-	remote := func(location string) string {
-		if path, ok := strings.CutPrefix(location, "s3://"); ok {
-			return "store:" + path
+// Peers are the names of what can be asked for beside datamove.
+func Peers() (names []string) {
+	for _, t := range tools {
+		if t.name != Ours && t.name == t.program {
+			names = append(names, t.name)
 		}
-		return location
 	}
-	env = append(env, j.store.environment()...)
-	env = append(env, "RCLONE_CONFIG_STORE_TYPE=s3", "RCLONE_CONFIG_STORE_PROVIDER=Other", "RCLONE_CONFIG_STORE_ENV_AUTH=true",
-		"RCLONE_CONFIG_STORE_ENDPOINT="+j.store.endpoint)
-	args = append(args, "--transfers", "32", "--checkers", "32", "--s3-no-check-bucket")
-	return command{args: append(args, remote(j.source), remote(j.target)), env: env}
-}
-
-func s5cmd(program string, j job) command {
-	args := []string{program, "--endpoint-url", j.store.endpoint, "--log", "error", "cp"}
-	switch {
-	case j.file:
-		args = append(args, j.source, j.target)
-	case j.toStore():
-		args = append(args, j.source+"/", j.target+"/")
-	default:
-		args = append(args, j.source+"/*", j.target+"/")
-	}
-	return command{args: args, env: j.store.environment()}
+	return names
 }
 
 // find returns the path of a tool's program: datamove as given, or beside this one.
@@ -140,7 +94,7 @@ func (t tool) versionOf(path string) string {
 	}
 	for word := range strings.FieldsSeq(string(out)) {
 		if word = strings.Trim(word, "(),"); strings.ContainsAny(word, "0123456789") && !strings.Contains(word, "/") && !strings.HasPrefix(word, "s3") {
-			return strings.TrimPrefix(word, "v")
+			return strings.TrimPrefix(strings.TrimPrefix(word, t.program+"-"), "v") // fio-3.33
 		}
 	}
 	return ""
@@ -159,18 +113,19 @@ func moduleVersion(path string) string {
 	return ""
 }
 
-// shown is a call as the report shows it: without what is only true of this run.
-func (c command) shown(j job) string {
-	names := strings.NewReplacer(j.source, "SRC", j.target, "DST", j.scratch, "TMP")
+// shown is a call of a program as the report shows it: without what is only true of this run, or of this machine.
+func (c command) shown(program string, j job) string {
+	pairs := []string{j.source, "SRC", j.target, "DST", j.scratch, "TMP", program, filepath.Base(program)}
 	if j.store != nil {
-		names = strings.NewReplacer(j.source, "SRC", j.target, "DST", j.scratch, "TMP", j.store.endpoint, "URL",
+		pairs = append(pairs, j.store.endpoint, "URL", j.store.host(), "HOST",
 			strings.TrimPrefix(j.source, "s3://"), "SRC", strings.TrimPrefix(j.target, "s3://"), "DST")
 	}
-	args := append([]string{filepath.Base(c.args[0])}, c.args[1:]...)
-	for i := range args {
-		args[i] = names.Replace(args[i])
+	names := strings.NewReplacer(pairs...)
+	words := []string{filepath.Base(c.args[0])}
+	for _, a := range c.args[1:] {
+		words = append(words, names.Replace(a))
 	}
-	return strings.Join(args, " ")
+	return strings.Join(words, " ")
 }
 
 func toolNamed(name string) (tool, error) {

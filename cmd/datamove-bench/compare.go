@@ -25,7 +25,7 @@ func compareCommand() *cobra.Command {
 		Use:   "compare",
 		Short: "run datamove and every installed peer over the same data, in turns",
 		Long: "Runs datamove and every installed peer over the same data, in turns, and prints medians with\n" +
-			"their spread. In full size it wants 30 GiB of memory file system or less, 40 GiB of disk and an hour.\n\nScenarios:\n" + scenarios(),
+			"their spread, and ratios with their 95 % interval. In full size it wants 30 GiB of memory file system or less, 40 GiB of disk and an hour.\n\nScenarios:\n" + scenarios(),
 		Args: nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := formats[output]
@@ -47,7 +47,7 @@ func compareCommand() *cobra.Command {
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	flags := c.Flags()
 	flags.StringSliceVar(&o.Scenarios, "scenario", nil, "only these; a beginning such as s3 takes all of its kind")
-	flags.StringSliceVar(&o.Peers, "peers", nil, "only these beside datamove: cp, rsync, fpsync, rclone, s5cmd, find")
+	flags.StringSliceVar(&o.Peers, "peers", nil, "only these beside datamove: "+strings.Join(compare.Peers(), ", "))
 	flags.IntVar(&o.Runs, "runs", 5, "runs of each tool in each scenario")
 	flags.Float64Var(&o.Scale, "scale", 1, "of counts and sizes, at most 1")
 	flags.StringVar(&o.Disk, "dir", ".", "a folder on the disk to measure")
@@ -69,7 +69,7 @@ var formats = map[string]func(compare.Report, io.Writer) error{
 func scenarios() string {
 	var b strings.Builder
 	for _, s := range compare.Scenarios() {
-		fmt.Fprintf(&b, "  %-14s %s\n", s.Name, s.What)
+		fmt.Fprintf(&b, "  %-16s %s\n", s.Name, s.What)
 	}
 	return b.String()
 }
