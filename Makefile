@@ -20,7 +20,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm lustre-test fabric dist image clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm lustre-test fabric dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -91,10 +91,14 @@ stress:
 	@test -n "$(RUN)" || { echo 'make stress RUN=TestName [PKG=./mover/...] [COUNT=100]'; exit 2; }
 	$(RACE) go test -race -failfast -count $(COUNT) -run '$(RUN)' $(or $(PKG),./...)
 
-# Our mover beside its peers on the same data; see bench/.
+# Our mover beside its peers on the same data; see bench/compare.
 bench: build
 	bin/datamove-bench compare -o md > bench/RESULTS.md.new $(BENCHFLAGS)
 	mv bench/RESULTS.md.new bench/RESULTS.md
+
+# The same in small, in less than a minute: bin/bench-small.json, which CI keeps.
+bench-small: build
+	bin/datamove-bench compare -q --quick --save bin/bench-small.json $(BENCHFLAGS)
 
 # How long a mount of the CSI driver takes on a node with 200 others, at the 50th and 99th of a hundred, and what the
 # driver holds in memory. As root, with btrfs.

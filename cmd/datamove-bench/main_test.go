@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"datamove.dev/bench/compare"
 )
 
 // run runs the command, and returns all that it said, with its exit code.
@@ -84,5 +88,63 @@ func TestCeilings(t *testing.T) {
 	}
 	if out, code := run(t, "", args...); code != 0 || !strings.Contains(out, "disk.read") || !strings.Contains(out, "GB/s") {
 		t.Errorf("exit %d\n%s", code, out)
+	}
+}
+
+// TestCompare: --quick fills in what is not given, and --save keeps what is printed; a file that can not be is said before anything is
+// measured, and one of the last time stays until there is a new one.
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "datamove")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n[ $1 = version ] && exit\nexec cp -a $3 $4\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	saved := filepath.Join(dir, "saved.json")
+	if err := os.WriteFile(saved, []byte("of the last time"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"compare", "-q", "--scenario", "small-tmpfs", "--peers", "cp", "--dir", t.TempDir(), "--tmpfs", t.TempDir(), "--datamove", program, "-o", "json", "--save", saved, "--quick"}
+	for _, row := range []struct {
+		more  []string
+		runs  int
+		scale float64
+		words string
+	}{
+		{nil, 3, 0.01, "datamove-bench compare --scenario small-tmpfs --peers cp --quick"},
+		{[]string{"--runs", "1", "--scale", "0.002"}, 1, 0.002, "datamove-bench compare --scenario small-tmpfs --peers cp --quick --runs 1 --scale 0.002"},
+	} {
+		out, code := run(t, "", append(args, row.more...)...)
+		var got compare.Report
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+			t.Fatalf("%v, exit %d\n%s", err, code, out)
+		}
+		if got.Runs != row.runs || got.Scale != row.scale || got.Command != row.words || len(got.Results[0].Scores[1].Samples) != row.runs {
+			t.Errorf("%+v", got)
+		}
+		if text, err := os.ReadFile(saved); err != nil || string(text) != out {
+			t.Errorf("%v\n%s", err, text)
+		}
+	}
+
+	before, err := os.ReadFile(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		code int
+		want string
+		more []string
+	}{
+		{2, "--save", []string{"--save", filepath.Join(dir, "nowhere", "saved.json")}},
+		{1, "is no scenario", []string{"--scenario", "floppy"}},
+		{2, "must be table, json or md", []string{"-o", "xml"}},
+	} {
+		if out, code := run(t, "", append(args, row.more...)...); code != row.code || !strings.Contains(out, row.want) {
+			t.Errorf("%q: exit %d, want %d with %q\n%s", row.more, code, row.code, row.want, out)
+		}
+	}
+	names, err := filepath.Glob(filepath.Join(dir, ".*"))
+	if after, e := os.ReadFile(saved); e != nil || err != nil || !bytes.Equal(before, after) || len(names) > 0 {
+		t.Errorf("%q are left beside, %v, %v", names, err, e)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -101,6 +100,11 @@ func (f *runFlags) run(cmd *cobra.Command, targets []string) error {
 	if err := f.read(cmd, targets); err != nil {
 		return err
 	}
+	saved, err := newDraft(f.save)
+	if err != nil {
+		return usageError{fmt.Errorf("--save: %w", err)}
+	}
+	defer saved.drop()
 	if f.plan.Nodes > 0 {
 		if err := f.door(); err != nil {
 			return err
@@ -113,7 +117,7 @@ func (f *runFlags) run(cmd *cobra.Command, targets []string) error {
 	}
 	r, err := party.Conduct(ctx, f.plan)
 	r.Command = f.words(cmd, targets)
-	return errors.Join(err, f.tell(cmd.OutOrStdout(), r))
+	return errors.Join(err, saved.publish(r.Write), f.tell(cmd.OutOrStdout(), r))
 }
 
 // read makes a plan of the flags.
@@ -185,30 +189,12 @@ func secretFile(name string) (party.Secret, error) {
 	return s, nil
 }
 
-// tell prints a record, and saves it.
+// tell prints a record.
 func (f *runFlags) tell(w io.Writer, r *record.Run) error {
-	if f.save != "" {
-		if err := save(f.save, r); err != nil {
-			return err
-		}
-	}
 	if f.output == "json" {
 		return r.Write(w)
 	}
 	return runTable(w, r)
-}
-
-// save writes a record, whole or not at all.
-func save(name string, r *record.Run) error {
-	t, err := os.CreateTemp(filepath.Dir(name), ".datamove-bench-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(t.Name())
-	if err := errors.Join(r.Write(t), t.Chmod(0o644), t.Close()); err != nil {
-		return err
-	}
-	return os.Rename(t.Name(), name)
 }
 
 // runTable prints phases for people.

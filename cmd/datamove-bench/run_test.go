@@ -194,6 +194,7 @@ func TestRunMistakes(t *testing.T) {
 		{2, "want direct, drop or keep", []string{"run", "--cache", "warm", dir}},
 		{2, "no tier nowhere", []string{"run", "nowhere:x"}},
 		{2, "and not together", []string{"run", dir, "s3://bucket/x"}},
+		{2, "--save: ", []string{"run", "--save", filepath.Join(dir, "nothing", "x"), dir}},
 		{2, "want --secret-file", []string{"run", "--nodes", "2", dir}},
 		{2, "16 or more", []string{"run", "--nodes", "2", "--secret-file", short, dir}},
 		{2, "no such file", []string{"run", "--nodes", "2", "--secret-file", short + "er", dir}},

@@ -46,13 +46,13 @@ var packages = map[string]struct {
 	"mover/fault":    {parts, []string{"mover"}},
 	"mover/meter":    {parts, []string{"mover"}},
 	"mover/swarm":    {parts, []string{"mover", "mover/buffer"}},
-	"bench":          {parts, nil},
+	"bench/compare":  {parts, nil},
 	"bench/record":   {parts, []string{"mover"}},
 	"bench/load":     {memory, []string{"bench/record", "mover", "mover/crc"}},
 	"bench/suite":    {motion, []string{"bench/load", "bench/record", "mover", "mover/spelling", "mover/units"}},
 	"bench/party":    {motion, []string{"bench/load", "bench/record", "mover"}},
 	"bench/ceiling":  {memory, []string{"mover", "mover/crc"}},
-	"bench/model":    {memory, []string{"mover", "mover/declare", "mover/units"}},
+	"bench/model":    {memory, []string{"bench/record", "mover", "mover/declare", "mover/units"}},
 	"lustre/abi":     {parts, []string{"lustre"}},
 	"lustre/gpfs":    {parts, []string{"lustre"}},
 	"lustre/ceph":    {parts, []string{"lustre"}},
@@ -149,7 +149,7 @@ var packages = map[string]struct {
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units", "tiering/hook/slurmconf"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "mover/units"}},
-	"cmd/datamove-bench":    {commands, []string{"bench", "bench/ceiling", "bench/load", "bench/model", "bench/party", "bench/record", "bench/suite", "mover", "mover/config", "mover/local", "mover/location", "mover/site", "mover/units"}},
+	"cmd/datamove-bench":    {commands, []string{"bench/ceiling", "bench/compare", "bench/load", "bench/model", "bench/party", "bench/record", "bench/suite", "mover", "mover/config", "mover/local", "mover/location", "mover/site", "mover/units"}},
 
 	"mover/placetest":          {tests, []string{"mover", "mover/crc", "mover/buffer"}},
 	"mover/kubernetes/apitest": {tests, nil},
@@ -196,7 +196,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
 	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint/hop", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/far", "tiering/feed/watch", "cmd/datamove", "cmd/datamove-csi"},
-	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench", "bench/ceiling", "bench/load", "bench/party"},
+	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench/ceiling", "bench/compare", "bench/load", "bench/party"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that

@@ -13,7 +13,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"datamove.dev/bench"
+	"datamove.dev/bench/compare"
 	"datamove.dev/test/image"
 )
 
@@ -65,7 +65,7 @@ func (f *figures) say(format string, args ...any) {
 }
 
 func (f *figures) begin(version string) {
-	m := bench.ThisMachine(".")
+	m := compare.ThisMachine(".")
 	f.say("# The hooks of Slurm in figures\n\n%s, %d cores, %.0f GiB, %s, kernel %s, %s; Slurm %s.\n%s (%s), `make bench-slurm`", m.CPU, runtime.NumCPU(), float64(m.Memory)/(1<<30), m.System, m.Kernel, m.Go,
 		strings.TrimPrefix(strings.TrimSpace(f.said(Controller, "sinfo", "--version")), "slurm-wlm "), time.Now().Format(time.DateOnly), version)
 	if f.scale != 1 {

@@ -1,7 +1,8 @@
-package bench
+package compare
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -13,6 +14,9 @@ type Sample struct {
 	// Anon is the highest sum of anonymous memory that was seen, of the tool and
 	// what it started; 0 when it could not be seen.
 	Anon int64 `json:"anonBytes"`
+	// MaxRSS is the resident memory of the largest process among them (ru_maxrss), with what it shares with others and with
+	// the page cache; 0 when it was not larger than the process that measures.
+	MaxRSS int64 `json:"maxRSSBytes,omitempty"`
 }
 
 // Spread is a median with the lowest and the highest value beside it.
@@ -48,6 +52,7 @@ type Score struct {
 	Wall    Spread[time.Duration] `json:"wallNanos"`
 	CPU     Spread[time.Duration] `json:"cpuNanos"`
 	Anon    Spread[int64]         `json:"anonBytes"`
+	MaxRSS  Spread[int64]         `json:"maxRSSBytes"`
 	Samples []Sample              `json:"samples"`
 	Failed  string                `json:"failed,omitempty"` // why there are no (more) samples
 
@@ -56,19 +61,30 @@ type Score struct {
 	// it, while two medians may be of different rounds. 0 when there is no round of both.
 	WallRatio float64 `json:"datamoveWallRatio,omitempty"`
 	CPURatio  float64 `json:"datamoveCPURatio,omitempty"`
+
+	// The 95 % intervals of these medians by bootstrap; nil where there are too few rounds. Of three it is all that there was.
+	WallInterval *Interval `json:"datamoveWallInterval,omitempty"`
+	CPUInterval  *Interval `json:"datamoveCPUInterval,omitempty"`
+}
+
+// Interval is from where to where something lies.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
 }
 
 // sum fills in the spreads from the samples.
 func (s *Score) sum() {
 	var wall, cpu []time.Duration
-	var anon []int64
+	var anon, rss []int64
 	for _, x := range s.Samples {
-		wall, cpu, anon = append(wall, x.Wall), append(cpu, x.CPU), append(anon, x.Anon)
+		wall, cpu = append(wall, x.Wall), append(cpu, x.CPU)
+		anon, rss = append(anon, x.Anon), append(rss, x.MaxRSS)
 	}
-	s.Wall, s.CPU, s.Anon = spreadOf(wall), spreadOf(cpu), spreadOf(anon)
+	s.Wall, s.CPU, s.Anon, s.MaxRSS = spreadOf(wall), spreadOf(cpu), spreadOf(anon), spreadOf(rss)
 }
 
-// compareWith fills in the ratios of ours to each score. Sample i is of round i,
+// compareWith fills in the ratios of ours to each score, and their intervals for the others. Sample i is of round i,
 // of every tool: one that has failed gets no more turns.
 func compareWith(ours Score, scores []Score) {
 	for i := range scores {
@@ -76,15 +92,42 @@ func compareWith(ours Score, scores []Score) {
 		var wall, cpu []float64
 		for round := range min(len(ours.Samples), len(s.Samples)) {
 			a, b := ours.Samples[round], s.Samples[round]
-			wall, cpu = append(wall, ratio(a.Wall, b.Wall)), append(cpu, ratio(a.CPU, b.CPU))
+			wall, cpu = appendRatio(wall, a.Wall, b.Wall), appendRatio(cpu, a.CPU, b.CPU)
 		}
 		s.WallRatio, s.CPURatio = spreadOf(wall).Median, spreadOf(cpu).Median
+		if s.Tool != ours.Tool {
+			s.WallInterval, s.CPUInterval = bootstrap(wall), bootstrap(cpu)
+		}
 	}
 }
 
-func ratio(a, b time.Duration) float64 {
+// appendRatio leaves out what could not be measured.
+func appendRatio(ratios []float64, a, b time.Duration) []float64 {
 	if a <= 0 || b <= 0 {
-		return 0
+		return ratios
 	}
-	return float64(a) / float64(b)
+	return append(ratios, float64(a)/float64(b))
+}
+
+const (
+	fewest    = 3      // rounds that say something of their spread
+	resamples = 10_000 // whose medians are looked at
+)
+
+// bootstrap is the 95 % interval of the median of ratios, by percentiles: between which the medians of rounds lie that are drawn
+// again from those there were. The same ratios always have the same. Of few rounds it is narrower than the truth.
+func bootstrap(ratios []float64) *Interval {
+	if len(ratios) < fewest {
+		return nil
+	}
+	random := rand.New(rand.NewPCG(2, 95))
+	medians, drawn := make([]float64, resamples), make([]float64, len(ratios))
+	for i := range medians {
+		for k := range drawn {
+			drawn[k] = ratios[random.IntN(len(ratios))]
+		}
+		medians[i] = spreadOf(drawn).Median
+	}
+	slices.Sort(medians)
+	return &Interval{Low: medians[resamples*25/1000], High: medians[resamples*975/1000-1]}
 }

@@ -1,4 +1,4 @@
-package bench
+package compare
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,9 +17,18 @@ import (
 
 // command is one call of a tool.
 type command struct {
-	args []string
-	env  []string // beside what every tool gets
+	args   []string
+	env    []string // beside what every tool gets
+	folder bool     // the target has to be a folder that is there
+	said   string   // the file that gets what it prints; "" is nowhere
+	// took is how long the work was by what the tool says of it, where its start is not what is asked for; nil is the clock.
+	took func() (time.Duration, error)
+	// timed works for a time and not for bytes, and removes what it has written: its CPU is that of other work, and its
+	// target is not counted.
+	timed bool
 }
+
+func call(args ...string) command { return command{args: args} }
 
 // sampleEvery is how often memory is looked at. A peak that is shorter is missed.
 const sampleEvery = 10 * time.Millisecond
@@ -27,12 +37,20 @@ const sampleEvery = 10 * time.Millisecond
 func measure(ctx context.Context, c command, syncDir string, group cgroup) (Sample, error) {
 	start := time.Now()
 	s, err := spend(ctx, c, group)
-	if err == nil && syncDir != "" {
-		var flush Sample
-		flush, err = spend(ctx, command{args: []string{"sync", "-f", syncDir}}, "")
-		s.CPU += flush.CPU
-	}
 	s.Wall = time.Since(start)
+	if err == nil && c.took != nil {
+		s.Wall, err = c.took()
+	}
+	if c.timed {
+		s.CPU = 0
+	}
+	if err != nil || syncDir == "" {
+		return s, err
+	}
+	start = time.Now()
+	flush, err := spend(ctx, call("sync", "-f", syncDir), "")
+	s.Wall += time.Since(start)
+	s.CPU += flush.CPU
 	return s, err
 }
 
@@ -41,8 +59,16 @@ func spend(ctx context.Context, c command, group cgroup) (Sample, error) {
 	args := group.wrap(c.args)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(cleanEnv(), c.env...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	if c.said != "" {
+		said, err := os.Create(c.said)
+		if err != nil {
+			return Sample{}, err
+		}
+		defer said.Close()
+		cmd.Stdout = said
+	}
 	// A tool of several processes is stopped as a whole.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -54,23 +80,41 @@ func spend(ctx context.Context, c command, group cgroup) (Sample, error) {
 	err := cmd.Wait()
 	close(done)
 	s := Sample{Anon: <-peak}
-	if cmd.ProcessState != nil {
-		s.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	if p := cmd.ProcessState; p != nil {
+		s.CPU, s.MaxRSS = p.UserTime()+p.SystemTime(), maxRSS(p)
 	}
 	if ctx.Err() != nil {
 		return s, context.Cause(ctx)
 	}
 	if err != nil {
-		return s, fmt.Errorf("%s: %w: %s", filepath.Base(c.args[0]), err, lastLine(said.String()))
+		return s, fmt.Errorf("%s: %w: %s", filepath.Base(c.args[0]), err, lastLine(complaint.String()))
 	}
 	return s, nil
 }
 
-// cleanEnv is our environment without what would point a tool at another store.
+// maxRSS is the largest process of those that p was and has waited for. A process is born with the mark of who started it, so
+// what is not above our own is not known, and 0; the kernel counts both a little inexactly.
+func maxRSS(p *os.ProcessState) int64 {
+	usage, ok := p.SysUsage().(*syscall.Rusage)
+	status, err := os.ReadFile("/proc/self/status")
+	if !ok || err != nil {
+		return 0
+	}
+	ours, err := field(string(status), "VmHWM:")
+	if err != nil || usage.Maxrss <= ours+1024 {
+		return 0
+	}
+	return usage.Maxrss << 10
+}
+
+// pointers begin the names of variables that would point a tool at another store, or have it work in another way.
+var pointers = []string{"AWS_", "RCLONE_", "DATAMOVE_", "MINIO_", "WARP_"}
+
+// cleanEnv is our environment without pointers.
 func cleanEnv() []string {
 	var env []string
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "AWS_") && !strings.HasPrefix(e, "RCLONE_") && !strings.HasPrefix(e, "DATAMOVE_") {
+		if !slices.ContainsFunc(pointers, func(p string) bool { return strings.HasPrefix(e, p) }) {
 			env = append(env, e)
 		}
 	}

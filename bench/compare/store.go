@@ -1,4 +1,4 @@
-package bench
+package compare
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -22,6 +23,7 @@ type store struct {
 
 const (
 	bucket    = "bench"
+	wiped     = "warp" // the bucket of warp, which empties it before and after each run
 	accessKey = "benchaccess"
 	secretKey = "benchsecret"
 )
@@ -31,6 +33,9 @@ func (s *store) environment() []string {
 	return []string{"AWS_ENDPOINT_URL_S3=" + s.endpoint, "AWS_ACCESS_KEY_ID=" + accessKey,
 		"AWS_SECRET_ACCESS_KEY=" + secretKey, "AWS_REGION=us-east-1"}
 }
+
+// host is the endpoint without its scheme, for tools that want it so.
+func (s *store) host() string { return strings.TrimPrefix(s.endpoint, "http://") }
 
 // openStore starts the server over an empty folder below dir, on a free port of
 // the loopback. The folder needs user extended attributes. Connections are kept, as
@@ -42,8 +47,10 @@ func openStore(ctx context.Context, dir string) (*store, error) {
 		return nil, fmt.Errorf("versitygw is not in PATH: %w", err)
 	}
 	root := filepath.Join(dir, "store")
-	if err := os.MkdirAll(filepath.Join(root, bucket), 0o755); err != nil {
-		return nil, err
+	for _, b := range []string{bucket, wiped} {
+		if err := os.MkdirAll(filepath.Join(root, b), 0o755); err != nil {
+			return nil, err
+		}
 	}
 	address, err := freeAddress()
 	if err != nil {

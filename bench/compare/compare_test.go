@@ -1,4 +1,4 @@
-package bench
+package compare
 
 import (
 	"bytes"
@@ -39,9 +39,13 @@ func TestCompare(t *testing.T) {
 	if err != nil || len(results) != 1 || len(results[0].Scores) != 2 {
 		t.Fatalf("%+v, %v", results, err)
 	}
-	for _, s := range results[0].Scores {
+	for i, s := range results[0].Scores {
 		if s.Failed != "" || len(s.Samples) != 3 || s.Wall.Median <= 0 || s.CPU.Median <= 0 || s.WallRatio <= 0 {
 			t.Errorf("%+v", s)
+		}
+		in := s.WallInterval
+		if i == 0 && in != nil || i > 0 && (in == nil || in.Low > s.WallRatio || in.High < s.WallRatio || s.CPUInterval == nil) {
+			t.Errorf("%s: %v beside %v", s.Tool, s.WallRatio, in)
 		}
 	}
 	if v := results[0].Scores[0].Version; v != "1.2.3" {
@@ -175,6 +179,35 @@ func TestScore(t *testing.T) {
 	}
 }
 
+// TestBootstrap: of three rounds the interval is all there is, as two of three draws are the lowest in 7 of 27 cases; of nine it
+// leaves out the lowest, below which the median is in 0.1 % of cases, and not the second, with 3.0 %.
+func TestBootstrap(t *testing.T) {
+	for _, row := range []struct {
+		ratios []float64
+		want   *Interval
+	}{
+		{nil, nil},
+		{[]float64{0.5, 0.6}, nil},
+		{[]float64{0.8, 0.8, 0.8, 0.8}, &Interval{0.8, 0.8}},
+		{[]float64{0.7, 0.9, 0.8}, &Interval{0.7, 0.9}},
+		{[]float64{9, 1, 8, 2, 7, 3, 6, 4, 5}, &Interval{2, 8}},
+	} {
+		for range 2 { // and it is always the same
+			got := bootstrap(row.ratios)
+			if (got == nil) != (row.want == nil) || got != nil && *got != *row.want {
+				t.Errorf("%v: %v, want %v", row.ratios, got, row.want)
+			}
+		}
+	}
+	sample := func(wall, cpu time.Duration) Sample { return Sample{Wall: wall, CPU: cpu} }
+	ours := Score{Tool: Ours, Samples: []Sample{sample(1, 1), sample(2, 1), sample(3, 1)}}
+	scores := []Score{ours, {Tool: "warp", Samples: []Sample{sample(2, 0), sample(2, 0), sample(2, 0)}}}
+	compareWith(ours, scores)
+	if scores[0].WallInterval != nil || *scores[1].WallInterval != (Interval{0.5, 1.5}) || scores[1].CPURatio != 0 || scores[1].CPUInterval != nil {
+		t.Errorf("%+v", scores)
+	}
+}
+
 // The same data set is the same bytes, and no two blocks of it are equal.
 func TestData(t *testing.T) {
 	d, dir := dataset{files: 5, dirs: 2, bytes: 10_000}, t.TempDir()
@@ -206,7 +239,7 @@ func TestMemoryIsSeen(t *testing.T) {
 	group := newCgroup()
 	defer group.remove()
 	// dd holds its block in anonymous memory.
-	c := command{args: []string{"dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=12"}}
+	c := call("dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=12")
 	for _, g := range []cgroup{group, ""} {
 		s, err := spend(t.Context(), c, g)
 		if err != nil {
@@ -218,32 +251,55 @@ func TestMemoryIsSeen(t *testing.T) {
 	}
 }
 
+// TestLargestIsSeen: what is larger than we are is known, and what is not would be our own size.
+func TestLargestIsSeen(t *testing.T) {
+	const block = 256 << 20
+	s, err := spend(t.Context(), call("dd", "if=/dev/zero", "of=/dev/null", "bs=256M", "count=1"), "")
+	if err != nil || s.MaxRSS < block || s.MaxRSS > block+100<<20 {
+		t.Errorf("%d MiB, %v", s.MaxRSS>>20, err)
+	}
+	if s, err = spend(t.Context(), call("true"), ""); err != nil || s.MaxRSS != 0 {
+		t.Errorf("%d MiB, %v", s.MaxRSS>>20, err)
+	}
+}
+
 func TestReport(t *testing.T) {
 	r := Report{Schema: ReportSchema, Command: "datamove-bench compare", Runs: 2, Scale: 1, Machine: ThisMachine("."), Results: []Result{
 		{Scenario: "small", What: "files", Absent: []string{"fpsync"}, Scores: []Score{
-			{Tool: "datamove", Version: "1", Command: "datamove copy SRC DST", Samples: []Sample{{Wall: 2e9, CPU: 1e9, Anon: 5 << 20}}},
+			{Tool: "datamove", Version: "1", Command: "datamove copy SRC DST", Samples: []Sample{{Wall: 2e9, CPU: 1e9, Anon: 5 << 20, MaxRSS: 40 << 20}}},
 			{Tool: "cp", Failed: "a | b"},
+		}},
+		{Scenario: "ceiling-disk", What: "bytes", Ceiling: true, Scores: []Score{
+			{Tool: "datamove", Samples: []Sample{{Wall: 2e9, CPU: 1e9}, {Wall: 2e9, CPU: 1e9}, {Wall: 2e9, CPU: 1e9}}},
+			{Tool: "fio", Version: "3.33", Samples: []Sample{{Wall: 16e8, CPU: 1e9}, {Wall: 2e9, CPU: 1e9}, {Wall: 25e8, CPU: 1e9}}},
+			{Tool: "warp", Samples: []Sample{{Wall: 1e9}}},
+			{Tool: "dd", Failed: "no room"},
 		}},
 		{Scenario: "none", What: "nothing", NotRun: "no disk"},
 	}}
-	for i := range r.Results[0].Scores {
-		r.Results[0].Scores[i].sum()
+	for _, result := range r.Results[:2] {
+		for i := range result.Scores {
+			result.Scores[i].sum()
+		}
+		compareWith(result.Scores[0], result.Scores)
 	}
-	compareWith(r.Results[0].Scores[0], r.Results[0].Scores)
 	var md, table, text bytes.Buffer
 	if err := errors.Join(r.Markdown(&md), r.Table(&table), r.JSON(&text)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| datamove | 1 | 2.00 | 2.00–2.00 | 1.00 | 1.00 |", `a \| b`, "Not installed: fpsync", "Not run: no disk"} {
+	for _, want := range []string{"| datamove | 1 | 2.00 | 2.00–2.00 | 1.00 | 1.00 | 1.00–1.00 | 1.00 | 5 | 40 |", `a \| b`, "Not installed: fpsync", "Not run: no disk",
+		"| fio | 3.33 | 2.00 | 1.60–2.50 | 1.00 [0.80–1.25] | 1.00 | 1.00–1.00 | 1.00 [1.00–1.00] |", "| warp |  | 1.00 | 1.00–1.00 | 2.00 |  |  |  |  |  |  |",
+		"\ndatamove reaches 100 % of fio [80–125 %], 50 % of warp\n", "begin with *ceiling*"} {
 		if !strings.Contains(md.String(), want) {
 			t.Errorf("no %q in\n%s", want, &md)
 		}
 	}
-	if !strings.Contains(table.String(), "2.00–2.00") {
-		t.Error(table.String())
+	if text := table.String(); !strings.Contains(text, "2.00–2.00") || !strings.Contains(text, "1.00 [0.80–1.25]") || !strings.Contains(text, "\ndatamove reaches") {
+		t.Error(text)
 	}
 	var again Report
-	if err := json.Unmarshal(text.Bytes(), &again); err != nil || again.Results[0].Scores[0].Wall.Median != 2*time.Second {
+	if err := json.Unmarshal(text.Bytes(), &again); err != nil || again.Results[0].Scores[0].Wall.Median != 2*time.Second ||
+		*again.Results[1].Scores[1].WallInterval != (Interval{0.8, 1.25}) || again.Results[0].Scores[0].MaxRSS.Max != 40<<20 {
 		t.Error(err, again)
 	}
 }

@@ -1,4 +1,4 @@
-package bench
+package compare
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // Scenario is one kind of work.
 type Scenario struct {
-	Name  string   // as on the command line
+	Name  string   // as on the command line; that of a ceiling begins with "ceiling-"
 	What  string   // for the report
 	Tools []string // who can do it; datamove first
 	// stage makes the data. It is called once, and what it returns is closed.
@@ -46,9 +46,9 @@ type workload struct {
 
 // Scenarios returns all scenarios, in the order of the report.
 func Scenarios() []Scenario {
-	posix := []string{Ours, "cp", "rsync", "fpsync", "rclone"}
-	large := []string{Ours, "cp", "rsync", "rclone"}
-	s3 := []string{Ours, "s5cmd", "rclone"}
+	posix := []string{Ours, "cp", "rsync", "fpsync", "dcp", "rclone", "juicefs"}
+	large := []string{Ours, "cp", "rsync", "dcp", "rclone", "juicefs"}
+	s3 := []string{Ours, "s5cmd", "rclone", "juicefs"}
 	return []Scenario{
 		{"small-tmpfs", "new copy of 100,000 files of 4 KiB in 1,000 directories, in memory", posix, copying(smallFiles, inMemory)},
 		{"small-ext4", "the same on a disk, sync -f included", posix, copying(smallFiles, onDisk)},
@@ -62,6 +62,10 @@ func Scenarios() []Scenario {
 		{"s3-large-down", "the same back, to memory", s3, downloading(oneObject)},
 		{"memory-files", "new copy of 1,000,000 files (4 KiB holes in 1,000 directories), in memory", []string{Ours, "rsync"}, copying(manyHollow, inMemory)},
 		{"memory-sparse", "one sparse file of 100 GiB, in memory", []string{Ours, "cp"}, copying(hugeHollow, inMemory)},
+		{"ceiling-disk", "4 GiB on a disk, in a file for each of 8 streams or more, from cold files; load generators write and read as much past the page cache",
+			[]string{Ours, "elbencho", "fio", "ior", "dd"}, pastCache},
+		{"ceiling-s3-up", "1,000 files of 4 MiB to a versitygw on the same machine; warp puts such objects", []string{Ours, "warp"}, uploading(objectsOf4MiB)},
+		{"ceiling-s3-down", "the same back, to memory; warp gets such objects and drops them", []string{Ours, "warp"}, downloading(objectsOf4MiB)},
 	}
 }
 
@@ -75,6 +79,9 @@ func manyHollow(h *house) dataset {
 func hugeHollow(h *house) dataset { return dataset{files: 1, bytes: h.size(100 << 30), hollow: true} }
 func manyObjects(h *house) dataset {
 	return dataset{files: h.count(10_000), dirs: h.count(100), bytes: 16 << 10}
+}
+func objectsOf4MiB(h *house) dataset {
+	return dataset{files: h.count(1000), dirs: h.count(10), bytes: extent}
 }
 func oneObject(h *house) dataset { return dataset{files: 1, bytes: h.size(4 << 30)} }
 
@@ -104,7 +111,7 @@ func stageCopy(dir, syncDir string, data dataset) (*workload, error) {
 	}
 	w.job = func(run string) job {
 		target := filepath.Join(place, run)
-		return job{source: source, target: target, folder: target, file: data.dirs == 0, scratch: place}
+		return job{source: source, target: target, folder: target, file: data.dirs == 0, data: data, scratch: place}
 	}
 	w.check = func(j job) error { return data.check(j.folder) }
 	return w, nil
@@ -131,9 +138,10 @@ func reflinking(ctx context.Context, h *house) (*workload, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The image is sparse, and one GiB larger than what room wants to be free.
 	image, mount := filepath.Join(dir, "image"), filepath.Join(dir, "mount")
 	for _, step := range [][]string{
-		{"truncate", "-s", fmt.Sprint(3*data.bytes + 1<<30), image},
+		{"truncate", "-s", fmt.Sprint(3*data.bytes + 2<<30), image},
 		{"mkfs.xfs", "-q", "-m", "reflink=1", image},
 		{"mkdir", mount},
 		{"mount", "-o", "loop", image, mount},

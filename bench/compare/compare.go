@@ -1,4 +1,4 @@
-package bench
+package compare
 
 import (
 	"cmp"
@@ -37,6 +37,8 @@ type Result struct {
 	Scores   []Score  `json:"scores"`
 	Absent   []string `json:"absent,omitempty"` // peers that are not installed
 	NotRun   string   `json:"notRun,omitempty"` // why there is nothing
+	// Ceiling is set where the others are load generators: they do no work of a mover.
+	Ceiling bool `json:"ceiling,omitempty"`
 }
 
 // Compare runs the scenarios, one after the other. Its error is about what was
@@ -141,7 +143,7 @@ func lineUp(s Scenario, h *house, o Options) (present []*contestant, absent []st
 }
 
 func runScenario(ctx context.Context, s Scenario, h *house, o Options, group cgroup) (r Result) {
-	r = Result{Scenario: s.Name, What: s.What}
+	r = Result{Scenario: s.Name, What: s.What, Ceiling: strings.HasPrefix(s.Name, "ceiling-")}
 	present, absent := lineUp(s, h, o)
 	r.Absent = absent
 	o.Say(s.Name + ": making the data")
@@ -215,17 +217,22 @@ func (t *turns) once(ctx context.Context, c *contestant, j job) (Sample, error) 
 	if !t.w.same {
 		t.used = append(t.used, j.folder)
 	}
-	if c.name == "fpsync" || c.name == "s5cmd" && !j.file && !j.toStore() {
-		if err := os.Mkdir(j.target, 0o755); err != nil { // they want their target to be there
+	call := c.command(c.path, j)
+	c.score.Command = call.shown(c.path, j)
+	if call.folder {
+		if err := os.Mkdir(j.target, 0o755); err != nil {
+			return Sample{}, err
+		}
+	}
+	if j.cold {
+		if err := evict(j.source); err != nil {
 			return Sample{}, err
 		}
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, t.o.Timeout, fmt.Errorf("stopped after %s", t.o.Timeout))
 	defer stop()
-	call := c.command(c.path, j)
-	c.score.Command = call.shown(j)
 	s, err := measure(ctx, call, t.w.syncDir, t.group)
-	if err == nil {
+	if err == nil && !call.timed {
 		err = t.w.check(j)
 	}
 	return s, err

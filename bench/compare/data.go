@@ -1,4 +1,4 @@
-package bench
+package compare
 
 import (
 	"encoding/binary"
@@ -128,6 +128,18 @@ func (d dataset) check(root string) error {
 	}
 	if files != d.files || bytes != d.total() {
 		return fmt.Errorf("the target has %d files of %d bytes, the source %d of %d", files, bytes, d.files, d.total())
+	}
+	return nil
+}
+
+// checkBytes is check for load generators, whose files are others: of as many bytes.
+func (d dataset) checkBytes(root string) error {
+	_, bytes, err := count(root)
+	if err != nil {
+		return err
+	}
+	if bytes != d.total() {
+		return fmt.Errorf("the target has %d bytes, the source %d", bytes, d.total())
 	}
 	return nil
 }
