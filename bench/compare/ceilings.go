@@ -37,6 +37,28 @@ func pastCache(_ context.Context, h *house) (*workload, error) {
 	return w, nil
 }
 
+func smallBlocks(h *house) dataset {
+	each := h.size(1<<30) / int64(streams()) / extent * extent
+	return dataset{files: streams(), dirs: 1, bytes: max(extent, each), at: 4 << 10}
+}
+
+// generating stages nothing: load generators make what they read.
+func generating(data func(*house) dataset) func(context.Context, *house) (*workload, error) {
+	return func(_ context.Context, h *house) (*workload, error) {
+		place, err := os.MkdirTemp(h.disk, "load-")
+		if err != nil {
+			return nil, err
+		}
+		w := &workload{place: place, data: data(h), disk: true, close: func() error { return os.RemoveAll(place) }}
+		w.job = func(run string) job {
+			target := filepath.Join(place, run)
+			return job{target: target, folder: target, data: w.data, scratch: place}
+		}
+		w.check = func(j job) error { return w.data.checkBytes(j.folder) }
+		return w, nil
+	}
+}
+
 // evict takes what is in a folder out of the page cache: what a reader finds there is not read from the storage.
 func evict(dir string) error {
 	root, err := os.OpenRoot(dir)

@@ -127,7 +127,7 @@ type contestant struct {
 // line up the tools of a scenario: those asked for, those installed.
 func lineUp(s Scenario, h *house, o Options) (present []*contestant, absent []string) {
 	for _, name := range s.Tools {
-		asked := len(o.Peers) == 0 || name == Ours || slices.ContainsFunc(o.Peers, func(p string) bool { return strings.HasPrefix(name, p) })
+		asked := len(o.Peers) == 0 || isOurs(name) || slices.ContainsFunc(o.Peers, func(p string) bool { return strings.HasPrefix(name, p) })
 		t, err := toolNamed(name)
 		if err != nil || !asked {
 			continue

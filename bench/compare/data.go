@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -15,7 +16,11 @@ type dataset struct {
 	files, dirs int
 	bytes       int64 // of each file
 	hollow      bool  // one hole per file: sizes without the bytes
+	at          int64 // bytes of one read or write of a load generator; 0 is an extent
 }
+
+// block is what a load generator reads or writes at once.
+func (d dataset) block() int64 { return cmp.Or(d.at, extent) }
 
 // total is what the content of the tree takes.
 func (d dataset) total() int64 { return int64(d.files) * d.bytes }

@@ -31,8 +31,11 @@ func (r Report) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// header is the first line of each table.
-var header = []string{"tool", "version", "wall s", "spread", "datamove ÷", "CPU s", "spread", "datamove ÷", "peak MiB", "max RSS MiB", "note"}
+// header is the first line of a table: ratios are of the first of its tools.
+func (r Result) header() []string {
+	ours := r.Scores[0].Tool + " ÷"
+	return []string{"tool", "version", "wall s", "spread", ours, "CPU s", "spread", ours, "peak MiB", "max RSS MiB", "note"}
+}
 
 func (s Score) row() []string {
 	if len(s.Samples) == 0 {
@@ -88,11 +91,11 @@ func (r Result) calls() (lines []string) {
 	return lines
 }
 
-// reached is how near datamove comes to what load generators do.
+// reached is how near ours comes to what load generators do.
 func (r Result) reached() string {
 	var parts []string
 	for _, s := range r.Scores {
-		if s.Tool == Ours || s.WallRatio == 0 {
+		if isOurs(s.Tool) || s.WallRatio == 0 {
 			continue
 		}
 		part := fmt.Sprintf("%.0f %% of %s", 100/s.WallRatio, s.Tool)
@@ -107,7 +110,7 @@ func (r Result) reached() string {
 // notes are the lines below a scenario's table.
 func (r Result) notes() (lines []string) {
 	if reached := r.reached(); r.Ceiling && reached != "" {
-		lines = append(lines, "datamove reaches "+reached)
+		lines = append(lines, r.Scores[0].Tool+" reaches "+reached)
 	}
 	if r.NotRun != "" {
 		lines = append(lines, "Not run: "+r.NotRun)
@@ -124,7 +127,7 @@ func (r Report) Table(w io.Writer) error {
 		fmt.Fprintf(w, "%s: %s\n", s.Scenario, s.What)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		if len(s.Scores) > 0 {
-			fmt.Fprintln(t, strings.Join(header, "\t"))
+			fmt.Fprintln(t, strings.Join(s.header(), "\t"))
 		}
 		for _, score := range s.Scores {
 			fmt.Fprintln(t, strings.Join(score.row(), "\t"))
@@ -169,7 +172,7 @@ func (r Report) Markdown(w io.Writer) error {
 	for _, s := range r.Results {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", s.Scenario, capital(s.What)+".")
 		if len(s.Scores) > 0 {
-			fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat("---|", len(header)))
+			fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(s.header(), " | "), strings.Repeat("---|", len(s.header())))
 		}
 		for _, score := range s.Scores {
 			row := score.row()

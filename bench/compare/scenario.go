@@ -13,7 +13,7 @@ import (
 type Scenario struct {
 	Name  string   // as on the command line; that of a ceiling begins with "ceiling-"
 	What  string   // for the report
-	Tools []string // who can do it; datamove first
+	Tools []string // who can do it; ours first
 	// stage makes the data. It is called once, and what it returns is closed.
 	stage func(ctx context.Context, h *house) (*workload, error)
 }
@@ -66,6 +66,8 @@ func Scenarios() []Scenario {
 			[]string{Ours, "elbencho", "fio", "ior", "dd"}, pastCache},
 		{"ceiling-s3-up", "1,000 files of 4 MiB to a versitygw on the same machine; warp puts such objects", []string{Ours, "warp"}, uploading(objectsOf4MiB)},
 		{"ceiling-s3-down", "the same back, to memory; warp gets such objects and drops them", []string{Ours, "warp"}, downloading(objectsOf4MiB)},
+		{"ceiling-load", "what our load generator writes and reads past the page cache of a disk: 4 GiB in blocks of 4 MiB", []string{OurLoad, "fio"}, generating(streamFiles)},
+		{"ceiling-load-small", "the same of 1 GiB in blocks of 4 KiB", []string{OurLoad, "fio"}, generating(smallBlocks)},
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"datamove.dev/bench/record"
 )
 
 // tookFio adds up the phases that fio reports: a group of jobs that writes, and one that reads.
@@ -35,6 +37,29 @@ func tookFio(file string, bytes int64) (took time.Duration, err error) {
 	}
 	if wrote != bytes || read != bytes {
 		return 0, fmt.Errorf("fio has written %d bytes and read %d, and not %d", wrote, read, bytes)
+	}
+	return took, nil
+}
+
+// tookOurs adds up the phases of a record: one that writes, and one that reads.
+func tookOurs(file string, bytes int64) (took time.Duration, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	r, err := record.Read(f)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range r.Phases {
+		if p.Failed != "" || p.Last.Bytes != bytes {
+			return 0, fmt.Errorf("%s of datamove-bench: %d bytes, and not %d: %s", p.Name, p.Last.Bytes, bytes, p.Failed)
+		}
+		took += time.Duration(p.Last.Seconds * float64(time.Second))
+	}
+	if len(r.Phases) != 2 {
+		return 0, fmt.Errorf("the record of datamove-bench has %d phases", len(r.Phases))
 	}
 	return took, nil
 }

@@ -12,6 +12,12 @@ import (
 // Ours is the name of the tool that the others are compared with.
 const Ours = "datamove"
 
+// OurLoad is our load generator, with which others are compared.
+const OurLoad = "datamove-bench"
+
+// isOurs says that a tool is the first of a scenario, and not beside it.
+func isOurs(name string) bool { return name == Ours || name == OurLoad }
+
 // job is what one run has to do, in words that every tool understands in its own way.
 type job struct {
 	source, target string  // paths, or s3://bucket/prefix
@@ -51,25 +57,28 @@ var tools = []tool{
 	{"ior", "ior", nil, ior},
 	{"dd", "dd", []string{"--version"}, dd},
 	{"warp", "warp", []string{"--version"}, warp},
+	{OurLoad, OurLoad, []string{"version"}, ourLoad},
 }
 
 // Peers are the names of what can be asked for beside datamove.
 func Peers() (names []string) {
 	for _, t := range tools {
-		if t.name != Ours && t.name == t.program {
+		if !isOurs(t.name) && t.name == t.program {
 			names = append(names, t.name)
 		}
 	}
 	return names
 }
 
-// find returns the path of a tool's program: datamove as given, or beside this one.
+// find returns the path of a tool's program: datamove as given, or beside this one; our load generator beside it.
 func (t tool) find(datamovePath string) (string, error) {
-	if t.name != Ours {
+	switch {
+	case !isOurs(t.name):
 		return exec.LookPath(t.program)
-	}
-	if datamovePath != "" {
+	case datamovePath != "" && t.name == Ours:
 		return exec.LookPath(datamovePath)
+	case datamovePath != "":
+		return exec.LookPath(filepath.Join(filepath.Dir(datamovePath), t.program))
 	}
 	if self, err := os.Executable(); err == nil {
 		if sibling, err := exec.LookPath(filepath.Join(filepath.Dir(self), t.program)); err == nil {
@@ -82,7 +91,7 @@ func (t tool) find(datamovePath string) (string, error) {
 // versionOf returns a program's version: of the module that a peer in Go was built
 // from, or the first word with a number in what a program says of itself.
 func (t tool) versionOf(path string) string {
-	if v := moduleVersion(path); v != "" && t.name != Ours {
+	if v := moduleVersion(path); v != "" && !isOurs(t.name) {
 		return v
 	}
 	if t.version == nil {

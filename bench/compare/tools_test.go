@@ -67,7 +67,7 @@ func TestCommands(t *testing.T) {
 
 		{"elbencho", false, local(tree), "elbencho --mkdirs --write --read --threads 8 --dirs 1 --files 1 --size 67108864 --block 4m --direct --blockvarpct 100 " +
 			"--nolive --csvfile TMP/elbencho.csv DST", ""},
-		{"fio", false, local(tree), "fio --directory=DST --filename_format=f$jobnum --bs=4m --direct=1 --ioengine=psync --thread --numjobs=8 --size=67108864 --group_reporting " +
+		{"fio", false, local(tree), "fio --directory=DST --filename_format=f$jobnum --bs=4194304 --fallocate=none --create_on_open=1 --direct=1 --ioengine=psync --thread --numjobs=8 --size=67108864 --group_reporting " +
 			"--output-format=json --output=TMP/fio.json --name=write --rw=write --refill_buffers --end_fsync=1 --name=read --rw=read --stonewall", ""},
 		{"ior", true, local(tree), "mpirun -np 8 ior -a POSIX -w -r -e -F -k -l incompressible --posix.odirect -t 4m -b 67108864 -o DST/ior", "PRTE_ALLOW_RUN_AS_ROOT=1"},
 		{"ior", false, local(tree), "ior -a POSIX -w -r -e -F -k -l incompressible --posix.odirect -t 4m -b 536870912 -o DST/ior", ""},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -96,7 +97,10 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	var wrong error
-	for _, w := range r.plan.Works {
+	for i, w := range r.plan.Works {
+		if r.plan.Keep && !slices.ContainsFunc(r.plan.Works[i+1:], func(later load.Work) bool { return later.Tree.Name == w.Tree.Name }) {
+			w.Last = false
+		}
 		err := r.phase(ctx, w)
 		if errors.Is(err, mover.ErrCorrupt) { // what else there is to measure is measured
 			wrong = errors.Join(wrong, err)

@@ -161,6 +161,21 @@ func TestFewer(t *testing.T) {
 	}
 }
 
+// TestKeep: what is to be kept is there afterwards, of the last time that it was made.
+func TestKeep(t *testing.T) {
+	dir := t.TempDir()
+	all := works()[:2]
+	all[1].Last = true
+	b := newBand(t, 0, append(all, all...), dir)
+	_ = b.plan.Listen.Close()
+	b.plan.Open, b.plan.Keep = paths, true
+	_, err := b.conduct(t.Context())
+	check(t, err)
+	if found, err := filepath.Glob(filepath.Join(dir, "datamove-bench-*", "large", "*")); err != nil || len(found) != 2 {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
 // endless writes until it is stopped.
 func endless() []load.Work {
 	w := works()[:1]

@@ -24,9 +24,10 @@ type Sizes struct {
 	Sample    int64 // bytes that a data loader reads at once
 	Limit     time.Duration
 	Cache     load.Cache
-	Model     string  // whose checkpoint is written
-	Scale     float64 // of it
-	Bucket    bool    // targets are buckets
+	Model     string   // whose checkpoint is written
+	Scale     float64  // of it
+	Bucket    bool     // targets are buckets
+	Phases    []string // only these of each suite; none is all
 }
 
 // partBytes is that of a multipart upload: S3 takes no parts of less than 5 MiB.
@@ -107,7 +108,37 @@ func Works(names []string, s Sizes) ([]load.Work, error) {
 			}
 		}
 	}
-	return m.works, nil
+	return only(m.works, s.Phases)
+}
+
+// only leaves those of some names. A tree is forgotten after the last that is left of it, and nothing is done to one that nobody makes.
+func only(works []load.Work, names []string) (left []load.Work, err error) {
+	if len(names) == 0 {
+		return works, nil
+	}
+	var known []string
+	made := map[string]bool{} // trees that are
+	for i, w := range works {
+		known = append(known, w.Name)
+		if !slices.Contains(names, w.Name) {
+			if last := len(left) - 1; w.Last && last >= 0 && left[last].Tree.Name == w.Tree.Name {
+				left[last].Last = true
+			}
+			made[w.Tree.Name] = made[w.Tree.Name] && !w.Last
+			continue
+		}
+		if made[w.Tree.Name] = made[w.Tree.Name] || w.Do == load.Write || w.Do == load.Create; !made[w.Tree.Name] && w.Do != load.Mkdir {
+			return nil, fmt.Errorf("%w: %s of %s needs what another phase makes: name that one, too", mover.ErrUsage, w.Name, w.Suite)
+		}
+		made[w.Tree.Name] = made[w.Tree.Name] && !w.Last
+		left = append(left, works[i])
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("%w: %q is no phase of these suites%s; they have %s", mover.ErrUsage, name, meant(name, known), strings.Join(slices.Compact(slices.Sorted(slices.Values(known))), ", "))
+		}
+	}
+	return left, nil
 }
 
 func choose(names []string, bucket bool) (chosen []Suite, err error) {

@@ -108,13 +108,35 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
+// TestOnly: of a suite some phases are done, and what they made is forgotten after the last of them.
+func TestOnly(t *testing.T) {
+	works, err := suite.Works([]string{"large", "small", "storm"}, suite.Sizes{Phases: []string{"mkdir", "write", "create", "read"}, Repeats: 2})
+	check(t, err)
+	var got []string
+	for _, w := range works {
+		name := w.Suite + " " + w.Name
+		if w.Last {
+			name += "."
+		}
+		got = append(got, name)
+	}
+	if want := "large write,large read.,small mkdir,small write,small read.,storm create."; strings.Join(got, ",") != want+","+want {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for want, call := range map[string]func() error{
 		`"larg" is no suite (did you mean large?)`: func() error { _, err := suite.Works([]string{"larg"}, suite.Sizes{}); return err },
 		"s3 is done on buckets":                    func() error { _, err := suite.Works([]string{"s3"}, suite.Sizes{}); return err },
 		"storm is done on directories":             func() error { _, err := suite.Works([]string{"storm"}, suite.Sizes{Bucket: true}); return err },
 		`"9b" is no model (did you mean 8b?)`:      func() error { _, err := suite.Works(nil, suite.Sizes{Model: "9b"}); return err },
-		"want a part of it":                        func() error { _, err := suite.Works(nil, suite.Sizes{Scale: 2}); return err },
+		"name that one, too":                       func() error { _, err := suite.Works(nil, suite.Sizes{Phases: []string{"read"}}); return err },
+		`"reed" is no phase of these suites (did you mean read?)`: func() error {
+			_, err := suite.Works(nil, suite.Sizes{Phases: []string{"write", "reed"}})
+			return err
+		},
+		"want a part of it": func() error { _, err := suite.Works(nil, suite.Sizes{Scale: 2}); return err },
 	} {
 		if err := call(); !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)

@@ -13,9 +13,6 @@ import (
 	"datamove.dev/bench/compare"
 )
 
-// version is set by the linker (-X main.version=…).
-var version = "unknown"
-
 type usageError struct{ error }
 
 func compareCommand() *cobra.Command {
@@ -68,7 +65,6 @@ func compareCommand() *cobra.Command {
 	flags.StringVarP(&output, "output", "o", "table", "table, json or md")
 	flags.StringVar(&save, "save", "", "a file that gets the JSON form, too")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "do not say what is being done")
-	c.Version = version
 	return c
 }
 

@@ -15,6 +15,9 @@ import (
 	"datamove.dev/mover"
 )
 
+// version is set by the linker (-X main.version=…).
+var version = "unknown"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -33,8 +36,15 @@ func rootCommand() *cobra.Command {
 		Args:          nothing,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(ceilingsCommand(), runCommand(), joinCommand(), modelCommand(), compareCommand())
+	root.AddCommand(ceilingsCommand(), runCommand(), joinCommand(), modelCommand(), compareCommand(), versionCommand())
 	return root
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "which one this is", Args: nothing, RunE: func(cmd *cobra.Command, _ []string) error {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "datamove-bench", version)
+		return err
+	}}
 }
 
 // nothing takes no words behind a command.

@@ -58,6 +58,7 @@ func runCommand() *cobra.Command {
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	flags := c.Flags()
 	flags.StringSliceVar(&f.suites, "suite", nil, "which, with commas; all is every one that fits (default: large,small; of buckets: s3)")
+	flags.StringSliceVar(&f.sizes.Phases, "phases", nil, "only these of each suite, with commas (default: all)")
 	flags.IntVar(&f.sizes.Ranks, "ranks", 8, "of each node: so many work at the same time")
 	flags.StringVar(&f.size, "size", "1GiB", "of each rank: of large and shared files")
 	flags.StringVar(&f.block, "block", "4MiB", "of one read or write of them; of buckets: of a part, 8MiB or more")
@@ -229,7 +230,7 @@ func micros(us float64) string {
 // words is the command as it can be repeated.
 func (f *runFlags) words(cmd *cobra.Command, targets []string) string {
 	w := []string{"datamove-bench run"}
-	for _, name := range []string{"suite", "ranks", "size", "block", "files", "file-size", "dirs", "sample", "model", "scale", "time", "repeats", "cache", "nodes", "scaling"} {
+	for _, name := range []string{"suite", "phases", "ranks", "size", "block", "files", "file-size", "dirs", "sample", "model", "scale", "time", "repeats", "cache", "nodes", "scaling"} {
 		if flag := cmd.Flags().Lookup(name); flag.Changed {
 			w = append(w, "--"+name+"="+strings.Trim(flag.Value.String(), "[]"))
 		}

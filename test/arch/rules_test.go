@@ -46,7 +46,7 @@ var packages = map[string]struct {
 	"mover/fault":    {parts, []string{"mover"}},
 	"mover/meter":    {parts, []string{"mover"}},
 	"mover/swarm":    {parts, []string{"mover", "mover/buffer"}},
-	"bench/compare":  {parts, nil},
+	"bench/compare":  {memory, []string{"bench/record"}},
 	"bench/record":   {parts, []string{"mover"}},
 	"bench/load":     {memory, []string{"bench/record", "mover", "mover/crc"}},
 	"bench/suite":    {motion, []string{"bench/load", "bench/record", "mover", "mover/spelling", "mover/units"}},
