@@ -21,7 +21,7 @@ func elbencho(program string, j job) command {
 
 func fio(program string, j job) command {
 	report := filepath.Join(j.scratch, "fio.json")
-	c := call(program, "--directory="+j.target, "--filename_format=f$jobnum", fmt.Sprintf("--bs=%d", j.data.block()), "--fallocate=none", "--create_on_open=1", "--create_on_open=1", "--direct=1", "--ioengine=psync", "--thread",
+	c := call(program, "--directory="+j.target, "--filename_format=f$jobnum", fmt.Sprintf("--bs=%d", j.data.block()), "--fallocate=none", "--create_on_open=1", "--direct=1", "--ioengine=psync", "--thread",
 		fmt.Sprintf("--numjobs=%d", j.data.files), fmt.Sprintf("--size=%d", j.data.bytes), "--group_reporting", "--output-format=json", "--output="+report,
 		"--name=write", "--rw=write", "--refill_buffers", "--end_fsync=1", "--name=read", "--rw=read", "--stonewall")
 	c.folder = true
