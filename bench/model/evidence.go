@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"datamove.dev/bench/record"
 )
@@ -87,6 +88,51 @@ func (e *Evidence) largest() *Run {
 		return nil
 	}
 	return &e.Runs[len(e.Runs)-1]
+}
+
+// groups are those of which one may be measured alone, with what of each has which ceiling.
+var groups = map[string]map[string]string{
+	"clients": {"memory": "clients.memory", "nic.send": "clients.nic", "nic.receive": "clients.nic"},
+	"oss":     {"memory": "oss.memory", "nic.send": "oss.nic", "nic.receive": "oss.nic", "disk.read": "oss.read", "disk.write": "oss.write"},
+	"s3":      {"memory": "s3.memory", "nic.send": "s3.nic", "nic.receive": "s3.nic", "s3.read": "s3.read"},
+}
+
+// Measure has in the cluster what was measured alone on one of a group, in bytes per second, by the names of package ceiling. Disks of one host are added up, as they work at the
+// same time; of its links the best one counts, and of that the direction that is slower.
+func (c *Cluster) Measure(group string, rates map[string][]float64) error {
+	ceilings, ok := groups[group]
+	if !ok {
+		return usage("there is no group %q; want clients, oss or s3", group)
+	}
+	if c.Measured == nil {
+		c.Measured = map[string]Rate{}
+	}
+	links := []float64{}
+	for name, all := range rates {
+		ceiling, ok := ceilings[name]
+		if !ok {
+			continue // a checksum, or names of files
+		}
+		total, best := 0.0, 0.0
+		for _, rate := range all {
+			if !(rate > 0) || math.IsInf(rate, 0) {
+				return usage("%s of %g bytes per second", name, rate)
+			}
+			total, best = total+rate, max(best, rate)
+		}
+		switch {
+		case strings.HasPrefix(name, "nic."):
+			links = append(links, best)
+		case strings.HasPrefix(name, "disk."), strings.HasPrefix(name, "s3."):
+			c.Measured[ceiling] = Rate(total)
+		default:
+			c.Measured[ceiling] = Rate(best)
+		}
+	}
+	if len(links) > 0 {
+		c.Measured[ceilings["nic.send"]] = Rate(slices.Min(links))
+	}
+	return nil
 }
 
 // Measurement is what some nodes have reached, in GB/s.

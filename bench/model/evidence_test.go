@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"datamove.dev/bench/model"
 	"datamove.dev/bench/record"
+	"datamove.dev/mover"
 )
 
 // ran is a run of some numbers of nodes, five times each, on as many hosts; what is written is verified.
@@ -150,5 +152,23 @@ func TestOnTop(t *testing.T) {
 	}
 	if top := c.Report(r); top.Path != model.Writing || top.Verdict != model.Refuted || top.Paths[0].Verdict != model.Validated {
 		t.Errorf("%+v", top)
+	}
+}
+
+// TestMeasure: what was measured on one of a group is the ceiling of each of them, and is not called declared.
+func TestMeasure(t *testing.T) {
+	c := cluster(t, "corrected")
+	check(t, c.Measure("oss", map[string][]float64{"nic.send": {40e9, 44e9}, "nic.receive": {43e9}, "disk.read": {30e9, 25e9}, "hash": {20e9}, "meta.stat": {1e6}}))
+	want := map[string]float64{"oss.nic": 43e9, "oss.read": 55e9}
+	for _, one := range c.Ceilings(model.Reading) {
+		if rate, ok := want[one.Name]; ok != one.Measured || ok && one.Per != rate {
+			t.Errorf("%+v", one)
+		}
+	}
+	if err := c.Measure("mds", nil); !errors.Is(err, mover.ErrUsage) {
+		t.Error(err)
+	}
+	if err := c.Measure("oss", map[string][]float64{"disk.read": {-1}}); !errors.Is(err, mover.ErrUsage) {
+		t.Error(err)
 	}
 }

@@ -19,10 +19,12 @@ import (
 
 // ceilingsFile is what ceilings prints as JSON.
 type ceilingsFile struct {
-	Schema   string            `json:"schema"` // datamove.ceilings/v1
+	Schema   string            `json:"schema"` // ceilingsSchema
 	Date     time.Time         `json:"date"`
 	Ceilings []ceiling.Ceiling `json:"ceilings"`
 }
+
+const ceilingsSchema = "datamove.ceilings/v1"
 
 func ceilingsCommand() *cobra.Command {
 	var o ceiling.Options
@@ -53,7 +55,7 @@ func ceilingsCommand() *cobra.Command {
 				return err
 			}
 			if output == "json" {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(ceilingsFile{"datamove.ceilings/v1", time.Now().UTC(), all})
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(ceilingsFile{ceilingsSchema, time.Now().UTC(), all})
 			}
 			_, err = io.WriteString(cmd.OutOrStdout(), ceilingsTable(all))
 			return err

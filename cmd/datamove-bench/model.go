@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/bench/model"
+	"datamove.dev/bench/record"
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // clusterMost is how many bytes of a cluster file are read.
@@ -21,7 +24,7 @@ const clusterMost = 1 << 20
 var verdicts = []model.Verdict{model.Modelled, model.Extrapolated, model.Validated}
 
 func modelCommand() *cobra.Command {
-	var set []string
+	var set, runs, ceilings []string
 	var output, require string
 	c := &cobra.Command{
 		Use:   "model [flags] FILE",
@@ -31,7 +34,8 @@ func modelCommand() *cobra.Command {
 			"  modelled      no ceiling is; the scale was not run\n" +
 			"  extrapolated  runs of at least half of the nodes make it likely\n" +
 			"  validated     it was measured at that scale\n\n" +
-			"  datamove-bench model deploy/clusters/founding.yaml --set oss.nic=400G",
+			"  datamove-bench model deploy/clusters/founding.yaml --set oss.nic=400G\n" +
+			"  datamove-bench model cluster.yaml --ceilings oss=oss1.json --run run.json --require validated",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError{fmt.Errorf("want one cluster file: see %s --help", cmd.CommandPath())}
@@ -53,7 +57,14 @@ func modelCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			report := cluster.Report()
+			if err := alone(cluster, ceilings); err != nil {
+				return err
+			}
+			measured, err := readRuns(runs)
+			if err != nil {
+				return err
+			}
+			report := cluster.Report(measured...)
 			if output == "json" {
 				err = json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 			} else {
@@ -65,6 +76,8 @@ func modelCommand() *cobra.Command {
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	flags := c.Flags()
 	flags.StringArrayVar(&set, "set", nil, "what if a field were another: oss.nic=400G; may be given again")
+	flags.StringArrayVar(&runs, "run", nil, "a record of datamove-bench run --save: what was measured; may be given again")
+	flags.StringArrayVar(&ceilings, "ceilings", nil, "what datamove-bench ceilings -o json has measured on one of a group: clients=FILE, oss=FILE or s3=FILE; may be given again")
 	flags.StringVarP(&output, "output", "o", "table", "table or json")
 	flags.StringVar(&require, "require", "", "exit 1 unless the verdict is at least that: modelled, extrapolated or validated")
 	return c
@@ -81,6 +94,48 @@ func readCluster(name string, in io.Reader) ([]byte, error) {
 		in = f
 	}
 	return io.ReadAll(io.LimitReader(in, clusterMost+1))
+}
+
+// alone has ceilings in a cluster that were measured on one of a group.
+func alone(cluster *model.Cluster, files []string) error {
+	for _, one := range files {
+		group, name, ok := strings.Cut(one, "=")
+		if !ok {
+			return usageError{fmt.Errorf("--ceilings %s: want GROUP=FILE, like oss=oss1.json", mover.Printable(one))}
+		}
+		text, err := readCluster(name, nil)
+		if err != nil {
+			return err
+		}
+		var file ceilingsFile
+		if err := json.Unmarshal(text, &file); err != nil || file.Schema != ceilingsSchema {
+			return usageError{fmt.Errorf("--ceilings %s: this is nothing that datamove-bench ceilings -o json has written", mover.Printable(name))}
+		}
+		rates := map[string][]float64{}
+		for _, c := range file.Ceilings {
+			rates[c.Name] = append(rates[c.Name], c.Rate)
+		}
+		if err := cluster.Measure(group, rates); err != nil {
+			return usageError{fmt.Errorf("--ceilings %s: %w", mover.Printable(one), err)}
+		}
+	}
+	return nil
+}
+
+// readRuns reads records.
+func readRuns(names []string) (all []*record.Run, err error) {
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		r, err := record.Read(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, usageError{fmt.Errorf("%s: %w", mover.Printable(name), err)}
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // required says that a verdict is not what somebody wants it to be.
@@ -117,11 +172,28 @@ func modelTable(r model.Report) string {
 		if a.Cost > 0 {
 			fmt.Fprintf(&b, "  each GB/s costs %.0f\n", a.Cost)
 		}
-		if a.OneDown > 0 || a.Cost > 0 {
+		if m := a.Measured; m != nil {
+			fmt.Fprintf(&b, "  %s reached %s%s in %s\n", units.Plural(m.Nodes, "node", "nodes"), gb(m.Rate), between(m.Low, m.High), units.Plural(int64(m.Repeats), "repeat", "repeats"))
+		}
+		if e := a.Estimate; e != nil {
+			fmt.Fprintf(&b, "  %s are likely to reach %s%s\n", units.Plural(e.Nodes, "node", "nodes"), gb(e.Likely), between(e.Low, e.High))
+		}
+		for _, n := range a.Notes {
+			fmt.Fprintf(&b, "  %s\n", n)
+		}
+		if a.OneDown > 0 || a.Cost > 0 || a.Measured != nil || len(a.Notes) > 0 {
 			b.WriteString("\n")
 		}
 	}
 	return b.String()
+}
+
+// between is an interval; nothing where there is none.
+func between(low, high float64) string {
+	if high == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.4g to %.4g)", low, high)
 }
 
 func gb(rate float64) string { return fmt.Sprintf("%.4g GB/s", rate) }
