@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -94,5 +95,28 @@ func TestLinkMistakes(t *testing.T) {
 	o.Dir, o.Size = t.TempDir(), 1<<20
 	if _, err := ceiling.Disk(t.Context(), o); !errors.Is(err, mover.ErrUsage) {
 		t.Errorf("a small file: %v", err)
+	}
+}
+
+// TestBeside: what fio, dd and iperf3 measure is read from what they say, and is of the same thing: neither is ten times the other; and nothing is left behind.
+func TestBeside(t *testing.T) {
+	o := quick
+	o.Dir, o.Workers = t.TempDir(), 4
+	pairs, err := ceiling.Beside(t.Context(), o)
+	check(t, err)
+	seen := map[string]bool{}
+	for _, p := range pairs {
+		seen[p.Program] = true
+		if len(p.Ours) != 3 || len(p.Theirs) != 3 || p.Ratio < 0.1 || p.Ratio > 10 || p.How == "" {
+			t.Errorf("%+v", p)
+		}
+	}
+	for _, program := range []string{"fio", "dd", "iperf3"} {
+		if _, err := exec.LookPath(program); err == nil != seen[program] {
+			t.Errorf("%s: %v, and it was measured: %v", program, err, seen[program])
+		}
+	}
+	if left, err := os.ReadDir(o.Dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

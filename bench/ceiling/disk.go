@@ -43,45 +43,63 @@ func Disk(ctx context.Context, o Options) (all []Ceiling, err error) {
 
 // file writes and reads one.
 func (o Options) file(ctx context.Context, name string) ([]Ceiling, error) {
-	size := o.Size
-	if size == 0 {
-		size = 1 << 30
+	m, err := o.medium(name)
+	if err != nil {
+		return nil, err
 	}
-	size = size / extent * extent
-	if size == 0 {
+	defer m.file.Close()
+	writes, err := o.repeat(ctx, func() (int64, time.Duration, error) { return m.write(ctx, o) })
+	if err != nil {
+		return nil, err
+	}
+	reads, err := o.repeat(ctx, func() (int64, time.Duration, error) { return m.read(ctx, o) })
+	if err != nil {
+		return nil, err
+	}
+	how := fmt.Sprintf("%d workers, extents of %d MiB of a file of %d MiB, %s", o.Workers, extent>>20, m.size>>20, m.how)
+	return []Ceiling{of("disk.write", bytesPerSecond, how+"; with fsync", writes), of("disk.read", bytesPerSecond, how, reads)}, nil
+}
+
+// medium is a file that is written and read.
+type medium struct {
+	file *os.File
+	size int64
+	how  string // past the page cache, or not
+}
+
+// medium makes one.
+func (o Options) medium(name string) (*medium, error) {
+	m := &medium{size: o.Size, how: "past the page cache"}
+	if m.size == 0 {
+		m.size = 1 << 30
+	}
+	if m.size = m.size / extent * extent; m.size == 0 {
 		return nil, fmt.Errorf("%w: want a file of %d MiB or more", mover.ErrUsage, extent>>20)
 	}
-	how := "past the page cache"
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_DIRECT, 0o600)
-	if errors.Is(err, unix.EINVAL) { // tmpfs has none
-		how = "through the page cache: this file system has no O_DIRECT"
-		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	var err error
+	m.file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_DIRECT, 0o600)
+	if errors.Is(err, unix.EINVAL) { // NFS without it, some FUSE
+		m.how = "through the page cache: this file system has no O_DIRECT"
+		m.file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	}
-	if err != nil {
-		return nil, err
+	return m, err
+}
+
+// write writes all of it, and syncs.
+func (m *medium) write(ctx context.Context, o Options) (int64, time.Duration, error) {
+	begun := time.Now()
+	err := o.extents(ctx, m.size, func(b []byte, off int64) error { _, err := m.file.WriteAt(b, off); return err })
+	if err == nil {
+		err = m.file.Sync()
 	}
-	defer f.Close()
-	writes, err := o.repeat(ctx, func() (int64, time.Duration, error) {
-		begun := time.Now()
-		err := o.extents(ctx, size, func(b []byte, off int64) error { _, err := f.WriteAt(b, off); return err })
-		if err == nil {
-			err = f.Sync()
-		}
-		return size, time.Since(begun), err
-	})
-	if err != nil {
-		return nil, err
-	}
-	reads, err := o.repeat(ctx, func() (int64, time.Duration, error) {
-		begun := time.Now()
-		err := o.extents(ctx, size, func(b []byte, off int64) error { _, err := f.ReadAt(b, off); return err })
-		return size, time.Since(begun), err
-	})
-	if err != nil {
-		return nil, err
-	}
-	how = fmt.Sprintf("%d workers, extents of %d MiB of a file of %d MiB, %s", o.Workers, extent>>20, size>>20, how)
-	return []Ceiling{of("disk.write", bytesPerSecond, how+"; with fsync", writes), of("disk.read", bytesPerSecond, how, reads)}, nil
+	return m.size, time.Since(begun), err
+}
+
+// read reads all of it.
+func (m *medium) read(ctx context.Context, o Options) (int64, time.Duration, error) {
+	begun := time.Now()
+	err := o.extents(ctx, m.size, func(b []byte, off int64) error { _, err := m.file.ReadAt(b, off); return err })
+	return m.size, time.Since(begun), err
 }
 
 // extents has workers do something with each extent of a file, in order.

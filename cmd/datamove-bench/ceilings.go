@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ const ceilingsSchema = "datamove.ceilings/v1"
 func ceilingsCommand() *cobra.Command {
 	var o ceiling.Options
 	var dirs, links []string
-	var size, serve, output string
+	var size, serve, output, beside string
 	c := &cobra.Command{
 		Use:   "ceilings [flags]",
 		Short: "measure what memory, checksum, disks and links can do at most, each alone",
@@ -46,6 +47,9 @@ func ceilingsCommand() *cobra.Command {
 			}
 			if serve != "" {
 				return serves(cmd.Context(), serve, cmd.ErrOrStderr())
+			}
+			if beside != "" {
+				return besides(cmd, o, beside, links, output)
 			}
 			all, err := ceilings(cmd.Context(), o, dirs, links)
 			if errors.Is(err, mover.ErrUsage) {
@@ -66,6 +70,7 @@ func ceilingsCommand() *cobra.Command {
 	flags.StringSliceVar(&dirs, "dir", nil, "a folder on a disk, or file system, to measure")
 	flags.StringSliceVar(&links, "to", nil, "HOST:PORT of a host to which the link is measured")
 	flags.StringVar(&serve, "serve", "", "ADDRESS:PORT at which those are answered that measure the link to this host, until it is interrupted")
+	flags.StringVar(&beside, "beside", "", "a folder on a disk: that, TCP and the link to each --to, where iperf3 -s runs, too, are measured by turns with fio, dd and iperf3")
 	flags.IntVar(&o.Runs, "runs", 5, "of each measurement")
 	flags.DurationVar(&o.Time, "time", time.Second, "of a run, of memory, checksum and links")
 	flags.StringVar(&size, "size", "1GiB", "of the file that is written and read in a --dir")
@@ -73,6 +78,37 @@ func ceilingsCommand() *cobra.Command {
 	flags.IntVar(&o.Workers, "workers", 0, "at the same time; 0 is one for each processor, 8 at a disk and 4 streams of a link")
 	flags.StringVarP(&output, "output", "o", "table", "table or json")
 	return c
+}
+
+// besides measures by turns with other programs.
+func besides(cmd *cobra.Command, o ceiling.Options, dir string, links []string, output string) error {
+	o.Dir = dir
+	pairs, err := ceiling.Beside(cmd.Context(), o, links...)
+	if errors.Is(err, mover.ErrUsage) {
+		err = usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(pairsFile{"datamove.ceilings-beside/v1", time.Now().UTC(), pairs})
+	}
+	w := cmd.OutOrStdout()
+	fmt.Fprintf(w, "%-18s %-8s %8s %14s %14s  %s\n", "CEILING", "PROGRAM", "RATIO", "OURS", "THEIRS", "HOW")
+	for _, p := range pairs {
+		fmt.Fprintf(w, "%-18s %-8s %8.3f %14s %14s  %s\n", p.Name, p.Program, p.Ratio, gb(middle(p.Ours)/1e9), gb(middle(p.Theirs)/1e9), p.How)
+	}
+	return nil
+}
+
+// middle is the median.
+func middle(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
+
+// pairsFile is what ceilings --beside prints as JSON.
+type pairsFile struct {
+	Schema string         `json:"schema"` // datamove.ceilings-beside/v1
+	Date   time.Time      `json:"date"`
+	Pairs  []ceiling.Pair `json:"pairs"`
 }
 
 // serves answers those that measure the link to this host.
