@@ -66,6 +66,7 @@ var packages = map[string]struct {
 	"mover/trust":            {parts, []string{"mover"}},
 	"mover/kubernetes":       {parts, []string{"mover"}},
 	"mover/web":              {parts, nil},
+	"bench/statistic":        {words, nil},
 	"tiering/hook/hostlist":  {parts, []string{"mover"}},
 
 	"mover/trash":            {rules, []string{"mover", "mover/limit"}},
