@@ -48,6 +48,7 @@ var packages = map[string]struct {
 	"mover/swarm":    {parts, []string{"mover", "mover/buffer"}},
 	"bench":          {parts, nil},
 	"bench/record":   {parts, []string{"mover"}},
+	"bench/report":   {motion, []string{"bench/model", "bench/record", "bench/statistic", "mover", "mover/units"}},
 	"bench/ceiling":  {memory, []string{"mover", "mover/crc"}},
 	"bench/model":    {memory, []string{"mover", "mover/declare", "mover/units"}},
 	"lustre/abi":     {parts, []string{"lustre"}},
@@ -147,7 +148,7 @@ var packages = map[string]struct {
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units", "tiering/hook/slurmconf"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "mover/units"}},
-	"cmd/datamove-bench":    {commands, []string{"bench", "bench/ceiling", "bench/model", "mover", "mover/units"}},
+	"cmd/datamove-bench":    {commands, []string{"bench", "bench/ceiling", "bench/model", "bench/record", "bench/report", "mover", "mover/units"}},
 
 	"mover/placetest":          {tests, []string{"mover", "mover/crc", "mover/buffer"}},
 	"mover/kubernetes/apitest": {tests, nil},
@@ -161,6 +162,7 @@ var packages = map[string]struct {
 // command stands for its parts. A library that is not here has no home yet: give
 // it one, or do without it.
 var homes = map[string][]string{
+	"github.com/HdrHistogram/hdrhistogram-go":     {"bench/report"},
 	"github.com/dgraph-io/badger/v4":              {"mover/store", "mover/journal", "mover/ledger", "tiering/catalog"},
 	"github.com/nats-io":                          {"mover/queue"},
 	"github.com/coreos/go-systemd/v22":            {"cmd/datamoved", "mover/door"},
