@@ -32,7 +32,7 @@ func rootCommand() *cobra.Command {
 		Args:          nothing,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(ceilingsCommand(), modelCommand(), compareCommand())
+	root.AddCommand(ceilingsCommand(), modelCommand(), reportCommand(), compareCommand())
 	return root
 }
 
