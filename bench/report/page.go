@@ -113,7 +113,7 @@ type detailView struct {
 	Open                       bool
 	Bad                        []string
 	Facts                      []string
-	Curves, Maps               []*chart
+	Columns                    [][]*chart
 }
 
 func newPage(r *Report) *page {
@@ -367,10 +367,26 @@ func (v *page) detail(p *Phase) detailView {
 	if typical == nil {
 		return d
 	}
-	d.Curves = v.drawn(timeChart(p), latencyChart(&p.Latency))
-	d.Maps = v.drawn(heatChart("Targets", "target", typical, typical.PerTarget), heatChart("Nodes", "node", typical, typical.PerNode))
+	curves := v.drawn(timeChart(p), latencyChart(&p.Latency))
+	maps := v.drawn(heatChart("Targets", "target", typical, typical.PerTarget), heatChart("Nodes", "node", typical, typical.PerNode))
+	if max(len(typical.PerTarget), len(typical.PerNode)) > tallRows {
+		d.Columns = append([][]*chart{curves}, apart(maps)...)
+	} else {
+		d.Columns = append(apart(curves), maps)
+	}
 	return d
 }
+
+// apart are charts with a column each.
+func apart(charts []*chart) (columns [][]*chart) {
+	for _, c := range charts {
+		columns = append(columns, []*chart{c})
+	}
+	return columns
+}
+
+// tallRows is from how many rows on a map has a column for itself, and curves are above each other.
+const tallRows = 16
 
 // drawn are the charts that there are.
 func (v *page) drawn(all ...*chart) (there []*chart) {
