@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"datamove.dev/bench/statistic"
 )
 
 // Report is a comparison with all that is needed to repeat it.
@@ -147,8 +149,8 @@ const preface = "# datamove beside its peers\n\n" +
 	"`%s`, %d runs of each tool in turns, each round in an order by chance, at %g of the full size.\n\n" +
 	"%s, %d cores, %.0f GiB, %s, kernel %s, %s; the disk is %s. %s.\n\n" +
 	"Medians with the lowest and the highest run. *datamove ÷* is datamove's time divided by the tool's in the same round, and\n" +
-	"of these the median: below 1, datamove is better. Behind it stands the 95 %% interval of that median, by bootstrap (percentiles of %d\n" +
-	"resamples of the rounds): too narrow where rounds are few, and none of fewer than %d. Each run goes to a new place and its target is\n" +
+	"of these the median: below 1, datamove is better. Behind it stands the 95 %% interval of that median, by bootstrap, that is by\n" +
+	"drawing rounds again: too narrow where rounds are few, and none of fewer than %d. Each run goes to a new place and its target is\n" +
 	"counted afterwards; on a disk its time includes `sync -f`. CPU is user and system time of the tool, what it starts, and `sync`; an S3\n" +
 	"server is another process and not counted. Peak is the highest anonymous memory of the tool and what it starts together, looked\n" +
 	"at every %d ms; max RSS is the resident memory of the largest of these processes, with what it shares and maps, and blank where\n" +
@@ -165,7 +167,7 @@ func (r Report) Markdown(w io.Writer) error {
 	m := r.Machine
 	var b strings.Builder
 	fmt.Fprintf(&b, preface, r.Command, r.Runs, r.Scale, m.CPU, m.Cores, float64(m.Memory)/(1<<30), m.System, m.Kernel, m.Go, m.Disk,
-		r.Date.Format(time.DateOnly), resamples, fewest, sampleEvery.Milliseconds())
+		r.Date.Format(time.DateOnly), statistic.Enough, sampleEvery.Milliseconds())
 	if slices.ContainsFunc(r.Results, func(s Result) bool { return s.Ceiling }) {
 		fmt.Fprintf(&b, aboutCeilings, warpTime)
 	}

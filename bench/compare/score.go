@@ -2,9 +2,10 @@ package compare
 
 import (
 	"cmp"
-	"math/rand/v2"
 	"slices"
 	"time"
+
+	"datamove.dev/bench/statistic"
 )
 
 // Sample is what one run of one tool cost.
@@ -109,25 +110,11 @@ func appendRatio(ratios []float64, a, b time.Duration) []float64 {
 	return append(ratios, float64(a)/float64(b))
 }
 
-const (
-	fewest    = 3      // rounds that say something of their spread
-	resamples = 10_000 // whose medians are looked at
-)
-
-// bootstrap is the 95 % interval of the median of ratios, by percentiles: between which the medians of rounds lie that are drawn
-// again from those there were. The same ratios always have the same. Of few rounds it is narrower than the truth.
+// bootstrap is the 95 % interval of the median of ratios; nil of too few. Of few rounds it is narrower than the truth.
 func bootstrap(ratios []float64) *Interval {
-	if len(ratios) < fewest {
+	in := statistic.Of(ratios)
+	if in.Few {
 		return nil
 	}
-	random := rand.New(rand.NewPCG(2, 95))
-	medians, drawn := make([]float64, resamples), make([]float64, len(ratios))
-	for i := range medians {
-		for k := range drawn {
-			drawn[k] = ratios[random.IntN(len(ratios))]
-		}
-		medians[i] = spreadOf(drawn).Median
-	}
-	slices.Sort(medians)
-	return &Interval{Low: medians[resamples*25/1000], High: medians[resamples*975/1000-1]}
+	return &Interval{in.Low, in.High}
 }

@@ -36,7 +36,7 @@ func rootCommand() *cobra.Command {
 		Args:          nothing,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(ceilingsCommand(), runCommand(), joinCommand(), modelCommand(), compareCommand(), versionCommand())
+	root.AddCommand(ceilingsCommand(), runCommand(), joinCommand(), reportCommand(), modelCommand(), compareCommand(), versionCommand())
 	return root
 }
 

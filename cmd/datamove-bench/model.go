@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/bench/model"
-	"datamove.dev/bench/record"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
@@ -60,7 +59,7 @@ func modelCommand() *cobra.Command {
 			if err := alone(cluster, ceilings); err != nil {
 				return err
 			}
-			measured, err := readRuns(runs)
+			measured, err := readRuns(runs, nil)
 			if err != nil {
 				return err
 			}
@@ -120,22 +119,6 @@ func alone(cluster *model.Cluster, files []string) error {
 		}
 	}
 	return nil
-}
-
-// readRuns reads records.
-func readRuns(names []string) (all []*record.Run, err error) {
-	for _, name := range names {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, usageError{err}
-		}
-		r, err := record.Read(f)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return nil, usageError{fmt.Errorf("%s: %w", mover.Printable(name), err)}
-		}
-		all = append(all, r)
-	}
-	return all, nil
 }
 
 // required says that a verdict is not what somebody wants it to be.

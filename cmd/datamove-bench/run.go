@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +15,7 @@ import (
 	"datamove.dev/bench/load"
 	"datamove.dev/bench/party"
 	"datamove.dev/bench/record"
+	"datamove.dev/bench/report"
 	"datamove.dev/bench/suite"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
@@ -195,36 +194,7 @@ func (f *runFlags) tell(w io.Writer, r *record.Run) error {
 	if f.output == "json" {
 		return r.Write(w)
 	}
-	return runTable(w, r)
-}
-
-// runTable prints phases for people.
-func runTable(w io.Writer, r *record.Run) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SUITE\tPHASE\tNODES\tRATE\tFIRST DONE\tSECONDS\tP50\tP99\tP99.9\tSKEW\t")
-	for i := range r.Phases {
-		p := &r.Phases[i]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%.2f\t%s\t%s\t%s\t%s\t%s\n", p.Suite, p.Name, p.NodeCount, phaseRate(p, p.Rate()), phaseRate(p, p.FirstRate()), p.Last.Seconds,
-			micros(p.Latency.P50), micros(p.Latency.P99), micros(p.Latency.P999), micros(p.Skew*1e6), p.Failed)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, n := range r.Notes {
-		fmt.Fprintln(w, "note:", n)
-	}
-	return nil
-}
-
-func phaseRate(p *record.Phase, rate float64) string {
-	if p.Unit == record.Bytes {
-		return gb(rate / 1e9)
-	}
-	return units.Count(int64(rate)) + "/s"
-}
-
-func micros(us float64) string {
-	return time.Duration(us * 1e3).Round(time.Duration(max(1, math.Pow(10, math.Floor(math.Log10(max(us, 1)))+1)))).String()
+	return report.Sum([]*record.Run{r}, report.Options{}).Table(w)
 }
 
 // words is the command as it can be repeated.

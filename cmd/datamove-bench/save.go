@@ -44,3 +44,13 @@ func (d *draft) drop() {
 		_ = os.Remove(d.file.Name())
 	}
 }
+
+// intoFile writes a file that is there when it is whole.
+func intoFile(path string, write func(io.Writer) error) error {
+	d, err := newDraft(path)
+	if err != nil {
+		return err
+	}
+	defer d.drop()
+	return d.publish(write)
+}
