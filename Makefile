@@ -20,7 +20,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm lustre-test fabric dist image clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm lustre-test fabric fabric-load dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -145,6 +145,11 @@ lustre-test:
 fabric: build
 	CGO_ENABLED=0 go build -trimpath -o bin/fabric-pages ./test/fabric/pages
 	go run ./test/fabric/model $(FABRICFLAGS)
+
+# The scale model loaded: 32 agents and 16 servers, each behind its own shaped link, and the verdict of what they do.
+# make fabric-load FABRICFLAGS='-servers 13 -agent-mbit 50 -server-mbit 100'
+fabric-load: build
+	go run ./test/fabric/verdict $(FABRICFLAGS)
 
 dist:
 	@set -e; for arch in $(ARCHS); do for c in $(COMMANDS); do \

@@ -176,7 +176,13 @@ func between(low, high float64) string {
 	if high == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%.4g to %.4g)", low, high)
+	return fmt.Sprintf(" (%s to %s)", gb(low), gb(high))
 }
 
-func gb(rate float64) string { return fmt.Sprintf("%.4g GB/s", rate) }
+// gb is a rate in GB/s; of a scale model in MB/s.
+func gb(rate float64) string {
+	if rate > 0 && rate < 1 {
+		return fmt.Sprintf("%.4g MB/s", 1000*rate)
+	}
+	return fmt.Sprintf("%.4g GB/s", rate)
+}

@@ -45,7 +45,7 @@ func recorded(t *testing.T, rate float64) (file string) {
 func TestModelOfRuns(t *testing.T) {
 	const four = "kind: Cluster\nname: four\ntarget: {read: 30GB/s}\nclients: {nodes: 4, nic: 100G}\noss: {nodes: 4, nic: 100G}\n"
 	out, code := run(t, four, "model", "-", "--run", recorded(t, 32e9), "--require", "validated")
-	if code != 0 || !strings.Contains(out, "30 GB/s are asked for: validated") || !strings.Contains(out, "4 nodes reached 32 GB/s (32 to 32) in 5 repeats") {
+	if code != 0 || !strings.Contains(out, "30 GB/s are asked for: validated") || !strings.Contains(out, "4 nodes reached 32 GB/s (32 GB/s to 32 GB/s) in 5 repeats") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	if out, code := run(t, four, "model", "-", "--run", recorded(t, 20e9), "--require", "validated"); code != 1 || !strings.Contains(out, "by measured; 30 GB/s are asked for: refuted") {

@@ -14,6 +14,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/bench/record"
 )
 
 // built is where the binaries of these tests are.
@@ -32,21 +34,23 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// programs builds the real binaries, as they are now.
+// programs builds the real binaries, as they are now, once.
 func programs(t *testing.T) Programs {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "datamove-fabric-")
-	if err != nil {
-		t.Fatal(err)
+	if built == "" {
+		dir, err := os.MkdirTemp("", "datamove-fabric-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		built = dir
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/datamove", "./cmd/datamoved", "./cmd/datamove-bench", "./test/fabric/pages")
+		cmd.Dir = "../.."
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go build: %v\n%s", err, out)
+		}
 	}
-	built = dir
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/datamove", "./cmd/datamoved", "./test/fabric/pages")
-	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return Programs{filepath.Join(dir, "datamove"), filepath.Join(dir, "datamoved"), filepath.Join(dir, "pages")}
+	return Programs{filepath.Join(built, "datamove"), filepath.Join(built, "datamoved"), filepath.Join(built, "pages")}
 }
 
 func need(t *testing.T) {
@@ -440,5 +444,37 @@ func TestFanOutUnrest(t *testing.T) {
 	t.Logf("%d nodes: it left its source %.3f times, and took %.2f times as long as one link", f.Agents, f.Share(), f.Slower())
 	if f.Share() > 1.1 {
 		t.Errorf("it left its source %.3f times", f.Share())
+	}
+}
+
+// benchOf is datamove-bench beside the other binaries.
+func benchOf(p Programs) string { return filepath.Join(filepath.Dir(p.Datamove), "datamove-bench") }
+
+// TestLoad: agents behind their links load servers behind theirs, and the record has all of them; no more goes through than the links let through.
+func TestLoad(t *testing.T) {
+	need(t)
+	store, err := exec.LookPath("versitygw")
+	if err != nil {
+		t.Skip("needs versitygw: test/setup installs it")
+	}
+	s := Storage{Agents: 2, Servers: 2, AgentMbit: 250, ServerMbit: 125, Bench: benchOf(programs(t)), Store: store, Flags: []string{"--ranks=2", "--size=8MiB"}}
+	r := newRig(t, s.Nodes(), Link{})
+	file := filepath.Join(t.TempDir(), "run.json")
+	if _, err := s.Load(t.Context(), r, file); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	run, err := record.Read(f)
+	if err != nil || len(run.Nodes) != 2 || len(run.Targets) != 2 || len(run.Phases) != 4 {
+		t.Fatalf("%v, %+v", err, run)
+	}
+	for _, p := range run.Phases[:3] {
+		if most := 2*125e6/8*p.Last.Seconds + 4*256<<10; p.Last.Bytes != 32<<20 || float64(p.Last.Bytes) > most || p.Wrong != 0 || len(p.PerNode) != 2 {
+			t.Errorf("%s: %d bytes in %.2f s: %+v", p.Name, p.Last.Bytes, p.Last.Seconds, p)
+		}
 	}
 }
