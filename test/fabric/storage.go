@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +17,8 @@ type Storage struct {
 	AgentMbit, ServerMbit int
 	Bench, Store          string   // datamove-bench and versitygw, by path
 	Flags                 []string // of datamove-bench run
+
+	key string // of the servers, and what nodes of a run know
 }
 
 // Nodes is how many nodes a rig has for it.
@@ -35,7 +38,6 @@ oss: {nodes: %d, nic: %dM}
 const (
 	storePort   = 9000 // of each server
 	conductPort = 7311 // of who conducts, in the hub
-	storeSecret = "in-the-scale-model"
 )
 
 // Load has the agents of a rig write, read and verify what is on all servers, and leaves the record in a file. The first nodes are agents, and the others servers. It says how idle the
@@ -44,6 +46,7 @@ func (s Storage) Load(ctx context.Context, r *Rig, record string) (m Measure, er
 	if len(r.Nodes) != s.Nodes() {
 		return m, fmt.Errorf("a rig of %d nodes for %d", len(r.Nodes), s.Nodes())
 	}
+	s.key = rand.Text()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	agents, servers := r.Nodes[:s.Agents], r.Nodes[s.Agents:]
@@ -104,7 +107,7 @@ func (s Storage) serve(ctx context.Context, n *Node) (*Process, error) {
 	if err := os.MkdirAll(filepath.Join(root, "bucket"), 0o755); err != nil {
 		return nil, err
 	}
-	p, err := n.Start(ctx, Command{Path: s.Store, Args: []string{"--keep-alive", "--port", address(n, storePort), "--access", "scale", "--secret", storeSecret, "posix", root}})
+	p, err := n.Start(ctx, Command{Path: s.Store, Args: []string{"--keep-alive", "--port", address(n, storePort), "--access", "scale", "--secret", s.key, "posix", root}})
 	if err == nil {
 		err = p.Said(ctx, "listening on")
 	}
@@ -119,8 +122,8 @@ func (s Storage) configure(r *Rig, servers []*Node) (secret string, err error) {
 		conf += fmt.Sprintf("  %s: {level: cold, s3: {endpoint: \"http://%s\", bucket: bucket, region: us-east-1, credentials: \"file:%s\"}}\n", n.Name, address(n, storePort), keys)
 	}
 	secret = filepath.Join(r.Dir, "secret")
-	return secret, errors.Join(os.WriteFile(filepath.Join(r.Dir, "config.yaml"), []byte(conf), 0o600), os.WriteFile(secret, []byte(storeSecret), 0o600),
-		os.WriteFile(keys, []byte("AWS_ACCESS_KEY_ID=scale\nAWS_SECRET_ACCESS_KEY="+storeSecret+"\n"), 0o600))
+	return secret, errors.Join(os.WriteFile(filepath.Join(r.Dir, "config.yaml"), []byte(conf), 0o600), os.WriteFile(secret, []byte(s.key), 0o600),
+		os.WriteFile(keys, []byte("AWS_ACCESS_KEY_ID=scale\nAWS_SECRET_ACCESS_KEY="+s.key+"\n"), 0o600))
 }
 
 // run are the words of who conducts.
