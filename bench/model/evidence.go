@@ -98,7 +98,8 @@ var groups = map[string]map[string]string{
 }
 
 // Measure has in the cluster what was measured alone on one of a group, in bytes per second, by the names of package ceiling. Disks of one host are added up, as they work at the
-// same time; of its links the best one counts, and of that the direction that is slower.
+// same time; of links and endpoints the best one counts, and of a link
+// the direction that is slower.
 func (c *Cluster) Measure(group string, rates map[string][]float64) error {
 	ceilings, ok := groups[group]
 	if !ok {
@@ -123,7 +124,7 @@ func (c *Cluster) Measure(group string, rates map[string][]float64) error {
 		switch {
 		case strings.HasPrefix(name, "nic."):
 			links = append(links, best)
-		case strings.HasPrefix(name, "disk."), strings.HasPrefix(name, "s3."):
+		case strings.HasPrefix(name, "disk."):
 			c.Measured[ceiling] = Rate(total)
 		default:
 			c.Measured[ceiling] = Rate(best)

@@ -29,12 +29,12 @@ const ceilingsSchema = "datamove.ceilings/v1"
 
 func ceilingsCommand() *cobra.Command {
 	var o ceiling.Options
-	var dirs, links []string
-	var size, serve, output, beside string
+	var dirs, links, buckets []string
+	var size, serve, output, beside, conf string
 	c := &cobra.Command{
 		Use:   "ceilings [flags]",
 		Short: "measure what memory, checksum, disks and links can do at most, each alone",
-		Long: "Measures memory and the checksum of this host, TCP with itself, each --dir (written and read past the page cache; metadata), and the link to each\n" +
+		Long: "Measures memory and the checksum of this host, TCP with itself, each --dir (written and read past the page cache; metadata), each --s3 endpoint, and the link to each\n" +
 			"--to, where \"datamove-bench ceilings --serve :5202\" has to run. What it makes in a --dir is removed at the end.\n\n" +
 			"  datamove-bench ceilings --dir /local_nvme --to oss1:5202",
 		Args: nothing,
@@ -52,6 +52,14 @@ func ceilingsCommand() *cobra.Command {
 				return besides(cmd, o, beside, links, output)
 			}
 			all, err := ceilings(cmd.Context(), o, dirs, links)
+			for _, b := range buckets {
+				if err != nil {
+					break
+				}
+				var more []ceiling.Ceiling
+				more, err = ofBucket(cmd.Context(), o, b, conf)
+				all = append(all, more...)
+			}
 			if errors.Is(err, mover.ErrUsage) {
 				err = usageError{err}
 			}
@@ -69,6 +77,8 @@ func ceilingsCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringSliceVar(&dirs, "dir", nil, "a folder on a disk, or file system, to measure")
 	flags.StringSliceVar(&links, "to", nil, "HOST:PORT of a host to which the link is measured")
+	flags.StringSliceVar(&buckets, "s3", nil, "a bucket whose endpoint is measured: s3://bucket/prefix, or TIER:path of the configuration")
+	flags.StringVar(&conf, "config", "", "the configuration with tiers (default: that of datamove)")
 	flags.StringVar(&serve, "serve", "", "ADDRESS:PORT at which those are answered that measure the link to this host, until it is interrupted")
 	flags.StringVar(&beside, "beside", "", "a folder on a disk: that, TCP and the link to each --to, where iperf3 -s runs, too, are measured by turns with fio, dd and iperf3")
 	flags.IntVar(&o.Runs, "runs", 5, "of each measurement")

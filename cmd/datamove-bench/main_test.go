@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"datamove.dev/bench/compare"
+	"datamove.dev/mover"
+	"datamove.dev/mover/s3/s3test"
 )
 
 // run runs the command, and returns all that it said, with its exit code.
@@ -146,5 +149,35 @@ func TestCompare(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(dir, ".*"))
 	if after, e := os.ReadFile(saved); e != nil || err != nil || !bytes.Equal(before, after) || len(names) > 0 {
 		t.Errorf("%q are left beside, %v, %v", names, err, e)
+	}
+}
+
+// TestCeilingsOfBucket: an endpoint is measured through the configuration, and nothing is left in the bucket.
+func TestCeilingsOfBucket(t *testing.T) {
+	o := s3test.Start(t, false).Options(t)
+	text := fmt.Sprintf("tiers:\n  cold: {level: cold, s3: {endpoint: %q, bucket: %q, region: us-east-1, credentials: %q}}\n", o.Endpoint, o.Bucket, o.Credentials)
+	conf := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, said, code := runs(t, "", "ceilings", "--runs", "1", "--time", "1ms", "--size", "16MiB", "--workers", "2", "--s3", "cold:some/where", "--config", conf, "-o", "json")
+	var got ceilingsFile
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+		t.Fatalf("%v, exit %d\n%s%s", err, code, out, said)
+	}
+	names := map[string]float64{}
+	for _, c := range got.Ceilings {
+		names[c.Name] = c.Rate
+	}
+	for _, name := range []string{"s3.put", "s3.get", "s3.write", "s3.read"} {
+		if names[name] <= 0 {
+			t.Errorf("%s: %v", name, names)
+		}
+	}
+	for e, err := range s3test.Open(t, o).Walk(t.Context(), mover.WalkOptions{}) {
+		t.Errorf("left: %s, %v", e.Name, err)
+	}
+	if out, code := run(t, "", "ceilings", "--runs", "1", "--time", "1ms", "--s3", t.TempDir()); code != 2 || !strings.Contains(out, "want a bucket") {
+		t.Errorf("exit %d\n%s", code, out)
 	}
 }
