@@ -29,12 +29,12 @@ const ceilingsSchema = "datamove.ceilings/v1"
 
 func ceilingsCommand() *cobra.Command {
 	var o ceiling.Options
-	var dirs, links, buckets []string
+	var dirs, links, buckets, osts []string
 	var size, serve, output, beside, conf string
 	c := &cobra.Command{
 		Use:   "ceilings [flags]",
 		Short: "measure what memory, checksum, disks and links can do at most, each alone",
-		Long: "Measures memory and the checksum of this host, TCP with itself, each --dir (written and read past the page cache; metadata), each --s3 endpoint, and the link to each\n" +
+		Long: "Measures memory and the checksum of this host, TCP with itself, each --dir (written and read past the page cache; metadata), each OST of --osts, each --s3 endpoint, and the link to each\n" +
 			"--to, where \"datamove-bench ceilings --serve :5202\" has to run. What it makes in a --dir is removed at the end.\n\n" +
 			"  datamove-bench ceilings --dir /local_nvme --to oss1:5202",
 		Args: nothing,
@@ -52,12 +52,18 @@ func ceilingsCommand() *cobra.Command {
 				return besides(cmd, o, beside, links, output)
 			}
 			all, err := ceilings(cmd.Context(), o, dirs, links)
-			for _, b := range buckets {
-				if err != nil {
-					break
-				}
+			for _, dir := range osts {
 				var more []ceiling.Ceiling
-				more, err = ofBucket(cmd.Context(), o, b, conf)
+				if err == nil {
+					more, err = ofOSTs(cmd.Context(), o, dir)
+				}
+				all = append(all, more...)
+			}
+			for _, b := range buckets {
+				var more []ceiling.Ceiling
+				if err == nil {
+					more, err = ofBucket(cmd.Context(), o, b, conf)
+				}
 				all = append(all, more...)
 			}
 			if errors.Is(err, mover.ErrUsage) {
@@ -77,6 +83,7 @@ func ceilingsCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringSliceVar(&dirs, "dir", nil, "a folder on a disk, or file system, to measure")
 	flags.StringSliceVar(&links, "to", nil, "HOST:PORT of a host to which the link is measured")
+	flags.StringSliceVar(&osts, "osts", nil, "a folder on Lustre, each of whose OSTs is measured, with a file that lies on no other")
 	flags.StringSliceVar(&buckets, "s3", nil, "a bucket whose endpoint is measured: s3://bucket/prefix, or TIER:path of the configuration")
 	flags.StringVar(&conf, "config", "", "the configuration with tiers (default: that of datamove)")
 	flags.StringVar(&serve, "serve", "", "ADDRESS:PORT at which those are answered that measure the link to this host, until it is interrupted")

@@ -151,7 +151,7 @@ var packages = map[string]struct {
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units", "tiering/hook/slurmconf"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "mover/units"}},
-	"cmd/datamove-bench":    {commands, []string{"bench/ceiling", "bench/compare", "bench/load", "bench/model", "bench/party", "bench/record", "bench/report", "bench/suite", "mover", "mover/config", "mover/local", "mover/location", "mover/site", "mover/units"}},
+	"cmd/datamove-bench":    {commands, []string{"bench/ceiling", "bench/compare", "bench/load", "bench/model", "bench/party", "bench/record", "bench/report", "bench/suite", "lustre", "lustre/system", "mover", "mover/config", "mover/local", "mover/location", "mover/site", "mover/units"}},
 
 	"mover/placetest":          {tests, []string{"mover", "mover/crc", "mover/buffer"}},
 	"mover/kubernetes/apitest": {tests, nil},
