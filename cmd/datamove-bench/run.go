@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,7 +98,8 @@ func suites() string {
 func (f *runFlags) run(cmd *cobra.Command, targets []string) error {
 	ctx, stop := context.WithCancelCause(cmd.Context())
 	defer stop(nil)
-	if err := f.read(cmd, targets); err != nil {
+	told := &turns{w: cmd.ErrOrStderr()}
+	if err := f.read(told, targets); err != nil {
 		return err
 	}
 	saved, err := newDraft(f.save)
@@ -111,7 +113,7 @@ func (f *runFlags) run(cmd *cobra.Command, targets []string) error {
 		}
 		defer f.plan.Listen.Close()
 		if f.launch != "" {
-			wait := f.start(ctx, cmd.ErrOrStderr(), stop)
+			wait := f.start(ctx, told, stop)
 			defer wait()
 		}
 	}
@@ -120,8 +122,20 @@ func (f *runFlags) run(cmd *cobra.Command, targets []string) error {
 	return errors.Join(err, saved.publish(r.Write), f.tell(cmd.OutOrStdout(), r))
 }
 
+// turns is a writer for several that write: we, and those that were started.
+type turns struct {
+	mu sync.Mutex // of w
+	w  io.Writer
+}
+
+func (t *turns) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.Write(p)
+}
+
 // read makes a plan of the flags.
-func (f *runFlags) read(cmd *cobra.Command, targets []string) (err error) {
+func (f *runFlags) read(told io.Writer, targets []string) (err error) {
 	if f.output != "table" && f.output != "json" {
 		return usageError{fmt.Errorf("-o %s: must be table or json", f.output)}
 	}
@@ -151,7 +165,7 @@ func (f *runFlags) read(cmd *cobra.Command, targets []string) (err error) {
 	}
 	f.plan.Targets, f.plan.Version, f.plan.Open = places.targets, version, places.open
 	if !f.quiet {
-		f.plan.Say = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
+		f.plan.Say = func(line string) { fmt.Fprintln(told, line) }
 	}
 	return nil
 }
