@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 
@@ -14,7 +15,7 @@ func small(t *testing.T, bytes int) string {
 		t.Skip("needs root, to mount a small file system")
 	}
 	dir := t.TempDir()
-	if err := unix.Mount("small", dir, "tmpfs", 0, "size=1m"); err != nil {
+	if err := unix.Mount("small", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { check(t, errors.Join(unix.Unmount(dir, unix.MNT_DETACH))) })

@@ -198,27 +198,15 @@ const tellEvery = 10 * time.Second
 
 // tell tells now and then how far a phase is.
 func (r *run) tell(w *load.Work, at time.Time) (stop func()) {
-	done, over := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(over)
-		tick := time.NewTicker(tellEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				var p record.Phase
-				p.Suite, p.Name, p.Unit, p.Last.Seconds = w.Suite, w.Name, w.Unit, time.Since(at).Seconds()
-				for _, m := range r.members[:w.Nodes] {
-					bytes, ops := m.Done()
-					p.Last.Bytes, p.Last.Ops = p.Last.Bytes+bytes, p.Last.Ops+ops
-				}
-				r.plan.Say(line(&p) + ", so far")
-			}
+	return every(tellEvery, func() {
+		var p record.Phase
+		p.Suite, p.Name, p.Unit, p.Last.Seconds = w.Suite, w.Name, w.Unit, time.Since(at).Seconds()
+		for _, m := range r.members[:w.Nodes] {
+			bytes, ops := m.Done()
+			p.Last.Bytes, p.Last.Ops = p.Last.Bytes+bytes, p.Last.Ops+ops
 		}
-	}()
-	return func() { close(done); <-over }
+		r.plan.Say(line(&p) + ", so far")
+	})
 }
 
 // line is a phase in one line.

@@ -123,21 +123,24 @@ func (w *wire) receive() (*message, error) {
 	return m, nil
 }
 
-// still says now and then that this side is there, until stop.
+// still says now and then that this side is there, until stop. Who reads sees when nothing goes.
 func (w *wire) still(say func() *message) (stop func()) {
+	return every(stillEvery, func() { _ = w.send(say()) })
+}
+
+// every does something again and again, until stop, which waits for it.
+func every(interval time.Duration, do func()) (stop func()) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		tick := time.NewTicker(stillEvery)
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
-				if w.send(say()) != nil {
-					return // who reads sees it
-				}
+				do()
 			}
 		}
 	}()
