@@ -103,22 +103,35 @@ func rate(done int64, took time.Duration, err error) (float64, error) {
 	return float64(done) / max(took.Seconds(), 1e-9), err
 }
 
+// HugePages is what has a program of the C library move bytes through huge pages, as we do: a disk is asked for fewer pieces then, and some are twice as fast. For fio with threads they are
+// in heaps, for dd in a mapping of its own. (The GNU C Library manual, "Memory Allocation Tunables"; the kernel aligns a mapping that is a whole number of huge pages.)
+func HugePages(program string) (environment string) {
+	const tunable = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
+	if program == "dd" {
+		return tunable
+	}
+	return tunable + ":glibc.malloc.mmap_threshold=67108864:glibc.malloc.top_pad=33554432"
+}
+
+// ddBlock makes two huge pages of what dd asks for: a block, a page to align it, and what malloc needs.
+const ddBlock = extent - 8<<10
+
 // contests are those of a disk: fio with as many threads, each with its part of the file; dd with one stream.
 func (m *medium) contests(o Options) (all []contest) {
-	one := o
-	one.Workers = 1
+	one, slightly := o, *m
+	one.Workers, slightly.block = 1, ddBlock
 	for _, way := range []struct {
 		name string
-		ours func(context.Context, Options) (int64, time.Duration, error)
-	}{{"disk.write", m.write}, {"disk.read", m.read}} {
+		ours func(*medium, context.Context, Options) (int64, time.Duration, error)
+	}{{"disk.write", (*medium).write}, {"disk.read", (*medium).read}} {
 		op := strings.TrimPrefix(way.name, "disk.")
 		all = append(all,
-			contest{way.name, "fio", fmt.Sprintf("%d threads, each with its part of a file, blocks of %d MiB, O_DIRECT", o.Workers, extent>>20),
-				func(ctx context.Context) (float64, error) { return rate(way.ours(ctx, o)) },
+			contest{way.name, "fio", fmt.Sprintf("%d threads, each with its part of a file, blocks of %d MiB, O_DIRECT, huge pages", o.Workers, extent>>20),
+				func(ctx context.Context) (float64, error) { return rate(way.ours(m, ctx, o)) },
 				func(ctx context.Context) (float64, error) { return m.fio(ctx, op, o.Workers) }},
-			contest{way.name, "dd", fmt.Sprintf("one stream of blocks of %d MiB, O_DIRECT", extent>>20),
-				func(ctx context.Context) (float64, error) { return rate(way.ours(ctx, one)) },
-				func(ctx context.Context) (float64, error) { return m.dd(ctx, op) }})
+			contest{way.name, "dd", fmt.Sprintf("one stream of blocks of %d bytes, O_DIRECT, huge pages", ddBlock),
+				func(ctx context.Context) (float64, error) { return rate(way.ours(&slightly, ctx, one)) },
+				func(ctx context.Context) (float64, error) { return slightly.dd(ctx, op) }})
 	}
 	return all
 }
@@ -157,7 +170,7 @@ func (m *medium) dd(ctx context.Context, op string) (float64, error) {
 	if op == "write" {
 		args = []string{"if=/dev/zero", "of=" + m.file.Name(), "oflag=direct", "conv=notrunc,fsync"}
 	}
-	out, err := said(ctx, "dd", append(args, fmt.Sprintf("bs=%d", extent), fmt.Sprintf("count=%d", m.size/extent))...)
+	out, err := said(ctx, "dd", append(args, fmt.Sprintf("bs=%d", m.block), fmt.Sprintf("count=%d", m.size/m.block))...)
 	if err != nil {
 		return 0, err
 	}
@@ -167,7 +180,7 @@ func (m *medium) dd(ctx context.Context, op string) (float64, error) {
 		return 0, fmt.Errorf("dd says nothing of its rate: %.200q", out)
 	}
 	seconds, err := strconv.ParseFloat(words[at+1], 64)
-	return rate(m.size, time.Duration(seconds*float64(time.Second)), err)
+	return rate(m.whole(), time.Duration(seconds*float64(time.Second)), err)
 }
 
 // links are the contests of a link, with one stream: iperf3 has one thread for all of them up to version 3.15.
@@ -253,7 +266,7 @@ func (o Options) iperf(ctx context.Context, address, port string, args []string)
 // said runs a program, and returns what it said.
 func said(ctx context.Context, program string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = append(os.Environ(), "LC_ALL=C", HugePages(program))
 	out, err := cmd.CombinedOutput()
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%s: %w: %.300s", program, err, out)

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	extent    = 4 << 20 // bytes that a worker writes, or reads, at a time
+	extent    = 4 << 20 // bytes that a worker writes, or reads, at a time, where nothing else is said
 	direct    = 4096    // what O_DIRECT wants addresses, offsets and lengths to be a multiple of
 	diskDepth = 8       // workers at a disk, where nothing else is said: so many are on their way to it
 )
@@ -62,14 +62,15 @@ func (o Options) file(ctx context.Context, name string) ([]Ceiling, error) {
 
 // medium is a file that is written and read.
 type medium struct {
-	file *os.File
-	size int64
-	how  string // past the page cache, or not
+	file  *os.File
+	size  int64
+	block int64  // that a worker writes, or reads, at a time
+	how   string // past the page cache, or not
 }
 
 // medium makes one.
 func (o Options) medium(name string) (*medium, error) {
-	m := &medium{size: o.Size, how: "past the page cache"}
+	m := &medium{size: o.Size, block: extent, how: "past the page cache, huge pages"}
 	if m.size == 0 {
 		m.size = 1 << 30
 	}
@@ -88,32 +89,41 @@ func (o Options) medium(name string) (*medium, error) {
 // write writes all of it, and syncs.
 func (m *medium) write(ctx context.Context, o Options) (int64, time.Duration, error) {
 	begun := time.Now()
-	err := o.extents(ctx, m.size, func(b []byte, off int64) error { _, err := m.file.WriteAt(b, off); return err })
+	err := m.blocks(ctx, o, func(b []byte, off int64) error { _, err := m.file.WriteAt(b, off); return err })
 	if err == nil {
 		err = m.file.Sync()
 	}
-	return m.size, time.Since(begun), err
+	return m.whole(), time.Since(begun), err
 }
 
 // read reads all of it.
 func (m *medium) read(ctx context.Context, o Options) (int64, time.Duration, error) {
 	begun := time.Now()
-	err := o.extents(ctx, m.size, func(b []byte, off int64) error { _, err := m.file.ReadAt(b, off); return err })
-	return m.size, time.Since(begun), err
+	err := m.blocks(ctx, o, func(b []byte, off int64) error { _, err := m.file.ReadAt(b, off); return err })
+	return m.whole(), time.Since(begun), err
 }
 
-// extents has workers do something with each extent of a file, in order.
-func (o Options) extents(ctx context.Context, size int64, do func(b []byte, off int64) error) error {
+// whole is how much of it whole blocks are.
+func (m *medium) whole() int64 { return m.size / m.block * m.block }
+
+// blocks has workers do something with each block, in order. There is a processor of the scheduler for each of them: who comes back from a call does not wait for one.
+func (m *medium) blocks(ctx context.Context, o Options, do func(b []byte, off int64) error) error {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.NumCPU(), o.Workers)))
 	var next atomic.Int64
 	errs := make([]error, o.Workers)
 	var group sync.WaitGroup
 	for i := range errs {
 		group.Go(func() {
-			b := aligned(extent)
+			var b []byte
+			if b, errs[i] = memory(int(m.block)); errs[i] != nil {
+				return
+			}
+			defer func(all []byte) { _ = unix.Munmap(all) }(b)
+			b = b[:m.block]
 			noise(b, uint64(i))
 			for errs[i] == nil {
-				off := next.Add(extent) - extent
-				if off >= size {
+				off := next.Add(m.block) - m.block
+				if off >= m.whole() {
 					return
 				}
 				if errs[i] = context.Cause(ctx); errs[i] == nil {
@@ -126,14 +136,16 @@ func (o Options) extents(ctx context.Context, size int64, do func(b []byte, off 
 	return errors.Join(errs...)
 }
 
-// aligned is memory that O_DIRECT takes.
-func aligned(n int) []byte {
-	b := make([]byte, n+direct)
-	off := 0
-	if rest := int(uintptr(unsafe.Pointer(&b[0])) % direct); rest > 0 {
-		off = direct - rest
+// hugePage is what the kernel aligns mappings to that are a whole number of them.
+const hugePage = 2 << 20
+
+// memory is what O_DIRECT takes: in huge pages, as the mover has.
+func memory(size int) ([]byte, error) {
+	b, err := unix.Mmap(-1, 0, (size+hugePage-1)/hugePage*hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err == nil {
+		_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // advice
 	}
-	return b[off : off+n : off+n]
+	return b, err
 }
 
 // names makes, looks at, renames and removes files, each worker in a directory of its own.

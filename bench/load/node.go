@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -12,12 +13,12 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/buffer"
 )
 
 // DirPrefix begins the name of the directory of a run, and its ID ends it.
@@ -40,14 +41,13 @@ type Node struct {
 	stores []store
 
 	// Of the work that is prepared:
-	work    Work
-	begun   bool // it was done
-	noise   noise
-	cache   string
-	ranks   []*rank
-	blocks  []int64 // of the ranks before one, that can be read
-	keeper  *keeper
-	buffers [][]byte // of ranks, kept from phase to phase
+	work   Work
+	begun  bool // it was done
+	cache  string
+	ranks  []*rank
+	blocks []int64 // of the ranks before one, that can be read
+	keeper *keeper
+	memory *buffer.Pool // what ranks move through
 }
 
 // Open makes the directory of the run in each target.
@@ -58,7 +58,7 @@ func Open(ctx context.Context, s Setup, open Opener) (n *Node, err error) {
 	if len(s.Targets) == 0 || len(s.Targets) > mostTargets {
 		return nil, usage("%d targets; want 1 to %d", len(s.Targets), mostTargets)
 	}
-	n = &Node{setup: s}
+	n = &Node{setup: s, memory: buffer.New(math.MaxInt64)}
 	for _, target := range s.Targets {
 		one, err := openStore(ctx, target, DirPrefix+s.ID, open)
 		if err != nil {
@@ -91,7 +91,7 @@ func (n *Node) Prepare(ctx context.Context, w Work) error {
 	if n.setup.Index >= w.Nodes {
 		return usage("node %d does not take part in a phase of %d nodes", n.setup.Index, w.Nodes)
 	}
-	n.work, n.begun, n.noise = w, false, newNoise(n.setup.Seed, w.Tree.Name)
+	n.work, n.begun = w, false
 	var caches []string
 	for _, s := range n.stores {
 		cache, err := s.Ready(ctx, &w)
@@ -111,13 +111,15 @@ func (n *Node) Prepare(ctx context.Context, w Work) error {
 	for i := range w.all() {
 		n.blocks[i+1] = n.blocks[i] + w.have(i).Blocks
 	}
-	n.ranks = n.ranks[:0]
 	counters := n.counters()
 	for i := range w.Ranks {
 		r := &rank{node: n, number: n.setup.Index*w.Ranks + i, latency: newHistogram()}
 		if w.Do.moves() {
-			r.buffer = n.buffers[i][:w.Tree.block()]
-			r.scratch = make([]byte, len(zeros))
+			var err error
+			if r.buffer, err = n.touched(ctx, int(w.Tree.block())); err != nil {
+				return err
+			}
+			r.noise = newNoise(n.setup.Seed, w.Tree.Name)
 		}
 		for t := range counters {
 			r.counters = append(r.counters, &counters[t][i])
@@ -135,8 +137,9 @@ func (n *Node) counters() [][]counter {
 	return all
 }
 
-// room has a buffer for each rank.
+// room says whether there is a buffer for each rank. Those of the last work are given back.
 func (n *Node) room() error {
+	n.rest()
 	if !n.work.Do.moves() {
 		return nil
 	}
@@ -148,29 +151,36 @@ func (n *Node) room() error {
 	if have := int64(info.Totalram) * int64(info.Unit); block > have/2/int64(ranks) {
 		return usage("%d ranks with blocks of %d bytes take more than half of the %d bytes of memory that this node has; want smaller blocks", ranks, block, have)
 	}
-	if len(n.buffers) > 0 && int64(cap(n.buffers[0])) < block {
-		n.buffers = nil
-	}
-	for len(n.buffers) < ranks {
-		n.buffers = append(n.buffers, aligned(block))
-	}
 	return nil
 }
 
-// aligned is memory that O_DIRECT takes, and that was touched.
-func aligned(size int64) []byte {
-	b := make([]byte, size+sector)
-	for i := 0; i < len(b); i += sector {
+// rest ends the work of all ranks.
+func (n *Node) rest() {
+	for _, r := range n.ranks {
+		if r.buffer != nil {
+			n.memory.Put(r.buffer)
+		}
+	}
+	n.ranks = nil
+	n.memory.Trim()
+}
+
+// touched is memory that O_DIRECT takes, and whose pages are there.
+func (n *Node) touched(ctx context.Context, size int) ([]byte, error) {
+	b, err := n.memory.Get(ctx, size)
+	for i := 0; i < len(b); i += buffer.Align {
 		b[i] = 1
 	}
-	off := (sector - int64(uintptr(unsafe.Pointer(&b[0]))%sector)) % sector
-	return b[off : off+size : off+size]
+	return b, err
 }
 
 // newHistogram is one of nanoseconds from 100 ns to an hour, with an error of a hundredth.
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(100, int64(time.Hour), 2)
 }
+
+// mostProcessors is for how many ranks there is a processor of the scheduler.
+const mostProcessors = 1024
 
 // Begin does the work that is prepared, from an instant on. What fails is in the result.
 func (n *Node) Begin(ctx context.Context, at time.Time) (out Result) {
@@ -179,7 +189,9 @@ func (n *Node) Begin(ctx context.Context, at time.Time) (out Result) {
 		return out
 	}
 	n.begun = true
-	defer processors(len(n.ranks))()
+	// Each rank has one of the scheduler's processors: who comes back from a call then finds its own, and wakes nobody. With as many as the host has, small blocks were read at 0.75 of the
+	// rate, for 1.4 times the processor time. With some to spare, each yield wakes whoever has one: 1.1 times.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.NumCPU(), min(len(n.ranks), mostProcessors))))
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	before := used()
@@ -214,16 +226,6 @@ func (n *Node) Begin(ctx context.Context, at time.Time) (out Result) {
 	out.CPU, out.PeakBytes = used()-before, peak()
 	n.sum(&out, err)
 	return out
-}
-
-// mostProcessors is for how many ranks there is a processor of the scheduler.
-const mostProcessors = 1024
-
-// processors gives each rank one of the scheduler's, and some for what is beside them, until it is called again: who comes back from a call then finds its own, and wakes nobody. With
-// as many as the host has, small blocks were read at 0.75 of the rate, for 1.4 times the processor time.
-func processors(ranks int) (restore func()) {
-	was := runtime.GOMAXPROCS(max(runtime.NumCPU(), min(ranks, mostProcessors)+2))
-	return func() { runtime.GOMAXPROCS(was) }
 }
 
 // sum has in a result what ranks have done.
@@ -311,6 +313,7 @@ func (n *Node) Clean(ctx context.Context) error {
 
 // Close ends the part of this node.
 func (n *Node) Close() error {
+	n.rest()
 	var errs []error
 	for _, s := range n.stores {
 		errs = append(errs, s.Close())

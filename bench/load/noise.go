@@ -8,49 +8,65 @@ import (
 	"encoding/binary"
 )
 
-// noise is what the files of a tree contain: AES-CTR of nothing, under a key of the run and the tree, from a counter of the file and the offset.
-type noise struct{ block cipher.Block }
+// noise is what the files of a tree contain: AES-CTR of nothing, under a key of the run and the tree, from a counter of the file and the offset. Its methods make the bytes of a file from
+// an offset on, that is a multiple of 16. One rank uses it at a time: it goes on where it stopped when that is what comes next, as nearly always.
+type noise struct {
+	block  cipher.Block
+	stream cipher.Stream // of the file next, from an offset on
+	next   uint64
+	off    int64
+	room   []byte // for what is compared
+}
 
 // newNoise is that of a tree.
-func newNoise(seed uint64, tree string) noise {
+func newNoise(seed uint64, tree string) *noise {
 	key := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, seed), tree...))
 	block, err := aes.NewCipher(key[:16])
 	if err != nil {
 		panic(err) // 16 bytes are a key
 	}
-	return noise{block}
+	return &noise{block: block, room: make([]byte, len(zeros))}
 }
 
 // zeros is what noise is made of, a piece at a time: small enough for the cache of a processor.
 var zeros [32 << 10]byte
 
-// fill makes the bytes of a file from an offset on, that is a multiple of 16.
-func (n noise) fill(b []byte, file uint64, off int64) {
-	stream := n.stream(file, off)
+// fill makes the bytes.
+func (n *noise) fill(b []byte, file uint64, off int64) {
+	n.seek(file, off)
 	for len(b) > 0 {
-		piece := min(len(b), len(zeros))
-		stream.XORKeyStream(b[:piece], zeros[:piece])
-		b = b[piece:]
+		b = b[n.piece(b):]
 	}
 }
 
-// is says whether these are the bytes of a file from an offset on. It needs room for as much as zeros has.
-func (n noise) is(b, room []byte, file uint64, off int64) bool {
-	stream := n.stream(file, off)
+// is says whether these are the bytes.
+func (n *noise) is(b []byte, file uint64, off int64) bool {
+	n.seek(file, off)
 	for len(b) > 0 {
-		piece := min(len(b), len(zeros))
-		stream.XORKeyStream(room[:piece], zeros[:piece])
-		if !bytes.Equal(b[:piece], room[:piece]) {
+		piece := n.room[:min(len(b), len(n.room))]
+		if n.piece(piece); !bytes.Equal(b[:len(piece)], piece) {
 			return false
 		}
-		b = b[piece:]
+		b = b[len(piece):]
 	}
 	return true
 }
 
-func (n noise) stream(file uint64, off int64) cipher.Stream {
+// piece makes the first bytes, and says how many.
+func (n *noise) piece(b []byte) int {
+	size := min(len(b), len(zeros))
+	n.stream.XORKeyStream(b[:size], zeros[:size])
+	n.off += int64(size)
+	return size
+}
+
+// seek goes to an offset of a file.
+func (n *noise) seek(file uint64, off int64) {
+	if n.stream != nil && n.next == file && n.off == off {
+		return
+	}
 	var counter [aes.BlockSize]byte
 	binary.BigEndian.PutUint64(counter[:8], file)
 	binary.BigEndian.PutUint64(counter[8:], uint64(off/aes.BlockSize))
-	return cipher.NewCTR(n.block, counter[:])
+	n.stream, n.next, n.off = cipher.NewCTR(n.block, counter[:]), file, off
 }

@@ -21,7 +21,7 @@ type rank struct {
 	counters []*counter // by target
 	latency  *hdrhistogram.Histogram
 	buffer   []byte // of one block
-	scratch  []byte // to compare with
+	noise    *noise
 
 	over    time.Time // zero is never
 	yielded time.Time // to the scheduler
@@ -216,7 +216,7 @@ func (r *rank) writeFile(ctx context.Context, i int) error {
 	if !t.whole() {
 		return r.writeBlocks(ctx, i)
 	}
-	r.node.noise.fill(r.buffer, t.number(r.number, i), 0)
+	r.noise.fill(r.buffer, t.number(r.number, i), 0)
 	err := r.timed(r.number, t.Bytes, func() error {
 		f, err := r.node.store(r.number).Create(ctx, t.file(r.number, i, false), t)
 		if err != nil {
@@ -249,7 +249,7 @@ func (r *rank) writeBlocks(ctx context.Context, i int) (err error) {
 		}
 		off := r.offset(r.number, b)
 		block := r.buffer[:min(t.block(), t.Bytes-b*t.block())]
-		r.node.noise.fill(block, t.number(r.number, i), off)
+		r.noise.fill(block, t.number(r.number, i), off)
 		if err := r.timed(r.number, int64(len(block)), func() error { return f.WriteAt(ctx, block, off) }); err != nil {
 			return err
 		}
@@ -354,7 +354,7 @@ func (r *rank) readBlock(ctx context.Context, f file, owner, i int, b int64) err
 // compare looks at what was read.
 func (r *rank) compare(block []byte, owner, i int, off int64, read error) {
 	n := r.node
-	if read != nil || !n.work.Verify || n.noise.is(block, r.scratch, n.work.Tree.number(owner, i), off) {
+	if read != nil || !n.work.Verify || r.noise.is(block, n.work.Tree.number(owner, i), off) {
 		return
 	}
 	if r.wrong++; r.first == nil {
