@@ -161,7 +161,7 @@ dist:
 # The container image of the programs, for each architecture, without a daemon: dist/image has
 # archives for ctr, podman, skopeo and docker. make image PUSH=registry.site/team/datamove
 IMAGE    ?= datamove.dev/datamove
-PROGRAMS := datamove datamove-csi datamoved
+PROGRAMS := datamove datamove-bench datamove-csi datamoved
 image:
 	@set -e; for arch in $(ARCHS); do for c in $(PROGRAMS); do \
 		GOOS=linux GOARCH=$$arch $(BUILD) -o dist/$$c-linux-$$arch ./cmd/$$c; \

@@ -41,7 +41,7 @@ type local struct {
 
 // About implements member.
 func (l *local) About() record.Node {
-	about := Here()
+	about := record.Here()
 	if l.name != "" {
 		about.Name = l.name
 	}

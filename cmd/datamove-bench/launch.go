@@ -16,7 +16,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// start starts what starts the nodes. When that ends before its time, the run does; wait waits for it.
+// start starts what starts the nodes. When that ends before its time, the run does; wait waits for it, and after a while no longer.
 func (f *runFlags) start(ctx context.Context, say io.Writer, fail context.CancelCauseFunc) (wait func()) {
 	ended := make(chan struct{})
 	args, err := f.launched()
@@ -36,7 +36,14 @@ func (f *runFlags) start(ctx context.Context, say io.Writer, fail context.Cancel
 			fail(fmt.Errorf("%w: --launch: %s: %w", mover.ErrUnreachable, args[0], err))
 		}
 	}()
-	return func() { <-ended }
+	return func() {
+		select {
+		case <-ended:
+		case <-time.After(farewell): // srun waits for a node that is lost
+			fail(nil)
+			<-ended
+		}
+	}
 }
 
 // farewell is how long those that were started have to end.

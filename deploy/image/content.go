@@ -15,7 +15,7 @@ import (
 )
 
 // programs are in the image, in /bin.
-var programs = []string{"datamove", "datamove-csi", "datamoved"}
+var programs = []string{"datamove", "datamove-bench", "datamove-csi", "datamoved"}
 
 // Who runs a coordinator, and who owns nothing. An agent gets the accounts of its node by a mount of its own.
 const (

@@ -5,75 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
 
+	"datamove.dev/test/chromium"
 	"datamove.dev/test/crash/rig"
 )
 
-// One browser is enough for all tests; each has a window of its own in it.
-var browser struct {
-	once  sync.Once
-	ctx   context.Context
-	close func()
-	err   error
-}
-
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if browser.close != nil {
-		browser.close()
-	}
+	chromium.Close()
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	rig.End(code)
-}
-
-// patience is how long a test waits for something that has to happen. It is long,
-// because it only passes when a test fails: 100,000 tasks are read in more than a minute
-// where the race detector is on and all cores are busy.
-const patience = 5 * time.Minute
-
-func startBrowser(program string) (context.Context, func(), error) {
-	flags := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(chromedp.DefaultExecAllocatorOptions)],
-		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("ignore-certificate-errors", true), chromedp.Flag("force-prefers-reduced-motion", true))
-	all, closeAll := chromedp.NewExecAllocator(context.Background(), flags...) // it has a fresh user data directory
-	ctx, closeFirst := chromedp.NewContext(all)
-	stop := func() { closeFirst(); closeAll() }
-	if err := chromedp.Do(ctx); err != nil {
-		stop()
-		return nil, nil, err
-	}
-	return ctx, stop, nil
-}
-
-// needBrowser skips a test where there is no Chromium.
-func needBrowser(t testing.TB) context.Context {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("a browser takes a minute")
-	}
-	program, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("there is no chromium: test/setup installs it")
-	}
-	browser.once.Do(func() { browser.ctx, browser.close, browser.err = startBrowser(program) })
-	ok(t, browser.err)
-	return browser.ctx
 }
 
 // window is a page in the browser. What it complains about fails the test.
@@ -87,13 +41,10 @@ type window struct {
 	away     bool     // a test sends the service away: that the network complains is right; guarded by mu
 }
 
-// watchdog notes what the policy of the page has stopped, before anything else runs.
-const watchdog = `addEventListener('securitypolicyviolation', (e) => console.error('violation of the policy:', e.violatedDirective, e.blockedURI, e.sample))`
-
 // look opens a path of a site, in a window of that size, where scripts run before the page does.
 func (s *site) look(path string, width, height int64, scripts ...string) *window {
 	s.t.Helper()
-	ctx, closeWindow := chromedp.NewContext(needBrowser(s.t))
+	ctx, closeWindow := chromedp.NewContext(chromium.Need(s.t))
 	w := &window{t: s.t, ctx: ctx, close: closeWindow, away: s.mayFail}
 	console := chromedp.Console(ctx)
 	heard := make(chan struct{})
@@ -105,19 +56,11 @@ func (s *site) look(path string, width, height int64, scripts ...string) *window
 			s.t.Errorf("the browser complains: %s", m)
 		}
 	})
-	for _, script := range append(scripts, watchdog) {
-		w.do(call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
+	for _, script := range append(scripts, chromium.Watchdog) {
+		w.do(chromium.Call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 	}
 	w.do(chromedp.EmulateViewport(width, height), chromedp.Navigate(s.url+path))
 	return w
-}
-
-// call is a step that calls a method of the browser.
-func call[P, R any](method cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, method, params)
-		return err
-	})
 }
 
 func (w *window) listen(console func(func(chromedp.ConsoleMessage, error) bool)) {
@@ -126,9 +69,8 @@ func (w *window) listen(console func(func(chromedp.ConsoleMessage, error) bool))
 			return // the window is closed
 		}
 		w.mu.Lock()
-		known := w.away && m.Source == "network"
-		if !known && (m.IsException() || m.Type == chromedp.ConsoleError || m.Type == chromedp.ConsoleWarning || m.Type == "assert") {
-			w.mistakes = append(w.mistakes, fmt.Sprintf("%s (%s:%d)", m, m.URL, m.Line+1))
+		if what := chromium.Complaint(m); what != "" && !(w.away && m.Source == "network") {
+			w.mistakes = append(w.mistakes, what)
 		}
 		w.mu.Unlock()
 	}
@@ -143,7 +85,7 @@ func (w *window) mayFail() {
 
 func (w *window) do(steps ...chromedp.Action[chromedp.Void]) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	ctx, cancel := context.WithTimeout(w.ctx, chromium.Patience)
 	defer cancel()
 	ok(w.t, chromedp.Do(ctx, steps...))
 }
@@ -151,13 +93,13 @@ func (w *window) do(steps ...chromedp.Action[chromedp.Void]) {
 // eval is the value of an expression in the page; of a promise, what it becomes.
 func eval[T any](w *window, format string, args ...any) T {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	ctx, cancel := context.WithTimeout(w.ctx, chromium.Patience)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](fmt.Sprintf(format, args...), chromedp.EvalAwaitPromise))
 	if errors.Is(err, context.DeadlineExceeded) {
 		w.shot("late")
 		text, _ := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.body.innerText`))
-		w.t.Fatalf("this did not come true in %v: %s\nThe page says:\n%.4000s", patience, fmt.Sprintf(format, args...), text)
+		w.t.Fatalf("this did not come true in %v: %s\nThe page says:\n%.4000s", chromium.Patience, fmt.Sprintf(format, args...), text)
 	}
 	ok(w.t, err)
 	return value
@@ -209,8 +151,8 @@ func (w *window) key(keys string) {
 // page lets it.
 func (w *window) slash() {
 	w.t.Helper()
-	w.do(call(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Text: "/"}),
-		call(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: "/"}))
+	w.do(chromium.Call(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Text: "/"}),
+		chromium.Call(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: "/"}))
 }
 
 // point moves the mouse.
@@ -222,7 +164,7 @@ func (w *window) point(x, y float64) {
 // prefer makes the browser one whose user likes dark or light.
 func (w *window) prefer(scheme string) {
 	w.t.Helper()
-	w.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+	w.do(chromium.Call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
 }
 

@@ -16,6 +16,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/ledger"
 	life "datamove.dev/mover/task"
+	"datamove.dev/test/chromium"
 )
 
 // crowded is the real program with many tasks in its ledger: most have ended, and some
@@ -69,7 +70,7 @@ const costOf = `({
 // TestCrowd: what a page costs that shows the many tasks of a real service is bounded by
 // what is on the screen, and by the pages in which a list is read.
 func TestCrowd(t *testing.T) {
-	needBrowser(t)
+	chromium.Need(t)
 	const tasks = 20_000
 	p := crowded(t, tasks)
 	w := p.look("/", 1600, 1000, clockwork)
@@ -90,7 +91,7 @@ func TestCrowd(t *testing.T) {
 // BenchmarkCrowd is how long a page takes to show the first rows of 100,000 tasks of a
 // real service, and to have read all of them.
 func BenchmarkCrowd(b *testing.B) {
-	needBrowser(b)
+	chromium.Need(b)
 	p := crowded(b, many)
 	var sum cost
 	for b.Loop() {

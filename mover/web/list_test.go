@@ -16,6 +16,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/chromium"
 )
 
 // deny is a service that tells of agents only.
@@ -195,7 +196,7 @@ func TestHTTP2(t *testing.T) {
 		s.change(number(i+1), func(t *datamovev1.Task) { t.Progress.BytesDone = int64(i) })
 	}
 	followed := 0
-	for late := time.Now().Add(patience); followed < 12 && time.Now().Before(late); {
+	for late := time.Now().Add(chromium.Patience); followed < 12 && time.Now().Before(late); {
 		ask[bool](w, "async ({painted}) => { await painted(); return true }")
 		s.with(func() { followed = s.watched })
 	}
@@ -215,10 +216,10 @@ func TestEnded(t *testing.T) {
 	h := newHouse(t, s)
 	w := h.look("/#/tasks/"+number(1), 1280, 800, lapse)
 	w.equals(h.task(number(1)), true)
-	for late, rounds := time.Now().Add(patience), 0; rounds < 10; s.with(func() { rounds = s.rounds }) {
+	for late, rounds := time.Now().Add(chromium.Patience), 0; rounds < 10; s.with(func() { rounds = s.rounds }) {
 		ask[bool](w, "async ({painted}) => { await painted(); return true }")
 		if time.Now().After(late) {
-			t.Fatalf("%d rounds in %v", rounds, patience)
+			t.Fatalf("%d rounds in %v", rounds, chromium.Patience)
 		}
 	}
 	s.with(func() {

@@ -8,13 +8,14 @@ import (
 	"github.com/chromedp/chromedp"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/chromium"
 )
 
 // TestProgramLooks opens every view of the real program, with tasks in every state and
 // an agent that is lost, wide and narrow, dark and light. Nothing may complain, and nothing
 // may be wider than the screen; go test -artifacts keeps the pictures.
 func TestProgramLooks(t *testing.T) {
-	needBrowser(t)
+	chromium.Need(t)
 	p := newProgram(t, "n1", "n2")
 	for _, dir := range []string{"warm/in", "warm/odd"} {
 		ok(t, os.Mkdir(p.path(dir), 0o755))

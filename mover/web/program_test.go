@@ -17,6 +17,7 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/chromium"
 	"datamove.dev/test/crash/rig"
 )
 
@@ -98,7 +99,7 @@ func (p *program) join(node string) {
 
 func (p *program) eventually(what string, is func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(chromium.Patience); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			p.t.Fatalf("it never happens that %s", what)
 		}
@@ -178,7 +179,7 @@ func (p *program) agree(w *window, id string) shown {
 // TestProgram: the page of the real program shows of a copy what the command line says,
 // before, while and after the agent that leads it is killed, and another one takes over.
 func TestProgram(t *testing.T) {
-	needBrowser(t)
+	chromium.Need(t)
 	p := newProgram(t, "n1", "n2")
 	const files, size, large = 400, 16 << 10, 160 << 20
 	ok(t, os.Mkdir(p.path("warm/in"), 0o755))
@@ -224,7 +225,7 @@ func TestProgram(t *testing.T) {
 // TestOwnPage: a person without any configuration has the page to do with as on the
 // command line, through "datamove service page".
 func TestOwnPage(t *testing.T) {
-	needBrowser(t)
+	chromium.Need(t)
 	p := newProgram(t, "n1")
 	ok(t, os.Mkdir(p.path("warm/in"), 0o755))
 	ok(t, os.WriteFile(p.path("warm/in/large"), []byte(strings.Repeat("0123456789abcdef", 1<<21)), 0o644))

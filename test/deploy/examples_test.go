@@ -1,7 +1,9 @@
 package deploy
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -191,6 +193,39 @@ func TestExamplesHaveTheirFiles(t *testing.T) {
 	}
 	if found < 2 {
 		t.Errorf("%d files are named", found)
+	}
+}
+
+// The flags of the load generator's example are those that it has, and all nodes that it waits for are there.
+func TestExampleBench(t *testing.T) {
+	all := objects(t, "bench.yaml", read(t, "bench.yaml"))
+	jobs := of[*batchv1.Job](all)
+	if len(jobs) != 2 {
+		t.Fatalf("%d jobs", len(jobs))
+	}
+	for i, name := range []string{"run", "join"} {
+		words := jobs[i].Spec.Template.Spec.Containers[0].Command
+		if words[0] != "datamove-bench" || words[1] != name {
+			t.Fatalf("it is %q", words)
+		}
+		help, err := exec.Command("go", "run", "datamove.dev/cmd/datamove-bench", name, "--help").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, help)
+		}
+		for _, word := range words[2:] {
+			if flag, _, is := strings.Cut(word, "="); is && !strings.Contains(string(help), flag+" ") {
+				t.Errorf("%s has no flag %s", name, flag)
+			}
+		}
+	}
+	run, join := jobs[0].Spec.Template.Spec.Containers[0].Command, jobs[1]
+	if nodes := fmt.Sprintf("--nodes=%d", *join.Spec.Completions); !slices.Contains(run, nodes) || *join.Spec.Parallelism != *join.Spec.Completions {
+		t.Errorf("%q waits for others than %s", run, nodes)
+	}
+	service := of[*corev1.Service](all)[0]
+	port := fmt.Sprint(service.Spec.Ports[0].Port)
+	if words := join.Spec.Template.Spec.Containers[0].Command; words[len(words)-1] != service.Name+":"+port || !slices.Contains(run, "--listen=:"+port) || service.Spec.Selector["app"] != jobs[0].Spec.Template.Labels["app"] {
+		t.Errorf("%q do not meet %q", words, run)
 	}
 }
 

@@ -44,21 +44,29 @@ slurm: {scratch: scratch, warm: cache, ready: 20s, quiet: 1s}
 leases: {lead: 5s}
 `
 
-// deployed starts one. Change changes what is in /etc/slurm before; nil changes nothing.
-func deployed(t *testing.T, o Options, change func(fstest.MapFS)) *site {
+// ours is a directory with some of our programs.
+func ours(t *testing.T, names ...string) string {
 	t.Helper()
-	long(t)
-	Need(t)
 	programs := t.TempDir()
-	for _, name := range []string{"datamove", "datamoved"} {
+	must(t, os.Chmod(programs, 0o755))
+	for _, name := range names {
 		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(programs, name), "datamove.dev/cmd/"+name) // as make build does, which fills the cache
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
+	return programs
+}
+
+// deployed starts one. Change changes what is in /etc/slurm before; nil changes nothing.
+func deployed(t *testing.T, o Options, change func(fstest.MapFS)) *site {
+	t.Helper()
+	long(t)
+	Need(t)
+	programs := ours(t, "datamove", "datamoved")
 	archive := t.TempDir()
-	must(t, errors.Join(os.Chmod(archive, 0o777|os.ModeSticky), os.Chmod(programs, 0o755)))
+	must(t, os.Chmod(archive, 0o777|os.ModeSticky))
 	files := fstest.MapFS{}
 	must(t, fs.WalkDir(os.DirFS("../../deploy/slurm"), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

@@ -1,9 +1,13 @@
 package driver
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +43,8 @@ func TestExamples(t *testing.T) {
 		switch filepath.Base(file) {
 		case "jupyterhub-values.yaml", "skypilot.yaml", "skypilot-volume.yaml": // for other programs, which make the two pods of them
 			continue
+		case "bench.yaml": // ends: see bench
+			continue
 		}
 		text, err := os.ReadFile(file)
 		must(t, err)
@@ -73,5 +79,52 @@ func TestExamples(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(s.lab, "vision/note")); err != nil || string(text) != "was here" {
 		t.Errorf("%q, %v", text, err)
+	}
+	s.bench()
+}
+
+// bench applies the example of the load generator, for two nodes and with little to do. There is no DNS here: who joins has the address of the pod for the name of the Service.
+func (s *site) bench() {
+	text, err := os.ReadFile(module + "/deploy/examples/bench.yaml")
+	must(s.T, err)
+	small := strings.NewReplacer("image: datamove.dev/datamove:v0.1.0", "image: datamove.dev/datamove:0.1.0", "--nodes=4", "--nodes=2", ": 4 #", ": 2 #", "completions: 4", "completions: 2", "--size=8GiB", "--size=4MiB",
+		"--repeats=5", "--repeats=3", "storage: 500Gi", "storage: 200Mi", `cpu: "4"`, "cpu: 100m").Replace(string(text))
+	first, nodes, found := strings.Cut(small, "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: bench-nodes\n")
+	if !found {
+		s.Fatal("the example has no Job bench-nodes")
+	}
+	s.Kubectl("create", "secret", "generic", "bench", "--from-literal=secret=0123456789abcdef0123456789abcdef")
+	s.Apply(first)
+	address := ""
+	s.Eventually("who conducts has an address", 2*time.Minute, func() (err error) {
+		address, err = s.Try("get", "pods", "-l", "app=bench", "-o", "jsonpath={.items[*].status.podIP}")
+		if err == nil && address == "" {
+			err = errors.New("none")
+		}
+		return err
+	})
+	s.Apply("apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: bench-nodes\n" + strings.Replace(nodes, "bench:7311", address+":7311", 1))
+	for job, pods := range map[string]string{"bench": "1", "bench-nodes": "2"} {
+		s.Eventually("the pods of "+job+" are done", 2*time.Minute, func() error {
+			out, err := s.Try("get", "job", job, "-o", "jsonpath={.status.succeeded}")
+			if err == nil && out != pods {
+				log, _ := s.Try("logs", "job/"+job)
+				err = fmt.Errorf("%q of them: %s", out, log)
+			}
+			return err
+		})
+	}
+	if log := s.Kubectl("logs", "job/bench"); !regexp.MustCompile(`(?m)^ +verify +2 +16 +3 `).MatchString(log) {
+		s.Errorf("it says\n%s", log)
+	}
+	var left []string
+	must(s.T, filepath.WalkDir(s.lab, func(path string, _ fs.DirEntry, err error) error {
+		if name := filepath.Base(path); name == "run.json" || strings.HasPrefix(name, "datamove-bench-") {
+			left = append(left, name)
+		}
+		return err
+	}))
+	if !slices.Equal(left, []string{"run.json"}) {
+		s.Errorf("%q are left", left)
 	}
 }

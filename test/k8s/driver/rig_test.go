@@ -84,7 +84,7 @@ func install(t *testing.T, before ...func(*site)) *site {
 func ours(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"datamove", "datamoved", "datamove-csi"} {
+	for _, name := range []string{"datamove", "datamove-bench", "datamoved", "datamove-csi"} {
 		program, err := vm.Build(dir, "datamove.dev/cmd/"+name)
 		must(t, err)
 		must(t, os.Rename(program, program+"-linux-"+runtime.GOARCH))

@@ -1,4 +1,4 @@
-package party
+package record
 
 import (
 	"crypto/sha256"
@@ -8,13 +8,11 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"datamove.dev/bench/record"
 )
 
 // Here describes this host.
-func Here() record.Node {
-	n := record.Node{Name: "unknown", CPU: "unknown", Cores: runtime.NumCPU()}
+func Here() Node {
+	n := Node{Name: "unknown", CPU: "unknown", Cores: runtime.NumCPU()}
 	if name, err := os.Hostname(); err == nil {
 		n.Name = name
 	}
