@@ -118,8 +118,8 @@ const ddBlock = extent - 8<<10
 
 // contests are those of a disk: fio with as many threads, each with its part of the file; dd with one stream.
 func (m *medium) contests(o Options) (all []contest) {
-	one, slightly := o, *m
-	one.Workers, slightly.block = 1, ddBlock
+	one, asDD := o, *m
+	one.Workers, asDD.block = 1, ddBlock
 	for _, way := range []struct {
 		name string
 		ours func(*medium, context.Context, Options) (int64, time.Duration, error)
@@ -130,8 +130,8 @@ func (m *medium) contests(o Options) (all []contest) {
 				func(ctx context.Context) (float64, error) { return rate(way.ours(m, ctx, o)) },
 				func(ctx context.Context) (float64, error) { return m.fio(ctx, op, o.Workers) }},
 			contest{way.name, "dd", fmt.Sprintf("one stream of blocks of %d bytes, O_DIRECT, huge pages", ddBlock),
-				func(ctx context.Context) (float64, error) { return rate(way.ours(&slightly, ctx, one)) },
-				func(ctx context.Context) (float64, error) { return slightly.dd(ctx, op) }})
+				func(ctx context.Context) (float64, error) { return rate(way.ours(&asDD, ctx, one)) },
+				func(ctx context.Context) (float64, error) { return asDD.dd(ctx, op) }})
 	}
 	return all
 }

@@ -160,7 +160,7 @@ const preface = "# datamove beside its peers\n\n" +
 const aboutCeilings = "\nThe names of some scenarios begin with *ceiling*: there the others are load generators, which write as many bytes as are copied,\n" +
 	"then read them, and do no work of a mover. Their time is what they say of both (elbencho, fio, ior), or what these bytes take at the\n" +
 	"rate that they measure (warp, for %s; its CPU is left out), so that their start is not in it; only dd is timed by the clock.\n" +
-	"The source on a disk is not in the page cache there.\n"
+	"The source on a disk is not in the page cache there, and fio has its blocks in huge pages, as we do.\n"
 
 // Markdown writes the report as bench/RESULTS.md.
 func (r Report) Markdown(w io.Writer) error {
