@@ -12,10 +12,10 @@ import (
 // an offset on, that is a multiple of 16. One rank uses it at a time: it goes on where it stopped when that is what comes next, as nearly always.
 type noise struct {
 	block  cipher.Block
-	stream cipher.Stream // of the file next, from an offset on
-	next   uint64
-	off    int64
 	room   []byte // for what is compared
+	stream cipher.Stream
+	file   uint64 // where it is: the file, and the offset in it
+	off    int64
 }
 
 // newNoise is that of a tree.
@@ -62,11 +62,11 @@ func (n *noise) piece(b []byte) int {
 
 // seek goes to an offset of a file.
 func (n *noise) seek(file uint64, off int64) {
-	if n.stream != nil && n.next == file && n.off == off {
+	if n.stream != nil && n.file == file && n.off == off {
 		return
 	}
 	var counter [aes.BlockSize]byte
 	binary.BigEndian.PutUint64(counter[:8], file)
 	binary.BigEndian.PutUint64(counter[8:], uint64(off/aes.BlockSize))
-	n.stream, n.next, n.off = cipher.NewCTR(n.block, counter[:]), file, off
+	n.stream, n.file, n.off = cipher.NewCTR(n.block, counter[:]), file, off
 }

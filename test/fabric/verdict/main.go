@@ -15,22 +15,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"datamove.dev/test/fabric"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "verdict:", err)
-		os.Exit(1)
-	}
+	fabric.Main("verdict", func(ctx context.Context, args []string) error { return run(ctx, args, os.Stdout) })
 }
 
 type options struct {
