@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +18,8 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/posix"
+	"datamove.dev/mover/recall"
 )
 
 const (
@@ -418,6 +423,82 @@ func TestAway(t *testing.T) {
 	}
 	if err := a.Recall(t.Context(), nil); !errors.Is(err, mover.ErrUnsupported) {
 		t.Errorf("without HSM: %v", err)
+	}
+}
+
+// shelf is a Lustre whose files are released until they were asked for, and then for one look more.
+type shelf struct {
+	*site
+	mu       sync.Mutex
+	released map[uint32]int // by the number in the FID, which is that of the inode here: looks that are left; -1 is not asked for
+	most     int
+}
+
+func (s *shelf) ID(_ context.Context, fd int) (lustre.FID, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	return lustre.FID{Seq: 0x200000402, OID: uint32(st.Ino)}, err
+}
+
+func (s *shelf) Layout(ctx context.Context, fd int) (lustre.Layout, error) {
+	id, err := s.ID(ctx, fd)
+	l := plain(4)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left, is := s.released[id.OID]; is && left != 0 {
+		l.Components[0].Flags |= lustre.Released
+		if left > 0 {
+			s.released[id.OID]--
+		}
+	}
+	return l, err
+}
+
+func (s *shelf) Request(_ context.Context, _ int, a lustre.Action, _ uint32, files []lustre.FID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range files {
+		if s.released[id.OID] != -1 || a != lustre.Restore {
+			return errors.New("it was not released")
+		}
+		s.released[id.OID] = 1
+	}
+	s.requests, s.most = append(s.requests, files), max(s.most, len(files))
+	return nil
+}
+
+// TestRecallInBatches: a tree of which only the names were imported comes back through a place of this file system, in batches of what the place holds open for one request.
+func TestRecallInBatches(t *testing.T) {
+	dir, s := t.TempDir(), &shelf{site: &site{}, released: map[uint32]int{}}
+	for i := range 150 {
+		name := filepath.Join(dir, fmt.Sprintf("%03d", i))
+		if err := os.WriteFile(name, []byte("content"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(name, &st); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 > 0 {
+			s.released[uint32(st.Ino)] = -1
+		}
+	}
+	p, err := posix.Open(dir, posix.Options{FileSystem: func(root int) (mover.FileSystem, error) {
+		return &answers{s: &lustre.System{Kind: lustre.IsLustre, Mount: "/lustre", Layout: s, HSM: s}, root: root, close: func() error { return nil }}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	r, err := recall.Run(t.Context(), p, recall.Options{})
+	if err != nil || r.Files != 150 || r.Asked != 100 || r.Back != 100 || r.BackBytes != 700 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if len(s.requests) != 2 || s.most > 64 {
+		t.Errorf("%d requests of up to %d files", len(s.requests), s.most)
+	}
+	if r, err := recall.Run(t.Context(), p, recall.Options{}); err != nil || r.Asked != 0 {
+		t.Errorf("again: %+v, %v", r, err)
 	}
 }
 

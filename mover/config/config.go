@@ -66,9 +66,24 @@ type Config struct {
 	Join     Join               `koanf:"join"`
 	Slurm    Slurm              `koanf:"slurm"`
 	Mail     Mail               `koanf:"mail"`
+	Burst    Burst              `koanf:"burst"`
 	Policies string             `koanf:"policies"` // directory with the policies of the tiers, in files that end in .yaml; "" has none
 
 	settings []Setting
+}
+
+// Burst says what training in AWS may cost, and when it may be.
+type Burst struct {
+	Accounts  map[string]BurstAccount `koanf:"accounts"`  // who pays, by team
+	Prices    string                  `koanf:"prices"`    // directory with a price book for each region, REGION.yaml; "" has those that come with the program
+	Admission string                  `koanf:"admission"` // file with the rules by which a job may burst; "" has the usual ones
+}
+
+// BurstAccount is the money of a team.
+type BurstAccount struct {
+	Cap    string `koanf:"cap"`    // dollars: $20,000
+	Period string `koanf:"period"` // month, or total; "" is month
+	Ask    string `koanf:"ask"`    // whom to ask for more
 }
 
 // Mail says how people are told by mail what concerns them. Without a server nobody is.
@@ -112,6 +127,10 @@ type S3 struct {
 	CA          string `koanf:"ca"`          // file with the certificates that sign the endpoint's
 	PathStyle   *bool  `koanf:"path_style"`  // nil finds out
 	Client      string `koanf:"client"`      // auto, minio or aws
+	Encryption  string `koanf:"encryption"`  // how the store has to encrypt what is written: aws:kms, aws:kms:dsse or AES256; "" is as the bucket does
+	KMSKey      string `koanf:"kms_key"`     // ARN, id or alias/NAME of the key for it; "" is the store's usual one
+
+	RequireRegion string `koanf:"require_region"` // the region that the bucket has to be in; "" is any
 }
 
 // Setting is one value and where it comes from.

@@ -100,6 +100,11 @@ func TestEveryMistakeHasALine(t *testing.T) {
 		{"table instead of text", "service: {unix: /x}\n", "c.yaml:1: service: must be a single value"},
 		{"no value", "tiers:\n  sc:\n    level:\n    path: /x\n", "c.yaml:3: tiers.sc.level: has no value"},
 		{"twice", "tiers:\n  sc:\n    level: hot\n    level: warm\n    path: /x\n", "c.yaml:4: tiers.sc.level: stands here twice, first in line 3"},
+		{"encryption of no store", "tiers:\n  ar: {level: cold, s3: {bucket: abc, encryption: kms}}\n", "c.yaml:2: tiers.ar.s3.encryption: is \"kms\"; must be one of aws:kms, aws:kms:dsse, AES256"},
+		{"key without encryption", "tiers:\n  ar: {level: cold, s3: {bucket: abc, kms_key: alias/a}}\n", "c.yaml:2: tiers.ar.s3: has a kms_key: that is for encryption: aws:kms or aws:kms:dsse"},
+		{"key of the store's own", "tiers:\n  ar: {level: cold, s3: {bucket: abc, encryption: AES256, kms_key: alias/a}}\n", "c.yaml:2: tiers.ar.s3: has a kms_key"},
+		{"key that is none", "tiers:\n  ar: {level: cold, s3: {bucket: abc, encryption: aws:kms, kms_key: 'a b'}}\n", "c.yaml:2: tiers.ar.s3.kms_key: must be the ARN"},
+		{"two regions", "tiers:\n  ar: {level: cold, s3: {bucket: abc, region: eu-central-1, require_region: us-east-1}}\n", "c.yaml:2: tiers.ar.s3: has a region, and require_region is another"},
 		{"reserved tier", "tiers:\n  s3: {level: hot, path: /x}\n", "c.yaml:2: tiers.s3: \"s3\" is not for tiers"},
 		{"mistakes below a bad name", "tiers:\n  c: {levl: hot, path: /x}\n", "c.yaml:2: tiers.c.levl: unknown key"},
 		{"drive letter", "tiers:\n  c: {level: hot, path: /x}\n", "tier names have 2 to 63 letters"},
@@ -189,7 +194,8 @@ func TestTemplateIsValid(t *testing.T) {
 		t.Error(err)
 	}
 	c, err := Parse("template", []byte(examples.ReplaceAllString(Template, "$1")), none)
-	if err != nil || len(c.Tiers) != 3 || c.Tiers["archive"].S3.Client != "auto" {
+	if err != nil || len(c.Tiers) != 3 || c.Tiers["archive"].S3.Client != "auto" || c.Tiers["archive"].S3.Encryption != "aws:kms" ||
+		c.Tiers["archive"].S3.KMSKey != "alias/archive" || c.Tiers["archive"].S3.RequireRegion != "us-east-1" {
 		t.Fatalf("examples: %+v, %v", c, err)
 	}
 	for key := range schema.keys {

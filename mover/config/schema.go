@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
 
@@ -51,12 +52,21 @@ var schema = rule{keys: map[string]rule{
 	"peers":    {keys: map[string]rule{"listen": {check: peers}, "host": {check: name}}},
 	"slurm":    slurmRule,
 	"policies": {check: absolute},
+	"burst":    burstRule,
 	"mail":     {need: []string{"server", "from"}, keys: map[string]rule{"server": {check: mailServer}, "from": {check: address}, "domain": {check: name}}},
 	"gpfs":     {named: name, each: &gpfsRule, most: 100},
 	"hsm":      {items: &hsmRule, most: 32},
 	"join":     {keys: map[string]rule{"kubernetes": kubernetesRule}},
 	"trace":    {need: []string{"endpoint"}, keys: map[string]rule{"endpoint": {check: endpoint}}},
 	"users":    {named: account, whole: ownCertificates, most: 10_000, each: &rule{need: []string{"certificate"}, keys: map[string]rule{"certificate": {check: commonName}}}},
+}}
+
+var burstRule = rule{keys: map[string]rule{
+	"prices":    {check: absolute},
+	"admission": {check: absolute},
+	"accounts": {named: name, each: &rule{need: []string{"cap"}, keys: map[string]rule{
+		"cap": {check: dollars}, "period": {check: oneOf("month", "total")}, "ask": {check: printable},
+	}}},
 }}
 
 var slurmRule = rule{keys: map[string]rule{
@@ -90,7 +100,7 @@ var tierRule = rule{
 			"folders": {items: &rule{check: folders}, most: 100},
 			"quiet":   {check: quiet},
 		}},
-		"s3": {need: []string{"bucket"}, keys: map[string]rule{
+		"s3": {need: []string{"bucket"}, whole: keyAndEncryption, keys: map[string]rule{
 			"endpoint":    {check: endpoint},
 			"bucket":      {check: bucket},
 			"prefix":      {check: prefix},
@@ -99,6 +109,10 @@ var tierRule = rule{
 			"ca":          {check: absolute},
 			"path_style":  {truth: true},
 			"client":      {check: oneOf("auto", "minio", "aws")},
+			"encryption":  {check: oneOf("aws:kms", "aws:kms:dsse", "AES256")},
+			"kms_key":     {check: kmsKey},
+
+			"require_region": {check: word},
 		}},
 	},
 	need:  []string{"level"},
@@ -152,6 +166,23 @@ func pathOrBucket(has map[string]*yaml.Node) error {
 		return errors.New("has neither path nor s3: say where the tier is")
 	case has["s3"] != nil && (has["node_local"] != nil || has["cache"] != nil || has["kind"] != nil):
 		return errors.New("is a bucket: kind, node_local and cache are for tiers with a path")
+	}
+	return nil
+}
+
+// keyAndEncryption refuses a key that nothing would be encrypted with, and two regions.
+func keyAndEncryption(has map[string]*yaml.Node) error {
+	value := func(key string) string {
+		if has[key] == nil {
+			return ""
+		}
+		return has[key].Value
+	}
+	switch {
+	case has["kms_key"] != nil && !strings.HasPrefix(value("encryption"), "aws:kms"):
+		return errors.New("has a kms_key: that is for encryption: aws:kms or aws:kms:dsse")
+	case has["region"] != nil && has["require_region"] != nil && value("region") != value("require_region"):
+		return errors.New("has a region, and require_region is another: a bucket is in one")
 	}
 	return nil
 }

@@ -42,6 +42,9 @@ tiers:
 #      ca: /etc/datamove/ca.pem         # who signed the endpoint's certificate
 #      path_style: true                 # leave it out to find out
 #      client: auto                     # auto, minio or aws
+#      encryption: aws:kms              # how the store has to encrypt what is written (or aws:kms:dsse, AES256); one that does not say that it does is sent nothing
+#      kms_key: alias/archive           # by which key: an ARN, an id or an alias; leave it out for the store's usual one
+#      require_region: us-east-1        # nothing is read or written when the bucket is in another region, or the store does not say in which
 
 # A credentials file has mode 0600 and two lines:
 # AWS_ACCESS_KEY_ID=...
@@ -98,7 +101,8 @@ tiers:
 # this its name service is asked (getent), which has those of LDAP, too.
 #accounts: /host/etc
 
-# What all agents together may do at one endpoint: a tier, or s3://bucket.
+# What all agents together may do at one endpoint: a tier, or s3://bucket. A datamove burst that
+# moves by itself is held to the rates, too.
 #limits:
 #  - endpoint: archive
 #    direction: read            # or write; leave it out for each of them
@@ -142,6 +146,15 @@ tiers:
 #    server: https://api.site:6443
 #    ca: /etc/datamove/kubernetes.pem             # who signed its certificate
 #    token: /etc/datamove/kubernetes.token        # ours, mode 0600; it may make TokenReviews
+
+# What training in AWS (datamove burst) may cost each team, in a calendar month or in total, and whom to ask for more. The prices
+# of a region are in REGION.yaml, and the rules by which a job may be there at all in admission: the program has both itself.
+# With a service, the members of the project that has the name of a team may use its account.
+#burst:
+#  accounts:
+#    vision: {cap: "$20,000", period: month, ask: ml-ops@site.example}
+#  prices: /etc/datamove/prices
+#  admission: /etc/datamove/admission.yaml
 
 # Who hears by mail of policies: owners of what the next run takes away (report: {preview: 3d}), those whom a
 # rule names that notifies, and who a policy is of when a run of it was stopped or waits for an approval.

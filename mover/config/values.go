@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +54,14 @@ func endpoint(s string) error {
 		return errors.New("must not hold a user or password: name them with credentials")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		return errors.New("must end after the host and port: the bucket and prefix have keys of their own")
+	}
+	return nil
+}
+
+// kmsKey is what a header can have; whether there is such a key only the store knows.
+func kmsKey(s string) error {
+	if s == "" || len(s) > 2048 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("must be the ARN of a key or alias, the id of a key, or alias/NAME")
 	}
 	return nil
 }
@@ -306,6 +315,23 @@ func tierName(s string) error {
 	}
 	if len(s) < 2 || len(s) > 63 {
 		return fmt.Errorf("tier names have 2 to 63 letters; this is %q", s)
+	}
+	return nil
+}
+
+// dollarForm is money as people write it, and as tiering/budget/price reads it.
+var dollarForm = regexp.MustCompile(`^\$?([0-9]{1,3}(,[0-9]{3})+|[0-9]{1,9})(\.[0-9]{1,6})?$`)
+
+func dollars(s string) error {
+	if !dollarForm.MatchString(s) {
+		return fmt.Errorf("is %q; must be dollars, like $20,000 or 1500", s)
+	}
+	return nil
+}
+
+func printable(s string) error {
+	if s == "" || len(s) > 200 || mover.Printable(s) != s {
+		return errors.New("must be a short text")
 	}
 	return nil
 }

@@ -49,17 +49,16 @@ type Request struct {
 	MaxDelete MaxDelete // refuse to remove more than this; the zero value is no limit
 	Backup    string    // directory or prefix for what is replaced and removed
 
-	Jobs      int          // calls in flight; 0 climbs by measured goodput
-	Bandwidth int64        // bytes per second; 0 is unlimited
-	Memory    int64        // bytes of buffers; 0 is 128 MiB
-	OnFull    OnFull       // what to do when the target is full
-	Released  Released     // what to do with files whose content is in an archive only
-	StateDir  string       // journals and locks; "" is $XDG_STATE_HOME/datamove
-	Logger    *slog.Logger // nil means no log
-	Observer  Observer     // nil is told nothing
-	Lead      *Lead        // nil: this process is on its own
-
-	bandwidth *limit.Bandwidth // of all that is read; nil is unlimited
+	Jobs      int              // calls in flight; 0 climbs by measured goodput
+	Bandwidth int64            // bytes per second; 0 is unlimited
+	Within    *limit.Bandwidth // what to read within in its place, at a rate that others may change; nil is Bandwidth
+	Memory    int64            // bytes of buffers; 0 is 128 MiB
+	OnFull    OnFull           // what to do when the target is full
+	Released  Released         // what to do with files whose content is in an archive only
+	StateDir  string           // journals and locks; "" is $XDG_STATE_HOME/datamove
+	Logger    *slog.Logger     // nil means no log
+	Observer  Observer         // nil is told nothing
+	Lead      *Lead            // nil: this process is on its own
 }
 
 // Expectation opens the manifest of what a source has to be: see manifest.Expect. A

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/transfer"
 )
@@ -27,9 +26,6 @@ type Lead struct {
 	Over []Draft
 	// Swarm has others, who bring the same tree to themselves, read the source for this one, and this one for them. Nil has none.
 	Swarm Swarm
-	// Bandwidth is what this process reads within: its part of Request.Bandwidth, which
-	// is another one as others come and go. Nil has all of it.
-	Bandwidth *limit.Bandwidth
 }
 
 // Swarm is put around the places of a task. *swarm.Swarm is one.
@@ -110,7 +106,7 @@ func (h *Helper) Width() (width int) {
 }
 
 // Snapshot implements Live.
-func (h *Helper) Snapshot() Snapshot { return snapshotOf(&h.counters, h.request.bandwidth) }
+func (h *Helper) Snapshot() Snapshot { return snapshotOf(&h.counters, h.request.Within) }
 
 // Close closes the places.
 func (h *Helper) Close() error {

@@ -138,7 +138,7 @@ func (p *pair) wrap(source mover.Place) {
 	if s != nil {
 		p.source, p.target = s.Source(p.source, source), s.Target(p.target)
 	}
-	p.source = limit.Source(p.source, p.request.bandwidth)
+	p.source = limit.Source(p.source, p.request.Within)
 }
 
 // around adds patience to a place that is reached over a network, and to one that

@@ -89,8 +89,8 @@ func (r *Request) check() error {
 
 // limit makes what all pairs read within, unless it was given.
 func (r *Request) limit() {
-	if r.bandwidth = limit.NewBandwidth(r.Bandwidth); r.Lead != nil && r.Lead.Bandwidth != nil {
-		r.bandwidth = r.Lead.Bandwidth
+	if r.Within == nil {
+		r.Within = limit.NewBandwidth(r.Bandwidth)
 	}
 }
 
@@ -226,7 +226,7 @@ func snapshotOf(c *transfer.Counters, b *limit.Bandwidth) Snapshot {
 }
 
 func (t *run) snapshot() Snapshot {
-	s := snapshotOf(&t.counters, t.request.bandwidth)
+	s := snapshotOf(&t.counters, t.request.Within)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.Planned, s.PlanComplete = t.planned, t.complete

@@ -24,7 +24,11 @@ type amazon struct {
 	bucket string
 }
 
-func newAmazon(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *transport) *amazon {
+func newAmazon(o *Options, endpoint *url.URL, provider aws.CredentialsProvider, t *transport) *amazon {
+	keys := provider
+	if a, ok := keys.(anonymous); ok {
+		keys = a.AnonymousCredentials // which it knows by its type
+	}
 	options := sdk.Options{
 		Region:                     o.Region,
 		Credentials:                keys,
@@ -156,6 +160,7 @@ func (s *amazon) put(ctx context.Context, w put) (stored, error) {
 	if w.ifNoneMatch {
 		in.IfNoneMatch = aws.String("*")
 	}
+	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = w.encryption.sdk()
 	_, err := s.client.PutObject(ctx, in, unsigned)
 	if err := understand(ctx, r, err); err != nil {
 		return stored{}, err
@@ -165,14 +170,16 @@ func (s *amazon) put(ctx context.Context, w put) (stored, error) {
 
 func (s *amazon) copy(ctx context.Context, from source, to put) (stored, error) {
 	ctx, r := withReply(ctx)
-	out, err := s.client.CopyObject(ctx, &sdk.CopyObjectInput{
+	in := &sdk.CopyObjectInput{
 		Bucket: &s.bucket, Key: &to.key, CopySource: aws.String(from.path()), CopySourceIfMatch: quoted(from.ifMatch),
 		MetadataDirective: types.MetadataDirectiveReplace, Metadata: to.meta, ContentType: aws.String(to.mimeType()),
-	})
+	}
+	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = to.encryption.sdk()
+	out, err := s.client.CopyObject(ctx, in)
 	if err := understand(ctx, r, err); err != nil {
 		return stored{}, err
 	}
-	got := stored{version: aws.ToString(out.VersionId)}
+	got := stored{version: aws.ToString(out.VersionId), encryption: encryptionOf(r.header)}
 	if out.CopyObjectResult != nil {
 		got.etag = trimETag(aws.ToString(out.CopyObjectResult.ETag))
 		got.crc = aws.ToString(out.CopyObjectResult.ChecksumCRC64NVME)
@@ -189,23 +196,32 @@ func (f source) path() string {
 	return path
 }
 
-func (s *amazon) remove(ctx context.Context, key, ifMatch string) error {
+func (s *amazon) remove(ctx context.Context, key, version, ifMatch string) error {
 	ctx, r := withReply(ctx)
-	_, err := s.client.DeleteObject(ctx, &sdk.DeleteObjectInput{Bucket: &s.bucket, Key: &key, IfMatch: quoted(ifMatch)})
+	_, err := s.client.DeleteObject(ctx, &sdk.DeleteObjectInput{Bucket: &s.bucket, Key: &key, VersionId: optional(version), IfMatch: quoted(ifMatch)})
 	return understand(ctx, r, err)
 }
 
-func (s *amazon) create(ctx context.Context, w put) (string, error) {
+// sdk is the encryption in the words of the SDK.
+func (e encryption) sdk() (algorithm types.ServerSideEncryption, key *string, bucketKey *bool) {
+	if e.bucketKey() {
+		bucketKey = aws.Bool(true)
+	}
+	return types.ServerSideEncryption(e.algorithm), optional(e.key), bucketKey
+}
+
+func (s *amazon) create(ctx context.Context, w put) (begun, error) {
 	ctx, r := withReply(ctx)
 	in := &sdk.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &w.key, ContentType: aws.String(w.mimeType()), Metadata: w.meta}
 	if w.fullObject {
 		in.ChecksumAlgorithm, in.ChecksumType = types.ChecksumAlgorithmCrc64nvme, types.ChecksumTypeFullObject
 	}
+	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = w.encryption.sdk()
 	out, err := s.client.CreateMultipartUpload(ctx, in)
 	if err := understand(ctx, r, err); err != nil {
-		return "", err
+		return begun{}, err
 	}
-	return aws.ToString(out.UploadId), nil
+	return begun{aws.ToString(out.UploadId), encryptionOf(r.header)}, nil
 }
 
 func (s *amazon) part(ctx context.Context, u upload, number int, w put) (stored, error) {
@@ -259,7 +275,10 @@ func (s *amazon) complete(ctx context.Context, u upload, parts []stored, w put) 
 	if err := understand(ctx, r, err); err != nil {
 		return stored{}, err
 	}
-	return stored{etag: trimETag(aws.ToString(out.ETag)), version: aws.ToString(out.VersionId), crc: aws.ToString(out.ChecksumCRC64NVME)}, nil
+	return stored{
+		etag: trimETag(aws.ToString(out.ETag)), version: aws.ToString(out.VersionId), crc: aws.ToString(out.ChecksumCRC64NVME),
+		encryption: encryptionOf(r.header),
+	}, nil
 }
 
 func (s *amazon) abort(ctx context.Context, u upload) error {

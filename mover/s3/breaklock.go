@@ -32,7 +32,7 @@ func (p *Place) breakObject(ctx context.Context, l *objectLock, over mover.Owner
 	if p.profile.MatchesDrop {
 		condition = o.etag
 	}
-	return p.store.remove(ctx, l.key, condition)
+	return p.store.remove(ctx, l.key, "", condition)
 }
 
 // breakFile gives the name to another file from now on.

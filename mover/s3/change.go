@@ -198,7 +198,7 @@ func (p *Place) remove(ctx context.Context, e mover.Entry) error {
 	if p.profile.MatchesDrop {
 		condition = o.etag
 	}
-	return p.store.remove(ctx, key, condition)
+	return p.store.remove(ctx, key, "", condition)
 }
 
 // removeDir removes the marker of a directory in which nothing else is. One
@@ -219,5 +219,5 @@ func (p *Place) removeDir(ctx context.Context, name string) error {
 		return nil
 	}
 	p.markers.forget(marker)
-	return p.store.remove(ctx, marker, "")
+	return p.store.remove(ctx, marker, "", "")
 }

@@ -120,8 +120,12 @@ func dialEager(ctx context.Context, network, addr string) (net.Conn, error) {
 	return dial(ctx, network, addr, true)
 }
 
+// keepAlive finds out in half a minute that the other end has forgotten a connection on which we only
+// read: a path that fails over to another one tells nobody.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
+
 func dial(ctx context.Context, network, addr string, eager bool) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: keepAlive}
 	c, err := dialer.DialContext(ctx, network, addr)
 	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
 		return &wideConn{TCPConn: tcp, eager: eager}, nil

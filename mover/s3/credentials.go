@@ -23,11 +23,15 @@ import (
 const keysCheckEvery = 30 * time.Second
 
 // keys returns the credentials that o names, and fills in the region.
-func (o *Options) keys(ctx context.Context, roots *x509.CertPool) (aws.CredentialsProvider, error) {
+func (o *Options) keys(ctx context.Context, roots *x509.CertPool) (renewer, error) {
+	if o.Renew != nil {
+		o.Region = o.region("")
+		return o.renewal(), nil
+	}
 	if o.KeyText != "" {
 		o.Region = o.region("")
 		v, err := parseKeys([]byte(o.KeyText))
-		return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return v, nil }), err
+		return static{v}, err
 	}
 	if path, ok := strings.CutPrefix(o.Credentials, "file:"); ok {
 		o.Region = o.region("")
@@ -38,11 +42,21 @@ func (o *Options) keys(ctx context.Context, roots *x509.CertPool) (aws.Credentia
 	switch {
 	case o.Credentials == "anonymous":
 		o.Region = o.region("")
-		return aws.AnonymousCredentials{}, nil
+		return anonymous{}, nil
 	case o.Credentials == "", o.Credentials == "env", strings.HasPrefix(o.Credentials, "profile:"):
 		return o.chain(ctx, roots)
 	}
 	return nil, fmt.Errorf("credentials %q are none of env, file:PATH, profile:NAME, anonymous: %w", o.Credentials, mover.ErrUsage)
+}
+
+// anonymous is nobody. The SDK does not sign for it.
+type anonymous struct {
+	aws.AnonymousCredentials
+	static
+}
+
+func (a anonymous) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	return a.AnonymousCredentials.Retrieve(ctx)
 }
 
 func (o *Options) region(configured string) string {
@@ -56,23 +70,35 @@ func (o *Options) region(configured string) string {
 
 // chain asks the AWS SDK. Its calls go over a client that merges AWS_CA_BUNDLE,
 // because the SDK refuses any other one while that is set.
-func (o *Options) chain(ctx context.Context, roots *x509.CertPool) (aws.CredentialsProvider, error) {
+func (o *Options) chain(ctx context.Context, roots *x509.CertPool) (renewer, error) {
 	if access := os.Getenv("AWS_ACCESS_KEY_ID"); access != "" && !strings.HasPrefix(o.Credentials, "profile:") && os.Getenv("AWS_PROFILE") == "" {
 		o.Region = o.region("") // spares reading the configuration
 		v := aws.Credentials{AccessKeyID: access, SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN"), Source: "env"}
-		return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return v, nil }), nil
+		return static{v}, nil
 	}
 	if o.Credentials == "env" {
 		return nil, fmt.Errorf("credentials from the environment, but AWS_ACCESS_KEY_ID is not set: %w", mover.ErrUsage)
 	}
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.TLSClientConfig.RootCAs = roots })
-	options := []func(*config.LoadOptions) error{config.WithHTTPClient(client), config.WithSharedConfigProfile(strings.TrimPrefix(o.Credentials, "profile:"))}
-	loaded, err := config.LoadDefaultConfig(ctx, options...)
+	load := func(ctx context.Context) (aws.Config, error) {
+		return config.LoadDefaultConfig(ctx, config.WithHTTPClient(client), config.WithSharedConfigProfile(strings.TrimPrefix(o.Credentials, "profile:")))
+	}
+	loaded, err := load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("AWS configuration: %w: %w", mover.ErrUsage, err)
 	}
 	o.Region = o.region(loaded.Region)
-	return aws.NewCredentialsCache(loaded.Credentials), nil
+	return newRing(o, func(ctx context.Context) (aws.Credentials, error) {
+		found := loaded // what was read first, and once more whenever others are wanted: its files may have changed
+		loaded = aws.Config{}
+		if found.Credentials == nil {
+			var err error
+			if found, err = load(ctx); err != nil {
+				return aws.Credentials{}, err
+			}
+		}
+		return found.Credentials.Retrieve(ctx)
+	}), nil
 }
 
 // keyFile reads credentials from a file of lines like those of a shell or of
@@ -84,33 +110,74 @@ type keyFile struct {
 	checked time.Time
 	written time.Time
 	value   aws.Credentials
+	refused string // the identity of keys that the store does not take any more
 }
 
-// Retrieve implements aws.CredentialsProvider.
+// Retrieve implements aws.CredentialsProvider. While the file is being written, what it
+// said before counts, unless the store does not take that any more.
 func (f *keyFile) Retrieve(context.Context) (aws.Credentials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.value.HasKeys() && time.Since(f.checked) < keysCheckEvery {
+	ended := f.value.HasKeys() && identity(f.value) == f.refused
+	if f.value.HasKeys() && !ended && time.Since(f.checked) < keysCheckEvery {
 		return f.value, nil
 	}
+	err := f.look(ended)
+	switch {
+	case !f.value.HasKeys():
+		return aws.Credentials{}, err
+	case identity(f.value) != f.refused:
+		return f.value, nil
+	case err != nil:
+		return aws.Credentials{}, waiting("the store says that the credentials of %s have ended, and it has no others: %v", mover.Printable(f.path), err)
+	}
+	return aws.Credentials{}, waiting("the store says that the credentials of %s have ended, and it has no others yet", mover.Printable(f.path))
+}
+
+// look reads the file when it has changed, or in any case; mu is held.
+func (f *keyFile) look(anyway bool) error {
 	info, err := os.Stat(f.path)
 	if err != nil {
-		return aws.Credentials{}, fmt.Errorf("credentials: %w", err)
+		return fmt.Errorf("credentials: %w", err)
 	}
-	f.checked = time.Now()
-	if f.value.HasKeys() && info.ModTime().Equal(f.written) {
-		return f.value, nil
+	if f.value.HasKeys() && info.ModTime().Equal(f.written) && !anyway {
+		f.checked = time.Now()
+		return nil
 	}
 	text, err := os.ReadFile(f.path)
 	if err != nil {
-		return aws.Credentials{}, fmt.Errorf("credentials: %w", err)
+		return fmt.Errorf("credentials: %w", err)
 	}
 	v, err := parseKeys(text)
 	if err != nil {
-		return aws.Credentials{}, fmt.Errorf("credentials file %s: %w", mover.Printable(f.path), err)
+		return fmt.Errorf("credentials file %s: %w", mover.Printable(f.path), err)
 	}
-	f.value, f.written = v, info.ModTime()
-	return v, nil
+	f.checked, f.value, f.written = time.Now(), v, info.ModTime()
+	return nil
+}
+
+func (f *keyFile) over(used string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if identity(f.value) == used {
+		f.refused = used
+	}
+	return true
+}
+
+func (f *keyFile) doubt(used string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if identity(f.value) == used {
+		_ = f.look(true) // then it has no others
+	}
+	return identity(f.value) != used
+}
+
+// ParseKeys reads the lines of a credentials file.
+func ParseKeys(text string) (Keys, error) {
+	v, err := parseKeys([]byte(text))
+	return Keys{AccessKey: v.AccessKeyID, SecretKey: Secret(v.SecretAccessKey), SessionToken: Secret(v.SessionToken)}, err
 }
 
 // parseKeys reads lines NAME=value; "export", quotes, comments and other names are

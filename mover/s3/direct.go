@@ -117,6 +117,7 @@ func (s *onprem) put(ctx context.Context, w put) (stored, error) {
 	if w.ifNoneMatch {
 		h.Set("If-None-Match", "*")
 	}
+	w.encryption.Marshal(h)
 	return s.send(ctx, w, nil, h)
 }
 

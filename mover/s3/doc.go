@@ -14,6 +14,11 @@
 // or a checksum that they ignore. A checksum that nobody compares is not called
 // [mover.Server]; then transfer reads back (Traits.Least).
 //
+// Encryption at rest (SSE-S3, SSE-KMS, DSSE-KMS) is what the store says of it in its
+// answers, and nothing that was only asked for. What lies there otherwise than asked is
+// removed, and refused (mover.ErrRefused); a small object of our own finds that out
+// before any data goes there. The region of a bucket is what its store says, too.
+//
 // # Promises
 //
 // All methods may be called from many goroutines. Every call of ours is one
@@ -33,6 +38,13 @@
 // buckets with versions keep it. Update copies an object onto itself, on the
 // condition that it is still the one it looked at; where the server does not mind
 // that (Ceph RGW), one that is replaced between the two gets facts that are not its own.
+//
+// # Never run against AWS itself
+//
+// DSSE-KMS, an alias that is said as an ARN, and bucket keys (TestEncryptionWire has them by
+// the API reference; MinIO encrypts by SSE-S3 and SSE-KMS in make e2e-s3). Sessions that
+// end, and HEAD that is refused without a body (TestTokenEnds has a stand-in for STS that checks
+// every signature). HeadBucket of a bucket in another region (TestRegion).
 //
 // # Left to others
 //

@@ -22,9 +22,10 @@ type draft struct {
 	ready bool // Finish was called
 	seen  seen // what has the name, as the run knows it
 
-	upload  upload            // of a multipart upload
-	meta    map[string]string // that the upload was begun with; nil when it was adopted
-	adopted bool
+	upload     upload            // of a multipart upload
+	meta       map[string]string // that the upload was begun with; nil when it was adopted
+	adopted    bool
+	encryption string // that the upload was asked to have; "" is none
 
 	from     source   // what Publish copies; key "" is nothing
 	fromSize int64    //

@@ -55,6 +55,8 @@ var codes = map[string]error{
 	"SignatureDoesNotMatch": mover.ErrPermission,
 	"RequestTimeTooSkewed":  mover.ErrPermission,
 	"ExpiredToken":          mover.ErrPermission,
+	"ExpiredTokenException": mover.ErrPermission,
+	"TokenRefreshRequired":  mover.ErrPermission,
 	"InvalidToken":          mover.ErrPermission,
 
 	"PreconditionFailed":         mover.ErrChanged,
@@ -84,6 +86,10 @@ var codes = map[string]error{
 	"PermanentRedirect":                  mover.ErrUsage,
 	"TemporaryRedirect":                  mover.ErrTransient,
 	"AuthorizationHeaderMalformed":       mover.ErrUsage,
+	"KMS.NotFoundException":              mover.ErrUsage,
+	"KMS.InvalidKeyUsageException":       mover.ErrUsage,
+	"KMS.DisabledException":              mover.ErrPermission,
+	"KMS.KMSInvalidStateException":       mover.ErrPermission,
 	"IllegalLocationConstraintException": mover.ErrUsage,
 
 	"ObjectParentIsFile":             mover.ErrConflict, // versitygw: x and x/y
@@ -96,6 +102,8 @@ var codes = map[string]error{
 	"XMinioAdminBucketQuotaExceeded": mover.ErrFull,
 	"XMinioServerNotInitialized":     mover.ErrTransient,
 	"XMinioInvalidObjectName":        mover.ErrUnsupported,
+	"InvalidTokenId":                 mover.ErrPermission,
+	"kms:KeyNotFound":                mover.ErrUsage,
 	"QuotaExceeded":                  mover.ErrFull, // Ceph RGW and others
 	"InsufficientCapacity":           mover.ErrFull,
 }
@@ -106,6 +114,12 @@ var hints = map[string]string{
 	"RequestTimeTooSkewed": "the clocks of this machine and of the server differ too much; set this one by NTP",
 	"InvalidObjectState":   "the object is in an archive class; restore it first",
 	"PermanentRedirect":    "the bucket is in another region; name that one",
+
+	"KMS.NotFoundException":        "there is no such KMS key; mend its name",
+	"KMS.InvalidKeyUsageException": "the KMS key is not one to encrypt with; name a symmetric one",
+	"KMS.DisabledException":        "the KMS key is disabled; enable it",
+	"KMS.KMSInvalidStateException": "the KMS key can not be used now; it may be pending deletion",
+	"kms:KeyNotFound":              "there is no such KMS key; mend its name",
 }
 
 // statuses say what an HTTP status means when no code says more.
@@ -151,6 +165,9 @@ func understand(ctx context.Context, r *reply, err error) error {
 }
 
 func (r *reply) kind() error {
+	if r.again {
+		return errEnded
+	}
 	if kind := codes[r.code]; kind != nil {
 		return kind
 	}

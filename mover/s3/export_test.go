@@ -150,4 +150,4 @@ func WalkInSteps(p *Place) { p.walks = walkSizes{flat: 10, level: 4} }
 var ErrSilent = errSilent
 
 // ListenFor sets how long nothing may come in a listening; 0 is as it is.
-func (p *Place) ListenFor(silence time.Duration) { p.store.(*onprem).silence = silence }
+func (p *Place) ListenFor(silence time.Duration) { p.plain.(*onprem).silence = silence }

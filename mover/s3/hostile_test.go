@@ -38,8 +38,10 @@ func (l *liar) lie(f fault) { l.fault.Store(&f) }
 
 func (l *liar) honest() { l.fault.Store(nil) }
 
-func newLiar(t *testing.T, client string) *liar {
-	o := s3test.Start(t, false).Options(t)
+func newLiar(t *testing.T, client string) *liar { return newLiarOf(t, s3test.Start(t, false), client) }
+
+func newLiarOf(t *testing.T, of *s3test.Server, client string) *liar {
+	o := of.Options(t)
 	target, err := url.Parse(o.Endpoint)
 	if err != nil {
 		t.Fatal(err)

@@ -246,7 +246,7 @@ func (l *objectLock) release() error {
 	} else if o, err := l.place.store.head(ctx, l.key, ""); err == nil && o.etag != l.etag {
 		return fmt.Errorf("the lock was lost while it was held: %w", mover.ErrHeld)
 	}
-	return l.place.store.remove(ctx, l.key, condition)
+	return l.place.store.remove(ctx, l.key, "", condition)
 }
 
 func (p *Place) lockPath(key string) string {

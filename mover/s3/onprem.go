@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -41,7 +42,7 @@ func newOnprem(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *t
 		return nil, err
 	}
 	core.SetAppInfo("datamove", "1")
-	if o.Credentials != "anonymous" {
+	if _, nobody := keys.(anonymous); !nobody {
 		t.sign = signer(keys, o.Region)
 	}
 	root := url.URL{Scheme: endpoint.Scheme, Host: endpoint.Host, Path: "/" + o.Bucket + "/"}
@@ -111,10 +112,13 @@ func (w *put) options() minio.PutObjectOptions {
 	if w.ifNoneMatch {
 		opts.SetMatchETagExcept("*")
 	}
+	if w.encryption.algorithm != "" {
+		opts.ServerSideEncryption = w.encryption
+	}
 	return opts
 }
 
-func (s *onprem) create(ctx context.Context, w put) (string, error) {
+func (s *onprem) create(ctx context.Context, w put) (begun, error) {
 	ctx, r := withReply(ctx)
 	opts := w.options()
 	if w.fullObject {
@@ -122,7 +126,10 @@ func (s *onprem) create(ctx context.Context, w put) (string, error) {
 		opts.UserMetadata[headerCRCType] = fullObject
 	}
 	id, err := s.core.NewMultipartUpload(ctx, s.bucket, w.key, opts)
-	return id, understand(ctx, r, err)
+	if err := understand(ctx, r, err); err != nil {
+		return begun{}, err
+	}
+	return begun{id, encryptionOf(r.header)}, nil
 }
 
 func (s *onprem) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {
@@ -142,7 +149,7 @@ func (s *onprem) complete(ctx context.Context, u upload, parts []stored, w put) 
 	if err := understand(ctx, r, err); err != nil {
 		return stored{}, err
 	}
-	return stored{etag: info.ETag, version: r.header.Get("X-Amz-Version-Id"), crc: info.ChecksumCRC64NVME}, nil
+	return stored{etag: info.ETag, version: r.header.Get("X-Amz-Version-Id"), crc: info.ChecksumCRC64NVME, encryption: encryptionOf(r.header)}, nil
 }
 
 func (s *onprem) abort(ctx context.Context, u upload) error {
@@ -207,6 +214,11 @@ func copyHeaders(from source, to put) map[string]string {
 	for k, v := range to.meta {
 		h[metaPrefix+k] = v
 	}
+	encrypting := http.Header{}
+	to.encryption.Marshal(encrypting)
+	for k := range encrypting {
+		h[k] = encrypting.Get(k)
+	}
 	return h
 }
 
@@ -217,7 +229,7 @@ func (s *onprem) copy(ctx context.Context, from source, to put) (stored, error) 
 	if err := understand(ctx, r, err); err != nil {
 		return stored{}, err
 	}
-	return stored{etag: trimETag(info.ETag), version: r.header.Get("X-Amz-Version-Id")}, nil
+	return stored{etag: trimETag(info.ETag), version: r.header.Get("X-Amz-Version-Id"), encryption: encryptionOf(r.header)}, nil
 }
 
 func (s *onprem) copyPart(ctx context.Context, u upload, number int, from source, off, n int64) (stored, error) {
@@ -229,7 +241,7 @@ func (s *onprem) copyPart(ctx context.Context, u upload, number int, from source
 	return stored{number: number, size: n, etag: trimETag(info.ETag), crc: info.ChecksumCRC64NVME}, nil
 }
 
-func (s *onprem) remove(ctx context.Context, key, ifMatch string) error {
+func (s *onprem) remove(ctx context.Context, key, version, ifMatch string) error {
 	ctx, r := withReply(withCondition(ctx, ifMatch)) // minio-go has no option for it
-	return understand(ctx, r, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
+	return understand(ctx, r, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{VersionID: version}))
 }

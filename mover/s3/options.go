@@ -2,6 +2,7 @@ package s3
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -26,8 +27,12 @@ const (
 type Options struct {
 	Endpoint string // URL; "" is $AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, or AWS
 	Region   string // "" is what the AWS configuration says, or us-east-1
-	Bucket   string
-	Prefix   string // keys below it are the place; "" is the whole bucket
+	// RequireRegion is the region that the bucket has to be in; "" is any. Another one, or a
+	// store that does not say in which it is, is mover.ErrRefused before any byte of data
+	// is read or written. Where Region is "", it is that one.
+	RequireRegion string
+	Bucket        string
+	Prefix        string // keys below it are the place; "" is the whole bucket
 
 	// PathStyle puts the bucket in the path instead of the host name. nil is path
 	// style for everything but AWS.
@@ -39,6 +44,11 @@ type Options struct {
 	// KeyText is what a credentials file says, for a process that may not read it; it
 	// goes before Credentials. "" is none.
 	KeyText string
+	// Renew gives keys that end, and is asked again before they do, or when the store says
+	// that they have; one call at a time, from any goroutine. An error of it that is
+	// mover.ErrPermission or ErrUsage is final; after any other one it is asked again, for as
+	// long as who calls the place tries again. It goes before KeyText and Credentials.
+	Renew func(ctx context.Context) (Keys, error)
 	// CABundle is a file of certificates to trust beside the system's and those of
 	// $AWS_CA_BUNDLE.
 	CABundle string
@@ -48,6 +58,16 @@ type Options struct {
 	// probed with small objects below Prefix/.datamove/, once a week. A place that was
 	// never probed trusts no checksum and no condition.
 	Writable bool
+	// Encryption is how the store is to encrypt what this place writes: one of
+	// [Encryptions], or "", which leaves it to the bucket. It is believed only where the
+	// answers say so; where they do not, Open of a Writable place fails with
+	// mover.ErrRefused before any data goes there, and so does each write.
+	Encryption string
+	// KMSKey is the key for it: an ARN, an id, alias/NAME or the ARN of an alias; "" is the
+	// usual one of the store. Which key an alias stands for is what the first answer of
+	// the store says, and all later ones have to say the same.
+	KMSKey string
+
 	// Backup is a prefix of the same bucket that keeps what is replaced and removed;
 	// "" keeps nothing. It may lie below Prefix, where walks leave it out.
 	Backup string
@@ -74,13 +94,13 @@ func (o *Options) complete() (endpoint *url.URL, err error) {
 	if o.Prefix, err = cleanPrefix(o.Prefix); err != nil {
 		return nil, err
 	}
-	if err := o.completeBackup(); err != nil {
+	if err := cmp.Or(o.completeBackup(), o.checkEncryption(), o.completeRegion()); err != nil {
 		return nil, err
 	}
 	if endpoint, err = parseEndpoint(cmp.Or(o.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"))); err != nil {
 		return nil, err
 	}
-	amazon := endpoint == nil || strings.HasSuffix(endpoint.Hostname(), ".amazonaws.com")
+	amazon := isAmazon(endpoint)
 	o.Client = cmp.Or(o.Client, ClientAuto)
 	switch {
 	case o.Client == ClientAuto && amazon:
@@ -98,6 +118,25 @@ func (o *Options) complete() (endpoint *url.URL, err error) {
 		o.virtualHost = !*o.PathStyle
 	}
 	return endpoint, o.defaults()
+}
+
+// isAmazon reports whether an endpoint is one of AWS; nil is.
+func isAmazon(endpoint *url.URL) bool {
+	return endpoint == nil || strings.HasSuffix(endpoint.Hostname(), ".amazonaws.com") || strings.HasSuffix(endpoint.Hostname(), ".amazonaws.com.cn")
+}
+
+// completeRegion takes the region that the bucket has to be in for the one to sign for.
+func (o *Options) completeRegion() error {
+	switch {
+	case o.RequireRegion == "":
+		return nil
+	case !validRegion(o.RequireRegion):
+		return fmt.Errorf("required region %q is none: %w", o.RequireRegion, mover.ErrUsage)
+	case o.Region != "" && o.Region != o.RequireRegion:
+		return fmt.Errorf("region %s, and the bucket has to be in %s: %w", o.Region, o.RequireRegion, mover.ErrUsage)
+	}
+	o.Region = o.RequireRegion
+	return nil
 }
 
 // completeBackup refuses a backup that would be written over what it is of.

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"golang.org/x/sync/semaphore"
 
 	"datamove.dev/mover"
@@ -35,8 +34,11 @@ const (
 type Place struct {
 	opts      Options
 	store     store
+	plain     store      // the same, without what is around it
+	encrypted *encrypted // around it; nil where no encryption is asked for
 	transport *transport
-	keys      aws.CredentialsProvider
+	keys      renewer
+	amazon    bool // the store is AWS
 	bucket    string
 	prefix    string // "" or with '/' at its end
 	address   string
@@ -55,9 +57,7 @@ var _ mover.Place = (*Place)(nil)
 func Open(ctx context.Context, o Options) (*Place, error) {
 	p := &Place{opts: o, address: address(&o), walks: defaultSizes}
 	if err := p.open(ctx); err != nil {
-		if p.transport != nil {
-			p.transport.base.CloseIdleConnections()
-		}
+		p.hangUp()
 		return nil, p.wrap("open", "", err)
 	}
 	return p, nil
@@ -71,11 +71,30 @@ func address(o *Options) string {
 }
 
 func (p *Place) open(ctx context.Context) error {
+	if err := p.dial(ctx); err != nil {
+		return err
+	}
+	if err := p.checkRegion(ctx); err != nil {
+		return err
+	}
+	return p.learn(ctx)
+}
+
+// hangUp closes the connections that nobody uses.
+func (p *Place) hangUp() {
+	if p.transport != nil {
+		p.transport.base.CloseIdleConnections()
+	}
+}
+
+// dial makes what talks to the store, and calls nobody.
+func (p *Place) dial(ctx context.Context) error {
 	endpoint, err := p.opts.complete()
 	if err != nil {
 		return err
 	}
 	o := &p.opts
+	p.amazon = isAmazon(endpoint)
 	p.bucket, p.prefix = o.Bucket, o.Prefix
 	p.calls = semaphore.NewWeighted(int64(cmp.Or(o.Parallel, maxParallel)))
 	roots, err := trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle)
@@ -83,10 +102,7 @@ func (p *Place) open(ctx context.Context) error {
 		return err
 	}
 	p.transport = newTransport(max(maxParallel, o.Parallel), o.Stall, endpoint.Scheme == "https", roots)
-	if err := p.connect(ctx, endpoint, roots); err != nil {
-		return err
-	}
-	return p.learn(ctx)
+	return p.connect(ctx, endpoint, roots)
 }
 
 func (p *Place) connect(ctx context.Context, endpoint *url.URL, roots *x509.CertPool) error {
@@ -95,9 +111,9 @@ func (p *Place) connect(ctx context.Context, endpoint *url.URL, roots *x509.Cert
 	if err != nil {
 		return err
 	}
-	p.keys = keys
+	p.keys, p.transport.keys = keys, keys
 	v, err := keys.Retrieve(ctx)
-	if err != nil && o.Credentials != "anonymous" {
+	if _, nobody := keys.(anonymous); err != nil && !nobody {
 		return fmt.Errorf("no credentials: %w: %w", mover.ErrPermission, err)
 	}
 	p.endpoint = "aws " + o.Region
@@ -107,12 +123,22 @@ func (p *Place) connect(ctx context.Context, endpoint *url.URL, roots *x509.Cert
 	}
 	p.endpoint += " " + v.AccessKeyID
 	if o.Client == ClientAWS {
-		p.store = newAmazon(o, endpoint, keys, p.transport)
-		return nil
-	}
-	p.store, err = newOnprem(o, endpoint, keys, p.transport)
-	if err != nil {
+		p.plain = newAmazon(o, endpoint, keys, p.transport)
+	} else if p.plain, err = newOnprem(o, endpoint, keys, p.transport); err != nil {
 		return fmt.Errorf("%w: %w", mover.ErrUsage, err)
+	}
+	p.store = p.plain
+	switch keys.(type) {
+	case static, anonymous:
+	default:
+		p.store = renewed{p.store}
+	}
+	if o.Encryption != "" {
+		p.encrypted = &encrypted{
+			store: p.store, asked: encryption{o.Encryption, o.KMSKey}, bucket: p.bucket, where: o.Region, removal: o.Stall,
+			probe: func() string { return p.ownKey("probe-" + randomName()) }, proving: semaphore.NewWeighted(1),
+		}
+		p.store = p.encrypted
 	}
 	return nil
 }
@@ -174,7 +200,7 @@ func (p *Place) Sending() (onTheWay, all time.Duration) {
 
 // Close implements mover.Place.
 func (p *Place) Close() error {
-	p.transport.base.CloseIdleConnections()
+	p.hangUp()
 	return nil
 }
 

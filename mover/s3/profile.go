@@ -79,6 +79,9 @@ func (p *Place) learn(ctx context.Context) error {
 	if _, err := p.firstKeys(ctx, p.prefix, 1); err != nil {
 		return err
 	}
+	if err := p.proveEncryption(ctx); err != nil {
+		return err
+	}
 	server := p.transport.first.Load().server
 	if p.readProfile() && time.Since(p.profile.Probed) < profileAge {
 		return nil
@@ -255,8 +258,8 @@ func (q *prober) conditions(ctx context.Context, f *Profile, etag string) {
 
 	f.MatchesGet = q.gets(ctx, etag) == nil && refused(q.gets(ctx, wrongMatch))
 	f.MatchesCopy = q.copies(ctx, etag) == nil && refused(q.copies(ctx, wrongMatch))
-	wrong := q.store.remove(ctx, q.key("once"), wrongMatch)
-	f.MatchesDrop = refused(wrong) && q.store.remove(ctx, q.key("once"), etag) == nil
+	wrong := q.store.remove(ctx, q.key("once"), "", wrongMatch)
+	f.MatchesDrop = refused(wrong) && q.store.remove(ctx, q.key("once"), "", etag) == nil
 }
 
 // replaces reports whether a PUT minds its condition.
@@ -286,10 +289,11 @@ func (q *prober) copies(ctx context.Context, etag string) error {
 // multipart tries an upload of one part: with wrong checksums, then right.
 func (q *prober) multipart(ctx context.Context, f *Profile) {
 	u := upload{key: q.key("parts")}
-	var err error
-	if u.id, err = q.store.create(ctx, put{key: u.key, fullObject: true}); err != nil {
+	begun, err := q.store.create(ctx, put{key: u.key, fullObject: true})
+	if err != nil {
 		return
 	}
+	u.id = begun.id
 	q.made = append(q.made, u.key)
 	f.ListsUploads = q.listsUpload(ctx, u)
 	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
@@ -320,7 +324,7 @@ func (q *prober) listsUpload(ctx context.Context, u upload) bool {
 // clean removes the probes, the last first, and says which one it could not.
 func (q *prober) clean(ctx context.Context) (left error) {
 	for _, key := range slices.Backward(q.made) {
-		if err := q.store.remove(ctx, key, ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		if err := q.store.remove(ctx, key, "", ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
 			left = fmt.Errorf("%s: %w", key, err)
 		}
 	}

@@ -189,6 +189,11 @@ func (d *draft) already(ctx context.Context, parts []stored, why error) (stored,
 	if err := d.place.abort(ctx, d.upload); err != nil { // had it not been completed, it would stay
 		return stored{}, err
 	}
+	if e := d.place.encrypted; e != nil {
+		if err := e.hold(encryptionOf(o.header)); err != nil {
+			return stored{}, e.undo(ctx, d.key, o.version, err)
+		}
+	}
 	return stored{etag: o.etag, version: o.version}, nil
 }
 
@@ -232,8 +237,11 @@ func (d *draft) factsOf(ctx context.Context, got *stored) error {
 		return nil
 	}
 	changed, err := d.place.copy(ctx, source{d.place.bucket, d.key, o.version, o.etag}, o.size, put{key: d.key, meta: want})
-	if err == nil {
+	switch {
+	case err == nil:
 		got.etag, got.version = changed.etag, changed.version
+	case d.place.encrypted != nil:
+		err = d.place.encrypted.undo(ctx, d.key, "", err)
 	}
 	return err
 }

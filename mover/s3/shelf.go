@@ -77,7 +77,7 @@ func (p *Place) RemoveManifest(ctx context.Context) error {
 		keys = append(keys, p.prefix)
 	}
 	for _, key := range keys {
-		if err := p.store.remove(ctx, key, ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		if err := p.store.remove(ctx, key, "", ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
 			return p.wrap("remove manifest", "", err)
 		}
 	}

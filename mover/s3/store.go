@@ -28,15 +28,17 @@ type store interface {
 
 	put(ctx context.Context, w put) (stored, error)
 	copy(ctx context.Context, from source, to put) (stored, error)
-	remove(ctx context.Context, key, ifMatch string) error
+	remove(ctx context.Context, key, version, ifMatch string) error
 
-	create(ctx context.Context, w put) (uploadID string, err error)
+	create(ctx context.Context, w put) (begun, error)
 	part(ctx context.Context, u upload, number int, w put) (stored, error)
 	copyPart(ctx context.Context, u upload, number int, from source, off, n int64) (stored, error)
 	complete(ctx context.Context, u upload, parts []stored, w put) (stored, error)
 	abort(ctx context.Context, u upload) error
 	parts(ctx context.Context, u upload) iter.Seq2[stored, error]
 	uploads(ctx context.Context, prefix string) iter.Seq2[upload, error]
+
+	region(ctx context.Context) (string, error) // of the bucket; "" when the store does not say
 }
 
 // get asks for an object or a range of it.
@@ -69,6 +71,7 @@ type put struct {
 	ifMatch     string            // replace only this ETag
 	bareMatch   bool              // write it without quotes
 	ifNoneMatch bool              // only if there is none
+	encryption  encryption        // of an object or upload that is made
 }
 
 // source is what a server-side copy copies.
@@ -78,6 +81,12 @@ type source struct{ bucket, key, version, ifMatch string }
 type upload struct {
 	key, id string
 	since   time.Time // when it began; listed uploads only
+}
+
+// begun is what the server says of an upload that it has begun.
+type begun struct {
+	id         string
+	encryption encryption
 }
 
 // sortPage puts the prefixes of a page between its keys.
@@ -95,6 +104,7 @@ type stored struct {
 	size          int64
 	etag, version string
 	crc           string // the server's CRC-64/NVME; "" when it did not say
+	encryption    encryption
 }
 
 // object is what the server says of an object in a listing, or in an answer.
@@ -150,7 +160,10 @@ func (o *object) meta(name string) string { return o.header.Get(metaPrefix + nam
 
 // storedBy reads the headers of an answer to PUT.
 func storedBy(r *reply) stored {
-	return stored{etag: trimETag(r.header.Get("Etag")), version: r.header.Get("X-Amz-Version-Id"), crc: r.header.Get(headerCRC)}
+	return stored{
+		etag: trimETag(r.header.Get("Etag")), version: r.header.Get("X-Amz-Version-Id"), crc: r.header.Get(headerCRC),
+		encryption: encryptionOf(r.header),
+	}
 }
 
 func trimETag(s string) string { return strings.Trim(s, `"`) }

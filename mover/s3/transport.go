@@ -44,6 +44,7 @@ type reply struct {
 	status        int
 	header        http.Header
 	code, message string // of an error document, also of one that came with 200
+	again         bool   // the same may be good with other keys, which there may be
 }
 
 type replyKey struct{}
@@ -71,6 +72,7 @@ type transport struct {
 	base  *http.Transport
 	stall time.Duration
 	sign  func(*http.Request) error // nil when the client has signed
+	keys  renewer                   // that requests are signed with; nil is nobody
 
 	first atomic.Pointer[greeting] // nil until the server has answered
 
@@ -174,6 +176,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	resp.Body = &watchedBody{ReadCloser: resp.Body, watch: watch, ctx: ctx}
+	refused := r != nil && resp.StatusCode >= 300
+	if refused { // read why before the rest of the body is sent in vain: the server may close the connection at it
+		watch.timer.Reset(watch.limit)
+		err = r.note(req, resp)
+	}
 	if body != nil {
 		letGo(ctx, cancel, resp, body.closed)
 	}
@@ -187,11 +195,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.first.Store(greet(resp.Header))
 	}
 	watch.timer.Reset(watch.limit)
-	resp.Body = &watchedBody{ReadCloser: resp.Body, watch: watch, ctx: ctx}
+	if r != nil && !refused {
+		err = r.note(req, resp)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if r != nil {
-		if err := r.note(req, resp); err != nil {
-			return nil, err
-		}
+		r.again = r.tell(t.keys, req)
 	}
 	return resp, nil
 }

@@ -19,6 +19,7 @@ import (
 func (d *draft) begin(ctx context.Context) (err error) {
 	d.meta = encodeMeta(&d.entry)
 	d.upload, err = d.place.create(ctx, put{key: d.key, meta: d.meta, fullObject: d.place.profile.ChecksWhole})
+	d.encryption = d.place.encryption()
 	return err
 }
 
@@ -28,16 +29,41 @@ const (
 	tokenUpload = "upload"
 )
 
+// tokenEncryption is the word of a token for how the upload was asked to be encrypted.
+const tokenEncryption = "encryption"
+
 // Token implements mover.Draft. A draft in memory has none that outlives it.
 func (d *draft) Token() mover.Token {
 	if d.upload.id == "" {
 		return mover.Token(tokenMemory + "?" + url.Values{"key": {d.key}}.Encode())
 	}
-	return d.upload.token()
+	return d.upload.token(d.encryption)
 }
 
-func (u upload) token() mover.Token {
-	return mover.Token(tokenUpload + "?" + url.Values{"key": {u.key}, "id": {u.id}}.Encode())
+// token is the name of an upload for other processes, and how it was asked to be encrypted: an
+// upload that is found does not tell. A walk says that it is as its place would have asked,
+// which names those of the same place; who adopts has the token of who began.
+func (u upload) token(as string) mover.Token {
+	values := url.Values{"key": {u.key}, "id": {u.id}}
+	if as != "" {
+		values.Set(tokenEncryption, as)
+	}
+	return mover.Token(tokenUpload + "?" + values.Encode())
+}
+
+// encryption is what this place asks for, in one word; "" is nothing.
+func (p *Place) encryption() string {
+	if p.encrypted == nil {
+		return ""
+	}
+	return p.opts.Encryption + " " + p.opts.KMSKey
+}
+
+// encryptionOfToken is what the place asked for that began an upload.
+func encryptionOfToken(t mover.Token) string {
+	_, query, _ := strings.Cut(string(t), "?")
+	values, _ := url.ParseQuery(query) // parseToken has refused what is none
+	return values.Get(tokenEncryption)
 }
 
 // parseToken reads a token, and refuses one of another place.
@@ -63,7 +89,14 @@ func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
 	if u.id == "" {
 		return nil, p.wrap("adopt", name, fmt.Errorf("it was in the memory of a process: %w", mover.ErrNotExist))
 	}
-	d := &draft{place: p, key: u.key, upload: u, adopted: true, entry: mover.Entry{Name: name, Kind: mover.File}}
+	as := encryptionOfToken(t)
+	if p.encrypted != nil && as != p.encryption() { // its parts lie there otherwise
+		if err := p.abort(ctx, u); err != nil {
+			return nil, p.wrap("adopt", name, err)
+		}
+		return nil, p.wrap("adopt", name, fmt.Errorf("it was begun without the encryption that is asked for now: %w", mover.ErrNotExist))
+	}
+	d := &draft{place: p, key: u.key, upload: u, encryption: as, adopted: true, entry: mover.Entry{Name: name, Kind: mover.File}}
 	for _, err := range p.store.parts(ctx, u) {
 		if err != nil {
 			return nil, p.wrap("adopt", name, err)
@@ -170,15 +203,15 @@ func (p *Place) create(ctx context.Context, w put) (u upload, err error) {
 		return u, err
 	}
 	since = time.Now()
-	id, err := p.store.create(ctx, w)
-	if err == nil && id == "" {
+	got, err := p.store.create(ctx, w)
+	if err == nil && got.id == "" {
 		err = fmt.Errorf("the server gives no upload id: %w", mover.ErrTransient)
 	}
 	if err != nil {
 		lost = !declined(err)
 		return u, err
 	}
-	u = upload{key: w.key, id: id}
+	u = upload{key: w.key, id: got.id}
 	p.uploads.add(u)
 	return u, nil
 }
@@ -204,7 +237,7 @@ func (p *Place) dropLost(ctx context.Context, key string, callers int) error {
 	since = p.transport.first.Load().notBefore(since)
 	var lost []upload
 	for u, err := range p.store.uploads(ctx, key) {
-		if kind := kindOf(err); kind == mover.ErrUnsupported || kind == mover.ErrPermission {
+		if kind := kindOf(err); kind == mover.ErrUnsupported || kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient) {
 			p.opts.Logger.WarnContext(ctx, "an upload whose beginning was not answered can not be looked for", "place", p.address, "key", key, "err", err)
 			return nil
 		}

@@ -82,7 +82,7 @@ func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray
 	}
 	for u, err := range p.store.uploads(ctx, asked) {
 		if err != nil {
-			if kind := kindOf(err); kind == mover.ErrUnsupported || kind == mover.ErrPermission && asked != prefix {
+			if kind := kindOf(err); kind == mover.ErrUnsupported || kind == mover.ErrPermission && asked != prefix && !errors.Is(err, mover.ErrTransient) {
 				return nil // a server that does not list them, or not to us
 			}
 			return err
@@ -98,7 +98,7 @@ func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray
 		}
 		rel, below := strings.CutPrefix(u.key, p.prefix)
 		if name, err := DecodeKey(rel); err == nil && below {
-			tell(mover.Stray{Token: u.token(), Name: name, Since: u.since})
+			tell(mover.Stray{Token: u.token(p.encryption()), Name: name, Since: u.since})
 		}
 	}
 	return nil

@@ -54,6 +54,18 @@ func NewWindows(zone string, otherwise Rate, timed ...Timed) (*Windows, error) {
 	return w, nil
 }
 
+// NewHeld returns windows of a zone in which a rate holds; outside of them nothing is limited. Where there are none, it always holds.
+func NewHeld(zone string, rate Rate, when ...string) (*Windows, error) {
+	if len(when) == 0 {
+		return NewWindows(zone, rate)
+	}
+	timed := make([]Timed, len(when))
+	for i, text := range when {
+		timed[i] = Timed{When: text, Rate: rate}
+	}
+	return NewWindows(zone, Rate{}, timed...)
+}
+
 func loadZone(name string) (*time.Location, error) {
 	if name == "" {
 		return time.Local, nil

@@ -29,6 +29,9 @@ type Site struct {
 	// Keys are the lines of credential files, by tier: who works as another user can
 	// not read the files. A tier without keeps what its Credentials name.
 	Keys map[string]string
+	// Renew gives the lines of a tier as they are now, when the store says that those of
+	// Keys have ended; nil is none that can.
+	Renew func(ctx context.Context, tier string) (string, error)
 	// Closed refuses buckets that are no tier, because their credentials would be
 	// those of this process.
 	Closed bool
@@ -41,6 +44,8 @@ type Site struct {
 	Roots []string
 	// Mounts are kinds of file systems that have to be at paths, beside those that Tiers say.
 	Mounts map[string]string
+	// Adapt changes how a bucket is reached, for who knows more of it than its tier says; nil is nobody.
+	Adapt func(l location.Location, o *s3.Options)
 	// FileSystem finds who knows more of the file system of an open directory; nil is nobody.
 	FileSystem func(dir int) (mover.FileSystem, error)
 }
@@ -168,6 +173,9 @@ func (s Site) openBucket(ctx context.Context, l location.Location, o local.OpenO
 	}
 	options.Writable, options.Backup, options.StateDir, options.Logger = o.Write, o.Backup, o.StateDir, o.Logger
 	options.Buffers = o.Buffers
+	if s.Adapt != nil {
+		s.Adapt(l, &options)
+	}
 	p, err := s3.Open(ctx, options)
 	if err != nil {
 		return nil, err
@@ -197,8 +205,27 @@ func (s Site) Bucket(l location.Location) (s3.Options, error) {
 	}
 	t := tier.S3
 	o.Endpoint, o.Region, o.Credentials, o.CABundle, o.PathStyle, o.Client = t.Endpoint, t.Region, t.Credentials, t.CA, t.PathStyle, t.Client
-	o.KeyText = s.Keys[l.Tier]
+	o.Encryption, o.KMSKey, o.RequireRegion = t.Encryption, t.KMSKey, t.RequireRegion
+	if o.KeyText = s.Keys[l.Tier]; o.KeyText != "" && s.Renew != nil {
+		o.Renew = s.renew(l.Tier)
+	}
 	return o, nil
+}
+
+// renew gives the keys of a tier, and asks for others when they are wanted again.
+func (s Site) renew(tier string) func(context.Context) (s3.Keys, error) {
+	text := s.Keys[tier]
+	return func(ctx context.Context) (s3.Keys, error) {
+		given := text
+		text = ""
+		if given == "" {
+			var err error
+			if given, err = s.Renew(ctx, tier); err != nil {
+				return s3.Keys{}, err
+			}
+		}
+		return s3.ParseKeys(given)
+	}
 }
 
 // present reports mover.ErrNotExist for a prefix below which there is nothing: a

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -61,5 +62,34 @@ func TestWhereATierIsNotMounted(t *testing.T) {
 		if _, err := os.Lstat(filepath.Join(dir, made)); err == nil {
 			t.Errorf("%s was made", made)
 		}
+	}
+}
+
+// The keys that a site was given come first; when a store does not take them any more, it asks for others.
+func TestKeysAreAskedForAgain(t *testing.T) {
+	lines := func(n string) string { return "AWS_ACCESS_KEY_ID=a" + n + "\nAWS_SECRET_ACCESS_KEY=s\n" }
+	asked := ""
+	s := Site{
+		Tiers: map[string]config.Tier{"cold": {S3: &config.S3{Bucket: "abc"}}, "own": {S3: &config.S3{Bucket: "abc", Credentials: "env"}}},
+		Keys:  map[string]string{"cold": lines("1")},
+		Renew: func(_ context.Context, tier string) (string, error) {
+			asked += tier
+			return lines("2"), nil
+		},
+	}
+	o, err := s.Bucket(location.Location{Scheme: location.S3, Tier: "cold", Bucket: "abc"})
+	if err != nil || o.Renew == nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"a1", "a2", "a2"} {
+		if k, err := o.Renew(t.Context()); err != nil || k.AccessKey != want || string(k.SecretKey) != "s" {
+			t.Errorf("%d: %v, %v", i, k, err)
+		}
+	}
+	if asked != "coldcold" {
+		t.Errorf("asked for %q", asked)
+	}
+	if o, err = s.Bucket(location.Location{Scheme: location.S3, Tier: "own", Bucket: "abc"}); err != nil || o.Renew != nil {
+		t.Errorf("a tier whose keys it was not given: %v", err)
 	}
 }

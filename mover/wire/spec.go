@@ -34,6 +34,15 @@ func ChangesSource(spec *pb.TaskSpec) bool {
 	return t.GetRemove() || t.GetRelease() || t.GetLayout() != ""
 }
 
+// ComesHome reports whether a task has bytes come out of its target: a step of a burst that brings home what jobs have saved.
+func ComesHome(spec *pb.TaskSpec) bool {
+	switch spec.GetBurst().GetStep() {
+	case pb.BurstStep_BURST_STEP_SYNC_BACK, pb.BurstStep_BURST_STEP_DOWN, pb.BurstStep_BURST_STEP_REAP:
+		return true
+	}
+	return false
+}
+
 // Standing reports whether a task goes on until it is cancelled. It waits most of the time, and takes no place from others.
 func Standing(spec *pb.TaskSpec) bool {
 	return spec.GetKind() == pb.TaskKind_TASK_KIND_FOLLOW || spec.GetKind() == pb.TaskKind_TASK_KIND_CHECKPOINTS

@@ -41,7 +41,25 @@ func Bucket(ctx context.Context, subject string, open Opener) []Finding {
 	if Failed(found) {
 		return found
 	}
+	if p, ok := place.(encrypting); ok {
+		if algorithm, key := p.Encryption(); algorithm != "" {
+			found = append(found, pass(subject, "encryption at rest", atRest(algorithm, key)))
+		}
+	}
 	return append(append(found, checksums(subject, place)), locked(ctx, subject, place, open)...)
+}
+
+// encrypting is a place that was asked to have what is written encrypted. *s3.Place is one.
+type encrypting interface {
+	Encryption() (algorithm, key string)
+}
+
+func atRest(algorithm, key string) string {
+	text := "the store says that it encrypts by " + mover.Printable(algorithm)
+	if key != "" {
+		text += " with key " + mover.Printable(key)
+	}
+	return text
 }
 
 // afresh opens the bucket with a state directory that done removes.
@@ -71,6 +89,8 @@ func serverName(place mover.Place) string {
 func refused(subject, check string, err error) Finding {
 	mend := "look at the log of the server"
 	switch {
+	case errors.Is(err, mover.ErrRefused):
+		mend = "mend encryption, kms_key or require_region of the tier, or take a bucket that is as they say"
 	case errors.Is(err, mover.ErrPermission):
 		mend = "check the credentials, and that they may list, read, write and delete in this bucket and prefix"
 	case errors.Is(err, mover.ErrNotExist):

@@ -1,0 +1,311 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"golang.org/x/sync/semaphore"
+
+	"datamove.dev/mover"
+)
+
+// Keys are credentials that end, as STS gives them.
+type Keys struct {
+	AccessKey               string
+	SecretKey, SessionToken Secret
+	Expires                 time.Time // zero: when the store says so
+}
+
+// Secret prints as [secret], whatever the verb and the encoding; string(s) is what it is.
+type Secret string
+
+const hidden = "[secret]"
+
+// Format implements fmt.Formatter.
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, hidden) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+// LogValue implements slog.LogValuer.
+func (Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// renewer are credentials that may be followed by others.
+type renewer interface {
+	aws.CredentialsProvider
+	// over is told the identity of keys of which the store says that they have ended, and
+	// reports whether there may be others. They are not given again.
+	over(used string) bool
+	// doubt is told of keys that the store does not know, and reports whether there are others already.
+	doubt(used string) bool
+}
+
+// identity tells keys from others. It is a secret.
+func identity(v aws.Credentials) string { return v.AccessKeyID + "\x00" + v.SessionToken }
+
+// signedBy is the identity of the keys that a request was signed with; see "Authenticating Requests
+// (AWS Signature Version 4)" in the Amazon S3 API reference.
+func signedBy(req *http.Request) string {
+	_, rest, _ := strings.Cut(req.Header.Get("Authorization"), "Credential=")
+	access, _, _ := strings.Cut(rest, "/")
+	return access + "\x00" + req.Header.Get("X-Amz-Security-Token")
+}
+
+// ended are the codes of an answer to keys that have ended: of S3 with status 400, of others
+// with 403. TokenRefreshRequired is of S3, too; InvalidTokenId of MinIO.
+var ended = map[string]bool{"ExpiredToken": true, "ExpiredTokenException": true, "TokenRefreshRequired": true, "InvalidTokenId": true}
+
+// unknown are those to keys that were removed, which others may have followed.
+var unknown = map[string]bool{"InvalidAccessKeyId": true, "InvalidToken": true, "SignatureDoesNotMatch": true}
+
+// tell tells keys what an answer says of those that its request was signed with. It
+// reports whether the same request may be good with others.
+func (r *reply) tell(keys renewer, req *http.Request) bool {
+	switch {
+	case keys == nil:
+		return false
+	case ended[r.code]:
+		return keys.over(signedBy(req))
+	case unknown[r.code]:
+		return keys.doubt(signedBy(req))
+	}
+	return false
+}
+
+// errEnded is the kind of a failure that other keys would mend: tried again as long as
+// retry does, and then one of permission.
+var errEnded error = endedKeys{}
+
+type endedKeys struct{}
+
+func (endedKeys) Error() string { return mover.ErrPermission.Error() }
+
+// Is says that we may not, and that another try may help.
+func (endedKeys) Is(kind error) bool {
+	return kind == mover.ErrPermission || kind == mover.ErrTransient
+}
+
+// waiting is an error of keys that have ended and have none to follow yet. The kinds of why do not count.
+func waiting(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errEnded, fmt.Sprintf(format, args...))
+}
+
+// static are keys that nothing follows.
+type static struct{ aws.Credentials }
+
+func (s static) Retrieve(context.Context) (aws.Credentials, error) { return s.Credentials, nil }
+func (static) over(string) bool                                    { return false }
+func (static) doubt(string) bool                                   { return false }
+
+const (
+	renewAhead = 5 * time.Minute // before keys end; a quarter of their life at most
+	renewPause = time.Second     // after a renewal that failed, before the next one
+)
+
+// ring are keys that are asked for again. Any number may want them: one asks, and who
+// can not go on without waits for it.
+type ring struct {
+	ask     func(ctx context.Context) (aws.Credentials, error)
+	within  time.Duration // an answer
+	log     *slog.Logger
+	asking  *semaphore.Weighted // 1
+	changes bool                // what ask gives may change although it does not expire
+
+	mu      sync.Mutex // guards all below
+	value   aws.Credentials
+	renew   time.Time // when to ask for others; zero is never
+	refused string    // the identity that the store does not take any more; "" is none
+	failure error     // of the last time that others were asked for
+	failed  time.Time
+}
+
+func newRing(o *Options, ask func(ctx context.Context) (aws.Credentials, error)) *ring {
+	return &ring{ask: ask, within: o.Stall, log: o.Logger, asking: semaphore.NewWeighted(1)}
+}
+
+// renewal has o.Renew asked.
+func (o *Options) renewal() *ring {
+	r := newRing(o, func(ctx context.Context) (aws.Credentials, error) {
+		k, err := o.Renew(ctx)
+		return aws.Credentials{
+			AccessKeyID: k.AccessKey, SecretAccessKey: string(k.SecretKey), SessionToken: string(k.SessionToken),
+			CanExpire: !k.Expires.IsZero(), Expires: k.Expires, Source: "renewed",
+		}, err
+	})
+	r.changes = true
+	return r
+}
+
+// current is what the ring has: whether it can be used, and whether others are due.
+func (r *ring) current() (v aws.Credentials, good, due bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v = r.value
+	good = v.HasKeys() && identity(v) != r.refused && !v.Expired()
+	return v, good, !good || !r.renew.IsZero() && !time.Now().Before(r.renew)
+}
+
+// Retrieve implements aws.CredentialsProvider.
+func (r *ring) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	v, good, due := r.current()
+	switch {
+	case !due, good && !r.asking.TryAcquire(1): // somebody asks for others
+		return v, nil
+	case !good:
+		if err := r.asking.Acquire(ctx, 1); err != nil {
+			return aws.Credentials{}, context.Cause(ctx)
+		}
+	}
+	defer r.asking.Release(1)
+	if v, good, due = r.current(); !due {
+		return v, nil // somebody has
+	}
+	next, err := r.next(ctx)
+	if err != nil && good {
+		r.log.WarnContext(ctx, "credentials end soon, and others can not be had yet", "ends", v.Expires, "err", err)
+		return v, nil
+	}
+	return next, err
+}
+
+// next asks for other keys; asking is held.
+func (r *ring) next(ctx context.Context) (aws.Credentials, error) {
+	r.mu.Lock()
+	failure, wait := r.failure, time.Since(r.failed) < renewPause
+	r.mu.Unlock()
+	if failure != nil && wait {
+		return aws.Credentials{}, failure
+	}
+	asked, cancel := context.WithTimeout(ctx, r.within)
+	defer cancel()
+	v, err := r.ask(asked)
+	if ctx.Err() != nil {
+		return aws.Credentials{}, context.Cause(ctx) // of who asked, and says nothing of the keys
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failure, r.failed = r.judge(v, err), time.Now(); r.failure != nil {
+		return aws.Credentials{}, r.failure
+	}
+	r.value, r.refused, r.renew = v, "", time.Time{}
+	if v.CanExpire {
+		left := time.Until(v.Expires)
+		r.renew = v.Expires.Add(-min(renewAhead, left/4))
+		r.log.InfoContext(ctx, "credentials were renewed", "ends", v.Expires)
+	}
+	return v, nil
+}
+
+// judge says why what came is of no use; mu is held.
+func (r *ring) judge(v aws.Credentials, err error) error {
+	final := errors.Is(err, mover.ErrPermission) || errors.Is(err, mover.ErrUsage)
+	switch {
+	case final && !errors.Is(err, mover.ErrTransient):
+		return fmt.Errorf("%w: other credentials were refused: %v", mover.ErrPermission, err) //nolint:errorlint // its kind is ours
+	case err != nil:
+		return waiting("%s, and others can not be had: %v", r.why(), err)
+	case !v.HasKeys():
+		return waiting("%s, and what came for them has no keys", r.why())
+	case v.Expired():
+		return waiting("%s, and those that came for them ended at %s", r.why(), v.Expires.Format(time.RFC3339))
+	case identity(v) == r.refused && (r.changes || v.CanExpire):
+		return waiting("the store says that the credentials have ended, and there are no others yet")
+	case identity(v) == r.refused:
+		return fmt.Errorf("%w: the store says that the credentials have ended, and there are no others", mover.ErrPermission)
+	}
+	return nil
+}
+
+// why says what is with the keys that there were; mu is held.
+func (r *ring) why() string {
+	switch {
+	case !r.value.HasKeys():
+		return "there are no credentials yet"
+	case r.value.Expired():
+		return "the credentials ended at " + r.value.Expires.Format(time.RFC3339)
+	}
+	return "the credentials have ended"
+}
+
+func (r *ring) over(used string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if identity(r.value) == used {
+		r.refused = used
+	}
+	return true
+}
+
+func (r *ring) doubt(used string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.value.HasKeys() && identity(r.value) != used
+}
+
+// renewed is a store whose keys may be followed by others. An answer to HEAD has no
+// body that would say why it is refused; and who is sent a large body that it will not
+// take closes the connection, at which its answer may be lost. Then something small is
+// asked, so that no body is sent again with keys that have ended.
+type renewed struct {
+	store
+}
+
+// why is what the store says to a small call; err unless that is that the keys have ended.
+func (s renewed) why(ctx context.Context, g get, err error) error {
+	g.n = 1
+	body, _, said := s.get(ctx, g)
+	if said == nil {
+		_ = body.Close()
+	}
+	if errors.Is(said, errEnded) {
+		return said
+	}
+	return err
+}
+
+// lost reports whether a connection ended before its answer.
+func lost(err error) bool {
+	var a *answer
+	return errors.Is(err, mover.ErrTransient) && !errors.Is(err, mover.ErrTimeout) && !errors.As(err, &a) && !errors.Is(err, errEnded)
+}
+
+func (s renewed) put(ctx context.Context, w put) (stored, error) {
+	got, err := s.store.put(ctx, w)
+	if lost(err) {
+		err = s.why(ctx, get{key: w.key}, err)
+	}
+	return got, err
+}
+
+func (s renewed) part(ctx context.Context, u upload, number int, w put) (stored, error) {
+	got, err := s.store.part(ctx, u, number, w)
+	if lost(err) {
+		err = s.why(ctx, get{key: u.key}, err)
+	}
+	return got, err
+}
+
+// remove is made again at once: a lock is given back by it, and nobody tries that again.
+func (s renewed) remove(ctx context.Context, key, version, ifMatch string) error {
+	err := s.store.remove(ctx, key, version, ifMatch)
+	if errors.Is(err, errEnded) {
+		err = s.store.remove(ctx, key, version, ifMatch)
+	}
+	return err
+}
+
+func (s renewed) head(ctx context.Context, key, version string) (object, error) {
+	o, err := s.store.head(ctx, key, version)
+	if !bare(err) {
+		return o, err
+	}
+	return o, s.why(ctx, get{key: key, version: version}, err)
+}

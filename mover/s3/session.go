@@ -1,0 +1,29 @@
+package s3
+
+import (
+	"context"
+	"crypto/x509"
+	"os"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// Session is who asks AWS: for calls of other services than S3, with the credentials of a bucket's options.
+type Session struct {
+	Keys   aws.CredentialsProvider
+	Region string         // that the options, the environment or the configuration of AWS say
+	Roots  *x509.CertPool // whom to trust: the system, $AWS_CA_BUNDLE and Options.CABundle
+}
+
+// NewSession finds the credentials that options name. Nothing is asked of AWS.
+func NewSession(ctx context.Context, o Options) (Session, error) {
+	if err := o.defaults(); err != nil {
+		return Session{}, err
+	}
+	roots, err := trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle)
+	if err != nil {
+		return Session{}, err
+	}
+	keys, err := o.keys(ctx, roots)
+	return Session{Keys: keys, Region: o.Region, Roots: roots}, err
+}
