@@ -14,6 +14,7 @@ type Set struct {
 	Complete bool
 	Why      string // it is not complete
 	Mark     string // the file in it that is copied last; "" is none
+	Sealed   bool   // it is complete, and its mark is what its framework writes when everything else is there
 	Print    Print
 	Save     Print // the same as long as what is in its files is: which save it is
 	Modified int64 // ns, of the youngest in it
@@ -103,7 +104,13 @@ func judge(p Profile, t Tree, inside []Entry) Set {
 		}
 	}
 	s.Complete = s.Why == ""
+	s.Sealed = s.Complete && comesLast(p, s.Mark)
 	return s
+}
+
+// comesLast says whether a mark is written when everything else of its set is.
+func comesLast(p Profile, mark string) bool {
+	return mark != "" && (p == DCP || p == Plain || mark == Committed || mark == orbaxCommit || strings.HasSuffix(mark, ".metadata"))
 }
 
 // signs looks for what says that a set is complete: a file in it, or something beside it. why says what is missing.
@@ -237,7 +244,7 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 			marked, placed = e.Modified, max(e.Changed, e.Modified)
 		}
 	}
-	last := mark != "" && (p == DCP || p == Plain || mark == Committed || mark == orbaxCommit || strings.HasSuffix(mark, ".metadata"))
+	last := comesLast(p, mark)
 	for i, e := range inside {
 		name := strings.TrimPrefix(e.Name, dir)
 		switch {

@@ -11,16 +11,21 @@ import (
 	"datamove.dev/tiering/checkpoint"
 )
 
-// resume are the variables that say from which checkpoint to go on, with "" for none: the newest that is complete where all nodes see those that
-// have left. A file system that does not answer in time is left out.
+// resume is Resume within what a hook may take.
 func (s *Site) resume(environ []string) (vars [][2]string) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience()/2)
+	defer cancel()
+	return Resume(ctx, environ)
+}
+
+// Resume are the variables that say from which checkpoint to go on, with "" for none: the newest that is complete where all nodes see those that
+// have left. A file system that does not answer in time is left out.
+func Resume(ctx context.Context, environ []string) (vars [][2]string) {
 	value := map[string]string{}
 	for _, kv := range environ {
 		key, v, _ := strings.Cut(kv, "=")
 		value[key] = v
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.patience()/2)
-	defer cancel()
 	first := ""
 	for _, key := range sorted(value) {
 		name, ours := strings.CutPrefix(key, VarSaved)

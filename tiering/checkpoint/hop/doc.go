@@ -10,6 +10,9 @@
 // the copy worthless, and it begins again; one that is gone is [ErrSuperseded]. What was copied before a kill is not sent
 // again. Every byte is checked: by the store, or by reading it again.
 //
+// In an [Alarm], when the machine or the job is about to go, the newest complete checkpoint goes before all others, and what is not complete is never sent for
+// it; TestAlarm shows it.
+//
 // Bytes are moved by mover/local; what is complete, and what stays, tiering/checkpoint decides. A [Watch] has a goroutine for each hop, so that a slow one
 // holds no other. Memory is that of one checkpoint's names for each hop, and the engine's. TestCarry, TestKilled and TestWatch show it.
 package hop

@@ -12,6 +12,7 @@ type Looker struct {
 	*Folder
 	Settle  time.Duration // nothing in a checkpoint may change for so long before it is complete; 0 is checkpoint.Quiet
 	Guesses bool          // whose checkpoints they are is found out each time: the first one may not have been there
+	Hurries bool          // what its framework has sealed is complete, however short it has been still
 
 	sights checkpoint.Sights
 	torn   map[string]torn
@@ -50,6 +51,8 @@ type Seen struct {
 	Tagged      bool
 	Verified    bool // its record says that it is a copy that was checked
 	markedWhole bool // the framework, or a record, says that it is
+	sealed      bool // and says so when everything else is there
+	moves       bool // it has changed within checkpoint.Quiet
 }
 
 // Pointer is a tracker, as it was read.
@@ -75,6 +78,7 @@ func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error)
 		prints[found.Name] = found.Print
 		s := Seen{Name: found.Name, Print: found.Print, Step: found.Step, Made: found.Made(), Files: found.Files, Bytes: found.Bytes, Dir: found.Dir, Why: found.Why}
 		if s.markedWhole = found.Complete && checkpoint.Speakable(found.Name); s.markedWhole {
+			s.sealed = found.Sealed
 			s.Save, s.Tagged, s.Verified = SaveOf(found), found.Commit != nil && len(found.Commit.Tags) > 0, found.Commit != nil && found.Commit.Verified()
 			known[found.Name] = l.tornAt(found)
 		}
@@ -90,7 +94,8 @@ func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error)
 	seen.Settled = true
 	for i := range seen.Seen {
 		s := &seen.Seen[i]
-		still, torn := l.sights.Still(s.Name, now, l.settle()), known[s.Name]
+		still, torn := l.Hurries && s.sealed || l.sights.Still(s.Name, now, l.settle()), known[s.Name]
+		s.moves = !l.sights.Still(s.Name, now, checkpoint.Quiet)
 		switch {
 		case !s.markedWhole:
 			s.State = checkpoint.Seen
@@ -109,7 +114,7 @@ func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error)
 // tornAt looks into the files of a checkpoint once nothing changes any more.
 func (l *Looker) tornAt(found checkpoint.Found) torn {
 	was := l.torn[found.Name]
-	if was.print != found.Print && l.sights.Same(found.Name, found.Print) {
+	if was.print != found.Print && (l.Hurries && found.Sealed || l.sights.Same(found.Name, found.Print)) {
 		return torn{found.Print, checkpoint.Torn(found.Tree, found.Set, l.Peek)}
 	}
 	return was

@@ -32,6 +32,7 @@ type fail struct {
 	save  string
 	err   error
 	times int
+	at    time.Time
 	next  time.Time
 	final bool // no try will help
 }
@@ -49,9 +50,27 @@ func (r *route) run(ctx context.Context) {
 		r.log().Warn("a target of checkpoints can not be used, will try again", "to", r.To[r.index].String(), "err", err)
 		r.err = err
 		r.board.giveUp(r.index)
+		r.board.stick(r.index, "")
+		r.pause(ctx, wait)
+	}
+}
+
+// pause waits before a target is opened again: not for long in an alarm.
+func (r *route) pause(ctx context.Context, wait time.Duration) {
+	for until := time.Now().Add(wait); ctx.Err() == nil; {
+		hurries, changed := r.board.hurrying()
+		if hurries {
+			until, changed = time.Now().Add(min(wait, waitLeast)), nil
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(wait):
+		case <-time.After(left):
+			return
+		case <-changed:
 		}
 	}
 }
@@ -217,7 +236,12 @@ func (r *route) step(ctx context.Context, from []*Folder, to *Folder, all []read
 			r.supersede(name)
 		}
 	}
-	for _, one := range r.worth(all) {
+	worth := r.worth(all)
+	goes, hurries := r.board.first(r.index, slices.Clone(worth))
+	if len(goes) < len(worth) {
+		wait = waitLeast // the others wait for the newest
+	}
+	for _, one := range goes {
 		if have[one.name].save == one.save {
 			continue
 		}
@@ -225,7 +249,11 @@ func (r *route) step(ctx context.Context, from []*Folder, to *Folder, all []read
 			if f.final || r.Once && f.times >= triesIn {
 				continue
 			}
-			if left := f.next.Sub(now); left > 0 {
+			next := f.next
+			if soon := f.at.Add(waitLeast); hurries && soon.Before(next) {
+				next = soon
+			}
+			if left := next.Sub(now); left > 0 {
 				if wait == 0 || left < wait {
 					wait = left
 				}
@@ -261,14 +289,22 @@ func (r *route) bring(ctx context.Context, from []*Folder, to *Folder, one ready
 	}
 	r.become(one.name, checkpoint.Settling, "", Result{})
 	r.become(one.name, checkpoint.Complete, "", Result{})
-	result, err := r.carryStill(ctx, source, one, to)
-	if source != from[0] && err != nil && ctx.Err() == nil {
+	flying, hurries, land := r.board.fly(ctx, r.index, one)
+	defer land()
+	site := *r.Site
+	if hurries {
+		site.Request.Bandwidth = 0
+	}
+	result, err := r.carryStill(flying, &site, source, one, to)
+	if source != from[0] && err != nil && flying.Err() == nil {
 		r.log().Warn("a checkpoint does not come from the nearest place that has it", "name", mover.Printable(one.name), "from", source.String(), "to", to.String(), "err", err)
-		result, err = r.carryStill(ctx, from[0], one, to)
+		result, err = r.carryStill(flying, &site, from[0], one, to)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return
+	case err != nil && flying.Err() != nil: // it makes room for the newest, and goes on later
+		r.become(one.name, checkpoint.Complete, "", Result{})
 	case errors.Is(err, ErrSuperseded):
 		r.supersede(one.name)
 		r.board.drop(one)
@@ -291,7 +327,7 @@ func (b *board) drop(one ready) {
 }
 
 // carryStill carries what looks as it did when it had settled.
-func (r *route) carryStill(ctx context.Context, from *Folder, one ready, to *Folder) (Result, error) {
+func (r *route) carryStill(ctx context.Context, site *Site, from *Folder, one ready, to *Folder) (Result, error) {
 	found, err := from.look(ctx, one.name)
 	if err != nil {
 		return Result{}, err
@@ -302,7 +338,7 @@ func (r *route) carryStill(ctx context.Context, from *Folder, one ready, to *Fol
 	if !found.Complete {
 		return Result{}, incomplete(from, found)
 	}
-	return r.carry(ctx, from, found, to, func(s checkpoint.State) { r.become(one.name, s, "", Result{}) })
+	return site.carry(ctx, from, found, to, func(s checkpoint.State) { r.become(one.name, s, "", Result{}) })
 }
 
 // fail notes that a copy is to be tried again, or not.
@@ -313,12 +349,14 @@ func (r *route) fail(one ready, err error) {
 	}
 	r.count(func() { r.failed++ })
 	f.err, f.times, f.final = err, f.times+1, errors.Is(err, mover.ErrConflict) || errors.Is(err, mover.ErrUsage)
-	f.next = time.Now().Add(min(waitMost, waitLeast<<min(f.times-1, 10)))
+	f.at = time.Now()
+	f.next = f.at.Add(min(waitMost, waitLeast<<min(f.times-1, 10)))
 	if errors.Is(err, mover.ErrChanged) { // the next look says what it is now
 		f.next = time.Now()
 		r.board.drop(one)
 	}
 	r.fails[one.name] = f
+	r.board.stick(r.index, one.save)
 	r.become(one.name, checkpoint.Seen, err.Error(), Result{})
 }
 
@@ -381,6 +419,9 @@ func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) (all 
 // of what trackers name.
 func (r *route) prune(ctx context.Context, to *Folder) {
 	news := r.board.news()
+	if hurries, _ := r.board.hurrying(); hurries {
+		return
+	}
 	if r.Keep.Last <= 0 || r.judged == news || len(r.board.verifiedAt(r.index)) == 0 {
 		return
 	}

@@ -27,6 +27,9 @@ type Watch struct {
 	Tell    func(Event)     // called from several goroutines; nil is nobody
 	Metrics string          // a file for Prometheus, written again after each look; "" is none
 
+	Alarms    <-chan Alarm // nil is none
+	TellAlarm func(Told)   // called from one goroutine; nil is nobody
+
 	board *board
 }
 
@@ -46,7 +49,8 @@ const (
 	waitMost  = time.Minute
 )
 
-// Run watches until ctx ends, which is no error, or with Once until nothing is left to do: then the error is of what could not be brought.
+// Run watches until ctx ends, which is no error, or with Once until nothing is left to do: then the error is of what could not be brought. In an alarm it is
+// mover.ErrTimeout that the newest is not at every target when the watch ends.
 func (w *Watch) Run(ctx context.Context) error {
 	if w.Dir.Scheme != location.POSIX {
 		return fmt.Errorf("%w: a watch looks at a directory of this machine, and %s is none", mover.ErrUsage, w.Dir)
@@ -68,11 +72,20 @@ func (w *Watch) Run(ctx context.Context) error {
 		wg.Go(func() { hops[i].run(ctx) })
 	}
 	looker, states := &Looker{Folder: dir, Settle: w.Settle, Guesses: w.Profile == ""}, map[string]checkpoint.State{}
+	crisis, last := crisis{}, Look{}
 	for {
 		began := time.Now()
 		seen, err := looker.Look(ctx, began)
 		if err == nil {
 			w.tells(looker, seen, states)
+			last = seen
+			if w.react(&crisis, seen) {
+				cancel()
+				wg.Wait()
+				w.metrics(hops, false)
+				return w.standing(Alarm{}, seen).err()
+			}
+			w.hurry(looker, &crisis)
 		}
 		if err != nil && ctx.Err() == nil {
 			w.log().Warn("the directory can not be looked at, will try again", "dir", w.Dir.String(), "err", err)
@@ -95,11 +108,38 @@ func (w *Watch) Run(ctx context.Context) error {
 		if w.Once {
 			rest = min(rest, max(looker.settle()/4, 10*time.Millisecond))
 		}
-		select {
-		case <-ctx.Done():
+		w.rest(ctx, &crisis, rest, time.Since(began))
+		if ctx.Err() != nil {
 			w.metrics(hops, false)
-			return nil
-		case <-time.After(rest):
+			return w.left(&crisis, last)
+		}
+		w.hurry(looker, &crisis)
+	}
+}
+
+// hurry has all parts of a watch know whether there is an alarm.
+func (w *Watch) hurry(l *Looker, c *crisis) {
+	l.Hurries = c.on()
+	w.board.hurry(l.Hurries, w.Request.Bandwidth > 0)
+}
+
+// rest waits for the time of the next look, or for what asks for one sooner: an alarm, and what happens in one.
+func (w *Watch) rest(ctx context.Context, c *crisis, rest, look time.Duration) {
+	var changed <-chan struct{}
+	if c.on() {
+		rest = min(rest, max(time.Second, 2*look))
+		changed = w.board.next()
+	}
+	if due := c.wake(time.Now()); due > 0 {
+		rest = min(rest, due)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(rest):
+	case <-changed:
+	case a := <-w.Alarms:
+		if now := time.Now(); c.raise(a, now) {
+			w.alarmed(Told{Alarm: a, Time: now}, Ahead)
 		}
 	}
 }
@@ -143,13 +183,16 @@ type board struct {
 	pointers []Pointer
 	profile  checkpoint.Profile
 	verified []map[string]ready // by hop and name
+	flights  []*flight          // by hop: what it copies; nil is nothing
+	stuck    []string           // by hop: the save that could not be brought there
+	hurries  bool               // there is an alarm
 	done     []int              // by hop: the round after which it had nothing left to do
 	changes  int                // of what is above; from 1
 	changed  chan struct{}      // is closed at each of them
 }
 
 func newBoard(hops int) *board {
-	b := &board{changes: 1, verified: make([]map[string]ready, hops), done: make([]int, hops), changed: make(chan struct{})}
+	b := &board{changes: 1, verified: make([]map[string]ready, hops), flights: make([]*flight, hops), stuck: make([]string, hops), done: make([]int, hops), changed: make(chan struct{})}
 	for i := range b.verified {
 		b.verified[i] = map[string]ready{}
 	}
@@ -165,6 +208,7 @@ func (b *board) publish(p checkpoint.Profile, all []ready, pointers []Pointer) {
 	}
 	b.round++
 	b.profile, b.ready, b.pointers = p, all, pointers
+	b.yield()
 	b.wake()
 }
 

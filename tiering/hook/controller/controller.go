@@ -38,7 +38,7 @@ const glance = 2 * time.Second
 // Process checks what a job asks for, and returns it in words. What can be seen to be missing now is said now; a mover that is away keeps nobody
 // from submitting.
 func (c *Controller) Process(ctx context.Context, text directive.Text) ([]string, error) {
-	job, err := directive.Parse(text, tiersOf(c.Config))
+	job, err := directive.Parse(text, TiersOf(c.Config))
 	if err != nil || job.Empty() {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (c *Controller) Process(ctx context.Context, text directive.Text) ([]string
 
 // foreseen refuses what needs to be known before the job has a node, and is not.
 func (c *Controller) foreseen(job directive.Job) error {
-	s := site{tiers: tiersOf(c.Config), own: hook.Job{ID: 1, UID: 1}, values: directive.Values{Job: "1", User: "user"}}
+	s := site{tiers: TiersOf(c.Config), own: hook.Job{ID: 1, UID: 1}, values: directive.Values{Job: "1", User: "user"}}
 	if _, err := s.shared(job); err != nil {
 		return fmt.Errorf("%w before the job begins, and this is staged before it", err)
 	}
@@ -135,12 +135,12 @@ func (c *Controller) Setup(own hook.Job, text directive.Text) error {
 	if own.UID == 0 {
 		return fmt.Errorf("%w: root's jobs have nothing staged", mover.ErrRefused)
 	}
-	asked, err := directive.Parse(text, tiersOf(c.Config))
+	asked, err := directive.Parse(text, TiersOf(c.Config))
 	if err != nil { // Slurm has replaced patterns in it: what is left of "%%" is no pattern
 		again := text
 		again.Script = strings.ReplaceAll(text.Script, "%", "%%")
 		var wrong error
-		if asked, wrong = directive.Parse(again, tiersOf(c.Config)); wrong != nil {
+		if asked, wrong = directive.Parse(again, TiersOf(c.Config)); wrong != nil {
 			return err
 		}
 	}
@@ -178,8 +178,8 @@ func (c *Controller) beside(job uint32, what string, x any) error {
 
 func (c *Controller) records() records { return records{c.Records} }
 
-// tiersOf are those of a configuration, as directives see them.
-func tiersOf(c *config.Config) directive.Tiers {
+// TiersOf are those of a configuration, as directives see them.
+func TiersOf(c *config.Config) directive.Tiers {
 	t := directive.Tiers{Named: map[string]directive.Tier{}}
 	t.Scratch, _ = c.ScratchTier() // without one nothing is brought to jobs' directories, and who asks for it is told
 	for name, x := range c.Tiers {
@@ -205,7 +205,7 @@ type work struct {
 func (c *Controller) begin(job uint32) (*work, error) {
 	x, err := c.records().load(job, fileJob)
 	if err == nil {
-		err = x.Asked.Check(tiersOf(c.Config))
+		err = x.Asked.Check(TiersOf(c.Config))
 	}
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (c *Controller) begin(job uint32) (*work, error) {
 
 func (c *Controller) work(x Record) *work {
 	id := strconv.FormatUint(uint64(x.Job), 10)
-	s := site{tiers: tiersOf(c.Config), own: hook.Job{ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, User: x.User}}
+	s := site{tiers: TiersOf(c.Config), own: hook.Job{ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, User: x.User}}
 	labels := map[string]string{hook.Label: id, runLabel: x.run()}
 	return &work{Controller: c, Record: x, site: s, stage: &stage.Mover{Dial: c.Dial, Label: hook.CopyLabel, Labels: labels, TTL: hook.LeaseTTL}}
 }

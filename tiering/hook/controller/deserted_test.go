@@ -31,11 +31,10 @@ func deserted(t *testing.T, phaseName string) {
 	w := served(t)
 	data := make([]byte, 8<<20) // 8 s
 	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
-	for _, id := range []uint32{7, 8} {
-		w.write(fmt.Sprintf("slow/data%d/file", id), string(data))
-	}
-	w.write("slurmctld", "#!/bin/sh\n"+w.path("slurmscriptd")+" \"$@\"\nexec sleep 60\n")
-	w.write("slurmscriptd", "#!/bin/sh\n\"$@\"\nexec sleep 60\n")
+	w.write("slow/data7/file", string(data))
+	w.large("slow/data8/file") // more than comes while slurmctld is given time to end
+	w.write("slurmctld", "#!/bin/sh\n"+w.path("slurmscriptd")+" \"$@\"\nexec sleep 600\n")
+	w.write("slurmscriptd", "#!/bin/sh\n\"$@\"\nexec sleep 600\n")
 	for _, name := range []string{"slurmctld", "slurmscriptd"} {
 		must(t, os.Chmod(w.path(name), 0o755))
 	}

@@ -24,7 +24,7 @@ func TestRecords(t *testing.T) {
 	w := at(t)
 	r := w.records()
 	r.dir = filepath.Join(r.dir, "deep[1]/er")
-	asked, err := directive.Parse(directive.Text{Script: script("stage-in=dataset:near required", "stage-out=scratch:out to=results:%%1 when=success")}, tiersOf(w.Config))
+	asked, err := directive.Parse(directive.Text{Script: script("stage-in=dataset:near required", "stage-out=scratch:out to=results:%%1 when=success")}, TiersOf(w.Config))
 	must(t, err)
 	x := Record{Job: 7, UID: 1000, GID: 100, User: "alice", Asked: asked, Began: time.Now().UTC().Round(0)}
 	if _, err := r.load(7, fileJob); !errors.Is(err, mover.ErrNotExist) {

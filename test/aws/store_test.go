@@ -1,0 +1,61 @@
+package aws
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/fsx"
+	"github.com/aws/aws-sdk-go-v2/service/fsx/types"
+
+	"datamove.dev/mover/s3/s3test"
+)
+
+// What one file system has exported, another one imports, through an S3 server that is not ours.
+func TestRealStore(t *testing.T) {
+	real := s3test.Start(t, false)
+	now := NewClock()
+	connections := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(connections.CloseIdleConnections)
+	s := serve(t, Options{Now: now.Now, Store: &Store{Endpoint: real.Endpoint, Access: real.Access, Secret: real.Secret, Client: connections}})
+	client := fsx.NewFromConfig(once(s))
+	repository := sdk.String("s3://" + real.Bucket + "/burst-1/")
+	system := func(name string) (string, *Tree) {
+		made := must[*fsx.CreateFileSystemOutput](t)(client.CreateFileSystem(t.Context(), scratch(name)))
+		now.Pass(5 * time.Minute)
+		must[*fsx.CreateDataRepositoryAssociationOutput](t)(client.CreateDataRepositoryAssociation(t.Context(), &fsx.CreateDataRepositoryAssociationInput{
+			FileSystemId: made.FileSystem.FileSystemId, FileSystemPath: sdk.String("/ckpt"), DataRepositoryPath: repository}))
+		now.Pass(time.Minute)
+		return *made.FileSystem.FileSystemId, s.FileSystem(*made.FileSystem.FileSystemId)
+	}
+	run := func(id string, kind types.DataRepositoryTaskType) {
+		t.Helper()
+		must[*fsx.CreateDataRepositoryTaskOutput](t)(client.CreateDataRepositoryTask(t.Context(), &fsx.CreateDataRepositoryTaskInput{FileSystemId: &id, Type: kind, Report: &types.CompletionReport{Enabled: sdk.Bool(false)}}))
+		now.Pass(2 * time.Minute)
+		out := must[*fsx.DescribeDataRepositoryTasksOutput](t)(client.DescribeDataRepositoryTasks(t.Context(), &fsx.DescribeDataRepositoryTasksInput{Filters: []types.DataRepositoryTaskFilter{
+			{Name: types.DataRepositoryTaskFilterNameFileSystemId, Values: []string{id}}}}))
+		if got := out.DataRepositoryTasks[0]; got.Lifecycle != types.DataRepositoryTaskLifecycleSucceeded {
+			t.Fatalf("%s is %s: %v", kind, got.Lifecycle, got.FailureDetails)
+		}
+	}
+	from, tree := system("one")
+	written := File{Name: "ckpt/step-9/rank 0 é", Body: []byte("weights"), Mode: TypeRegular | 0o640, UID: 500, GID: 501, MTime: time.Unix(1595002920, 123456789), ATime: time.Unix(1595002921, 0)}
+	tree.Write(written)
+	tree.Write(File{Name: "ckpt/latest", Body: []byte("step-9"), Mode: TypeSymlink | 0o777})
+	tree.Write(File{Name: "ckpt/step-9", Mode: TypeDir | 0o750})
+	run(from, types.DataRepositoryTaskTypeExport)
+	to, other := system("two")
+	run(to, types.DataRepositoryTaskTypeImport)
+	files := other.Files()
+	if len(files) != 3 || string(files[0].Body) != "step-9" || files[0].Mode != TypeSymlink|0o777 || files[1].Mode != TypeDir|0o750 {
+		t.Fatalf("imported: %+v", files)
+	}
+	got := files[2]
+	if got.Name != written.Name || got.Mode != written.Mode || got.UID != 500 || got.GID != 501 || !got.MTime.Equal(written.MTime) || !got.ATime.Equal(written.ATime) || got.Size != 7 || !got.Released {
+		t.Errorf("imported: %+v", got)
+	}
+	if read := must[File](t)(other.Read(t.Context(), written.Name)); string(read.Body) != "weights" {
+		t.Errorf("read, it is %q", read.Body)
+	}
+}
