@@ -56,6 +56,7 @@ type Client struct {
 	datamovev1.AgentServiceClient
 	datamovev1.CatalogServiceClient
 	datamovev1.PolicyServiceClient
+	datamovev1.BurstServiceClient
 	datamovev1.UsageServiceClient
 	datamovev1.AdminServiceClient
 
@@ -93,6 +94,7 @@ func newClient(conn *grpc.ClientConn) *Client {
 		AgentServiceClient:   datamovev1.NewAgentServiceClient(conn),
 		CatalogServiceClient: datamovev1.NewCatalogServiceClient(conn),
 		PolicyServiceClient:  datamovev1.NewPolicyServiceClient(conn),
+		BurstServiceClient:   datamovev1.NewBurstServiceClient(conn),
 		UsageServiceClient:   datamovev1.NewUsageServiceClient(conn),
 		AdminServiceClient:   datamovev1.NewAdminServiceClient(conn),
 		conn:                 conn,

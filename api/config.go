@@ -18,6 +18,7 @@ var files = []protoreflect.FileDescriptor{
 	datamovev1.File_datamove_v1_admin_proto,
 	datamovev1.File_datamove_v1_catalog_proto,
 	datamovev1.File_datamove_v1_policy_proto,
+	datamovev1.File_datamove_v1_burst_proto,
 }
 
 // method is one line of a gRPC service config.

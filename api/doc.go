@@ -5,7 +5,7 @@
 //
 // Its words: an error was said by the service when it carries an ErrorInfo of our
 // domain; all others come from the way there, and tell nothing about what the
-// service has done. A [Client] is a connection with the six public services on it.
+// service has done. A [Client] is a connection with the public services on it.
 // A [Gateway] turns HTTP requests into calls, by the routes of http.yaml.
 //
 // Promises:

@@ -75,6 +75,7 @@ func register(ctx context.Context, mux *runtime.ServeMux, conn grpc.ClientConnIn
 		datamovev1.RegisterAgentServiceHandlerClient(ctx, mux, datamovev1.NewAgentServiceClient(conn)),
 		datamovev1.RegisterPolicyServiceHandlerClient(ctx, mux, datamovev1.NewPolicyServiceClient(conn)),
 		datamovev1.RegisterCatalogServiceHandlerClient(ctx, mux, datamovev1.NewCatalogServiceClient(conn)),
+		datamovev1.RegisterBurstServiceHandlerClient(ctx, mux, datamovev1.NewBurstServiceClient(conn)),
 		datamovev1.RegisterUsageServiceHandlerClient(ctx, mux, datamovev1.NewUsageServiceClient(conn)),
 		datamovev1.RegisterAdminServiceHandlerClient(ctx, mux, datamovev1.NewAdminServiceClient(conn)),
 	} {

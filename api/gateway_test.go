@@ -150,7 +150,7 @@ func TestRoutes(t *testing.T) {
 		if !is {
 			continue
 		}
-		path := strings.NewReplacer("{id}", "a1", "{name}", "a1", "{tier}", "a1", "{plan}", "a1").Replace(there.path)
+		path := strings.NewReplacer("{id}", "a1", "{name}", "a1", "{tier}", "a1", "{plan}", "a1", "{team}", "a1").Replace(there.path)
 		r := httptest.NewRequest(there.verb, "http://localhost"+path, nil)
 		if there.verb == http.MethodPost {
 			r.Header.Set("Content-Type", "application/json")

@@ -29,7 +29,7 @@ func (c *Client) Submit(ctx context.Context, req *datamovev1.SubmitTaskRequest) 
 }
 
 // Once makes a call that has an idempotency key, as c.SubmitTask, c.AddDataset,
-// c.Stage, c.Release, c.Purge or c.AcquireLease, until there is an answer or the client's patience is over. It gives a
+// c.Stage, c.Release, c.Purge, c.ApplyBurst or c.AcquireLease, until there is an answer or the client's patience is over. It gives a
 // request without a key one, so that it is done once even when an answer is lost.
 func Once[Q keyed, A any](ctx context.Context, c *Client, call func(context.Context, Q, ...grpc.CallOption) (A, error), req Q) (A, error) {
 	req = withKey(req)

@@ -48,6 +48,11 @@ func (c *Client) Pins(ctx context.Context, req *datamovev1.ListPinsRequest) iter
 	return pages(ctx, c.ListPins, req, (*datamovev1.ListPinsResponse).GetPins)
 }
 
+// Bursts iterates over bursts, as Tasks does over tasks.
+func (c *Client) Bursts(ctx context.Context, req *datamovev1.ListBurstsRequest) iter.Seq2[*datamovev1.Burst, error] {
+	return pages(ctx, c.ListBursts, req, (*datamovev1.ListBurstsResponse).GetBursts)
+}
+
 // Agents iterates over agents, as Tasks does over tasks.
 func (c *Client) Agents(ctx context.Context, req *datamovev1.ListAgentsRequest) iter.Seq2[*datamovev1.Agent, error] {
 	return pages(ctx, c.ListAgents, req, (*datamovev1.ListAgentsResponse).GetAgents)

@@ -32,6 +32,9 @@
 //     is never root nor who runs the service; and what a role gives only to who calls directly
 //     is not given to somebody for whom another one calls.
 //
+// A burst, and the money of its team, belong to the members of the project that has the name of the
+// team, and to nobody else: burst.apply and burst.read.
+//
 // A location may be used through a project: by its members (and who may do
 // project.use), below its roots, and below its reads to read only. The roots hold
 // for everybody, for root too. Where no projects are configured, everybody may use

@@ -63,6 +63,11 @@ var actions = map[string]whom{
 	"policy.read.any":  byRole,
 	"policy.plan":      byRole,
 	"policy.run":       byRole,
+	"burst.apply.own":  everybody, // of a team that is a project of one's own: its account has a cap
+	"burst.apply.any":  byRole,
+	"burst.adjust":     atHome, // of the accounts: who owns the bill
+	"burst.read.own":   everybody,
+	"burst.read.any":   byRole,
 	"usage.read.own":   everybody,
 	"usage.read.any":   byRole,
 	"service.info":     visible,
@@ -85,6 +90,7 @@ var actions = map[string]whom{
 	"link.keep":     agents,
 	"link.manifest": agents,
 	"link.walk":     agents,
+	"link.burst":    agents,
 }
 
 // matches reports whether a word of a role (task.cancel.any, task.*, *) means an action.

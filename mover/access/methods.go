@@ -60,6 +60,12 @@ var methods = map[string]Method{
 	datamovev1.PolicyService_StopRun_FullMethodName:                  {"policy.run", false},
 	datamovev1.PolicyService_UndoRun_FullMethodName:                  {"policy.run", false},
 	datamovev1.UsageService_GetUsage_FullMethodName:                  {"usage.read", true},
+	datamovev1.BurstService_ApplyBurst_FullMethodName:                {"burst.apply", true},
+	datamovev1.BurstService_GetBurst_FullMethodName:                  {"burst.read", true},
+	datamovev1.BurstService_ListBursts_FullMethodName:                {"burst.read", true},
+	datamovev1.BurstService_FollowBurst_FullMethodName:               {"burst.apply", true},
+	datamovev1.BurstService_AdjustAccount_FullMethodName:             {"burst.adjust", false},
+	datamovev1.BurstService_GetAccounts_FullMethodName:               {"burst.read", true},
 	datamovev1.AdminService_GetInfo_FullMethodName:                   {"service.info", false},
 	datamovev1.AdminService_Backup_FullMethodName:                    {"admin.backup", false},
 	datamovev1.AdminService_Reload_FullMethodName:                    {"admin.reload", false},
@@ -83,6 +89,9 @@ var methods = map[string]Method{
 	agentv1.LinkService_Follow_FullMethodName:          {"link.walk", false},
 	agentv1.LinkService_TellCheckpoints_FullMethodName: {"link.walk", false},
 	agentv1.LinkService_ReadItems_FullMethodName:       {"link.walk", false},
+	agentv1.LinkService_ReadBurst_FullMethodName:       {"link.burst", false},
+	agentv1.LinkService_KeepBurst_FullMethodName:       {"link.burst", false},
+	agentv1.LinkService_Spend_FullMethodName:           {"link.burst", false},
 }
 
 // atNode are the methods that root of a node may call about what is meant for that node, whosever it is: see [Rules.MayAt].
@@ -106,6 +115,7 @@ var kinds = map[datamovev1.TaskKind]Method{
 	datamovev1.TaskKind_TASK_KIND_SCAN:        {"catalog.scan", false},
 	datamovev1.TaskKind_TASK_KIND_FOLLOW:      {"catalog.scan", false},
 	datamovev1.TaskKind_TASK_KIND_CHECKPOINTS: {"catalog.scan", false},
+	datamovev1.TaskKind_TASK_KIND_BURST:       {"burst.apply", true},
 }
 
 // OfMethod returns what the method of that full name does; the zero Method where

@@ -110,10 +110,10 @@ func words(s string) []string {
 const (
 	everyones = `SubmitTask GetTask-own ListTasks-own WatchTask-own ExplainTask-own PauseTask-own ResumeTask-own CancelTask-own
 		AddDataset-own GetDataset ListDatasets ListReplicas GetManifest-own RemoveDataset-own Stage Release-own Purge
-		AcquireLease RenewLease-own DropLease-own ListLeases Pin-own Unpin-own ListPins ListTiers ListScans FindFiles-own SumFiles-own ListPolicies GetPlan-own ExplainFile-own ListRuns ListAgents GetUsage-own GetInfo
+		AcquireLease RenewLease-own DropLease-own ListLeases Pin-own Unpin-own ListPins ListTiers ListScans FindFiles-own SumFiles-own ListPolicies GetPlan-own ExplainFile-own ListRuns ListAgents ApplyBurst-own GetBurst-own ListBursts-own FollowBurst-own GetAccounts-own GetUsage-own GetInfo
 		Check List Watch ServerReflectionInfo Join`
 	visibles = `GetDataset ListDatasets ListReplicas ListLeases ListPins ListTiers ListScans ListPolicies ListRuns ListAgents GetInfo Check List Watch ServerReflectionInfo Join`
-	linked   = `Attend Confirm Finish Give Reply Keep PutManifest ReadManifest PutWalk Follow TellCheckpoints ReadItems Renew Join`
+	linked   = `Attend Confirm Finish Give Reply Keep PutManifest ReadManifest PutWalk Follow TellCheckpoints ReadItems ReadBurst KeepBurst Spend Renew Join`
 )
 
 func TestDeniedByDefault(t *testing.T) {
@@ -128,7 +128,7 @@ func TestDeniedByDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := strings.NewReplacer("-own", "", "Join", "DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload ScanTier PlanPolicy SimulatePolicy RunPlan StopRun UndoRun Join").Replace(everyones)
+	all := strings.NewReplacer("-own", "", "Join", "AdjustAccount DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload ScanTier PlanPolicy SimulatePolicy RunPlan StopRun UndoRun Join").Replace(everyones)
 	watching := strings.NewReplacer("GetTask-own", "GetTask", "ListTasks-own", "ListTasks", "WatchTask-own", "WatchTask", "ExplainTask-own", "ExplainTask")
 	for _, row := range []struct {
 		name  string
@@ -160,7 +160,7 @@ func TestDeniedByDefault(t *testing.T) {
 		{"a group is not a name", site, Caller{Name: "@wheel", UID: 1003, Groups: []string{"root"}, Via: Local}, everyones},
 		{"a role of a person with a certificate", site, Caller{Name: "alice", UID: 1001, Groups: []string{"wheel"}, Via: Certificate}, all},
 		{"a node does not speak for an administrator", site, Caller{Name: "root", Via: Forwarded, Agent: "n17"},
-			strings.NewReplacer("DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload ", "").Replace(all)},
+			strings.NewReplacer("AdjustAccount DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload ", "").Replace(all)},
 		{"a narrow role", site, Caller{Name: "walter", UID: 1004, Via: Local}, watching.Replace(everyones) + " DrainAgent UndrainAgent ForgetAgent CreateJoinToken"},
 	} {
 		if got := open(t, row.rules, row.c); !slices.Equal(got, words(row.may)) {

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
@@ -32,10 +34,13 @@ func ends(spec *pb.TaskSpec) []end {
 	if spec.GetKind() == pb.TaskKind_TASK_KIND_LOOK {
 		return []end{{spec.GetSource(), false}}
 	}
-	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY
+	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY && !wire.ComesHome(spec)
 	all := []end{{spec.GetSource(), wire.ChangesSource(spec)}, {spec.GetTarget(), write}}
 	for _, s := range spec.GetSources() {
 		all = append(all, end{s, false})
+	}
+	for _, s := range spec.GetBurst().GetHomes() {
+		all = append(all, end{s, true})
 	}
 	return all
 }
@@ -117,6 +122,7 @@ func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.Tie
 	}
 	s := t.S3
 	out.S3, out.Endpoint, out.Bucket, out.Prefix, out.Region, out.Ca, out.Client = true, s.Endpoint, s.Bucket, s.Prefix, s.Region, s.CA, s.Client
+	out.Encryption, out.KmsKey, out.RequireRegion = s.Encryption, s.KMSKey, s.RequireRegion
 	if s.PathStyle != nil {
 		out.PathStyle, out.PathStyleSet = *s.PathStyle, true
 	}
@@ -125,6 +131,21 @@ func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.Tie
 		out.Credentials = own.Credentials
 	}
 	return out, secret(out)
+}
+
+// Keys implements agentv1.WorkerServiceServer: what the credentials of a tier of the job are now.
+func (p *process) Keys(_ context.Context, r *agentv1.KeysRequest) (*agentv1.KeysResponse, error) {
+	name := r.GetTier()
+	of := func(t *agentv1.TierAccess) bool { return t.GetName() == name && t.GetS3() }
+	tier, ok := p.agent.conf().Tiers[name]
+	if !ok || tier.S3 == nil || !slices.ContainsFunc(p.job.GetTiers(), of) {
+		return nil, fmt.Errorf("%w: this job has no bucket in a tier %q", mover.ErrPermission, name)
+	}
+	access, err := p.agent.access(name, tier, p.job.GetSpec().GetProject())
+	if err != nil {
+		return nil, err
+	}
+	return &agentv1.KeysResponse{Keys: access.GetKeys()}, nil
 }
 
 // secret puts the keys into the access that it names, because the process can read
@@ -148,9 +169,17 @@ func secret(t *agentv1.TierAccess) error {
 	return nil
 }
 
-// environment is what a process finds in its own: for somebody else nothing of ours.
+// services of AWS that a burst asks, beside S3. Where they are is said by the environment only: a site's own endpoint, or a stand-in.
+var services = []string{"FSX", "STS", "EC2", "CLOUDWATCH", "COST_EXPLORER"}
+
+// environment is what a process finds in its own: for somebody else nothing of ours but where AWS is.
 func (a *Agent) environment(who account.Account) []string {
 	env := []string{"LANG=C.UTF-8", "HOME=/nonexistent"}
+	for _, service := range services { // no secret
+		if at := os.Getenv("AWS_ENDPOINT_URL_" + service); at != "" && who.UID != uint32(os.Geteuid()) {
+			env = append(env, "AWS_ENDPOINT_URL_"+service+"="+at)
+		}
+	}
 	if who.UID != uint32(os.Geteuid()) {
 		return env
 	}

@@ -154,7 +154,7 @@ func (a *Agent) drop(key sessionKey, epoch uint64) {
 // beginLead starts a process for a task.
 func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 	job := a.job(l.GetTask().GetId(), l.GetSpec(), l.GetRoots())
-	job.Lead, job.Epoch, job.MayCrew, job.Before = true, l.GetEpoch(), true, l.GetTask().GetEpochs()
+	job.Lead, job.Epoch, job.MayCrew, job.Before, job.Owner = true, l.GetEpoch(), true, l.GetTask().GetEpochs(), l.GetTask().GetOwner().GetName()
 	job.Expects = l.GetExpects()
 	pieces := map[string][][]byte{}
 	for _, p := range l.GetPieces() {

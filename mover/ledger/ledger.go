@@ -1,5 +1,6 @@
 // Package ledger is the truth of the service: its tasks and their batches, agents,
-// datasets, replicas, leases, pins, kept drafts, usage, and who may join.
+// datasets, replicas, leases, pins, kept drafts, usage, bursts and the accounts of teams,
+// and who may join.
 //
 // It owns one directory, with a Badger store in it, and these words: a [Table] has
 // rows, which are protobuf messages under keys made of their own fields; an [Index]

@@ -106,6 +106,26 @@ var (
 		return [][]string{{string(m.GetName()), m.GetSave()}}
 	})
 
+	// Bursts: id.
+	Bursts = newTable("bursts", 'q', func(m *ledgerv1.BurstRecord) []string { return []string{m.GetId()} })
+	// BurstsByName: name, Time(create_time). The newest of a name is the last.
+	BurstsByName = newIndex(Bursts, 'n', 2, func(m *ledgerv1.BurstRecord) [][]string {
+		return [][]string{{m.GetName(), Time(m.GetCreateTime())}}
+	})
+	// BurstsByTime: Time(create_time).
+	BurstsByTime = newIndex(Bursts, 't', 1, func(m *ledgerv1.BurstRecord) [][]string { return [][]string{{Time(m.GetCreateTime())}} })
+	// BurstsFollowed are those that come home by themselves: Time(follow_time).
+	BurstsFollowed = newIndex(Bursts, 'f', 1, func(m *ledgerv1.BurstRecord) [][]string {
+		if m.GetFollower() == nil {
+			return nil
+		}
+		return [][]string{{Time(m.GetFollowTime())}}
+	})
+	// BurstTexts are the records of bursts: id.
+	BurstTexts = newTable("burst-texts", 'z', func(m *ledgerv1.BurstText) []string { return []string{m.GetId()} })
+	// Spendings are the entries of the accounts of teams: Number(number). They only grow.
+	Spendings = newTable("spendings", 'i', func(m *ledgerv1.Spending) []string { return []string{Number(m.GetNumber())} })
+
 	// counters: name.
 	counters = newTable("counters", 'c', func(m *ledgerv1.Counter) []string { return []string{m.GetName()} })
 )

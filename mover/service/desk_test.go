@@ -37,6 +37,7 @@ type desk struct {
 	conf   *config.Config
 	rules  *access.Rules
 	ledger *ledger.Ledger
+	times  sync.Mutex    // of the two below, for who asks in another goroutine
 	wall   time.Time     // what the clock of the machine shows
 	steady time.Duration // that has really passed
 	orders map[string]chan *agentv1.Order
@@ -113,7 +114,16 @@ func (d *desk) start() {
 			}
 			return d.sees(u)
 		},
-		wall: func() time.Time { return d.wall }, steady: func() time.Duration { return d.steady - begun },
+		wall: func() time.Time {
+			d.times.Lock()
+			defer d.times.Unlock()
+			return d.wall
+		},
+		steady: func() time.Duration {
+			d.times.Lock()
+			defer d.times.Unlock()
+			return d.steady - begun
+		},
 	})
 	if err != nil {
 		d.t.Fatalf("%v", err)
@@ -308,6 +318,8 @@ func (d *desk) state(id string) *pb.Task {
 
 // pass lets time pass: the clock of the machine goes with it.
 func (d *desk) pass(by time.Duration) {
+	d.times.Lock()
+	defer d.times.Unlock()
 	d.wall, d.steady = d.wall.Add(by), d.steady+by
 }
 

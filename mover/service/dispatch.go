@@ -127,6 +127,13 @@ const blockedPause = time.Second
 
 // blocks says how long a task waits before it may begin to write; 0 is not at all.
 func (s *Service) blocks(ctx context.Context, t *pb.Task, f *flow) time.Duration {
+	if work := t.GetSpec().GetBurst(); worksOn(t.GetSpec()) {
+		if other := s.workerOn(work.GetName()); other != "" {
+			s.waits(ctx, t, "task "+other+" works on burst "+work.GetName())
+			f.blocked++
+			return blockedPause * time.Duration(1+f.blocked/looksMost)
+		}
+	}
 	other, lingers := s.writer(t, f.need)
 	switch {
 	case other != "":
@@ -284,6 +291,9 @@ func (s *Service) writer(t *pb.Task, n need) (id string, linger bool) {
 // drafts says whether a task has anything to do at its target but to read.
 func drafts(spec *pb.TaskSpec) bool {
 	kind := spec.GetKind()
+	if spec.GetBurst() != nil && !worksOn(spec) {
+		return false
+	}
 	return kind != pb.TaskKind_TASK_KIND_VERIFY && kind != pb.TaskKind_TASK_KIND_LOOK && spec.GetTarget() != ""
 }
 

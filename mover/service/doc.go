@@ -24,6 +24,10 @@
 // Of replicas that this service has made, nobody gets a lease, waits for one, or copies it who was not
 // found to be allowed, by a look of the last seconds, to read a source of it (mayHave).
 //
+// The record of a burst, and the money of its team, are changed only for who has the lead of a task on it, which
+// is looked at in the change itself; one task works on a burst at a time. The accounts of teams only grow, and
+// have the caps of the configuration of the moment. TestRecordFence and TestMoneySurvives show it.
+//
 // Who calls was found out by door, and is in the context; what they may is asked of
 // access for each task and each location. Everything here may be called from many
 // goroutines; s.mu is never held across a call that waits, but for the ledger's.

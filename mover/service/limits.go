@@ -1,6 +1,7 @@
 package service
 
 import (
+	"slices"
 	"strings"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
@@ -21,15 +22,7 @@ type limit struct {
 // wrong all the same is left out and told.
 func (s *Service) readLimits(c *config.Config) (all []limit) {
 	for _, l := range c.Limits {
-		rate := share.Rate{Bytes: int64(l.Rate), Ops: l.Ops}
-		otherwise, timed := rate, []share.Timed(nil)
-		if len(l.Windows) > 0 { // outside of its windows it does not hold
-			otherwise = share.Rate{}
-			for _, w := range l.Windows {
-				timed = append(timed, share.Timed{When: w, Rate: rate})
-			}
-		}
-		w, err := share.NewWindows(l.Zone, otherwise, timed...)
+		w, err := share.NewHeld(l.Zone, share.Rate{Bytes: int64(l.Rate), Ops: l.Ops}, l.Windows...)
 		if err != nil {
 			s.log.Error("a limit does not hold", "endpoint", l.Endpoint, "err", err)
 			continue
@@ -125,15 +118,17 @@ func (s *Service) used(d share.Direction) map[string]int64 {
 
 // uses says whether a task moves in one direction of an endpoint.
 func uses(spec *pb.TaskSpec, d share.Direction) bool {
+	reads, writes := append([]string{spec.GetSource()}, spec.GetSources()...), spec.GetBurst().GetHomes()
+	if wire.ComesHome(spec) {
+		reads = append(reads, spec.GetTarget())
+	} else {
+		writes = append(writes, spec.GetTarget())
+	}
+	all := reads
 	if d.Write {
-		return at(spec.GetTarget(), d.Endpoint)
+		all = writes
 	}
-	for _, text := range append([]string{spec.GetSource()}, spec.GetSources()...) {
-		if at(text, d.Endpoint) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(text string) bool { return at(text, d.Endpoint) })
 }
 
 func at(text, endpoint string) bool {

@@ -55,7 +55,7 @@ func needOf(spec *pb.TaskSpec, c *config.Config, here string) (need, error) {
 
 // locations are all of a spec.
 func locations(spec *pb.TaskSpec) []string {
-	all := slices.Clone(spec.GetSources())
+	all := append(slices.Clone(spec.GetSources()), spec.GetBurst().GetHomes()...)
 	for _, l := range []string{spec.GetSource(), spec.GetTarget()} {
 		if l != "" {
 			all = append(all, l)

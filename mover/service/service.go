@@ -60,6 +60,7 @@ type Service struct {
 	pb.UnimplementedAgentServiceServer
 	pb.UnimplementedPolicyServiceServer
 	pb.UnimplementedCatalogServiceServer
+	pb.UnimplementedBurstServiceServer
 	pb.UnimplementedUsageServiceServer
 	pb.UnimplementedAdminServiceServer
 	agentv1.UnimplementedLinkServiceServer
@@ -76,6 +77,7 @@ type Service struct {
 	kept    // of datasets
 	seen    // by metrics
 	stewardship
+	treasury
 	outbox   outbox
 	hearings hearings
 
@@ -157,6 +159,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterAgentServiceServer(r, s)
 	pb.RegisterPolicyServiceServer(r, s)
 	pb.RegisterCatalogServiceServer(r, s)
+	pb.RegisterBurstServiceServer(r, s)
 	pb.RegisterUsageServiceServer(r, s)
 	pb.RegisterAdminServiceServer(r, s)
 	agentv1.RegisterLinkServiceServer(r, s)

@@ -39,8 +39,8 @@ func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.
 	default:
 		return nil, usage("a task of kind %v is made by its own method", r.GetSpec().GetKind())
 	}
-	if r.GetSpec().GetTiering() != nil || r.GetSpec().GetSourceNode() != "" || r.GetSpec().GetScanPart() != nil {
-		return nil, usage("what is done for a run of a policy, reads the disk of another node or verifies a catalog is not asked for")
+	if r.GetSpec().GetTiering() != nil || r.GetSpec().GetSourceNode() != "" || r.GetSpec().GetScanPart() != nil || r.GetSpec().GetBurst() != nil {
+		return nil, usage("what is done for a burst or for a run of a policy, reads the disk of another node or verifies a catalog is not asked for")
 	}
 	if r.GetPaused() {
 		return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), func(tx *ledger.Tx, t *pb.Task) error {
@@ -230,6 +230,9 @@ func (s *Service) mayUse(caller access.Caller, spec *pb.TaskSpec) error {
 	}
 	for _, at := range spec.GetSources() {
 		uses = append(uses, use{at, false})
+	}
+	for _, at := range spec.GetBurst().GetHomes() {
+		uses = append(uses, use{at, true})
 	}
 	if spec.GetTarget() != "" {
 		uses = append(uses, use{spec.GetTarget(), write})

@@ -43,6 +43,7 @@ const (
 	cacheEvery  = 5 * time.Second
 	orphanEvery = 30 * time.Second
 	followEvery = 5 * time.Second
+	chargeEvery = 10 * time.Minute
 	sweepEvery  = time.Hour
 	retryPause  = 5 * time.Minute // after a removal that has failed
 )
@@ -86,6 +87,8 @@ func (s *Service) chores() []*chore {
 		{every: orphanEvery, what: "verify the catalog", do: s.keepVerified},
 		{every: followEvery, what: "have changes be heard of", do: s.keepFollowed},
 		{every: followEvery, what: "have checkpoints be looked at", do: s.keepSightsee},
+		{every: followEvery, what: "bring home what jobs of bursts have saved", do: s.followBursts},
+		{every: chargeEvery, what: "charge what bursts have by the hour", do: s.chargeBursts},
 		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
 			return s.retryRemovals(ctx, s.now().Add(-retryPause))
 		}},

@@ -67,7 +67,8 @@ func (w *worker) bring(ctx context.Context, site *hop.Site, tier location.Locati
 	if err != nil {
 		return report, err
 	}
-	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Bandwidth: w.bandwidth}
+	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn}
+	r.Within = w.bandwidth
 	site.Request = r
 	from, done, err := w.lender(ctx, site, tier, folder)
 	if err != nil {

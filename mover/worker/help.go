@@ -19,7 +19,8 @@ func (w *worker) help(ctx context.Context, stream agentv1.WorkerService_ServeCli
 		return err
 	}
 	r.Expect = w.expected()
-	r.Lead = &local.Lead{Turn: w.turn, Bandwidth: w.bandwidth}
+	r.Lead = &local.Lead{Turn: w.turn}
+	r.Within = w.bandwidth
 	helper, err := local.Help(r, w.open)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ func (w *worker) lead(ctx context.Context) error {
 	report, err := w.work(sctx)
 	endSpan(err)
 	end := &agentv1.EndLeadRequest{Report: wire.Report(report), FirstByteTime: firstByte(w.state.firstPassed())}
+	end.Report.Found = w.found
 	if err != nil {
 		end.Error, end.ErrorKind, end.Untouched, end.Unlike = err.Error(), mover.KindName(err), !w.touched.Load(), errors.Is(err, mover.ErrUnlike)
 	}
@@ -80,6 +81,8 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 		return w.retain(ctx)
 	case pb.TaskKind_TASK_KIND_CHECKPOINTS:
 		return w.sightsee(ctx)
+	case pb.TaskKind_TASK_KIND_BURST:
+		return w.burst(ctx)
 	case pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_UNDO:
 		if w.job.GetSpec().GetTiering().GetCheckpoint() != nil {
 			return w.checkpoint(ctx)
@@ -93,7 +96,8 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 	if r.Expect, err = w.expect(ctx); err != nil {
 		return local.Report{}, err
 	}
-	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Keep: w.keep, Over: w.over(), Bandwidth: w.bandwidth}
+	r.Lead = &local.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Keep: w.keep, Over: w.over()}
+	r.Within = w.bandwidth
 	if w.swarm != nil {
 		r.Lead.Swarm = w.swarm
 	}

@@ -76,6 +76,12 @@ func (a agent) turn(ctx context.Context, ask transfer.Ask, shared bool) (transfe
 	}}, nil
 }
 
+// keys are the lines of the credentials of a tier as they are now.
+func (a agent) keys(ctx context.Context, tier string) (string, error) {
+	r, err := a.Keys(ctx, &agentv1.KeysRequest{Tier: tier})
+	return r.GetKeys(), fromAgent(ctx, err)
+}
+
 // pay waits until so much may be read from the source.
 func (a agent) pay(ctx context.Context, bytes int64) error {
 	if now := time.Now().UnixNano(); now < a.pass.Load() || now < a.free.Load() {

@@ -24,6 +24,7 @@ func (w *worker) site() site.Site {
 			s.Keys[t.GetName()] = t.GetKeys()
 		}
 	}
+	s.Renew = w.agent.keys
 	return s
 }
 
@@ -40,6 +41,7 @@ func tierOf(t *agentv1.TierAccess) config.Tier {
 		out.S3 = &config.S3{
 			Endpoint: t.GetEndpoint(), Bucket: t.GetBucket(), Prefix: t.GetPrefix(), Region: t.GetRegion(),
 			Credentials: t.GetCredentials(), CA: t.GetCa(), Client: t.GetClient(),
+			Encryption: t.GetEncryption(), KMSKey: t.GetKmsKey(), RequireRegion: t.GetRequireRegion(),
 		}
 		if t.GetPathStyleSet() {
 			style := t.GetPathStyle()

@@ -226,7 +226,8 @@ func (t *tiering) work(ctx context.Context, what local.Work, from, to location.L
 	if what == local.Verify {
 		r.Verify, r.Preserve = mover.Unchecked, mover.FactCRC // facts that a store does not keep are no difference in content
 	}
-	r.Lead = &local.Lead{Epoch: t.job.GetEpoch(), Before: t.job.GetBefore(), Mine: t.agent.mine("", t.job.GetEpoch()), Turn: t.paced, Bandwidth: t.bandwidth}
+	r.Lead = &local.Lead{Epoch: t.job.GetEpoch(), Before: t.job.GetBefore(), Mine: t.agent.mine("", t.job.GetEpoch()), Turn: t.paced}
+	r.Within = t.bandwidth
 	task, err := local.Start(ctx, r, t.worker.open)
 	if err != nil {
 		return err

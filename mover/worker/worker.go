@@ -82,6 +82,7 @@ type worker struct {
 	bandwidth *limit.Bandwidth // of this process, of that of the task; nil is unlimited
 
 	touched atomic.Bool // something may have been removed
+	found   string      // what a step of a burst has found, for the report; of lead alone
 }
 
 // errStopped is the end of a worker that was told to stop.

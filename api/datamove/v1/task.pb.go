@@ -43,6 +43,7 @@ const (
 	TaskKind_TASK_KIND_FOLLOW      TaskKind = 13 // hear of changes in source, a tier, and keep the catalog up to date until it is cancelled; made by the service itself
 	TaskKind_TASK_KIND_CHECKPOINTS TaskKind = 14 // look at the checkpoints in source, a tier, and tell of them until it is cancelled; made by the service itself
 	TaskKind_TASK_KIND_RETAIN      TaskKind = 15 // remove the checkpoints in target that are not to stay
+	TaskKind_TASK_KIND_BURST       TaskKind = 16 // a step of a burst: training that overflows into AWS; made by ApplyBurst
 )
 
 // Enum value maps for TaskKind.
@@ -64,6 +65,7 @@ var (
 		13: "TASK_KIND_FOLLOW",
 		14: "TASK_KIND_CHECKPOINTS",
 		15: "TASK_KIND_RETAIN",
+		16: "TASK_KIND_BURST",
 	}
 	TaskKind_value = map[string]int32{
 		"TASK_KIND_UNSPECIFIED": 0,
@@ -82,6 +84,7 @@ var (
 		"TASK_KIND_FOLLOW":      13,
 		"TASK_KIND_CHECKPOINTS": 14,
 		"TASK_KIND_RETAIN":      15,
+		"TASK_KIND_BURST":       16,
 	}
 )
 
@@ -292,6 +295,68 @@ func (Level) EnumDescriptor() ([]byte, []int) {
 	return file_datamove_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
+// BurstStep is what is done for a burst.
+type BurstStep int32
+
+const (
+	BurstStep_BURST_STEP_UNSPECIFIED BurstStep = 0
+	BurstStep_BURST_STEP_ESTIMATE    BurstStep = 1 // look what there is to send, and say what it would take and cost; nothing is changed or paid for
+	BurstStep_BURST_STEP_UP          BurstStep = 2 // bring it up, or go on with that
+	BurstStep_BURST_STEP_STAGE       BurstStep = 3 // send what is new of its data
+	BurstStep_BURST_STEP_SYNC_BACK   BurstStep = 4 // bring home what jobs have saved
+	BurstStep_BURST_STEP_DOWN        BurstStep = 5 // take it down, when all that has to come home is there and verified
+	BurstStep_BURST_STEP_REAP        BurstStep = 6 // say whether it is idle, and with take have it go
+)
+
+// Enum value maps for BurstStep.
+var (
+	BurstStep_name = map[int32]string{
+		0: "BURST_STEP_UNSPECIFIED",
+		1: "BURST_STEP_ESTIMATE",
+		2: "BURST_STEP_UP",
+		3: "BURST_STEP_STAGE",
+		4: "BURST_STEP_SYNC_BACK",
+		5: "BURST_STEP_DOWN",
+		6: "BURST_STEP_REAP",
+	}
+	BurstStep_value = map[string]int32{
+		"BURST_STEP_UNSPECIFIED": 0,
+		"BURST_STEP_ESTIMATE":    1,
+		"BURST_STEP_UP":          2,
+		"BURST_STEP_STAGE":       3,
+		"BURST_STEP_SYNC_BACK":   4,
+		"BURST_STEP_DOWN":        5,
+		"BURST_STEP_REAP":        6,
+	}
+)
+
+func (x BurstStep) Enum() *BurstStep {
+	p := new(BurstStep)
+	*p = x
+	return p
+}
+
+func (x BurstStep) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BurstStep) Descriptor() protoreflect.EnumDescriptor {
+	return file_datamove_v1_task_proto_enumTypes[4].Descriptor()
+}
+
+func (BurstStep) Type() protoreflect.EnumType {
+	return &file_datamove_v1_task_proto_enumTypes[4]
+}
+
+func (x BurstStep) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BurstStep.Descriptor instead.
+func (BurstStep) EnumDescriptor() ([]byte, []int) {
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
+}
+
 // Released is what happens to files whose content is in the archive of their file system
 // (HSM) only.
 type Released int32
@@ -327,11 +392,11 @@ func (x Released) String() string {
 }
 
 func (Released) Descriptor() protoreflect.EnumDescriptor {
-	return file_datamove_v1_task_proto_enumTypes[4].Descriptor()
+	return file_datamove_v1_task_proto_enumTypes[5].Descriptor()
 }
 
 func (Released) Type() protoreflect.EnumType {
-	return &file_datamove_v1_task_proto_enumTypes[4]
+	return &file_datamove_v1_task_proto_enumTypes[5]
 }
 
 func (x Released) Number() protoreflect.EnumNumber {
@@ -340,7 +405,7 @@ func (x Released) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Released.Descriptor instead.
 func (Released) EnumDescriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 // Bottleneck is what a task waits for most.
@@ -395,11 +460,11 @@ func (x Bottleneck) String() string {
 }
 
 func (Bottleneck) Descriptor() protoreflect.EnumDescriptor {
-	return file_datamove_v1_task_proto_enumTypes[5].Descriptor()
+	return file_datamove_v1_task_proto_enumTypes[6].Descriptor()
 }
 
 func (Bottleneck) Type() protoreflect.EnumType {
-	return &file_datamove_v1_task_proto_enumTypes[5]
+	return &file_datamove_v1_task_proto_enumTypes[6]
 }
 
 func (x Bottleneck) Number() protoreflect.EnumNumber {
@@ -408,7 +473,7 @@ func (x Bottleneck) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Bottleneck.Descriptor instead.
 func (Bottleneck) EnumDescriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 // TaskSpec is what a task is asked to do. Locations are written as on the command
@@ -429,6 +494,7 @@ type TaskSpec struct {
 	Retention     *Retention             `protobuf:"bytes,12,opt,name=retention,proto3" json:"retention,omitempty"`                                                                    // of RETAIN
 	ScanPart      *ScanPart              `protobuf:"bytes,14,opt,name=scan_part,json=scanPart,proto3" json:"scan_part,omitempty"`                                                      // of SCAN; absent is all
 	SourceNode    string                 `protobuf:"bytes,13,opt,name=source_node,json=sourceNode,proto3" json:"source_node,omitempty"`                                                // of TIER: the node that source is on, where that is another one than the target's: it is read from there
+	Burst         *BurstWork             `protobuf:"bytes,15,opt,name=burst,proto3" json:"burst,omitempty"`                                                                            // of BURST
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -561,6 +627,131 @@ func (x *TaskSpec) GetSourceNode() string {
 	return ""
 }
 
+func (x *TaskSpec) GetBurst() *BurstWork {
+	if x != nil {
+		return x.Burst
+	}
+	return nil
+}
+
+// BurstWork says what a task does for a burst. The target of the task is where in its tier the burst is, and
+// its sources are what is sent.
+type BurstWork struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          BurstStep              `protobuf:"varint,1,opt,name=step,proto3,enum=datamove.v1.BurstStep" json:"step,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                                                                                   // of the burst
+	Declaration   string                 `protobuf:"bytes,3,opt,name=declaration,proto3" json:"declaration,omitempty"`                                                                     // one document of kind Burst: as given of ESTIMATE and UP, else as it was applied last
+	Abandon       []string               `protobuf:"bytes,4,rep,name=abandon,proto3" json:"abandon,omitempty"`                                                                             // DOWN: paths that are given up
+	Settle        *durationpb.Duration   `protobuf:"bytes,5,opt,name=settle,proto3" json:"settle,omitempty"`                                                                               // DOWN and REAP: how long after the last export clients have to have written nothing; absent is 15 minutes, 0 of DOWN believes that none runs
+	Take          bool                   `protobuf:"varint,6,opt,name=take,proto3" json:"take,omitempty"`                                                                                  // REAP: what may go, goes
+	Homes         []string               `protobuf:"bytes,7,rep,name=homes,proto3" json:"homes,omitempty"`                                                                                 // where it writes here; the service finds them
+	Replicas      map[string]string      `protobuf:"bytes,8,rep,name=replicas,proto3" json:"replicas,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of datasets that are sent, by their names in the declaration; the service finds them
+	Team          string                 `protobuf:"bytes,9,opt,name=team,proto3" json:"team,omitempty"`                                                                                   // whose account pays
+	Release       bool                   `protobuf:"varint,10,opt,name=release,proto3" json:"release,omitempty"`                                                                           // SYNC_BACK: what is home gives back its space on the file system
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BurstWork) Reset() {
+	*x = BurstWork{}
+	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BurstWork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BurstWork) ProtoMessage() {}
+
+func (x *BurstWork) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BurstWork.ProtoReflect.Descriptor instead.
+func (*BurstWork) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *BurstWork) GetStep() BurstStep {
+	if x != nil {
+		return x.Step
+	}
+	return BurstStep_BURST_STEP_UNSPECIFIED
+}
+
+func (x *BurstWork) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *BurstWork) GetDeclaration() string {
+	if x != nil {
+		return x.Declaration
+	}
+	return ""
+}
+
+func (x *BurstWork) GetAbandon() []string {
+	if x != nil {
+		return x.Abandon
+	}
+	return nil
+}
+
+func (x *BurstWork) GetSettle() *durationpb.Duration {
+	if x != nil {
+		return x.Settle
+	}
+	return nil
+}
+
+func (x *BurstWork) GetTake() bool {
+	if x != nil {
+		return x.Take
+	}
+	return false
+}
+
+func (x *BurstWork) GetHomes() []string {
+	if x != nil {
+		return x.Homes
+	}
+	return nil
+}
+
+func (x *BurstWork) GetReplicas() map[string]string {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *BurstWork) GetTeam() string {
+	if x != nil {
+		return x.Team
+	}
+	return ""
+}
+
+func (x *BurstWork) GetRelease() bool {
+	if x != nil {
+		return x.Release
+	}
+	return false
+}
+
 // ScanPart is a part of a tree: so many entries behind a name.
 type ScanPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -572,7 +763,7 @@ type ScanPart struct {
 
 func (x *ScanPart) Reset() {
 	*x = ScanPart{}
-	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	mi := &file_datamove_v1_task_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +775,7 @@ func (x *ScanPart) String() string {
 func (*ScanPart) ProtoMessage() {}
 
 func (x *ScanPart) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[1]
+	mi := &file_datamove_v1_task_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +788,7 @@ func (x *ScanPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScanPart.ProtoReflect.Descriptor instead.
 func (*ScanPart) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{1}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ScanPart) GetAfter() []byte {
@@ -627,7 +818,7 @@ type Retention struct {
 
 func (x *Retention) Reset() {
 	*x = Retention{}
-	mi := &file_datamove_v1_task_proto_msgTypes[2]
+	mi := &file_datamove_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +830,7 @@ func (x *Retention) String() string {
 func (*Retention) ProtoMessage() {}
 
 func (x *Retention) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[2]
+	mi := &file_datamove_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +843,7 @@ func (x *Retention) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retention.ProtoReflect.Descriptor instead.
 func (*Retention) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Retention) GetProfile() string {
@@ -708,7 +899,7 @@ type Options struct {
 
 func (x *Options) Reset() {
 	*x = Options{}
-	mi := &file_datamove_v1_task_proto_msgTypes[3]
+	mi := &file_datamove_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +911,7 @@ func (x *Options) String() string {
 func (*Options) ProtoMessage() {}
 
 func (x *Options) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[3]
+	mi := &file_datamove_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +924,7 @@ func (x *Options) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Options.ProtoReflect.Descriptor instead.
 func (*Options) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Options) GetAgain() bool {
@@ -859,7 +1050,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_datamove_v1_task_proto_msgTypes[4]
+	mi := &file_datamove_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +1062,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[4]
+	mi := &file_datamove_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1075,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Rule) GetExclude() bool {
@@ -915,7 +1106,7 @@ type MaxDelete struct {
 
 func (x *MaxDelete) Reset() {
 	*x = MaxDelete{}
-	mi := &file_datamove_v1_task_proto_msgTypes[5]
+	mi := &file_datamove_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1118,7 @@ func (x *MaxDelete) String() string {
 func (*MaxDelete) ProtoMessage() {}
 
 func (x *MaxDelete) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[5]
+	mi := &file_datamove_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1131,7 @@ func (x *MaxDelete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxDelete.ProtoReflect.Descriptor instead.
 func (*MaxDelete) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MaxDelete) GetBound() isMaxDelete_Bound {
@@ -998,7 +1189,7 @@ type Staging struct {
 
 func (x *Staging) Reset() {
 	*x = Staging{}
-	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	mi := &file_datamove_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1201,7 @@ func (x *Staging) String() string {
 func (*Staging) ProtoMessage() {}
 
 func (x *Staging) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[6]
+	mi := &file_datamove_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1214,7 @@ func (x *Staging) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Staging.ProtoReflect.Descriptor instead.
 func (*Staging) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Staging) GetDataset() string {
@@ -1080,7 +1271,7 @@ type Tiering struct {
 
 func (x *Tiering) Reset() {
 	*x = Tiering{}
-	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	mi := &file_datamove_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1283,7 @@ func (x *Tiering) String() string {
 func (*Tiering) ProtoMessage() {}
 
 func (x *Tiering) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[7]
+	mi := &file_datamove_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1296,7 @@ func (x *Tiering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tiering.ProtoReflect.Descriptor instead.
 func (*Tiering) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Tiering) GetRun() string {
@@ -1191,7 +1382,7 @@ type CheckpointWork struct {
 
 func (x *CheckpointWork) Reset() {
 	*x = CheckpointWork{}
-	mi := &file_datamove_v1_task_proto_msgTypes[8]
+	mi := &file_datamove_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1394,7 @@ func (x *CheckpointWork) String() string {
 func (*CheckpointWork) ProtoMessage() {}
 
 func (x *CheckpointWork) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[8]
+	mi := &file_datamove_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1407,7 @@ func (x *CheckpointWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointWork.ProtoReflect.Descriptor instead.
 func (*CheckpointWork) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CheckpointWork) GetFolder() []byte {
@@ -1258,7 +1449,7 @@ type CheckpointSave struct {
 
 func (x *CheckpointSave) Reset() {
 	*x = CheckpointSave{}
-	mi := &file_datamove_v1_task_proto_msgTypes[9]
+	mi := &file_datamove_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1461,7 @@ func (x *CheckpointSave) String() string {
 func (*CheckpointSave) ProtoMessage() {}
 
 func (x *CheckpointSave) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[9]
+	mi := &file_datamove_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1474,7 @@ func (x *CheckpointSave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointSave.ProtoReflect.Descriptor instead.
 func (*CheckpointSave) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CheckpointSave) GetName() []byte {
@@ -1311,7 +1502,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_datamove_v1_task_proto_msgTypes[10]
+	mi := &file_datamove_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1514,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[10]
+	mi := &file_datamove_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1527,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Account) GetName() string {
@@ -1386,7 +1577,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_datamove_v1_task_proto_msgTypes[11]
+	mi := &file_datamove_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1589,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[11]
+	mi := &file_datamove_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1602,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Task) GetId() string {
@@ -1603,7 +1794,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_datamove_v1_task_proto_msgTypes[12]
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1806,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[12]
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1819,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Totals) GetFiles() int64 {
@@ -1739,7 +1930,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1751,7 +1942,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1764,7 +1955,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Progress) GetPlanned() *Totals {
@@ -1884,7 +2075,7 @@ type SlowItem struct {
 
 func (x *SlowItem) Reset() {
 	*x = SlowItem{}
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +2087,7 @@ func (x *SlowItem) String() string {
 func (*SlowItem) ProtoMessage() {}
 
 func (x *SlowItem) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2100,7 @@ func (x *SlowItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlowItem.ProtoReflect.Descriptor instead.
 func (*SlowItem) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SlowItem) GetName() []byte {
@@ -1948,13 +2139,14 @@ type Report struct {
 	Failures      []*Failure             `protobuf:"bytes,10,rep,name=failures,proto3" json:"failures,omitempty"` // the first 1,000
 	Elapsed       *durationpb.Duration   `protobuf:"bytes,11,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
 	Notes         []string               `protobuf:"bytes,12,rep,name=notes,proto3" json:"notes,omitempty"` // what a person should know
+	Found         string                 `protobuf:"bytes,13,opt,name=found,proto3" json:"found,omitempty"` // of BURST, as JSON: the estimate of ESTIMATE, the verdicts of REAP
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2158,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2171,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Report) GetPlanned() *Totals {
@@ -2066,6 +2258,13 @@ func (x *Report) GetNotes() []string {
 	return nil
 }
 
+func (x *Report) GetFound() string {
+	if x != nil {
+		return x.Found
+	}
+	return ""
+}
+
 // LevelCount is how many files reached a level.
 type LevelCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2077,7 +2276,7 @@ type LevelCount struct {
 
 func (x *LevelCount) Reset() {
 	*x = LevelCount{}
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2089,7 +2288,7 @@ func (x *LevelCount) String() string {
 func (*LevelCount) ProtoMessage() {}
 
 func (x *LevelCount) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2102,7 +2301,7 @@ func (x *LevelCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelCount.ProtoReflect.Descriptor instead.
 func (*LevelCount) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LevelCount) GetLevel() Level {
@@ -2133,7 +2332,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2344,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2357,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Failure) GetName() []byte {
@@ -2207,7 +2406,7 @@ type SubmitTaskRequest struct {
 
 func (x *SubmitTaskRequest) Reset() {
 	*x = SubmitTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2418,7 @@ func (x *SubmitTaskRequest) String() string {
 func (*SubmitTaskRequest) ProtoMessage() {}
 
 func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2431,7 @@ func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SubmitTaskRequest) GetSpec() *TaskSpec {
@@ -2265,7 +2464,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2476,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2489,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetTaskRequest) GetId() string {
@@ -2316,7 +2515,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2527,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2540,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListTasksRequest) GetPageSize() int32 {
@@ -2410,7 +2609,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2422,7 +2621,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2435,7 +2634,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2461,7 +2660,7 @@ type WatchTaskRequest struct {
 
 func (x *WatchTaskRequest) Reset() {
 	*x = WatchTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2672,7 @@ func (x *WatchTaskRequest) String() string {
 func (*WatchTaskRequest) ProtoMessage() {}
 
 func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2685,7 @@ func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskRequest.ProtoReflect.Descriptor instead.
 func (*WatchTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchTaskRequest) GetId() string {
@@ -2505,7 +2704,7 @@ type PauseTaskRequest struct {
 
 func (x *PauseTaskRequest) Reset() {
 	*x = PauseTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[23]
+	mi := &file_datamove_v1_task_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2716,7 @@ func (x *PauseTaskRequest) String() string {
 func (*PauseTaskRequest) ProtoMessage() {}
 
 func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[23]
+	mi := &file_datamove_v1_task_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2729,7 @@ func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskRequest.ProtoReflect.Descriptor instead.
 func (*PauseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PauseTaskRequest) GetId() string {
@@ -2549,7 +2748,7 @@ type ResumeTaskRequest struct {
 
 func (x *ResumeTaskRequest) Reset() {
 	*x = ResumeTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[24]
+	mi := &file_datamove_v1_task_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2760,7 @@ func (x *ResumeTaskRequest) String() string {
 func (*ResumeTaskRequest) ProtoMessage() {}
 
 func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[24]
+	mi := &file_datamove_v1_task_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2773,7 @@ func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{24}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResumeTaskRequest) GetId() string {
@@ -2595,7 +2794,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[25]
+	mi := &file_datamove_v1_task_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2607,7 +2806,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[25]
+	mi := &file_datamove_v1_task_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2620,7 +2819,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{25}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CancelTaskRequest) GetId() string {
@@ -2653,7 +2852,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[26]
+	mi := &file_datamove_v1_task_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +2864,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[26]
+	mi := &file_datamove_v1_task_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +2877,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{26}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExplainTaskRequest) GetId() string {
@@ -2702,7 +2901,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_datamove_v1_task_proto_msgTypes[27]
+	mi := &file_datamove_v1_task_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2913,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[27]
+	mi := &file_datamove_v1_task_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2926,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{27}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Explanation) GetId() string {
@@ -2769,7 +2968,7 @@ var File_datamove_v1_task_proto protoreflect.FileDescriptor
 
 const file_datamove_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16datamove/v1/task.proto\x12\vdatamove.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x04\n" +
+	"\x16datamove/v1/task.proto\x12\vdatamove.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\x05\n" +
 	"\bTaskSpec\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.datamove.v1.TaskKindR\x04kind\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x16\n" +
@@ -2786,8 +2985,24 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\tretention\x18\f \x01(\v2\x16.datamove.v1.RetentionR\tretention\x122\n" +
 	"\tscan_part\x18\x0e \x01(\v2\x15.datamove.v1.ScanPartR\bscanPart\x12\x1f\n" +
 	"\vsource_node\x18\r \x01(\tR\n" +
-	"sourceNode\x1a9\n" +
+	"sourceNode\x12,\n" +
+	"\x05burst\x18\x0f \x01(\v2\x16.datamove.v1.BurstWorkR\x05burst\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x03\n" +
+	"\tBurstWork\x12*\n" +
+	"\x04step\x18\x01 \x01(\x0e2\x16.datamove.v1.BurstStepR\x04step\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
+	"\vdeclaration\x18\x03 \x01(\tR\vdeclaration\x12\x18\n" +
+	"\aabandon\x18\x04 \x03(\tR\aabandon\x121\n" +
+	"\x06settle\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06settle\x12\x12\n" +
+	"\x04take\x18\x06 \x01(\bR\x04take\x12\x14\n" +
+	"\x05homes\x18\a \x03(\tR\x05homes\x12@\n" +
+	"\breplicas\x18\b \x03(\v2$.datamove.v1.BurstWork.ReplicasEntryR\breplicas\x12\x12\n" +
+	"\x04team\x18\t \x01(\tR\x04team\x12\x18\n" +
+	"\arelease\x18\n" +
+	" \x01(\bR\arelease\x1a;\n" +
+	"\rReplicasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
 	"\bScanPart\x12\x14\n" +
@@ -2926,7 +3141,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\bSlowItem\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12/\n" +
 	"\x05since\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05since\x12\x14\n" +
-	"\x05agent\x18\x03 \x01(\tR\x05agent\"\x89\x03\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\"\x9f\x03\n" +
 	"\x06Report\x12-\n" +
 	"\aplanned\x18\x01 \x01(\v2\x13.datamove.v1.TotalsR\aplanned\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\x03R\x05files\x12\x14\n" +
@@ -2940,7 +3155,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\bfailures\x18\n" +
 	" \x03(\v2\x14.datamove.v1.FailureR\bfailures\x123\n" +
 	"\aelapsed\x18\v \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x14\n" +
-	"\x05notes\x18\f \x03(\tR\x05notes\"L\n" +
+	"\x05notes\x18\f \x03(\tR\x05notes\x12\x14\n" +
+	"\x05found\x18\r \x01(\tR\x05found\"L\n" +
 	"\n" +
 	"LevelCount\x12(\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x12.datamove.v1.LevelR\x05level\x12\x14\n" +
@@ -2993,7 +3209,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"bottleneck\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1a\n" +
 	"\bevidence\x18\x04 \x03(\tR\bevidence\x12\x16\n" +
-	"\x06advice\x18\x05 \x01(\tR\x06advice*\xe9\x02\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice*\xfe\x02\n" +
 	"\bTaskKind\x12\x19\n" +
 	"\x15TASK_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eTASK_KIND_COPY\x10\x01\x12\x12\n" +
@@ -3011,7 +3227,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x0eTASK_KIND_UNDO\x10\f\x12\x14\n" +
 	"\x10TASK_KIND_FOLLOW\x10\r\x12\x19\n" +
 	"\x15TASK_KIND_CHECKPOINTS\x10\x0e\x12\x14\n" +
-	"\x10TASK_KIND_RETAIN\x10\x0f*\xb5\x01\n" +
+	"\x10TASK_KIND_RETAIN\x10\x0f\x12\x13\n" +
+	"\x0fTASK_KIND_BURST\x10\x10*\xb5\x01\n" +
 	"\tTaskClass\x12\x1a\n" +
 	"\x16TASK_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12TASK_CLASS_RESTORE\x10\x01\x12\x19\n" +
@@ -3034,7 +3251,15 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\rLEVEL_WRITTEN\x10\x02\x12\x10\n" +
 	"\fLEVEL_SERVER\x10\x03\x12\x0e\n" +
 	"\n" +
-	"LEVEL_READ\x10\x04*J\n" +
+	"LEVEL_READ\x10\x04*\xad\x01\n" +
+	"\tBurstStep\x12\x1a\n" +
+	"\x16BURST_STEP_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13BURST_STEP_ESTIMATE\x10\x01\x12\x11\n" +
+	"\rBURST_STEP_UP\x10\x02\x12\x14\n" +
+	"\x10BURST_STEP_STAGE\x10\x03\x12\x18\n" +
+	"\x14BURST_STEP_SYNC_BACK\x10\x04\x12\x13\n" +
+	"\x0fBURST_STEP_DOWN\x10\x05\x12\x13\n" +
+	"\x0fBURST_STEP_REAP\x10\x06*J\n" +
 	"\bReleased\x12\x18\n" +
 	"\x14RELEASED_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rRELEASED_SKIP\x10\x01\x12\x11\n" +
@@ -3075,114 +3300,121 @@ func file_datamove_v1_task_proto_rawDescGZIP() []byte {
 	return file_datamove_v1_task_proto_rawDescData
 }
 
-var file_datamove_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_datamove_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_datamove_v1_task_proto_goTypes = []any{
 	(TaskKind)(0),                 // 0: datamove.v1.TaskKind
 	(TaskClass)(0),                // 1: datamove.v1.TaskClass
 	(TaskState)(0),                // 2: datamove.v1.TaskState
 	(Level)(0),                    // 3: datamove.v1.Level
-	(Released)(0),                 // 4: datamove.v1.Released
-	(Bottleneck)(0),               // 5: datamove.v1.Bottleneck
-	(*TaskSpec)(nil),              // 6: datamove.v1.TaskSpec
-	(*ScanPart)(nil),              // 7: datamove.v1.ScanPart
-	(*Retention)(nil),             // 8: datamove.v1.Retention
-	(*Options)(nil),               // 9: datamove.v1.Options
-	(*Rule)(nil),                  // 10: datamove.v1.Rule
-	(*MaxDelete)(nil),             // 11: datamove.v1.MaxDelete
-	(*Staging)(nil),               // 12: datamove.v1.Staging
-	(*Tiering)(nil),               // 13: datamove.v1.Tiering
-	(*CheckpointWork)(nil),        // 14: datamove.v1.CheckpointWork
-	(*CheckpointSave)(nil),        // 15: datamove.v1.CheckpointSave
-	(*Account)(nil),               // 16: datamove.v1.Account
-	(*Task)(nil),                  // 17: datamove.v1.Task
-	(*Totals)(nil),                // 18: datamove.v1.Totals
-	(*Progress)(nil),              // 19: datamove.v1.Progress
-	(*SlowItem)(nil),              // 20: datamove.v1.SlowItem
-	(*Report)(nil),                // 21: datamove.v1.Report
-	(*LevelCount)(nil),            // 22: datamove.v1.LevelCount
-	(*Failure)(nil),               // 23: datamove.v1.Failure
-	(*SubmitTaskRequest)(nil),     // 24: datamove.v1.SubmitTaskRequest
-	(*GetTaskRequest)(nil),        // 25: datamove.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 26: datamove.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),     // 27: datamove.v1.ListTasksResponse
-	(*WatchTaskRequest)(nil),      // 28: datamove.v1.WatchTaskRequest
-	(*PauseTaskRequest)(nil),      // 29: datamove.v1.PauseTaskRequest
-	(*ResumeTaskRequest)(nil),     // 30: datamove.v1.ResumeTaskRequest
-	(*CancelTaskRequest)(nil),     // 31: datamove.v1.CancelTaskRequest
-	(*ExplainTaskRequest)(nil),    // 32: datamove.v1.ExplainTaskRequest
-	(*Explanation)(nil),           // 33: datamove.v1.Explanation
-	nil,                           // 34: datamove.v1.TaskSpec.LabelsEntry
-	nil,                           // 35: datamove.v1.ListTasksRequest.LabelsEntry
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(BurstStep)(0),                // 4: datamove.v1.BurstStep
+	(Released)(0),                 // 5: datamove.v1.Released
+	(Bottleneck)(0),               // 6: datamove.v1.Bottleneck
+	(*TaskSpec)(nil),              // 7: datamove.v1.TaskSpec
+	(*BurstWork)(nil),             // 8: datamove.v1.BurstWork
+	(*ScanPart)(nil),              // 9: datamove.v1.ScanPart
+	(*Retention)(nil),             // 10: datamove.v1.Retention
+	(*Options)(nil),               // 11: datamove.v1.Options
+	(*Rule)(nil),                  // 12: datamove.v1.Rule
+	(*MaxDelete)(nil),             // 13: datamove.v1.MaxDelete
+	(*Staging)(nil),               // 14: datamove.v1.Staging
+	(*Tiering)(nil),               // 15: datamove.v1.Tiering
+	(*CheckpointWork)(nil),        // 16: datamove.v1.CheckpointWork
+	(*CheckpointSave)(nil),        // 17: datamove.v1.CheckpointSave
+	(*Account)(nil),               // 18: datamove.v1.Account
+	(*Task)(nil),                  // 19: datamove.v1.Task
+	(*Totals)(nil),                // 20: datamove.v1.Totals
+	(*Progress)(nil),              // 21: datamove.v1.Progress
+	(*SlowItem)(nil),              // 22: datamove.v1.SlowItem
+	(*Report)(nil),                // 23: datamove.v1.Report
+	(*LevelCount)(nil),            // 24: datamove.v1.LevelCount
+	(*Failure)(nil),               // 25: datamove.v1.Failure
+	(*SubmitTaskRequest)(nil),     // 26: datamove.v1.SubmitTaskRequest
+	(*GetTaskRequest)(nil),        // 27: datamove.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 28: datamove.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),     // 29: datamove.v1.ListTasksResponse
+	(*WatchTaskRequest)(nil),      // 30: datamove.v1.WatchTaskRequest
+	(*PauseTaskRequest)(nil),      // 31: datamove.v1.PauseTaskRequest
+	(*ResumeTaskRequest)(nil),     // 32: datamove.v1.ResumeTaskRequest
+	(*CancelTaskRequest)(nil),     // 33: datamove.v1.CancelTaskRequest
+	(*ExplainTaskRequest)(nil),    // 34: datamove.v1.ExplainTaskRequest
+	(*Explanation)(nil),           // 35: datamove.v1.Explanation
+	nil,                           // 36: datamove.v1.TaskSpec.LabelsEntry
+	nil,                           // 37: datamove.v1.BurstWork.ReplicasEntry
+	nil,                           // 38: datamove.v1.ListTasksRequest.LabelsEntry
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
 }
 var file_datamove_v1_task_proto_depIdxs = []int32{
 	0,  // 0: datamove.v1.TaskSpec.kind:type_name -> datamove.v1.TaskKind
-	9,  // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
+	11, // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
 	1,  // 2: datamove.v1.TaskSpec.class:type_name -> datamove.v1.TaskClass
-	34, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
-	12, // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
-	13, // 5: datamove.v1.TaskSpec.tiering:type_name -> datamove.v1.Tiering
-	8,  // 6: datamove.v1.TaskSpec.retention:type_name -> datamove.v1.Retention
-	7,  // 7: datamove.v1.TaskSpec.scan_part:type_name -> datamove.v1.ScanPart
-	3,  // 8: datamove.v1.Options.verify:type_name -> datamove.v1.Level
-	10, // 9: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
-	11, // 10: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
-	4,  // 11: datamove.v1.Options.released:type_name -> datamove.v1.Released
-	36, // 12: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
-	37, // 13: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
-	14, // 14: datamove.v1.Tiering.checkpoint:type_name -> datamove.v1.CheckpointWork
-	15, // 15: datamove.v1.CheckpointWork.relies:type_name -> datamove.v1.CheckpointSave
-	6,  // 16: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
-	16, // 17: datamove.v1.Task.owner:type_name -> datamove.v1.Account
-	2,  // 18: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
-	19, // 19: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
-	21, // 20: datamove.v1.Task.report:type_name -> datamove.v1.Report
-	37, // 21: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
-	37, // 22: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	37, // 23: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	37, // 24: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
-	18, // 25: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
-	20, // 26: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
-	37, // 27: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
-	36, // 28: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
-	36, // 29: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
-	36, // 30: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
-	36, // 31: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
-	36, // 32: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
-	36, // 33: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
-	18, // 34: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
-	22, // 35: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
-	23, // 36: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
-	36, // 37: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
-	3,  // 38: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
-	6,  // 39: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
-	2,  // 40: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
-	35, // 41: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
-	17, // 42: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
-	5,  // 43: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
-	24, // 44: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
-	25, // 45: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
-	26, // 46: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
-	28, // 47: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
-	29, // 48: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
-	30, // 49: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
-	31, // 50: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
-	32, // 51: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
-	17, // 52: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
-	17, // 53: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
-	27, // 54: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
-	17, // 55: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
-	17, // 56: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
-	17, // 57: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
-	17, // 58: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
-	33, // 59: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
-	52, // [52:60] is the sub-list for method output_type
-	44, // [44:52] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	36, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
+	14, // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
+	15, // 5: datamove.v1.TaskSpec.tiering:type_name -> datamove.v1.Tiering
+	10, // 6: datamove.v1.TaskSpec.retention:type_name -> datamove.v1.Retention
+	9,  // 7: datamove.v1.TaskSpec.scan_part:type_name -> datamove.v1.ScanPart
+	8,  // 8: datamove.v1.TaskSpec.burst:type_name -> datamove.v1.BurstWork
+	4,  // 9: datamove.v1.BurstWork.step:type_name -> datamove.v1.BurstStep
+	39, // 10: datamove.v1.BurstWork.settle:type_name -> google.protobuf.Duration
+	37, // 11: datamove.v1.BurstWork.replicas:type_name -> datamove.v1.BurstWork.ReplicasEntry
+	3,  // 12: datamove.v1.Options.verify:type_name -> datamove.v1.Level
+	12, // 13: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
+	13, // 14: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
+	5,  // 15: datamove.v1.Options.released:type_name -> datamove.v1.Released
+	39, // 16: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
+	40, // 17: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
+	16, // 18: datamove.v1.Tiering.checkpoint:type_name -> datamove.v1.CheckpointWork
+	17, // 19: datamove.v1.CheckpointWork.relies:type_name -> datamove.v1.CheckpointSave
+	7,  // 20: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
+	18, // 21: datamove.v1.Task.owner:type_name -> datamove.v1.Account
+	2,  // 22: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
+	21, // 23: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
+	23, // 24: datamove.v1.Task.report:type_name -> datamove.v1.Report
+	40, // 25: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
+	40, // 26: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	40, // 27: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	40, // 28: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
+	20, // 29: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
+	22, // 30: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
+	40, // 31: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
+	39, // 32: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
+	39, // 33: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
+	39, // 34: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
+	39, // 35: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
+	39, // 36: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
+	39, // 37: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
+	20, // 38: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
+	24, // 39: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
+	25, // 40: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
+	39, // 41: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
+	3,  // 42: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
+	7,  // 43: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
+	2,  // 44: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
+	38, // 45: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
+	19, // 46: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
+	6,  // 47: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
+	26, // 48: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
+	27, // 49: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
+	28, // 50: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
+	30, // 51: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
+	31, // 52: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
+	32, // 53: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
+	33, // 54: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
+	34, // 55: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
+	19, // 56: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
+	19, // 57: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
+	29, // 58: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
+	19, // 59: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
+	19, // 60: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
+	19, // 61: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
+	19, // 62: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
+	35, // 63: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
+	56, // [56:64] is the sub-list for method output_type
+	48, // [48:56] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_task_proto_init() }
@@ -3190,7 +3422,7 @@ func file_datamove_v1_task_proto_init() {
 	if File_datamove_v1_task_proto != nil {
 		return
 	}
-	file_datamove_v1_task_proto_msgTypes[5].OneofWrappers = []any{
+	file_datamove_v1_task_proto_msgTypes[6].OneofWrappers = []any{
 		(*MaxDelete_Entries)(nil),
 		(*MaxDelete_Percent)(nil),
 	}
@@ -3199,8 +3431,8 @@ func file_datamove_v1_task_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_task_proto_rawDesc), len(file_datamove_v1_task_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   30,
+			NumEnums:      7,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -80,6 +80,62 @@ func (How) EnumDescriptor() ([]byte, []int) {
 	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{0}
 }
 
+// SpendKind is what is done with money.
+type SpendKind int32
+
+const (
+	SpendKind_SPEND_KIND_UNSPECIFIED SpendKind = 0
+	SpendKind_SPEND_KIND_ALLOW       SpendKind = 1 // ask whether so much may be spent now; nothing is noted
+	SpendKind_SPEND_KIND_RESERVE     SpendKind = 2
+	SpendKind_SPEND_KIND_CHARGE      SpendKind = 3 // it was spent
+	SpendKind_SPEND_KIND_SETTLE      SpendKind = 4 // the burst is over
+)
+
+// Enum value maps for SpendKind.
+var (
+	SpendKind_name = map[int32]string{
+		0: "SPEND_KIND_UNSPECIFIED",
+		1: "SPEND_KIND_ALLOW",
+		2: "SPEND_KIND_RESERVE",
+		3: "SPEND_KIND_CHARGE",
+		4: "SPEND_KIND_SETTLE",
+	}
+	SpendKind_value = map[string]int32{
+		"SPEND_KIND_UNSPECIFIED": 0,
+		"SPEND_KIND_ALLOW":       1,
+		"SPEND_KIND_RESERVE":     2,
+		"SPEND_KIND_CHARGE":      3,
+		"SPEND_KIND_SETTLE":      4,
+	}
+)
+
+func (x SpendKind) Enum() *SpendKind {
+	p := new(SpendKind)
+	*p = x
+	return p
+}
+
+func (x SpendKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SpendKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_datamove_agent_v1_agent_proto_enumTypes[1].Descriptor()
+}
+
+func (SpendKind) Type() protoreflect.EnumType {
+	return &file_datamove_agent_v1_agent_proto_enumTypes[1]
+}
+
+func (x SpendKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SpendKind.Descriptor instead.
+func (SpendKind) EnumDescriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{1}
+}
+
 type FollowSight_Trouble int32
 
 const (
@@ -116,11 +172,11 @@ func (x FollowSight_Trouble) String() string {
 }
 
 func (FollowSight_Trouble) Descriptor() protoreflect.EnumDescriptor {
-	return file_datamove_agent_v1_agent_proto_enumTypes[1].Descriptor()
+	return file_datamove_agent_v1_agent_proto_enumTypes[2].Descriptor()
 }
 
 func (FollowSight_Trouble) Type() protoreflect.EnumType {
-	return &file_datamove_agent_v1_agent_proto_enumTypes[1]
+	return &file_datamove_agent_v1_agent_proto_enumTypes[2]
 }
 
 func (x FollowSight_Trouble) Number() protoreflect.EnumNumber {
@@ -4544,11 +4600,419 @@ func (x *ReadItemsResponse) GetHeld() int64 {
 	return 0
 }
 
+type ReadBurstRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadBurstRequest) Reset() {
+	*x = ReadBurstRequest{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadBurstRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadBurstRequest) ProtoMessage() {}
+
+func (x *ReadBurstRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadBurstRequest.ProtoReflect.Descriptor instead.
+func (*ReadBurstRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *ReadBurstRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *ReadBurstRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+type ReadBurstResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Record        []byte                 `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`                           // as JSON; empty: there is none
+	Prices        string                 `protobuf:"bytes,2,opt,name=prices,proto3" json:"prices,omitempty"`                           // the price book of its region
+	PricesName    string                 `protobuf:"bytes,3,opt,name=prices_name,json=pricesName,proto3" json:"prices_name,omitempty"` // of its file
+	Admission     string                 `protobuf:"bytes,4,opt,name=admission,proto3" json:"admission,omitempty"`                     // the rules by which a job may burst
+	AdmissionName string                 `protobuf:"bytes,5,opt,name=admission_name,json=admissionName,proto3" json:"admission_name,omitempty"`
+	Leases        []string               `protobuf:"bytes,6,rep,name=leases,proto3" json:"leases,omitempty"` // who needs it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadBurstResponse) Reset() {
+	*x = ReadBurstResponse{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadBurstResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadBurstResponse) ProtoMessage() {}
+
+func (x *ReadBurstResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadBurstResponse.ProtoReflect.Descriptor instead.
+func (*ReadBurstResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *ReadBurstResponse) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *ReadBurstResponse) GetPrices() string {
+	if x != nil {
+		return x.Prices
+	}
+	return ""
+}
+
+func (x *ReadBurstResponse) GetPricesName() string {
+	if x != nil {
+		return x.PricesName
+	}
+	return ""
+}
+
+func (x *ReadBurstResponse) GetAdmission() string {
+	if x != nil {
+		return x.Admission
+	}
+	return ""
+}
+
+func (x *ReadBurstResponse) GetAdmissionName() string {
+	if x != nil {
+		return x.AdmissionName
+	}
+	return ""
+}
+
+func (x *ReadBurstResponse) GetLeases() []string {
+	if x != nil {
+		return x.Leases
+	}
+	return nil
+}
+
+type KeepBurstRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Record        []byte                 `protobuf:"bytes,3,opt,name=record,proto3" json:"record,omitempty"` // as JSON, at most 4 MiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepBurstRequest) Reset() {
+	*x = KeepBurstRequest{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepBurstRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepBurstRequest) ProtoMessage() {}
+
+func (x *KeepBurstRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepBurstRequest.ProtoReflect.Descriptor instead.
+func (*KeepBurstRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *KeepBurstRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *KeepBurstRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *KeepBurstRequest) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+type KeepBurstResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepBurstResponse) Reset() {
+	*x = KeepBurstResponse{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepBurstResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepBurstResponse) ProtoMessage() {}
+
+func (x *KeepBurstResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepBurstResponse.ProtoReflect.Descriptor instead.
+func (*KeepBurstResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{65}
+}
+
+type SpendRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Kind          SpendKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=datamove.agent.v1.SpendKind" json:"kind,omitempty"`
+	Burst         string                 `protobuf:"bytes,4,opt,name=burst,proto3" json:"burst,omitempty"`    // ID of its record
+	Micros        int64                  `protobuf:"varint,5,opt,name=micros,proto3" json:"micros,omitempty"` // millionths of a US dollar
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	Key           string                 `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpendRequest) Reset() {
+	*x = SpendRequest{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpendRequest) ProtoMessage() {}
+
+func (x *SpendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpendRequest.ProtoReflect.Descriptor instead.
+func (*SpendRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *SpendRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *SpendRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *SpendRequest) GetKind() SpendKind {
+	if x != nil {
+		return x.Kind
+	}
+	return SpendKind_SPEND_KIND_UNSPECIFIED
+}
+
+func (x *SpendRequest) GetBurst() string {
+	if x != nil {
+		return x.Burst
+	}
+	return ""
+}
+
+func (x *SpendRequest) GetMicros() int64 {
+	if x != nil {
+		return x.Micros
+	}
+	return 0
+}
+
+func (x *SpendRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *SpendRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+type SpendResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repeated      bool                   `protobuf:"varint,1,opt,name=repeated,proto3" json:"repeated,omitempty"`                          // it was noted before
+	FreedMicros   int64                  `protobuf:"varint,2,opt,name=freed_micros,json=freedMicros,proto3" json:"freed_micros,omitempty"` // of SETTLE
+	Warns         bool                   `protobuf:"varint,3,opt,name=warns,proto3" json:"warns,omitempty"`                                // the account came over the share of its cap from which on that is said
+	Account       *v1.BurstAccount       `protobuf:"bytes,4,opt,name=account,proto3" json:"account,omitempty"`                             // afterwards
+	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`                                 // there is no money for it; of a CHARGE: it is noted all the same
+	ErrorKind     string                 `protobuf:"bytes,6,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpendResponse) Reset() {
+	*x = SpendResponse{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpendResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpendResponse) ProtoMessage() {}
+
+func (x *SpendResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpendResponse.ProtoReflect.Descriptor instead.
+func (*SpendResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *SpendResponse) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+func (x *SpendResponse) GetFreedMicros() int64 {
+	if x != nil {
+		return x.FreedMicros
+	}
+	return 0
+}
+
+func (x *SpendResponse) GetWarns() bool {
+	if x != nil {
+		return x.Warns
+	}
+	return false
+}
+
+func (x *SpendResponse) GetAccount() *v1.BurstAccount {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+func (x *SpendResponse) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *SpendResponse) GetErrorKind() string {
+	if x != nil {
+		return x.ErrorKind
+	}
+	return ""
+}
+
 var File_datamove_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1ddatamove/agent/v1/agent.proto\x12\x11datamove.agent.v1\x1a\x1cdatamove/v1/checkpoint.proto\x1a\x18datamove/v1/policy.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"I\n" +
+	"\x1ddatamove/agent/v1/agent.proto\x12\x11datamove.agent.v1\x1a\x17datamove/v1/burst.proto\x1a\x1cdatamove/v1/checkpoint.proto\x1a\x18datamove/v1/policy.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"I\n" +
 	"\vJoinRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x10\n" +
@@ -4909,17 +5373,55 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"T\n" +
 	"\x11ReadItemsResponse\x12+\n" +
 	"\x05items\x18\x01 \x03(\v2\x15.datamove.v1.PlanItemR\x05items\x12\x12\n" +
-	"\x04held\x18\x02 \x01(\x03R\x04held*V\n" +
+	"\x04held\x18\x02 \x01(\x03R\x04held\"<\n" +
+	"\x10ReadBurstRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xc1\x01\n" +
+	"\x11ReadBurstResponse\x12\x16\n" +
+	"\x06record\x18\x01 \x01(\fR\x06record\x12\x16\n" +
+	"\x06prices\x18\x02 \x01(\tR\x06prices\x12\x1f\n" +
+	"\vprices_name\x18\x03 \x01(\tR\n" +
+	"pricesName\x12\x1c\n" +
+	"\tadmission\x18\x04 \x01(\tR\tadmission\x12%\n" +
+	"\x0eadmission_name\x18\x05 \x01(\tR\radmissionName\x12\x16\n" +
+	"\x06leases\x18\x06 \x03(\tR\x06leases\"T\n" +
+	"\x10KeepBurstRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06record\x18\x03 \x01(\fR\x06record\"\x13\n" +
+	"\x11KeepBurstResponse\"\xbc\x01\n" +
+	"\fSpendRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x120\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x1c.datamove.agent.v1.SpendKindR\x04kind\x12\x14\n" +
+	"\x05burst\x18\x04 \x01(\tR\x05burst\x12\x16\n" +
+	"\x06micros\x18\x05 \x01(\x03R\x06micros\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\x12\x10\n" +
+	"\x03key\x18\a \x01(\tR\x03key\"\xce\x01\n" +
+	"\rSpendResponse\x12\x1a\n" +
+	"\brepeated\x18\x01 \x01(\bR\brepeated\x12!\n" +
+	"\ffreed_micros\x18\x02 \x01(\x03R\vfreedMicros\x12\x14\n" +
+	"\x05warns\x18\x03 \x01(\bR\x05warns\x123\n" +
+	"\aaccount\x18\x04 \x01(\v2\x19.datamove.v1.BurstAccountR\aaccount\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x1d\n" +
+	"\n" +
+	"error_kind\x18\x06 \x01(\tR\terrorKind*V\n" +
 	"\x03How\x12\x13\n" +
 	"\x0fHOW_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tHOW_PAUSE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"HOW_CANCEL\x10\x02\x12\f\n" +
 	"\bHOW_LOST\x10\x03\x12\r\n" +
-	"\tHOW_YIELD\x10\x042\xa1\x01\n" +
+	"\tHOW_YIELD\x10\x04*\x83\x01\n" +
+	"\tSpendKind\x12\x1a\n" +
+	"\x16SPEND_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10SPEND_KIND_ALLOW\x10\x01\x12\x16\n" +
+	"\x12SPEND_KIND_RESERVE\x10\x02\x12\x15\n" +
+	"\x11SPEND_KIND_CHARGE\x10\x03\x12\x15\n" +
+	"\x11SPEND_KIND_SETTLE\x10\x042\xa1\x01\n" +
 	"\rEnrollService\x12F\n" +
 	"\x04Join\x12\x1e.datamove.agent.v1.JoinRequest\x1a\x1e.datamove.agent.v1.Certificate\x12H\n" +
-	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xfd\a\n" +
+	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xf9\t\n" +
 	"\vLinkService\x12A\n" +
 	"\x06Attend\x12\x19.datamove.agent.v1.Status\x1a\x18.datamove.agent.v1.Order(\x010\x01\x12P\n" +
 	"\aConfirm\x12!.datamove.agent.v1.ConfirmRequest\x1a\".datamove.agent.v1.ConfirmResponse\x12M\n" +
@@ -4932,7 +5434,10 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\tReadItems\x12#.datamove.agent.v1.ReadItemsRequest\x1a$.datamove.agent.v1.ReadItemsResponse0\x01\x12R\n" +
 	"\aPutWalk\x12!.datamove.agent.v1.PutWalkRequest\x1a\".datamove.agent.v1.PutWalkResponse(\x01\x12Q\n" +
 	"\x06Follow\x12 .datamove.agent.v1.FollowRequest\x1a!.datamove.agent.v1.FollowResponse(\x010\x01\x12h\n" +
-	"\x0fTellCheckpoints\x12).datamove.agent.v1.TellCheckpointsRequest\x1a*.datamove.agent.v1.TellCheckpointsResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
+	"\x0fTellCheckpoints\x12).datamove.agent.v1.TellCheckpointsRequest\x1a*.datamove.agent.v1.TellCheckpointsResponse\x12V\n" +
+	"\tReadBurst\x12#.datamove.agent.v1.ReadBurstRequest\x1a$.datamove.agent.v1.ReadBurstResponse\x12V\n" +
+	"\tKeepBurst\x12#.datamove.agent.v1.KeepBurstRequest\x1a$.datamove.agent.v1.KeepBurstResponse\x12J\n" +
+	"\x05Spend\x12\x1f.datamove.agent.v1.SpendRequest\x1a .datamove.agent.v1.SpendResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_datamove_agent_v1_agent_proto_rawDescOnce sync.Once
@@ -4946,169 +5451,185 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_agent_proto_rawDescData
 }
 
-var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                        // 0: datamove.agent.v1.How
-	(FollowSight_Trouble)(0),        // 1: datamove.agent.v1.FollowSight.Trouble
-	(*JoinRequest)(nil),             // 2: datamove.agent.v1.JoinRequest
-	(*RenewRequest)(nil),            // 3: datamove.agent.v1.RenewRequest
-	(*Certificate)(nil),             // 4: datamove.agent.v1.Certificate
-	(*Status)(nil),                  // 5: datamove.agent.v1.Status
-	(*Hello)(nil),                   // 6: datamove.agent.v1.Hello
-	(*Reach)(nil),                   // 7: datamove.agent.v1.Reach
-	(*Room)(nil),                    // 8: datamove.agent.v1.Room
-	(*RoomPart)(nil),                // 9: datamove.agent.v1.RoomPart
-	(*Session)(nil),                 // 10: datamove.agent.v1.Session
-	(*Order)(nil),                   // 11: datamove.agent.v1.Order
-	(*Swarm)(nil),                   // 12: datamove.agent.v1.Swarm
-	(*SwarmMember)(nil),             // 13: datamove.agent.v1.SwarmMember
-	(*SwarmHomes)(nil),              // 14: datamove.agent.v1.SwarmHomes
-	(*Piece)(nil),                   // 15: datamove.agent.v1.Piece
-	(*PieceSegment)(nil),            // 16: datamove.agent.v1.PieceSegment
-	(*Lend)(nil),                    // 17: datamove.agent.v1.Lend
-	(*Lent)(nil),                    // 18: datamove.agent.v1.Lent
-	(*LentQuestion)(nil),            // 19: datamove.agent.v1.LentQuestion
-	(*LentAnswer)(nil),              // 20: datamove.agent.v1.LentAnswer
-	(*LentPair)(nil),                // 21: datamove.agent.v1.LentPair
-	(*LentSame)(nil),                // 22: datamove.agent.v1.LentSame
-	(*LentEntry)(nil),               // 23: datamove.agent.v1.LentEntry
-	(*Lead)(nil),                    // 24: datamove.agent.v1.Lead
-	(*Pieces)(nil),                  // 25: datamove.agent.v1.Pieces
-	(*Batch)(nil),                   // 26: datamove.agent.v1.Batch
-	(*Stop)(nil),                    // 27: datamove.agent.v1.Stop
-	(*Crew)(nil),                    // 28: datamove.agent.v1.Crew
-	(*Part)(nil),                    // 29: datamove.agent.v1.Part
-	(*Limits)(nil),                  // 30: datamove.agent.v1.Limits
-	(*Limit)(nil),                   // 31: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),          // 32: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),         // 33: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),           // 34: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),          // 35: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),             // 36: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),            // 37: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),            // 38: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),           // 39: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),             // 40: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),            // 41: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),      // 42: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),     // 43: datamove.agent.v1.PutManifestResponse
-	(*ReadManifestRequest)(nil),     // 44: datamove.agent.v1.ReadManifestRequest
-	(*ReadManifestResponse)(nil),    // 45: datamove.agent.v1.ReadManifestResponse
-	(*PutWalkRequest)(nil),          // 46: datamove.agent.v1.PutWalkRequest
-	(*PutWalkResponse)(nil),         // 47: datamove.agent.v1.PutWalkResponse
-	(*TellCheckpointsRequest)(nil),  // 48: datamove.agent.v1.TellCheckpointsRequest
-	(*CheckpointFolder)(nil),        // 49: datamove.agent.v1.CheckpointFolder
-	(*CheckpointRound)(nil),         // 50: datamove.agent.v1.CheckpointRound
-	(*TellCheckpointsResponse)(nil), // 51: datamove.agent.v1.TellCheckpointsResponse
-	(*FollowRequest)(nil),           // 52: datamove.agent.v1.FollowRequest
-	(*FollowBatch)(nil),             // 53: datamove.agent.v1.FollowBatch
-	(*FollowMark)(nil),              // 54: datamove.agent.v1.FollowMark
-	(*FollowSights)(nil),            // 55: datamove.agent.v1.FollowSights
-	(*FollowSight)(nil),             // 56: datamove.agent.v1.FollowSight
-	(*FollowWalk)(nil),              // 57: datamove.agent.v1.FollowWalk
-	(*FollowResponse)(nil),          // 58: datamove.agent.v1.FollowResponse
-	(*FollowFeed)(nil),              // 59: datamove.agent.v1.FollowFeed
-	(*FollowLook)(nil),              // 60: datamove.agent.v1.FollowLook
-	(*FollowDir)(nil),               // 61: datamove.agent.v1.FollowDir
-	(*ReadItemsRequest)(nil),        // 62: datamove.agent.v1.ReadItemsRequest
-	(*ReadItemsResponse)(nil),       // 63: datamove.agent.v1.ReadItemsResponse
-	nil,                             // 64: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil),   // 65: google.protobuf.Timestamp
-	(*v1.Progress)(nil),             // 66: datamove.v1.Progress
-	(*durationpb.Duration)(nil),     // 67: google.protobuf.Duration
-	(*v1.Task)(nil),                 // 68: datamove.v1.Task
-	(*v1.TaskSpec)(nil),             // 69: datamove.v1.TaskSpec
-	(*v1.Account)(nil),              // 70: datamove.v1.Account
-	(*v1.Report)(nil),               // 71: datamove.v1.Report
-	(*v1.Checkpoint)(nil),           // 72: datamove.v1.Checkpoint
-	(*v1.PlanItem)(nil),             // 73: datamove.v1.PlanItem
+	(SpendKind)(0),                  // 1: datamove.agent.v1.SpendKind
+	(FollowSight_Trouble)(0),        // 2: datamove.agent.v1.FollowSight.Trouble
+	(*JoinRequest)(nil),             // 3: datamove.agent.v1.JoinRequest
+	(*RenewRequest)(nil),            // 4: datamove.agent.v1.RenewRequest
+	(*Certificate)(nil),             // 5: datamove.agent.v1.Certificate
+	(*Status)(nil),                  // 6: datamove.agent.v1.Status
+	(*Hello)(nil),                   // 7: datamove.agent.v1.Hello
+	(*Reach)(nil),                   // 8: datamove.agent.v1.Reach
+	(*Room)(nil),                    // 9: datamove.agent.v1.Room
+	(*RoomPart)(nil),                // 10: datamove.agent.v1.RoomPart
+	(*Session)(nil),                 // 11: datamove.agent.v1.Session
+	(*Order)(nil),                   // 12: datamove.agent.v1.Order
+	(*Swarm)(nil),                   // 13: datamove.agent.v1.Swarm
+	(*SwarmMember)(nil),             // 14: datamove.agent.v1.SwarmMember
+	(*SwarmHomes)(nil),              // 15: datamove.agent.v1.SwarmHomes
+	(*Piece)(nil),                   // 16: datamove.agent.v1.Piece
+	(*PieceSegment)(nil),            // 17: datamove.agent.v1.PieceSegment
+	(*Lend)(nil),                    // 18: datamove.agent.v1.Lend
+	(*Lent)(nil),                    // 19: datamove.agent.v1.Lent
+	(*LentQuestion)(nil),            // 20: datamove.agent.v1.LentQuestion
+	(*LentAnswer)(nil),              // 21: datamove.agent.v1.LentAnswer
+	(*LentPair)(nil),                // 22: datamove.agent.v1.LentPair
+	(*LentSame)(nil),                // 23: datamove.agent.v1.LentSame
+	(*LentEntry)(nil),               // 24: datamove.agent.v1.LentEntry
+	(*Lead)(nil),                    // 25: datamove.agent.v1.Lead
+	(*Pieces)(nil),                  // 26: datamove.agent.v1.Pieces
+	(*Batch)(nil),                   // 27: datamove.agent.v1.Batch
+	(*Stop)(nil),                    // 28: datamove.agent.v1.Stop
+	(*Crew)(nil),                    // 29: datamove.agent.v1.Crew
+	(*Part)(nil),                    // 30: datamove.agent.v1.Part
+	(*Limits)(nil),                  // 31: datamove.agent.v1.Limits
+	(*Limit)(nil),                   // 32: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),          // 33: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),         // 34: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),           // 35: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),          // 36: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),             // 37: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),            // 38: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),            // 39: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),           // 40: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),             // 41: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),            // 42: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),      // 43: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),     // 44: datamove.agent.v1.PutManifestResponse
+	(*ReadManifestRequest)(nil),     // 45: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),    // 46: datamove.agent.v1.ReadManifestResponse
+	(*PutWalkRequest)(nil),          // 47: datamove.agent.v1.PutWalkRequest
+	(*PutWalkResponse)(nil),         // 48: datamove.agent.v1.PutWalkResponse
+	(*TellCheckpointsRequest)(nil),  // 49: datamove.agent.v1.TellCheckpointsRequest
+	(*CheckpointFolder)(nil),        // 50: datamove.agent.v1.CheckpointFolder
+	(*CheckpointRound)(nil),         // 51: datamove.agent.v1.CheckpointRound
+	(*TellCheckpointsResponse)(nil), // 52: datamove.agent.v1.TellCheckpointsResponse
+	(*FollowRequest)(nil),           // 53: datamove.agent.v1.FollowRequest
+	(*FollowBatch)(nil),             // 54: datamove.agent.v1.FollowBatch
+	(*FollowMark)(nil),              // 55: datamove.agent.v1.FollowMark
+	(*FollowSights)(nil),            // 56: datamove.agent.v1.FollowSights
+	(*FollowSight)(nil),             // 57: datamove.agent.v1.FollowSight
+	(*FollowWalk)(nil),              // 58: datamove.agent.v1.FollowWalk
+	(*FollowResponse)(nil),          // 59: datamove.agent.v1.FollowResponse
+	(*FollowFeed)(nil),              // 60: datamove.agent.v1.FollowFeed
+	(*FollowLook)(nil),              // 61: datamove.agent.v1.FollowLook
+	(*FollowDir)(nil),               // 62: datamove.agent.v1.FollowDir
+	(*ReadItemsRequest)(nil),        // 63: datamove.agent.v1.ReadItemsRequest
+	(*ReadItemsResponse)(nil),       // 64: datamove.agent.v1.ReadItemsResponse
+	(*ReadBurstRequest)(nil),        // 65: datamove.agent.v1.ReadBurstRequest
+	(*ReadBurstResponse)(nil),       // 66: datamove.agent.v1.ReadBurstResponse
+	(*KeepBurstRequest)(nil),        // 67: datamove.agent.v1.KeepBurstRequest
+	(*KeepBurstResponse)(nil),       // 68: datamove.agent.v1.KeepBurstResponse
+	(*SpendRequest)(nil),            // 69: datamove.agent.v1.SpendRequest
+	(*SpendResponse)(nil),           // 70: datamove.agent.v1.SpendResponse
+	nil,                             // 71: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil),   // 72: google.protobuf.Timestamp
+	(*v1.Progress)(nil),             // 73: datamove.v1.Progress
+	(*durationpb.Duration)(nil),     // 74: google.protobuf.Duration
+	(*v1.Task)(nil),                 // 75: datamove.v1.Task
+	(*v1.TaskSpec)(nil),             // 76: datamove.v1.TaskSpec
+	(*v1.Account)(nil),              // 77: datamove.v1.Account
+	(*v1.Report)(nil),               // 78: datamove.v1.Report
+	(*v1.Checkpoint)(nil),           // 79: datamove.v1.Checkpoint
+	(*v1.PlanItem)(nil),             // 80: datamove.v1.PlanItem
+	(*v1.BurstAccount)(nil),         // 81: datamove.v1.BurstAccount
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	65, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
-	6,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
-	10, // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
-	8,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
-	7,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	9,  // 5: datamove.agent.v1.Room.parts:type_name -> datamove.agent.v1.RoomPart
-	66, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	65, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	67, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
-	24, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
-	26, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
-	27, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	30, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
-	28, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	29, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
-	12, // 15: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
-	17, // 16: datamove.agent.v1.Order.lend:type_name -> datamove.agent.v1.Lend
-	13, // 17: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
-	14, // 18: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
-	16, // 19: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
-	13, // 20: datamove.agent.v1.Lent.member:type_name -> datamove.agent.v1.SwarmMember
-	23, // 21: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
-	68, // 22: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	69, // 23: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	67, // 24: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	25, // 25: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	18, // 26: datamove.agent.v1.Lead.lent:type_name -> datamove.agent.v1.Lent
-	69, // 27: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	70, // 28: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	72, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	7,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
+	11, // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
+	9,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
+	8,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
+	10, // 5: datamove.agent.v1.Room.parts:type_name -> datamove.agent.v1.RoomPart
+	73, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	72, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	74, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	25, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
+	27, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
+	28, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
+	31, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	29, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
+	30, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
+	13, // 15: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
+	18, // 16: datamove.agent.v1.Order.lend:type_name -> datamove.agent.v1.Lend
+	14, // 17: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
+	15, // 18: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
+	17, // 19: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
+	14, // 20: datamove.agent.v1.Lent.member:type_name -> datamove.agent.v1.SwarmMember
+	24, // 21: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
+	75, // 22: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	76, // 23: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	74, // 24: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	26, // 25: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
+	19, // 26: datamove.agent.v1.Lead.lent:type_name -> datamove.agent.v1.Lent
+	76, // 27: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	77, // 28: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
 	0,  // 29: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	31, // 30: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	64, // 31: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	71, // 32: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	65, // 33: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	49, // 34: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
-	50, // 35: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
-	72, // 36: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
-	67, // 37: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
-	53, // 38: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
-	55, // 39: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
-	57, // 40: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
-	65, // 41: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
-	54, // 42: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
-	56, // 43: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
-	1,  // 44: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	1,  // 45: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	59, // 46: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
-	54, // 47: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
-	60, // 48: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
-	61, // 49: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
-	73, // 50: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
-	2,  // 51: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	3,  // 52: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	5,  // 53: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	32, // 54: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	34, // 55: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	36, // 56: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	38, // 57: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	40, // 58: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	42, // 59: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	44, // 60: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	62, // 61: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
-	46, // 62: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
-	52, // 63: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	48, // 64: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
-	4,  // 65: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	4,  // 66: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	11, // 67: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	33, // 68: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	35, // 69: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	37, // 70: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	39, // 71: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	41, // 72: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	43, // 73: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	45, // 74: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	63, // 75: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
-	47, // 76: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
-	58, // 77: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	51, // 78: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
-	65, // [65:79] is the sub-list for method output_type
-	51, // [51:65] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	32, // 30: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	71, // 31: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	78, // 32: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	72, // 33: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	50, // 34: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
+	51, // 35: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
+	79, // 36: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
+	74, // 37: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
+	54, // 38: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
+	56, // 39: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
+	58, // 40: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
+	72, // 41: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
+	55, // 42: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
+	57, // 43: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
+	2,  // 44: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	2,  // 45: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	60, // 46: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
+	55, // 47: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
+	61, // 48: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
+	62, // 49: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
+	80, // 50: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
+	1,  // 51: datamove.agent.v1.SpendRequest.kind:type_name -> datamove.agent.v1.SpendKind
+	81, // 52: datamove.agent.v1.SpendResponse.account:type_name -> datamove.v1.BurstAccount
+	3,  // 53: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	4,  // 54: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	6,  // 55: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	33, // 56: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	35, // 57: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	37, // 58: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	39, // 59: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	41, // 60: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	43, // 61: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	45, // 62: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	63, // 63: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
+	47, // 64: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	53, // 65: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	49, // 66: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	65, // 67: datamove.agent.v1.LinkService.ReadBurst:input_type -> datamove.agent.v1.ReadBurstRequest
+	67, // 68: datamove.agent.v1.LinkService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
+	69, // 69: datamove.agent.v1.LinkService.Spend:input_type -> datamove.agent.v1.SpendRequest
+	5,  // 70: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	5,  // 71: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	12, // 72: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	34, // 73: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	36, // 74: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	38, // 75: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	40, // 76: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	42, // 77: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	44, // 78: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	46, // 79: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	64, // 80: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
+	48, // 81: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	59, // 82: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	52, // 83: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	66, // 84: datamove.agent.v1.LinkService.ReadBurst:output_type -> datamove.agent.v1.ReadBurstResponse
+	68, // 85: datamove.agent.v1.LinkService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
+	70, // 86: datamove.agent.v1.LinkService.Spend:output_type -> datamove.agent.v1.SpendResponse
+	70, // [70:87] is the sub-list for method output_type
+	53, // [53:70] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -5131,8 +5652,8 @@ func file_datamove_agent_v1_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   63,
+			NumEnums:      3,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -179,6 +179,9 @@ const (
 	LinkService_PutWalk_FullMethodName         = "/datamove.agent.v1.LinkService/PutWalk"
 	LinkService_Follow_FullMethodName          = "/datamove.agent.v1.LinkService/Follow"
 	LinkService_TellCheckpoints_FullMethodName = "/datamove.agent.v1.LinkService/TellCheckpoints"
+	LinkService_ReadBurst_FullMethodName       = "/datamove.agent.v1.LinkService/ReadBurst"
+	LinkService_KeepBurst_FullMethodName       = "/datamove.agent.v1.LinkService/KeepBurst"
+	LinkService_Spend_FullMethodName           = "/datamove.agent.v1.LinkService/Spend"
 )
 
 // LinkServiceClient is the client API for LinkService service.
@@ -217,6 +220,12 @@ type LinkServiceClient interface {
 	Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowRequest, FollowResponse], error)
 	// TellCheckpoints says which checkpoints are in a tier: that a round begins, then what each folder has, then that it has ended.
 	TellCheckpoints(ctx context.Context, in *TellCheckpointsRequest, opts ...grpc.CallOption) (*TellCheckpointsResponse, error)
+	// ReadBurst says what is known of the burst that a lead works on.
+	ReadBurst(ctx context.Context, in *ReadBurstRequest, opts ...grpc.CallOption) (*ReadBurstResponse, error)
+	// KeepBurst makes the record of that burst durable.
+	KeepBurst(ctx context.Context, in *KeepBurstRequest, opts ...grpc.CallOption) (*KeepBurstResponse, error)
+	// Spend asks for the money of that burst, and notes what was spent. The same key again changes nothing.
+	Spend(ctx context.Context, in *SpendRequest, opts ...grpc.CallOption) (*SpendResponse, error)
 }
 
 type linkServiceClient struct {
@@ -377,6 +386,36 @@ func (c *linkServiceClient) TellCheckpoints(ctx context.Context, in *TellCheckpo
 	return out, nil
 }
 
+func (c *linkServiceClient) ReadBurst(ctx context.Context, in *ReadBurstRequest, opts ...grpc.CallOption) (*ReadBurstResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadBurstResponse)
+	err := c.cc.Invoke(ctx, LinkService_ReadBurst_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *linkServiceClient) KeepBurst(ctx context.Context, in *KeepBurstRequest, opts ...grpc.CallOption) (*KeepBurstResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(KeepBurstResponse)
+	err := c.cc.Invoke(ctx, LinkService_KeepBurst_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *linkServiceClient) Spend(ctx context.Context, in *SpendRequest, opts ...grpc.CallOption) (*SpendResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SpendResponse)
+	err := c.cc.Invoke(ctx, LinkService_Spend_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LinkServiceServer is the server API for LinkService service.
 // All implementations must embed UnimplementedLinkServiceServer
 // for forward compatibility.
@@ -413,6 +452,12 @@ type LinkServiceServer interface {
 	Follow(grpc.BidiStreamingServer[FollowRequest, FollowResponse]) error
 	// TellCheckpoints says which checkpoints are in a tier: that a round begins, then what each folder has, then that it has ended.
 	TellCheckpoints(context.Context, *TellCheckpointsRequest) (*TellCheckpointsResponse, error)
+	// ReadBurst says what is known of the burst that a lead works on.
+	ReadBurst(context.Context, *ReadBurstRequest) (*ReadBurstResponse, error)
+	// KeepBurst makes the record of that burst durable.
+	KeepBurst(context.Context, *KeepBurstRequest) (*KeepBurstResponse, error)
+	// Spend asks for the money of that burst, and notes what was spent. The same key again changes nothing.
+	Spend(context.Context, *SpendRequest) (*SpendResponse, error)
 	mustEmbedUnimplementedLinkServiceServer()
 }
 
@@ -458,6 +503,15 @@ func (UnimplementedLinkServiceServer) Follow(grpc.BidiStreamingServer[FollowRequ
 }
 func (UnimplementedLinkServiceServer) TellCheckpoints(context.Context, *TellCheckpointsRequest) (*TellCheckpointsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TellCheckpoints not implemented")
+}
+func (UnimplementedLinkServiceServer) ReadBurst(context.Context, *ReadBurstRequest) (*ReadBurstResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadBurst not implemented")
+}
+func (UnimplementedLinkServiceServer) KeepBurst(context.Context, *KeepBurstRequest) (*KeepBurstResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method KeepBurst not implemented")
+}
+func (UnimplementedLinkServiceServer) Spend(context.Context, *SpendRequest) (*SpendResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Spend not implemented")
 }
 func (UnimplementedLinkServiceServer) mustEmbedUnimplementedLinkServiceServer() {}
 func (UnimplementedLinkServiceServer) testEmbeddedByValue()                     {}
@@ -638,6 +692,60 @@ func _LinkService_TellCheckpoints_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LinkService_ReadBurst_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadBurstRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LinkServiceServer).ReadBurst(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LinkService_ReadBurst_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LinkServiceServer).ReadBurst(ctx, req.(*ReadBurstRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LinkService_KeepBurst_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(KeepBurstRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LinkServiceServer).KeepBurst(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LinkService_KeepBurst_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LinkServiceServer).KeepBurst(ctx, req.(*KeepBurstRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LinkService_Spend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SpendRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LinkServiceServer).Spend(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LinkService_Spend_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LinkServiceServer).Spend(ctx, req.(*SpendRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LinkService_ServiceDesc is the grpc.ServiceDesc for LinkService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -668,6 +776,18 @@ var LinkService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TellCheckpoints",
 			Handler:    _LinkService_TellCheckpoints_Handler,
+		},
+		{
+			MethodName: "ReadBurst",
+			Handler:    _LinkService_ReadBurst_Handler,
+		},
+		{
+			MethodName: "KeepBurst",
+			Handler:    _LinkService_KeepBurst_Handler,
+		},
+		{
+			MethodName: "Spend",
+			Handler:    _LinkService_Spend_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

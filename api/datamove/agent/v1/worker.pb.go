@@ -295,6 +295,95 @@ func (x *TierCounts) GetRoomPauses() int64 {
 	return 0
 }
 
+type KeysRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tier          string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"` // of the job
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeysRequest) Reset() {
+	*x = KeysRequest{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeysRequest) ProtoMessage() {}
+
+func (x *KeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeysRequest.ProtoReflect.Descriptor instead.
+func (*KeysRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *KeysRequest) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+// KeysResponse holds secrets and goes over the socket only.
+type KeysResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          string                 `protobuf:"bytes,1,opt,name=keys,proto3" json:"keys,omitempty"` // as in TierAccess
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeysResponse) Reset() {
+	*x = KeysResponse{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeysResponse) ProtoMessage() {}
+
+func (x *KeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeysResponse.ProtoReflect.Descriptor instead.
+func (*KeysResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *KeysResponse) GetKeys() string {
+	if x != nil {
+		return x.Keys
+	}
+	return ""
+}
+
 // WorkerOrder is what a process is to do.
 type WorkerOrder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -313,7 +402,7 @@ type WorkerOrder struct {
 
 func (x *WorkerOrder) Reset() {
 	*x = WorkerOrder{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -325,7 +414,7 @@ func (x *WorkerOrder) String() string {
 func (*WorkerOrder) ProtoMessage() {}
 
 func (x *WorkerOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -338,7 +427,7 @@ func (x *WorkerOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrder.ProtoReflect.Descriptor instead.
 func (*WorkerOrder) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WorkerOrder) GetWhat() isWorkerOrder_What {
@@ -454,7 +543,7 @@ type WantPiece struct {
 
 func (x *WantPiece) Reset() {
 	*x = WantPiece{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -466,7 +555,7 @@ func (x *WantPiece) String() string {
 func (*WantPiece) ProtoMessage() {}
 
 func (x *WantPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -479,7 +568,7 @@ func (x *WantPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantPiece.ProtoReflect.Descriptor instead.
 func (*WantPiece) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WantPiece) GetId() uint64 {
@@ -517,7 +606,7 @@ type GiveRequestPart struct {
 
 func (x *GiveRequestPart) Reset() {
 	*x = GiveRequestPart{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +618,7 @@ func (x *GiveRequestPart) String() string {
 func (*GiveRequestPart) ProtoMessage() {}
 
 func (x *GiveRequestPart) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +631,7 @@ func (x *GiveRequestPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequestPart.ProtoReflect.Descriptor instead.
 func (*GiveRequestPart) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GiveRequestPart) GetId() uint64 {
@@ -588,7 +677,7 @@ type GiveAnswer struct {
 
 func (x *GiveAnswer) Reset() {
 	*x = GiveAnswer{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +689,7 @@ func (x *GiveAnswer) String() string {
 func (*GiveAnswer) ProtoMessage() {}
 
 func (x *GiveAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +702,7 @@ func (x *GiveAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveAnswer.ProtoReflect.Descriptor instead.
 func (*GiveAnswer) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 // Job is a task as a process sees it.
@@ -640,13 +729,14 @@ type Job struct {
 	Self           string                 `protobuf:"bytes,19,opt,name=self,proto3" json:"self,omitempty"`                                                                                                      // the name of this node in it
 	Authorities    [][]byte               `protobuf:"bytes,20,rep,name=authorities,proto3" json:"authorities,omitempty"`                                                                                        // DER; who speaks for other nodes shows a certificate of theirs
 	Lent           *Lent                  `protobuf:"bytes,21,opt,name=lent,proto3" json:"lent,omitempty"`                                                                                                      // the source, where it is on another node
+	Owner          string                 `protobuf:"bytes,22,opt,name=owner,proto3" json:"owner,omitempty"`                                                                                                    // the name of whoever asked
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +748,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +761,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Job) GetTask() string {
@@ -821,6 +911,13 @@ func (x *Job) GetLent() *Lent {
 	return nil
 }
 
+func (x *Job) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 // TierAccess is a tier with what is needed to open it. It holds secrets and goes
 // over the socket only.
 type TierAccess struct {
@@ -839,13 +936,16 @@ type TierAccess struct {
 	PathStyle     bool                   `protobuf:"varint,12,opt,name=path_style,json=pathStyle,proto3" json:"path_style,omitempty"`
 	PathStyleSet  bool                   `protobuf:"varint,13,opt,name=path_style_set,json=pathStyleSet,proto3" json:"path_style_set,omitempty"`
 	S3            bool                   `protobuf:"varint,14,opt,name=s3,proto3" json:"s3,omitempty"`
+	Encryption    string                 `protobuf:"bytes,15,opt,name=encryption,proto3" json:"encryption,omitempty"` // how the store has to encrypt what is written; empty is as the bucket does
+	KmsKey        string                 `protobuf:"bytes,16,opt,name=kms_key,json=kmsKey,proto3" json:"kms_key,omitempty"`
+	RequireRegion string                 `protobuf:"bytes,17,opt,name=require_region,json=requireRegion,proto3" json:"require_region,omitempty"` // that the bucket has to be in; empty is any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TierAccess) Reset() {
 	*x = TierAccess{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +957,7 @@ func (x *TierAccess) String() string {
 func (*TierAccess) ProtoMessage() {}
 
 func (x *TierAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +970,7 @@ func (x *TierAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierAccess.ProtoReflect.Descriptor instead.
 func (*TierAccess) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TierAccess) GetName() string {
@@ -971,6 +1071,27 @@ func (x *TierAccess) GetS3() bool {
 	return false
 }
 
+func (x *TierAccess) GetEncryption() string {
+	if x != nil {
+		return x.Encryption
+	}
+	return ""
+}
+
+func (x *TierAccess) GetKmsKey() string {
+	if x != nil {
+		return x.KmsKey
+	}
+	return ""
+}
+
+func (x *TierAccess) GetRequireRegion() string {
+	if x != nil {
+		return x.RequireRegion
+	}
+	return ""
+}
+
 // KeptDraft is a draft of one pair of a task.
 type KeptDraft struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -984,7 +1105,7 @@ type KeptDraft struct {
 
 func (x *KeptDraft) Reset() {
 	*x = KeptDraft{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1117,7 @@ func (x *KeptDraft) String() string {
 func (*KeptDraft) ProtoMessage() {}
 
 func (x *KeptDraft) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1130,7 @@ func (x *KeptDraft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptDraft.ProtoReflect.Descriptor instead.
 func (*KeptDraft) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *KeptDraft) GetPair() int32 {
@@ -1055,7 +1176,7 @@ type WorkerBatch struct {
 
 func (x *WorkerBatch) Reset() {
 	*x = WorkerBatch{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1188,7 @@ func (x *WorkerBatch) String() string {
 func (*WorkerBatch) ProtoMessage() {}
 
 func (x *WorkerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1201,7 @@ func (x *WorkerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerBatch.ProtoReflect.Descriptor instead.
 func (*WorkerBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WorkerBatch) GetId() string {
@@ -1142,7 +1263,7 @@ type WorkerStop struct {
 
 func (x *WorkerStop) Reset() {
 	*x = WorkerStop{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1275,7 @@ func (x *WorkerStop) String() string {
 func (*WorkerStop) ProtoMessage() {}
 
 func (x *WorkerStop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1288,7 @@ func (x *WorkerStop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStop.ProtoReflect.Descriptor instead.
 func (*WorkerStop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WorkerStop) GetBatch() string {
@@ -1194,7 +1315,7 @@ type WorkerPart struct {
 
 func (x *WorkerPart) Reset() {
 	*x = WorkerPart{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1327,7 @@ func (x *WorkerPart) String() string {
 func (*WorkerPart) ProtoMessage() {}
 
 func (x *WorkerPart) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1340,7 @@ func (x *WorkerPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerPart.ProtoReflect.Descriptor instead.
 func (*WorkerPart) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WorkerPart) GetBytesPerSecond() int64 {
@@ -1239,7 +1360,7 @@ type MineRequest struct {
 
 func (x *MineRequest) Reset() {
 	*x = MineRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1372,7 @@ func (x *MineRequest) String() string {
 func (*MineRequest) ProtoMessage() {}
 
 func (x *MineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1385,7 @@ func (x *MineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MineRequest.ProtoReflect.Descriptor instead.
 func (*MineRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MineRequest) GetBatch() string {
@@ -1290,7 +1411,7 @@ type MineResponse struct {
 
 func (x *MineResponse) Reset() {
 	*x = MineResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1423,7 @@ func (x *MineResponse) String() string {
 func (*MineResponse) ProtoMessage() {}
 
 func (x *MineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1436,7 @@ func (x *MineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MineResponse.ProtoReflect.Descriptor instead.
 func (*MineResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MineResponse) GetPass() *durationpb.Duration {
@@ -1338,7 +1459,7 @@ type TurnRequest struct {
 
 func (x *TurnRequest) Reset() {
 	*x = TurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1471,7 @@ func (x *TurnRequest) String() string {
 func (*TurnRequest) ProtoMessage() {}
 
 func (x *TurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1484,7 @@ func (x *TurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnRequest.ProtoReflect.Descriptor instead.
 func (*TurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TurnRequest) GetBytes() int64 {
@@ -1411,7 +1532,7 @@ type TurnResponse struct {
 
 func (x *TurnResponse) Reset() {
 	*x = TurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1544,7 @@ func (x *TurnResponse) String() string {
 func (*TurnResponse) ProtoMessage() {}
 
 func (x *TurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1557,7 @@ func (x *TurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnResponse.ProtoReflect.Descriptor instead.
 func (*TurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TurnResponse) GetTurn() uint64 {
@@ -1462,7 +1583,7 @@ type PayRequest struct {
 
 func (x *PayRequest) Reset() {
 	*x = PayRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1595,7 @@ func (x *PayRequest) String() string {
 func (*PayRequest) ProtoMessage() {}
 
 func (x *PayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1608,7 @@ func (x *PayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayRequest.ProtoReflect.Descriptor instead.
 func (*PayRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PayRequest) GetBytes() int64 {
@@ -1506,7 +1627,7 @@ type PayResponse struct {
 
 func (x *PayResponse) Reset() {
 	*x = PayResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1639,7 @@ func (x *PayResponse) String() string {
 func (*PayResponse) ProtoMessage() {}
 
 func (x *PayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1652,7 @@ func (x *PayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayResponse.ProtoReflect.Descriptor instead.
 func (*PayResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PayResponse) GetPass() *durationpb.Duration {
@@ -1551,7 +1672,7 @@ type EndTurnRequest struct {
 
 func (x *EndTurnRequest) Reset() {
 	*x = EndTurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +1684,7 @@ func (x *EndTurnRequest) String() string {
 func (*EndTurnRequest) ProtoMessage() {}
 
 func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +1697,7 @@ func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnRequest.ProtoReflect.Descriptor instead.
 func (*EndTurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EndTurnRequest) GetTurn() uint64 {
@@ -1601,7 +1722,7 @@ type EndTurnResponse struct {
 
 func (x *EndTurnResponse) Reset() {
 	*x = EndTurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1734,7 @@ func (x *EndTurnResponse) String() string {
 func (*EndTurnResponse) ProtoMessage() {}
 
 func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1747,7 @@ func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnResponse.ProtoReflect.Descriptor instead.
 func (*EndTurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 type WantedRequest struct {
@@ -1637,7 +1758,7 @@ type WantedRequest struct {
 
 func (x *WantedRequest) Reset() {
 	*x = WantedRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1770,7 @@ func (x *WantedRequest) String() string {
 func (*WantedRequest) ProtoMessage() {}
 
 func (x *WantedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1783,7 @@ func (x *WantedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedRequest.ProtoReflect.Descriptor instead.
 func (*WantedRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 type WantedResponse struct {
@@ -1674,7 +1795,7 @@ type WantedResponse struct {
 
 func (x *WantedResponse) Reset() {
 	*x = WantedResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1807,7 @@ func (x *WantedResponse) String() string {
 func (*WantedResponse) ProtoMessage() {}
 
 func (x *WantedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1820,7 @@ func (x *WantedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedResponse.ProtoReflect.Descriptor instead.
 func (*WantedResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WantedResponse) GetAgents() int32 {
@@ -1722,7 +1843,7 @@ type HandRequest struct {
 
 func (x *HandRequest) Reset() {
 	*x = HandRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1855,7 @@ func (x *HandRequest) String() string {
 func (*HandRequest) ProtoMessage() {}
 
 func (x *HandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1868,7 @@ func (x *HandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandRequest.ProtoReflect.Descriptor instead.
 func (*HandRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HandRequest) GetPair() int32 {
@@ -1797,7 +1918,7 @@ type HandResponse struct {
 
 func (x *HandResponse) Reset() {
 	*x = HandResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +1930,7 @@ func (x *HandResponse) String() string {
 func (*HandResponse) ProtoMessage() {}
 
 func (x *HandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +1943,7 @@ func (x *HandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandResponse.ProtoReflect.Descriptor instead.
 func (*HandResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HandResponse) GetReply() []byte {
@@ -1863,7 +1984,7 @@ type NoteRequest struct {
 
 func (x *NoteRequest) Reset() {
 	*x = NoteRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1875,7 +1996,7 @@ func (x *NoteRequest) String() string {
 func (*NoteRequest) ProtoMessage() {}
 
 func (x *NoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1888,7 +2009,7 @@ func (x *NoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteRequest.ProtoReflect.Descriptor instead.
 func (*NoteRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NoteRequest) GetDraft() *KeptDraft {
@@ -1913,7 +2034,7 @@ type NoteResponse struct {
 
 func (x *NoteResponse) Reset() {
 	*x = NoteResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2046,7 @@ func (x *NoteResponse) String() string {
 func (*NoteResponse) ProtoMessage() {}
 
 func (x *NoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2059,7 @@ func (x *NoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteResponse.ProtoReflect.Descriptor instead.
 func (*NoteResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 type DescribeRequest struct {
@@ -1950,7 +2071,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2083,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2096,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DescribeRequest) GetData() []byte {
@@ -1994,7 +2115,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2127,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2140,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DescribeResponse) GetDigest() string {
@@ -2037,7 +2158,7 @@ type ItemsRequest struct {
 
 func (x *ItemsRequest) Reset() {
 	*x = ItemsRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2170,7 @@ func (x *ItemsRequest) String() string {
 func (*ItemsRequest) ProtoMessage() {}
 
 func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2183,7 @@ func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemsRequest.ProtoReflect.Descriptor instead.
 func (*ItemsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 type WalkRequest struct {
@@ -2074,7 +2195,7 @@ type WalkRequest struct {
 
 func (x *WalkRequest) Reset() {
 	*x = WalkRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2207,7 @@ func (x *WalkRequest) String() string {
 func (*WalkRequest) ProtoMessage() {}
 
 func (x *WalkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2220,7 @@ func (x *WalkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WalkRequest.ProtoReflect.Descriptor instead.
 func (*WalkRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WalkRequest) GetData() []byte {
@@ -2118,7 +2239,7 @@ type WalkResponse struct {
 
 func (x *WalkResponse) Reset() {
 	*x = WalkResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2251,7 @@ func (x *WalkResponse) String() string {
 func (*WalkResponse) ProtoMessage() {}
 
 func (x *WalkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2264,7 @@ func (x *WalkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WalkResponse.ProtoReflect.Descriptor instead.
 func (*WalkResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WalkResponse) GetFound() *PutWalkResponse {
@@ -2161,7 +2282,7 @@ type ManifestRequest struct {
 
 func (x *ManifestRequest) Reset() {
 	*x = ManifestRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2294,7 @@ func (x *ManifestRequest) String() string {
 func (*ManifestRequest) ProtoMessage() {}
 
 func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2307,7 @@ func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestRequest.ProtoReflect.Descriptor instead.
 func (*ManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
 }
 
 type ManifestResponse struct {
@@ -2198,7 +2319,7 @@ type ManifestResponse struct {
 
 func (x *ManifestResponse) Reset() {
 	*x = ManifestResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2331,7 @@ func (x *ManifestResponse) String() string {
 func (*ManifestResponse) ProtoMessage() {}
 
 func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2344,7 @@ func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestResponse.ProtoReflect.Descriptor instead.
 func (*ManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ManifestResponse) GetData() []byte {
@@ -2242,7 +2363,7 @@ type SealRequest struct {
 
 func (x *SealRequest) Reset() {
 	*x = SealRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2375,7 @@ func (x *SealRequest) String() string {
 func (*SealRequest) ProtoMessage() {}
 
 func (x *SealRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2388,7 @@ func (x *SealRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealRequest.ProtoReflect.Descriptor instead.
 func (*SealRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SealRequest) GetOff() bool {
@@ -2285,7 +2406,7 @@ type SealResponse struct {
 
 func (x *SealResponse) Reset() {
 	*x = SealResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2297,7 +2418,7 @@ func (x *SealResponse) String() string {
 func (*SealResponse) ProtoMessage() {}
 
 func (x *SealResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2310,7 +2431,7 @@ func (x *SealResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealResponse.ProtoReflect.Descriptor instead.
 func (*SealResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{37}
 }
 
 type EndLeadRequest struct {
@@ -2329,7 +2450,7 @@ type EndLeadRequest struct {
 
 func (x *EndLeadRequest) Reset() {
 	*x = EndLeadRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2462,7 @@ func (x *EndLeadRequest) String() string {
 func (*EndLeadRequest) ProtoMessage() {}
 
 func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2475,7 @@ func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadRequest.ProtoReflect.Descriptor instead.
 func (*EndLeadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EndLeadRequest) GetReport() *v1.Report {
@@ -2421,7 +2542,7 @@ type EndLeadResponse struct {
 
 func (x *EndLeadResponse) Reset() {
 	*x = EndLeadResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2554,7 @@ func (x *EndLeadResponse) String() string {
 func (*EndLeadResponse) ProtoMessage() {}
 
 func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2567,7 @@ func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadResponse.ProtoReflect.Descriptor instead.
 func (*EndLeadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{37}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{39}
 }
 
 type EndBatchRequest struct {
@@ -2464,7 +2585,7 @@ type EndBatchRequest struct {
 
 func (x *EndBatchRequest) Reset() {
 	*x = EndBatchRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2476,7 +2597,7 @@ func (x *EndBatchRequest) String() string {
 func (*EndBatchRequest) ProtoMessage() {}
 
 func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2489,7 +2610,7 @@ func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchRequest.ProtoReflect.Descriptor instead.
 func (*EndBatchRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EndBatchRequest) GetId() string {
@@ -2549,7 +2670,7 @@ type EndBatchResponse struct {
 
 func (x *EndBatchResponse) Reset() {
 	*x = EndBatchResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2682,7 @@ func (x *EndBatchResponse) String() string {
 func (*EndBatchResponse) ProtoMessage() {}
 
 func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2695,7 @@ func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchResponse.ProtoReflect.Descriptor instead.
 func (*EndBatchResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{41}
 }
 
 type TraceRequest struct {
@@ -2586,7 +2707,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2598,7 +2719,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +2732,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{40}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TraceRequest) GetSpans() []byte {
@@ -2629,7 +2750,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2641,7 +2762,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2654,7 +2775,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{41}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{43}
 }
 
 var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
@@ -2698,7 +2819,11 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"roomPauses\x1a=\n" +
 	"\x0fOperationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc9\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"!\n" +
+	"\vKeysRequest\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\tR\x04tier\"\"\n" +
+	"\fKeysResponse\x12\x12\n" +
+	"\x04keys\x18\x01 \x01(\tR\x04keys\"\xc9\x02\n" +
 	"\vWorkerOrder\x12*\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.datamove.agent.v1.JobH\x00R\x03job\x126\n" +
 	"\x05batch\x18\x02 \x01(\v2\x1e.datamove.agent.v1.WorkerBatchH\x00R\x05batch\x123\n" +
@@ -2719,7 +2844,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"error_kind\x18\x04 \x01(\tR\terrorKind\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\"\f\n" +
 	"\n" +
-	"GiveAnswer\"\xe5\x06\n" +
+	"GiveAnswer\"\xfb\x06\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -2743,13 +2868,14 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x05swarm\x18\x12 \x01(\v2\x18.datamove.agent.v1.SwarmR\x05swarm\x12\x12\n" +
 	"\x04self\x18\x13 \x01(\tR\x04self\x12 \n" +
 	"\vauthorities\x18\x14 \x03(\fR\vauthorities\x12+\n" +
-	"\x04lent\x18\x15 \x01(\v2\x17.datamove.agent.v1.LentR\x04lent\x1a<\n" +
+	"\x04lent\x18\x15 \x01(\v2\x17.datamove.agent.v1.LentR\x04lent\x12\x14\n" +
+	"\x05owner\x18\x16 \x01(\tR\x05owner\x1a<\n" +
 	"\x0eTierPathsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vMountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe1\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x03\n" +
 	"\n" +
 	"TierAccess\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -2767,7 +2893,12 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"path_style\x18\f \x01(\bR\tpathStyle\x12$\n" +
 	"\x0epath_style_set\x18\r \x01(\bR\fpathStyleSet\x12\x0e\n" +
-	"\x02s3\x18\x0e \x01(\bR\x02s3\"e\n" +
+	"\x02s3\x18\x0e \x01(\bR\x02s3\x12\x1e\n" +
+	"\n" +
+	"encryption\x18\x0f \x01(\tR\n" +
+	"encryption\x12\x17\n" +
+	"\akms_key\x18\x10 \x01(\tR\x06kmsKey\x12%\n" +
+	"\x0erequire_region\x18\x11 \x01(\tR\rrequireRegion\"e\n" +
 	"\tKeptDraft\x12\x12\n" +
 	"\x04pair\x18\x01 \x01(\x05R\x04pair\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x16\n" +
@@ -2867,7 +2998,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
-	"\rTraceResponse2\xf5\v\n" +
+	"\rTraceResponse2\xb6\x0e\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
@@ -2881,12 +3012,16 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x05Items\x12\x1f.datamove.agent.v1.ItemsRequest\x1a$.datamove.agent.v1.ReadItemsResponse0\x01\x12I\n" +
 	"\x04Walk\x12\x1e.datamove.agent.v1.WalkRequest\x1a\x1f.datamove.agent.v1.WalkResponse(\x01\x12Q\n" +
 	"\x06Follow\x12 .datamove.agent.v1.FollowRequest\x1a!.datamove.agent.v1.FollowResponse(\x010\x01\x12d\n" +
-	"\vCheckpoints\x12).datamove.agent.v1.TellCheckpointsRequest\x1a*.datamove.agent.v1.TellCheckpointsResponse\x12U\n" +
+	"\vCheckpoints\x12).datamove.agent.v1.TellCheckpointsRequest\x1a*.datamove.agent.v1.TellCheckpointsResponse\x12R\n" +
+	"\x05Burst\x12#.datamove.agent.v1.ReadBurstRequest\x1a$.datamove.agent.v1.ReadBurstResponse\x12V\n" +
+	"\tKeepBurst\x12#.datamove.agent.v1.KeepBurstRequest\x1a$.datamove.agent.v1.KeepBurstResponse\x12J\n" +
+	"\x05Spend\x12\x1f.datamove.agent.v1.SpendRequest\x1a .datamove.agent.v1.SpendResponse\x12U\n" +
 	"\bManifest\x12\".datamove.agent.v1.ManifestRequest\x1a#.datamove.agent.v1.ManifestResponse0\x01\x12G\n" +
 	"\x04Seal\x12\x1e.datamove.agent.v1.SealRequest\x1a\x1f.datamove.agent.v1.SealResponse\x12P\n" +
 	"\aEndLead\x12!.datamove.agent.v1.EndLeadRequest\x1a\".datamove.agent.v1.EndLeadResponse\x12S\n" +
 	"\bEndBatch\x12\".datamove.agent.v1.EndBatchRequest\x1a#.datamove.agent.v1.EndBatchResponse\x12K\n" +
-	"\x04Give\x12\".datamove.agent.v1.GiveRequestPart\x1a\x1d.datamove.agent.v1.GiveAnswer(\x01\x12J\n" +
+	"\x04Give\x12\".datamove.agent.v1.GiveRequestPart\x1a\x1d.datamove.agent.v1.GiveAnswer(\x01\x12G\n" +
+	"\x04Keys\x12\x1e.datamove.agent.v1.KeysRequest\x1a\x1f.datamove.agent.v1.KeysResponse\x12J\n" +
 	"\x05Trace\x12\x1f.datamove.agent.v1.TraceRequest\x1a .datamove.agent.v1.TraceResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
@@ -2901,142 +3036,158 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),            // 0: datamove.agent.v1.WorkerStatus
 	(*Counts)(nil),                  // 1: datamove.agent.v1.Counts
 	(*TierCounts)(nil),              // 2: datamove.agent.v1.TierCounts
-	(*WorkerOrder)(nil),             // 3: datamove.agent.v1.WorkerOrder
-	(*WantPiece)(nil),               // 4: datamove.agent.v1.WantPiece
-	(*GiveRequestPart)(nil),         // 5: datamove.agent.v1.GiveRequestPart
-	(*GiveAnswer)(nil),              // 6: datamove.agent.v1.GiveAnswer
-	(*Job)(nil),                     // 7: datamove.agent.v1.Job
-	(*TierAccess)(nil),              // 8: datamove.agent.v1.TierAccess
-	(*KeptDraft)(nil),               // 9: datamove.agent.v1.KeptDraft
-	(*WorkerBatch)(nil),             // 10: datamove.agent.v1.WorkerBatch
-	(*WorkerStop)(nil),              // 11: datamove.agent.v1.WorkerStop
-	(*WorkerPart)(nil),              // 12: datamove.agent.v1.WorkerPart
-	(*MineRequest)(nil),             // 13: datamove.agent.v1.MineRequest
-	(*MineResponse)(nil),            // 14: datamove.agent.v1.MineResponse
-	(*TurnRequest)(nil),             // 15: datamove.agent.v1.TurnRequest
-	(*TurnResponse)(nil),            // 16: datamove.agent.v1.TurnResponse
-	(*PayRequest)(nil),              // 17: datamove.agent.v1.PayRequest
-	(*PayResponse)(nil),             // 18: datamove.agent.v1.PayResponse
-	(*EndTurnRequest)(nil),          // 19: datamove.agent.v1.EndTurnRequest
-	(*EndTurnResponse)(nil),         // 20: datamove.agent.v1.EndTurnResponse
-	(*WantedRequest)(nil),           // 21: datamove.agent.v1.WantedRequest
-	(*WantedResponse)(nil),          // 22: datamove.agent.v1.WantedResponse
-	(*HandRequest)(nil),             // 23: datamove.agent.v1.HandRequest
-	(*HandResponse)(nil),            // 24: datamove.agent.v1.HandResponse
-	(*NoteRequest)(nil),             // 25: datamove.agent.v1.NoteRequest
-	(*NoteResponse)(nil),            // 26: datamove.agent.v1.NoteResponse
-	(*DescribeRequest)(nil),         // 27: datamove.agent.v1.DescribeRequest
-	(*DescribeResponse)(nil),        // 28: datamove.agent.v1.DescribeResponse
-	(*ItemsRequest)(nil),            // 29: datamove.agent.v1.ItemsRequest
-	(*WalkRequest)(nil),             // 30: datamove.agent.v1.WalkRequest
-	(*WalkResponse)(nil),            // 31: datamove.agent.v1.WalkResponse
-	(*ManifestRequest)(nil),         // 32: datamove.agent.v1.ManifestRequest
-	(*ManifestResponse)(nil),        // 33: datamove.agent.v1.ManifestResponse
-	(*SealRequest)(nil),             // 34: datamove.agent.v1.SealRequest
-	(*SealResponse)(nil),            // 35: datamove.agent.v1.SealResponse
-	(*EndLeadRequest)(nil),          // 36: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),         // 37: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),         // 38: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),        // 39: datamove.agent.v1.EndBatchResponse
-	(*TraceRequest)(nil),            // 40: datamove.agent.v1.TraceRequest
-	(*TraceResponse)(nil),           // 41: datamove.agent.v1.TraceResponse
-	nil,                             // 42: datamove.agent.v1.Counts.ErrorsEntry
-	nil,                             // 43: datamove.agent.v1.TierCounts.OperationsEntry
-	nil,                             // 44: datamove.agent.v1.Job.TierPathsEntry
-	nil,                             // 45: datamove.agent.v1.Job.MountsEntry
-	(*v1.Progress)(nil),             // 46: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil),   // 47: google.protobuf.Timestamp
-	(*Swarm)(nil),                   // 48: datamove.agent.v1.Swarm
-	(*Piece)(nil),                   // 49: datamove.agent.v1.Piece
-	(*v1.TaskSpec)(nil),             // 50: datamove.v1.TaskSpec
-	(*Lent)(nil),                    // 51: datamove.agent.v1.Lent
-	(How)(0),                        // 52: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),     // 53: google.protobuf.Duration
-	(*PutWalkResponse)(nil),         // 54: datamove.agent.v1.PutWalkResponse
-	(*v1.Report)(nil),               // 55: datamove.v1.Report
-	(*FollowRequest)(nil),           // 56: datamove.agent.v1.FollowRequest
-	(*TellCheckpointsRequest)(nil),  // 57: datamove.agent.v1.TellCheckpointsRequest
-	(*ReadItemsResponse)(nil),       // 58: datamove.agent.v1.ReadItemsResponse
-	(*FollowResponse)(nil),          // 59: datamove.agent.v1.FollowResponse
-	(*TellCheckpointsResponse)(nil), // 60: datamove.agent.v1.TellCheckpointsResponse
+	(*KeysRequest)(nil),             // 3: datamove.agent.v1.KeysRequest
+	(*KeysResponse)(nil),            // 4: datamove.agent.v1.KeysResponse
+	(*WorkerOrder)(nil),             // 5: datamove.agent.v1.WorkerOrder
+	(*WantPiece)(nil),               // 6: datamove.agent.v1.WantPiece
+	(*GiveRequestPart)(nil),         // 7: datamove.agent.v1.GiveRequestPart
+	(*GiveAnswer)(nil),              // 8: datamove.agent.v1.GiveAnswer
+	(*Job)(nil),                     // 9: datamove.agent.v1.Job
+	(*TierAccess)(nil),              // 10: datamove.agent.v1.TierAccess
+	(*KeptDraft)(nil),               // 11: datamove.agent.v1.KeptDraft
+	(*WorkerBatch)(nil),             // 12: datamove.agent.v1.WorkerBatch
+	(*WorkerStop)(nil),              // 13: datamove.agent.v1.WorkerStop
+	(*WorkerPart)(nil),              // 14: datamove.agent.v1.WorkerPart
+	(*MineRequest)(nil),             // 15: datamove.agent.v1.MineRequest
+	(*MineResponse)(nil),            // 16: datamove.agent.v1.MineResponse
+	(*TurnRequest)(nil),             // 17: datamove.agent.v1.TurnRequest
+	(*TurnResponse)(nil),            // 18: datamove.agent.v1.TurnResponse
+	(*PayRequest)(nil),              // 19: datamove.agent.v1.PayRequest
+	(*PayResponse)(nil),             // 20: datamove.agent.v1.PayResponse
+	(*EndTurnRequest)(nil),          // 21: datamove.agent.v1.EndTurnRequest
+	(*EndTurnResponse)(nil),         // 22: datamove.agent.v1.EndTurnResponse
+	(*WantedRequest)(nil),           // 23: datamove.agent.v1.WantedRequest
+	(*WantedResponse)(nil),          // 24: datamove.agent.v1.WantedResponse
+	(*HandRequest)(nil),             // 25: datamove.agent.v1.HandRequest
+	(*HandResponse)(nil),            // 26: datamove.agent.v1.HandResponse
+	(*NoteRequest)(nil),             // 27: datamove.agent.v1.NoteRequest
+	(*NoteResponse)(nil),            // 28: datamove.agent.v1.NoteResponse
+	(*DescribeRequest)(nil),         // 29: datamove.agent.v1.DescribeRequest
+	(*DescribeResponse)(nil),        // 30: datamove.agent.v1.DescribeResponse
+	(*ItemsRequest)(nil),            // 31: datamove.agent.v1.ItemsRequest
+	(*WalkRequest)(nil),             // 32: datamove.agent.v1.WalkRequest
+	(*WalkResponse)(nil),            // 33: datamove.agent.v1.WalkResponse
+	(*ManifestRequest)(nil),         // 34: datamove.agent.v1.ManifestRequest
+	(*ManifestResponse)(nil),        // 35: datamove.agent.v1.ManifestResponse
+	(*SealRequest)(nil),             // 36: datamove.agent.v1.SealRequest
+	(*SealResponse)(nil),            // 37: datamove.agent.v1.SealResponse
+	(*EndLeadRequest)(nil),          // 38: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),         // 39: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),         // 40: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),        // 41: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),            // 42: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),           // 43: datamove.agent.v1.TraceResponse
+	nil,                             // 44: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                             // 45: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                             // 46: datamove.agent.v1.Job.TierPathsEntry
+	nil,                             // 47: datamove.agent.v1.Job.MountsEntry
+	(*v1.Progress)(nil),             // 48: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil),   // 49: google.protobuf.Timestamp
+	(*Swarm)(nil),                   // 50: datamove.agent.v1.Swarm
+	(*Piece)(nil),                   // 51: datamove.agent.v1.Piece
+	(*v1.TaskSpec)(nil),             // 52: datamove.v1.TaskSpec
+	(*Lent)(nil),                    // 53: datamove.agent.v1.Lent
+	(How)(0),                        // 54: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),     // 55: google.protobuf.Duration
+	(*PutWalkResponse)(nil),         // 56: datamove.agent.v1.PutWalkResponse
+	(*v1.Report)(nil),               // 57: datamove.v1.Report
+	(*FollowRequest)(nil),           // 58: datamove.agent.v1.FollowRequest
+	(*TellCheckpointsRequest)(nil),  // 59: datamove.agent.v1.TellCheckpointsRequest
+	(*ReadBurstRequest)(nil),        // 60: datamove.agent.v1.ReadBurstRequest
+	(*KeepBurstRequest)(nil),        // 61: datamove.agent.v1.KeepBurstRequest
+	(*SpendRequest)(nil),            // 62: datamove.agent.v1.SpendRequest
+	(*ReadItemsResponse)(nil),       // 63: datamove.agent.v1.ReadItemsResponse
+	(*FollowResponse)(nil),          // 64: datamove.agent.v1.FollowResponse
+	(*TellCheckpointsResponse)(nil), // 65: datamove.agent.v1.TellCheckpointsResponse
+	(*ReadBurstResponse)(nil),       // 66: datamove.agent.v1.ReadBurstResponse
+	(*KeepBurstResponse)(nil),       // 67: datamove.agent.v1.KeepBurstResponse
+	(*SpendResponse)(nil),           // 68: datamove.agent.v1.SpendResponse
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	46, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	47, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	48, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	49, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
-	42, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
+	44, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
 	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
-	43, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
-	7,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
-	10, // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
-	11, // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
-	12, // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
-	48, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
-	4,  // 11: datamove.agent.v1.WorkerOrder.want:type_name -> datamove.agent.v1.WantPiece
-	49, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
-	49, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
-	50, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
-	8,  // 15: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
-	9,  // 16: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
-	44, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
-	45, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
-	48, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
-	51, // 20: datamove.agent.v1.Job.lent:type_name -> datamove.agent.v1.Lent
-	52, // 21: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	53, // 22: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
-	53, // 23: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	53, // 24: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
-	9,  // 25: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	54, // 26: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
-	55, // 27: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	45, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
+	9,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
+	12, // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
+	13, // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
+	14, // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
+	50, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
+	6,  // 11: datamove.agent.v1.WorkerOrder.want:type_name -> datamove.agent.v1.WantPiece
+	51, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
+	51, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
+	52, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	10, // 15: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
+	11, // 16: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
+	46, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
+	47, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
+	50, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
+	53, // 20: datamove.agent.v1.Job.lent:type_name -> datamove.agent.v1.Lent
+	54, // 21: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	55, // 22: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	55, // 23: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	55, // 24: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
+	11, // 25: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	56, // 26: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
+	57, // 27: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
 	1,  // 28: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	47, // 29: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	49, // 29: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 30: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
 	0,  // 31: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	13, // 32: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	15, // 33: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	19, // 34: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	17, // 35: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
-	21, // 36: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	23, // 37: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	25, // 38: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	27, // 39: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	29, // 40: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
-	30, // 41: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
-	56, // 42: datamove.agent.v1.WorkerService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	57, // 43: datamove.agent.v1.WorkerService.Checkpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
-	32, // 44: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	34, // 45: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
-	36, // 46: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	38, // 47: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	5,  // 48: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
-	40, // 49: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	3,  // 50: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	14, // 51: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	16, // 52: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	20, // 53: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	18, // 54: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
-	22, // 55: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	24, // 56: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	26, // 57: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	28, // 58: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	58, // 59: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
-	31, // 60: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
-	59, // 61: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	60, // 62: datamove.agent.v1.WorkerService.Checkpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
-	33, // 63: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	35, // 64: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
-	37, // 65: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	39, // 66: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	6,  // 67: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
-	41, // 68: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	50, // [50:69] is the sub-list for method output_type
-	31, // [31:50] is the sub-list for method input_type
+	15, // 32: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	17, // 33: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	21, // 34: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	19, // 35: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
+	23, // 36: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	25, // 37: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	27, // 38: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	29, // 39: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	31, // 40: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
+	32, // 41: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
+	58, // 42: datamove.agent.v1.WorkerService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	59, // 43: datamove.agent.v1.WorkerService.Checkpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	60, // 44: datamove.agent.v1.WorkerService.Burst:input_type -> datamove.agent.v1.ReadBurstRequest
+	61, // 45: datamove.agent.v1.WorkerService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
+	62, // 46: datamove.agent.v1.WorkerService.Spend:input_type -> datamove.agent.v1.SpendRequest
+	34, // 47: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	36, // 48: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
+	38, // 49: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	40, // 50: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	7,  // 51: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	3,  // 52: datamove.agent.v1.WorkerService.Keys:input_type -> datamove.agent.v1.KeysRequest
+	42, // 53: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	5,  // 54: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	16, // 55: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	18, // 56: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	22, // 57: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	20, // 58: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
+	24, // 59: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	26, // 60: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	28, // 61: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	30, // 62: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	63, // 63: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
+	33, // 64: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
+	64, // 65: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	65, // 66: datamove.agent.v1.WorkerService.Checkpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	66, // 67: datamove.agent.v1.WorkerService.Burst:output_type -> datamove.agent.v1.ReadBurstResponse
+	67, // 68: datamove.agent.v1.WorkerService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
+	68, // 69: datamove.agent.v1.WorkerService.Spend:output_type -> datamove.agent.v1.SpendResponse
+	35, // 70: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	37, // 71: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
+	39, // 72: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	41, // 73: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	8,  // 74: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	4,  // 75: datamove.agent.v1.WorkerService.Keys:output_type -> datamove.agent.v1.KeysResponse
+	43, // 76: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	54, // [54:77] is the sub-list for method output_type
+	31, // [31:54] is the sub-list for method input_type
 	31, // [31:31] is the sub-list for extension type_name
 	31, // [31:31] is the sub-list for extension extendee
 	0,  // [0:31] is the sub-list for field type_name
@@ -3048,7 +3199,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 		return
 	}
 	file_datamove_agent_v1_agent_proto_init()
-	file_datamove_agent_v1_worker_proto_msgTypes[3].OneofWrappers = []any{
+	file_datamove_agent_v1_worker_proto_msgTypes[5].OneofWrappers = []any{
 		(*WorkerOrder_Job)(nil),
 		(*WorkerOrder_Batch)(nil),
 		(*WorkerOrder_Stop)(nil),
@@ -3062,7 +3213,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   46,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

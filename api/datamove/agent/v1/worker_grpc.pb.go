@@ -32,11 +32,15 @@ const (
 	WorkerService_Walk_FullMethodName        = "/datamove.agent.v1.WorkerService/Walk"
 	WorkerService_Follow_FullMethodName      = "/datamove.agent.v1.WorkerService/Follow"
 	WorkerService_Checkpoints_FullMethodName = "/datamove.agent.v1.WorkerService/Checkpoints"
+	WorkerService_Burst_FullMethodName       = "/datamove.agent.v1.WorkerService/Burst"
+	WorkerService_KeepBurst_FullMethodName   = "/datamove.agent.v1.WorkerService/KeepBurst"
+	WorkerService_Spend_FullMethodName       = "/datamove.agent.v1.WorkerService/Spend"
 	WorkerService_Manifest_FullMethodName    = "/datamove.agent.v1.WorkerService/Manifest"
 	WorkerService_Seal_FullMethodName        = "/datamove.agent.v1.WorkerService/Seal"
 	WorkerService_EndLead_FullMethodName     = "/datamove.agent.v1.WorkerService/EndLead"
 	WorkerService_EndBatch_FullMethodName    = "/datamove.agent.v1.WorkerService/EndBatch"
 	WorkerService_Give_FullMethodName        = "/datamove.agent.v1.WorkerService/Give"
+	WorkerService_Keys_FullMethodName        = "/datamove.agent.v1.WorkerService/Keys"
 	WorkerService_Trace_FullMethodName       = "/datamove.agent.v1.WorkerService/Trace"
 )
 
@@ -74,6 +78,12 @@ type WorkerServiceClient interface {
 	Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowRequest, FollowResponse], error)
 	// Checkpoints tells which checkpoints are in the tier that a lead looks at.
 	Checkpoints(ctx context.Context, in *TellCheckpointsRequest, opts ...grpc.CallOption) (*TellCheckpointsResponse, error)
+	// Burst says what is known of the burst that a lead works on.
+	Burst(ctx context.Context, in *ReadBurstRequest, opts ...grpc.CallOption) (*ReadBurstResponse, error)
+	// KeepBurst makes its record durable.
+	KeepBurst(ctx context.Context, in *KeepBurstRequest, opts ...grpc.CallOption) (*KeepBurstResponse, error)
+	// Spend asks for its money, and notes what was spent.
+	Spend(ctx context.Context, in *SpendRequest, opts ...grpc.CallOption) (*SpendResponse, error)
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error)
 	// Seal has nobody change what a lead has staged any more, or has what it removes be
@@ -85,6 +95,9 @@ type WorkerServiceClient interface {
 	EndBatch(ctx context.Context, in *EndBatchRequest, opts ...grpc.CallOption) (*EndBatchResponse, error)
 	// Give sends a piece of a tree that other nodes want, or may want.
 	Give(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[GiveRequestPart, GiveAnswer], error)
+	// Keys sends the lines of the credentials of a tier as they are now: those that the job
+	// came with may have ended.
+	Keys(ctx context.Context, in *KeysRequest, opts ...grpc.CallOption) (*KeysResponse, error)
 	// Trace passes on what this process has to tell to those who look at traces.
 	Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error)
 }
@@ -248,6 +261,36 @@ func (c *workerServiceClient) Checkpoints(ctx context.Context, in *TellCheckpoin
 	return out, nil
 }
 
+func (c *workerServiceClient) Burst(ctx context.Context, in *ReadBurstRequest, opts ...grpc.CallOption) (*ReadBurstResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadBurstResponse)
+	err := c.cc.Invoke(ctx, WorkerService_Burst_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workerServiceClient) KeepBurst(ctx context.Context, in *KeepBurstRequest, opts ...grpc.CallOption) (*KeepBurstResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(KeepBurstResponse)
+	err := c.cc.Invoke(ctx, WorkerService_KeepBurst_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *workerServiceClient) Spend(ctx context.Context, in *SpendRequest, opts ...grpc.CallOption) (*SpendResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SpendResponse)
+	err := c.cc.Invoke(ctx, WorkerService_Spend_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *workerServiceClient) Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &WorkerService_ServiceDesc.Streams[5], WorkerService_Manifest_FullMethodName, cOpts...)
@@ -310,6 +353,16 @@ func (c *workerServiceClient) Give(ctx context.Context, opts ...grpc.CallOption)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_GiveClient = grpc.ClientStreamingClient[GiveRequestPart, GiveAnswer]
 
+func (c *workerServiceClient) Keys(ctx context.Context, in *KeysRequest, opts ...grpc.CallOption) (*KeysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(KeysResponse)
+	err := c.cc.Invoke(ctx, WorkerService_Keys_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *workerServiceClient) Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TraceResponse)
@@ -354,6 +407,12 @@ type WorkerServiceServer interface {
 	Follow(grpc.BidiStreamingServer[FollowRequest, FollowResponse]) error
 	// Checkpoints tells which checkpoints are in the tier that a lead looks at.
 	Checkpoints(context.Context, *TellCheckpointsRequest) (*TellCheckpointsResponse, error)
+	// Burst says what is known of the burst that a lead works on.
+	Burst(context.Context, *ReadBurstRequest) (*ReadBurstResponse, error)
+	// KeepBurst makes its record durable.
+	KeepBurst(context.Context, *KeepBurstRequest) (*KeepBurstResponse, error)
+	// Spend asks for its money, and notes what was spent.
+	Spend(context.Context, *SpendRequest) (*SpendResponse, error)
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error
 	// Seal has nobody change what a lead has staged any more, or has what it removes be
@@ -365,6 +424,9 @@ type WorkerServiceServer interface {
 	EndBatch(context.Context, *EndBatchRequest) (*EndBatchResponse, error)
 	// Give sends a piece of a tree that other nodes want, or may want.
 	Give(grpc.ClientStreamingServer[GiveRequestPart, GiveAnswer]) error
+	// Keys sends the lines of the credentials of a tier as they are now: those that the job
+	// came with may have ended.
+	Keys(context.Context, *KeysRequest) (*KeysResponse, error)
 	// Trace passes on what this process has to tell to those who look at traces.
 	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
 	mustEmbedUnimplementedWorkerServiceServer()
@@ -416,6 +478,15 @@ func (UnimplementedWorkerServiceServer) Follow(grpc.BidiStreamingServer[FollowRe
 func (UnimplementedWorkerServiceServer) Checkpoints(context.Context, *TellCheckpointsRequest) (*TellCheckpointsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Checkpoints not implemented")
 }
+func (UnimplementedWorkerServiceServer) Burst(context.Context, *ReadBurstRequest) (*ReadBurstResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Burst not implemented")
+}
+func (UnimplementedWorkerServiceServer) KeepBurst(context.Context, *KeepBurstRequest) (*KeepBurstResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method KeepBurst not implemented")
+}
+func (UnimplementedWorkerServiceServer) Spend(context.Context, *SpendRequest) (*SpendResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Spend not implemented")
+}
 func (UnimplementedWorkerServiceServer) Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error {
 	return status.Error(codes.Unimplemented, "method Manifest not implemented")
 }
@@ -430,6 +501,9 @@ func (UnimplementedWorkerServiceServer) EndBatch(context.Context, *EndBatchReque
 }
 func (UnimplementedWorkerServiceServer) Give(grpc.ClientStreamingServer[GiveRequestPart, GiveAnswer]) error {
 	return status.Error(codes.Unimplemented, "method Give not implemented")
+}
+func (UnimplementedWorkerServiceServer) Keys(context.Context, *KeysRequest) (*KeysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Keys not implemented")
 }
 func (UnimplementedWorkerServiceServer) Trace(context.Context, *TraceRequest) (*TraceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Trace not implemented")
@@ -638,6 +712,60 @@ func _WorkerService_Checkpoints_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkerService_Burst_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadBurstRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).Burst(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_Burst_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).Burst(ctx, req.(*ReadBurstRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _WorkerService_KeepBurst_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(KeepBurstRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).KeepBurst(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_KeepBurst_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).KeepBurst(ctx, req.(*KeepBurstRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _WorkerService_Spend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SpendRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).Spend(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_Spend_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).Spend(ctx, req.(*SpendRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _WorkerService_Manifest_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ManifestRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -710,6 +838,24 @@ func _WorkerService_Give_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkerService_GiveServer = grpc.ClientStreamingServer[GiveRequestPart, GiveAnswer]
 
+func _WorkerService_Keys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(KeysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).Keys(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_Keys_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).Keys(ctx, req.(*KeysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _WorkerService_Trace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TraceRequest)
 	if err := dec(in); err != nil {
@@ -768,6 +914,18 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _WorkerService_Checkpoints_Handler,
 		},
 		{
+			MethodName: "Burst",
+			Handler:    _WorkerService_Burst_Handler,
+		},
+		{
+			MethodName: "KeepBurst",
+			Handler:    _WorkerService_KeepBurst_Handler,
+		},
+		{
+			MethodName: "Spend",
+			Handler:    _WorkerService_Spend_Handler,
+		},
+		{
 			MethodName: "Seal",
 			Handler:    _WorkerService_Seal_Handler,
 		},
@@ -778,6 +936,10 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndBatch",
 			Handler:    _WorkerService_EndBatch_Handler,
+		},
+		{
+			MethodName: "Keys",
+			Handler:    _WorkerService_Keys_Handler,
 		},
 		{
 			MethodName: "Trace",

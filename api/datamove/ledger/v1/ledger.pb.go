@@ -1360,6 +1360,310 @@ func (x *Revoked) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// BurstRecord is what is known of a burst. Its text lies apart, so that looking through bursts reads none of
+// it.
+type BurstRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Team          string                 `protobuf:"bytes,3,opt,name=team,proto3" json:"team,omitempty"`
+	Owner         *v1.Account            `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	State         string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"` // that kept it last
+	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	ChangeTime    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=change_time,json=changeTime,proto3" json:"change_time,omitempty"`
+	Follower      *v1.Account            `protobuf:"bytes,9,opt,name=follower,proto3" json:"follower,omitempty"`                        // in whose name what is saved comes home by itself; absent: it does not
+	FollowTime    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=follow_time,json=followTime,proto3" json:"follow_time,omitempty"` // when it comes the next time
+	Groups        []string               `protobuf:"bytes,11,rep,name=groups,proto3" json:"groups,omitempty"`                           // of the follower, when it asked for that
+	Via           string                 `protobuf:"bytes,12,opt,name=via,proto3" json:"via,omitempty"`                                 // how the follower was known, as access has it
+	Agent         string                 `protobuf:"bytes,13,opt,name=agent,proto3" json:"agent,omitempty"`                             // through which it asked
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BurstRecord) Reset() {
+	*x = BurstRecord{}
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BurstRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BurstRecord) ProtoMessage() {}
+
+func (x *BurstRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BurstRecord.ProtoReflect.Descriptor instead.
+func (*BurstRecord) Descriptor() ([]byte, []int) {
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *BurstRecord) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *BurstRecord) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *BurstRecord) GetTeam() string {
+	if x != nil {
+		return x.Team
+	}
+	return ""
+}
+
+func (x *BurstRecord) GetOwner() *v1.Account {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *BurstRecord) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *BurstRecord) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *BurstRecord) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *BurstRecord) GetChangeTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangeTime
+	}
+	return nil
+}
+
+func (x *BurstRecord) GetFollower() *v1.Account {
+	if x != nil {
+		return x.Follower
+	}
+	return nil
+}
+
+func (x *BurstRecord) GetFollowTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FollowTime
+	}
+	return nil
+}
+
+func (x *BurstRecord) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *BurstRecord) GetVia() string {
+	if x != nil {
+		return x.Via
+	}
+	return ""
+}
+
+func (x *BurstRecord) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+// BurstText is the record of a burst, as JSON under DEFLATE (RFC 1951).
+type BurstText struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Deflated      []byte                 `protobuf:"bytes,2,opt,name=deflated,proto3" json:"deflated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BurstText) Reset() {
+	*x = BurstText{}
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BurstText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BurstText) ProtoMessage() {}
+
+func (x *BurstText) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BurstText.ProtoReflect.Descriptor instead.
+func (*BurstText) Descriptor() ([]byte, []int) {
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *BurstText) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *BurstText) GetDeflated() []byte {
+	if x != nil {
+		return x.Deflated
+	}
+	return nil
+}
+
+// Spending is an entry of the accounts of teams.
+type Spending struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // 0, 1, 2, ...
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"` // reserve, charge, release, settle, adjust
+	Team          string                 `protobuf:"bytes,4,opt,name=team,proto3" json:"team,omitempty"`
+	Burst         string                 `protobuf:"bytes,5,opt,name=burst,proto3" json:"burst,omitempty"`    // of all kinds but adjust
+	Day           string                 `protobuf:"bytes,6,opt,name=day,proto3" json:"day,omitempty"`        // of adjust: 2026-11-27
+	Micros        int64                  `protobuf:"varint,7,opt,name=micros,proto3" json:"micros,omitempty"` // millionths of a US dollar
+	Why           string                 `protobuf:"bytes,8,opt,name=why,proto3" json:"why,omitempty"`
+	Key           string                 `protobuf:"bytes,9,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spending) Reset() {
+	*x = Spending{}
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spending) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spending) ProtoMessage() {}
+
+func (x *Spending) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_ledger_v1_ledger_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spending.ProtoReflect.Descriptor instead.
+func (*Spending) Descriptor() ([]byte, []int) {
+	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Spending) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Spending) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Spending) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Spending) GetTeam() string {
+	if x != nil {
+		return x.Team
+	}
+	return ""
+}
+
+func (x *Spending) GetBurst() string {
+	if x != nil {
+		return x.Burst
+	}
+	return ""
+}
+
+func (x *Spending) GetDay() string {
+	if x != nil {
+		return x.Day
+	}
+	return ""
+}
+
+func (x *Spending) GetMicros() int64 {
+	if x != nil {
+		return x.Micros
+	}
+	return 0
+}
+
+func (x *Spending) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Spending) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
 var File_datamove_ledger_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
@@ -1475,7 +1779,38 @@ const file_datamove_ledger_v1_ledger_proto_rawDesc = "" +
 	"\vrevoke_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"revokeTime\x12;\n" +
 	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime*s\n" +
+	"expireTime\"\xc4\x03\n" +
+	"\vBurstRecord\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04team\x18\x03 \x01(\tR\x04team\x12*\n" +
+	"\x05owner\x18\x04 \x01(\v2\x14.datamove.v1.AccountR\x05owner\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12\x12\n" +
+	"\x04task\x18\x06 \x01(\tR\x04task\x12;\n" +
+	"\vcreate_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12;\n" +
+	"\vchange_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"changeTime\x120\n" +
+	"\bfollower\x18\t \x01(\v2\x14.datamove.v1.AccountR\bfollower\x12;\n" +
+	"\vfollow_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"followTime\x12\x16\n" +
+	"\x06groups\x18\v \x03(\tR\x06groups\x12\x10\n" +
+	"\x03via\x18\f \x01(\tR\x03via\x12\x14\n" +
+	"\x05agent\x18\r \x01(\tR\x05agent\"7\n" +
+	"\tBurstText\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
+	"\bdeflated\x18\x02 \x01(\fR\bdeflated\"\xde\x01\n" +
+	"\bSpending\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04team\x18\x04 \x01(\tR\x04team\x12\x14\n" +
+	"\x05burst\x18\x05 \x01(\tR\x05burst\x12\x10\n" +
+	"\x03day\x18\x06 \x01(\tR\x03day\x12\x16\n" +
+	"\x06micros\x18\a \x01(\x03R\x06micros\x12\x10\n" +
+	"\x03why\x18\b \x01(\tR\x03why\x12\x10\n" +
+	"\x03key\x18\t \x01(\tR\x03key*s\n" +
 	"\n" +
 	"BatchState\x12\x1b\n" +
 	"\x17BATCH_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -1496,7 +1831,7 @@ func file_datamove_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_ledger_v1_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_datamove_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_datamove_ledger_v1_ledger_proto_goTypes = []any{
 	(BatchState)(0),                // 0: datamove.ledger.v1.BatchState
 	(*Record)(nil),                 // 1: datamove.ledger.v1.Record
@@ -1516,43 +1851,52 @@ var file_datamove_ledger_v1_ledger_proto_goTypes = []any{
 	(*Forgotten)(nil),              // 15: datamove.ledger.v1.Forgotten
 	(*Issued)(nil),                 // 16: datamove.ledger.v1.Issued
 	(*Revoked)(nil),                // 17: datamove.ledger.v1.Revoked
-	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
-	(*v1.Agent)(nil),               // 19: datamove.v1.Agent
-	(*v1.Version)(nil),             // 20: datamove.v1.Version
-	(*v1.Lease)(nil),               // 21: datamove.v1.Lease
-	(*durationpb.Duration)(nil),    // 22: google.protobuf.Duration
-	(*v1.PinInfo)(nil),             // 23: datamove.v1.PinInfo
-	(*v1.Account)(nil),             // 24: datamove.v1.Account
-	(*v1.ForgetAgentResponse)(nil), // 25: datamove.v1.ForgetAgentResponse
+	(*BurstRecord)(nil),            // 18: datamove.ledger.v1.BurstRecord
+	(*BurstText)(nil),              // 19: datamove.ledger.v1.BurstText
+	(*Spending)(nil),               // 20: datamove.ledger.v1.Spending
+	(*timestamppb.Timestamp)(nil),  // 21: google.protobuf.Timestamp
+	(*v1.Agent)(nil),               // 22: datamove.v1.Agent
+	(*v1.Version)(nil),             // 23: datamove.v1.Version
+	(*v1.Lease)(nil),               // 24: datamove.v1.Lease
+	(*durationpb.Duration)(nil),    // 25: google.protobuf.Duration
+	(*v1.PinInfo)(nil),             // 26: datamove.v1.PinInfo
+	(*v1.Account)(nil),             // 27: datamove.v1.Account
+	(*v1.ForgetAgentResponse)(nil), // 28: datamove.v1.ForgetAgentResponse
 }
 var file_datamove_ledger_v1_ledger_proto_depIdxs = []int32{
 	2,  // 0: datamove.ledger.v1.Record.changes:type_name -> datamove.ledger.v1.Change
-	18, // 1: datamove.ledger.v1.BackupHeader.create_time:type_name -> google.protobuf.Timestamp
+	21, // 1: datamove.ledger.v1.BackupHeader.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 2: datamove.ledger.v1.Batch.state:type_name -> datamove.ledger.v1.BatchState
-	18, // 3: datamove.ledger.v1.Batch.create_time:type_name -> google.protobuf.Timestamp
-	18, // 4: datamove.ledger.v1.Batch.take_time:type_name -> google.protobuf.Timestamp
-	19, // 5: datamove.ledger.v1.AgentRecord.agent:type_name -> datamove.v1.Agent
-	20, // 6: datamove.ledger.v1.DatasetVersion.version:type_name -> datamove.v1.Version
-	21, // 7: datamove.ledger.v1.Wish.lease:type_name -> datamove.v1.Lease
-	22, // 8: datamove.ledger.v1.Wish.ttl:type_name -> google.protobuf.Duration
-	23, // 9: datamove.ledger.v1.Wish.pin:type_name -> datamove.v1.PinInfo
-	18, // 10: datamove.ledger.v1.Announcement.due_time:type_name -> google.protobuf.Timestamp
-	18, // 11: datamove.ledger.v1.Key.create_time:type_name -> google.protobuf.Timestamp
-	18, // 12: datamove.ledger.v1.JoinToken.expire_time:type_name -> google.protobuf.Timestamp
-	18, // 13: datamove.ledger.v1.JoinToken.create_time:type_name -> google.protobuf.Timestamp
-	24, // 14: datamove.ledger.v1.JoinToken.creator:type_name -> datamove.v1.Account
-	18, // 15: datamove.ledger.v1.Forgotten.forget_time:type_name -> google.protobuf.Timestamp
-	18, // 16: datamove.ledger.v1.Forgotten.expire_time:type_name -> google.protobuf.Timestamp
+	21, // 3: datamove.ledger.v1.Batch.create_time:type_name -> google.protobuf.Timestamp
+	21, // 4: datamove.ledger.v1.Batch.take_time:type_name -> google.protobuf.Timestamp
+	22, // 5: datamove.ledger.v1.AgentRecord.agent:type_name -> datamove.v1.Agent
+	23, // 6: datamove.ledger.v1.DatasetVersion.version:type_name -> datamove.v1.Version
+	24, // 7: datamove.ledger.v1.Wish.lease:type_name -> datamove.v1.Lease
+	25, // 8: datamove.ledger.v1.Wish.ttl:type_name -> google.protobuf.Duration
+	26, // 9: datamove.ledger.v1.Wish.pin:type_name -> datamove.v1.PinInfo
+	21, // 10: datamove.ledger.v1.Announcement.due_time:type_name -> google.protobuf.Timestamp
+	21, // 11: datamove.ledger.v1.Key.create_time:type_name -> google.protobuf.Timestamp
+	21, // 12: datamove.ledger.v1.JoinToken.expire_time:type_name -> google.protobuf.Timestamp
+	21, // 13: datamove.ledger.v1.JoinToken.create_time:type_name -> google.protobuf.Timestamp
+	27, // 14: datamove.ledger.v1.JoinToken.creator:type_name -> datamove.v1.Account
+	21, // 15: datamove.ledger.v1.Forgotten.forget_time:type_name -> google.protobuf.Timestamp
+	21, // 16: datamove.ledger.v1.Forgotten.expire_time:type_name -> google.protobuf.Timestamp
 	16, // 17: datamove.ledger.v1.Forgotten.issued:type_name -> datamove.ledger.v1.Issued
-	25, // 18: datamove.ledger.v1.Forgotten.dropped:type_name -> datamove.v1.ForgetAgentResponse
-	18, // 19: datamove.ledger.v1.Issued.expire_time:type_name -> google.protobuf.Timestamp
-	18, // 20: datamove.ledger.v1.Revoked.revoke_time:type_name -> google.protobuf.Timestamp
-	18, // 21: datamove.ledger.v1.Revoked.expire_time:type_name -> google.protobuf.Timestamp
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	28, // 18: datamove.ledger.v1.Forgotten.dropped:type_name -> datamove.v1.ForgetAgentResponse
+	21, // 19: datamove.ledger.v1.Issued.expire_time:type_name -> google.protobuf.Timestamp
+	21, // 20: datamove.ledger.v1.Revoked.revoke_time:type_name -> google.protobuf.Timestamp
+	21, // 21: datamove.ledger.v1.Revoked.expire_time:type_name -> google.protobuf.Timestamp
+	27, // 22: datamove.ledger.v1.BurstRecord.owner:type_name -> datamove.v1.Account
+	21, // 23: datamove.ledger.v1.BurstRecord.create_time:type_name -> google.protobuf.Timestamp
+	21, // 24: datamove.ledger.v1.BurstRecord.change_time:type_name -> google.protobuf.Timestamp
+	27, // 25: datamove.ledger.v1.BurstRecord.follower:type_name -> datamove.v1.Account
+	21, // 26: datamove.ledger.v1.BurstRecord.follow_time:type_name -> google.protobuf.Timestamp
+	21, // 27: datamove.ledger.v1.Spending.time:type_name -> google.protobuf.Timestamp
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_datamove_ledger_v1_ledger_proto_init() }
@@ -1566,7 +1910,7 @@ func file_datamove_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_ledger_v1_ledger_proto_rawDesc), len(file_datamove_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
