@@ -4,10 +4,11 @@
 
 SHELL   := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-# Commands, tests and linter find what the others have compiled. The race detector needs cgo.
+# Commands, tests and linter find what the others have compiled. The race detector needs cgo, and has
+# each process wait at its end for a second, unless it is told otherwise: there are thousands.
 GOFLAGS ?= -p=2 -trimpath
 CGO_ENABLED ?= 0
-RACE    := CGO_ENABLED=1
+RACE    := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 TESTS   := go run ./test/run
 # lint vets all packages; and nobody debugs these binaries.
@@ -20,7 +21,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm lustre-test fabric fabric-load dist image clean setup
+.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -126,6 +127,10 @@ e2e-vm:
 # The CSI driver in a real Kubernetes of two nodes. make e2e-k8s RUN=TestVolumes
 e2e-k8s:
 	test/e2e-k8s '$(RUN)'
+
+# A whole burst in AWS, for a person with an account: it costs about a dollar. test/e2e-aws says what it wants.
+e2e-aws: build
+	test/e2e-aws
 
 # All tests in a real Slurm, with those that take a minute, which make test leaves out. make e2e-slurm RUN=TestRestart
 e2e-slurm:

@@ -17,6 +17,7 @@ func (a *app) checkpointWatchCommand() *cobra.Command {
 	var to []string
 	var keep keepFlags
 	w := &hop.Watch{Site: &c.Site}
+	ends := &endings{app: a}
 	cmd := &cobra.Command{
 		Use:   "watch [flags] DIR --to LOCATION...",
 		Short: "Bring checkpoints away while a job saves them",
@@ -32,7 +33,16 @@ With --keep-last, older ones are removed from the targets, as "datamove checkpoi
 says, and never from DIR.
 
 It ends when it is told to, and goes on where it stopped when it is started again; with
---once it ends when all that is in DIR has left.`,
+--once it ends when all that is in DIR has left. With --grace it first brings the newest
+checkpoint home: give it less time than whoever ends it does (Kubernetes:
+terminationGracePeriodSeconds; Slurm: --signal=TERM@120). A second signal ends it at once.
+
+On EC2 it asks every 5 seconds whether the machine is about to be taken away: a spot
+interruption, a rebalance recommendation, an end by Auto Scaling, scheduled maintenance.
+Then the newest checkpoint goes first, with no --bwlimit, and without --settle where its
+framework writes its mark last; all others wait for it, and what is not complete stays. It
+says how long there is, and in the end what is not home: then it ends with 10. In a
+container the metadata service answers when its hop limit is 2 or more.`,
 		Example: `  datamove checkpoint watch /local_nvme/run1 --to peer:run1 --to project:run1 --to s3://archive/run1 --keep-last 3
   datamove checkpoint watch --once /local_nvme/run1 --to project:run1`,
 		Args: exactly(1, "one directory"),
@@ -61,12 +71,10 @@ It ends when it is told to, and goes on where it stopped when it is started agai
 		}
 		out := newLines(a.out)
 		w.Profile, w.Keep, w.Tell = c.profile, keep.Keep, func(e hop.Event) { a.tellEvent(out, f, e) }
-		err = w.Run(ctx)
+		ends.out, ends.format = out, f
+		err = ends.watch(ctx, w)
 		if werr := out.Flush(); err == nil {
 			err = werr
-		}
-		if ctx.Err() != nil {
-			return errInterrupted
 		}
 		return err
 	})
@@ -77,6 +85,7 @@ It ends when it is told to, and goes on where it stopped when it is started agai
 	flags.DurationVar(&w.Settle, "settle", checkpoint.Quiet, "nothing in a checkpoint may change for `TIME` before it leaves")
 	flags.BoolVar(&w.Once, "once", false, "end when all that is there has left")
 	keep.flags(flags)
+	ends.flags(flags)
 	flags.StringVar(&w.Metrics, "metrics", "", "write `FILE` for Prometheus, as node_exporter reads it from its textfile directory")
 	formatVar(flags, &f, formatTable, formatJSONL)
 	return cmd

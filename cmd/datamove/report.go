@@ -47,12 +47,19 @@ const (
 	schemaService     = "datamove.service/v1"
 	schemaReload      = "datamove.reload/v1"
 	schemaLayout      = "datamove.layout/v1"
+	schemaRecall      = "datamove.recall/v1"
 	schemaAdvice      = "datamove.advice/v1"
 	schemaQuota       = "datamove.quota/v1"
 
-	schemaCheckpoint      = "datamove.checkpoint/v1"
-	schemaCheckpointEvent = "datamove.checkpoint-event/v1"
-	schemaRetention       = "datamove.retention/v1"
+	schemaEstimate = "datamove.burst-estimate/v1"
+	schemaBurst    = "datamove.burst/v1"
+	schemaAccount  = "datamove.account/v1"
+	schemaVerdict  = "datamove.burst-verdict/v1"
+
+	schemaCheckpoint       = "datamove.checkpoint/v1"
+	schemaCheckpointEvent  = "datamove.checkpoint-event/v1"
+	schemaCheckpointNotice = "datamove.checkpoint-notice/v1"
+	schemaRetention        = "datamove.retention/v1"
 )
 
 // reportView is a task's end as JSON.

@@ -46,7 +46,7 @@ tasks, datasets and agents to look at.`,
 		&cobra.Group{ID: groupService, Title: "With a service:"}, &cobra.Group{ID: groupRest, Title: "The rest:"})
 	cmd.SetHelpCommandGroupID(groupRest)
 	cmd.SetCompletionCommandGroupID(groupRest)
-	cmd.AddCommand(a.copyCommand(), a.syncCommand(), a.verifyCommand(), a.checkpointCommand(),
+	cmd.AddCommand(a.copyCommand(), a.syncCommand(), a.verifyCommand(), a.checkpointCommand(), a.burstCommand(),
 		a.lsCommand(), a.findCommand(), a.duCommand(), a.rmCommand(), a.tierCommand(), a.layoutCommand(), a.quotaCommand(),
 		a.taskCommand(), a.datasetCommand(), a.stageCommand(), a.releaseCommand(), a.purgeCommand(), a.pinCommand(), a.unpinCommand(),
 		a.leaseCommand(), a.policyCommand(), a.agentCommand(), a.usageCommand(), a.serviceCommand(), a.hookCommand(),

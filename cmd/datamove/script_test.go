@@ -3,10 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/image"
+	"datamove.dev/tiering/burst/notice/noticetest"
 )
 
 // TestMain makes this test binary answer as datamove, too, when a script calls it.
@@ -24,6 +29,15 @@ func TestMain(m *testing.M) {
 // TestScripts runs test/script/*.txt, which read as a manual. Each has a home and a
 // working folder of its own, and no AWS environment.
 func TestScripts(t *testing.T) { scripts(t, "", nil) }
+
+// TestBurstScript runs test/script/burst.txt with a stand-in for AWS, which is a fake, and a real S3 store behind it.
+func TestBurstScript(t *testing.T) {
+	store := s3test.Start(t, false)
+	scripts(t, burstScript, func(env *testscript.Env) { standsIn(env, store) })
+}
+
+// burstScript is one of the scripts in the folder itself that needs more than they do.
+const burstScript = "burst.txt"
 
 // TestS3Scripts runs test/script/s3/*.txt with a real S3 server behind the AWS
 // environment. $BUCKET is a prefix of the script's own.
@@ -47,7 +61,9 @@ func TestServiceScripts(t *testing.T) {
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
+	store := s3test.Start(t, false)
 	scripts(t, "service", func(env *testscript.Env) {
+		standsIn(env, store) // of burst-service.txt
 		env.Setenv("PATH", programs+string(os.PathListSeparator)+env.Getenv("PATH"))
 		env.Setenv("SERVICE", "unix://"+filepath.Join(env.WorkDir, "s"))
 		env.Setenv("DATAMOVE_SERVICE", env.Getenv("SERVICE"))
@@ -62,13 +78,23 @@ func TestBtrfsScripts(t *testing.T) {
 }
 
 func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "test", "script", dir, "*.txt"))
+	if strings.HasSuffix(dir, ".txt") {
+		files = []string{filepath.Join("..", "..", "test", "script", dir)}
+	}
+	files = slices.DeleteFunc(files, func(file string) bool { return dir == "" && filepath.Base(file) == burstScript })
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there is no script in %q: %v", dir, err)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("..", "..", "test", "script", dir),
+		Files:               files,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home"))
 			env.Setenv("NO_COLOR", "1")
+			env.Setenv("GORACE", os.Getenv("GORACE"))
+			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")                                       // the host of the tests is nobody's business
 			env.Setenv("JOBUID", jobUID())                                                        // whose Slurm's jobs are
 			env.Defer(func() { _ = exec.Command("chattr", "-R", "-f", "-i", env.WorkDir).Run() }) // what is staged is sealed
 			deploy, err := filepath.Abs(filepath.Join("..", "..", "deploy"))
@@ -81,7 +107,7 @@ func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until, "ec2": ec2, "aws": inAWS},
 		Condition: func(what string) (bool, error) {
 			if what != "root" {
 				return false, fmt.Errorf("there is no condition %s", what)
@@ -118,6 +144,37 @@ func exits(ts *testscript.TestScript, negated bool, args []string) {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 }
+
+// ec2 is a command of scripts: ec2 begins a metadata service of an instance, ec2 ITEM TEXT has it say something, and ec2 ITEM TEXT TIME with the
+// time that is so far ahead in place of TIME.
+func ec2(ts *testscript.TestScript, negated bool, args []string) {
+	if negated || len(args) == 1 || len(args) > 3 {
+		ts.Fatalf("usage: ec2 [item text [time]]")
+	}
+	if len(args) == 0 {
+		service := &noticetest.Server{}
+		server := httptest.NewServer(service)
+		ts.Defer(server.Close)
+		ec2s.Store(ts.Getenv("WORK"), service)
+		ts.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.URL)
+		ts.Setenv("AWS_EC2_METADATA_DISABLED", "false")
+		return
+	}
+	service, begun := ec2s.Load(ts.Getenv("WORK"))
+	if !begun {
+		ts.Fatalf("no metadata service was begun")
+	}
+	text := args[1]
+	if len(args) == 3 {
+		ahead, err := time.ParseDuration(args[2])
+		ts.Check(err)
+		text = strings.ReplaceAll(text, "TIME", time.Now().Add(ahead).UTC().Format(time.RFC3339))
+	}
+	service.(*noticetest.Server).Set(args[0], text)
+}
+
+// ec2s are the metadata services of scripts, by their folders.
+var ec2s sync.Map
 
 // until is a command of scripts: until PROGRAM [ARG...] runs a program again and again,
 // until it ends well.

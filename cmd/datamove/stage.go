@@ -37,6 +37,7 @@ type stage struct {
 
 func (a *app) stageCommand() *cobra.Command {
 	s := &stage{task: task{app: a, command: "stage"}}
+	here := &inPlace{app: a, format: &s.format}
 	cmd := &cobra.Command{
 		Use:     "stage [flags] SRC",
 		Short:   "Bring a dataset to a faster tier, and hold it there",
@@ -49,13 +50,26 @@ released nor evicted. A lease is dropped early with datamove lease drop. In a Sl
 job the holder is slurm:ID.
 
 ^C ends that, and what was copied of a dataset goes; when others wait for it, too, it
-goes on for them. With --detach it goes on without you.`,
+goes on for them. With --detach it goes on without you.
+
+With --in-place it goes nowhere: files below SRC whose contents are in the archive of
+their file system alone come back, as after an import of a bucket's names into FSx for
+Lustre. In the order of names, no more than --most at a time, each waited for until it is
+there. This needs no service, and the same command again goes on where it stopped; on a
+Lustre it is for root, until the MDS lets owners restore.`,
 		Example: `  datamove stage dataset:imagenet --to scratch --node n17 --ttl 24h
-  datamove stage --detach --to project --pin 2027-01-31 dataset:run-7`,
+  datamove stage --detach --to project --pin 2027-01-31 dataset:run-7
+  datamove stage --in-place /fsx/imagenet`,
 		Args:              exactly(1, "SRC, as dataset:NAME"),
 		ValidArgsFunction: a.completeDatasets("dataset:"),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if is, err := here.asked(cmd.Flags()); is || err != nil {
+			if err != nil {
+				return err
+			}
+			return here.run(ctx, args[0])
+		}
 		switch {
 		case s.wait && s.order.detach:
 			return usage("--wait and --detach exclude each other")
@@ -68,6 +82,7 @@ goes on for them. With --detach it goes on without you.`,
 		})
 	})
 	s.flags(cmd)
+	here.flags(cmd.Flags())
 	return cmd
 }
 

@@ -160,6 +160,9 @@ func rate(t *pb.Task) string {
 // what is a task in one line.
 func what(t *pb.Task) string {
 	s := t.GetSpec()
+	if b := s.GetBurst(); b != nil {
+		return "burst " + strings.ReplaceAll(word(b.GetStep(), "BURST_STEP_"), "_", "-") + " " + mover.Printable(b.GetName())
+	}
 	words := []string{commandOf(s.GetKind())}
 	sources := append([]string{s.GetSource()}, s.GetSources()...)
 	if s.GetKind() == pb.TaskKind_TASK_KIND_RELEASE {

@@ -33,7 +33,7 @@ func unspecified(word string) string {
 var commandWords = map[pb.TaskKind]string{
 	pb.TaskKind_TASK_KIND_COPY: "copy", pb.TaskKind_TASK_KIND_SYNC: "sync", pb.TaskKind_TASK_KIND_VERIFY: "verify",
 	pb.TaskKind_TASK_KIND_REMOVE: "rm", pb.TaskKind_TASK_KIND_DESCRIBE: "dataset add", pb.TaskKind_TASK_KIND_STAGE: "stage", pb.TaskKind_TASK_KIND_SCAN: "tier scan", pb.TaskKind_TASK_KIND_FOLLOW: "tier follow", pb.TaskKind_TASK_KIND_CHECKPOINTS: "tier checkpoints", pb.TaskKind_TASK_KIND_RETAIN: "checkpoint prune", pb.TaskKind_TASK_KIND_TIER: "policy run", pb.TaskKind_TASK_KIND_UNDO: "policy undo",
-	pb.TaskKind_TASK_KIND_RELEASE: "release", pb.TaskKind_TASK_KIND_PURGE: "purge", pb.TaskKind_TASK_KIND_LOOK: "look",
+	pb.TaskKind_TASK_KIND_BURST: "burst", pb.TaskKind_TASK_KIND_RELEASE: "release", pb.TaskKind_TASK_KIND_PURGE: "purge", pb.TaskKind_TASK_KIND_LOOK: "look",
 }
 
 // commandOf is how a person would ask for a task of that kind.

@@ -12,6 +12,8 @@ const (
 	motion               // what moves bytes: transfer
 	task                 // one task from its beginning to its end
 	person               // what does a task as the person who asked
+	trip                 // what moves many things one after the other, as the person who asked: over the link to a cloud
+	errand               // long work of such trips, which has its own record
 	services             // the coordinator, the process of a task, and who comes in
 	agents               // the node's side, which starts these processes
 	commands             // flags in, wiring, exit code out
@@ -75,29 +77,39 @@ var packages = map[string]struct {
 
 	"mover/trash":            {rules, []string{"mover", "mover/limit"}},
 	"mover/peer":             {rules, []string{"mover", "mover/crc", "mover/swarm", "mover/trust", "api/datamove/agent/v1"}},
+	"mover/recall":           {rules, []string{"mover"}},
 	"mover/mail":             {rules, []string{"mover"}},
 	"mover/access":           {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"tiering":                {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
 	"tiering/hook/slurmconf": {rules, []string{"tiering/hook/hostlist"}},
 	"tiering/hook/directive": {rules, []string{"mover", "mover/location", "mover/spelling", "mover/units"}},
 	"tiering/checkpoint":     {rules, []string{"mover"}},
+	"tiering/burst/notice":   {rules, []string{"mover"}},
 	"tiering/stage":          {rules, []string{"mover", "mover/units", "api", "api/datamove/v1"}},
 
 	"lustre/client":   {rules, []string{"lustre", "lustre/abi"}},
 	"lustre/system":   {memory, []string{"lustre", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain"}},
 	"lustre/copytool": {memory, []string{"lustre", "lustre/abi", "lustre/client"}},
 
-	"mover/store":     {rules, []string{"mover"}},
-	"mover/declare":   {rules, []string{"mover", "mover/spelling"}},
-	"tiering/policy":  {memory, []string{"lustre", "mover", "mover/declare", "mover/spelling", "mover/units", "tiering"}},
-	"tiering/catalog": {memory, []string{"mover", "mover/store", "tiering"}},
-	"tiering/run":     {motion, []string{"mover", "api/datamove/v1", "tiering", "tiering/catalog", "tiering/policy"}},
-	"tiering/feed":    {motion, []string{"mover", "tiering/catalog"}},
-	"tiering/query":   {motion, []string{"mover", "api/datamove/v1", "tiering", "tiering/catalog", "tiering/policy"}},
-	"mover/journal":   {memory, []string{"mover", "mover/store"}},
-	"mover/audit":     {memory, []string{"mover"}},
-	"mover/ledger":    {memory, []string{"mover", "mover/store", "api/datamove/v1", "api/datamove/ledger/v1"}},
-	"mover/queue":     {memory, []string{"mover"}},
+	"mover/store":          {rules, []string{"mover"}},
+	"mover/declare":        {rules, []string{"mover", "mover/spelling"}},
+	"tiering/policy":       {memory, []string{"lustre", "mover", "mover/declare", "mover/spelling", "mover/units", "tiering"}},
+	"tiering/catalog":      {memory, []string{"mover", "mover/store", "tiering"}},
+	"deploy/prices":        {words, nil},
+	"tiering/budget/price": {memory, []string{"mover", "mover/declare"}},
+	"tiering/budget":       {motion, []string{"mover", "tiering/budget/price"}},
+	"tiering/burst":        {motion, []string{"mover", "mover/declare", "mover/location", "mover/units", "tiering/budget/price", "tiering/checkpoint"}},
+	"tiering/burst/amazon": {task, []string{"mover", "mover/s3", "tiering/budget/price", "tiering/burst"}},
+	"tiering/burst/shelf":  {task, []string{"mover", "tiering/burst"}},
+	"tiering/burst/wan":    {trip, []string{"mover", "mover/limit", "mover/share", "mover/local", "mover/location", "mover/plan", "tiering/burst", "tiering/checkpoint", "tiering/checkpoint/hop"}},
+	"tiering/burst/leg":    {errand, []string{"mover", "mover/local", "mover/location", "mover/s3", "mover/site", "mover/units", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/amazon", "tiering/burst/wan", "tiering/checkpoint"}},
+	"tiering/run":          {motion, []string{"mover", "api/datamove/v1", "tiering", "tiering/catalog", "tiering/policy"}},
+	"tiering/feed":         {motion, []string{"mover", "tiering/catalog"}},
+	"tiering/query":        {motion, []string{"mover", "api/datamove/v1", "tiering", "tiering/catalog", "tiering/policy"}},
+	"mover/journal":        {memory, []string{"mover", "mover/store"}},
+	"mover/audit":          {memory, []string{"mover"}},
+	"mover/ledger":         {memory, []string{"mover", "mover/store", "api/datamove/v1", "api/datamove/ledger/v1"}},
+	"mover/queue":          {memory, []string{"mover"}},
 
 	"lustre/hints": {motion, []string{"mover", "lustre", "lustre/system"}},
 
@@ -118,17 +130,18 @@ var packages = map[string]struct {
 	"mover/site": {person, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/posix", "mover/s3"}},
 	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "api/datamove/v1"}},
 
-	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/peer", "mover/plan", "mover/site", "mover/swarm", "mover/telemetry", "mover/transfer", "mover/units", "mover/wire", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed", "tiering/feed/far", "tiering/run",
+	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/peer", "mover/plan", "mover/site", "mover/swarm", "mover/telemetry", "mover/transfer", "mover/units", "mover/wire", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/leg", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed", "tiering/feed/far", "tiering/run",
 		"api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/mail", "mover/manifest",
-		"mover/queue", "mover/share", "mover/swarm", "mover/task", "mover/telemetry", "mover/trust", "mover/units", "mover/wire", "tiering", "tiering/catalog", "tiering/checkpoint", "tiering/feed", "tiering/feed/far", "tiering/policy", "tiering/query", "tiering/run",
-		"api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
+		"mover/queue", "mover/share", "mover/swarm", "mover/task", "mover/telemetry", "mover/trust", "mover/units", "mover/wire", "tiering", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/leg", "tiering/catalog", "tiering/checkpoint", "tiering/feed", "tiering/feed/far", "tiering/policy", "tiering/query", "tiering/run",
+		"deploy/prices", "mover/declare", "api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
 	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/local", "mover/location", "mover/peer", "mover/share", "mover/shelf", "mover/site", "mover/swarm", "mover/telemetry",
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
 	"tiering/hook/controller": {task, []string{"mover", "mover/config", "mover/location", "mover/units", "api", "api/datamove/v1", "tiering/hook", "tiering/hook/directive", "tiering/stage"}},
 	"tiering/hook":            {motion, []string{"mover", "mover/config", "mover/location", "mover/trash", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/stage"}},
+	"tiering/hook/outside":    {person, []string{"mover", "mover/config", "mover/location", "tiering/hook", "tiering/hook/controller", "tiering/hook/directive"}},
 	"tiering/hook/carrier":    {task, []string{"mover", "mover/location", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/hook", "tiering/stage"}},
 
 	"csi/volume":          {rules, []string{"lustre", "mover", "mover/location"}},
@@ -146,8 +159,8 @@ var packages = map[string]struct {
 	"cmd/datamove-csi": {commands, []string{"api", "mover", "csi", "csi/files", "csi/hand", "csi/kube", "csi/registrar", "csi/relay", "tiering/stage"}},
 	"cmd/datamoved": {commands, []string{"mover/kubernetes", "lustre", "lustre/hints", "lustre/system", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
 		"mover/ledger", "mover/peer", "mover/queue", "mover/s3", "mover/service", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/catalog", "tiering/feed", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/watch", "tiering/policy", "tiering/hook", "tiering/hook/carrier", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/client", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
-	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/declare", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/s3",
-		"mover/limit", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/account", "mover/units", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/policy", "tiering/query", "tiering/run", "tiering/hook", "tiering/hook/controller", "tiering/hook/directive", "tiering/hook/hostlist"}},
+	"cmd/datamove": {commands, []string{"mover", "mover/config", "mover/declare", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/recall", "mover/s3",
+		"mover/limit", "mover/share", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/account", "mover/units", "deploy/prices", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/amazon", "tiering/burst/leg", "tiering/burst/shelf", "tiering/burst/wan", "tiering/burst/notice", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/policy", "tiering/query", "tiering/run", "tiering/hook", "tiering/hook/outside", "tiering/hook/controller", "tiering/hook/directive", "tiering/hook/hostlist"}},
 	"cmd/datamove/demo":     {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":   {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units", "tiering/hook/slurmconf"}},
 	"cmd/datamove/progress": {commands, []string{"mover", "mover/local", "mover/plan", "mover/units"}},
@@ -157,7 +170,9 @@ var packages = map[string]struct {
 	"mover/kubernetes/apitest": {tests, nil},
 	"lustre/copytool/copytest": {tests, []string{"lustre", "lustre/abi"}},
 
-	"mover/s3/s3test":       {tests, []string{"mover", "mover/s3"}},
+	"mover/s3/s3test":                 {tests, []string{"mover", "mover/s3"}},
+	"tiering/burst/notice/noticetest": {tests, nil},
+
 	"tiering/feed/feedtest": {tests, []string{"mover", "tiering", "tiering/catalog"}},
 }
 
@@ -183,8 +198,8 @@ var homes = map[string][]string{
 	"google.golang.org/grpc":                      {"csi", "csi/metrics", "csi/registrar", "csi/relay", "csi/relay/relaytest", "cmd/datamove-csi", "api", "mover/agent", "mover/door", "mover/service", "mover/telemetry", "mover/worker", "cmd/datamoved", "cmd/datamove"},
 	"google.golang.org/protobuf":                  {"csi", "api", "mover/agent", "mover/door", "mover/ledger", "mover/peer", "mover/service", "mover/share", "mover/telemetry", "mover/wire", "mover/worker", "tiering", "tiering/feed/far", "tiering/hook", "tiering/query", "tiering/run", "tiering/stage", "cmd/datamove"},
 	"github.com/minio/minio-go/v7":                {"mover/s3"},
-	"github.com/aws/aws-sdk-go-v2":                {"mover/s3"},
-	"github.com/aws/smithy-go":                    {"mover/s3"},
+	"github.com/aws/aws-sdk-go-v2":                {"mover/s3", "tiering/burst/amazon", "tiering/burst/notice"},
+	"github.com/aws/smithy-go":                    {"mover/s3", "tiering/burst/amazon"},
 	"github.com/pkg/xattr":                        {"mover/posix", "lustre/client", "lustre/ceph"},
 	"github.com/minio/crc64nvme":                  {"mover/crc", "mover/mem"},
 	"github.com/klauspost/compress":               {"mover/manifest"},
@@ -192,13 +207,13 @@ var homes = map[string][]string{
 	"github.com/knadh/koanf":                      {"mover/config"},
 	"cel.dev/cel-go":                              {"tiering/policy"},
 	"github.com/robfig/cron/v3":                   {"tiering/policy"},
-	"go.yaml.in/yaml/v3":                          {"csi", "mover/config", "mover/declare", "tiering/policy", "cmd/datamove", "bench/model"},
+	"go.yaml.in/yaml/v3":                          {"csi", "mover/config", "mover/declare", "tiering/burst", "tiering/policy", "cmd/datamove", "bench/model"},
 	"github.com/spf13/cobra":                      {"cmd/datamove", "cmd/datamove-csi", "cmd/datamoved", "cmd/datamove-bench"},
 	"github.com/spf13/pflag":                      {"cmd/datamove", "cmd/datamove-csi", "cmd/datamoved", "cmd/datamove-bench"},
 	"golang.org/x/term":                           {"cmd/datamove"},
 	"golang.org/x/time":                           {"mover/door"},
-	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint/hop", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/far", "tiering/feed/watch", "cmd/datamove", "cmd/datamove-csi"},
-	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench/ceiling", "bench/compare", "bench/load", "bench/record"},
+	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/recall", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint/hop", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/far", "tiering/feed/watch", "cmd/datamove", "cmd/datamove-csi"},
+	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/budget", "tiering/burst/shelf", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench/ceiling", "bench/compare", "bench/load", "bench/record"},
 }
 
 // card is the design card: what has to be used directly as soon as the part that
