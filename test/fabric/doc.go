@@ -18,7 +18,10 @@
 // than the mover does, so it is out of the way: what the nodes write is memory that was touched
 // before (reserve), packets are large ones, and TCP sets no timer for each of them.
 //
+// A [WAN] is a way between the hub and a node whose rate and delay change while it is used:
+// one path fails, another one is taken.
+//
 // What is measured on one machine stays there: the model tells whether the mover
 // keeps links busy, not how fast a cluster is. TestSmoke moves real bytes with the real
-// binary, TestSweep kills a rig; the command model prints the table.
+// binary, TestFailOverOfUpload has its path fail in the middle, TestSweep kills a rig; the command model prints the table.
 package fabric
