@@ -292,10 +292,13 @@ func survives(t *testing.T, run *record.Run) {
 	t.Helper()
 	r := report.Sum(runs(run, run), report.Options{Baseline: runs(run), Model: founding(t)})
 	page, table := written(t, asHTML, r), written(t, asTable, r)
-	if at := noFigure.FindString(page + table); at != "" {
-		t.Errorf("the page or the table has %s", at)
+	text := page + table
+	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") { // else the expression alone would take most of the time
+		if at := noFigure.FindString(text); at != "" {
+			t.Errorf("the page or the table has %s", at)
+		}
 	}
-	if hidden.MatchString(page + table) {
+	if hidden.MatchString(text) {
 		t.Error("something is hidden")
 	}
 	if _, err := csv.NewReader(strings.NewReader(written(t, asCSV, r))).ReadAll(); err != nil {

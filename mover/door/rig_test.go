@@ -124,6 +124,7 @@ type desk struct {
 	datamovev1.UnimplementedAgentServiceServer
 	datamovev1.UnimplementedPolicyServiceServer
 	datamovev1.UnimplementedCatalogServiceServer
+	datamovev1.UnimplementedBurstServiceServer
 	datamovev1.UnimplementedUsageServiceServer
 	datamovev1.UnimplementedAdminServiceServer
 	agentv1.UnimplementedLinkServiceServer
@@ -143,6 +144,7 @@ func (s *desk) register(r grpc.ServiceRegistrar) {
 	datamovev1.RegisterAgentServiceServer(r, s)
 	datamovev1.RegisterPolicyServiceServer(r, s)
 	datamovev1.RegisterCatalogServiceServer(r, s)
+	datamovev1.RegisterBurstServiceServer(r, s)
 	datamovev1.RegisterUsageServiceServer(r, s)
 	datamovev1.RegisterAdminServiceServer(r, s)
 	agentv1.RegisterLinkServiceServer(r, s)

@@ -181,7 +181,7 @@ func TestSubmittedTwice(t *testing.T) {
 func TestOverlappingTargets(t *testing.T) {
 	c := newCluster(t, "n1")
 	one, two := c.tree("one", 500, 1, 40<<20), c.tree("two", 700, 0, 0)
-	first := c.slow(one, filepath.Join(c.dir, "target"), 20<<20).GetId()
+	first := c.slow(one, filepath.Join(c.dir, "target"), 8<<20).GetId()
 	c.eventually("the first is led", func() bool { return c.now(first).GetState() == task.Running })
 	second := c.submit(two, filepath.Join(c.dir, "target/sub")).GetId()
 	c.eventually("the second says why it waits", func() bool { return strings.Contains(c.now(second).GetWhy(), first) })

@@ -105,7 +105,7 @@ func TestSentTwiceToS3(t *testing.T) {
 	killed, _ := kills(t, p, 400*time.Millisecond, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "150MiB/s", source, store.At("twice"))
 	n, _ := store.Calls("UploadPart")
 	t.Logf("%d kills, %d parts sent", killed, n)
-	if most := int(size/s3Parts) + killed*jobs; n > most {
+	if most := int(size/s3Parts) + killed*jobs + 1; n > most { // one is of the probe of the bucket
 		t.Errorf("%d parts were stored; with %d kills %d are enough", n, killed, most)
 	}
 	if n := store.Uploads(t); n != 0 {

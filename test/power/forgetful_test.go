@@ -107,7 +107,7 @@ func carry(t *testing.T, d *platter.Disk) string {
 	}
 	t.Cleanup(func() {
 		err := server.Unmount()
-		for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); err = server.Unmount() {
+		for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); err = server.Unmount() {
 			time.Sleep(100 * time.Millisecond) // the kernel closes the file of a loop device a while after its unmount
 		}
 		if err != nil {

@@ -153,13 +153,14 @@ func TestKill(t *testing.T) {
 		check(t, err)
 		return markOf(mark) > 0
 	}
-	for k := 0; k < kills || k < most && !followed(); k++ { // on a busy machine the first scan takes long
+	for k := 0; k < kills || k < most && !followed(); k++ {
+		patience := 300 + 50*max(0, k-kills) // on a busy machine the first scan takes long
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), follows+"="+dir)
 		var said bytes.Buffer
 		child.Stderr = &said
 		check(t, child.Start())
-		for until := time.Now().Add(time.Duration(20+c.random.IntN(300)) * time.Millisecond); time.Now().Before(until); {
+		for until := time.Now().Add(time.Duration(20+c.random.IntN(patience)) * time.Millisecond); time.Now().Before(until); {
 			c.once()
 		}
 		check(t, child.Process.Kill())
