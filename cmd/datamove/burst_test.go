@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -20,6 +22,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/aws"
+	"datamove.dev/test/crash/rig"
 	"datamove.dev/tiering/burst"
 	"datamove.dev/tiering/burst/shelf"
 	"datamove.dev/tiering/burst/wan"
@@ -112,15 +115,62 @@ func recordIn(ts *testscript.TestScript, name string) *burst.Record {
 	return r
 }
 
-// TestBurstKilled: kill -9 at any moment, again and again, makes nothing twice and forgets nothing; and money is reserved once.
+// deadly has a command die by kill -9 at a request of its own: before that arrives, when it has been carried out and is not answered, or
+// a little after the answer.
+type deadly struct {
+	mu      sync.Mutex
+	command *os.Process // guarded by mu, as all below
+	nth     int         // the request at which it dies
+	asked   int
+	deaths  int
+}
+
+// start starts a command that dies at its nth request, counted from 1.
+func (d *deadly) start(t *testing.T, command *exec.Cmd, n int) {
+	t.Helper()
+	d.mu.Lock() // no request is looked at before the process is known
+	defer d.mu.Unlock()
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d.command, d.nth, d.asked = command.Process, n, 0
+}
+
+// at is the fault of a proxy.
+func (d *deadly) at(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	d.mu.Lock()
+	d.asked++
+	command, dies, way := d.command, d.asked == d.nth, d.deaths%3
+	if dies {
+		d.deaths++
+	}
+	d.mu.Unlock()
+	switch {
+	case dies && way == 0:
+		_ = command.Kill()
+		panic(http.ErrAbortHandler)
+	case dies && way == 1:
+		next.ServeHTTP(httptest.NewRecorder(), r)
+		_ = command.Kill()
+		panic(http.ErrAbortHandler)
+	case dies:
+		time.AfterFunc(rand.N(20*time.Millisecond), func() { _ = command.Kill() })
+	}
+	next.ServeHTTP(w, r)
+}
+
+// TestBurstKilled: kill -9 at one request after the other makes nothing twice and forgets nothing; and money is reserved once.
 func TestBurstKilled(t *testing.T) {
 	store := s3test.Start(t, false)
+	var killer deadly
 	dir := t.TempDir()
 	server := aws.New(aws.Options{Store: &aws.Store{Endpoint: store.Endpoint, Access: store.Access, Secret: store.Secret}, Lasts: aws.Lasts{Create: 1, Delete: 1, Link: 1, Pending: 1, Executing: 1}})
 	if err := server.AddKey("datamove", store.Access, store.Secret, ""); err != nil {
 		t.Fatal(err)
 	}
-	url := server.Start(t)
+	account, bucket := rig.NewProxy(t, server.Start(t)), rig.NewProxy(t, store.Endpoint)
+	account.Set(killer.at)
+	bucket.Set(killer.at)
 	file := func(name, text string) string {
 		t.Helper()
 		at := filepath.Join(dir, name)
@@ -134,7 +184,7 @@ func TestBurstKilled(t *testing.T) {
   project: {level: warm, path: %s/project}
   cloud: {level: cold, s3: {endpoint: %q, bucket: %s, region: us-east-1, credentials: "file:%s"}}
 burst: {accounts: {vision: {cap: "$200"}}}
-`, dir, store.Endpoint, store.Bucket, keys))
+`, dir, bucket.URL, store.Bucket, keys))
 	declared := file("burst.yaml", `kind: Burst
 metadata: {name: killed}
 spec:
@@ -151,30 +201,17 @@ spec:
 	}
 	environment := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DATAMOVE_CONFIG=" + conf, "AWS_EC2_METADATA_DISABLED=true"}
 	for _, service := range []string{"FSX", "STS", "EC2", "CLOUDWATCH", "COST_EXPLORER"} {
-		environment = append(environment, "AWS_ENDPOINT_URL_"+service+"="+url)
+		environment = append(environment, "AWS_ENDPOINT_URL_"+service+"="+account.URL)
 	}
-	estimate := exec.Command("datamove", "burst", "estimate", declared) // which takes as long as it takes to begin
-	estimate.Env = environment
-	begun := time.Now()
-	if said, err := estimate.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
-	begins := time.Since(begun)
 	kills := 0
-	for after := begins / 2; ; after += begins / 8 {
+	for nth := 1; ; nth += 1 + nth/4 {
 		command := exec.Command("datamove", "burst", "up", declared)
 		var said strings.Builder
 		command.Env, command.Stderr = environment, &said
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		kill := time.AfterFunc(after, func() { _ = command.Process.Kill() })
-		err := command.Wait()
-		kill.Stop()
-		if err == nil {
+		killer.start(t, command, nth)
+		if err := command.Wait(); err == nil {
 			break
-		}
-		if command.ProcessState.Exited() {
+		} else if command.ProcessState.Exited() {
 			t.Fatalf("after %d kills it fails by itself: %v\n%s", kills, err, said.String())
 		}
 		kills++
@@ -197,9 +234,10 @@ spec:
 	if n := strings.Count(string(ledger), `"kind":"reserve"`); err != nil || n != 1 {
 		t.Errorf("after %d kills money was reserved %d times, %v", kills, n, err)
 	}
-	if kills < 5 {
+	if kills < 10 {
 		t.Errorf("it was killed %d times only", kills)
 	}
+	t.Logf("%d kills", kills)
 }
 
 // TestLimitsOfBursts: a command that moves by itself is held to what the configuration allows at the bucket, in the direction in which it moves.
