@@ -280,6 +280,12 @@ func (c *cluster) join(name string) {
 		_ = a.Run(ctx)
 	}()
 	c.agents[name] = m
+	c.ready(name)
+}
+
+// ready waits until the coordinator hears an agent: one that began anew refuses to stage where it has heard nobody.
+func (c *cluster) ready(name string) {
+	c.t.Helper()
 	c.eventually("agent "+name+" is ready", func() bool {
 		l, err := c.ListAgents(context.Background(), &pb.ListAgentsRequest{})
 		if err != nil {

@@ -161,6 +161,7 @@ func TestSwarm(t *testing.T) {
 	c.halt()
 	c.start()
 	c.eventually("n1 is heard of", func() bool { return c.now(ids["n1"]).GetProgress() != nil })
+	c.ready("n4")
 	stage("n4")
 	for _, node := range nodes {
 		c.done(ids[node])
