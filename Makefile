@@ -11,8 +11,8 @@ CGO_ENABLED ?= 0
 RACE    := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 TESTS   := go run ./test/run
-# On two busy cores one of 6,000 tests may wait for longer than it is patient: it runs once more, alone, and is named.
-PATIENT := $(TESTS) -again 2
+# On two busy cores a few of 6,000 tests may wait for longer than they are patient: they run once more, alone, and are named.
+PATIENT := $(TESTS) -again 3
 # lint vets all packages; and nobody debugs these binaries.
 QUICK   := -vet=off -ldflags '-s -w'
 FUZZTIME ?= 20s

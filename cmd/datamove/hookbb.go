@@ -74,7 +74,7 @@ and why. The phases, with their arguments as Slurm has them:
 			return cmd.Help()
 		}
 		if a.apart != nil && phases[args[0]].killed && a.env(outlivesKey) == "" {
-			if err := outlived(cmd.Context()); !errors.Is(err, errNotApart) {
+			if err := outlived(cmd.Context(), a.runOf(args[1:])); !errors.Is(err, errNotApart) {
 				return err
 			}
 		}
@@ -198,12 +198,32 @@ func (a *app) bbBefore(ctx context.Context, c *controller.Controller, args []str
 	return "", outliving(ctx, outlives(a.env(outlivesKey)), c, job, before)
 }
 
+// runOf is the run of the job that a phase begins in; "" is none, as far as can be seen.
+func (a *app) runOf(args []string) string {
+	c, err := a.controller()
+	if err != nil || len(args) == 0 {
+		return "" // which the second process says
+	}
+	job, err := jobNumber(args[0])
+	if err != nil {
+		return ""
+	}
+	x, err := c.Run(job)
+	if err != nil {
+		return ""
+	}
+	return x.RunID()
+}
+
 // outliving is a phase in a process that Slurm does not know. It ends what was asked for a job that is cancelled. A job whose slurmctld has ended has
 // what was asked for it go on, for the next time that the phase begins. When this process is to end, because systemd ends all of slurmctld's, that is so, too.
 func outliving(ctx context.Context, f *first, c *controller.Controller, job uint32, do func(context.Context, uint32) error) error {
 	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	turn, none := c.Take(job)
+	turn, none := c.Take(job, f.run)
+	if errors.Is(none, mover.ErrConflict) {
+		return none // the first one was killed before we began, and what is there now is not ours to end
+	}
 	done := make(chan error, 1)
 	go func() { done <- do(limit, job) }()
 	var err error

@@ -20,12 +20,13 @@ import (
 // Slurm does not know, which hears of the end of the first one. The first one ends, too, when slurmctld does: then the job goes on, and the next
 // slurmctld begins the phase anew (test/slurm TestRestarts).
 
-// outlivesKey is in the environment of the second process: how many processes of slurmctld its descriptors from 4 on are. 3 is a pipe that ends with the
-// first one. It is the first one that knows them: that may be gone, and who it came from, before the second one can look.
+// outlivesKey is in the environment of the second process: how many processes of slurmctld its descriptors from 4 on are, and the run of the job. 3 is a
+// pipe that ends with the first one. It is the first one that knows them: that may be gone, with who it came from, and the job may have begun anew, before
+// the second one can look.
 const outlivesKey = "DATAMOVE_OUTLIVES"
 
 // outlived has a second process do this command, with the same arguments and descriptors, and returns how that ended.
-func outlived(ctx context.Context) error {
+func outlived(ctx context.Context, run string) error {
 	ends, end, err := os.Pipe()
 	if err != nil {
 		return errNotApart
@@ -34,7 +35,7 @@ func outlived(ctx context.Context) error {
 	second := exec.Command("/proc/self/exe")
 	second.Args = os.Args
 	slurm := controllers(os.Getppid())
-	second.Env = append(os.Environ(), outlivesKey+"="+strconv.Itoa(len(slurm)))
+	second.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", outlivesKey, len(slurm), run))
 	second.Stdout, second.Stderr = os.Stdout, os.Stderr
 	second.ExtraFiles = append([]*os.File{ends}, slurm...)
 	second.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -64,12 +65,15 @@ type first struct {
 	pipe  *os.File
 	ended chan struct{} // closed when it is gone
 	slurm []int         // descriptors of the processes of slurmctld that live on when it is killed alone
+	run   string        // of the job; "" is none
 }
 
-// outlives is what the second process knows of the first one, which has given it so many processes of slurmctld.
-func outlives(controllers string) *first {
+// outlives is what the second process knows of the first one, by what that has put into its environment.
+func outlives(told string) *first {
 	signal.Ignore(syscall.SIGPIPE) // nobody may read what we say
 	f := &first{pipe: os.NewFile(3, "the first process"), ended: make(chan struct{})}
+	controllers, run, _ := strings.Cut(told, " ")
+	f.run = run
 	n, _ := strconv.Atoi(controllers)
 	for i := range n {
 		f.slurm = append(f.slurm, 4+i)

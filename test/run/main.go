@@ -1,7 +1,7 @@
 // Command run runs go test and tells the truth at the end: how many tests passed,
 // failed and were skipped, and why each of the skipped ones was.
 //
-//	go run ./test/run [-modules .,test/s3dev] [-again 2] [-v] [arguments of go test]
+//	go run ./test/run [-modules .,test/s3dev] [-again 3] [-v] [arguments of go test]
 //
 // It prints what go test prints: one line per package, and the output of what
 // failed. With DATAMOVE_STRICT=1 a skipped test is a failure, because a machine

@@ -221,7 +221,7 @@ func (c *Controller) begin(job uint32) (*work, error) {
 func (c *Controller) work(x Record) *work {
 	id := strconv.FormatUint(uint64(x.Job), 10)
 	s := site{tiers: TiersOf(c.Config), own: hook.Job{ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, User: x.User}}
-	labels := map[string]string{hook.Label: id, runLabel: x.run()}
+	labels := map[string]string{hook.Label: id, runLabel: x.RunID()}
 	return &work{Controller: c, Record: x, site: s, stage: &stage.Mover{Dial: c.Dial, Label: hook.CopyLabel, Labels: labels, TTL: hook.LeaseTTL}}
 }
 
@@ -229,7 +229,8 @@ func (c *Controller) work(x Record) *work {
 const runLabel = "slurm_run"
 
 // run is this run of a job.
-func (x Record) run() string { return strconv.FormatInt(x.Began.UnixNano(), 10) }
+// RunID tells the runs of a job apart.
+func (x Record) RunID() string { return strconv.FormatInt(x.Began.UnixNano(), 10) }
 
 func (w *work) close() { _ = w.stage.Close() }
 

@@ -161,5 +161,5 @@ func (s site) holder(d deed) string {
 
 // key is what a copy is asked for by: the same for the same copy of the same run of a job.
 func (x Record) key(d deed) string {
-	return fmt.Sprintf("%d/%s/%t/%q/%q/%q/%q", x.Job, x.run(), d.mark, d.request.Verb, d.node, d.from.String(), d.to.String())
+	return fmt.Sprintf("%d/%s/%t/%q/%q/%q/%q", x.Job, x.RunID(), d.mark, d.request.Verb, d.node, d.from.String(), d.to.String())
 }

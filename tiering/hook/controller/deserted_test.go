@@ -81,6 +81,26 @@ func deserted(t *testing.T, phaseName string) {
 	w.wantsUndone()
 }
 
+// TestOutlivedLate: a phase is killed at once, and the job begins anew before what outlives the phase has begun. That does not end the new run.
+func TestOutlivedLate(t *testing.T) {
+	t.Parallel()
+	w := served(t)
+	w.setup(7, "stage-in=dataset:near")
+	old, err := w.Controller.Run(7)
+	must(t, err)
+	w.setup(7, "stage-in=dataset:near")
+	for _, phase := range []string{"data_in", "pre_run"} {
+		late := w.cli()
+		late.Wrapper = []string{"sh", "-c", `true | "$@" 3<&0`, "sh"} // its pipe has ended
+		late.Env = append(late.Env, "DATAMOVE_OUTLIVES=0 "+old.RunID())
+		late.Do(t, 5, "hook", "bb", phase, "7", "job.sh")
+		if now, err := w.Controller.Run(7); err != nil || now.RunID() == old.RunID() {
+			t.Fatalf("after a late %s: %v, %v", phase, now, err)
+		}
+	}
+	w.cli().Do(t, 0, "hook", "bb", "data_in", "7", "job.sh")
+}
+
 // children are the processes that a process has started.
 func children(t *testing.T, pid int) (all []*os.Process) {
 	t.Helper()

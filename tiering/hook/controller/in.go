@@ -169,8 +169,8 @@ func (c *Controller) Before(ctx context.Context, job uint32) error {
 func (c *Controller) ready(x Record) error {
 	return c.records().locked(func() error {
 		now, err := c.Run(x.Job)
-		if err == nil && now.run() == x.run() {
-			err = c.records().write(x.Job, fileReady, x.run())
+		if err == nil && now.RunID() == x.RunID() {
+			err = c.records().write(x.Job, fileReady, x.RunID())
 		}
 		return err
 	})

@@ -182,9 +182,13 @@ func TestForsaken(t *testing.T) {
 	w := served(t)
 	w.setup(7, leaves, "stage-in=dataset:near")
 	must(t, w.In(t.Context(), 7))
-	lost, err := w.Take(7)
+	take := func() (Turn, error) {
+		x, _ := w.Controller.Run(7) // none has no RunID
+		return w.Take(7, x.RunID())
+	}
+	lost, err := take()
 	must(t, err)
-	_, err = w.Take(7)
+	_, err = take()
 	must(t, err)
 	must(t, w.Forsake(w.within(10*time.Second), lost)) // another pre_run has come
 	w.wantsTasks(7, "mark PAUSED")
@@ -193,7 +197,9 @@ func TestForsaken(t *testing.T) {
 	must(t, w.In(t.Context(), 7))
 	must(t, w.Forsake(w.within(10*time.Second), lost)) // whose run is another one now
 	w.wantsTasks(7, "mark CANCELLED", "mark PAUSED")
-	lost, err = w.Take(7)
+	_, err = w.Take(7, lost.RunID())
+	wantsError(t, err, mover.ErrConflict)
+	lost, err = take()
 	must(t, err)
 	wantsError(t, w.Forsake(w.within(time.Second), lost), context.DeadlineExceeded)
 	w.wantsHeld("slurm:7:warm:near on ")
@@ -202,7 +208,7 @@ func TestForsaken(t *testing.T) {
 	w.wantsTasks(7, "mark CANCELLED", "mark CANCELLED")
 	w.wantsHeld()
 	w.wantsUndone()
-	if _, err := w.Take(7); !errors.Is(err, mover.ErrNotExist) {
+	if _, err := take(); !errors.Is(err, mover.ErrNotExist) {
 		t.Errorf("a job that is given up goes on: %v", err)
 	}
 }

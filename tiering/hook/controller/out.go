@@ -270,7 +270,7 @@ func (w *work) purge(ctx context.Context, asked directive.Job) error {
 }
 
 func (w *work) purged(ctx context.Context, at string) error {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%s", w.Job, w.run(), at))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%s", w.Job, w.RunID(), at))
 	var t *datamovev1.Task
 	err := w.patient(ctx, func(ctx context.Context) error {
 		client, err := w.stage.Client(ctx)

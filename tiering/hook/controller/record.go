@@ -95,13 +95,13 @@ func (r records) end(x Record, hurry bool) error {
 	return r.forget(x.Job)
 }
 
-func (x Record) ended() string { return fileEnded + x.run() }
+func (x Record) ended() string { return fileEnded + x.RunID() }
 
 // begun says whether a run may have begun on its nodes, as far as is known.
 func (r records) begun(x Record) bool {
 	var run string
 	err := r.read(x.Job, fileReady, &run)
-	return err == nil && run == x.run() || err != nil && !errors.Is(err, mover.ErrNotExist)
+	return err == nil && run == x.RunID() || err != nil && !errors.Is(err, mover.ErrNotExist)
 }
 
 // locked does something while nobody else begins or ends a run: one may be given up beside the next one's Setup.

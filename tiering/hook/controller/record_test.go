@@ -155,7 +155,7 @@ func TestHalfTeardown(t *testing.T) {
 			if err != nil || got.Hurry != hurry {
 				t.Errorf("after %d steps: %+v, %v", killed, got, err)
 			}
-			if now, err := w.Controller.Run(7); anew != (err == nil) || anew && now.run() == x.run() {
+			if now, err := w.Controller.Run(7); anew != (err == nil) || anew && now.RunID() == x.RunID() {
 				t.Errorf("after %d steps: %+v, %v", killed, now, err)
 			}
 			must(t, w.records().drop(7, x.ended()))

@@ -44,7 +44,7 @@ func (c *Controller) giveUp(ctx context.Context, x Record, may func() bool) erro
 		if !may() {
 			return nil
 		}
-		if now, err := c.Run(x.Job); err == nil && now.run() == x.run() {
+		if now, err := c.Run(x.Job); err == nil && now.RunID() == x.RunID() {
 			return c.records().end(x, true)
 		}
 		x.Hurry = true
@@ -153,7 +153,7 @@ func (w *work) cancel(ctx context.Context, client *api.Client) error {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if labels := t.GetSpec().GetLabels(); api.Ended(t.GetState()) || labels[hook.Leaves] != "" && (!w.Hurry || labels[runLabel] != w.run()) {
+		if labels := t.GetSpec().GetLabels(); api.Ended(t.GetState()) || labels[hook.Leaves] != "" && (!w.Hurry || labels[runLabel] != w.RunID()) {
 			continue
 		}
 		asks := []*datamovev1.CancelTaskRequest{{Id: t.GetId()}}
