@@ -228,7 +228,6 @@ func (c *Controller) work(x Record) *work {
 // runLabel is of all that is asked for in one run of a job: what an earlier one has left to be brought away is not a later one's to stop.
 const runLabel = "slurm_run"
 
-// run is this run of a job.
 // RunID tells the runs of a job apart.
 func (x Record) RunID() string { return strconv.FormatInt(x.Began.UnixNano(), 10) }
 
