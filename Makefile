@@ -11,8 +11,6 @@ CGO_ENABLED ?= 0
 RACE    := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 TESTS   := go run ./test/run
-# On two busy cores a few of 6,000 tests may wait for longer than they are patient: they run once more, alone, and are named.
-PATIENT := $(TESTS) -again 3
 # lint vets all packages; and nobody debugs these binaries.
 QUICK   := -vet=off -ldflags '-s -w'
 FUZZTIME ?= 20s
@@ -61,10 +59,10 @@ lint:
 # Whole programs that are killed, starved and cut off take minutes: they are in test.
 SLOW := cluster crash hostile power siege
 check: lint
-	$(PATIENT) $(QUICK) -short $$(go list ./... | grep -vE '/test/($(subst $(eval ) ,|,$(SLOW)))$$')
+	$(TESTS) $(QUICK) -short $$(go list ./... | grep -vE '/test/($(subst $(eval ) ,|,$(SLOW)))$$')
 
 test: build lint
-	$(RACE) $(PATIENT) -modules .,deploy/image,test/s3dev $(QUICK) -race -timeout 20m ./...
+	$(RACE) $(TESTS) -modules .,deploy/image,test/s3dev $(QUICK) -race -timeout 20m ./...
 
 # Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m. Up to
 # Go 1.26 a target may end its time with a bare "context deadline exceeded" (go.dev/issue/75804),

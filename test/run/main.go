@@ -1,13 +1,12 @@
 // Command run runs go test and tells the truth at the end: how many tests passed,
 // failed and were skipped, and why each of the skipped ones was.
 //
-//	go run ./test/run [-modules .,test/s3dev] [-again 3] [-v] [arguments of go test]
+//	go run ./test/run [-modules .,test/s3dev] [-v] [arguments of go test]
 //
 // It prints what go test prints: one line per package, and the output of what
 // failed. With DATAMOVE_STRICT=1 a skipped test is a failure, because a machine
 // that should run everything does. What another target runs ("elsewhere: make e2e-vm: ...")
-// is counted apart. With -again a few tests that fail get a second run, alone, and
-// those that pass there are named as flaky: whoever reads it has something to mend.
+// is counted apart.
 package main
 
 import (
@@ -30,21 +29,15 @@ func main() {
 func run(args []string, strict bool, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	modules := flags.String("modules", ".", "folders of the modules to test, separated by commas")
-	again := flags.Int("again", 0, "how many tests that failed may run once more, alone")
 	verbose := flags.Bool("v", false, "print the output of every test")
 	ours, theirs := split(args)
 	if err := flags.Parse(ours); err != nil {
 		return err
 	}
-	t := newTally(stdout, *verbose)
-	t.left = *again
+	t := &tally{out: stdout, verbose: *verbose, held: map[testID][]string{}, elsewhere: map[string]int{}}
 	var failed error
 	for dir := range strings.SplitSeq(*modules, ",") {
-		err := goTest(dir, theirs, t, stderr)
-		if exited(err) && t.again(dir, theirs, stderr) {
-			err = nil
-		}
-		failed = errors.Join(failed, err)
+		failed = errors.Join(failed, goTest(dir, theirs, t, stderr))
 	}
 	return errors.Join(failed, t.end(strict))
 }
@@ -55,7 +48,7 @@ func split(args []string) (ours, theirs []string) {
 		switch {
 		case args[0] == "-v":
 			ours, args = append(ours, args[0]), args[1:]
-		case (args[0] == "-modules" || args[0] == "-again") && len(args) > 1:
+		case args[0] == "-modules" && len(args) > 1:
 			ours, args = append(ours, args[:2]...), args[2:]
 		default:
 			return ours, args
@@ -65,7 +58,6 @@ func split(args []string) (ours, theirs []string) {
 }
 
 func goTest(dir string, args []string, t *tally, stderr io.Writer) error {
-	clear(t.failures)
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Dir, cmd.Stderr = dir, stderr
 	events, err := cmd.StdoutPipe()

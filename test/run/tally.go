@@ -29,14 +29,6 @@ type tally struct {
 	inapplicable   int
 	elsewhere      map[string]int // tests that run elsewhere, by where
 	held           map[testID][]string
-
-	failures map[string]*failures // of the run of go test that is under way, by package
-	left     int                  // how many tests may still run again
-	flaky    []string             // "package Test", which passed when it ran again
-}
-
-func newTally(out io.Writer, verbose bool) *tally {
-	return &tally{out: out, verbose: verbose, held: map[testID][]string{}, elsewhere: map[string]int{}, failures: map[string]*failures{}}
 }
 
 func (t *tally) read(r io.Reader) error {
@@ -66,9 +58,6 @@ func (t *tally) note(e event) {
 }
 
 func (t *tally) output(id testID, text string) {
-	if isFinal(text) {
-		t.in(id.pkg).final = true
-	}
 	switch {
 	case t.verbose:
 		fmt.Fprint(t.out, text)
@@ -84,16 +73,13 @@ func (t *tally) outcome(id testID, action string) {
 	held := t.held[id]
 	delete(t.held, id)
 	if id.test == "" {
-		t.in(id.pkg).whole = action == "fail"
-		return // its tests were counted
+		return // of a whole package: its tests were counted
 	}
 	switch action {
 	case "pass":
 		t.passed++
 	case "fail":
 		t.failed++
-		test, _, _ := strings.Cut(id.test, "/")
-		t.in(id.pkg).tests[test]++
 		if !t.verbose {
 			fmt.Fprint(t.out, strings.Join(held, ""))
 		}
@@ -137,8 +123,8 @@ func reason(output []string) string {
 	return strings.Join(said, " ")
 }
 
-// end prints the skips, the flaky tests and the sum. Tests whose end was never told
-// were cut off by a panic or a timeout: their output is shown, and they have failed.
+// end prints the skips and the sum. Tests whose end was never told were cut off by
+// a panic or a timeout: their output is shown, and they have failed.
 func (t *tally) end(strict bool) error {
 	for id, held := range t.held {
 		if id.test != "" {
@@ -154,9 +140,6 @@ func (t *tally) end(strict bool) error {
 	}
 	for _, where := range slices.Sorted(maps.Keys(t.elsewhere)) {
 		fmt.Fprintf(t.out, "%d tests run elsewhere: %s\n", t.elsewhere[where], where)
-	}
-	for _, f := range t.flaky {
-		fmt.Fprintf(t.out, "flaky: %s: it failed beside the others, and passed alone; its output is above\n", f)
 	}
 	fmt.Fprintf(t.out, "%d passed, %d failed, %d skipped\n", t.passed, t.failed, len(t.skipped))
 	switch {
