@@ -120,30 +120,27 @@ func recordIn(ts *testscript.TestScript, name string) *burst.Record {
 type deadly struct {
 	mu      sync.Mutex
 	command *os.Process // guarded by mu, as all below
-	nth     int         // the request at which it dies
+	nth     int         // the request at which it dies, from 1 on
+	way     int         // in which it does, of three
 	asked   int
-	deaths  int
 }
 
-// start starts a command that dies at its nth request, counted from 1.
-func (d *deadly) start(t *testing.T, command *exec.Cmd, n int) {
+// start starts a command that dies at its nth request.
+func (d *deadly) start(t *testing.T, command *exec.Cmd, nth, way int) {
 	t.Helper()
 	d.mu.Lock() // no request is looked at before the process is known
 	defer d.mu.Unlock()
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	d.command, d.nth, d.asked = command.Process, n, 0
+	d.command, d.nth, d.way, d.asked = command.Process, nth, way, 0
 }
 
 // at is the fault of a proxy.
 func (d *deadly) at(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	d.mu.Lock()
 	d.asked++
-	command, dies, way := d.command, d.asked == d.nth, d.deaths%3
-	if dies {
-		d.deaths++
-	}
+	command, dies, way := d.command, d.asked == d.nth, d.way
 	d.mu.Unlock()
 	switch {
 	case dies && way == 0:
@@ -208,7 +205,7 @@ spec:
 		command := exec.Command("datamove", "burst", "up", declared)
 		var said strings.Builder
 		command.Env, command.Stderr = environment, &said
-		killer.start(t, command, nth)
+		killer.start(t, command, nth, kills%3)
 		if err := command.Wait(); err == nil {
 			break
 		} else if command.ProcessState.Exited() {
