@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"strings"
 	"sync"
 
@@ -44,7 +45,8 @@ func (p *pair) keeping() transfer.Journal {
 	return k
 }
 
-// Begin implements transfer.Journal.
+// Begin implements transfer.Journal. A draft that the service does not take, because another
+// one leads by now, is in no record: nobody will look for it, and it is its maker's to end.
 func (k *keeping) Begin(ctx context.Context, r journal.Record) (uint64, error) {
 	id, err := k.Journal.Begin(ctx, r)
 	if err != nil || r.Token == "" && k.pieces {
@@ -58,7 +60,13 @@ func (k *keeping) Begin(ctx context.Context, r journal.Record) (uint64, error) {
 	k.mu.Lock()
 	k.drafts[id] = d
 	k.mu.Unlock()
-	return id, k.pair.lead().Keep(ctx, Draft{Pair: k.pair.index, Token: d.token}, true)
+	if err := k.pair.lead().Keep(ctx, Draft{Pair: k.pair.index, Token: d.token}, true); err != nil {
+		k.mu.Lock()
+		delete(k.drafts, id)
+		k.mu.Unlock()
+		return 0, errors.Join(err, k.Journal.Clear(context.WithoutCancel(ctx), id))
+	}
+	return id, nil
 }
 
 // intentionMark begins what is kept in the place of a token while an upload is being

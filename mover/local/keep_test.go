@@ -22,11 +22,15 @@ import (
 type memory struct {
 	sync.Mutex
 	drafts map[mover.Token]Draft
+	refuse func() error // what is said to all who want something kept; nil is taken
 }
 
 func (m *memory) keep(_ context.Context, d Draft, on bool) error {
 	m.Lock()
 	defer m.Unlock()
+	if on && m.refuse != nil {
+		return m.refuse()
+	}
 	if !on {
 		delete(m.drafts, d.Token)
 		return nil
@@ -172,6 +176,25 @@ func TestTakeOverElsewhere(t *testing.T) {
 		}
 		if got, err := os.ReadFile(filepath.Join(w.dir, "target", "file")); err != nil || !bytes.Equal(got, w.want) {
 			t.Errorf("who is late has written: %v", err)
+		}
+	})
+}
+
+// A draft that the service does not take, since another one leads by now, is not left: its
+// maker ends it.
+func TestKeptByNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, stop := context.WithCancelCause(t.Context())
+		w.known.refuse = func() error {
+			stop(mover.ErrHeld) // it is told to stop, too
+			return mover.ErrHeld
+		}
+		if _, err := w.lead(ctx); !errors.Is(err, mover.ErrHeld) {
+			t.Errorf("who does not lead ended with %v", err)
+		}
+		if left, err := filepath.Glob(filepath.Join(w.dir, "target", ".datamove-*")); err != nil || len(left) > 0 {
+			t.Errorf("%v, %q are left", err, left)
 		}
 	})
 }

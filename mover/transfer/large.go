@@ -197,6 +197,19 @@ func (r *run) fresh(ctx context.Context, l *large) (err error) {
 		l.draft = nil
 		return err // the intent stays: an upload may have begun
 	}
+	if err := r.note(ctx, l, rec); err != nil {
+		_ = l.draft.Close() // nobody would find it
+		l.draft = nil
+		return err
+	}
+	if r.o.Journal == nil {
+		return nil
+	}
+	return r.o.Journal.Clear(ctx, intent)
+}
+
+// note notes a draft that was just begun, as it is laid out.
+func (r *run) note(ctx context.Context, l *large, rec journal.Record) (err error) {
 	if l.left == len(l.have) { // nothing is moved yet, and only now it is seen how the file is laid out
 		if err := r.plan(l); err != nil {
 			return err
@@ -206,10 +219,8 @@ func (r *run) fresh(ctx context.Context, l *large) (err error) {
 		return nil
 	}
 	rec.Token, rec.PartBytes = l.draft.Token(), l.bytes
-	if l.id, err = r.o.Journal.Begin(ctx, rec); err != nil {
-		return err
-	}
-	return r.o.Journal.Clear(ctx, intent)
+	l.id, err = r.o.Journal.Begin(ctx, rec)
+	return err
 }
 
 // cloneLarge is clone for a file that was opened for parts.
