@@ -17,11 +17,37 @@ type watchdog struct {
 	timer  *time.Timer
 	limit  time.Duration
 	cancel context.CancelCauseFunc
+	forget func() bool // ends follow; nil before it
 }
 
 func (w *watchdog) stop() {
+	if w.forget != nil {
+		w.forget()
+	}
 	w.timer.Stop()
 	w.cancel(nil)
+}
+
+// answerGrace is how long the answer to a request is waited for that nobody wants any more.
+const answerGrace = 2 * time.Second
+
+// follow ends a request, whose context is ctx, with that of its caller: at once, or after a
+// grace when it is under way. What the server has done is to be known to who cleans up: the
+// upload that it has begun, the part that comes to one that is about to be aborted.
+func (w *watchdog) follow(caller, ctx context.Context, underWay <-chan struct{}) {
+	w.forget = context.AfterFunc(caller, func() {
+		select {
+		case <-underWay:
+			timer := time.NewTimer(answerGrace)
+			defer timer.Stop()
+			select {
+			case <-ctx.Done():
+			case <-timer.C:
+			}
+		default:
+		}
+		w.cancel(context.Cause(caller))
+	})
 }
 
 // explain says that the request was given up, where that is why it failed.
@@ -40,6 +66,8 @@ type sentBody struct {
 	after  time.Duration // how long the server may work once it has all
 	once   sync.Once
 	closed chan struct{} // when nobody reads it any more
+	all    sync.Once
+	given  chan struct{} // when the connection has been given all of it, or wants no more
 
 	first, last time.Time // of passes
 }
@@ -54,9 +82,12 @@ func (b *sentBody) Read(p []byte) (n int, err error) {
 		b.watch.timer.Reset(b.watch.limit)
 	} else {
 		b.watch.timer.Reset(b.after)
+		b.givenAll()
 	}
 	return n, err
 }
+
+func (b *sentBody) givenAll() { b.all.Do(func() { close(b.given) }) }
 
 // next reads what is in memory.
 func (b *sentBody) next(p []byte) (n int, err error) {
@@ -65,7 +96,9 @@ func (b *sentBody) next(p []byte) (n int, err error) {
 		return 0, io.EOF
 	}
 	n = copy(p, b.data)
-	b.data = b.data[n:]
+	if b.data = b.data[n:]; len(b.data) == 0 {
+		b.givenAll()
+	}
 	return n, nil
 }
 
@@ -78,6 +111,7 @@ func (b *sentBody) passes() {
 
 func (b *sentBody) Close() error {
 	defer b.once.Do(func() { close(b.closed) })
+	b.givenAll()
 	return b.from.Close()
 }
 

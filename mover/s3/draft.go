@@ -339,18 +339,12 @@ func (d *draft) Close() error {
 	if d.upload.id == "" {
 		return nil
 	}
-	err := d.abort()
+	err := d.place.abortLate(d.upload)
 	for try := 0; try < abortTries && errors.Is(err, mover.ErrTransient); try++ { // a part that was cancelled may be in its way still
 		time.Sleep(abortPause << try)
-		err = d.abort()
+		err = d.place.abortLate(d.upload)
 	}
 	return d.place.wrap("drop", d.entry.Name, err)
-}
-
-func (d *draft) abort() error {
-	ctx, cancel := context.WithTimeout(context.Background(), d.place.opts.Stall)
-	defer cancel()
-	return d.place.abort(ctx, d.upload)
 }
 
 const (

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,9 +10,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -153,11 +156,12 @@ func trustedRoots(bundles ...string) (*x509.CertPool, error) {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(req.Context())
+	caller := req.Context()
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(caller))
 	watch := &watchdog{limit: t.patience(req), cancel: cancel}
 	watch.timer = time.AfterFunc(watch.limit, func() { cancel(errStalled) })
 	req, err := t.prepare(req.WithContext(ctx))
-	if err != nil {
+	if err = cmp.Or(err, context.Cause(caller)); err != nil {
 		watch.stop()
 		if req.Body != nil {
 			req.Body.Close()
@@ -166,6 +170,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r, _ := ctx.Value(replyKey{}).(*reply)
 	body := t.prepareBody(req, r, watch)
+	watch.follow(caller, ctx, underWay(&req, body))
 	begun := time.Now()
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
@@ -244,12 +249,28 @@ func (t *transport) prepareBody(req *http.Request, r *reply, watch *watchdog) *s
 		return nil
 	}
 	after := max(putFactor*t.stall, watch.limit)
-	body := &sentBody{from: req.Body, watch: watch, after: after, closed: make(chan struct{})}
+	body := &sentBody{from: req.Body, watch: watch, after: after, closed: make(chan struct{}), given: make(chan struct{})}
 	if r != nil {
 		body.data = r.data
 	}
 	req.Body = body
 	return body
+}
+
+// underWay is closed when a request that changes something is with the server, or in the
+// buffers before it. It is nil for one that only reads.
+func underWay(req **http.Request, body *sentBody) <-chan struct{} {
+	switch {
+	case (*req).Method == http.MethodGet || (*req).Method == http.MethodHead:
+		return nil
+	case body != nil:
+		return body.given
+	}
+	connected := make(chan struct{}) // it has no body, or one that goes with its header: it is sent at once
+	var once sync.Once
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { once.Do(func() { close(connected) }) }}
+	*req = (*req).WithContext(httptrace.WithClientTrace((*req).Context(), trace))
+	return connected
 }
 
 // patience is how long there may be silence while a request is answered.

@@ -213,6 +213,9 @@ func (p *Place) create(ctx context.Context, w put) (u upload, err error) {
 	}
 	u = upload{key: w.key, id: got.id}
 	p.uploads.add(u)
+	if ctx.Err() != nil { // the server has begun it, and whoever wanted it has gone
+		return upload{}, errors.Join(context.Cause(ctx), p.abortLate(u))
+	}
 	return u, nil
 }
 
@@ -280,6 +283,13 @@ func (u *uploads) trust(key string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.doubted, key)
+}
+
+// abortLate aborts an upload for somebody who has gone.
+func (p *Place) abortLate(u upload) error {
+	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Stall)
+	defer cancel()
+	return p.abort(ctx, u)
 }
 
 func (p *Place) abort(ctx context.Context, u upload) error {

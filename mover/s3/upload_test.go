@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -86,6 +87,97 @@ func TestLostBeginning(t *testing.T) {
 				second := draftAgain(t, l, "f", data, began(row.lose))
 				publish(t, l.Place, first, "f", data)
 				publish(t, l.Place, second, "f", data)
+				noUploads(t, l)
+			})
+		}
+	}
+}
+
+// TestBeginningOfOneWhoGoes: an upload that the server begins while whoever wants it is
+// stopped is aborted, for its answer is waited for; what has not begun does not begin.
+func TestBeginningOfOneWhoGoes(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		t.Run(client, func(t *testing.T) {
+			l := newLiar(t, client)
+			ctx, stop := context.WithCancelCause(t.Context())
+			gone := errors.New("another one leads")
+			var asked atomic.Int64
+			l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+				if !isCreate(r) {
+					return false
+				}
+				asked.Add(1)
+				answer := httptest.NewRecorder()
+				forward.ServeHTTP(answer, r)
+				stop(gone)
+				select {
+				case <-r.Context().Done(): // who has gone does not listen
+				case <-time.After(100 * time.Millisecond):
+				}
+				w.WriteHeader(answer.Code)
+				_, _ = w.Write(answer.Body.Bytes())
+				return true
+			})
+			data := placetest.Pattern(l.Traits().PartMin + 1)
+			for range 2 {
+				if d, err := l.Draft(ctx, fileEntry("f", data), mover.Hints{PartBytes: l.Traits().PartMin}); !errors.Is(err, gone) {
+					t.Errorf("a draft of one who has gone: %v, %v", d, err)
+				}
+			}
+			if n := asked.Load(); n != 1 {
+				t.Errorf("%d uploads were begun, and one before it was over", n)
+			}
+			noUploads(t, l)
+		})
+	}
+}
+
+// TestPartOfOneWhoGoes: the answer to a part that the server has is waited for, because it
+// comes to an upload that will be aborted; a part that is on its way goes no further.
+func TestPartOfOneWhoGoes(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		for _, row := range []struct {
+			name    string
+			arrives bool
+		}{{"arrived", true}, {"on its way", false}} {
+			t.Run(client+" "+row.name, func(t *testing.T) {
+				l := newLiar(t, client)
+				data := placetest.Pattern(16<<20 + 1)
+				d := begun(t, l.Place, "f", data)
+				ctx, stop := context.WithCancelCause(t.Context())
+				gone := errors.New("another one leads")
+				l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+					if !r.URL.Query().Has("partNumber") {
+						return false
+					}
+					if !row.arrives {
+						stop(gone)
+						if n, err := io.Copy(io.Discard, r.Body); err == nil {
+							t.Errorf("all %d bytes of a part arrive that nobody wants", n)
+						}
+						return true
+					}
+					part, err := io.ReadAll(r.Body)
+					if err != nil {
+						t.Error(err)
+					}
+					stop(gone)
+					select {
+					case <-r.Context().Done():
+						t.Error("the answer to the part is not waited for")
+					case <-time.After(100 * time.Millisecond):
+					}
+					r.Body = io.NopCloser(bytes.NewReader(part))
+					forward.ServeHTTP(w, r)
+					return true
+				})
+				_, err := d.WritePart(ctx, mover.Part{Length: int64(len(data)) - 1}, placetest.NewFeed(data[:len(data)-1]))
+				if row.arrives && err != nil || !row.arrives && !errors.Is(err, gone) {
+					t.Errorf("the part: %v", err)
+				}
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
 				noUploads(t, l)
 			})
 		}
