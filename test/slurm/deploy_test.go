@@ -102,6 +102,15 @@ func (c *Cluster) untilCalled(words ...string) {
 	})
 }
 
+// bbPhases are the phases of a job that datamove was called for.
+func (c *Cluster) bbPhases(id string) (names []string) {
+	c.t.Helper()
+	for _, call := range c.calls(id) {
+		names = append(names, call[2])
+	}
+	return names
+}
+
 // doing is a script whose phases do what the test says of a case.
 func doing(name string) string { return "#!/bin/sh\n#DATAMOVE dw\n#do " + name + "\n" }
 
@@ -259,14 +268,11 @@ func phaseErrors(t *testing.T, c *Cluster) {
 	c.Release(ids["data_in"])
 	c.UntilState(ids["data_in"], "COMPLETED")
 	// After paths that failed there is no teardown, and a release does not help: what was staged goes when the job is cancelled.
-	torn := func() bool {
-		return slices.ContainsFunc(c.calls(ids["paths"]), func(call []string) bool { return call[2] == "teardown" })
-	}
-	if torn() {
-		t.Errorf("after paths that failed: %q", c.calls(ids["paths"]))
+	if got := c.bbPhases(ids["paths"]); !slices.Equal(got, []string{"setup", "data_in", "paths"}) {
+		t.Errorf("after paths that failed: %q", got)
 	}
 	c.Scancel(ids["paths"])
-	c.Eventually("it is torn down", func() error { return map[bool]error{false: fmt.Errorf("%q", c.calls(ids["paths"]))}[torn()] })
+	c.untilTorn(ids["paths"], c.bbPhases)
 
 	for _, r := range []struct{ name, do, want string }{
 		{"text", "echo 'ERROR line 2: no such tier'; echo 'write TIER:path 100% %s'; exit 2", "sbatch: error: burst_buffer/lua: line 2: no such tier\nsbatch: error: write TIER:path 100% %s\n"},

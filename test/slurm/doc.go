@@ -33,7 +33,8 @@
 //     fails there is no data_out (TestPostRunFails). After data_out that fails the job is done; without TeardownFailure it stays
 //     in STAGE_OUT (TestStageOutFails, TestStageOutStays).
 //   - paths that fails has the job held by the administrator (JobHeldAdmin), without our text and without a teardown. Released, it has
-//     been seen to wait without end; cancelled, it is torn down (TestDeploy). So paths should fail only when pre_run could not.
+//     been seen to wait without end; cancelled, it is torn down, or, when Slurm kills that with the rest of the job, as it does on
+//     a busy machine, when slurmctld starts anew (TestDeploy). So paths should fail only when pre_run could not.
 //   - Prolog and Epilog that fail drain the node, PrologSlurmctld does not (TestFailedHooks); a slow Prolog is no harm
 //     (TestSlowProlog).
 //   - Nothing is sure to be called: no Epilog on a node that died (TestNodeDies), no second Prolog where a requeued job comes back

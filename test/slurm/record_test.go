@@ -179,6 +179,32 @@ func (c *Cluster) untilPhase(id, phase string) {
 	})
 }
 
+// untilTorn waits for the teardown of a job that was cancelled. On a busy machine Slurm has been seen to kill it with the rest of
+// the job: then it comes when slurmctld starts anew.
+func (c *Cluster) untilTorn(id string, phases func(id string) []string) {
+	c.t.Helper()
+	torn := func() bool {
+		return slices.ContainsFunc(phases(id), func(name string) bool { return strings.Contains(name, "teardown") })
+	}
+	killed := func() bool {
+		return strings.Contains(c.Log(Controller, "slurmctld"), "teardown for JobId="+id+" terminated by slurmctld")
+	}
+	wait := func(enough func() bool) {
+		c.Eventually("the teardown of job "+id, func() error {
+			if !enough() {
+				return fmt.Errorf("only %q", phases(id))
+			}
+			return nil
+		})
+	}
+	wait(func() bool { return torn() || killed() })
+	if !torn() {
+		c.StopController()
+		c.StartController()
+		wait(torn)
+	}
+}
+
 // noDrain fails when a node is not as it should be.
 func (c *Cluster) noDrain() {
 	c.t.Helper()
