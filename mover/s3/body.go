@@ -12,37 +12,44 @@ import (
 	"datamove.dev/mover"
 )
 
-// watchdog cancels a request that is silent.
+// watchdog cancels a request that is silent, or that nobody wants any more.
 type watchdog struct {
 	timer  *time.Timer
 	limit  time.Duration
 	cancel context.CancelCauseFunc
-	forget func() bool // ends follow; nil before it
+	forget func() bool // ends follow
+
+	all   sync.Once
+	given chan struct{} // when the connection has been given the whole request, or wants no more of it
 }
 
 func (w *watchdog) stop() {
-	if w.forget != nil {
-		w.forget()
-	}
+	w.forget()
 	w.timer.Stop()
 	w.cancel(nil)
 }
+
+// givenAll notes that the connection has been given the whole request.
+func (w *watchdog) givenAll() { w.all.Do(func() { close(w.given) }) }
 
 // answerGrace is how long the answer to a request is waited for that nobody wants any more.
 const answerGrace = 2 * time.Second
 
 // follow ends a request, whose context is ctx, with that of its caller: at once, or after a
-// grace when it is under way. What the server has done is to be known to who cleans up: the
-// upload that it has begun, the part that comes to one that is about to be aborted.
-func (w *watchdog) follow(caller, ctx context.Context, underWay <-chan struct{}) {
+// grace when it changes something and is all given to the connection. What the server has done
+// is to be known to who cleans up: the upload that it has begun, the part that comes to one
+// that is about to be aborted.
+func (w *watchdog) follow(caller, ctx context.Context, changes bool) {
 	w.forget = context.AfterFunc(caller, func() {
 		select {
-		case <-underWay:
-			timer := time.NewTimer(answerGrace)
-			defer timer.Stop()
-			select {
-			case <-ctx.Done():
-			case <-timer.C:
+		case <-w.given:
+			if changes {
+				timer := time.NewTimer(answerGrace)
+				defer timer.Stop()
+				select {
+				case <-ctx.Done():
+				case <-timer.C:
+				}
 			}
 		default:
 		}
@@ -66,8 +73,6 @@ type sentBody struct {
 	after  time.Duration // how long the server may work once it has all
 	once   sync.Once
 	closed chan struct{} // when nobody reads it any more
-	all    sync.Once
-	given  chan struct{} // when the connection has been given all of it, or wants no more
 
 	first, last time.Time // of passes
 }
@@ -82,12 +87,10 @@ func (b *sentBody) Read(p []byte) (n int, err error) {
 		b.watch.timer.Reset(b.watch.limit)
 	} else {
 		b.watch.timer.Reset(b.after)
-		b.givenAll()
+		b.watch.givenAll()
 	}
 	return n, err
 }
-
-func (b *sentBody) givenAll() { b.all.Do(func() { close(b.given) }) }
 
 // next reads what is in memory.
 func (b *sentBody) next(p []byte) (n int, err error) {
@@ -97,7 +100,7 @@ func (b *sentBody) next(p []byte) (n int, err error) {
 	}
 	n = copy(p, b.data)
 	if b.data = b.data[n:]; len(b.data) == 0 {
-		b.givenAll()
+		b.watch.givenAll()
 	}
 	return n, nil
 }
@@ -111,7 +114,7 @@ func (b *sentBody) passes() {
 
 func (b *sentBody) Close() error {
 	defer b.once.Do(func() { close(b.closed) })
-	b.givenAll()
+	b.watch.givenAll()
 	return b.from.Close()
 }
 

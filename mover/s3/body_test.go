@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -79,5 +80,28 @@ func TestSending(t *testing.T) {
 				t.Errorf("%s, TLS %v: it was sending for %v of %v; the server had nearly all after %v, and did not answer for %v", name, secure, sending, all, read, quiet)
 			}
 		}
+	}
+}
+
+// TestSignerOfOneWhoGoes: keys that do not come are not waited for by somebody who stops.
+func TestSignerOfOneWhoGoes(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	gone := errors.New("another one leads")
+	tr := newTransport(1, time.Minute, false, nil)
+	tr.sign = func(r *http.Request) error {
+		stop(gone)
+		<-r.Context().Done()
+		return context.Cause(r.Context())
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://127.0.0.1:1/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := tr.RoundTrip(req)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	if !errors.Is(err, gone) {
+		t.Errorf("it ended with %v", err)
 	}
 }

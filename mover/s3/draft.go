@@ -339,10 +339,10 @@ func (d *draft) Close() error {
 	if d.upload.id == "" {
 		return nil
 	}
-	err := d.place.abortLate(d.upload)
+	err := d.place.abortAnyway(d.upload)
 	for try := 0; try < abortTries && errors.Is(err, mover.ErrTransient); try++ { // a part that was cancelled may be in its way still
 		time.Sleep(abortPause << try)
-		err = d.place.abortLate(d.upload)
+		err = d.place.abortAnyway(d.upload)
 	}
 	return d.place.wrap("drop", d.entry.Name, err)
 }

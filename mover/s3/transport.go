@@ -14,7 +14,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -158,8 +157,10 @@ func trustedRoots(bundles ...string) (*x509.CertPool, error) {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	caller := req.Context()
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(caller))
-	watch := &watchdog{limit: t.patience(req), cancel: cancel}
+	watch := &watchdog{limit: t.patience(req), cancel: cancel, given: make(chan struct{})}
 	watch.timer = time.AfterFunc(watch.limit, func() { cancel(errStalled) })
+	changes := req.Method != http.MethodGet && req.Method != http.MethodHead
+	watch.follow(caller, ctx, changes)
 	req, err := t.prepare(req.WithContext(ctx))
 	if err = cmp.Or(err, context.Cause(caller)); err != nil {
 		watch.stop()
@@ -170,7 +171,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r, _ := ctx.Value(replyKey{}).(*reply)
 	body := t.prepareBody(req, r, watch)
-	watch.follow(caller, ctx, underWay(&req, body))
+	if changes && body == nil { // it goes with its header: the connection is given it at once
+		trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { watch.givenAll() }}
+		req = req.WithContext(httptrace.WithClientTrace(ctx, trace))
+	}
 	begun := time.Now()
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
@@ -249,28 +253,12 @@ func (t *transport) prepareBody(req *http.Request, r *reply, watch *watchdog) *s
 		return nil
 	}
 	after := max(putFactor*t.stall, watch.limit)
-	body := &sentBody{from: req.Body, watch: watch, after: after, closed: make(chan struct{}), given: make(chan struct{})}
+	body := &sentBody{from: req.Body, watch: watch, after: after, closed: make(chan struct{})}
 	if r != nil {
 		body.data = r.data
 	}
 	req.Body = body
 	return body
-}
-
-// underWay is closed when a request that changes something is with the server, or in the
-// buffers before it. It is nil for one that only reads.
-func underWay(req **http.Request, body *sentBody) <-chan struct{} {
-	switch {
-	case (*req).Method == http.MethodGet || (*req).Method == http.MethodHead:
-		return nil
-	case body != nil:
-		return body.given
-	}
-	connected := make(chan struct{}) // it has no body, or one that goes with its header: it is sent at once
-	var once sync.Once
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { once.Do(func() { close(connected) }) }}
-	*req = (*req).WithContext(httptrace.WithClientTrace((*req).Context(), trace))
-	return connected
 }
 
 // patience is how long there may be silence while a request is answered.

@@ -214,7 +214,7 @@ func (p *Place) create(ctx context.Context, w put) (u upload, err error) {
 	u = upload{key: w.key, id: got.id}
 	p.uploads.add(u)
 	if ctx.Err() != nil { // the server has begun it, and whoever wanted it has gone
-		return upload{}, errors.Join(context.Cause(ctx), p.abortLate(u))
+		return upload{}, errors.Join(context.Cause(ctx), p.abortAnyway(u))
 	}
 	return u, nil
 }
@@ -285,8 +285,8 @@ func (u *uploads) trust(key string) {
 	delete(u.doubted, key)
 }
 
-// abortLate aborts an upload for somebody who has gone.
-func (p *Place) abortLate(u upload) error {
+// abortAnyway aborts an upload though its caller may have been told to stop.
+func (p *Place) abortAnyway(u upload) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Stall)
 	defer cancel()
 	return p.abort(ctx, u)
