@@ -180,8 +180,8 @@ func (c *Cluster) untilPhase(id, phase string) {
 }
 
 // untilTorn waits for the teardown of a job that was cancelled. On a busy machine Slurm has been seen to kill it with the rest of
-// the job: then it comes when slurmctld starts anew.
-func (c *Cluster) untilTorn(id string, phases func(id string) []string) {
+// the job: then it comes when slurmctld starts anew, and anew is true.
+func (c *Cluster) untilTorn(id string, phases func(id string) []string) (anew bool) {
 	c.t.Helper()
 	torn := func() bool {
 		return slices.ContainsFunc(phases(id), func(name string) bool { return strings.Contains(name, "teardown") })
@@ -198,11 +198,13 @@ func (c *Cluster) untilTorn(id string, phases func(id string) []string) {
 		})
 	}
 	wait(func() bool { return torn() || killed() })
-	if !torn() {
-		c.StopController()
-		c.StartController()
-		wait(torn)
+	if torn() {
+		return false
 	}
+	c.StopController()
+	c.StartController()
+	wait(torn)
+	return true
 }
 
 // noDrain fails when a node is not as it should be.
