@@ -79,8 +79,13 @@ func (s *Service) sawFolder(tx *ledger.Tx, tree catalog.Tree, f *agentv1.Checkpo
 		c.Tier, c.Node, c.Folder = tree.Tier, tree.Node, f.GetName()
 		c.CompleteTime, c.VerifiedTime = nil, nil
 		was := had[name]
-		if was.GetSave() == c.GetSave() && c.GetState() >= complete { // who looks anew sees it settle once more, and then it is an event once more: what was planned meanwhile has left it out
-			c.CompleteTime, c.VerifiedTime = was.GetCompleteTime(), was.GetVerifiedTime()
+		if was.GetSave() == c.GetSave() {
+			if was.GetState() >= complete && c.GetState() == pb.CheckpointState_CHECKPOINT_STATE_SETTLING { // who looks has begun anew: that nothing changes any more was seen before
+				c.State = complete
+			}
+			if c.GetState() >= complete {
+				c.CompleteTime, c.VerifiedTime = was.GetCompleteTime(), was.GetVerifiedTime()
+			}
 		}
 		if c.GetState() >= complete && c.CompleteTime == nil {
 			c.CompleteTime = now
