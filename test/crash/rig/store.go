@@ -6,7 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
@@ -53,17 +56,33 @@ func (s *Store) Own(t testing.TB, prefix string) []string {
 // Uploads is how many multipart uploads are open in the bucket.
 func (s *Store) Uploads(t testing.TB) int {
 	t.Helper()
-	return len(names(t, filepath.Join(s.server.Dir, ".sgwtmp", "multipart")))
+	return len(s.UploadDirs(t))
 }
 
-// UploadDirs is where the server keeps the parts of each of them.
+// UploadDirs is where the server keeps the parts of each of them. An upload that it is putting
+// together is none that is open, and may become one again: it is waited for. Who asked for that
+// may have been killed, and the next run finds the object while its parts still lie there.
 func (s *Store) UploadDirs(t testing.TB) []string {
 	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(s.server.Dir, ".sgwtmp", "multipart", "*", "*"))
-	if err != nil {
-		t.Fatal(err)
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		dirs, err := filepath.Glob(filepath.Join(s.server.Dir, ".sgwtmp", "multipart", "*", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		busy := slices.IndexFunc(dirs, func(dir string) bool { return strings.HasSuffix(dir, ".inprogress") }) // so versitygw calls it
+		if busy < 0 {
+			return dirs
+		}
+		select {
+		case <-tick.C:
+		case <-late.C:
+			t.Fatalf("the server does not end to put %s together", dirs[busy])
+		}
 	}
-	return dirs
 }
 
 func names(t testing.TB, dir string) []string {
