@@ -47,6 +47,7 @@ func idle() {
 	}
 	fmt.Println("there are", len(conns))
 	_, _ = io.Copy(io.Discard, os.Stdin)
+	runtime.KeepAlive(conns) // else they are closed when nobody looks at them any more
 }
 
 // crowdOf starts a process of another user with so many connections, until the test is over.

@@ -152,7 +152,7 @@ func newSTS(t *testing.T, client string, status int, next func(s *sts, n int64) 
 		return true
 	})
 	asked = new(atomic.Int64)
-	l.options.Credentials, l.options.Stall = "", time.Minute // a slow machine is no fault here
+	l.options.Credentials = ""
 	l.options.Renew = func(context.Context) (s3.Keys, error) {
 		if n := asked.Add(1); n > 1 {
 			return next(s, n)
@@ -333,7 +333,7 @@ func TestKeyFileInTheMiddle(t *testing.T) {
 				}
 				return true
 			})
-			l.options.Credentials, l.options.Stall = "file:"+path, time.Minute
+			l.options.Credentials = "file:" + path
 			p := s3test.Open(t, l.options)
 			data := placetest.Pattern(partsOfSession * p.Traits().PartMin)
 			if _, err := uploadTried(t, p, data, atOnce); err != nil {

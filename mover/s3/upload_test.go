@@ -69,6 +69,7 @@ func noUploads(t *testing.T, l *liar) {
 func TestLostBeginning(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		l := newLiar(t, client)
+		l.hurry(t)
 		data := placetest.Pattern(l.Traits().PartMin + 1)
 		for _, row := range []struct {
 			answer string
@@ -91,14 +92,6 @@ func TestLostBeginning(t *testing.T) {
 			})
 		}
 	}
-}
-
-// patient is the place of a liar that waits for its answers as long as a site would.
-func patient(t *testing.T, l *liar) *s3.Place {
-	t.Helper()
-	o := l.options
-	o.Stall = 0
-	return s3test.Open(t, o)
 }
 
 // TestBeginningOfOneWhoGoes: an upload that the server begins while whoever wants it is
@@ -128,9 +121,8 @@ func TestBeginningOfOneWhoGoes(t *testing.T) {
 				return true
 			})
 			data := placetest.Pattern(l.Traits().PartMin + 1)
-			p := patient(t, l)
 			for range 2 {
-				if d, err := p.Draft(ctx, fileEntry("f", data), mover.Hints{PartBytes: l.Traits().PartMin}); !errors.Is(err, gone) {
+				if d, err := l.Draft(ctx, fileEntry("f", data), mover.Hints{PartBytes: l.Traits().PartMin}); !errors.Is(err, gone) {
 					t.Errorf("a draft of one who has gone: %v, %v", d, err)
 				}
 			}
@@ -153,7 +145,7 @@ func TestPartOfOneWhoGoes(t *testing.T) {
 			t.Run(client+" "+row.name, func(t *testing.T) {
 				l := newLiar(t, client)
 				data := placetest.Pattern(16<<20 + 1)
-				d := begun(t, patient(t, l), "f", data)
+				d := begun(t, l.Place, "f", data)
 				ctx, stop := context.WithCancelCause(t.Context())
 				gone, returned := errors.New("another one leads"), make(chan struct{})
 				l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
