@@ -170,6 +170,15 @@ func (c *Cluster) Scontrol(args ...string) string {
 // Requeue has a job begin anew.
 func (c *Cluster) Requeue(id string) { c.t.Helper(); c.Scontrol("requeue", id) }
 
+// BeginAgain has a job that was requeued, and waits for its time, wait no longer for that. The
+// second in which its node has ended it is over then: slurmd takes a credential of the same
+// second for the one that was revoked, and the job fails ("already killed, do not launch").
+func (c *Cluster) BeginAgain(id string) {
+	c.t.Helper()
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+	c.Scontrol("update", "jobid="+id, "starttime=now")
+}
+
 // Release has a job that is held wait no longer for that.
 func (c *Cluster) Release(id string) { c.t.Helper(); c.Scontrol("release", id) }
 

@@ -56,7 +56,7 @@ func TestPreRunFails(t *testing.T) {
 	}
 	c.untilPhase(id, "epilog-slurmctld control")
 	c.do("pre_run", `return slurm.SUCCESS`)
-	c.Scontrol("update", "jobid="+id, "starttime=now")
+	c.BeginAgain(id)
 	c.UntilState(id, "COMPLETED")
 	// Its node has an Epilog though there was no Prolog, or has not; and no Prolog when it begins anew in the second of that
 	// Epilog: all have been seen.

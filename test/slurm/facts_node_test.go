@@ -95,7 +95,7 @@ func TestNodeDies(t *testing.T) {
 	if out, err := c.On(1, "cat", "/local_nvme/left"); err != nil || out != "data" {
 		t.Errorf("the disk of a node that came back has %q, %v", out, err)
 	}
-	c.Scontrol("update", "jobid="+again, "starttime=now")
+	c.BeginAgain(again)
 	c.Eventually("it runs again", func() error { return missing(c.said("task-prolog "+again), 2) })
 	c.noDrain()
 	// When the node was off for some seconds only, there is an Epilog of the first time now, perhaps while the job begins

@@ -73,7 +73,7 @@ func TestRequeue(t *testing.T) {
 	c.Requeue(id)
 	c.untilPhase(id, "job_teardown false")
 	c.Until(id, "waits for its time", func(j Job) bool { return j.State == "PENDING" && j.Reason == "BeginTime" && j.Restarts == "1" })
-	c.Scontrol("update", "jobid="+id, "starttime=now")
+	c.BeginAgain(id)
 	c.UntilState(id, "COMPLETED")
 	c.untilSaid("restarts " + id)
 	c.Eventually("both ends are recorded", func() error { return missing(c.said("restarts "+id), 2) })

@@ -157,7 +157,7 @@ cat $DATAMOVE_IN_VISION/* | wc -c >$DATAMOVE_DIR/out/bytes
 	})
 	s.Requeue(id)
 	s.Until(id, "it waits again", func(j Job) bool { return j.State == "PENDING" })
-	s.Scontrol("update", "jobid="+id, "starttime=now")
+	s.BeginAgain(id)
 	s.Until(id, "completed in its second run", func(j Job) bool { return j.State == "COMPLETED" && j.Restarts == "1" })
 	s.done(id, "COMPLETED")
 	if got := s.read("/project/anna/again-" + id + "/run"); got != "run 1" {
