@@ -505,7 +505,7 @@ func inner(t testing.TB, dial func(context.Context) (net.Conn, error)) *grpc.Cli
 // eventually waits for what happens soon after something else, in another goroutine.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

@@ -413,7 +413,7 @@ func (c *cluster) leave(name string) {
 
 func (c *cluster) eventually(what string, is func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			c.t.Fatalf("it never happens that %s", what)
 		}

@@ -279,6 +279,15 @@ const Patience = 2 * time.Minute
 // test when r ends before, or when it takes too long.
 func (r *Run) Until(what string, happened func() bool) {
 	r.t.Helper()
+	if !await(r.t, what, r.ended, happened) {
+		r.t.Fatalf("the run ended before %s; stderr: %s", what, tail(r.stderr.String()))
+	}
+}
+
+// await waits until something has happened, and reports whether it has when it is over
+// before; nil is never over. It ends the test when it takes too long.
+func await(t testing.TB, what string, over <-chan struct{}, happened func() bool) bool {
+	t.Helper()
 	late := time.NewTimer(Patience)
 	defer late.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -286,13 +295,11 @@ func (r *Run) Until(what string, happened func() bool) {
 	for !happened() {
 		select {
 		case <-tick.C:
-		case <-r.ended:
-			if happened() {
-				return
-			}
-			r.t.Fatalf("the run ended before %s; stderr: %s", what, tail(r.stderr.String()))
+		case <-over:
+			return happened()
 		case <-late.C:
-			r.t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("waited in vain until %s", what)
 		}
 	}
+	return true
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
@@ -62,27 +61,16 @@ func (s *Store) Uploads(t testing.TB) int {
 // UploadDirs is where the server keeps the parts of each of them. An upload that it is putting
 // together is none that is open, and may become one again: it is waited for. Who asked for that
 // may have been killed, and the next run finds the object while its parts still lie there.
-func (s *Store) UploadDirs(t testing.TB) []string {
+func (s *Store) UploadDirs(t testing.TB) (dirs []string) {
 	t.Helper()
-	late := time.NewTimer(Patience)
-	defer late.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		dirs, err := filepath.Glob(filepath.Join(s.server.Dir, ".sgwtmp", "multipart", "*", "*"))
-		if err != nil {
+	await(t, "the server has put its uploads together", nil, func() bool {
+		var err error
+		if dirs, err = filepath.Glob(filepath.Join(s.server.Dir, ".sgwtmp", "multipart", "*", "*")); err != nil {
 			t.Fatal(err)
 		}
-		busy := slices.IndexFunc(dirs, func(dir string) bool { return strings.HasSuffix(dir, ".inprogress") }) // so versitygw calls it
-		if busy < 0 {
-			return dirs
-		}
-		select {
-		case <-tick.C:
-		case <-late.C:
-			t.Fatalf("the server does not end to put %s together", dirs[busy])
-		}
-	}
+		return !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasSuffix(dir, ".inprogress") }) // so versitygw calls it
+	})
+	return dirs
 }
 
 func names(t testing.TB, dir string) []string {
