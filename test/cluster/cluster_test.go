@@ -63,7 +63,7 @@ func TestLeadDies(t *testing.T) {
 	c := newCluster(t, "n1", "n2")
 	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
 	id := c.slow("shared:source", "shared:target", 60<<20).GetId()
-	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
+	c.passed(id, 10<<20)
 	c.kill(c.now(id).GetAgent(), id, syscall.SIGKILL)
 	if done := c.done(id); done.GetTries() != 2 {
 		t.Errorf("it had %d leads", done.GetTries())
@@ -77,7 +77,7 @@ func TestLeadSleeps(t *testing.T) {
 	c := newCluster(t, "n1", "n2")
 	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
 	id := c.slow("shared:source", "shared:target", 60<<20).GetId()
-	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
+	c.passed(id, 10<<20)
 	lead := c.now(id).GetAgent()
 	c.cut(lead) // the agent is in this process, and can not be stopped: nothing of it gets through
 	c.kill(lead, id, syscall.SIGSTOP)
@@ -115,7 +115,7 @@ func TestCoordinatorDies(t *testing.T) {
 	c := newCluster(t, "n1", "n2")
 	source, target := c.tree("shared/source", 8000, 2, 60<<20), filepath.Join(c.dir, "shared/target")
 	id := c.slow("shared:source", "shared:target", 60<<20).GetId()
-	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
+	c.passed(id, 10<<20)
 	c.halt()
 	c.start()
 	if done := c.done(id); done.GetTries() != 1 {
@@ -130,7 +130,7 @@ func TestPauseResumeCancel(t *testing.T) {
 	c := newCluster(t, "n1")
 	source, target := c.tree("source", 4000, 1, 60<<20), filepath.Join(c.dir, "target")
 	id := c.slow(source, target, 20<<20).GetId()
-	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 10<<20 })
+	c.passed(id, 10<<20)
 	if _, err := c.PauseTask(ctx, &pb.PauseTaskRequest{Id: id}); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestPauseResumeCancel(t *testing.T) {
 
 	other := filepath.Join(c.dir, "other")
 	id = c.slow(source, other, 10<<20).GetId()
-	c.eventually("something is in work", func() bool { return c.now(id).GetProgress().GetBytesDone() > 1<<20 })
+	c.passed(id, 1<<20)
 	if _, err := c.CancelTask(ctx, &pb.CancelTaskRequest{Id: id}); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestOwnLimitSurvivesARestart(t *testing.T) {
 		moved := c.now(id).GetProgress().GetBytesDone()
 		c.halt()
 		c.start()
-		c.eventually("it goes on", func() bool { return c.now(id).GetProgress().GetBytesDone() > moved })
+		c.passed(id, moved)
 	}
 	done := c.done(id)
 	c.same(source, target)

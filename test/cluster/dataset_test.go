@@ -148,7 +148,7 @@ func (c *cluster) slowly(tier string, bytesPerSecond config.Rate) {
 // half waits until a task has moved something and not everything.
 func (c *cluster) half(id string) {
 	c.t.Helper()
-	c.eventually("bytes have passed", func() bool { return c.now(id).GetProgress().GetBytesDone() > 4<<20 })
+	c.passed(id, 4<<20)
 	if s := c.now(id).GetState(); s != task.Running {
 		c.t.Fatalf("it is %s already", task.Word(s))
 	}

@@ -420,6 +420,21 @@ func (c *cluster) eventually(what string, is func() bool) {
 	}
 }
 
+// passed waits until more than so many bytes of a task have passed. How long that takes is the
+// machine's business, as long as the task goes on.
+func (c *cluster) passed(id string, bytes int64) {
+	c.t.Helper()
+	var at string
+	for p := c.now(id).GetProgress(); p.GetBytesDone() <= bytes; p = c.now(id).GetProgress() {
+		before := at
+		c.eventually("the task goes on", func() bool {
+			p := c.now(id).GetProgress()
+			at = fmt.Sprint(p.GetPlanned(), p.GetFilesDone(), p.GetBytesDone())
+			return at != before
+		})
+	}
+}
+
 // tree makes files below a directory of the cluster: many small ones and some large.
 func (c *cluster) tree(name string, small, large int, largeBytes int64) string {
 	c.t.Helper()
