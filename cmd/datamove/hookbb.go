@@ -218,14 +218,16 @@ func (a *app) runOf(args []string) string {
 // outliving is a phase in a process that Slurm does not know. It ends what was asked for a job that is cancelled. A job whose slurmctld has ended has
 // what was asked for it go on, for the next time that the phase begins. When this process is to end, because systemd ends all of slurmctld's, that is so, too.
 func outliving(ctx context.Context, f *first, c *controller.Controller, job uint32, do func(context.Context, uint32) error) error {
-	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
 	turn, none := c.Take(job, f.run)
 	if errors.Is(none, mover.ErrConflict) {
 		return none // the first one was killed before we began, and what is there now is not ours to end
 	}
+	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
-	go func() { done <- do(limit, job) }()
+	go func() {
+		defer cancel() // and not when we return: what the job waits for anew would be stopped, if this process ended slowly
+		done <- do(limit, job)
+	}()
 	var err error
 	select {
 	case err = <-done:

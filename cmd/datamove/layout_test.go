@@ -116,8 +116,7 @@ func TestLayoutRestripe(t *testing.T) {
 	run := onLustre(f)
 	paths := map[string]string{}
 	for _, name := range []string{"one", "two", "open", "released", "mirrored"} {
-		paths[name] = filepath.Join(root, name)
-		must(os.Create(paths[name]))
+		paths[name] = created(t, filepath.Join(root, name))
 		f.layouts[paths[name]] = plainLayout(1, 1<<20, "")
 	}
 	if err := os.Symlink("one", filepath.Join(root, "link")); err != nil {
@@ -186,8 +185,8 @@ func TestLayoutAdviseCommand(t *testing.T) {
 	run("__complete", "layout", "advise", "--use", "").wants(t, 0, `^checkpoint$`)
 
 	// A file that is there tells its size.
-	file := filepath.Join(root, "it's a file")
-	if err := os.Truncate(must(os.Create(file)).Name(), 40<<30); err != nil {
+	file := created(t, filepath.Join(root, "it's a file"))
+	if err := os.Truncate(file, 40<<30); err != nil {
 		t.Fatal(err)
 	}
 	run("layout", "advise", "-o", "yaml", file).wants(t, 0, `^  bytes: 42949672960$`)
@@ -205,8 +204,7 @@ func TestLayoutAdviseCommand(t *testing.T) {
 func TestLayoutElsewhere(t *testing.T) {
 	f := newFakeLustre(t.TempDir())
 	run := onLustre(f)
-	file := filepath.Join(f.root, "file")
-	must(os.Create(file))
+	file := created(t, filepath.Join(f.root, "file"))
 	copies := plainLayout(1, 1<<20, "")
 	copies.Components = append(copies.Components, copies.Components[0])
 	f.layouts[file] = copies
@@ -226,12 +224,10 @@ func TestLayoutElsewhere(t *testing.T) {
 	}
 }
 
-func must(f *os.File, err error) *os.File {
-	if err != nil {
-		panic(err)
-	}
-	_ = f.Close()
-	return f
+func created(t *testing.T, name string) string {
+	t.Helper()
+	must(t, os.WriteFile(name, nil, 0o666))
+	return name
 }
 
 func TestShellWord(t *testing.T) {
