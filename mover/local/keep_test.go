@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -54,6 +55,7 @@ type world struct {
 	want   []byte
 	known  memory
 	epochs []uint64
+	home   string // of all leads; "" is a host of its own for each
 }
 
 const (
@@ -71,7 +73,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// lead leads the copy on a host of its own until ctx ends, and says how long it took.
+// lead leads the copy until ctx ends, and says how long it took.
 func (w *world) lead(ctx context.Context) (time.Duration, error) {
 	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
 		return posix.Open(l.Path, posix.Options{Create: o.Write, Buffers: o.Buffers})
@@ -81,7 +83,7 @@ func (w *world) lead(ctx context.Context) (time.Duration, error) {
 	}
 	begun, epoch := time.Now(), uint64(len(w.epochs)+1)
 	task, err := Start(ctx, Request{
-		Work: Copy, Source: at("source"), Target: at("target"), Reflink: ReflinkNever, Jobs: 2, Bandwidth: worldBytes / int64(worldTime/time.Second), StateDir: w.t.TempDir(),
+		Work: Copy, Source: at("source"), Target: at("target"), Reflink: ReflinkNever, Jobs: 2, Bandwidth: worldBytes / int64(worldTime/time.Second), StateDir: cmp.Or(w.home, w.t.TempDir()),
 		Lead: &Lead{Epoch: epoch, Before: w.epochs, Keep: w.known.keep, Over: w.known.all()},
 	}, open)
 	if err != nil {
@@ -158,6 +160,42 @@ func TestTakeOverLate(t *testing.T) {
 			t.Errorf("somebody else's draft: %v", err)
 		}
 	})
+}
+
+// A draft of an earlier lead whose file is gone from the source goes before its directory gets its times.
+func TestDroppedBeforeTimes(t *testing.T) {
+	for name, one := range map[string]bool{"on one host": true, "on another": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				if one {
+					w.home = t.TempDir()
+				}
+				from, to, then := filepath.Join(w.dir, "source", "in"), filepath.Join(w.dir, "target", "in"), time.Unix(1_500_000_000, 1)
+				drafts := func() []string {
+					left, err := filepath.Glob(filepath.Join(to, ".datamove-*"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return left
+				}
+				err := errors.Join(os.Mkdir(from, 0o755), os.Rename(filepath.Join(w.dir, "source", "file"), filepath.Join(from, "file")))
+				ctx, stop := context.WithTimeout(t.Context(), 85*time.Second)
+				defer stop()
+				if _, ended := w.lead(ctx); err != nil || ended == nil || len(drafts()) != 1 {
+					t.Fatalf("%v; the first lead ended with %v, and left %q", err, ended, drafts())
+				}
+				err = errors.Join(os.Remove(filepath.Join(from, "file")), os.Chtimes(from, then, then))
+				if _, ended := w.lead(t.Context()); err != nil || ended != nil {
+					t.Fatalf("%v; the second lead ended with %v", err, ended)
+				}
+				now, err := os.Stat(to)
+				if err != nil || !now.ModTime().Equal(then) || len(drafts()) > 0 {
+					t.Errorf("%v; the directory is of %v, want %v; %q are left", err, now.ModTime(), then, drafts())
+				}
+			})
+		})
+	}
 }
 
 // A lead that dies after 85 of 100 seconds has told of what was stored after 60 or more. One

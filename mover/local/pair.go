@@ -279,6 +279,9 @@ func (p *pair) transferOptions(t *run, w *watch) transfer.Options {
 	if lead.Crew != nil {
 		o.Crew = lead.Crew(p.index)
 	}
+	if p.target.Traits().Scheme != "s3" { // there late is better, and no directory has times
+		o.Tidy = p.tidy
+	}
 	return o
 }
 
@@ -319,7 +322,7 @@ func (p *pair) completed(ctx context.Context, clean bool) error {
 	if !clean {
 		return nil
 	}
-	if err := errors.Join(p.dropLeft(ctx), p.dropLate(ctx)); err != nil {
+	if err := p.dropLeft(ctx); err != nil {
 		return err
 	}
 	if p.spent = !p.request.Delete; p.spent {
@@ -335,24 +338,44 @@ func (p *pair) completed(ctx context.Context, clean bool) error {
 	return j.SetFacts(ctx, journal.Facts{SourceSystem: p.system, Completed: time.Now().UTC(), Entries: p.sourceEntries.Load()})
 }
 
-// dropLeft drops the drafts of earlier runs that this one had no use for, because
-// their entries are gone from the source, and forgets those that were published
-// just before their run died. What was dropped before is dropped once more: a part that
-// a dead run had sent still, and that comes late, brings an upload back (the documentation of
-// AbortMultipartUpload tells so), and by now it has come.
-func (p *pair) dropLeft(ctx context.Context) error {
+// tidy drops the drafts of others while directories are still to get their times, which
+// change when something in them goes.
+func (p *pair) tidy(ctx context.Context) error {
+	return errors.Join(p.dropUnused(ctx), p.dropLate(ctx))
+}
+
+// dropUnused drops the drafts of earlier runs that this one had no use for: their entries
+// are gone from the source, or were moved into a draft that was begun later.
+func (p *pair) dropUnused(ctx context.Context) error {
 	for _, token := range p.dropped {
 		if err := p.target.Drop(ctx, token); err != nil {
 			return err
 		}
+	}
+	for _, r := range p.journal.Left(ctx) {
+		if r.Token == "" {
+			continue
+		}
+		if err := p.target.Drop(ctx, r.Token); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// dropLeft is dropUnused that forgets them, and those that were published just before their
+// run died. What was dropped before is dropped once more: a part that a dead run had sent
+// still, and that comes late, brings an upload back (the documentation of
+// AbortMultipartUpload tells so), and by now it has come.
+func (p *pair) dropLeft(ctx context.Context) error {
+	if err := p.dropUnused(ctx); err != nil {
+		return err
 	}
 	var ids []uint64
 	begun := map[string]bool{} // without a token: whether there is a draft is not known
 	for id, r := range p.journal.Left(ctx) {
 		if r.Token == "" {
 			begun[r.Name] = true
-		} else if err := p.target.Drop(ctx, r.Token); err != nil {
-			return err
 		}
 		ids = append(ids, id)
 	}
@@ -369,7 +392,7 @@ func (p *pair) dropLeft(ctx context.Context) error {
 // past: they publish nothing, and drop it themselves unless they are killed before. Only
 // directories are listed for it. In a bucket helpers begin nothing of their own.
 func (p *pair) dropLate(ctx context.Context) error {
-	if len(p.lead().Before) == 0 || p.target.Traits().Scheme == "s3" {
+	if len(p.lead().Before) == 0 {
 		return nil
 	}
 	opts := mover.WalkOptions{Lazy: true, Skip: func(_ string, k mover.Kind) bool { return k != mover.Dir }, Stray: func(s mover.Stray) { p.stray(ctx, s) }}

@@ -12,7 +12,8 @@
 // then published as one; where publishing has to wait for stable storage, the
 // committer collects many batches and publishes them while the workers go on.
 // What must come last waits in spools on disk: what is to be moved once more, hard
-// links, removals (only when nothing is in doubt), and the facts of directories.
+// links, removals (only when nothing is in doubt), what is tidied up, and the facts of
+// directories.
 //
 // A directory that is new and lies wholly inside one batch is built under a
 // temporary name and published by one rename.

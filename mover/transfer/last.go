@@ -29,6 +29,9 @@ func (r *run) last(ctx context.Context) error {
 	if err == nil {
 		err = r.unblock(ctx, refused)
 	}
+	if err == nil && refused == nil && !r.doubt.Load() && r.o.Tidy != nil {
+		err = r.o.Tidy(ctx)
+	}
 	if err != nil {
 		return err
 	}
