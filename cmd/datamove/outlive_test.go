@@ -17,9 +17,10 @@ import (
 
 // TestOutliving: the work of a phase that outlives its slurmctld is not told to stop by a process that ends, since another one may wait for it by then.
 func TestOutliving(t *testing.T) {
-	for name, end := range map[string]func(take, terminate func()){
-		"another turn": func(take, _ func()) { take() },
-		"terminated":   func(_, terminate func()) { terminate() },
+	for name, how := range map[string]struct{ deserted, taken bool }{
+		"another turn":              {deserted: true, taken: true},
+		"terminated":                {},
+		"deserted, then terminated": {deserted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,19 +30,25 @@ func TestOutliving(t *testing.T) {
 			must(t, err)
 			ctx, terminate := context.WithCancel(t.Context())
 			defer terminate()
+			f := &first{ended: make(chan struct{}), run: run.RunID()}
+			if how.deserted {
+				f = deserter(t, run.RunID())
+			}
 			begun, left := make(chan context.Context), make(chan error)
 			go func() {
-				left <- outliving(ctx, deserter(t, run.RunID()), c, 7, func(work context.Context, _ uint32) error {
+				left <- outliving(ctx, f, c, 7, func(work context.Context, _ uint32) error {
 					begun <- work
 					<-t.Context().Done()
 					return nil
 				})
 			}()
 			work := <-begun
-			end(func() {
+			if how.taken {
 				_, err := c.Take(7, run.RunID())
 				must(t, err)
-			}, terminate)
+			} else {
+				terminate()
+			}
 			if err := <-left; !errors.Is(err, ctx.Err()) {
 				t.Errorf("it has left with %v; want %v", err, ctx.Err())
 			}
