@@ -56,7 +56,14 @@ type world struct {
 	known  memory
 	epochs []uint64
 	home   string // of all leads; "" is a host of its own for each
+	stuck  bool   // nothing can be dropped
 }
+
+// stuck is a target whose drafts stay.
+type stuck struct{ mover.Place }
+
+func (s stuck) Unwrap() any                           { return s.Place }
+func (stuck) Drop(context.Context, mover.Token) error { return mover.ErrPermission }
 
 const (
 	worldBytes = 64 << 20
@@ -76,7 +83,11 @@ func newWorld(t *testing.T) *world {
 // lead leads the copy until ctx ends, and says how long it took.
 func (w *world) lead(ctx context.Context) (time.Duration, error) {
 	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
-		return posix.Open(l.Path, posix.Options{Create: o.Write, Buffers: o.Buffers})
+		place, err := posix.Open(l.Path, posix.Options{Create: o.Write, Buffers: o.Buffers})
+		if err == nil && w.stuck {
+			return stuck{place}, nil
+		}
+		return place, err
 	}
 	at := func(name string) location.Location {
 		return location.Location{Scheme: location.POSIX, Path: filepath.Join(w.dir, name)}
@@ -162,13 +173,14 @@ func TestTakeOverLate(t *testing.T) {
 	})
 }
 
-// A draft of an earlier lead whose file is gone from the source goes before its directory gets its times.
+// A draft of an earlier lead whose file is gone from the source goes before its directory gets its times. One that
+// can not go keeps back nothing else, and is told of at the end.
 func TestDroppedBeforeTimes(t *testing.T) {
-	for name, one := range map[string]bool{"on one host": true, "on another": false} {
+	for name, how := range map[string]struct{ one, stuck bool }{"on one host": {one: true}, "on another": {}, "not at all": {one: true, stuck: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				if one {
+				if how.one {
 					w.home = t.TempDir()
 				}
 				from, to, then := filepath.Join(w.dir, "source", "in"), filepath.Join(w.dir, "target", "in"), time.Unix(1_500_000_000, 1)
@@ -186,11 +198,12 @@ func TestDroppedBeforeTimes(t *testing.T) {
 					t.Fatalf("%v; the first lead ended with %v, and left %q", err, ended, drafts())
 				}
 				err = errors.Join(os.Remove(filepath.Join(from, "file")), os.Chtimes(from, then, then))
-				if _, ended := w.lead(t.Context()); err != nil || ended != nil {
+				w.stuck = how.stuck
+				if _, ended := w.lead(t.Context()); err != nil || errors.Is(ended, mover.ErrPermission) != how.stuck || ended != nil && !how.stuck {
 					t.Fatalf("%v; the second lead ended with %v", err, ended)
 				}
 				now, err := os.Stat(to)
-				if err != nil || !now.ModTime().Equal(then) || len(drafts()) > 0 {
+				if err != nil || !now.ModTime().Equal(then) || (len(drafts()) > 0) != how.stuck {
 					t.Errorf("%v; the directory is of %v, want %v; %q are left", err, now.ModTime(), then, drafts())
 				}
 			})

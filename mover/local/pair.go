@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -38,6 +39,7 @@ type pair struct {
 	journalDir string
 	adopted    map[uint64]mover.Token // drafts of a lead on another host, by id in the journal
 	dropped    []mover.Token          // drafts of a lead on another host that are of no use
+	untidy     error                  // why some of the drafts of others are still there
 	spoolDir   string
 	system     string          // of the source: its file system and root; "" of a bucket
 	facts      journal.Facts   // of the last run of this pair
@@ -322,7 +324,7 @@ func (p *pair) completed(ctx context.Context, clean bool) error {
 	if !clean {
 		return nil
 	}
-	if err := p.dropLeft(ctx); err != nil {
+	if err := cmp.Or(p.untidy, p.dropLeft(ctx)); err != nil {
 		return err
 	}
 	if p.spent = !p.request.Delete; p.spent {
@@ -339,9 +341,9 @@ func (p *pair) completed(ctx context.Context, clean bool) error {
 }
 
 // tidy drops the drafts of others while directories are still to get their times, which
-// change when something in them goes.
-func (p *pair) tidy(ctx context.Context) error {
-	return errors.Join(p.dropUnused(ctx), p.dropLate(ctx))
+// change when something in them goes. That one can not be dropped is said at the end.
+func (p *pair) tidy(ctx context.Context) {
+	p.untidy = errors.Join(p.dropUnused(ctx), p.dropLate(ctx))
 }
 
 // dropUnused drops the drafts of earlier runs that this one had no use for: their entries

@@ -29,11 +29,11 @@ func (r *run) last(ctx context.Context) error {
 	if err == nil {
 		err = r.unblock(ctx, refused)
 	}
-	if err == nil && refused == nil && !r.doubt.Load() && r.o.Tidy != nil {
-		err = r.o.Tidy(ctx)
-	}
 	if err != nil {
 		return err
+	}
+	if refused == nil && !r.doubt.Load() && r.o.Tidy != nil {
+		r.o.Tidy(ctx)
 	}
 	r.stepTo("closing")
 	if err := r.dirs.each(false, func(items []item) error { return r.closeDirs(ctx, items) }); err != nil {

@@ -27,7 +27,7 @@ type Options struct {
 	Mine     func(context.Context) error // asked before anything is published or removed; an error, as mover.ErrHeld, ends the run. nil is always ours
 	Turn     Turn                        // asked before each unit; nil lets every one begin
 	Crew     Crew                        // other processes that take works of this run; nil are none
-	Tidy     func(context.Context) error // called when all else is done and nothing failed, before directories get their facts; nil does nothing
+	Tidy     func(context.Context)       // called when all else is done and nothing failed, before directories get their facts; nil does nothing
 	Released Released                    // what to do with files whose content is in an archive only
 	FailFull bool                        // end when the target is full, instead of waiting for room
 	SpoolDir string                      // where what comes last waits; "" is os.TempDir
