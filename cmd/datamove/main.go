@@ -16,6 +16,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -38,6 +39,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ^C ends us at once
+	defer func() {
+		if p := recover(); p != nil { // of this goroutine; of others the runtime says the same, and ends with 2
+			fmt.Fprintf(os.Stderr, "datamove: this is a fault of datamove %s, please report it with all of this: %v\n%s", buildFacts().Version, p, debug.Stack())
+			os.Exit(exitOther)
+		}
+	}()
 	a := app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}
 	first := toFirst()
 	if first == nil {

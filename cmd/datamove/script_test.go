@@ -52,15 +52,54 @@ func TestS3Scripts(t *testing.T) {
 	})
 }
 
+// TestAWSScripts runs test/script/aws/*.txt, where AWS is reached as users reach it: no endpoint is named, names of amazonaws.com lead to a real S3
+// server by a proxy, and keys are where a script puts them. asked NAME... wants just these names to have been asked for since the last time.
+func TestAWSScripts(t *testing.T) {
+	amazon := s3test.StartAmazon(t)
+	programs := built(t, "datamoved")
+	scripts(t, "aws", func(env *testscript.Env) {
+		proxy := amazon.Proxy()
+		env.Defer(proxy.Close)
+		for name, value := range map[string]string{
+			"HTTPS_PROXY": proxy.URL, "AWS_CA_BUNDLE": amazon.CA, "KEY": amazon.Access, "SECRET": amazon.Secret, "BUCKET": amazon.Bucket, "ENDPOINT": amazon.Endpoint,
+			"ROLE": s3test.Role, "PATH": programs + string(os.PathListSeparator) + env.Getenv("PATH"), "SERVICE": "unix://" + filepath.Join(env.WorkDir, "s"), "USER": "ada",
+		} {
+			env.Setenv(name, value)
+		}
+		env.Values[proxyKey{}] = proxy
+	})
+}
+
+type proxyKey struct{}
+
+// asked is a command of scripts; see TestAWSScripts.
+func asked(ts *testscript.TestScript, negated bool, names []string) {
+	proxy, ok := ts.Value(proxyKey{}).(*s3test.Proxy)
+	if !ok || negated {
+		ts.Fatalf("usage: asked name..., in a script of TestAWSScripts")
+	}
+	if got := proxy.Asked(); !slices.Equal(got, names) {
+		ts.Fatalf("asked for %q, want %q", got, names)
+	}
+}
+
+// built are commands of this module, in a folder for PATH.
+func built(t *testing.T, commands ...string) string {
+	programs := t.TempDir()
+	for _, command := range commands {
+		build := exec.Command("go", "build", "-trimpath", "-o", programs, "../"+command)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if said, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+	}
+	return programs
+}
+
 // TestServiceScripts runs test/script/service/*.txt with a real datamoved, which each
 // script starts at $SERVICE, with the configuration service.yaml of its own.
 func TestServiceScripts(t *testing.T) {
-	programs := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-o", programs, "../datamoved")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	programs := built(t, "datamoved")
 	store := s3test.Start(t, false)
 	scripts(t, "service", func(env *testscript.Env) {
 		standsIn(env, store) // of burst-service.txt
@@ -107,7 +146,7 @@ func scripts(t *testing.T, dir string, setup func(*testscript.Env)) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until, "ec2": ec2, "aws": inAWS},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until, "ec2": ec2, "aws": inAWS, "asked": asked},
 		Condition: func(what string) (bool, error) {
 			if what != "root" {
 				return false, fmt.Errorf("there is no condition %s", what)

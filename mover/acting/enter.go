@@ -66,6 +66,7 @@ func inherited() (net.Conn, error) {
 		return nil, fmt.Errorf("%w: this program is started by the service, not by hand", mover.ErrUsage)
 	}
 	unix.CloseOnExec(socketFD)
+	tellCrash()
 	if err := closeForeign(); err != nil {
 		return nil, err
 	}

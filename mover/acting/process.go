@@ -18,9 +18,11 @@ type Process struct {
 	Conn     net.Conn // to the process. When it is closed or shut down, the process ends
 	Enforced Enforced // what confines it
 
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error // how it ended; set before done is closed
+	cmd     *exec.Cmd
+	crash   *os.File // nil is none
+	done    chan struct{}
+	err     error  // how it ended; set before done is closed, as crashed
+	crashed string // see Crash
 }
 
 // reapTimeout is how long a killed process may take to end.
@@ -29,6 +31,7 @@ const reapTimeout = 5 * time.Second
 // reap waits for the process, so that it never stays a zombie.
 func (p *Process) reap() {
 	p.err = p.cmd.Wait()
+	p.crashed = readCrash(p.crash)
 	close(p.done)
 }
 

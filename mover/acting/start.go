@@ -93,15 +93,16 @@ func (o Options) begin() (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := o.command(theirs, me.UID == 0)
+	crash := newCrashFile()
+	cmd := o.command(me.UID == 0, theirs, crash)
 	sealFiles()
 	err = cmd.Start()
 	_ = theirs.Close()
 	if err != nil {
-		_ = ours.Close()
+		_ = errors.Join(ours.Close(), crash.Close())
 		return nil, fmt.Errorf("%w (in the directory %s)", err, mover.Printable(cmd.Dir))
 	}
-	p := &Process{Conn: ours, cmd: cmd, done: make(chan struct{})}
+	p := &Process{Conn: ours, cmd: cmd, crash: crash, done: make(chan struct{})}
 	go p.reap()
 	return p, nil
 }
@@ -122,7 +123,7 @@ func connect() (net.Conn, *os.File, error) {
 	return conn, theirs, nil
 }
 
-func (o Options) command(socket *os.File, asRoot bool) *exec.Cmd {
+func (o Options) command(asRoot bool, socket, crash *os.File) *exec.Cmd {
 	cmd := &exec.Cmd{
 		Path:       o.Path,
 		Env:        append([]string{}, o.Env...), // not nil, which would be ours
@@ -132,6 +133,9 @@ func (o Options) command(socket *os.File, asRoot bool) *exec.Cmd {
 		WaitDelay:  time.Second, // for what it left behind that holds Stderr
 		// A session of its own: no terminal, and no signal that is meant for us.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if crash != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, crash)
 	}
 	name := cmd.Path
 	if cmd.Path == "" {

@@ -227,7 +227,7 @@ func altered(t *testing.T, o Options, change func(*exec.Cmd)) *Process {
 	t.Helper()
 	ours, theirs, err := connect()
 	must(t, err)
-	cmd := o.command(theirs, os.Geteuid() == 0)
+	cmd := o.command(os.Geteuid() == 0, theirs, nil)
 	change(cmd)
 	must(t, cmd.Start())
 	for _, f := range cmd.ExtraFiles {
@@ -590,7 +590,7 @@ func TestUnreadableProgram(t *testing.T) {
 	ours, theirs, err := connect()
 	must(t, err)
 	o := options(t, Options{Path: program, Account: asAlice()})
-	cmd := o.command(theirs, true)
+	cmd := o.command(true, theirs, nil)
 	must(t, cmd.Start()) // it waits for its terms: Enter did nothing yet
 	must(t, theirs.Close())
 	var st unix.Stat_t

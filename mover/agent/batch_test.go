@@ -15,7 +15,7 @@ func TestTakeBuried(t *testing.T) {
 	p := newProcess(a, &pb.Task{Id: "t", Spec: &pb.TaskSpec{}}, nil)
 	must(t, p.take("before", &session{}))
 	delete(p.batches, "before") // it has told its end
-	p.bury(errors.New("signal: killed"))
+	p.bury(endedByItself(errors.New("signal: killed")))
 	if err := p.take("after", &session{}); !errors.Is(err, mover.ErrTransient) {
 		t.Errorf("a process that has ended takes a batch: %v", err)
 	}

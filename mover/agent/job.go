@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/acting"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/s3"
 	"datamove.dev/mover/share"
 	"datamove.dev/mover/wire"
 )
@@ -75,6 +76,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting
 	switch l.Scheme {
 	case location.S3:
 		path, endpoint = "", "s3://"+l.Bucket
+		roots.Read = append(roots.Read, amazonFiles()...)
 	case location.InTier:
 		tier, ok := a.conf().Tiers[l.Tier]
 		if !ok {
@@ -88,7 +90,9 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting
 		endpoint = l.Tier
 		if path = ""; tier.S3 == nil {
 			path = filepath.Join(tier.Path, filepath.FromSlash(l.Path))
-		} else if tier.S3.CA != "" {
+			break
+		}
+		if roots.Read = append(roots.Read, amazonFiles()...); tier.S3.CA != "" {
 			roots.Read = append(roots.Read, tier.S3.CA)
 		}
 	case location.Dataset:
@@ -130,6 +134,12 @@ func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.Tie
 	if own := a.conf().Projects[project].S3; own != nil && own.Credentials != "" {
 		out.Credentials = own.Credentials
 	}
+	// The process has neither our environment nor our files, where it runs as somebody else: both say where AWS is and what a profile is.
+	resolved, err := s3.Options{Endpoint: s.Endpoint, Region: s.Region, Credentials: out.Credentials, CABundle: s.CA}.Resolved(context.Background())
+	if err != nil {
+		return nil, &mover.Error{Op: "open", Place: "tier " + name, Err: err}
+	}
+	out.Endpoint, out.Region, out.Keys = resolved.Endpoint, resolved.Region, resolved.KeyText
 	return out, secret(out)
 }
 
@@ -172,21 +182,33 @@ func secret(t *agentv1.TierAccess) error {
 // services of AWS that a burst asks, beside S3. Where they are is said by the environment only: a site's own endpoint, or a stand-in.
 var services = []string{"FSX", "STS", "EC2", "CLOUDWATCH", "COST_EXPLORER"}
 
-// environment is what a process finds in its own: for somebody else nothing of ours but where AWS is.
+// ways are the variables that say how stores are reached and which authorities are trusted. None is a secret of ours: a proxy that wants a
+// password is not for processes of others.
+var ways = []string{"AWS_CA_BUNDLE", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"}
+
+// environment is what a process finds in its own: for somebody else nothing of ours but how AWS is reached.
 func (a *Agent) environment(who account.Account) []string {
+	ours := who.UID == uint32(os.Geteuid())
 	env := []string{"LANG=C.UTF-8", "HOME=/nonexistent"}
-	for _, service := range services { // no secret
-		if at := os.Getenv("AWS_ENDPOINT_URL_" + service); at != "" && who.UID != uint32(os.Geteuid()) {
-			env = append(env, "AWS_ENDPOINT_URL_"+service+"="+at)
-		}
-	}
-	if who.UID != uint32(os.Geteuid()) {
-		return env
-	}
 	for _, kv := range os.Environ() {
-		if name, _, _ := strings.Cut(kv, "="); name == "HOME" || strings.HasPrefix(name, "AWS_") || name == "GOMAXPROCS" {
+		name, value, _ := strings.Cut(kv, "=")
+		service, of := strings.CutPrefix(name, "AWS_ENDPOINT_URL_")
+		switch {
+		case ours && (name == "HOME" || strings.HasPrefix(name, "AWS_") || name == "GOMAXPROCS"),
+			of && slices.Contains(services, service),
+			slices.Contains(ways, name) && (ours || !strings.Contains(value, "@")):
 			env = append(env, kv)
 		}
 	}
 	return env
+}
+
+// amazonFiles are the files in which a process of ours finds what the AWS environment says; see ways and "Shared config and credentials files" in
+// the AWS SDKs and Tools Reference Guide. A process of somebody else may read them only if they are not ours alone.
+func amazonFiles() []string {
+	files := []string{os.Getenv("AWS_CA_BUNDLE"), os.Getenv("AWS_CONFIG_FILE"), os.Getenv("AWS_SHARED_CREDENTIALS_FILE"), os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE")}
+	if home, err := os.UserHomeDir(); err == nil {
+		files = append(files, filepath.Join(home, ".aws", "config"), filepath.Join(home, ".aws", "credentials"))
+	}
+	return slices.DeleteFunc(files, func(path string) bool { return !filepath.IsAbs(path) })
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
@@ -43,6 +44,39 @@ func TestAccessHasAll(t *testing.T) {
 	}
 }
 
+// What the AWS environment of the agent says of a tier is said to the process, which may have another one: where AWS is, its region, and the keys of a profile.
+func TestAccessOfAProfile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(file, []byte("[default]\nregion = eu-west-1\n[profile site]\nregion = site-1\nendpoint_url = https://s3.site\n"+
+		"aws_access_key_id = access\naws_secret_access_key = secret\naws_session_token = token\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"AWS_CONFIG_FILE": file, "AWS_SHARED_CREDENTIALS_FILE": file + ".none", "AWS_PROFILE": "", "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_ACCESS_KEY_ID": "",
+		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_S3": "", "AWS_CA_BUNDLE": "",
+	} {
+		t.Setenv(name, value)
+	}
+	const keys = "AWS_ACCESS_KEY_ID=access\nAWS_SECRET_ACCESS_KEY=secret\nAWS_SESSION_TOKEN=token\n"
+	for _, row := range []struct {
+		tier                   config.S3
+		endpoint, region, keys string
+	}{
+		{config.S3{Credentials: "profile:site"}, "https://s3.site", "site-1", keys},
+		{config.S3{Credentials: "profile:site", Endpoint: "https://other.site", Region: "other-1"}, "https://other.site", "other-1", keys},
+		{config.S3{}, "", "eu-west-1", ""},
+		{config.S3{Region: "us-east-2", Credentials: "anonymous"}, "", "us-east-2", ""},
+	} {
+		got, err := new(Agent).access("cold", config.Tier{Level: "cold", S3: &row.tier}, "")
+		if err != nil || got.GetEndpoint() != row.endpoint || got.GetRegion() != row.region || got.GetKeys() != row.keys {
+			t.Errorf("%+v: %v, %v", row.tier, got, err)
+		}
+	}
+	if _, err := new(Agent).access("cold", config.Tier{Level: "cold", S3: &config.S3{Credentials: "profile:none"}}, ""); !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), "none") {
+		t.Errorf("a profile that is not there: %v", err)
+	}
+}
+
 // A process is told what the credentials of its tiers are now, and of no other ones.
 func TestKeysOfTheJob(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.env")
@@ -70,11 +104,20 @@ func TestKeysOfTheJob(t *testing.T) {
 // A process of somebody else hears where the services of AWS are, and nothing of our keys.
 func TestEnvironmentOfOthers(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	t.Setenv("AWS_ENDPOINT_URL_FSX", "http://fsx.site")
+	for _, kv := range []string{"AWS_ENDPOINT_URL_FSX=http://fsx.site", "HTTPS_PROXY=http://proxy.site:3128", "AWS_CA_BUNDLE=/etc/site.pem", "no_proxy=s3.site"} {
+		name, value, _ := strings.Cut(kv, "=")
+		t.Setenv(name, value)
+	}
+	t.Setenv("HTTP_PROXY", "http://datamove:secret@proxy.site:3128")
 	for uid, want := range map[uint32]bool{uint32(os.Geteuid()): true, uint32(os.Geteuid()) + 1: false} {
 		env := new(Agent).environment(account.Account{UID: uid})
-		if slices.Contains(env, "AWS_SECRET_ACCESS_KEY=secret") != want || !slices.Contains(env, "AWS_ENDPOINT_URL_FSX=http://fsx.site") {
-			t.Errorf("uid %d: %q", uid, env)
+		for kv, want := range map[string]bool{
+			"AWS_ENDPOINT_URL_FSX=http://fsx.site": true, "HTTPS_PROXY=http://proxy.site:3128": true, "AWS_CA_BUNDLE=/etc/site.pem": true, "no_proxy=s3.site": true,
+			"AWS_SECRET_ACCESS_KEY=secret": want, "HTTP_PROXY=http://datamove:secret@proxy.site:3128": want,
+		} {
+			if slices.Contains(env, kv) != want {
+				t.Errorf("uid %d, %s: %q", uid, kv, env)
+			}
 		}
 	}
 }

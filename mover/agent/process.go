@@ -189,7 +189,12 @@ func (p *process) serve() {
 	}
 	a.mu.Unlock()
 	p.leaveShelf()
-	p.bury(err)
+	why := endedByItself(err)
+	if crash := p.acting.Crash(); crash != "" {
+		why = p.crashed(crash)
+		err = why
+	}
+	p.bury(why)
 	p.untrace(err)
 	close(p.ended)
 	a.hurry()
@@ -198,22 +203,19 @@ func (p *process) serve() {
 
 // bury tells what a process that has ended did not tell.
 func (p *process) bury(err error) {
-	why := "the process that did it has ended by itself"
-	if err != nil {
-		why += ": " + err.Error()
-	}
+	why, kind := err.Error(), mover.KindName(err)
 	p.mu.Lock()
 	done, batches := p.done, p.batches
-	p.batches, p.buried = nil, fmt.Errorf("%w: %s", mover.ErrTransient, why)
+	p.batches, p.buried = nil, err
 	p.mu.Unlock()
 	if p.lead != nil && !done {
-		p.agent.finish(p, &agentv1.FinishRequest{Task: p.task.GetId(), Epoch: p.epoch, Error: why, ErrorKind: mover.KindName(mover.ErrTransient), PutBack: true})
+		p.agent.finish(p, &agentv1.FinishRequest{Task: p.task.GetId(), Epoch: p.epoch, Error: why, ErrorKind: kind, PutBack: errors.Is(err, mover.ErrTransient)})
 	}
 	if p.lead != nil {
 		p.agent.drop(sessionKey{p.task.GetId(), ""}, p.epoch)
 	}
 	for id, s := range batches {
-		p.agent.reply(s.span, &agentv1.ReplyRequest{Task: p.task.GetId(), Batch: id, Epoch: s.epoch, Error: why, ErrorKind: mover.KindName(mover.ErrTransient)})
+		p.agent.reply(s.span, &agentv1.ReplyRequest{Task: p.task.GetId(), Batch: id, Epoch: s.epoch, Error: why, ErrorKind: kind})
 		p.agent.drop(sessionKey{p.task.GetId(), id}, s.epoch)
 	}
 }

@@ -38,6 +38,7 @@ func newAmazon(o *Options, endpoint *url.URL, provider aws.CredentialsProvider, 
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
 		AppID:                      "datamove",
+		EndpointOptions:            o.resolver,
 	}
 	if endpoint != nil {
 		options.BaseEndpoint = aws.String(endpoint.String())

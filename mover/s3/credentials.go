@@ -4,17 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/x509"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
 
 	"datamove.dev/mover"
 )
@@ -22,29 +18,25 @@ import (
 // keysCheckEvery is how often a file of keys is looked at.
 const keysCheckEvery = 30 * time.Second
 
-// keys returns the credentials that o names, and fills in the region.
-func (o *Options) keys(ctx context.Context, roots *x509.CertPool) (renewer, error) {
+// keys returns the credentials that o names.
+func (o *Options) keys(ctx context.Context, env ambient) (renewer, error) {
 	if o.Renew != nil {
-		o.Region = o.region("")
 		return o.renewal(), nil
 	}
 	if o.KeyText != "" {
-		o.Region = o.region("")
 		v, err := parseKeys([]byte(o.KeyText))
 		return static{v}, err
 	}
 	if path, ok := strings.CutPrefix(o.Credentials, "file:"); ok {
-		o.Region = o.region("")
 		f := &keyFile{path: path}
 		_, err := f.Retrieve(ctx)
 		return f, err
 	}
 	switch {
 	case o.Credentials == "anonymous":
-		o.Region = o.region("")
 		return anonymous{}, nil
 	case o.Credentials == "", o.Credentials == "env", strings.HasPrefix(o.Credentials, "profile:"):
-		return o.chain(ctx, roots)
+		return o.chain(env)
 	}
 	return nil, fmt.Errorf("credentials %q are none of env, file:PATH, profile:NAME, anonymous: %w", o.Credentials, mover.ErrUsage)
 }
@@ -59,41 +51,22 @@ func (a anonymous) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	return a.AnonymousCredentials.Retrieve(ctx)
 }
 
-func (o *Options) region(configured string) string {
-	for _, region := range []string{o.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), configured} {
-		if region != "" {
-			return region
-		}
-	}
-	return defaultRegion
-}
-
-// chain asks the AWS SDK. Its calls go over a client that merges AWS_CA_BUNDLE,
-// because the SDK refuses any other one while that is set.
-func (o *Options) chain(ctx context.Context, roots *x509.CertPool) (renewer, error) {
-	if access := os.Getenv("AWS_ACCESS_KEY_ID"); access != "" && !strings.HasPrefix(o.Credentials, "profile:") && os.Getenv("AWS_PROFILE") == "" {
-		o.Region = o.region("") // spares reading the configuration
-		v := aws.Credentials{AccessKeyID: access, SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN"), Source: "env"}
+// chain gives the keys of the environment, or else what the chain of the AWS SDK finds.
+func (o *Options) chain(env ambient) (renewer, error) {
+	if o.ofEnvironment() {
+		v := aws.Credentials{AccessKeyID: os.Getenv(accessVariable), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN"), Source: "env"}
 		return static{v}, nil
 	}
 	if o.Credentials == "env" {
-		return nil, fmt.Errorf("credentials from the environment, but AWS_ACCESS_KEY_ID is not set: %w", mover.ErrUsage)
+		return nil, fmt.Errorf("credentials from the environment, but %s is not set: %w", accessVariable, mover.ErrUsage)
 	}
-	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.TLSClientConfig.RootCAs = roots })
-	load := func(ctx context.Context) (aws.Config, error) {
-		return config.LoadDefaultConfig(ctx, config.WithHTTPClient(client), config.WithSharedConfigProfile(strings.TrimPrefix(o.Credentials, "profile:")))
-	}
-	loaded, err := load(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("AWS configuration: %w: %w", mover.ErrUsage, err)
-	}
-	o.Region = o.region(loaded.Region)
+	loaded := env.loaded
 	return newRing(o, func(ctx context.Context) (aws.Credentials, error) {
 		found := loaded // what was read first, and once more whenever others are wanted: its files may have changed
 		loaded = aws.Config{}
 		if found.Credentials == nil {
 			var err error
-			if found, err = load(ctx); err != nil {
+			if found, err = env.load(ctx); err != nil {
 				return aws.Credentials{}, err
 			}
 		}

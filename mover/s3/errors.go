@@ -103,6 +103,7 @@ var codes = map[string]error{
 	"XMinioServerNotInitialized":     mover.ErrTransient,
 	"XMinioInvalidObjectName":        mover.ErrUnsupported,
 	"InvalidTokenId":                 mover.ErrPermission,
+	"XAdminUserNotFound":             mover.ErrPermission, // versitygw: of a key that it does not know
 	"kms:KeyNotFound":                mover.ErrUsage,
 	"QuotaExceeded":                  mover.ErrFull, // Ceph RGW and others
 	"InsufficientCapacity":           mover.ErrFull,

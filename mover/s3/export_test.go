@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -151,3 +152,28 @@ var ErrSilent = errSilent
 
 // ListenFor sets how long nothing may come in a listening; 0 is as it is.
 func (p *Place) ListenFor(silence time.Duration) { p.plain.(*onprem).silence = silence }
+
+// OpenBy opens a place whose connections go where lead says that a host and port is; "" is nowhere.
+func OpenBy(ctx context.Context, o Options, lead func(address string) string) (*Place, error) {
+	p := &Place{opts: o, address: address(&o), walks: defaultSizes}
+	if err := p.dial(ctx); err != nil {
+		return nil, err
+	}
+	connect := p.transport.base.DialContext
+	p.transport.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		to := lead(address)
+		if to == "" {
+			return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
+		}
+		return connect(ctx, network, to)
+	}
+	err := p.checkRegion(ctx)
+	if err == nil {
+		err = p.learn(ctx)
+	}
+	if err != nil {
+		p.hangUp()
+		return nil, p.wrap("open", "", err)
+	}
+	return p, nil
+}

@@ -42,6 +42,7 @@ func newOnprem(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *t
 		return nil, err
 	}
 	core.SetAppInfo("datamove", "1")
+	core.SetS3EnableDualstack(false) // or it would ask another host of AWS than root
 	if _, nobody := keys.(anonymous); !nobody {
 		t.sign = signer(keys, o.Region)
 	}

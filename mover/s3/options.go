@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+
 	"datamove.dev/mover"
 	"datamove.dev/mover/buffer"
 )
@@ -25,8 +27,10 @@ const (
 
 // Options says which bucket, and how to reach it. Only Bucket has no default.
 type Options struct {
-	Endpoint string // URL; "" is $AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, or AWS
-	Region   string // "" is what the AWS configuration says, or us-east-1
+	// Endpoint is a URL; "" is what the AWS environment says ($AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, and endpoint_url of
+	// the profile, also in its services section), or else AWS itself. With KeyText or Renew no configuration file is read.
+	Endpoint string
+	Region   string // "" is what the AWS environment says, or us-east-1
 	// RequireRegion is the region that the bucket has to be in; "" is any. Another one, or a
 	// store that does not say in which it is, is mover.ErrRefused before any byte of data
 	// is read or written. Where Region is "", it is that one.
@@ -78,7 +82,8 @@ type Options struct {
 	Buffers  *buffer.Pool  // for drafts of one part and for parts; nil is the pool of the process
 	Logger   *slog.Logger  // nil means no log
 
-	virtualHost bool // what PathStyle comes to
+	virtualHost bool                        // what PathStyle comes to
+	resolver    sdk.EndpointResolverOptions // FIPS and dual-stack endpoints of AWS
 }
 
 const defaultRegion = "us-east-1"
@@ -86,8 +91,8 @@ const defaultRegion = "us-east-1"
 // hostLabel is a bucket that the certificate *.s3.REGION.amazonaws.com covers.
 var hostLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
 
-// complete checks the options and fills in what was left to us.
-func (o *Options) complete() (endpoint *url.URL, err error) {
+// complete checks the options and fills in what was left to us. An endpoint of nil is AWS, as its SDK finds it.
+func (o *Options) complete(ambient ambient) (endpoint *url.URL, err error) {
 	if !mover.ValidBucket(o.Bucket) {
 		return nil, fmt.Errorf("%q is not the name of a bucket: %w", o.Bucket, mover.ErrUsage)
 	}
@@ -97,7 +102,7 @@ func (o *Options) complete() (endpoint *url.URL, err error) {
 	if err := cmp.Or(o.completeBackup(), o.checkEncryption(), o.completeRegion()); err != nil {
 		return nil, err
 	}
-	if endpoint, err = parseEndpoint(cmp.Or(o.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"))); err != nil {
+	if endpoint, err = parseEndpoint(cmp.Or(o.Endpoint, ambient.endpoint)); err != nil {
 		return nil, err
 	}
 	amazon := isAmazon(endpoint)
@@ -110,14 +115,24 @@ func (o *Options) complete() (endpoint *url.URL, err error) {
 	case o.Client != ClientAWS && o.Client != ClientMinio:
 		return nil, fmt.Errorf("client %q is none of auto, minio, aws: %w", o.Client, mover.ErrUsage)
 	}
+	o.Region, o.resolver = cmp.Or(o.Region, ambient.region, defaultRegion), ambient.resolver
 	if o.Client == ClientMinio && endpoint == nil {
-		endpoint = &url.URL{Scheme: "https", Host: "s3.amazonaws.com"}
+		endpoint = amazonEndpoint(o.Region)
 	}
 	o.virtualHost = amazon && hostLabel.MatchString(o.Bucket)
 	if o.PathStyle != nil {
 		o.virtualHost = !*o.PathStyle
 	}
 	return endpoint, o.defaults()
+}
+
+// amazonEndpoint is where S3 of a region is, for a client that does not know it by itself; see "Amazon S3 endpoints" in the AWS General Reference.
+func amazonEndpoint(region string) *url.URL {
+	host := "s3." + region + ".amazonaws.com"
+	if strings.HasPrefix(region, "cn-") {
+		host += ".cn"
+	}
+	return &url.URL{Scheme: "https", Host: host}
 }
 
 // isAmazon reports whether an endpoint is one of AWS; nil is.

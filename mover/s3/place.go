@@ -3,7 +3,6 @@ package s3
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -89,25 +88,30 @@ func (p *Place) hangUp() {
 
 // dial makes what talks to the store, and calls nobody.
 func (p *Place) dial(ctx context.Context) error {
-	endpoint, err := p.opts.complete()
-	if err != nil {
-		return err
-	}
 	o := &p.opts
-	p.amazon = isAmazon(endpoint)
-	p.bucket, p.prefix = o.Bucket, o.Prefix
-	p.calls = semaphore.NewWeighted(int64(cmp.Or(o.Parallel, maxParallel)))
 	roots, err := trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle)
 	if err != nil {
 		return err
 	}
-	p.transport = newTransport(max(maxParallel, o.Parallel), o.Stall, endpoint.Scheme == "https", roots)
-	return p.connect(ctx, endpoint, roots)
+	env, err := o.ambient(ctx, roots)
+	if err != nil {
+		return err
+	}
+	endpoint, err := o.complete(env)
+	if err != nil {
+		return err
+	}
+	p.amazon = isAmazon(endpoint)
+	p.bucket, p.prefix = o.Bucket, o.Prefix
+	p.calls = semaphore.NewWeighted(int64(cmp.Or(o.Parallel, maxParallel)))
+	secure := endpoint == nil || endpoint.Scheme == "https" // AWS itself is asked over TLS
+	p.transport = newTransport(max(maxParallel, o.Parallel), o.Stall, secure, roots)
+	return p.connect(ctx, endpoint, env)
 }
 
-func (p *Place) connect(ctx context.Context, endpoint *url.URL, roots *x509.CertPool) error {
+func (p *Place) connect(ctx context.Context, endpoint *url.URL, env ambient) error {
 	o := &p.opts
-	keys, err := o.keys(ctx, roots)
+	keys, err := o.keys(ctx, env)
 	if err != nil {
 		return err
 	}

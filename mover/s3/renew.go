@@ -64,7 +64,7 @@ func signedBy(req *http.Request) string {
 var ended = map[string]bool{"ExpiredToken": true, "ExpiredTokenException": true, "TokenRefreshRequired": true, "InvalidTokenId": true}
 
 // unknown are those to keys that were removed, which others may have followed.
-var unknown = map[string]bool{"InvalidAccessKeyId": true, "InvalidToken": true, "SignatureDoesNotMatch": true}
+var unknown = map[string]bool{"InvalidAccessKeyId": true, "XAdminUserNotFound": true, "InvalidToken": true, "SignatureDoesNotMatch": true}
 
 // tell tells keys what an answer says of those that its request was signed with. It
 // reports whether the same request may be good with others.

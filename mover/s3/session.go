@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"os"
@@ -24,6 +25,10 @@ func NewSession(ctx context.Context, o Options) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
-	keys, err := o.keys(ctx, roots)
-	return Session{Keys: keys, Region: o.Region, Roots: roots}, err
+	env, err := o.ambient(ctx, roots)
+	if err != nil {
+		return Session{}, err
+	}
+	keys, err := o.keys(ctx, env)
+	return Session{Keys: keys, Region: cmp.Or(o.Region, env.region, defaultRegion), Roots: roots}, err
 }

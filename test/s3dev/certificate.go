@@ -16,10 +16,11 @@ import (
 	"github.com/versity/versitygw/embedgw"
 )
 
-// makeCertificate writes a self-signed certificate for the loopback addresses
-// and its key to a new folder, gives both to the server, and returns the path of
-// the certificate, which is its own authority. The caller removes the folder.
-func makeCertificate(config *embedgw.Config) (ca string, err error) {
+// makeCertificate writes a self-signed certificate for the loopback addresses, and for a
+// domain and the names below it where there is one, and its key to a new folder, gives both
+// to the server, and returns the path of the certificate, which is its own authority. The
+// caller removes the folder.
+func makeCertificate(config *embedgw.Config, domain string) (ca string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", err
@@ -36,6 +37,9 @@ func makeCertificate(config *embedgw.Config) (ca string, err error) {
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:              []string{"localhost"},
 		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	if domain != "" {
+		template.DNSNames = append(template.DNSNames, domain, "*."+domain)
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

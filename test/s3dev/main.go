@@ -35,6 +35,7 @@ type options struct {
 	listen, dir    string
 	access, secret string
 	buckets        string
+	domain         string
 	tls, parent    bool
 }
 
@@ -55,6 +56,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.access, "access", "datamove", "access key")
 	flags.StringVar(&o.secret, "secret", "datamove-secret", "secret key")
 	flags.StringVar(&o.buckets, "buckets", "test", "buckets to make, separated by commas")
+	flags.StringVar(&o.domain, "domain", "", "name of the store: buckets are host names below it, too, and the certificate is for both")
 	flags.BoolVar(&o.tls, "tls", false, "serve https with a certificate made now")
 	flags.BoolVar(&o.parent, "parent", false, "end when standard input ends")
 	if err := flags.Parse(args); err != nil {
@@ -93,11 +95,11 @@ func serve(ctx context.Context, o options, stdout io.Writer) error {
 	config := &embedgw.Config{
 		RootUserAccess: o.access, RootUserSecret: o.secret, Region: "us-east-1",
 		Ports: []string{addr}, MaxConnections: 4096, MaxRequests: 2048,
-		MultipartMaxParts: 10000, KeepAlive: true, Quiet: true,
+		MultipartMaxParts: 10000, KeepAlive: true, Quiet: true, VirtualDomain: o.domain,
 	}
 	lines := "endpoint http://" + addr + "\n"
 	if o.tls {
-		ca, err := makeCertificate(config)
+		ca, err := makeCertificate(config, o.domain)
 		if err != nil {
 			return err
 		}

@@ -45,6 +45,12 @@ func Start(t testing.TB, tls bool) *Server {
 	if named := os.Getenv("DATAMOVE_E2E_S3"); named != "" {
 		return existing(t, named, tls)
 	}
+	return started(t, "--tls="+strconv.FormatBool(tls))
+}
+
+// started starts the embedded server.
+func started(t testing.TB, flags ...string) *Server {
+	t.Helper()
 	bin, err := binary()
 	if err != nil {
 		if os.Getenv(strict) == "1" {
@@ -53,7 +59,7 @@ func Start(t testing.TB, tls bool) *Server {
 		t.Skipf("no S3 server: %v", err)
 	}
 	s := &Server{Access: "datamove", Secret: "datamove-secret", Bucket: "test"}
-	if err := s.run(t, bin, tls); err != nil {
+	if err := s.run(t, bin, flags...); err != nil {
 		t.Fatalf("S3 server: %v", err)
 	}
 	return s
@@ -75,11 +81,10 @@ func existing(t testing.TB, named string, tls bool) *Server {
 }
 
 // run starts the process. It ends when its standard input does: with us, at the latest.
-func (s *Server) run(t testing.TB, bin string, tls bool) error {
+func (s *Server) run(t testing.TB, bin string, flags ...string) error {
 	root := t.TempDir()
 	s.Dir = filepath.Join(root, s.Bucket)
-	cmd := exec.Command(bin, "--dir", root, "--buckets", s.Bucket, "--access", s.Access, "--secret", s.Secret,
-		"--parent", "--tls="+strconv.FormatBool(tls))
+	cmd := exec.Command(bin, append([]string{"--dir", root, "--buckets", s.Bucket, "--access", s.Access, "--secret", s.Secret, "--parent"}, flags...)...)
 	log, err := os.Create(filepath.Join(t.TempDir(), "server.log")) // it is chatty: told when a test fails
 	if err != nil {
 		return err

@@ -219,6 +219,9 @@ func do(r request) (out string, err error) {
 		return strings.Join(os.Args, " "), nil
 	case "files":
 		return files()
+	case "panic":
+		go func() { panic(r.A) }() // no recover of this process sees it
+		select {}
 	case "kill":
 		pid, _ := strconv.Atoi(r.A)
 		return "", unix.Kill(pid, 0)

@@ -1,0 +1,108 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"datamove.dev/mover"
+)
+
+const accessVariable = "AWS_ACCESS_KEY_ID"
+
+// ambient is what the AWS environment of this process says: its variables, and the shared configuration files
+// ("Shared config and credentials files" in the AWS SDKs and Tools Reference Guide), read as the AWS SDK reads them.
+type ambient struct {
+	endpoint string // URL; "" is AWS
+	region   string // "" is not said
+	resolver sdk.EndpointResolverOptions
+
+	loaded aws.Config                                // zero where no file had to be read
+	load   func(context.Context) (aws.Config, error) // reads everything again
+}
+
+// ambient asks the variables, and reads the files where they can say something that neither the options nor the variables do.
+func (o *Options) ambient(ctx context.Context, roots *x509.CertPool) (ambient, error) {
+	env := ambient{region: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))}
+	if ignored, _ := strconv.ParseBool(os.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")); !ignored {
+		env.endpoint = cmp.Or(os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"))
+	}
+	if !o.asksFiles(env) {
+		return env, nil
+	}
+	profile, _ := strings.CutPrefix(o.Credentials, "profile:")
+	if profile == o.Credentials {
+		profile = "" // of $AWS_PROFILE, or default
+	}
+	// The SDK's own calls (STS, SSO) go over a client that merges AWS_CA_BUNDLE: it refuses any other one while that is set.
+	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.TLSClientConfig.RootCAs = roots })
+	env.load = func(ctx context.Context) (aws.Config, error) {
+		return config.LoadDefaultConfig(ctx, config.WithHTTPClient(client), config.WithSharedConfigProfile(profile))
+	}
+	var err error
+	if env.loaded, err = env.load(ctx); err != nil {
+		return env, fmt.Errorf("AWS configuration: %w: %w", mover.ErrUsage, err)
+	}
+	resolved := sdk.NewFromConfig(env.loaded).Options()
+	env.region = cmp.Or(env.region, env.loaded.Region)
+	env.endpoint, env.resolver = cmp.Or(env.endpoint, aws.ToString(resolved.BaseEndpoint)), resolved.EndpointOptions
+	return env, nil
+}
+
+// asksFiles reports whether the shared configuration files count. They do not for a process that was given its keys:
+// it may run as a user whose files must not lead those keys elsewhere.
+func (o *Options) asksFiles(env ambient) bool {
+	switch {
+	case o.KeyText != "" || o.Renew != nil:
+		return false
+	case o.Endpoint == "" && env.endpoint == "":
+		return true
+	case o.Credentials == "" || o.Credentials == "env":
+		return !o.ofEnvironment()
+	}
+	return strings.HasPrefix(o.Credentials, "profile:")
+}
+
+// ofEnvironment reports whether the keys are those of the environment.
+func (o *Options) ofEnvironment() bool {
+	return os.Getenv(accessVariable) != "" && (o.Credentials == "env" || o.Credentials == "" && os.Getenv("AWS_PROFILE") == "")
+}
+
+// Resolved is o with what the AWS environment of this process says in places that o leaves open: endpoint, region, and the keys of a profile
+// as they are now. It is for a process that has another environment. Nothing is asked of S3; the keys of a profile may come from STS or SSO.
+func (o Options) Resolved(ctx context.Context) (Options, error) {
+	ofProfile := strings.HasPrefix(o.Credentials, "profile:") && o.KeyText == ""
+	var roots *x509.CertPool // of the calls for keys
+	if ofProfile {
+		var err error
+		if roots, err = trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle); err != nil {
+			return o, err
+		}
+	}
+	env, err := o.ambient(ctx, roots)
+	if err != nil {
+		return o, err
+	}
+	if o.Endpoint, o.Region = cmp.Or(o.Endpoint, env.endpoint), cmp.Or(o.Region, env.region); !ofProfile {
+		return o, nil
+	}
+	v, err := env.loaded.Credentials.Retrieve(ctx)
+	if err != nil {
+		return o, fmt.Errorf("keys of %s: %w: %w", o.Credentials, mover.ErrPermission, err)
+	}
+	o.KeyText = fmt.Sprintf("AWS_ACCESS_KEY_ID=%s\nAWS_SECRET_ACCESS_KEY=%s\n", v.AccessKeyID, v.SecretAccessKey)
+	if v.SessionToken != "" {
+		o.KeyText += "AWS_SESSION_TOKEN=" + v.SessionToken + "\n"
+	}
+	return o, nil
+}
