@@ -1,6 +1,6 @@
-# datamove: `make` builds, `make demo` shows, `make check` takes about a minute,
-# `make test` is everything. Nothing but Go, gcc (for -race) and make is needed to
-# build; test/setup installs what the tests look for beside that.
+# datamove: `make` builds, `make demo` shows, `make check` is for work on the code,
+# `make test` needs Go and make alone, `make system` real programs and servers, and
+# `make soak` hours. test/setup installs what they look for.
 
 SHELL   := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test lint fuzz crash sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
+.PHONY: build api api-release demo check test system soak lint fuzz crash sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -56,13 +56,17 @@ lint:
 	else echo 'golangci-lint is missing: test/setup installs it'; fi
 	api/check
 
-# Whole programs that are killed, starved and cut off take minutes: they are in test.
-SLOW := cluster crash hostile power siege
+# The hermetic packages, in short, and what has not changed from the cache.
 check: lint
-	$(TESTS) $(QUICK) -short $$(go list ./... | grep -vE '/test/($(subst $(eval ) ,|,$(SLOW)))$$')
+	$(TESTS) -level hermetic $(QUICK) -short
 
-test: build lint
-	$(RACE) $(TESTS) -modules .,deploy/image,test/s3dev $(QUICK) -race -timeout 20m ./...
+# All hermetic packages, with the race detector where it can find something.
+test: lint
+	$(TESTS) -level hermetic -race -modules .,deploy/image,test/s3dev $(QUICK) -timeout 10m
+
+# What starts real programs, servers and kernel facilities, as root: one package after the other.
+system: build
+	$(TESTS) -level system $(QUICK) -p 1 -timeout 10m
 
 # Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m. Up to
 # Go 1.26 a target may end its time with a bare "context deadline exceeded" (go.dev/issue/75804),

@@ -1,12 +1,14 @@
 // Command run runs go test and tells the truth at the end: how many tests passed,
 // failed and were skipped, and why each of the skipped ones was.
 //
-//	go run ./test/run [-modules .,test/s3dev] [-v] [arguments of go test]
+//	go run ./test/run [-level hermetic|system] [-race] [-modules .,test/s3dev] [-v] [arguments of go test]
 //
 // It prints what go test prints: one line per package, and the output of what
-// failed. With DATAMOVE_STRICT=1 a skipped test is a failure, because a machine
-// that should run everything does. What another target runs ("elsewhere: make e2e-vm: ...")
-// is counted apart.
+// failed. With -level the packages are those of one level (package level), with
+// the race detector, where -race asks for it and the machine has gcc, for those
+// that start goroutines. With DATAMOVE_STRICT=1 a skipped test is a failure,
+// because a machine that should run everything does. What another target runs
+// ("elsewhere: make e2e-vm: ...") is counted apart.
 package main
 
 import (
@@ -16,7 +18,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+
+	"datamove.dev/test/level"
 )
 
 func main() {
@@ -29,6 +34,8 @@ func main() {
 func run(args []string, strict bool, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	modules := flags.String("modules", ".", "folders of the modules to test, separated by commas")
+	of := flags.String("level", "", "run the packages of this level: hermetic or system")
+	race := flags.Bool("race", false, "with the race detector, where it can find something")
 	verbose := flags.Bool("v", false, "print the output of every test")
 	ours, theirs := split(args)
 	if err := flags.Parse(ours); err != nil {
@@ -37,18 +44,53 @@ func run(args []string, strict bool, stdout, stderr io.Writer) error {
 	t := &tally{out: stdout, verbose: *verbose, held: map[testID][]string{}, elsewhere: map[string]int{}}
 	var failed error
 	for dir := range strings.SplitSeq(*modules, ",") {
-		failed = errors.Join(failed, goTest(dir, theirs, t, stderr))
+		if *of != "" {
+			failed = errors.Join(failed, oneLevel(dir, level.Level(*of), *race, theirs, t, stderr))
+		} else {
+			failed = errors.Join(failed, goTest(dir, theirs, nil, t, stderr))
+		}
 	}
 	return errors.Join(failed, t.end(strict))
+}
+
+// oneLevel runs the packages of a level, and has the tally tell what it left out.
+func oneLevel(dir string, of level.Level, race bool, args []string, t *tally, stderr io.Writer) error {
+	all, err := list(dir)
+	if err != nil {
+		return err
+	}
+	if _, err := exec.LookPath("gcc"); race && err != nil {
+		t.notes = append(t.notes, "without the race detector: there is no gcc")
+		race = false
+	}
+	batches, others, err := plan(of, all, race)
+	if err != nil {
+		return err
+	}
+	if of == level.Hermetic && others > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("make system and make soak run %d more packages", others))
+	}
+	var failed error
+	for _, b := range batches {
+		flags, env := args, []string(nil)
+		if b.race {
+			flags, env = append([]string{"-race"}, flags...), []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=10"} // a second for each process, unless it is told
+		}
+		if b.fresh {
+			flags = append([]string{"-count=1"}, flags...)
+		}
+		failed = errors.Join(failed, goTest(dir, append(slices.Clone(flags), b.packages...), env, t, stderr))
+	}
+	return failed
 }
 
 // split parts our flags from those of go test: ours come first, and each names itself.
 func split(args []string) (ours, theirs []string) {
 	for len(args) > 0 {
 		switch {
-		case args[0] == "-v":
+		case args[0] == "-v", args[0] == "-race":
 			ours, args = append(ours, args[0]), args[1:]
-		case args[0] == "-modules" && len(args) > 1:
+		case (args[0] == "-modules" || args[0] == "-level") && len(args) > 1:
 			ours, args = append(ours, args[:2]...), args[2:]
 		default:
 			return ours, args
@@ -57,9 +99,9 @@ func split(args []string) (ours, theirs []string) {
 	return ours, nil
 }
 
-func goTest(dir string, args []string, t *tally, stderr io.Writer) error {
+func goTest(dir string, args, env []string, t *tally, stderr io.Writer) error {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-	cmd.Dir, cmd.Stderr = dir, stderr
+	cmd.Dir, cmd.Stderr, cmd.Env = dir, stderr, append(os.Environ(), env...)
 	events, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

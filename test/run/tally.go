@@ -28,6 +28,7 @@ type tally struct {
 	skipped        []string // "package Test: reason"
 	inapplicable   int
 	elsewhere      map[string]int // tests that run elsewhere, by where
+	notes          []string       // about the whole run
 	held           map[testID][]string
 }
 
@@ -140,6 +141,9 @@ func (t *tally) end(strict bool) error {
 	}
 	for _, where := range slices.Sorted(maps.Keys(t.elsewhere)) {
 		fmt.Fprintf(t.out, "%d tests run elsewhere: %s\n", t.elsewhere[where], where)
+	}
+	for _, note := range t.notes {
+		fmt.Fprintln(t.out, note)
 	}
 	fmt.Fprintf(t.out, "%d passed, %d failed, %d skipped\n", t.passed, t.failed, len(t.skipped))
 	switch {

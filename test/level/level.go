@@ -1,0 +1,83 @@
+// Package level says which tests run together: [Of] gives the level of a package.
+//
+// A hermetic package needs Go alone: memory, files of its own, goroutines. A system package starts real programs, servers and kernels' facilities, as root, and runs
+// whether its results are cached or not. A soak package takes minutes or hours. test/run runs one level of the module; test/arch holds the tables against the tree.
+package level
+
+import "strings"
+
+// Level is where a package's tests run.
+type Level string
+
+// The levels; CI runs the first two.
+const (
+	Hermetic Level = "hermetic" // make test
+	System   Level = "system"   // make system
+	Soak     Level = "soak"     // make soak, and targets of their own
+)
+
+// packages are those that are not hermetic, by the folder below the module's root.
+var packages = map[string]Level{
+	"test/crash":      System, // kills of real processes
+	"test/deploy":     System, // helm, kubeconform, systemd, and the programs' own answers
+	"test/e2e":        System,
+	"test/fabric":     System, // network namespaces
+	"test/hostile":    System, // a hostile world around the command
+	"test/monitoring": System, // promtool, and a service
+	"test/power":      System, // loop devices
+	"test/siege":      System, // a service of real processes
+	"test/slurm":      System, // a real Slurm
+
+	"test/k8s": Soak, // make e2e-k8s
+	"test/vm":  Soak, // make e2e-vm
+}
+
+// mixed are packages that need programs, servers or root for some of their tests, and are hermetic otherwise. They run with the hermetic ones, where those tests
+// are skipped with a reason, and, where programs are built for them, never from the cache. The table may only shrink: what needs a process moves to a system package.
+var mixed = map[string]bool{
+	"bench/ceiling":           true,
+	"bench/load":              true,
+	"bench/report":            true,
+	"bench/suite":             true,
+	"cmd/datamove":            true,
+	"cmd/datamove-bench":      true,
+	"cmd/datamove-csi":        true,
+	"cmd/datamove/doctor":     true,
+	"cmd/datamoved":           true,
+	"csi":                     true,
+	"csi/hand":                true,
+	"lustre/client":           true,
+	"lustre/plain":            true,
+	"mover/acting":            true,
+	"mover/ledger":            true,
+	"mover/posix":             true,
+	"mover/queue":             true,
+	"mover/s3":                true,
+	"mover/vault":             true,
+	"mover/web":               true,
+	"test/aws":                true,
+	"test/cluster":            true,
+	"tiering/burst/leg":       true,
+	"tiering/burst/wan":       true,
+	"tiering/checkpoint/hop":  true,
+	"tiering/hook/controller": true,
+	"tiering/stage":           true,
+}
+
+// Of is the level of a package, by its folder below the module's root.
+func Of(folder string) Level {
+	for dir := folder; dir != "" && dir != "."; {
+		if l, ok := packages[dir]; ok {
+			return l
+		}
+		i := strings.LastIndexByte(dir, '/')
+		if i < 0 {
+			break
+		}
+		dir = dir[:i]
+	}
+	return Hermetic
+}
+
+// Mixed reports whether some tests of a hermetic package start programs or servers, or need root.
+func Mixed(folder string) bool { return mixed[folder] }

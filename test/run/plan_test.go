@@ -1,0 +1,71 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"slices"
+	"testing"
+
+	"datamove.dev/test/level"
+)
+
+// All packages of the module run on one level, each once.
+func TestPlan(t *testing.T) {
+	all, err := list("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]int{}
+	raced := map[string]bool{}
+	for _, of := range []level.Level{level.Hermetic, level.System, level.Soak} {
+		batches, others, err := plan(of, all, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, b := range batches {
+			n += len(b.packages)
+			for _, p := range b.packages {
+				times[p]++
+				raced[p] = b.race
+				folder := p[min(len(p), len("datamove.dev/")):]
+				if starts := of != level.Hermetic || level.Mixed(folder); starts != b.fresh {
+					t.Errorf("%s may be cached: %v", p, !b.fresh)
+				}
+			}
+		}
+		if n+others != len(all) || n == 0 {
+			t.Errorf("%s: %d of %d packages, and %d others", of, n, len(all), others)
+		}
+	}
+	for _, p := range all {
+		if times[p.ImportPath] != 1 {
+			t.Errorf("%s runs %d times", p.ImportPath, times[p.ImportPath])
+		}
+	}
+	for p, want := range map[string]bool{"mover/transfer": true, "mover/service": true, "mover/plan": false, "cmd/datamove": false, "test/siege": false} {
+		if got, ok := raced["datamove.dev/"+p]; !ok || got != want {
+			t.Errorf("%s with the race detector: %v", p, got)
+		}
+	}
+}
+
+func TestStartsGoroutines(t *testing.T) {
+	for _, row := range []struct {
+		body string
+		want bool
+	}{
+		{"go f()", true}, {"if true { var g errgroup.Group; g.Go(f) }", true}, {"time.AfterFunc(0, f)", true}, {"f()", false}, {"x.Goes()", false},
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "", "package p; func _() { "+row.body+" }", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := startsGoroutines(file); got != row.want {
+			t.Errorf("%s: %v", row.body, got)
+		}
+	}
+	if slices.Contains([]level.Level{level.Of("mover/plan"), level.Of("test/vmx")}, level.System) || level.Of("test/vm/guests") != level.Soak {
+		t.Error("a level is inherited by the wrong folders")
+	}
+}
