@@ -1,14 +1,82 @@
 package aws
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
-	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/ec2query"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/smithy-go"
 )
+
+// node is an element of a reply.
+type node struct {
+	XMLName xml.Name
+	Text    string `xml:",chardata"`
+	Nodes   []node `xml:",any"`
+}
+
+// all are the texts of the elements at a path below n, in their order.
+func (n node) all(path ...string) (texts []string) {
+	if len(path) == 0 {
+		return []string{n.Text}
+	}
+	for _, below := range n.Nodes {
+		if below.XMLName.Local == path[0] {
+			texts = append(texts, below.all(path[1:]...)...)
+		}
+	}
+	return texts
+}
+
+// ec2Call asks EC2 once, with parameters NAME=VALUE as its API reference has them. There is no client of the SDK: the package of EC2 takes a minute to compile, and botocore's models judge
+// what goes over the wire.
+func ec2Call(t *testing.T, c sdk.Config, action string, parameters ...string) (reply node, err error) {
+	t.Helper()
+	form := url.Values{"Action": {action}, "Version": {"2016-11-15"}}
+	for _, p := range parameters {
+		name, value, _ := strings.Cut(p, "=")
+		form.Add(name, value)
+	}
+	body := form.Encode()
+	r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, *c.BaseEndpoint+"/", strings.NewReader(body)))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	sum := sha256.Sum256([]byte(body))
+	if err := v4.NewSigner().SignHTTP(t.Context(), must[sdk.Credentials](t)(c.Credentials.Retrieve(t.Context())), r, hex.EncodeToString(sum[:]), "ec2", c.Region, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	answer := must[*http.Response](t)(c.HTTPClient.Do(r))
+	defer answer.Body.Close()
+	text := must[[]byte](t)(io.ReadAll(answer.Body))
+	if answer.StatusCode != http.StatusOK {
+		e := must[ec2query.ErrorComponents](t)(ec2query.GetErrorResponseComponents(bytes.NewReader(text)))
+		return reply, &smithy.GenericAPIError{Code: e.Code, Message: e.Message}
+	}
+	if err := xml.Unmarshal(text, &reply); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return reply, nil
+}
+
+// instances are those of a reply to DescribeInstances: "ID STATE".
+func instances(reply node) (all []string) {
+	ids := reply.all("reservationSet", "item", "instancesSet", "item", "instanceId")
+	for i, state := range reply.all("reservationSet", "item", "instancesSet", "item", "instanceState", "name") {
+		all = append(all, ids[i]+" "+state)
+	}
+	return all
+}
 
 func TestInstancesStopAndEnd(t *testing.T) {
 	now := NewClock()
@@ -20,33 +88,29 @@ func TestInstancesStopAndEnd(t *testing.T) {
 	} {
 		s.AddInstance(i)
 	}
-	client := ec2.NewFromConfig(once(s))
-	state := func(filters ...types.Filter) (all []string) {
+	c := once(s)
+	state := func(filter, value string) []string {
 		t.Helper()
-		out := must[*ec2.DescribeInstancesOutput](t)(client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: filters}))
-		for _, r := range out.Reservations {
-			all = append(all, *r.Instances[0].InstanceId+" "+string(r.Instances[0].State.Name))
-		}
-		return all
+		return instances(must[node](t)(ec2Call(t, c, "DescribeInstances", "Filter.1.Name="+filter, "Filter.1.Value.1="+value)))
 	}
-	b1 := types.Filter{Name: sdk.String("tag:datamove:burst"), Values: []string{"b1"}}
-	out := must[*ec2.StopInstancesOutput](t)(client.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{"i-00000000000000001"}}))
-	if c := out.StoppingInstances[0]; c.PreviousState.Name != "running" || c.CurrentState.Name != "stopping" {
-		t.Errorf("stopping: %s, then %s", c.PreviousState.Name, c.CurrentState.Name)
+	out := must[node](t)(ec2Call(t, c, "StopInstances", "InstanceId.1=i-00000000000000001"))
+	before, after := out.all("instancesSet", "item", "previousState", "name"), out.all("instancesSet", "item", "currentState", "name")
+	if !slices.Equal(before, []string{"running"}) || !slices.Equal(after, []string{"stopping"}) {
+		t.Errorf("stopping: %q, then %q", before, after)
 	}
 	now.Pass(30 * time.Second)
-	if got := state(b1); len(got) != 1 || got[0] != "i-00000000000000001 stopped" {
+	if got := state("tag:datamove:burst", "b1"); len(got) != 1 || got[0] != "i-00000000000000001 stopped" {
 		t.Errorf("stopped: %q", got)
 	}
-	if got := state(types.Filter{Name: sdk.String("instance-state-name"), Values: []string{"running"}}); len(got) != 2 {
+	if got := state("instance-state-name", "running"); len(got) != 2 {
 		t.Errorf("running: %q", got)
 	}
-	must[*ec2.TerminateInstancesOutput](t)(client.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{"i-00000000000000001"}}))
+	must[node](t)(ec2Call(t, c, "TerminateInstances", "InstanceId.1=i-00000000000000001"))
 	now.Pass(30 * time.Second)
-	if got := state(b1); got[0] != "i-00000000000000001 terminated" {
+	if got := state("tag:datamove:burst", "b1"); len(got) != 1 || got[0] != "i-00000000000000001 terminated" {
 		t.Errorf("terminated: %q", got)
 	}
-	_, err := client.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{"i-00000000000000009"}})
+	_, err := ec2Call(t, c, "StopInstances", "InstanceId.1=i-00000000000000009")
 	wants(t, err, "InvalidInstanceID.NotFound")
 }
 
@@ -56,41 +120,44 @@ func TestInstancesHaveRules(t *testing.T) {
 		s.AddInstance(Instance{ID: fmt.Sprintf("i-%017x", i), Type: "c5.large", Spot: i == 1})
 	}
 	s.AddInstance(Instance{ID: "i-0000000000000abcd", Type: "c5.large", Region: "eu-central-1"})
-	client := ec2.NewFromConfig(once(s))
-	pages, n, seen := ec2.NewDescribeInstancesPaginator(client, &ec2.DescribeInstancesInput{MaxResults: sdk.Int32(5)}), 0, map[string]bool{}
-	for ; pages.HasMorePages(); n++ {
-		for _, r := range must[*ec2.DescribeInstancesOutput](t)(pages.NextPage(t.Context())).Reservations {
-			seen[*r.Instances[0].InstanceId] = true
+	c := once(s)
+	n, seen := 0, map[string]bool{}
+	for page, more := []string{"MaxResults=5"}, true; more; n++ {
+		reply := must[node](t)(ec2Call(t, c, "DescribeInstances", page...))
+		for _, i := range instances(reply) {
+			seen[i] = true
+		}
+		next := reply.all("nextToken")
+		if more = len(next) == 1; more {
+			page = []string{"MaxResults=5", "NextToken=" + next[0]}
 		}
 	}
 	if n != 3 || len(seen) != 12 {
 		t.Errorf("%d pages with %d instances", n, len(seen))
 	}
-	_, err := client.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{"i-00000000000000001"}})
+	_, err := ec2Call(t, c, "StopInstances", "InstanceId.1=i-00000000000000001")
 	wants(t, err, "UnsupportedOperation")
-	_, err = client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{MaxResults: sdk.Int32(4)})
+	_, err = ec2Call(t, c, "DescribeInstances", "MaxResults=4")
 	wants(t, err, "InvalidParameterValue")
-	_, err = client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: []types.Filter{{Name: sdk.String("vpc-id"), Values: []string{"x"}}}})
+	_, err = ec2Call(t, c, "DescribeInstances", "Filter.1.Name=vpc-id", "Filter.1.Value.1=x")
 	wants(t, err, "InvalidParameterValue")
-	_, err = client.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{"i-00000000000000002"}, Tags: []types.Tag{{Key: sdk.String("idle"), Value: sdk.String("yes")}}})
+	_, err = ec2Call(t, c, "CreateTags", "ResourceId.1=i-00000000000000002", "Tag.1.Key=idle", "Tag.1.Value=yes")
 	wants(t, err, "")
-	out := must[*ec2.DescribeInstancesOutput](t)(client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: []types.Filter{{Name: sdk.String("tag:idle"), Values: []string{"y*"}}}}))
-	if len(out.Reservations) != 1 || *out.Reservations[0].Instances[0].InstanceId != "i-00000000000000002" {
-		t.Errorf("tagged: %v", out.Reservations)
+	out := must[node](t)(ec2Call(t, c, "DescribeInstances", "Filter.1.Name=tag:idle", "Filter.1.Value.1=y*"))
+	if got := instances(out); len(got) != 1 || !strings.HasPrefix(got[0], "i-00000000000000002 ") {
+		t.Errorf("tagged: %q", got)
 	}
 }
 
 func TestEndpointsOfTheVPC(t *testing.T) {
 	s := serve(t, Options{Now: NewClock().Now})
 	s.AddVPCEndpoint(VPCEndpoint{ID: "vpce-0123456789abcdef0", VPC: "vpc-0123456789abcdef0", Service: "com.amazonaws.us-east-1.s3", Type: "Gateway"})
-	client := ec2.NewFromConfig(once(s))
-	find := func(kind string) int {
+	find := func(kind string) []string {
 		t.Helper()
-		out := must[*ec2.DescribeVpcEndpointsOutput](t)(client.DescribeVpcEndpoints(t.Context(), &ec2.DescribeVpcEndpointsInput{Filters: []types.Filter{
-			{Name: sdk.String("service-name"), Values: []string{"com.amazonaws.us-east-1.s3"}}, {Name: sdk.String("vpc-endpoint-type"), Values: []string{kind}}}}))
-		return len(out.VpcEndpoints)
+		return must[node](t)(ec2Call(t, once(s), "DescribeVpcEndpoints", "Filter.1.Name=service-name", "Filter.1.Value.1=com.amazonaws.us-east-1.s3",
+			"Filter.2.Name=vpc-endpoint-type", "Filter.2.Value.1="+kind)).all("vpcEndpointSet", "item", "vpcEndpointId")
 	}
-	if find("Gateway") != 1 || find("Interface") != 0 {
+	if got := find("Gateway"); !slices.Equal(got, []string{"vpce-0123456789abcdef0"}) || len(find("Interface")) != 0 {
 		t.Error("the gateway is not found, or taken for an interface")
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/aws/aws-sdk-go-v2/service/costexplorer"
 	costs "github.com/aws/aws-sdk-go-v2/service/costexplorer/types"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/fsx"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
@@ -36,7 +35,7 @@ func TestEachServiceFailsInItsWords(t *testing.T) {
 			return err
 		}},
 		{"DescribeInstances", "RequestLimitExceeded", "InternalError", "UnauthorizedOperation", func() error {
-			_, err := ec2.NewFromConfig(c).DescribeInstances(t.Context(), nil)
+			_, err := ec2Call(t, c, "DescribeInstances")
 			return err
 		}},
 		{"GetMetricData", "Throttling", "InternalFailure", "AccessDenied", func() error {
@@ -180,7 +179,7 @@ func TestOverAConnection(t *testing.T) {
 		if err == nil && len(all.FileSystems) != row.systems {
 			t.Errorf("%d file systems in %s", len(all.FileSystems), row.region)
 		}
-		_, err = ec2.NewFromConfig(c).DescribeInstances(t.Context(), nil)
+		_, err = ec2Call(t, c, "DescribeInstances")
 		wants(t, err, row.ec2)
 	}
 	c.Region = "eu-central-1"

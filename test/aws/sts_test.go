@@ -6,7 +6,6 @@ import (
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/fsx"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/aws-sdk-go-v2/service/sts/types"
@@ -53,7 +52,7 @@ func TestSessionMayWhatItsPolicySays(t *testing.T) {
 	wants(t, err, "ExpiredTokenException")
 	_, err = sts.NewFromConfig(session).GetCallerIdentity(t.Context(), nil)
 	wants(t, err, "ExpiredToken")
-	_, err = ec2.NewFromConfig(session).DescribeInstances(t.Context(), nil)
+	_, err = ec2Call(t, session, "DescribeInstances")
 	wants(t, err, "RequestExpired")
 }
 
@@ -153,7 +152,7 @@ func TestPolicyKnowsTagsAndResources(t *testing.T) {
 	}
 	c := once(s)
 	c.Credentials = Static("AKIAMOVERMOVERMOVER0", "secret", "")
-	client, instances := fsx.NewFromConfig(c), ec2.NewFromConfig(c)
+	client := fsx.NewFromConfig(c)
 	_, err := client.DeleteFileSystem(t.Context(), &fsx.DeleteFileSystemInput{FileSystemId: b.FileSystemId})
 	wants(t, err, "AccessDeniedException")
 	_, err = client.DeleteFileSystem(t.Context(), &fsx.DeleteFileSystemInput{FileSystemId: a.FileSystemId})
@@ -162,11 +161,11 @@ func TestPolicyKnowsTagsAndResources(t *testing.T) {
 	wants(t, err, "")
 	_, err = client.CreateFileSystem(t.Context(), scratch("d"))
 	wants(t, err, "AccessDeniedException")
-	_, err = instances.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{"i-00000000000000001"}})
+	_, err = ec2Call(t, c, "StopInstances", "InstanceId.1=i-00000000000000001")
 	wants(t, err, "")
-	_, err = instances.StopInstances(t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{"i-00000000000000001", "i-00000000000000002"}})
+	_, err = ec2Call(t, c, "StopInstances", "InstanceId.1=i-00000000000000001", "InstanceId.2=i-00000000000000002")
 	wants(t, err, "UnauthorizedOperation")
-	_, err = instances.DescribeInstances(t.Context(), nil)
+	_, err = ec2Call(t, c, "DescribeInstances")
 	wants(t, err, "UnauthorizedOperation")
 }
 

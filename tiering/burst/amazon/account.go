@@ -11,11 +11,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	watchschemas "github.com/aws/aws-sdk-go-v2/service/cloudwatch/schemas"
 	"github.com/aws/aws-sdk-go-v2/service/costexplorer"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/fsx"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
@@ -44,7 +44,7 @@ type Account struct {
 	log    *slog.Logger
 	keys   aws.CredentialsProvider
 	fsx    *fsx.Client
-	ec2    *ec2.Client
+	ec2    *ec2Client
 	watch  *cloudwatch.Client
 	costs  *costexplorer.Client
 	sts    *sts.Client
@@ -101,7 +101,7 @@ func open(o Options, client aws.HTTPClient) *Account {
 		})
 	}
 	a.fsx = fsx.New(fsx.Options{Region: o.Region, Credentials: a.keys, HTTPClient: client, Retryer: retryer(), BaseEndpoint: endpoint("FSX"), AppID: appID, Logger: logs, ClientLogMode: aws.LogRetries})
-	a.ec2 = ec2.New(ec2.Options{Region: o.Region, Credentials: a.keys, HTTPClient: client, Retryer: retryer(), BaseEndpoint: endpoint("EC2"), AppID: appID, Logger: logs, ClientLogMode: aws.LogRetries})
+	a.ec2 = &ec2Client{region: o.Region, keys: a.keys, client: client, retryer: retryer(), endpoint: endpoint("EC2"), log: logs, signer: v4.NewSigner()}
 	a.costs = costexplorer.New(costexplorer.Options{Region: o.Region, Credentials: a.keys, HTTPClient: client, Retryer: retryer(), BaseEndpoint: endpoint("COST_EXPLORER"), AppID: appID, Logger: logs, ClientLogMode: aws.LogRetries})
 	a.watch = cloudwatch.New(cloudwatch.Options{Region: o.Region, Credentials: a.keys, HTTPClient: client, Retryer: retryer(), BaseEndpoint: endpoint("CLOUDWATCH"), AppID: appID, Logger: logs, ClientLogMode: aws.LogRetries},
 		func(w *cloudwatch.Options) { w.Protocol = awsquery.New(watchschemas.GraniteServiceVersion20100801) }) // the protocol that other clients speak, too
