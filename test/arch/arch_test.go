@@ -178,7 +178,7 @@ func TestShipped(t *testing.T) {
 // Each library of the design card is a direct dependency, and used, as soon as
 // the part that needs it exists; go.mod has nothing of the test servers.
 func TestCard(t *testing.T) {
-	direct, found := requirements(t), tree(t)
+	required, found := requirements(t, "."), tree(t)
 	for lib, dir := range card {
 		if found[dir] == nil {
 			continue
@@ -189,38 +189,56 @@ func TestCard(t *testing.T) {
 		if !used {
 			t.Errorf("%s does not use %s", dir, lib)
 		}
-		if !direct[lib] {
+		if !required[lib].direct {
 			t.Errorf("%s is no direct dependency in go.mod", lib)
 		}
 	}
-	for lib := range direct {
+	for lib := range required {
 		if strings.Contains(lib, "versitygw") || strings.HasPrefix(lib, module) {
 			t.Errorf("go.mod requires %s, which belongs to a nested module", lib)
 		}
 	}
 }
 
-// requirements returns the modules that go.mod requires; true are the direct ones.
-func requirements(t *testing.T) map[string]bool {
+// requirement is a line of a go.mod.
+type requirement struct {
+	version string
+	direct  bool
+}
+
+// requirements are those of the module in a folder, by their paths.
+func requirements(t *testing.T, dir string) map[string]requirement {
 	t.Helper()
 	cmd := exec.Command("go", "mod", "edit", "-json")
-	cmd.Dir = root
+	cmd.Dir = filepath.Join(root, dir)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var file struct {
 		Require []struct {
-			Path     string
-			Indirect bool
+			Path, Version string
+			Indirect      bool
 		}
 	}
 	if err := json.Unmarshal(out, &file); err != nil {
 		t.Fatal(err)
 	}
-	direct := map[string]bool{}
+	all := map[string]requirement{}
 	for _, r := range file.Require {
-		direct[r.Path] = !r.Indirect
+		all[r.Path] = requirement{r.Version, !r.Indirect}
 	}
-	return direct
+	return all
+}
+
+// TestOneVersion: the modules that are built together have each library in one version, which is compiled once.
+func TestOneVersion(t *testing.T) {
+	ours := requirements(t, ".")
+	for _, dir := range []string{"test/s3dev", "deploy/image"} {
+		for lib, r := range requirements(t, dir) {
+			if o, both := ours[lib]; both && o.version != r.version {
+				t.Errorf("%s has %s %s, and the main module %s: go -C %s get %s@%s, or the other way round where that is the newer one", dir, lib, r.version, o.version, dir, lib, o.version)
+			}
+		}
+	}
 }
