@@ -39,8 +39,10 @@ api:
 # From here on, this is the API that lint holds every change against.
 api-release:
 	cd api && buf build -o released.binpb
+	api/generate
 
-demo: build bin/s3dev
+# The tour is of datamove alone: no other command is built for it.
+demo: build-datamove bin/s3dev
 	test/demo
 
 setup:
@@ -96,7 +98,7 @@ stress:
 	@test -n "$(RUN)" || { echo 'make stress RUN=TestName [PKG=./mover/...] [COUNT=100]'; exit 2; }
 	$(RACE) go test -race -failfast -count $(COUNT) -run '$(RUN)' $(or $(PKG),./...)
 
-# Our mover beside its peers on the same data; see bench/compare.
+# Our mover beside its peers on the same data, those that are installed (test/setup soak); see bench/compare.
 bench: build
 	bin/datamove-bench compare -o md > bench/RESULTS.md.new $(BENCHFLAGS)
 	mv bench/RESULTS.md.new bench/RESULTS.md
@@ -115,7 +117,7 @@ bench-csi:
 bench-slurm:
 	DATAMOVE_FIGURES=$(VERSION) go test -v -count=1 -timeout 15m -run '^TestFigures$$' ./test/slurm
 
-# The S3 tests against other servers than the embedded one.
+# The S3 tests against other servers than the embedded one, those that are installed (test/setup e2e).
 e2e-s3: build
 	test/e2e-s3
 

@@ -38,7 +38,7 @@ var withheld = map[string]string{
 func TestSanity(t *testing.T) {
 	program, err := exec.LookPath("csi-sanity")
 	if err != nil {
-		t.Skip("needs csi-sanity: test/setup installs it")
+		t.Skip("elsewhere: make soak: needs csi-sanity: test/setup soak installs it")
 	}
 	for _, kind := range []volume.Kind{volume.Project, volume.Scratch, volume.Dataset} {
 		t.Run(string(kind), func(t *testing.T) {
