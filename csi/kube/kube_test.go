@@ -1,42 +1,25 @@
 package kube
 
 import (
-	"context"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
-	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 
 	"datamove.dev/csi/relay"
 	"datamove.dev/csi/volume"
 )
 
 // These look at what is asked and said; make e2e-k8s asks a real API server.
-
-func cluster(t *testing.T, objects ...runtime.Object) *Cluster {
-	t.Helper()
-	client := fake.NewClientset(objects...)
-	core := client.CoreV1()
-	c := &Cluster{core: core, leases: client.CoordinationV1(), namespace: "datamove", events: record.NewBroadcaster()}
-	c.events.StartRecordingToSink(&typed.EventSinkImpl{Interface: core.Events("")})
-	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "csi.datamove.dev", Host: "n1"})
-	t.Cleanup(c.Close)
-	return c
-}
 
 // TestNodes: all nodes are known, and the drivers that can be asked.
 func TestNodes(t *testing.T) {
@@ -60,7 +43,7 @@ func TestNodes(t *testing.T) {
 	pod("d", "n4", "datamove", "node", "10.0.0.4", corev1.PodRunning, true)
 	pod("e", "n5", "datamove", "other", "10.0.0.5", corev1.PodRunning, false)
 	pod("f", "n5", "tenant", "node", "10.0.0.66", corev1.PodRunning, false) // anybody can label a pod of his own
-	got, err := cluster(t, objects...).Nodes(t.Context(), "part=node")
+	got, err := newServer(t, objects...).open(t).Nodes(t.Context(), "part=node")
 	want := []relay.Node{{Name: "n1", Address: "10.0.0.1:9809"}, {Name: "n2", Address: "[fd00::2]:9809"}, {Name: "n3"}, {Name: "n4"}, {Name: "n5"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
@@ -74,8 +57,9 @@ func TestClaims(t *testing.T) {
 				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle, VolumeAttributes: map[string]string{"dataset": name}}}}}
 	}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "train", Annotations: map[string]string{"team": "vision", "old": "1"}}}
-	c := cluster(t, pv("train", "d", "v1:dataset::1", corev1.VolumeBound), pv("home", "d", "v1:project:lab:1", corev1.VolumeBound),
+	s := newServer(t, pv("train", "d", "v1:dataset::1", corev1.VolumeBound), pv("home", "d", "v1:project:lab:1", corev1.VolumeBound),
 		pv("other", "e", "v1:dataset::2", corev1.VolumeBound), pv("gone", "d", "v1:dataset::3", corev1.VolumeReleased), claim)
+	c := s.open(t)
 	all, err := c.Claims(t.Context(), "d", "v1:dataset::")
 	if err != nil || len(all) != 1 || all[0].Claim != (volume.Claim{Namespace: "vision", Name: "train"}) || all[0].Volume != "v1:dataset::1" || all[0].About() != (About{"PersistentVolumeClaim", "vision", "train", "u-1"}) || all[0].Attributes["dataset"] != "train" {
 		t.Fatalf("%v, %v", all, err)
@@ -85,36 +69,41 @@ func TestClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := c.core.PersistentVolumeClaims("vision").Get(t.Context(), "train", metav1.GetOptions{})
-	if want := map[string]string{"team": "vision", "staging": `n1: 4% of "1 TiB"`}; err != nil || !maps.Equal(got.Annotations, want) {
-		t.Errorf("%v, %v", got.Annotations, err)
+	const path = "/api/v1/namespaces/vision/persistentvolumeclaims/train"
+	var got corev1.PersistentVolumeClaim
+	if want := map[string]string{"team": "vision", "staging": `n1: 4% of "1 TiB"`}; !s.get(path, &got) || !maps.Equal(got.Annotations, want) {
+		t.Errorf("%v", got.Annotations)
+	}
+	if n := strings.Count(strings.Join(s.requests, "\n"), "PATCH "+path); n != 1 {
+		t.Errorf("what it has already was written: %q", s.requests)
 	}
 	if err := c.Annotate(t.Context(), volume.Claim{Namespace: "vision", Name: "none"}, map[string]string{"a": "b"}); err != nil {
 		t.Errorf("a claim that is gone: %v", err)
 	}
 }
 
-// TestTell: an event is of the pod, in its namespace, and short.
+// TestTell: an event is of the pod, in its namespace, and short; the same one again is counted.
 func TestTell(t *testing.T) {
-	c := cluster(t)
-	c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
-	c.Tell(t.Context(), OfPod(volume.Pod{}), true, "Nobody", "is told")
-	var got *corev1.EventList
-	for ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second); ; time.Sleep(time.Millisecond) {
-		defer cancel()
-		var err error
-		if got, err = c.core.Events("vision").List(ctx, metav1.ListOptions{}); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		c := s.open(t)
+		c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
+		c.Tell(t.Context(), OfPod(volume.Pod{}), true, "Nobody", "is told")
+		synctest.Wait()
+		all := s.events()
+		if len(all) != 1 {
+			t.Fatalf("%+v", all)
 		}
-		if len(got.Items) > 0 {
-			break
+		e := all[0]
+		if e.Namespace != "vision" || e.Count != 1 || e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != "train" || e.InvolvedObject.UID != "u1" || e.Type != corev1.EventTypeWarning || e.Reason != "StagingFailed" ||
+			e.Source.Component != "csi.datamove.dev" || e.Source.Host != "n1" || len(e.Message) > 1024 || strings.Contains(e.Message, "\n") {
+			t.Errorf("%+v", e)
 		}
-	}
-	e := got.Items[0]
-	if e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != "train" || e.InvolvedObject.UID != "u1" || e.Type != corev1.EventTypeWarning || e.Reason != "StagingFailed" ||
-		e.Source.Component != "csi.datamove.dev" || e.Source.Host != "n1" || len(e.Message) > 1024 || strings.Contains(e.Message, "\n") {
-		t.Errorf("%+v", e)
-	}
+		c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
+		if synctest.Wait(); len(s.events()) != 1 || s.events()[0].Count != 2 {
+			t.Errorf("told again: %+v", s.events())
+		}
+	})
 }
 
 // TestWire: what is sent can be read by an API server, and what it answers by us.
@@ -128,7 +117,7 @@ func TestWire(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		e, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+		e, _, err := codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if err != nil {
 			t.Error(err)
 			return
@@ -147,34 +136,4 @@ func TestWire(t *testing.T) {
 	if e := <-got; e.Reason != "Staged" || e.InvolvedObject.Name != "train" {
 		t.Errorf("%+v", e)
 	}
-}
-
-// TestLead: of two one leads, and the other one when the first is over.
-func TestLead(t *testing.T) {
-	c := cluster(t)
-	led := make(chan string, 2)
-	first, stop := context.WithCancel(t.Context())
-	second, end := context.WithCancel(t.Context())
-	var leaders sync.WaitGroup
-	lead := func(ctx context.Context, who string) {
-		leaders.Go(func() {
-			c.Lead(ctx, "csi", who, func(ctx context.Context) { led <- who; <-ctx.Done() })
-		})
-	}
-	lead(first, "a")
-	if who := <-led; who != "a" {
-		t.Fatal(who)
-	}
-	lead(second, "b")
-	select {
-	case who := <-led:
-		t.Fatalf("%s leads, too", who)
-	case <-time.After(100 * time.Millisecond):
-	}
-	stop()
-	if who := <-led; who != "b" {
-		t.Error(who)
-	}
-	end()
-	leaders.Wait()
 }

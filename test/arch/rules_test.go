@@ -195,6 +195,7 @@ var homes = map[string][]string{
 	"k8s.io/client-go":                            {"csi/kube"},
 	"k8s.io/api":                                  {"csi/kube"},
 	"k8s.io/apimachinery":                         {"csi/kube"},
+	"k8s.io/klog":                                 {"csi/kube"},
 	"google.golang.org/grpc":                      {"csi", "csi/metrics", "csi/registrar", "csi/relay", "csi/relay/relaytest", "cmd/datamove-csi", "api", "mover/agent", "mover/door", "mover/service", "mover/telemetry", "mover/worker", "cmd/datamoved", "cmd/datamove"},
 	"google.golang.org/protobuf":                  {"csi", "api", "mover/agent", "mover/door", "mover/ledger", "mover/peer", "mover/service", "mover/share", "mover/telemetry", "mover/wire", "mover/worker", "tiering", "tiering/feed/far", "tiering/hook", "tiering/query", "tiering/run", "tiering/stage", "cmd/datamove"},
 	"github.com/minio/minio-go/v7":                {"mover/s3"},
