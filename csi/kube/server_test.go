@@ -171,15 +171,15 @@ func (s *server) answer(r *http.Request) (int, map[string]any) {
 		return http.StatusOK, s.list(p, kind, r.URL.Query().Get("labelSelector"))
 	}
 	var sent map[string]any
-	switch {
-	case r.Method == http.MethodPost || r.Method == http.MethodPut:
+	switch r.Method {
+	case http.MethodPost, http.MethodPut:
 		o, _, err := codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if err != nil || r.Header.Get("Content-Type") != protobuf {
 			s.t.Errorf("%s %s, %s: %v", r.Method, p, r.Header.Get("Content-Type"), err)
 			return http.StatusBadRequest, failure("BadRequest")
 		}
 		sent = plain(s.t, o)
-	case r.Method == http.MethodPatch:
+	case http.MethodPatch:
 		if err := json.Unmarshal(body, &sent); err != nil {
 			return http.StatusBadRequest, failure("BadRequest")
 		}
