@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 // site is n OSTs and m MDTs of a Lustre 2.15, a third full.

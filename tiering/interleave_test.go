@@ -13,6 +13,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/test/seed"
 )
 
 // A book is a ledger with everybody who changes it at the same time: each of them
@@ -231,16 +232,16 @@ func (b *book) run(steps int) string {
 // order of steps loses the last copy, or what is leased or pinned. Asked only
 // beforehand they lose it, so this test can tell.
 func TestInterleavings(t *testing.T) {
-	runs := uint64(5_000)
-	if testing.Short() {
-		runs = 500
+	first, runs := seed.Of(t), uint64(500)
+	if seed.Soak() {
+		runs = 50_000
 	}
 	lost := 0
-	for seed := range runs {
-		if what := newBook(seed, true).run(60); what != "" {
-			t.Fatalf("seed %d: %s", seed, what)
+	for n := range runs {
+		if what := newBook(first+n, true).run(60); what != "" {
+			t.Fatalf("order %d: %s", n, what)
 		}
-		if newBook(seed, false).run(60) != "" {
+		if newBook(first+n, false).run(60) != "" {
 			lost++
 		}
 	}

@@ -2,7 +2,6 @@ package tiering
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/test/seed"
 )
 
 // A world is where directories really are: what the rules see of it is only text.
@@ -455,7 +455,7 @@ func (w *world) String() string {
 	return b.String()
 }
 
-// many asks for a million decisions, or fewer in short mode, first in worlds that
+// many asks for 50,000 decisions, or a million with DATAMOVE_SOAK=1, first in worlds that
 // rapid can shrink. At least one in yes has to be granted.
 func many(t *testing.T, ask func(*verdicts, *world) string, yes int) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -465,14 +465,14 @@ func many(t *testing.T, ask func(*verdicts, *world) string, yes int) {
 			t.Fatalf("%s\n%s", wrong, w)
 		}
 	})
-	want, n := 1_000_000, verdicts{}
-	if testing.Short() {
-		want = 50_000
+	random, want, n := seed.Rand(t), 50_000, verdicts{}
+	if seed.Soak() {
+		want = 1_000_000
 	}
-	for seed := uint64(1); n.decisions < want; seed++ {
-		w := newWorld(rand.New(rand.NewPCG(seed, 0)).IntN)
+	for n.decisions < want {
+		w := newWorld(random.IntN)
 		if wrong := ask(&n, w); wrong != "" {
-			t.Fatalf("seed %d: %s\n%s", seed, wrong, w)
+			t.Fatalf("%s\n%s", wrong, w)
 		}
 	}
 	t.Logf("%d decisions, %d of them yes, %d no in doubt, 0 wrong", n.decisions, n.yes, n.careful)

@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/apart"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 func TestMain(m *testing.M) { apart.Main(m) }

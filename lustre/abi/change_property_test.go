@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/lustre"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 // TestAnyChange: a record with any of the extensions, alone and together, is read as it was

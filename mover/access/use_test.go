@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 var site = Input{

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 var update = flag.Bool("update", false, "write the golden files of this version")

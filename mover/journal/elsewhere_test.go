@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 // A record goes to another host and back; nothing shorter or longer passes for it.

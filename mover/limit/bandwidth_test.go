@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 // However often the rate is another one, in no time more passes than the rates give in it,

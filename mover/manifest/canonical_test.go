@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 const described = mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime | mover.FactCtime | mover.FactXattrs | mover.FactLinks

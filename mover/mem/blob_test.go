@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover/placetest"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 // A blob is its bytes, however they are stored and whichever range is asked for.

@@ -23,6 +23,7 @@ import (
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/seed"
 	"datamove.dev/tiering"
 )
 
@@ -626,12 +627,16 @@ func (m *model) rest() {
 }
 
 // TestDatasetModel does operations of everybody in an order by chance, and compares
-// with what should be true after each.
+// with what should be true after each. One order in five has a hundred operations, with
+// DATAMOVE_SOAK=1 each, and with -short none.
 func TestDatasetModel(t *testing.T) {
 	counts := map[string]int{}
-	operations, least := 0, 100
-	if testing.Short() {
-		least = 10
+	operations, least := 0, []int{10, 10, 10, 10, 100}
+	switch {
+	case seed.Soak():
+		least = least[4:]
+	case testing.Short():
+		least = least[:1]
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{desk: newDesk(t, site(), access.Input{}), rt: rt, changed: map[string]bool{}, betrayed: map[uint64]bool{}, holds: map[string]hold{}, wishes: map[string][]wish{}, dropped: map[string]bool{}, purged: map[string]bool{}, counts: counts, contents: 1000}
@@ -650,7 +655,7 @@ func TestDatasetModel(t *testing.T) {
 		for name := range sources {
 			m.desk.add(root, name, sources[name], m.disk[m.sourceSlot(name)])
 		}
-		for range rapid.IntRange(least, least+20).Draw(rt, "operations") {
+		for range rapid.SampledFrom(least).Draw(rt, "least") + rapid.IntRange(0, 20).Draw(rt, "more") {
 			m.pass(time.Millisecond) // so that later tasks have greater ids
 			all[m.pick("operation", names)]()
 			m.check()

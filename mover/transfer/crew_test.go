@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 // fate is what happens to a work that was given away.

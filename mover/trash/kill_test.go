@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 // emptiesVar has the root of which a process empties the trash, until it is killed.

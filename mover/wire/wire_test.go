@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/wire"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 func as(l location.Location) (location.Location, error) { return l, nil }

@@ -3,9 +3,9 @@
 // version or the new one; and the run that comes to its end leaves the trees equal
 // and nothing of the earlier ones, and has sent at most what was in flight again.
 //
-// CRASH_ROUNDS is how many kills there are in all (40; "make crash" sets more), and
-// CRASH_SEED repeats their instants. The trees, the processes and the looking are
-// those of package rig.
+// CRASH_ROUNDS is how many kills there are in all: 40, and 210 with DATAMOVE_SOAK=1. Their
+// instants are of test/seed. The trees, the processes and the looking are those of
+// package rig.
 package crash
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	"datamove.dev/mover/journal"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/seed"
 )
 
 func TestMain(m *testing.M) { rig.Main(m) }
@@ -39,7 +40,10 @@ func number(t *testing.T, name string, usual uint64) uint64 {
 
 func rounds(t *testing.T) int {
 	usual := uint64(40)
-	if testing.Short() {
+	switch {
+	case seed.Soak():
+		usual = 210
+	case testing.Short():
 		usual = 6
 	}
 	return int(number(t, "CRASH_ROUNDS", usual))
@@ -70,14 +74,11 @@ var directions = []struct {
 
 func TestKills(t *testing.T) {
 	rig.Root(t) // the trees have devices and files of others
-	seed := number(t, "CRASH_SEED", uint64(time.Now().UnixNano()))
 	total := rounds(t)
 	for i, d := range directions {
 		t.Run(d.name, func(t *testing.T) {
-			t.Logf("CRASH_SEED=%d", seed)
-			random := rand.New(rand.NewPCG(seed, uint64(i)))
 			kills := total*(i+1)/len(directions) - total*i/len(directions)
-			lives(t, random, kills, d.make)
+			lives(t, seed.Rand(t), kills, d.make)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package crash
 import (
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/seed"
 )
 
 // The jobs of the runs here, and what they move at once.
@@ -32,9 +32,10 @@ func amount(bytes int64) int64 {
 // it ends. It returns how many were killed, and how many bytes all runs read.
 func kills(t *testing.T, p *rig.Program, life time.Duration, args ...string) (killed int, read int64) {
 	t.Helper()
+	random := seed.Rand(t)
 	for ; ; life += life / 4 {
 		r := p.Start(t, args...)
-		dies := r.KillAfter(life + rand.N(life))
+		dies := r.KillAfter(life + time.Duration(random.Int64N(int64(life))))
 		read += r.Read
 		if !dies {
 			r.Want(0)

@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/seed"
 )
 
 // bench is what the worlds of one direction share.
@@ -56,25 +56,26 @@ func (b *bench) fill(t *testing.T, shape rig.Shape, sync bool) {
 // change makes a source out of what will be the former target: of each kind of
 // change a few.
 func change(t *testing.T, dir string) {
-	check := checker(t)
+	check, random := checker(t), seed.Rand(t)
+	text := func() []byte { return fmt.Appendf(nil, "%026x", random.Uint64()) }
 	small, err := filepath.Glob(filepath.Join(dir, "small", "*", "*"))
 	check(err)
 	for i, path := range small {
 		switch i % 7 {
 		case 0:
-			check(os.WriteFile(path, []byte(rand.Text()), 0o644))
+			check(os.WriteFile(path, text(), 0o644))
 		case 1:
 			check(os.Remove(path))
 		case 2:
 			check(os.Chtimes(path, time.Time{}, time.Unix(1_700_000_000, 123456789)))
 		case 3:
-			check(os.WriteFile(path+".new", []byte(rand.Text()), 0o644))
+			check(os.WriteFile(path+".new", text(), 0o644))
 		}
 	}
 	weights := filepath.Join(dir, "large", "weights-0.bin")
 	f, err := os.OpenFile(weights, os.O_WRONLY, 0)
 	check(err)
-	_, err = f.WriteAt([]byte(rand.Text()), 5<<20)
+	_, err = f.WriteAt(text(), 5<<20)
 	check(err)
 	check(f.Close())
 }

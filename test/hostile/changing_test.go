@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/seed"
 )
 
 // version is the content of one version of a file: each line says which.
@@ -70,7 +71,7 @@ func comesAndGoes(_ *rand.Rand, path string, n int) error {
 // A source that is being changed gives whole versions or failures that are told,
 // and never a mixture. When it is quiet again, one run makes everything equal.
 func TestChangingSource(t *testing.T) {
-	random := luck(t)
+	random := seed.Rand(t)
 	base := rig.Memory(t)
 	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")
 	kinds := map[string]churn{"replaced": replaced, "resized": resized, "comes": comesAndGoes}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/seed"
 )
 
 // A link at the place of a directory, there before we come or swapped in while we
@@ -22,10 +23,14 @@ func TestNothingEscapes(t *testing.T) {
 	write(t, target, "small/000/old", "to be deleted")
 	link := filepath.Join(target, "swap")
 	check(t, os.Symlink(outside, link))
-	swaps, total := atomic.Int64{}, int64(number(t, "HOSTILE_SWAPS", 200_000))
-	if testing.Short() {
-		total = min(total, 2000)
+	usual := uint64(200_000)
+	switch {
+	case seed.Soak():
+		usual = 1_000_000
+	case testing.Short():
+		usual = 2000
 	}
+	swaps, total := atomic.Int64{}, int64(number(t, "HOSTILE_SWAPS", usual))
 	quiet := meanwhile(func() {
 		if swaps.Load() < total && exchange(filepath.Join(target, "small"), link) == nil {
 			swaps.Add(1)

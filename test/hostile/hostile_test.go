@@ -3,18 +3,16 @@
 // against us or swapped under our hands, stores that answer wrongly. What it looks
 // at is what a user would: the exit code, what is said, and what is there then.
 //
-// HOSTILE_SWAPS is how often a directory of the target is swapped for a link (200,000;
-// "make crash" a million times), HOSTILE_SEED repeats what is random, and
-// HOSTILE_STALL=1 adds the server that falls silent, which takes minutes.
+// HOSTILE_SWAPS is how often a directory of the target is swapped for a link: 200,000 times, and
+// a million with DATAMOVE_SOAK=1, which also adds the server that falls silent, as HOSTILE_STALL=1
+// does: it takes minutes. What is random is of test/seed.
 package hostile
 
 import (
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,13 +36,6 @@ func number(t testing.TB, name string, usual uint64) uint64 {
 	n, err := strconv.ParseUint(text, 10, 64)
 	check(t, err)
 	return n
-}
-
-// luck returns what is random in a test, and says how to repeat it.
-func luck(t testing.TB) *rand.Rand {
-	seed := number(t, "HOSTILE_SEED", uint64(time.Now().UnixNano()))
-	t.Logf("HOSTILE_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // write makes a file, and the directories above it.

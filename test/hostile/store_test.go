@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/seed"
 )
 
 const s3Part = 16 << 20
@@ -151,7 +152,7 @@ func TestFailingStore(t *testing.T) {
 		name  string
 		fault func(*dice) rig.Fault
 	}{{"busy", busy}, {"resets", resets}, {"lies", lies}, {"flips", flips}, {"forgets", forgets}}
-	if os.Getenv("HOSTILE_STALL") != "" {
+	if os.Getenv("HOSTILE_STALL") != "" || seed.Soak() {
 		rows = append(rows, struct {
 			name  string
 			fault func(*dice) rig.Fault
@@ -163,7 +164,7 @@ func TestFailingStore(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			p := rig.New(t)
 			store := rig.NewStore(t, p)
-			d := &dice{random: luck(t), faults: map[string]int{}}
+			d := &dice{random: seed.Rand(t), faults: map[string]int{}}
 			if row.name != "busy" { // that one is from the beginning
 				p.Do(t, 0, "copy", "-q", filepath.Join(source, "small"), store.At("first")) // probes the bucket
 			}

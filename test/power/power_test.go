@@ -11,8 +11,8 @@
 //
 // TestLostDisk takes the disk away, and not the power: the journal is on another one.
 //
-// POWER_CUTS is how many cuts there are on each disk, and POWER_SEED repeats their
-// instants.
+// POWER_CUTS is how many cuts there are on each disk: 20, and 60 with DATAMOVE_SOAK=1. Their
+// instants, and what a cut loses, are of test/seed.
 package power
 
 import (
@@ -27,6 +27,7 @@ import (
 
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/power/work"
+	"datamove.dev/test/seed"
 )
 
 func TestMain(m *testing.M) { rig.Main(m) }
@@ -50,9 +51,7 @@ func TestPowerCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Root(t)
-			seed := number(t, "POWER_SEED", uint64(time.Now().UnixNano()))
-			t.Logf("POWER_SEED=%d", seed)
-			random := rand.New(rand.NewPCG(seed, 1))
+			random := seed.Rand(t)
 			cuts(t, make(t, random), random)
 		})
 	}
@@ -72,10 +71,14 @@ func number(t *testing.T, name string, usual uint64) uint64 {
 
 // cuts copies to the disk again and again, and cuts its power a few times in each run.
 func cuts(t *testing.T, d disk, random *rand.Rand) {
-	total := int(number(t, "POWER_CUTS", 20))
-	if testing.Short() {
-		total = 2
+	usual := uint64(20)
+	switch {
+	case seed.Soak():
+		usual = 60
+	case testing.Short():
+		usual = 2
 	}
+	total := int(number(t, "POWER_CUTS", usual))
 	w := work.Make(t, rig.Memory(t), rig.Memory(t))
 	whole := episode(t, w, d, 0, 0, random) // how long a run takes
 	for n, left := 1, total; left > 0 && !t.Failed(); n++ {

@@ -3,31 +3,33 @@ package sim
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"datamove.dev/test/seed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// How much is simulated by a test when nobody says otherwise.
+// How many seeds a test simulates.
 const (
-	engineSeeds, engineTime = 2000, 25 * time.Second
-	taskSeeds, taskTime     = 300, 15 * time.Second
-	shortPart               = 10 // of both, with -short
+	engineSeeds = 400
+	taskSeeds   = 60
+	shortPart   = 10 // -short divides both by it
+	soakTimes   = 50 // DATAMOVE_SOAK=1 multiplies both by it: half an hour
 )
 
 // TestEngine drives plan and transfer, without a journal.
 func TestEngine(t *testing.T) {
-	eachSeed(t, engineSeeds, engineTime, func(t *testing.T, seed uint64) { newWorld(t, seed).play((*world).runEngine) })
+	eachSeed(t, engineSeeds, func(t *testing.T, seed uint64) { newWorld(t, seed).play((*world).runEngine) })
 }
 
 // TestTask drives mover/local: locks, strays, the journal, the manifest, the report.
 func TestTask(t *testing.T) {
-	eachSeed(t, taskSeeds, taskTime, func(t *testing.T, seed uint64) {
+	eachSeed(t, taskSeeds, func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed)
 		w.stateDir = t.TempDir()
 		w.play((*world).runTask)
@@ -35,29 +37,20 @@ func TestTask(t *testing.T) {
 	})
 }
 
-// eachSeed simulates one seed after the other: as many as there is time for, all
-// that fit before the deadline with DATAMOVE_SEED set but empty, or the one seed that
-// it names.
-func eachSeed(t *testing.T, seeds uint64, limit time.Duration, do func(*testing.T, uint64)) {
-	first := uint64(1)
-	end := time.Now().Add(limit)
-	switch s, set := os.LookupEnv("DATAMOVE_SEED"); {
-	case s != "":
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatalf("DATAMOVE_SEED: %v", err)
-		}
-		first, seeds, end = n, 1, time.Now().Add(time.Hour)
-	case set:
-		first, seeds = uint64(time.Now().UnixNano()), 1<<62
-		if deadline, ok := t.Deadline(); ok {
-			end = time.Now().Add(time.Until(deadline) / 3) // two tests, and room to end
-		}
+// eachSeed simulates one seed after the other, or the one seed that DATAMOVE_SEED names. With DATAMOVE_SOAK=1 that
+// is the first of many.
+func eachSeed(t *testing.T, seeds uint64, do func(*testing.T, uint64)) {
+	first := seed.Number()
+	switch {
+	case seed.Soak():
+		seeds *= soakTimes
+	case os.Getenv(seed.Variable) != "":
+		seeds = 1
 	case testing.Short():
-		seeds, end = seeds/shortPart, time.Now().Add(limit/shortPart)
+		seeds /= shortPart
 	}
 	n := uint64(0)
-	for ; n < seeds && (n == 0 || time.Now().Before(end)) && !t.Failed(); n++ {
+	for ; n < seeds && !t.Failed(); n++ {
 		one(t, first+n, do)
 	}
 	t.Logf("%d seeds from %d", n, first)

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	_ "datamove.dev/test/seed" // of rapid
 	"datamove.dev/tiering/budget/price"
 )
 

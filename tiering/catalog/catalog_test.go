@@ -17,6 +17,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
+	_ "datamove.dev/test/seed" // of rapid
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
 )

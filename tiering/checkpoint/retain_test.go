@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 func TestJudge(t *testing.T) {

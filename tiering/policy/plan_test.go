@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "datamove.dev/test/seed" // of rapid
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/policy"
 )

@@ -4,31 +4,18 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
+	"datamove.dev/test/seed"
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/policy"
 	"datamove.dev/tiering/run"
 )
-
-// decisions are how many are made: DATAMOVE_DECISIONS=1000000 makes a million.
-func decisions(t *testing.T) int {
-	n, err := strconv.Atoi(os.Getenv("DATAMOVE_DECISIONS"))
-	switch {
-	case err == nil:
-		return n
-	case testing.Short():
-		return 20_000
-	}
-	return 1_000_000
-}
 
 const purging = `kind: TierPolicy
 metadata: {name: hostile}
@@ -102,18 +89,19 @@ func (w *world) swap(name string) {
 	}
 }
 
-// A million decisions in a world that changes between each two steps of a run: nothing is removed that has to stay.
+// 20,000 decisions, or a million with DATAMOVE_SOAK=1, in a world that changes between each two steps of a run: nothing is removed that has to stay.
 func TestMillionDecisions(t *testing.T) {
 	programs, err := policy.Read("hostile", []byte(purging))
 	check(t, err)
-	now := time.Now()
-	removed, made := 0, 0
-	for seed := uint64(1); made < decisions(t); seed++ {
-		w := newWorld(rand.New(rand.NewPCG(seed, 1)))
+	now, random := time.Now(), seed.Rand(t)
+	removed, made, want := 0, 0, 20_000
+	if seed.Soak() {
+		want = 1_000_000
+	}
+	for made < want && !t.Failed() {
+		w := newWorld(random)
 		made += worldFiles
-		if removed += w.run(t, programs[0], now); t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
+		removed += w.run(t, programs[0], now)
 	}
 	if removed < made/50 {
 		t.Errorf("only %d of %d were removed: it shows nothing", removed, made)

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/crc"
 	"datamove.dev/mover/s3"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"datamove.dev/test/platter"
 	"datamove.dev/test/power/work"
+	"datamove.dev/test/seed"
 	"datamove.dev/test/vm"
 	"datamove.dev/test/vm/nbd"
 	"datamove.dev/test/vm/wire"
@@ -73,14 +73,7 @@ func TestOutage(t *testing.T) {
 const writeback = "data=writeback,noauto_da_alloc"
 
 func newOutage(t *testing.T) *outage {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("POWER_SEED"); text != "" {
-		if _, err := fmt.Sscan(text, &seed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("POWER_SEED=%d", seed)
-	o := &outage{t: t, dir: memory(t), random: rand.New(rand.NewPCG(seed, 2))}
+	o := &outage{t: t, dir: memory(t), random: seed.Rand(t)}
 	o.scratch = image(t, o.dir, "scratch", "ext4", 3<<30)
 	return o
 }

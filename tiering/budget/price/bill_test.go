@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 var day = time.Date(2026, 7, 28, 0, 0, 0, 0, time.UTC)

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/aws"
+	"datamove.dev/test/seed"
 	"datamove.dev/tiering/budget"
 	"datamove.dev/tiering/budget/price"
 	"datamove.dev/tiering/burst"
@@ -123,9 +124,9 @@ func (w *world) mortal(effects int) (*Leg, *life) {
 func TestDies(t *testing.T) {
 	store := s3test.Start(t, false)
 	var spent price.Money
-	step := 1
-	if testing.Short() {
-		step = 7
+	step := 7
+	if seed.Soak() {
+		step = 1
 	}
 	for k := 1; ; k += step {
 		died := false

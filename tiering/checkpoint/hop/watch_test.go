@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"datamove.dev/mover/location"
+	"datamove.dev/test/seed"
 	"datamove.dev/tiering/checkpoint"
 )
 
@@ -188,7 +188,7 @@ func TestKilled(t *testing.T) {
 		rounds = 5
 	}
 	w := newWorld(t)
-	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	random := seed.Rand(t)
 	start := func() *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env, cmd.Stderr = append(os.Environ(), watched+"="+w.dir), os.Stderr

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/seed"
 	"datamove.dev/tiering/hook"
 )
 
@@ -29,29 +29,19 @@ type crash struct {
 	lost   []*rig.Run // whose phases may be at work still
 }
 
-// TestKilled kills phases, and the mover, at random instants, and lets the job be requeued; in the end all is as if nobody had. CRASH_SEED
-// repeats the instants, and CRASH_ROUNDS says how many jobs there are.
+// TestKilled kills phases, and the mover, at random instants, and lets the job be requeued; in the end all is as if nobody had.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	seed, rounds := uint64(time.Now().UnixNano()), 5
-	if text := os.Getenv("CRASH_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		must(t, err)
-		seed = n
+	w, first, jobs := served(t), seed.Of(t), 2
+	if seed.Soak() {
+		jobs = 30
 	}
-	if text := os.Getenv("CRASH_ROUNDS"); text != "" {
-		n, err := strconv.Atoi(text)
-		must(t, err)
-		rounds = n
-	}
-	t.Logf("CRASH_SEED=%d", seed)
-	w := served(t)
-	for i := range rounds {
-		c := &crash{world: w, Rand: rand.New(rand.NewPCG(seed, uint64(i))), cli: w.cli(), id: uint32(100 + i)}
+	for i := range jobs {
+		c := &crash{world: w, Rand: rand.New(rand.NewPCG(first, uint64(i))), cli: w.cli(), id: uint32(100 + i)}
 		c.whole()
 		t.Logf("%d phases were killed, in %d runs", c.killed, c.run)
 		if t.Failed() {
-			t.Fatalf("job %d of seed %d", i, seed)
+			t.Fatalf("job %d", i)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 var values = Values{Job: "17", Array: "12", Task: "3", User: "ada", Name: "train", Node: "n1"}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 func TestNodes(t *testing.T) {
