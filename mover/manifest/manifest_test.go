@@ -183,9 +183,12 @@ func genEntry(t *rapid.T) mover.Entry {
 	if e.Known.Has(mover.FactGroup) {
 		e.GID = rapid.Uint32().Draw(t, "gid")
 	}
-	for fact, at := range map[mover.Facts]*mover.Time{mover.FactMtime: &e.Mtime, mover.FactAtime: &e.Atime, mover.FactCtime: &e.Ctime} {
-		if e.Known.Has(fact) {
-			*at = genTime(t)
+	for _, c := range []struct {
+		fact mover.Facts
+		at   *mover.Time
+	}{{mover.FactMtime, &e.Mtime}, {mover.FactAtime, &e.Atime}, {mover.FactCtime, &e.Ctime}} {
+		if e.Known.Has(c.fact) {
+			*c.at = genTime(t)
 		}
 	}
 	if e.Known.Has(mover.FactXattrs) {

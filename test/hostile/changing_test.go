@@ -3,9 +3,11 @@ package hostile
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +78,7 @@ func TestChangingSource(t *testing.T) {
 	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")
 	kinds := map[string]churn{"replaced": replaced, "resized": resized, "comes": comesAndGoes}
 	var paths []string
-	for kind := range kinds {
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		for i := range 5 {
 			paths = append(paths, write(t, source, fmt.Sprintf("%s-%d", kind, i), ""))
 		}
