@@ -19,7 +19,7 @@ const (
 	engineSeeds = 400
 	taskSeeds   = 60
 	shortPart   = 10 // -short divides both by it
-	soakTimes   = 50 // DATAMOVE_SOAK=1 multiplies both by it: half an hour
+	soakTimes   = 50 // DATAMOVE_SOAK=1 multiplies both by it: ten minutes of CPU time
 )
 
 // TestEngine drives plan and transfer, without a journal.
@@ -37,8 +37,8 @@ func TestTask(t *testing.T) {
 	})
 }
 
-// eachSeed simulates one seed after the other, or the one seed that DATAMOVE_SEED names. With DATAMOVE_SOAK=1 that
-// is the first of many.
+// eachSeed simulates one seed after the other, or the one seed that DATAMOVE_SEED names: with DATAMOVE_SOAK=1 that
+// is the first of many. No clock decides how many.
 func eachSeed(t *testing.T, seeds uint64, do func(*testing.T, uint64)) {
 	first := seed.Number()
 	switch {
