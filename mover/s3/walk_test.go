@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/seed"
 )
 
 // keyStore is a store of keys without contents, which lists them in small pages.
@@ -84,8 +85,9 @@ func randomTreeName(r *rand.Rand) string {
 // TestWalkOrder: whatever the names are, and however the walk cuts them, they come
 // in the order of Compare, each once, with all their directories.
 func TestWalkOrder(t *testing.T) {
-	for seed := range uint64(400) {
-		r := rand.New(rand.NewPCG(seed, 0))
+	first := seed.Of(t)
+	for nth := range uint64(400) {
+		r := rand.New(rand.NewPCG(first+nth, 0))
 		want := map[string]mover.Entry{}
 		keys := []string{"p/.datamove/lock", "p/.datamove/manifest-v1.jsonl.zst", "other"}
 		for range r.IntN(120) {
@@ -107,11 +109,11 @@ func TestWalkOrder(t *testing.T) {
 				want[fmt.Sprint(dir, mover.Dir)] = mover.Entry{Name: dir, Kind: mover.Dir}
 			}
 		}
-		checkWalk(t, seed, keyPlace(keys), want)
+		checkWalk(t, nth, keyPlace(keys), want)
 	}
 }
 
-func checkWalk(t *testing.T, seed uint64, p *Place, want map[string]mover.Entry) {
+func checkWalk(t *testing.T, nth uint64, p *Place, want map[string]mover.Entry) {
 	t.Helper()
 	sorted := make([]mover.Entry, 0, len(want))
 	for _, e := range want {
@@ -121,15 +123,15 @@ func checkWalk(t *testing.T, seed uint64, p *Place, want map[string]mover.Entry)
 	i := 0
 	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
 		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+			t.Fatalf("case %d: %v", nth, err)
 		}
 		if i >= len(sorted) || e.Name != sorted[i].Name || e.Kind != sorted[i].Kind {
-			t.Fatalf("seed %d: entry %d is %v %q, want %+v", seed, i, e.Kind, e.Name, sorted[min(i, len(sorted)-1)])
+			t.Fatalf("case %d: entry %d is %v %q, want %+v", nth, i, e.Kind, e.Name, sorted[min(i, len(sorted)-1)])
 		}
 		i++
 	}
 	if i != len(sorted) {
-		t.Fatalf("seed %d: %d entries of %d", seed, i, len(sorted))
+		t.Fatalf("case %d: %d entries of %d", nth, i, len(sorted))
 	}
 }
 

@@ -8,15 +8,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"datamove.dev/test/seed"
 )
 
 // Every unit and every part is taken once and everybody goes home, however the
 // width changes: synctest would find a sleeper whom nobody wakes.
 func TestQueueHandsOutEverything(t *testing.T) {
-	for seed := range uint64(50) {
+	first := seed.Of(t)
+	for nth := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
 			const workers, units, parts = 9, 200, 7
-			rng := rand.New(rand.NewPCG(seed, 0))
+			rng := rand.New(rand.NewPCG(first+nth, 0))
 			var width, busy atomic.Int64
 			width.Store(1)
 			q := newQueue(4, func(bool) int { return int(width.Load()) })
@@ -63,7 +66,7 @@ func TestQueueHandsOutEverything(t *testing.T) {
 			q.close()
 			wg.Wait()
 			if batches != units*9/10 || moved != units/10*parts || most > 6 {
-				t.Errorf("seed %d: %d batches and %d parts were taken, by up to %d workers at a time", seed, batches, moved, most)
+				t.Errorf("case %d: %d batches and %d parts were taken, by up to %d workers at a time", nth, batches, moved, most)
 			}
 		})
 	}

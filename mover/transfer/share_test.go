@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/seed"
 )
 
 // When others take units too, everything is still taken once and everybody goes home; and
 // once all units are known, a lead with many workers leaves the others their share.
 func TestQueueShares(t *testing.T) {
-	for seed := range uint64(50) {
+	first := seed.Of(t)
+	for nth := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
 			const workers, units = 64, 64
-			rng := rand.New(rand.NewPCG(seed, 0))
+			rng := rand.New(rand.NewPCG(first+nth, 0))
 			others := 1 + rng.IntN(7)
 			q := newQueue(2*workers, func(bool) int { return workers })
 			var mu sync.Mutex
@@ -66,10 +68,10 @@ func TestQueueShares(t *testing.T) {
 			})
 			wg.Wait()
 			if own+away != units {
-				t.Errorf("seed %d: %d and %d of %d units were taken", seed, own, away, units)
+				t.Errorf("case %d: %d and %d of %d units were taken", nth, own, away, units)
 			}
 			if share := max(units/2/(others+1), fewAtLeast); most > share {
-				t.Errorf("seed %d: of %d units the lead had %d at a time, beside %d others", seed, units, most, others)
+				t.Errorf("case %d: of %d units the lead had %d at a time, beside %d others", nth, units, most, others)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/seed"
 	"datamove.dev/tiering/checkpoint"
 )
 
@@ -212,8 +213,9 @@ func TestExpireWorld(t *testing.T) {
 		rounds = 60
 	}
 	gone := 0
-	for seed := range uint64(rounds) {
-		random := rand.New(rand.NewPCG(seed, 7))
+	first := seed.Of(t)
+	for nth := range uint64(rounds) {
+		random := rand.New(rand.NewPCG(first+nth, 0))
 		w := &world{TB: t, site: &Site{Open: openHere, Request: requestIn(t.TempDir())}, dir: t.TempDir()}
 		tier := w.tier("pfs")
 		n := 3 + random.IntN(4)
@@ -261,13 +263,13 @@ func TestExpireWorld(t *testing.T) {
 		may := is(e.Save) && is(e.Relies[0]) && is(e.Relies[1]) && named != meant
 		err = w.site.Expire(t.Context(), tier, "run", e)
 		if (err == nil) != may || err != nil && !errors.Is(err, mover.ErrChanged) {
-			t.Fatalf("seed %d: it may go: %v; %v", seed, may, err)
+			t.Fatalf("case %d: it may go: %v; %v", nth, may, err)
 		}
 		if err == nil {
 			gone++
 			must(t, w.site.Return(t.Context(), tier, "run", e))
 			if !is(e.Save) {
-				t.Fatalf("seed %d: it came back as another one", seed)
+				t.Fatalf("case %d: it came back as another one", nth)
 			}
 		}
 		must(t, f.Close())

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"datamove.dev/test/seed"
 	"datamove.dev/tiering/feed"
 )
 
@@ -47,9 +48,10 @@ var errKilled = errors.New("killed")
 
 // TestQueued: whatever ends a run, and wherever, every name comes to who takes it, and leaves the queue after that alone; it says All when it begins, and when nobody has listened for longer than the queue is relied on.
 func TestQueued(t *testing.T) {
-	for seed := range uint64(60) {
-		random := rand.New(rand.NewPCG(seed, 3))
-		l, now, stored := &line{random: random, kept: []time.Duration{time.Hour, 14 * 24 * time.Hour}[seed%2]}, time.Unix(2_000_000, 0), []byte(nil)
+	first := seed.Of(t)
+	for nth := range uint64(60) {
+		random := rand.New(rand.NewPCG(first+nth, 0))
+		l, now, stored := &line{random: random, kept: []time.Duration{time.Hour, 14 * 24 * time.Hour}[nth%2]}, time.Unix(2_000_000, 0), []byte(nil)
 		taken, all, sent := map[string]bool{}, 0, 0
 		f := &Queued{Queue: l, Window: time.Millisecond, Now: func() time.Time { now = now.Add(time.Duration(random.IntN(2)) * time.Millisecond); return now }}
 		run := func(batches int) {
@@ -71,7 +73,7 @@ func TestQueued(t *testing.T) {
 				return nil
 			})
 			if !errors.Is(err, errKilled) {
-				t.Fatalf("seed %d: %v", seed, err)
+				t.Fatalf("case %d: %v", nth, err)
 			}
 		}
 		for range 20 {
@@ -85,13 +87,13 @@ func TestQueued(t *testing.T) {
 		for i := range sent {
 			name := fmt.Sprint("name-", i+1)
 			if !taken[name] && !slices.Contains(l.messages, name) {
-				t.Fatalf("seed %d: %s has left the queue, and nobody has taken it", seed, name)
+				t.Fatalf("case %d: %s has left the queue, and nobody has taken it", nth, name)
 			}
 		}
 		if all > 1 {
-			t.Fatalf("seed %d: everything %d times, where the queue remembers", seed, all)
+			t.Fatalf("case %d: everything %d times, where the queue remembers", nth, all)
 		}
-		now = now.Add([]time.Duration{31 * time.Minute, 25 * time.Hour}[seed%2])
+		now = now.Add([]time.Duration{31 * time.Minute, 25 * time.Hour}[nth%2])
 		l.messages = append(l.messages, "late")
 		before := all
 		for all == before {

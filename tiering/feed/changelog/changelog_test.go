@@ -24,6 +24,7 @@ import (
 	"datamove.dev/lustre/client"
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/seed"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/feed"
 	"datamove.dev/tiering/feed/feedtest"
@@ -236,11 +237,12 @@ func check(t testing.TB, err error) {
 // A tree changes while its log is read, the reader is killed and begins again, records are lost, and the log is made anew: when nothing changes any more, the catalog is what
 // a scan would make of it.
 func TestModel(t *testing.T) {
-	for seed := range uint64(6) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, seed))
+	first := seed.Of(t)
+	for nth := range uint64(6) {
+		t.Run(fmt.Sprint(nth), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(first+nth, 0))
 			r := &recorded{dir: t.TempDir()}
-			if seed%2 == 0 {
+			if nth%2 == 0 {
 				r.root = "tree"
 				check(t, os.Mkdir(filepath.Join(r.dir, r.root), 0o755))
 			}
