@@ -8,7 +8,8 @@
 // The properties of pgregory.net/rapid begin with the number: a test binary that
 // imports this package has it as the default of -rapid.seed. RAPID_SEED and the command
 // line go first. test/arch holds that each package with such properties imports this one.
-// That happens before go test records what a test reads: with DATAMOVE_SEED, use -count=1.
+// That happens before go test notes what a test reads: results of properties that it
+// keeps are those of any seed, and DATAMOVE_SEED wants -count=1.
 //
 // Soak says whether large campaigns have the sizes of "make soak".
 package seed
@@ -38,14 +39,11 @@ const (
 	usual = 1 // the seed without Variable
 )
 
-var (
-	number  = read(os.Getenv(Variable))
-	home, _ = os.Getwd() // of a test binary the directory of its package, whatever a test changes to later
-)
+var home, _ = os.Getwd() // of a test binary the directory of its package, whatever a test changes to later
 
 func init() {
 	if f := flag.Lookup("rapid.seed"); f.Value.String() == "0" { // 0 is a random one
-		f.DefValue = strconv.FormatUint(number, 10)
+		f.DefValue = strconv.FormatUint(Number(), 10)
 		if err := f.Value.Set(f.DefValue); err != nil {
 			panic(err)
 		}
@@ -63,15 +61,17 @@ func read(text string) uint64 {
 	return n
 }
 
-// Number returns the seed of this run.
-func Number() uint64 { return number }
+// Number returns the seed of this run. It reads the environment each time, so that go test knows what a result
+// that it keeps hangs on.
+func Number() uint64 { return read(os.Getenv(Variable)) }
 
 // Of returns the seed of a test.
 func Of(t testing.TB) uint64 {
 	t.Helper()
+	number := Number()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(repeats(t.Name()))
+			t.Log(repeats(number, t.Name()))
 		}
 	})
 	return of(number, t.Name())
@@ -94,7 +94,7 @@ func Rand(t testing.TB) *rand.Rand {
 func Soak() bool { return os.Getenv(SoakVariable) == "1" }
 
 // repeats says what repeats a test.
-func repeats(name string) string {
+func repeats(number uint64, name string) string {
 	var pattern []string
 	for part := range strings.SplitSeq(name, "/") {
 		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
