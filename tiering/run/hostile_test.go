@@ -90,7 +90,7 @@ func (w *world) swap(name string) {
 }
 
 // 20,000 decisions, or a million with DATAMOVE_SOAK=1, in a world that changes between each two steps of a run: nothing is removed that has to stay.
-func TestMillionDecisions(t *testing.T) {
+func TestDecisions(t *testing.T) {
 	programs, err := policy.Read("hostile", []byte(purging))
 	check(t, err)
 	now, random := time.Now(), seed.Rand(t)

@@ -1,11 +1,14 @@
 package leg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,10 +24,14 @@ import (
 var errDied = errors.New("this process is dead")
 
 // life ends after so many effects: the last of them is done, and nobody hears of it.
-type life struct{ left int }
+type life struct {
+	left    int
+	effects []string // which they were
+}
 
 // did is called after an effect.
-func (l *life) did(err error) error {
+func (l *life) did(effect string, err error) error {
+	l.effects = append(l.effects, effect)
 	if l.left--; l.left <= 0 {
 		return errDied
 	}
@@ -44,14 +51,14 @@ func (m mortal) Create(ctx context.Context, w amazon.Want) (amazon.FileSystem, e
 		return amazon.FileSystem{}, errDied
 	}
 	fs, err := m.stepping.Create(ctx, w)
-	return fs, m.life.did(err)
+	return fs, m.life.did("create", err)
 }
 
 func (m mortal) Delete(ctx context.Context, id, token string) error {
 	if m.life.over() {
 		return errDied
 	}
-	return m.life.did(m.stepping.Delete(ctx, id, token))
+	return m.life.did("delete", m.stepping.Delete(ctx, id, token))
 }
 
 func (m mortal) Associate(ctx context.Context, fs, token, repository string, with map[string]string) (amazon.Association, error) {
@@ -59,7 +66,7 @@ func (m mortal) Associate(ctx context.Context, fs, token, repository string, wit
 		return amazon.Association{}, errDied
 	}
 	a, err := m.stepping.Associate(ctx, fs, token, repository, with)
-	return a, m.life.did(err)
+	return a, m.life.did("associate", err)
 }
 
 func (m mortal) Begin(ctx context.Context, fs, token, kind string, paths []string, report string, with map[string]string) (amazon.Task, error) {
@@ -67,7 +74,7 @@ func (m mortal) Begin(ctx context.Context, fs, token, kind string, paths []strin
 		return amazon.Task{}, errDied
 	}
 	t, err := m.stepping.Begin(ctx, fs, token, kind, paths, report, with)
-	return t, m.life.did(err)
+	return t, m.life.did("begin", err)
 }
 
 func (m mortal) Await(ctx context.Context, look func(context.Context) (bool, error)) error {
@@ -88,7 +95,7 @@ func (m mortalPurse) Reserve(ctx context.Context, r budget.Request) (budget.Outc
 		return budget.Outcome{}, errDied
 	}
 	out, err := m.purse.Reserve(ctx, r)
-	return out, m.life.did(err)
+	return out, m.life.did("reserve", err)
 }
 
 func (m mortalPurse) Charge(ctx context.Context, r budget.Request) (budget.Outcome, error) {
@@ -96,7 +103,7 @@ func (m mortalPurse) Charge(ctx context.Context, r budget.Request) (budget.Outco
 		return budget.Outcome{}, errDied
 	}
 	out, err := m.purse.Charge(ctx, r)
-	return out, m.life.did(err)
+	return out, m.life.did("charge", err)
 }
 
 func (m mortalPurse) Settle(ctx context.Context, r budget.Request) (budget.Outcome, error) {
@@ -104,66 +111,75 @@ func (m mortalPurse) Settle(ctx context.Context, r budget.Request) (budget.Outco
 		return budget.Outcome{}, errDied
 	}
 	out, err := m.purse.Settle(ctx, r)
-	return out, m.life.did(err)
+	return out, m.life.did("settle", err)
 }
 
 // mortal is a leg that dies after so many effects.
 func (w *world) mortal(effects int) (*Leg, *life) {
-	l, end := w.leg(), &life{effects}
+	l, end := w.leg(), &life{left: effects}
 	l.Cloud, l.Purse = mortal{stepping{l.Cloud.(stepping).Account, w.clock}, end}, mortalPurse{w.ledger, end}
 	l.Keep = func(r *burst.Record) error {
 		if end.over() {
 			return errDied
 		}
-		return end.did(w.keep(r))
+		return end.did(fmt.Sprint("keep ", r.State), w.keep(r))
 	}
 	return l, end
 }
 
 // TestDies: whoever dies after any effect, whether it is heard of or not, is followed by another one who makes nothing twice, forgets nothing, and pays nothing twice.
+// Of the effects of one kind the first is tried, and with DATAMOVE_SOAK=1 each.
 func TestDies(t *testing.T) {
 	store := s3test.Start(t, false)
-	var spent price.Money
-	step := 7
-	if seed.Soak() {
-		step = 1
-	}
-	for k := 1; ; k += step {
-		died := false
-		t.Run(fmt.Sprint(k), func(t *testing.T) {
-			w := worldIn(t, store, fmt.Sprintf("team-%d", k), 10_000*price.Dollar)
-			died = w.life(k)
-			balance, err := w.ledger.Balance(t.Context(), "vision")
-			w.must(err)
-			if !died {
-				spent = balance.Spent
-			}
-			if text, err := os.ReadFile(filepath.Join(w.dir, "money", "budget.jsonl")); err != nil || strings.Count(string(text), `"kind":"reserve"`) != 1 {
-				t.Errorf("%v; money was reserved %d times", err, strings.Count(string(text), `"kind":"reserve"`))
-			}
-			if balance.Reserved != 0 || balance.Spent <= 0 {
-				t.Errorf("%+v", balance)
-			}
-			for _, operation := range []string{"CreateFileSystem", "CreateDataRepositoryAssociation"} {
-				if made := w.made(operation); made != 1 {
-					t.Errorf("%s made %d", operation, made)
-				}
-			}
-			systems, err := w.leg().Cloud.FileSystems(t.Context())
-			if err != nil || len(systems) != 0 {
-				t.Errorf("there are %v, %v", systems, err)
-			}
-			for _, name := range []string{"runs/run7/step-100/shard-1", "results/log.txt"} {
-				if _, err := os.Stat(filepath.Join(w.dir, "project", name)); err != nil {
-					t.Error(err)
-				}
+	var effects []string
+	t.Run("lives", func(t *testing.T) {
+		var died bool
+		if died, effects = wholeLife(t, store, 0); died || len(effects) < 20 {
+			t.Errorf("died: %v, after %q", died, effects)
+		}
+	})
+	tried := map[string]bool{}
+	for k, effect := range effects {
+		if t.Failed() || tried[effect] && !seed.Soak() {
+			continue
+		}
+		tried[effect] = true
+		t.Run(fmt.Sprint(k+1), func(t *testing.T) {
+			if died, _ := wholeLife(t, store, k+1); !died {
+				t.Errorf("it has no %d effects", k+1)
 			}
 		})
-		if !died || t.Failed() {
-			t.Logf("%d effects, %v spent", k-1, spent)
-			return
+	}
+	t.Logf("%d effects of %d kinds: %q", len(effects), len(tried), slices.Sorted(maps.Keys(tried)))
+}
+
+// wholeLife is a whole burst of a team of its own, of which the first process dies after k effects, or never; it says whether it did, and after which.
+func wholeLife(t *testing.T, store *s3test.Server, k int) (died bool, effects []string) {
+	w := worldIn(t, store, fmt.Sprintf("team-%d", k), 10_000*price.Dollar)
+	died, effects = w.life(cmp.Or(k, 1<<30))
+	balance, err := w.ledger.Balance(t.Context(), "vision")
+	w.must(err)
+	if text, err := os.ReadFile(filepath.Join(w.dir, "money", "budget.jsonl")); err != nil || strings.Count(string(text), `"kind":"reserve"`) != 1 {
+		t.Errorf("%v; money was reserved %d times", err, strings.Count(string(text), `"kind":"reserve"`))
+	}
+	if balance.Reserved != 0 || balance.Spent <= 0 {
+		t.Errorf("%+v", balance)
+	}
+	for _, operation := range []string{"CreateFileSystem", "CreateDataRepositoryAssociation"} {
+		if made := w.made(operation); made != 1 {
+			t.Errorf("%s made %d", operation, made)
 		}
 	}
+	systems, err := w.leg().Cloud.FileSystems(t.Context())
+	if err != nil || len(systems) != 0 {
+		t.Errorf("there are %v, %v", systems, err)
+	}
+	for _, name := range []string{"runs/run7/step-100/shard-1", "results/log.txt"} {
+		if _, err := os.Stat(filepath.Join(w.dir, "project", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	return died, effects
 }
 
 // made counts what was made by calls of an operation: those with one token make one thing.
@@ -177,8 +193,8 @@ func (w *world) made(operation string) int {
 	return len(tokens)
 }
 
-// life is a whole burst, of which the first process dies after k effects; it says whether it did.
-func (w *world) life(k int) (died bool) {
+// life is a whole burst, of which the first process dies after k effects; it says whether it did, and the effects.
+func (w *world) life(k int) (died bool, effects []string) {
 	w.t.Helper()
 	w.write("datasets/imagenet/a.tar", 100<<10)
 	b := read(w.t, declared)
@@ -208,7 +224,7 @@ func (w *world) life(k int) (died bool) {
 	if r := w.record("llama-ft"); r.State != burst.Gone {
 		w.t.Errorf("it is %s", r.State)
 	}
-	return died
+	return died, end.effects
 }
 
 // TestLostAnswers: every answer is lost again and again, and all is made once.
