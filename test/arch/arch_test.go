@@ -175,6 +175,19 @@ func TestShipped(t *testing.T) {
 	}
 }
 
+// TestHeavy: what takes a minute to compile stays out.
+func TestHeavy(t *testing.T) {
+	for dir, uses := range tree(t) {
+		for path := range uses {
+			for lib, instead := range heavy {
+				if path == lib || strings.HasPrefix(path, lib+"/") {
+					t.Errorf("%s imports %s, which takes a minute to compile: see %s", dir, path, instead)
+				}
+			}
+		}
+	}
+}
+
 // Each library of the design card is a direct dependency, and used, as soon as
 // the part that needs it exists; go.mod has nothing of the test servers.
 func TestCard(t *testing.T) {

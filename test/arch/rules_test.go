@@ -217,6 +217,14 @@ var homes = map[string][]string{
 	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/budget", "tiering/burst/shelf", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove", "cmd/datamoved", "bench/ceiling", "bench/compare", "bench/load", "bench/record"},
 }
 
+// heavy are packages that take a minute to compile, with what is below them, and what does without them.
+var heavy = map[string]string{
+	"github.com/aws/aws-sdk-go-v2/service/ec2": "tiering/burst/amazon/query.go",
+	"k8s.io/client-go/kubernetes":              "csi/kube/kube.go",
+	"k8s.io/client-go/informers":               "csi/kube/kube.go",
+	"k8s.io/client-go/tools/leaderelection":    "csi/kube/lead.go",
+}
+
 // card is the design card: what has to be used directly as soon as the part that
 // needs it exists.
 var card = map[string]string{
