@@ -19,6 +19,7 @@ package kill
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -70,6 +71,7 @@ func Command(mode, argument string) *exec.Cmd {
 // Child is a process in a mode.
 type Child struct {
 	*exec.Cmd
+	In     io.WriteCloser // its standard input
 	t      testing.TB
 	lines  *bufio.Scanner
 	stderr strings.Builder
@@ -80,14 +82,15 @@ func Start(t testing.TB, mode, argument string) *Child {
 	t.Helper()
 	c := &Child{Cmd: Command(mode, argument), t: t}
 	c.Stderr = &c.stderr
-	out, err := c.StdoutPipe()
-	if err == nil {
+	in, err := c.StdinPipe()
+	out, err1 := c.StdoutPipe()
+	if err = errors.Join(err, err1); err == nil {
 		err = c.Cmd.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.lines = bufio.NewScanner(out)
+	c.In, c.lines = in, bufio.NewScanner(out)
 	t.Cleanup(func() {
 		if c.ProcessState == nil {
 			_ = c.Process.Kill()

@@ -3,12 +3,11 @@ package budget
 import (
 	"os"
 	"testing"
+
+	"datamove.dev/test/kill"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childDir); dir != "" {
-		runChild(dir)
-		return
-	}
+	kill.Main(map[string]func(string) error{"reserve": reserve})
 	os.Exit(m.Run())
 }

@@ -1,121 +1,94 @@
 package budget
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/kill"
 	"datamove.dev/tiering/budget/price"
 )
 
-const (
-	childDir  = "DATAMOVE_BUDGET_CHILD"
-	childName = "DATAMOVE_BUDGET_CHILD_NAME"
-	childCap  = "DATAMOVE_BUDGET_CHILD_CAP" // dollars
-)
-
-// runChild reserves a dollar after the other, until there is no more, or it is killed. It says each on stdout, after it was told.
-func runChild(dir string) {
-	limit, err := price.ParseMoney(os.Getenv(childCap))
-	f, err1 := Open(dir)
+// reserve reserves a dollar after the other, until there is no more, or it is killed. It says each after it was told. Its argument is the name of its reservations, the cap in dollars, and
+// the directory.
+func reserve(argument string) error {
+	words := strings.SplitN(argument, ":", 3)
+	limit, err := price.ParseMoney(words[1])
+	f, err1 := Open(words[2])
 	if err := errors.Join(err, err1); err != nil {
-		fmt.Println("error", err)
-		os.Exit(1)
+		return err
 	}
 	l, err := New(context.Background(), f, []Account{{Team: "vision", Cap: limit}}, Options{})
 	if err != nil {
-		fmt.Println("error", err)
-		os.Exit(1)
+		return err
 	}
 	for n := 0; ; n++ {
-		key := fmt.Sprintf("%s-%d", os.Getenv(childName), n)
+		key := fmt.Sprintf("%s-%d", words[0], n)
 		_, err := l.Reserve(context.Background(), Request{Team: "vision", Burst: "b", Amount: price.Dollar, Key: key, Why: strings.Repeat("x", 600)})
 		if errors.Is(err, mover.ErrRefused) {
-			fmt.Println("full")
-			return
+			kill.Say("full")
+			return nil
 		}
 		if err != nil {
-			fmt.Println("error", err)
-			os.Exit(1)
+			return err
 		}
-		fmt.Println(key)
+		kill.Say(key)
 	}
-}
-
-// child starts one; what it says is read from the pipe.
-func child(t *testing.T, dir, name, limit string) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
-	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), childDir+"="+dir, childName+"="+name, childCap+"="+limit)
-	out, err := c.StdoutPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, bufio.NewScanner(out)
 }
 
 // TestKill kills a process that appends, again and again. All that it was told is there, once, and at most one entry more for each life.
 func TestKill(t *testing.T) {
-	kills := 20
-	if testing.Short() {
-		kills = 6
-	}
+	random := kill.Random(t)
 	dir, told := t.TempDir(), 0
-	for life := range kills {
-		c, out := child(t, dir, fmt.Sprint(life), "1000000")
-		for range 1 + rand.IntN(40) {
-			if !out.Scan() || strings.HasPrefix(out.Text(), "error") {
-				t.Fatalf("%s %v", out.Text(), out.Err())
-			}
-			told++
-		}
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		for out.Scan() {
-			if strings.HasPrefix(out.Text(), "error") {
-				t.Fatal(out.Text())
-			}
-			told++ // it was told before it was killed
-		}
-		_ = c.Wait()
-		l := ledger(t, dir, Account{Team: "vision", Cap: 1_000_000 * price.Dollar})
-		b, err := l.Balance(t.Context(), "vision")
-		if there := int(b.Reserved / price.Dollar); err != nil || there < told || there > told+life+1 {
-			t.Fatalf("%d of %d that were told are there, %v", there, told, err)
-		}
+	for life := range kill.Times(3, 200) {
+		kill.AtLine(t, "reserve", fmt.Sprintf("%d:1000000:%s", life, dir), 1+random.IntN(40), func(string) { told++ })
+		reserved(t, dir, told, told+life+1)
 	}
+}
+
+// reserved looks how many dollars are.
+func reserved(t testing.TB, dir string, least, most int) {
+	t.Helper()
+	b, err := ledger(t, dir, Account{Team: "vision", Cap: 1_000_000 * price.Dollar}).Balance(t.Context(), "vision")
+	if there := int(b.Reserved / price.Dollar); err != nil || there < least || there > most {
+		t.Fatalf("%d of %d that were told are there, %v", there, least, err)
+	}
+}
+
+// TestKillInside kills it at each call, and in the middle of each write. What it was told is there, and the next one goes on.
+func TestKillInside(t *testing.T) {
+	const dollars = 6
+	dir := filepath.Join(t.TempDir(), "ledger")
+	must(t, os.Mkdir(dir, 0o700))
+	kill.Prefixes(t, "reserve", fmt.Sprintf("a:%d:%s", dollars, dir), dir, func(t testing.TB, left string, said []string) {
+		told := min(len(said), dollars) // "full" is the last line
+		reserved(t, left, told, told+1)
+		l := ledger(t, left, Account{Team: "vision", Cap: 1_000_000 * price.Dollar})
+		_, err := l.Reserve(t.Context(), Request{Team: "vision", Burst: "b", Amount: price.Dollar, Key: "next"})
+		must(t, err)
+		reserved(t, left, told+1, told+2)
+	})
 }
 
 // TestRace has two processes reserve what one cap has room for. Together they get it, and no dollar more.
 func TestRace(t *testing.T) {
 	dir := t.TempDir()
 	got := map[string]int{}
-	var first, second *bufio.Scanner
-	var processes [2]*exec.Cmd
-	processes[0], first = child(t, dir, "a", "60")
-	processes[1], second = child(t, dir, "b", "60")
-	for _, out := range []*bufio.Scanner{first, second} {
-		for out.Scan() {
-			name, _, _ := strings.Cut(out.Text(), "-")
+	processes := []*kill.Child{kill.Start(t, "reserve", "a:60:"+dir), kill.Start(t, "reserve", "b:60:"+dir)}
+	for _, p := range processes {
+		for line, err := p.Line(); err == nil; line, err = p.Line() {
+			name, _, _ := strings.Cut(line, "-")
 			got[name]++
 		}
 	}
 	for _, p := range processes {
-		if err := p.Wait(); err != nil {
-			t.Error(err)
-		}
+		must(t, p.Wait())
 	}
 	if got["a"]+got["b"] != 60 || got["full"] != 2 {
 		t.Errorf("%v", got)
@@ -193,8 +166,15 @@ func TestStreamsStop(t *testing.T) {
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // ledger opens one for a test.
-func ledger(t *testing.T, dir string, accounts ...Account) *Ledger {
+func ledger(t testing.TB, dir string, accounts ...Account) *Ledger {
 	t.Helper()
 	l, err := New(t.Context(), opened(t, dir), accounts, Options{})
 	if err != nil {
@@ -203,7 +183,7 @@ func ledger(t *testing.T, dir string, accounts ...Account) *Ledger {
 	return l
 }
 
-func opened(t *testing.T, dir string) *File {
+func opened(t testing.TB, dir string) *File {
 	t.Helper()
 	f, err := Open(dir)
 	if err != nil {

@@ -1,13 +1,11 @@
 package shelf
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -17,23 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/kill"
 	"datamove.dev/tiering/budget/price"
 	"datamove.dev/tiering/burst"
 )
 
-const (
-	childDir  = "DATAMOVE_SHELF_CHILD"
-	childWork = "DATAMOVE_SHELF_CHILD_WORK" // keep, or hold
-)
-
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childDir); dir != "" {
-		if err := child(dir); err != nil {
-			fmt.Println("error", err)
-			os.Exit(1)
-		}
-		return
-	}
+	kill.Main(map[string]func(string) error{"keep": keep, "keep three": keepThree, "hold": hold})
 	os.Exit(m.Run())
 }
 
@@ -46,8 +34,13 @@ func record(name burst.Name, id string, n int64) *burst.Record {
 		Trouble: strings.Repeat(fmt.Sprint(n%10), int(n*977%20_000))}
 }
 
-// child keeps a record after the other and says which, or holds a burst until its standard input ends.
-func child(dir string) error {
+// keep keeps a record after the other and says which.
+func keep(dir string) error { return keepMany(dir, math.MaxInt64) }
+
+// keepThree ends after three.
+func keepThree(dir string) error { return keepMany(dir, 3) }
+
+func keepMany(dir string, many int64) error {
 	s, err := Open(dir)
 	if err != nil {
 		return err
@@ -56,11 +49,6 @@ func child(dir string) error {
 	if err != nil {
 		return err
 	}
-	if os.Getenv(childWork) == "hold" {
-		fmt.Println("held")
-		_, err := io.Copy(io.Discard, os.Stdin)
-		return errors.Join(err, h.Release())
-	}
 	r, err := h.Record()
 	if errors.Is(err, mover.ErrNotExist) {
 		r, err = record("x", "0123456789abcdef", 0), nil
@@ -68,39 +56,32 @@ func child(dir string) error {
 	if err != nil {
 		return err
 	}
-	for n := int64(r.Reserved) + 1; ; n++ {
+	for n := int64(r.Reserved) + 1; n <= many; n++ {
 		if err := h.Keep(record("x", "0123456789abcdef", n)); err != nil {
 			return err
 		}
-		fmt.Println(n)
+		kill.Say(n)
 	}
+	return nil
 }
 
-type process struct {
-	*exec.Cmd
-	in  io.Closer
-	out *bufio.Scanner
-}
-
-func start(t *testing.T, dir, work string) process {
-	t.Helper()
-	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), childDir+"="+dir, childWork+"="+work)
-	in, err := c.StdinPipe()
+// hold holds a burst until its standard input ends.
+func hold(dir string) error {
+	s, err := Open(dir)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	out, err := c.StdoutPipe()
-	if err == nil {
-		err = c.Start()
-	}
+	h, err := s.Hold("x")
 	if err != nil {
-		t.Fatal(err)
+		kill.Say(err)
+		return nil
 	}
-	return process{c, in, bufio.NewScanner(out)}
+	kill.Say("held")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return errors.Join(err, h.Release())
 }
 
-func must[T any](t *testing.T) func(T, error) T {
+func must[T any](t testing.TB) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
 		if err != nil {
@@ -110,7 +91,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-func is(t *testing.T, err, kind error) {
+func is(t testing.TB, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, kind) || kind == nil && err != nil {
 		t.Fatalf("the error is %v, and not %v", err, kind)
@@ -203,50 +184,54 @@ func TestRefused(t *testing.T) {
 	is(t, h.Release(), nil)
 }
 
-// TestKilled kills a process that keeps records, at many moments. Each time the record is whole: the one that was told last, or one after it.
+// TestKilled kills a process that keeps records. Each time the record is whole: the one that was told last, or one after it.
 func TestKilled(t *testing.T) {
-	kills := 40
-	if testing.Short() {
-		kills = 8
-	}
+	random := kill.Random(t)
 	dir, told := t.TempDir(), int64(0)
-	for range kills {
-		c := start(t, dir, "keep")
-		for range 1 + rand.IntN(20) {
-			if !c.out.Scan() || strings.HasPrefix(c.out.Text(), "error") {
-				t.Fatalf("%s %v", c.out.Text(), c.out.Err())
-			}
-			told++
-		}
-		for range rand.IntN(30_000) { // so that it is killed anywhere in what it does
-			_ = os.Getpid()
-		}
-		is(t, c.Process.Kill(), nil)
-		for c.out.Scan() {
-			told++ // it was told before it was killed
-		}
-		_ = c.Wait()
-		s := must[*Shelf](t)(Open(dir))
-		h, err := s.Hold("x") // the lock of who was killed is gone
-		is(t, err, nil)
-		r, err := h.Record()
-		is(t, err, nil)
-		n := int64(r.Reserved)
-		if n < told || n > told+1 || !reflect.DeepEqual(r, record("x", "0123456789abcdef", n)) {
-			t.Fatalf("record %d is there, and %d was told", n, told)
-		}
-		told = n
-		is(t, h.Release(), nil)
+	for range kill.Times(3, 400) {
+		kill.AtLine(t, "keep", dir, 1+random.IntN(20), func(string) { told++ })
+		told = kept(t, dir, told)
 	}
+}
+
+// TestKilledInside kills it at each call, and in the middle of each write.
+func TestKilledInside(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "shelf")
+	is(t, os.Mkdir(dir, 0o700), nil)
+	kill.Prefixes(t, "keep three", dir, dir, func(t testing.TB, left string, said []string) {
+		n := kept(t, left, int64(len(said))) + 1
+		h := must[*Held](t)(must[*Shelf](t)(Open(left)).Hold("x"))
+		is(t, h.Keep(record("x", "0123456789abcdef", n)), nil) // the next one goes on
+		is(t, h.Release(), nil)
+		kept(t, left, n)
+	})
+}
+
+// kept returns which record a process has left that has told of so many.
+func kept(t testing.TB, dir string, told int64) (n int64) {
+	t.Helper()
+	s := must[*Shelf](t)(Open(dir))
+	h, err := s.Hold("x") // the lock of who was killed is gone
+	is(t, err, nil)
+	r, err := h.Record()
+	if !errors.Is(err, mover.ErrNotExist) {
+		is(t, err, nil)
+		n = int64(r.Reserved)
+	}
+	if n < told || n > told+1 || n > 0 && !reflect.DeepEqual(r, record("x", "0123456789abcdef", n)) {
+		t.Fatalf("record %d is there, and %d was told", n, told)
+	}
+	is(t, h.Release(), nil)
+	return n
 }
 
 // TestHold: one process has a burst at a time, and who wants it, too, hears which. A name of its own is another lock.
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
 	s := must[*Shelf](t)(Open(dir))
-	c := start(t, dir, "hold")
-	if !c.out.Scan() || c.out.Text() != "held" {
-		t.Fatal(c.out.Text())
+	c := kill.Start(t, "hold", dir)
+	if line, err := c.Line(); line != "held" {
+		t.Fatal(line, err)
 	}
 	for range 2 {
 		_, err := s.Hold("x")
@@ -258,18 +243,18 @@ func TestHold(t *testing.T) {
 	if _, err := s.All(); err != nil {
 		t.Errorf("reading needs no lock: %v", err)
 	}
-	is(t, c.in.Close(), nil)
+	is(t, c.In.Close(), nil)
 	is(t, c.Wait(), nil)
 	h := must[*Held](t)(s.Hold("x"))
 	_, err := s.Hold("x")
 	if is(t, err, mover.ErrHeld); !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Errorf("in one process, too: %v", err)
 	}
-	second := start(t, dir, "hold")
-	if !second.out.Scan() || !strings.Contains(second.out.Text(), fmt.Sprintf("process %d works on it", os.Getpid())) {
-		t.Errorf("%q", second.out.Text())
+	second := kill.Start(t, "hold", dir)
+	if line, err := second.Line(); !strings.Contains(line, fmt.Sprintf("process %d works on it", os.Getpid())) {
+		t.Errorf("%q, %v", line, err)
 	}
-	_ = second.Wait()
+	is(t, second.Wait(), nil)
 	is(t, h.Release(), nil)
 
 	is(t, os.WriteFile(filepath.Join(dir, "z.lock"), []byte("\x1b[2J1234567890123456789012345678901234567890"), 0o600), nil)
