@@ -15,13 +15,11 @@ import (
 	"go.uber.org/goleak"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/kill"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childDir); dir != "" {
-		runChild(dir)
-		return
-	}
+	kill.Main(map[string]func(string) error{"append": appendMany, "append unsynced": appendUnsynced, "append few": appendFew})
 	goleak.VerifyTestMain(m)
 }
 

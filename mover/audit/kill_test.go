@@ -1,34 +1,37 @@
 package audit
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-)
 
-const (
-	childDir    = "DATAMOVE_AUDIT_CHILD"
-	childNoSync = "DATAMOVE_AUDIT_NOSYNC"
+	"datamove.dev/test/kill"
 )
 
 // childOptions make it likely that a kill meets a rotation.
-var childOptions = Options{RotateBytes: 100_000, KeepLocations: true, NoSync: os.Getenv(childNoSync) != ""}
+var childOptions = Options{RotateBytes: 100_000, KeepLocations: true}
 
-// runChild appends from many goroutines until it is killed, and says on stdout what
-// is recorded, each after Append has returned.
-func runChild(dir string) {
-	l, err := Open(dir, childOptions)
+// long makes of a decision half a kilobyte.
+var long = []string{"/" + strings.Repeat("a", 500)}
+
+// appendMany appends from many goroutines until it is killed, and says what is recorded, each after Append has returned.
+func appendMany(dir string) error { return appendAll(dir, childOptions) }
+
+// appendUnsynced does the same without waiting for the disk.
+func appendUnsynced(dir string) error {
+	o := childOptions
+	o.NoSync = true
+	return appendAll(dir, o)
+}
+
+func appendAll(dir string, o Options) error {
+	l, err := Open(dir, o)
 	if err != nil {
-		fmt.Println("error", err)
-		os.Exit(1)
+		return err
 	}
-	long := []string{"/" + strings.Repeat("a", 500)}
 	done := make(chan error)
 	for c := range 16 {
 		go func() {
@@ -39,56 +42,86 @@ func runChild(dir string) {
 					done <- err
 					return
 				}
-				fmt.Println(r.Reason)
+				kill.Say(r.Reason)
 			}
 		}()
 	}
-	fmt.Println("error", <-done)
-	os.Exit(1)
+	return <-done
 }
 
-// TestKill kills a process at random instants. The log can be opened each time, its
-// chain is whole, and what the process was told of is there.
-func TestKill(t *testing.T) {
-	kills := 30
-	if testing.Short() {
-		kills = 8
+// appendFew appends one after the other, with a file for each three.
+func appendFew(dir string) error {
+	l, err := Open(dir, Options{RotateBytes: 2000, KeepLocations: true})
+	if err != nil {
+		return err
 	}
+	for n := range 7 {
+		r := submit(fmt.Sprint(n))
+		r.Locations = long
+		if err := l.Append(context.Background(), r); err != nil {
+			return err
+		}
+		kill.Say(r.Reason)
+	}
+	return l.Close()
+}
+
+// TestKill kills a process again and again. The log can be opened each time, its chain is whole, and what the process
+// was told of is there.
+func TestKill(t *testing.T) {
+	random := kill.Random(t)
 	dir, told := t.TempDir(), map[string]bool{}
 	var head Head
-	for range kills {
-		killOne(t, dir, told)
+	for range kill.Times(3, 300) {
+		kill.AtLine(t, "append", dir, 150+random.IntN(400), func(line string) { told[line] = true })
 		head = compare(t, dir, told, head)
 	}
-	if s := whole(t, dir, head); len(told) < kills || s.Files < 2 {
-		t.Errorf("only %d records: the kills came too early to tell", len(told))
+	if s := whole(t, dir, head); s.Files < 2 {
+		t.Errorf("%d records in one file: no kill can have met a rotation", len(told))
 	}
 }
 
 // TestKillNoSync shows that the page cache is enough to survive a kill. Without
 // waiting for the disk most of the time goes into writes: kills meet them, too.
 func TestKillNoSync(t *testing.T) {
-	kills := 30
-	if testing.Short() {
-		kills = 4
-	}
-	for range kills {
+	random := kill.Random(t)
+	for range kill.Times(3, 300) {
 		dir, told := t.TempDir(), map[string]bool{}
-		killOne(t, dir, told, childNoSync+"=1")
+		kill.AtLine(t, "append unsynced", dir, 1+random.IntN(1000), func(line string) { told[line] = true })
 		compare(t, dir, told, Head{})
 	}
 }
 
+// TestKillInside kills a process at each call, and in the middle of each write: also where a file begins. All that it
+// was told of is there, and the log goes on.
+func TestKillInside(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "audit")
+	check(t, os.Mkdir(dir, 0o700))
+	kill.Prefixes(t, "append few", dir, dir, func(t testing.TB, left string, said []string) {
+		told := map[string]bool{}
+		for _, line := range said {
+			told[line] = true
+		}
+		compare(t, left, told, Head{})
+		l := opened(t, left, Options{})
+		check(t, l.Append(t.Context(), submit("next")))
+		check(t, l.Close())
+		told["next"] = true
+		compare(t, left, told, Head{})
+	})
+}
+
 // compare opens a log that was killed, and looks whether all is there once. The
 // head of an earlier life must be in it; the present one is returned.
-func compare(t *testing.T, dir string, told map[string]bool, earlier Head) Head {
+func compare(t testing.TB, dir string, told map[string]bool, earlier Head) Head {
+	t.Helper()
 	l := opened(t, dir, childOptions)
 	check(t, l.Close())
 	heads := []Head{l.Head()}
 	if earlier.Sequence > 0 {
 		heads = append(heads, earlier)
 	}
-	s := whole(t, dir, heads...)
+	whole(t, dir, heads...)
 	there := map[string]bool{}
 	for _, reason := range reasons(t, dir) {
 		if there[reason] {
@@ -101,27 +134,5 @@ func compare(t *testing.T, dir string, told map[string]bool, earlier Head) Head 
 			t.Errorf("%s was recorded, and is not there", reason)
 		}
 	}
-	t.Logf("%d decisions, %d told, %d files, %d ends cut off", s.Decisions, len(told), s.Files, s.Cuts)
 	return l.Head()
-}
-
-func killOne(t *testing.T, dir string, told map[string]bool, env ...string) {
-	child := exec.Command(os.Args[0])
-	child.Env = append(append(os.Environ(), childDir+"="+dir), env...)
-	pipe, err := child.StdoutPipe()
-	check(t, err)
-	check(t, child.Start())
-	out := bufio.NewScanner(pipe)
-	out.Scan()
-	go func() {
-		<-time.After(rand.N(25 * time.Millisecond)) // the random instant is what is tested
-		_ = child.Process.Kill()
-	}()
-	for more := true; more; more = out.Scan() {
-		if strings.HasPrefix(out.Text(), "error") {
-			t.Fatal(out.Text())
-		}
-		told[out.Text()] = true
-	}
-	_ = child.Wait() // always "killed"
 }

@@ -3,32 +3,26 @@ package journal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"datamove.dev/test/kill"
 )
 
-const childOpens = "DATAMOVE_JOURNAL_OPENS"
-
-// runOpener opens a journal, reads it to its end and writes to it, and fails as a command would.
-func runOpener(dir string) {
+// openAndWrite opens a journal, reads it to its end and writes to it, and fails as a command would.
+func openAndWrite(dir string) error {
 	ctx := context.Background()
 	j, err := Open(dir, Options{})
 	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
+		return err
 	}
 	for range j.Left(ctx) {
 		continue
 	}
 	id, err := j.Begin(ctx, large("new"))
-	if err = errors.Join(err, j.Part(ctx, id, receipt(0)), j.Durable(ctx, id), j.Close()); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
+	return errors.Join(err, j.Part(ctx, id, receipt(0)), j.Durable(ctx, id), j.Close())
 }
 
 // damages is what a disk, a half-written restore or a person does to a file.
@@ -61,7 +55,7 @@ func TestDamage(t *testing.T) {
 	lost := 0
 	for name, harm := range damages {
 		for i, f := range files {
-			if testing.Short() && i%3 != 0 || f.Name() == "lock" {
+			if !kill.Soak() && i%3 != 0 || f.Name() == "lock" {
 				continue
 			}
 			dir := filepath.Join(t.TempDir(), "task")
@@ -87,8 +81,7 @@ func populate(t *testing.T, dir string) {
 	check(t, err)
 	check(t, j.SetFacts(ctx, Facts{Entries: 1}))
 	closed(t, j)
-	all := map[string]*told{}
-	killOne(t, dir, all)
+	kill.AtLine(t, "work", dir, 100, hear(t, map[string]*told{}))
 }
 
 func breakFile(t *testing.T, path string, harm func([]byte, *rand.Rand) []byte) {
@@ -104,9 +97,7 @@ func breakFile(t *testing.T, path string, harm func([]byte, *rand.Rand) []byte) 
 }
 
 func opens(t *testing.T, dir string) bool {
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childOpens+"="+dir, "GORACE=atexit_sleep_ms=0") // else each waits a second
-	out, err := child.CombinedOutput()
+	out, err := kill.Command("open", dir).CombinedOutput()
 	if err != nil {
 		t.Logf("%s", out[:min(len(out), 300)])
 	}

@@ -20,21 +20,11 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/store"
+	"datamove.dev/test/kill"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childDir); dir != "" {
-		runChild(dir)
-		return
-	}
-	if dir := os.Getenv(childOpens); dir != "" {
-		runOpener(dir)
-		return
-	}
-	if dir := os.Getenv(childLives); dir != "" {
-		runLives(dir)
-		return
-	}
+	kill.Main(map[string]func(string) error{"work": work, "live": live, "open": openAndWrite})
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,60 +1,61 @@
 package journal
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"datamove.dev/test/kill"
 )
 
-const (
-	childDir   = "DATAMOVE_JOURNAL_CHILD"
-	childLives = "DATAMOVE_JOURNAL_LIVES"
-)
-
-// runChild does what a task does until it is killed, and says on stdout what was
-// done, one line after each call.
-func runChild(dir string) {
+// work does what a task does until it is killed, and says what was done, one line after each call.
+func work(dir string) error {
 	ctx := context.Background()
-	must := func(err error) {
-		if err != nil {
-			fmt.Println("error", err)
-			os.Exit(1)
-		}
-	}
 	j, err := Open(dir, Options{})
-	must(err)
-	for n := 0; ; n++ {
-		name := fmt.Sprintf("%d-%d", os.Getpid(), n)
-		id, err := j.Begin(ctx, large(name))
-		must(err)
-		fmt.Println("begin", name)
-		for i := range 20 {
-			must(j.Part(ctx, id, receipt(i)))
-			fmt.Println("part", name, i)
-		}
-		batch := small(50)
-		for i := range batch {
-			batch[i].Name = fmt.Sprintf("%s-small-%d", name, i)
-		}
-		staged, err := j.Stage(ctx, batch)
-		must(err)
-		fmt.Println("stage", name)
-		if n%2 == 0 {
-			must(j.Complete(ctx, id, 7))
-			fmt.Println("complete", name)
-			continue
-		}
-		fmt.Println("clearing", name)
-		must(j.Clear(ctx, id, staged))
-		fmt.Println("clear", name)
+	for n := 0; err == nil; n++ {
+		err = workOn(ctx, j, fmt.Sprintf("%d-%d", os.Getpid(), n), n%2 == 0)
 	}
+	return err
+}
+
+// workOn does it for one draft, which it completes or gives up.
+func workOn(ctx context.Context, j *Journal, name string, completes bool) error {
+	id, err := j.Begin(ctx, large(name))
+	if err != nil {
+		return err
+	}
+	kill.Say("begin", name)
+	for i := range 20 {
+		if err := j.Part(ctx, id, receipt(i)); err != nil {
+			return err
+		}
+		kill.Say("part", name, i)
+	}
+	batch := small(50)
+	for i := range batch {
+		batch[i].Name = fmt.Sprintf("%s-small-%d", name, i)
+	}
+	staged, err := j.Stage(ctx, batch)
+	if err != nil {
+		return err
+	}
+	kill.Say("stage", name)
+	if completes {
+		if err := j.Complete(ctx, id, 7); err != nil {
+			return err
+		}
+		kill.Say("complete", name)
+		return nil
+	}
+	kill.Say("clearing", name)
+	if err := j.Clear(ctx, id, staged); err != nil {
+		return err
+	}
+	kill.Say("clear", name)
+	return nil
 }
 
 // told is what a child said before it was killed.
@@ -64,17 +65,14 @@ type told struct {
 	clearing, clear  bool
 }
 
-func hear(out *bufio.Scanner, all map[string]*told, first chan<- struct{}) (wrong string) {
-	for out.Scan() {
-		word, rest, _ := strings.Cut(out.Text(), " ")
+// hear takes what a child says.
+func hear(t testing.TB, all map[string]*told) func(line string) {
+	return func(line string) {
+		word, rest, _ := strings.Cut(line, " ")
 		name, _, _ := strings.Cut(rest, " ")
 		switch word {
 		case "begin":
 			all[name] = &told{}
-			if first != nil {
-				close(first)
-				first = nil
-			}
 		case "part":
 			all[name].parts++
 		case "stage":
@@ -86,47 +84,21 @@ func hear(out *bufio.Scanner, all map[string]*told, first chan<- struct{}) (wron
 		case "clear":
 			all[name].clear = true
 		default:
-			wrong = out.Text()
+			t.Error(line)
 		}
 	}
-	return wrong
 }
 
-// TestKill kills a process at random instants. All that it said is there.
+// TestKill kills a process again and again. All that it said is there.
 func TestKill(t *testing.T) {
-	kills := 40
-	if testing.Short() {
-		kills = 8
-	}
+	random := kill.Random(t)
 	dir, all := t.TempDir(), map[string]*told{}
-	for range kills {
-		killOne(t, dir, all)
-		compare(t, dir, all)
-		if t.Failed() {
+	for range kill.Times(3, 400) {
+		kill.AtLine(t, "work", dir, 1+random.IntN(200), hear(t, all))
+		if compare(t, dir, all); t.Failed() {
 			return
 		}
 	}
-	if len(all) < kills {
-		t.Errorf("only %d drafts in %d lives: the kills came too early to tell", len(all), kills)
-	}
-}
-
-func killOne(t *testing.T, dir string, all map[string]*told) {
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childDir+"="+dir)
-	pipe, err := child.StdoutPipe()
-	check(t, err)
-	check(t, child.Start())
-	began := make(chan struct{})
-	go func() {
-		<-began
-		<-time.After(rand.N(15 * time.Millisecond)) // the random instant is what is tested
-		_ = child.Process.Kill()
-	}()
-	if wrong := hear(bufio.NewScanner(pipe), all, began); wrong != "" {
-		t.Fatal(wrong)
-	}
-	_ = child.Wait() // always "killed"
 }
 
 func compare(t *testing.T, dir string, all map[string]*told) {
@@ -160,47 +132,34 @@ func compare(t *testing.T, dir string, all map[string]*told) {
 	}
 }
 
-// runLives opens, fills and removes a journal again and again.
-func runLives(dir string) {
+// live opens, fills and removes a journal again and again.
+func live(dir string) error {
 	ctx := context.Background()
-	fmt.Println("begun")
 	for {
 		j, err := Open(dir, Options{})
-		if err == nil {
-			_, err = j.Stage(ctx, small(3000))
-		}
-		if err == nil {
-			err = j.Remove()
-		}
 		if err != nil {
-			fmt.Println("error", err)
-			os.Exit(1)
+			return err
 		}
+		if _, err := j.Stage(ctx, small(3000)); err != nil {
+			return err
+		}
+		if err := j.Remove(); err != nil {
+			return err
+		}
+		kill.Say("removed")
 	}
 }
+
+// threeLives are about as many calls as it takes to make and remove a journal three times.
+const threeLives = 100
 
 // TestKillOpening kills a process while it opens and removes a journal. No kill
 // damages it: what was half made or half removed is none, and goes unnoticed.
 func TestKillOpening(t *testing.T) {
-	kills := 100
-	if testing.Short() {
-		kills = 20
-	}
+	random := kill.Random(t)
 	dir := filepath.Join(t.TempDir(), "task")
-	for n := range kills {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), childLives+"="+dir)
-		pipe, err := child.StdoutPipe()
-		check(t, err)
-		check(t, child.Start())
-		out := bufio.NewScanner(pipe)
-		out.Scan()
-		<-time.After(rand.N(40 * time.Millisecond)) // the random instant is what is tested
-		check(t, child.Process.Kill())
-		for out.Scan() {
-			t.Fatal(out.Text())
-		}
-		_ = child.Wait() // always "killed"
+	for n := range kill.Times(6, 1000) {
+		kill.AtCall(t, "live", dir, 1+random.IntN(threeLives))
 		if n%(patience/2) == 0 {
 			closed(t, reopen(t, dir, Options{})) // so many kills in a row would be taken for damage
 		}

@@ -37,11 +37,23 @@ func Trace(cmd *exec.Cmd, each func(Call) (kill bool)) (syscall.WaitStatus, erro
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("start a traced process: %w", err)
 	}
-	status, err := follow(cmd.Process.Pid, each)
-	if err != nil {
-		_ = cmd.Process.Kill()
+	ended := false
+	defer func() {
+		if !ended { // follow failed, or each has ended the test
+			_ = cmd.Process.Kill()
+			_, _ = follow(cmd.Process.Pid, func(Call) bool { return false })
+		}
+		_ = cmd.Wait() // follow has its state; here its pipes are closed
+	}()
+	var status unix.WaitStatus
+	if _, err := wait(cmd.Process.Pid, &status); err != nil { // it stands before its first instruction
+		return 0, err
 	}
-	_ = cmd.Wait() // follow has its state; here its pipes are closed
+	if err := errors.Join(unix.PtraceSetOptions(cmd.Process.Pid, options), unix.PtraceSyscall(cmd.Process.Pid, 0)); err != nil {
+		return 0, os.NewSyscallError("ptrace", err)
+	}
+	status, err := follow(cmd.Process.Pid, each)
+	ended = err == nil
 	return syscall.WaitStatus(status), err
 }
 
@@ -50,15 +62,8 @@ const (
 	stopped = unix.SIGTRAP | 0x80 // at a system call, with PTRACE_O_TRACESYSGOOD
 )
 
-// follow goes with a process from its first stop to its end.
-func follow(pid int, each func(Call) bool) (unix.WaitStatus, error) {
-	var status unix.WaitStatus
-	if _, err := wait(pid, &status); err != nil {
-		return 0, err
-	}
-	if err := errors.Join(unix.PtraceSetOptions(pid, options), unix.PtraceSyscall(pid, 0)); err != nil {
-		return 0, os.NewSyscallError("ptrace", err)
-	}
+// follow goes with a process to its end.
+func follow(pid int, each func(Call) bool) (status unix.WaitStatus, err error) {
 	for known, killed := map[int]bool{pid: true}, false; ; {
 		tid, err := wait(-1, &status)
 		if err != nil {
@@ -220,12 +225,17 @@ func Prefixes(t testing.TB, mode, argument, dir string, check func(t testing.TB,
 	n, states, left := 0, 0, filepath.Join(t.TempDir(), "left")
 	one := func(said []string, torn func() error) {
 		states++
+		defer func() {
+			if t.Failed() {
+				t.Logf("after a kill at call %d, when it had said %q", n, said)
+			}
+		}()
 		err := errors.Join(os.RemoveAll(left), os.CopyFS(left, os.DirFS(dir)))
 		if err = errors.Join(err, os.Chmod(left, 0o700), torn()); err != nil {
 			t.Fatalf("call %d: %v", n, err)
 		}
 		if check(t, left, said); t.Failed() {
-			t.Fatalf("after a kill at call %d", n)
+			t.FailNow()
 		}
 	}
 	whole := func() error { return nil }
