@@ -73,7 +73,7 @@ func TestKill(t *testing.T) {
 	dir, told := t.TempDir(), map[string]bool{}
 	var head Head
 	for range kill.Times(3, 300) {
-		kill.AtLine(t, "append", dir, 150+random.IntN(400), func(line string) { told[line] = true })
+		kill.AtLine(t, "append", dir, "", 150+random.IntN(400), func(line string) { told[line] = true })
 		head = compare(t, dir, told, head)
 	}
 	if s := whole(t, dir, head); s.Files < 2 {
@@ -87,7 +87,7 @@ func TestKillNoSync(t *testing.T) {
 	random := kill.Random(t)
 	for range kill.Times(3, 300) {
 		dir, told := t.TempDir(), map[string]bool{}
-		kill.AtLine(t, "append unsynced", dir, 1+random.IntN(1000), func(line string) { told[line] = true })
+		kill.AtLine(t, "append unsynced", dir, "", 1+random.IntN(1000), func(line string) { told[line] = true })
 		compare(t, dir, told, Head{})
 	}
 }

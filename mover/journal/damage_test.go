@@ -81,7 +81,7 @@ func populate(t *testing.T, dir string) {
 	check(t, err)
 	check(t, j.SetFacts(ctx, Facts{Entries: 1}))
 	closed(t, j)
-	kill.AtLine(t, "work", dir, 100, hear(t, map[string]*told{}))
+	kill.AtLine(t, "work", dir, "", 100, hear(t, map[string]*told{}))
 }
 
 func breakFile(t *testing.T, path string, harm func([]byte, *rand.Rand) []byte) {

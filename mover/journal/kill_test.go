@@ -94,7 +94,7 @@ func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, all := t.TempDir(), map[string]*told{}
 	for range kill.Times(3, 400) {
-		kill.AtLine(t, "work", dir, 1+random.IntN(200), hear(t, all))
+		kill.AtLine(t, "work", dir, "", 1+random.IntN(200), hear(t, all))
 		if compare(t, dir, all); t.Failed() {
 			return
 		}

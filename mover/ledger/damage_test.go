@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/kill"
 )
 
 // damages is what a disk, a half-done copy or a person does to a file.
@@ -38,12 +40,11 @@ var damages = map[string]func(b []byte, r *rand.Rand) []byte{
 
 const damageTasks = 4000
 
-// runOpener opens a ledger and looks for what must be in it.
-func runOpener(dir string) {
+// look opens a ledger and looks for what must be in it.
+func look(dir string) error {
 	l, err := Open(dir, Options{})
 	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
+		return err
 	}
 	err = l.View(func(tx *Tx) error {
 		for n := range damageTasks {
@@ -53,10 +54,7 @@ func runOpener(dir string) {
 		}
 		return nil
 	})
-	if err = errors.Join(err, l.Close()); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
+	return errors.Join(err, l.Close())
 }
 
 // populate makes a ledger with tables and, as after a kill, with a log. All is durable.
@@ -85,15 +83,18 @@ func TestDamage(t *testing.T) {
 		t.Fatalf("undamaged: %v\n%s", err, out)
 	}
 	harmless := map[string]bool{"lock": true, "synced": true} // they only say more than the store does
-	n, refused := 0, 0
+	n, tried, refused := kill.Random(t).IntN(len(damages)), 0, 0
 	check(t, fs.WalkDir(os.DirFS(model), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		for name, harm := range damages {
-			if n++; testing.Short() && n%6 != 0 {
+		n++ // each file is damaged in the way that comes next, and in a soak in all
+		for i, name := range slices.Sorted(maps.Keys(damages)) {
+			if !kill.Soak() && i != n%len(damages) {
 				continue
 			}
+			tried++
+			harm := damages[name]
 			broken := copied(t, model)
 			breakFile(t, filepath.Join(broken, path), harm)
 			out, err := openElsewhere(broken)
@@ -115,7 +116,7 @@ func TestDamage(t *testing.T) {
 	if refused == 0 {
 		t.Error("nothing was found")
 	}
-	t.Logf("%d of %d were refused, the others did no harm", refused, n)
+	t.Logf("%d of %d were refused, the others did no harm", refused, tried)
 }
 
 func breakFile(t *testing.T, path string, harm func([]byte, *rand.Rand) []byte) {
@@ -132,9 +133,7 @@ func breakFile(t *testing.T, path string, harm func([]byte, *rand.Rand) []byte) 
 
 // openElsewhere opens a ledger in another process, because Badger may end that.
 func openElsewhere(dir string) (string, error) {
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childOpens+"="+dir, "GORACE=atexit_sleep_ms=0")
-	out, err := child.CombinedOutput()
+	out, err := kill.Command("look", dir).CombinedOutput()
 	return string(out), err
 }
 

@@ -1,68 +1,62 @@
 package ledger
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/kill"
 )
 
-// The programs that this test runs of itself, with a directory as the value.
-const (
-	childWrites = "DATAMOVE_LEDGER_WRITES"
-	childLives  = "DATAMOVE_LEDGER_LIVES"
-	childOpens  = "DATAMOVE_LEDGER_OPENS"
-)
-
-// say prints one line at a time, whoever says it.
-var say = func() func(...any) {
-	var mu sync.Mutex
-	return func(words ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Println(words...)
-	}
-}()
-
-// must ends a child that can not do its work.
-func must(err error) {
-	if err != nil {
-		say("error", err)
-		os.Exit(1)
-	}
-}
-
-// runWriter changes a ledger until it is killed, and says what was done when it is.
-func runWriter(dir string) {
+// write changes a ledger until it is killed, and says what was done when it is.
+func write(dir string) error {
 	l, err := Open(dir, Options{})
-	must(err)
-	say("term", l.Term())
+	if err != nil {
+		return err
+	}
+	kill.Say("term", l.Term())
 	ctx := context.Background()
 	begin := int(l.Term()) * 1_000_000
+	failed := make(chan error)
+	turns := make(chan struct{}, 32) // of what waits for no disk, for each change that does: else a slow disk has thousands of the others between two
 	for kind, d := range []Durability{Soon, Durable, Soon} {
 		go func() {
 			for n := begin + kind; ; n += 3 {
-				must(l.Update(ctx, d, func(tx *Tx) error { return five(tx, n) }))
-				say([]string{"soon", "durable"}[d], n)
+				if d == Soon {
+					<-turns
+				}
+				if err := l.Update(ctx, d, func(tx *Tx) error { return five(tx, n) }); err != nil {
+					failed <- err
+					return
+				}
+				kill.Say([]string{"soon", "durable"}[d], n)
+				for more := d == Durable; more; {
+					select {
+					case turns <- struct{}{}:
+					default:
+						more = false
+					}
+				}
 			}
 		}()
 	}
-	for {
-		epoch, err := l.Epoch(ctx)
-		must(err)
-		say("epoch", epoch)
-	}
+	go func() {
+		for range turns {
+			epoch, err := l.Epoch(ctx)
+			if err != nil {
+				failed <- err
+				return
+			}
+			kill.Say("epoch", epoch)
+		}
+	}()
+	return <-failed
 }
 
 // five puts a task with all that can be its own.
@@ -95,48 +89,31 @@ func fiveThere(tx *Tx, n int) (bool, error) {
 	return there == 5, nil
 }
 
-// told is what children said. It can be asked while it listens.
+// told is what children said.
 type told struct {
-	mu            sync.Mutex // guards all below
 	terms, epochs []uint64
 	soon, durable []int
 }
 
-// hear listens until the child is dead.
-func (s *told) hear(t testing.TB, out *bufio.Scanner, begun func()) {
-	for out.Scan() {
-		word, rest, _ := strings.Cut(out.Text(), " ")
+// hear takes a line.
+func (s *told) hear(t testing.TB) func(line string) {
+	return func(line string) {
+		word, rest, _ := strings.Cut(line, " ")
 		n, err := strconv.ParseUint(rest, 10, 64)
 		if err != nil {
-			t.Error(out.Text())
+			t.Error(line)
 		}
-		s.take(word, n)
-		if word == "term" {
-			begun()
+		switch word {
+		case "term":
+			s.terms = append(s.terms, n)
+		case "epoch":
+			s.epochs = append(s.epochs, n)
+		case "soon":
+			s.soon = append(s.soon, int(n))
+		case "durable":
+			s.durable = append(s.durable, int(n))
 		}
 	}
-}
-
-func (s *told) take(word string, n uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch word {
-	case "term":
-		s.terms = append(s.terms, n)
-	case "epoch":
-		s.epochs = append(s.epochs, n)
-	case "soon":
-		s.soon = append(s.soon, int(n))
-	case "durable":
-		s.durable = append(s.durable, int(n))
-	}
-}
-
-// soFar returns what was said until now.
-func (s *told) soFar() *told {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &told{terms: s.terms, epochs: s.epochs, soon: s.soon, durable: s.durable}
 }
 
 // compare opens the ledger and looks for what was said; what was Soon only after a kill.
@@ -201,77 +178,61 @@ func sameIndexes(t testing.TB, l *Ledger) {
 	sameDump(t, want, got)
 }
 
-// start runs this test as a child.
-func start(t testing.TB, what, dir string) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), what+"="+dir, "GORACE=atexit_sleep_ms=0")
-	pipe, err := child.StdoutPipe()
-	check(t, err)
-	check(t, child.Start())
-	return child, bufio.NewScanner(pipe)
-}
-
-// TestKill kills a process at random instants. All that it said is there, changes
+// TestKill kills a process again and again. All that it said is there, changes
 // are there whole or not at all, and no term or epoch comes again.
 func TestKill(t *testing.T) {
-	kills := 25
-	if testing.Short() {
-		kills = 6
-	}
+	random := kill.Random(t)
 	dir, s := t.TempDir(), &told{}
-	for range kills {
-		child, out := start(t, childWrites, dir)
-		s.hear(t, out, func() {
-			go func() {
-				<-time.After(rand.N(200 * time.Millisecond)) // the random instant is what is tested
-				_ = child.Process.Kill()
-			}()
-		})
-		_ = child.Wait() // always "killed"
-		s.compare(t, dir, true)
-		if t.Failed() {
+	for n := range kill.Times(3, 85) {
+		kill.AtLine(t, "write", dir, []string{"soon", "durable", "epoch"}[n%3], 1+random.IntN(60), s.hear(t))
+		if s.compare(t, dir, true); t.Failed() {
 			return
 		}
 	}
-	if len(s.durable) < kills || len(s.soon) < kills {
-		t.Errorf("only %d and %d changes in %d lives: the kills came too early to tell", len(s.durable), len(s.soon), kills)
+	if len(s.durable) == 0 || len(s.soon) == 0 || len(s.epochs) == 0 {
+		t.Errorf("%d and %d changes, and %d epochs", len(s.durable), len(s.soon), len(s.epochs))
 	}
 }
 
-// runLives opens and closes a ledger again and again.
-func runLives(dir string) {
-	say("begun")
+// live opens and closes a ledger again and again.
+func live(dir string) error {
 	for {
 		l, err := Open(dir, Options{})
-		must(err)
-		must(l.Update(context.Background(), Soon, func(tx *Tx) error { return five(tx, int(l.Term())) }))
-		must(l.Close())
+		if err != nil {
+			return err
+		}
+		if err := l.Update(context.Background(), Soon, func(tx *Tx) error { return five(tx, int(l.Term())) }); err != nil {
+			return err
+		}
+		if err := l.Close(); err != nil {
+			return err
+		}
+		kill.Say("term", l.Term())
 	}
 }
+
+// twoLives are about as many calls as it takes to make, open and close a ledger twice.
+const twoLives = 100
 
 // TestKillOpening kills a process while it makes, opens and closes a ledger, and
 // while it restores one. That is no damage.
 func TestKillOpening(t *testing.T) {
-	kills := 60
-	if testing.Short() {
-		kills = 15
-	}
+	random := kill.Random(t)
 	dir := t.TempDir()
-	for range kills {
-		if rand.N(4) == 0 {
+	for range kill.Times(6, 200) {
+		if random.IntN(4) == 0 {
 			check(t, os.RemoveAll(dir)) // so that making one is among what is killed
 		}
-		child, out := start(t, childLives, dir)
-		out.Scan()
-		<-time.After(rand.N(40 * time.Millisecond)) // the random instant is what is tested
-		check(t, child.Process.Kill())
-		for out.Scan() {
-			t.Fatal(out.Text())
-		}
-		_ = child.Wait() // always "killed"
+		said, _ := kill.AtCall(t, "live", dir, 1+random.IntN(twoLives))
 		l := opened(t, dir, Options{})
 		view(t, l, func(tx *Tx) error {
+			for _, line := range said { // it was closed, so it is there
+				n, err := strconv.Atoi(strings.TrimPrefix(line, "term "))
+				check(t, err)
+				if there, err := fiveThere(tx, n); !there || err != nil {
+					t.Errorf("task %d is lost: %v", n, err)
+				}
+			}
 			for m, err := range Tasks.All(tx, Range{}) {
 				check(t, err)
 				n, _ := strconv.Atoi(strings.TrimPrefix(m.GetId(), "01HZX"))

@@ -25,19 +25,11 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/kill"
 )
 
 func TestMain(m *testing.M) {
-	for name, run := range map[string]func(dir string){
-		childWrites: runWriter,
-		childLives:  runLives,
-		childOpens:  runOpener,
-	} {
-		if dir := os.Getenv(name); dir != "" {
-			run(dir)
-			return
-		}
-	}
+	kill.Main(map[string]func(string) error{"write": write, "live": live, "look": look})
 	goleak.VerifyTestMain(m)
 }
 

@@ -6,9 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/kill"
 )
 
 const (
@@ -29,42 +29,35 @@ type snapshot struct {
 // no term comes again, and no change is there in part.
 func TestPowerCut(t *testing.T) {
 	rig.Root(t)
-	cuts := 25
-	if testing.Short() {
-		cuts = 3
-	}
+	random := kill.Random(t)
+	cuts := kill.Times(3, 25)
 	xfs := rig.Disk(t, "xfs", 8<<30)
 	image := filepath.Join(xfs, "disk.img")
 	rig.Image(t, image, "ext4", powerDisk)
 	for n := 0; n < cuts && !t.Failed(); n += 3 {
-		for _, s := range powerCuts(t, xfs, image, min(3, cuts-n)) {
+		for _, s := range powerCuts(t, random, xfs, image, min(3, cuts-n)) {
 			s.said.compare(t, filepath.Join(rig.Loop(t, s.image, powerOptions), "ledger"), false)
 		}
 	}
 }
 
-// powerCuts runs a writer on the disk and cuts the power a few times meanwhile.
-func powerCuts(t *testing.T, xfs, image string, cuts int) (taken []snapshot) {
+// powerCuts runs a writer on the disk and cuts the power a few times meanwhile, each time when some more changes are durable.
+func powerCuts(t *testing.T, random *rand.Rand, xfs, image string, cuts int) (taken []snapshot) {
 	dir := rig.Loop(t, image, powerOptions)
 	defer rig.Unmount(t, dir)
-	child, out := start(t, childWrites, filepath.Join(dir, "ledger"))
-	s, begun, heard := &told{}, make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(heard)
-		s.hear(t, out, func() { close(begun) })
-	}()
-	<-begun
+	writer := kill.Start(t, "write", filepath.Join(dir, "ledger"))
+	said := &told{}
 	for n := range cuts {
-		<-time.After(rand.N(400 * time.Millisecond)) // the random instant is what is tested
-		said := s.soFar()
-		cut := filepath.Join(xfs, fmt.Sprintf("cut-%d-%d.img", child.Process.Pid, n))
+		changes := 1 + random.IntN(20)
+		t.Logf("cut after %d durable changes more", changes)
+		writer.Until("durable", changes, said.hear(t))
+		cut := filepath.Join(xfs, fmt.Sprintf("cut-%d-%d.img", writer.Process.Pid, n))
 		if text, err := exec.Command("cp", "--reflink=always", image, cut).CombinedOutput(); err != nil {
 			t.Fatalf("cp: %v\n%s", err, text)
 		}
-		taken = append(taken, snapshot{cut, said})
+		before := *said // what it says later is appended, and seen by nobody who has this
+		taken = append(taken, snapshot{cut, &before})
 	}
-	check(t, child.Process.Kill())
-	<-heard
-	_ = child.Wait() // always "killed"
+	writer.Kill()
 	return taken
 }

@@ -130,20 +130,27 @@ func (c *Child) Kill() (rest []string) {
 	return rest
 }
 
-// AtLine starts a mode and kills it at its n-th line, from 1. It hands over each line when it was said, also those
-// that it said until it was dead.
-func AtLine(t testing.TB, mode, argument string, n int, each func(line string)) {
+// AtLine starts a mode and kills it at its n-th line, from 1, of those that begin with kind. It hands over each line
+// when it was said, also those that it said until it was dead.
+func AtLine(t testing.TB, mode, argument, kind string, n int, each func(line string)) {
 	t.Helper()
-	t.Logf("killed at line %d", n)
+	t.Logf("killed at line %d %s", n, kind)
 	c := Start(t, mode, argument)
-	for range n {
-		line, err := c.Line()
-		if err != nil {
-			break
-		}
-		each(line)
-	}
+	c.Until(kind, n, each)
 	for _, line := range c.Kill() {
 		each(line)
+	}
+}
+
+// Until hands over lines up to the n-th that begins with kind, or to the last.
+func (c *Child) Until(kind string, n int, each func(line string)) {
+	for n > 0 {
+		line, err := c.Line()
+		if err != nil {
+			return // how it ended is seen when it is killed
+		}
+		if each(line); strings.HasPrefix(line, kind) {
+			n--
+		}
 	}
 }

@@ -44,7 +44,7 @@ func three(dir string) error {
 func TestAtLine(t *testing.T) {
 	var heard []string
 	file := filepath.Join(t.TempDir(), "file")
-	AtLine(t, "count", file, 7, func(line string) { heard = append(heard, line) })
+	AtLine(t, "count", file, "", 7, func(line string) { heard = append(heard, line) })
 	if len(heard) < 7 {
 		t.Fatal(heard)
 	}

@@ -47,7 +47,7 @@ func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, told := t.TempDir(), 0
 	for life := range kill.Times(3, 200) {
-		kill.AtLine(t, "reserve", fmt.Sprintf("%d:1000000:%s", life, dir), 1+random.IntN(40), func(string) { told++ })
+		kill.AtLine(t, "reserve", fmt.Sprintf("%d:1000000:%s", life, dir), "", 1+random.IntN(40), func(string) { told++ })
 		reserved(t, dir, told, told+life+1)
 	}
 }

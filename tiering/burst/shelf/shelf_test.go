@@ -189,7 +189,7 @@ func TestKilled(t *testing.T) {
 	random := kill.Random(t)
 	dir, told := t.TempDir(), int64(0)
 	for range kill.Times(3, 400) {
-		kill.AtLine(t, "keep", dir, 1+random.IntN(20), func(string) { told++ })
+		kill.AtLine(t, "keep", dir, "", 1+random.IntN(20), func(string) { told++ })
 		told = kept(t, dir, told)
 	}
 }
