@@ -5,29 +5,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
+	"datamove.dev/test/kill"
 )
 
-// worksOn has the Spec, as JSON, of a process that makes and removes volumes until it is killed.
-const worksOn = "DATAMOVE_TEST_BASE"
-
 func TestMain(m *testing.M) {
-	if text := os.Getenv(worksOn); text != "" {
+	kill.Main(map[string]func(string) error{"work": func(text string) error {
 		var s Spec
-		err := json.Unmarshal([]byte(text), &s)
-		if err == nil {
-			err = restless(s)
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			return err
 		}
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+		return restless(s)
+	}})
 	os.Exit(m.Run())
 }
 
@@ -82,26 +76,18 @@ func (b *Base) wished(name string) (Wish, error) {
 	return Wish{ID: volume.ID{Kind: volume.Project, FileSystem: "lab", Key: volume.KeyOf(b.Identity, volume.Project, name)}, Name: name, Bytes: 20 * mib, Parameters: p}, err
 }
 
+// allOfIt are about as many calls as restless makes until it has done each thing to each volume.
+const allOfIt = 300
+
 // TestKill: whenever the driver is killed, what it made is whole or not there, the same calls go on, and in the end
 // nothing is left over.
 func TestKill(t *testing.T) {
 	s := onBtrfs(t)
 	text, err := json.Marshal(s)
 	must(t, err)
-	rounds := 30
-	if testing.Short() {
-		rounds = 5
-	}
-	for range rounds {
-		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = append(os.Environ(), worksOn+"="+string(text))
-		cmd.Stderr = os.Stderr
-		must(t, cmd.Start())
-		time.Sleep(time.Duration(20+rand.IntN(150)) * time.Millisecond)
-		must(t, cmd.Process.Kill())
-		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != -1 {
-			t.Fatalf("it ended by itself: %v", err)
-		}
+	random := kill.Random(t)
+	for range kill.Times(5, 300) {
+		kill.AtCall(t, "work", string(text), 1+random.IntN(allOfIt))
 		looksWhole(t, s)
 	}
 	b := opened(t, s)

@@ -1,12 +1,9 @@
 package shelf
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/kill"
 )
 
 // What is sealed nobody changes, not even who staged it; unsealed it is as before.
@@ -123,11 +121,16 @@ func TestSealWriters(t *testing.T) {
 
 // Killed at any moment, it is done by doing it again.
 func TestKilled(t *testing.T) {
+	const files = 300
 	systems(t, func(t *testing.T, root string) {
-		s, dir := staged(t, root, 3000), filepath.Join(root, where)
+		random := kill.Random(t)
+		s, dir := staged(t, root, files), filepath.Join(root, where)
 		all := 0
-		for n, what := range []string{"seal", "unseal", "seal", "unseal", "seal", "unseal"} {
-			kill(t, what, root, time.Duration(1+n)*3*time.Millisecond)
+		for n := range kill.Times(3, 60) {
+			what := []string{"seal", "unseal"}[n%2]
+			if _, killed := kill.AtCall(t, what, root, 1+random.IntN(files)); !killed {
+				t.Fatalf("%s came to its end", what)
+			}
 			sealed, open := sealedBelow(t, dir)
 			t.Logf("%s: %d are sealed, %d are not", what, sealed, open)
 			if top, err := os.Open(dir); err != nil {
@@ -155,44 +158,6 @@ func TestKilled(t *testing.T) {
 			}
 		}
 	})
-}
-
-// kill has another process do it, and kills that in the middle.
-func kill(t *testing.T, what, root string, after time.Duration) {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command(self, what, root)
-	out, err := c.StdoutPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it begins
-		t.Fatal(err)
-	}
-	time.Sleep(after)
-	_ = c.Process.Kill()
-	_ = c.Wait()
-}
-
-func child(what, root string) int {
-	s, _ := At(root, where)
-	fmt.Println("begins")
-	var err error
-	if what == "seal" {
-		_, err = s.Seal(context.Background())
-	} else {
-		err = s.Unseal(context.Background())
-	}
-	if err != nil {
-		return 1
-	}
-	return 0
 }
 
 // What is unsealed by a path: all below it, what it lies in, and of others only for root.

@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/image"
+	"datamove.dev/test/kill"
 )
 
 const (
@@ -25,11 +26,12 @@ const (
 	where  = ".datasets/vision/" + digest + "/data"
 )
 
-// TestMain is also a process that seals or unseals until it is killed.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && (os.Args[1] == "seal" || os.Args[1] == "unseal") {
-		os.Exit(child(os.Args[1], os.Args[2]))
-	}
+	at := func(root string) Spot { s, _ := At(root, where); return s }
+	kill.Main(map[string]func(string) error{
+		"seal":   func(root string) error { _, err := at(root).Seal(context.Background()); return err },
+		"unseal": func(root string) error { return at(root).Unseal(context.Background()) },
+	})
 	os.Exit(m.Run())
 }
 

@@ -3,26 +3,21 @@ package trash
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	_ "datamove.dev/test/seed" // of rapid
+	"datamove.dev/test/kill"
 )
-
-// emptiesVar has the root of which a process empties the trash, until it is killed.
-const emptiesVar = "DATAMOVE_TEST_TRASH"
 
 // fewFiles are all that it may have open: beside a clearing's, what the runtime has.
 const fewFiles = deepest + 16
 
-func empties(dir string) {
+// empties empties the trash of a root.
+func empties(dir string) error {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: fewFiles, Max: fewFiles})
@@ -30,47 +25,32 @@ func empties(dir string) {
 	if err == nil {
 		_, err = Empty(context.Background(), root, Rate{})
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	return err
 }
 
 // TestKill: whenever an emptying is killed, the next one goes on, and in the end nothing is left, and nothing else is gone.
 func TestKill(t *testing.T) {
+	const files = 200
 	everywhere(t, func(t *testing.T, dir string) {
+		random := kill.Random(t)
 		made(t, dir, "outside/precious")
 		root := opened(t, dir)
-		kills := 0
-		for round := 0; kills < 15 && round < 100; round++ {
-			for i := range 4 {
-				for j := range 500 {
+		for round := range kill.Times(3, 100) {
+			for i := range 2 {
+				for j := range files / 2 {
 					made(t, dir, fmt.Sprintf("in/%d/%d", i, j))
 				}
 				deep(t, filepath.Join(dir, "in", fmt.Sprint(i)), 3*deepest)
 			}
 			_, err := Move(root, "in", "test")
 			must(t, err)
-			cmd := exec.Command("/proc/self/exe")
-			cmd.Env = append(os.Environ(), emptiesVar+"="+dir)
-			cmd.Stderr = os.Stderr
-			must(t, cmd.Start())
-			time.Sleep(time.Duration(5+rand.IntN(40)) * time.Millisecond)
-			_ = cmd.Process.Kill() // it may have ended by now
-			if err := cmd.Wait(); cmd.ProcessState.ExitCode() > 0 {
-				t.Fatal(err)
-			}
-			if cmd.ProcessState.ExitCode() == -1 && len(items(t, dir)) > 0 {
-				kills++
+			if _, killed := kill.AtCall(t, "empty", dir, 1+random.IntN(files)); !killed || len(items(t, dir)) == 0 {
+				t.Fatalf("killed %v, and %d items are left", killed, len(items(t, dir)))
 			}
 			if round%4 == 3 { // an image has few inodes
 				_, err := Empty(t.Context(), root, Rate{})
 				must(t, err)
 			}
-		}
-		if kills == 0 {
-			t.Error("nobody was killed at work")
 		}
 		if done, err := Empty(t.Context(), root, Rate{}); done.Left != 0 || err != nil || len(items(t, dir)) > 0 {
 			t.Errorf("%+v, %v", done, err)

@@ -18,12 +18,11 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/test/apart"
 	"datamove.dev/test/image"
+	"datamove.dev/test/kill"
 )
 
 func TestMain(m *testing.M) {
-	if root := os.Getenv(emptiesVar); root != "" {
-		empties(root)
-	}
+	kill.Main(map[string]func(string) error{"empty": empties})
 	apart.Main(m)
 }
 
