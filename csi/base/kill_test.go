@@ -77,7 +77,7 @@ func (b *Base) wished(name string) (Wish, error) {
 }
 
 // allOfIt are about as many calls as restless makes until it has done each thing to each volume.
-const allOfIt = 300
+const allOfIt = 700
 
 // TestKill: whenever the driver is killed, what it made is whole or not there, the same calls go on, and in the end
 // nothing is left over.

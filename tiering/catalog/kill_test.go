@@ -1,87 +1,99 @@
 package catalog_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/kill"
 	"datamove.dev/tiering/catalog"
 )
 
-// follows is the variable whose value has this program follow a feed until it is killed.
-const follows = "DATAMOVE_CATALOG_FOLLOWS"
-
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(follows); dir != "" {
-		if err := follow(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	kill.Main(map[string]func(string) error{"follow": follow})
 	os.Exit(m.Run())
 }
 
 // A feed is a file of names, each of which ends in a zero byte; its mark is how much of it was read.
 func feedOf(dir string) string { return filepath.Join(dir, "feed") }
 
-// follow scans where nothing was scanned, and looks at what the feed says, for ever.
+// telling says each entry that is walked.
+type telling struct{ *posix.Place }
+
+func (s telling) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		for e, err := range s.Place.Walk(ctx, o) {
+			if kill.Say("walked"); !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// follow scans where nothing was scanned, and looks at what the feed says, for ever. When it has taken all it waits for
+// a line.
 func follow(dir string) error {
 	ctx := context.Background()
 	c, err := catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{})
 	if err != nil {
 		return err
 	}
-	src, err := posix.Open(filepath.Join(dir, "tree"), posix.Options{})
+	place, err := posix.Open(filepath.Join(dir, "tree"), posix.Options{})
 	if err != nil {
 		return err
 	}
+	src := telling{place}
 	state, err := c.State(project)
 	if err == nil && state.Scanned.IsZero() {
 		_, err = c.Scan(ctx, project, src, catalog.ScanOptions{})
 	}
-	for err == nil {
-		err = followOn(ctx, c, src, feedOf(dir))
+	for in := bufio.NewScanner(os.Stdin); err == nil; {
+		var took bool
+		if took, err = followOn(ctx, c, src, feedOf(dir)); took {
+			kill.Say("took")
+		} else if err == nil && !in.Scan() {
+			err = errors.Join(io.ErrUnexpectedEOF, in.Err())
+		}
 	}
 	return err
 }
 
-// followOn takes some of a feed.
-func followOn(ctx context.Context, c *catalog.Catalog, src catalog.Source, feed string) error {
+// followOn takes some of a feed, if there is something.
+func followOn(ctx context.Context, c *catalog.Catalog, src catalog.Source, feed string) (bool, error) {
 	mark, err := c.Mark(project, "test")
 	if err != nil {
-		return err
+		return false, err
 	}
 	at := markOf(mark)
 	f, err := os.Open(feed)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.NewSectionReader(f, at, 1<<20))
 	if err != nil {
-		return err
+		return false, err
 	}
 	text = text[:bytes.LastIndexByte(text, 0)+1]
 	if len(text) == 0 {
-		time.Sleep(time.Millisecond)
-		return nil
+		return false, nil
 	}
 	names := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 	mark.Value = binary.BigEndian.AppendUint64(nil, uint64(at)+uint64(len(text)))
-	return c.Look(ctx, project, src, names, mark)
+	err = c.Look(ctx, project, src, names, mark)
+	return err == nil, err
 }
 
 func markOf(m catalog.Mark) int64 {
@@ -134,9 +146,10 @@ func (c *churn) once() {
 	}
 }
 
-// Killed twenty times while a tree changes, and while it is scanned for the first time, a catalog that follows a feed is at last what a fresh
+// Killed while a tree changes, and while it is scanned for the first time, a catalog that follows a feed is at last what a fresh
 // scan is.
 func TestKill(t *testing.T) {
+	random := kill.Random(t)
 	dir := t.TempDir()
 	feed, err := os.Create(feedOf(dir))
 	check(t, err)
@@ -145,28 +158,22 @@ func TestKill(t *testing.T) {
 	for range 3000 {
 		c.once()
 	}
-	const kills, most = 20, 200
-	followed := func() bool {
-		c := open(t, filepath.Join(dir, "catalog"))
-		defer func() { check(t, c.Close()) }()
-		mark, err := c.Mark(project, "test")
-		check(t, err)
-		return markOf(mark) > 0
+	live := func(kind string, n int) {
+		t.Logf("killed at line %d %s", n, kind)
+		child := kill.Start(t, "follow", dir)
+		child.Until(kind, n, func(string) {
+			for range 3 {
+				c.once()
+			}
+			_, _ = fmt.Fprintln(child.In) // if it lives
+		})
+		child.Kill()
 	}
-	for k := 0; k < kills || k < most && !followed(); k++ {
-		patience := 300 + 50*max(0, k-kills) // on a busy machine the first scan takes long
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), follows+"="+dir)
-		var said bytes.Buffer
-		child.Stderr = &said
-		check(t, child.Start())
-		for until := time.Now().Add(time.Duration(20+c.random.IntN(patience)) * time.Millisecond); time.Now().Before(until); {
-			c.once()
-		}
-		check(t, child.Process.Kill())
-		if err := child.Wait(); err == nil || said.Len() > 0 {
-			t.Fatalf("child %d ended by itself: %v\n%s", k, err, said.Bytes())
-		}
+	for range kill.Times(1, 20) {
+		live("walked", 1+random.IntN(300))
+	}
+	for range kill.Times(2, 180) {
+		live("took", 1+random.IntN(30))
 	}
 	end, err := feed.Seek(0, io.SeekCurrent)
 	check(t, err)
@@ -184,13 +191,9 @@ func TestKill(t *testing.T) {
 	if markOf(before) == 0 {
 		t.Fatal("nothing was followed")
 	}
-	for {
-		mark, err := last.Mark(project, "test")
+	for more := true; more; {
+		more, err = followOn(t.Context(), last, src, feedOf(dir))
 		check(t, err)
-		if markOf(mark) == end {
-			break
-		}
-		check(t, followOn(t.Context(), last, src, feedOf(dir)))
 	}
 	t.Logf("%d changes, %d of %d bytes of the feed before the last opening", c.n, markOf(before), end)
 	equal(t, last, project, src)

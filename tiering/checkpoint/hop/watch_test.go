@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,22 +13,15 @@ import (
 	"time"
 
 	"datamove.dev/mover/location"
-	"datamove.dev/test/seed"
+	"datamove.dev/test/kill"
 	"datamove.dev/tiering/checkpoint"
 )
 
-// watched is a process that watches, for the tests that kill it: what to bring, and where to.
-const watched = "DATAMOVE_TEST_WATCH"
-
 func TestMain(m *testing.M) {
-	if where := os.Getenv(watched); where != "" {
+	kill.Main(map[string]func(string) error{"watch": func(where string) error {
 		w := &world{site: &Site{Open: openHere, Request: requestIn(where)}, dir: where}
-		if err := w.watch(nil, "nvme", "peer", "pfs").Run(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+		return w.watch(nil, "nvme", "peer", "pfs").Run(context.Background())
+	}})
 	os.Exit(m.Run())
 }
 
@@ -181,20 +173,13 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// TestKilled: a watch is killed again and again, at any instant, while a job saves. What is at a target under its name is whole at each of them; and in the end all is there.
+// aTrip are about as many calls as a watch makes to bring one checkpoint to two places.
+const aTrip = 300
+
+// TestKilled: a watch is killed again and again, while a job saves. What is at a target under its name is whole at each of them; and in the end all is there.
 func TestKilled(t *testing.T) {
-	rounds := 30
-	if testing.Short() {
-		rounds = 5
-	}
+	random := kill.Random(t)
 	w := newWorld(t)
-	random := seed.Rand(t)
-	start := func() *exec.Cmd {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env, cmd.Stderr = append(os.Environ(), watched+"="+w.dir), os.Stderr
-		must(t, cmd.Start())
-		return cmd
-	}
 	whole := func() {
 		for _, dir := range []string{"peer", "pfs"} {
 			names, err := filepath.Glob(w.at(dir + "/step_*"))
@@ -207,17 +192,22 @@ func TestKilled(t *testing.T) {
 			}
 		}
 	}
-	for i := range rounds {
-		if i%3 == 0 {
+	kills := 0
+	for i := range kill.Times(4, 300) {
+		if i%2 == 0 {
 			w.save("nvme", fmt.Sprintf("step_%d", i+1), big("frozen"), big(fmt.Sprint("moves", i)), fmt.Sprint("small", i))
 		}
-		cmd := start()
-		time.Sleep(time.Duration(random.Int64N(int64(150 * time.Millisecond))))
-		must(t, cmd.Process.Kill())
-		_ = cmd.Wait() // it was killed
+		if _, killed := kill.AtCall(t, "watch", w.dir, 1+random.IntN(aTrip)); killed {
+			kills++
+		}
 		whole()
 	}
-	must(t, start().Wait())
+	if kills == 0 {
+		t.Error("each came to its end before it was killed")
+	}
+	if out, err := kill.Command("watch", w.dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	whole()
 	for _, dir := range []string{"peer", "pfs"} {
 		same(t, "in the end", w.at("nvme"), w.at(dir))

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,26 +20,45 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/kill"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/feed"
 	"datamove.dev/tiering/feed/feedtest"
 	"datamove.dev/tiering/feed/watch"
 )
 
-// follows is the variable whose value has this program follow a tree until it is killed.
-const follows = "DATAMOVE_WATCH_FOLLOWS"
-
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(follows); dir != "" {
-		if err := follow(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	kill.Main(map[string]func(string) error{"follow": follow})
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dgraph-io/ristretto/v2/z.(*AllocatorPool).freeupAllocators"))
 }
 
+// telling says each entry that is walked, and each batch that was taken.
+type telling struct {
+	*posix.Place
+	feed.Feed
+}
+
+func (s telling) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		for e, err := range s.Place.Walk(ctx, o) {
+			if kill.Say("walked"); !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s telling) Run(ctx context.Context, marks feed.Marks, take feed.Take) error {
+	return s.Feed.Run(ctx, marks, func(ctx context.Context, b feed.Batch) error {
+		err := take(ctx, b)
+		if err == nil {
+			kill.Say("took")
+		}
+		return err
+	})
+}
+
+// follow follows a tree until it is killed.
 func follow(dir string) error {
 	c, err := catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{})
 	if err != nil {
@@ -50,7 +69,8 @@ func follow(dir string) error {
 	if err != nil {
 		return err
 	}
-	k := &feed.Keeper{Catalog: c, Tree: scratch, Source: src, Feed: watch.New(tree, watch.Options{Window: 10 * time.Millisecond})}
+	tells := telling{src, watch.New(tree, watch.Options{Window: 10 * time.Millisecond})}
+	k := &feed.Keeper{Catalog: c, Tree: scratch, Source: tells, Feed: tells}
 	return k.Run(context.Background())
 }
 
@@ -195,27 +215,28 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// Killed twenty times while a tree changes, a keeper makes at last of the catalog what a scan would.
+// Killed while a tree changes, a keeper makes at last of the catalog what a scan would.
 func TestKill(t *testing.T) {
+	random := kill.Random(t)
 	dir := t.TempDir()
 	c := &churn{dir: filepath.Join(dir, "tree"), random: rand.New(rand.NewPCG(20, 20))}
 	check(t, os.Mkdir(c.dir, 0o755))
 	for range 2000 {
 		c.once()
 	}
-	for k := range 20 {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), follows+"="+dir)
-		var said bytes.Buffer
-		child.Stderr = &said
-		check(t, child.Start())
-		for until := time.Now().Add(time.Duration(50+c.random.IntN(300)) * time.Millisecond); time.Now().Before(until); {
-			c.once()
-		}
-		check(t, child.Process.Kill())
-		if err := child.Wait(); err == nil || said.Len() > 0 {
-			t.Fatalf("child %d ended by itself: %v\n%s", k, err, said.Bytes())
-		}
+	live := func(kind string, n int) {
+		kill.AtLine(t, "follow", dir, kind, n, func(string) {
+			for range 3 {
+				c.once()
+			}
+			check(t, os.WriteFile(filepath.Join(c.dir, "last"), nil, 0o600)) // what was done may be nothing
+		})
+	}
+	for range kill.Times(1, 20) {
+		live("walked", 1+random.IntN(100))
+	}
+	for range kill.Times(2, 180) {
+		live("took", 1+random.IntN(15))
 	}
 	w := newWorld(t, dir, watch.Options{})
 	for range 500 {
