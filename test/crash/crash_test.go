@@ -1,11 +1,12 @@
-// Package crash kills the real program at random instants, in every direction, and
+// Package crash kills the real program in every direction, and
 // looks at what is left: after each kill every name at the target is whole, the old
 // version or the new one; and the run that comes to its end leaves the trees equal
 // and nothing of the earlier ones, and has sent at most what was in flight again.
 //
-// CRASH_ROUNDS is how many kills there are in all: 40, and 210 with DATAMOVE_SOAK=1. Their
-// instants are of test/seed. The trees, the processes and the looking are those of
-// package rig.
+// A kill comes at the n-th system call of a run that changes a file, or at its n-th
+// request to a store, of so many as a run has that is left alone. DATAMOVE_SEED decides
+// at which, and with DATAMOVE_SOAK=1 there are 30 for each direction, and not one. The
+// trees, the processes and the looking are those of package rig.
 package crash
 
 import (
@@ -14,46 +15,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
-	"time"
 
 	"datamove.dev/mover/journal"
 	"datamove.dev/test/crash/rig"
-	"datamove.dev/test/seed"
+	"datamove.dev/test/kill"
 )
 
 func TestMain(m *testing.M) { rig.Main(m) }
-
-// number reads a number from the environment.
-func number(t *testing.T, name string, usual uint64) uint64 {
-	text := os.Getenv(name)
-	if text == "" {
-		return usual
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
-
-func rounds(t *testing.T) int {
-	usual := uint64(40)
-	switch {
-	case seed.Soak():
-		usual = 210
-	case testing.Short():
-		usual = 6
-	}
-	return int(number(t, "CRASH_ROUNDS", usual))
-}
 
 // world is one task: how to start it, and how a reader sees its target.
 type world struct {
 	program      *rig.Program
 	args         []string
-	want, former rig.Tree // what is to be there, and what was there; as see sees it
+	kill         func(n int) (r *rig.Run, events int) // runs the task and kills it at its n-th event; 0 is never
+	want, former rig.Tree                             // what is to be there, and what was there; as see sees it
 	see          func() rig.Tree
 	equal        func() // looks at the end whether all is well
 }
@@ -74,11 +50,9 @@ var directions = []struct {
 
 func TestKills(t *testing.T) {
 	rig.Root(t) // the trees have devices and files of others
-	total := rounds(t)
-	for i, d := range directions {
+	for _, d := range directions {
 		t.Run(d.name, func(t *testing.T) {
-			kills := total*(i+1)/len(directions) - total*i/len(directions)
-			lives(t, seed.Rand(t), kills, d.make)
+			lives(t, kill.Random(t), kill.Times(1, 30), d.make)
 		})
 	}
 }
@@ -87,35 +61,32 @@ func TestKills(t *testing.T) {
 // Each is killed until a run comes to its end.
 func lives(t *testing.T, random *rand.Rand, kills int, make func(*testing.T, *bench) world) {
 	b := newBench(t)
-	begun := time.Now()
+	b.random = random
 	w := make(t, b)
-	whole := time.Since(begun)
-	for first := true; kills > 0; first = false {
-		if !first {
-			w = make(t, b)
-		}
+	r, events := w.kill(0) // the first life tells how much a run does
+	r.Want(0)
+	w.ends(t)
+	for kills > 0 && !t.Failed() {
+		w = make(t, b)
 		for kills > 0 {
-			begun = time.Now()
-			r := w.program.Start(t, w.args...)
-			if first && whole > 0 { // the first life tells how long a run takes
-				r.Want(0)
-				whole = time.Since(begun)
-				break
-			}
-			if !r.KillAfter(time.Duration(random.Int64N(int64(whole)))) {
+			r, _ := w.kill(1 + random.IntN(events))
+			if r.Exit != -1 {
 				r.Want(0)
 				break
 			}
 			kills--
 			w.whole(t)
 		}
-		w.program.Do(t, 0, w.args...)
-		w.whole(t)
-		w.end(t)
-		if t.Failed() {
-			return
-		}
+		w.ends(t)
 	}
+}
+
+// ends runs the task once more, and looks at what is there.
+func (w *world) ends(t *testing.T) {
+	t.Helper()
+	w.program.Do(t, 0, w.args...)
+	w.whole(t)
+	w.end(t)
 }
 
 // whole looks at every name that a reader sees. What was there and stays is there

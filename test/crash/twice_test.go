@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"datamove.dev/test/crash/rig"
-	"datamove.dev/test/seed"
+	"datamove.dev/test/kill"
 )
 
 // The jobs of the runs here, and what they move at once.
@@ -28,17 +28,18 @@ func amount(bytes int64) int64 {
 	return bytes
 }
 
-// kills starts a task again and again and kills it, each time a bit later, until
-// it ends. It returns how many were killed, and how many bytes all runs read.
-func kills(t *testing.T, p *rig.Program, life time.Duration, args ...string) (killed int, read int64) {
+// kills runs a task again and again and has it killed, each time later, until it ends. It returns how many were
+// killed, and how many bytes all runs read.
+func kills(t *testing.T, first int, run func(n int) (*rig.Run, int)) (killed int, read int64) {
 	t.Helper()
-	random := seed.Rand(t)
-	for ; ; life += life / 4 {
-		r := p.Start(t, args...)
-		dies := r.KillAfter(life + time.Duration(random.Int64N(int64(life))))
+	random := kill.Random(t)
+	for n := first; ; n *= 2 {
+		r, _ := run(n + random.IntN(n))
 		read += r.Read
-		if !dies {
-			r.Want(0)
+		if r.Exit != -1 {
+			if r.Want(0); killed == 0 {
+				t.Error("it came to its end before it was killed")
+			}
 			return killed, read
 		}
 		killed++
@@ -55,7 +56,10 @@ func TestSentTwiceLargeFile(t *testing.T) {
 	for name, base := range map[string]string{"memory": rig.Memory(t), "ext4": rig.Disk(t, "ext4", 400<<20)} {
 		t.Run(name, func(t *testing.T) {
 			target := filepath.Join(base, "target")
-			killed, read := kills(t, rig.New(t), 150*time.Millisecond, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "120MiB/s", source, target)
+			p := rig.New(t)
+			killed, read := kills(t, 40, func(n int) (*rig.Run, int) {
+				return p.KillAtCall(t, n, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "120MiB/s", source, target)
+			})
 			t.Logf("%d kills, %d MiB read of %d", killed, read>>20, size>>20)
 			const start = 1 << 20 // what a process reads when it starts
 			if most := size + start + int64(killed)*(jobs*fileParts+start); read > most {
@@ -99,11 +103,13 @@ func drafts(dir string) (n int) {
 }
 
 func TestSentTwiceToS3(t *testing.T) {
-	size := amount(400 << 20)
+	size := amount(int64(kill.Times(160<<20, 400<<20)))
 	p, source := rig.New(t), rig.Memory(t)
 	store := rig.NewStore(t, p)
 	rig.Make(t, source, rig.Shape{Seed: 5, Large: 1, LargeBytes: size})
-	killed, _ := kills(t, p, 400*time.Millisecond, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "150MiB/s", source, store.At("twice"))
+	killed, _ := kills(t, 8, func(n int) (*rig.Run, int) {
+		return store.KillAtRequest(t, p, n, n%2 == 0, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "150MiB/s", source, store.At("twice"))
+	})
 	n, _ := store.Calls("UploadPart")
 	t.Logf("%d kills, %d parts sent", killed, n)
 	if most := int(size/s3Parts) + killed*jobs + 1; n > most { // one is of the probe of the bucket
@@ -123,7 +129,9 @@ func TestSentTwiceFromS3(t *testing.T) {
 	p.Do(t, 0, "copy", "-q", source, store.At("back"))
 	target := filepath.Join(rig.Memory(t), "target")
 	store.Calls("GetObject")
-	killed, _ := kills(t, p, 300*time.Millisecond, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "120MiB/s", store.At("back"), target)
+	killed, _ := kills(t, 40, func(n int) (*rig.Run, int) {
+		return p.KillAtCall(t, n, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "120MiB/s", store.At("back"), target)
+	})
 	_, bytes := store.Calls("GetObject")
 	t.Logf("%d kills, %d MiB fetched", killed, bytes>>20)
 	if most := size + int64(killed)*jobs*s3Parts + 1<<20; bytes > most {

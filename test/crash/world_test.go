@@ -2,13 +2,14 @@ package crash
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"datamove.dev/test/crash/rig"
-	"datamove.dev/test/seed"
+	"datamove.dev/test/kill"
 )
 
 // bench is what the worlds of one direction share.
@@ -20,6 +21,7 @@ type bench struct {
 	former  string // what a target of a sync has at first
 	stored  string // prefix with the source
 	lives   int
+	random  *rand.Rand // decides how it is killed
 }
 
 func newBench(t *testing.T) *bench { return &bench{program: rig.New(t), source: rig.Memory(t)} }
@@ -56,26 +58,27 @@ func (b *bench) fill(t *testing.T, shape rig.Shape, sync bool) {
 // change makes a source out of what will be the former target: of each kind of
 // change a few.
 func change(t *testing.T, dir string) {
-	check, random := checker(t), seed.Rand(t)
-	text := func() []byte { return fmt.Appendf(nil, "%026x", random.Uint64()) }
+	check := checker(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	text := func() string { return fmt.Sprintf("%016x%010x", random.Uint64(), random.Uint32()) }
 	small, err := filepath.Glob(filepath.Join(dir, "small", "*", "*"))
 	check(err)
 	for i, path := range small {
 		switch i % 7 {
 		case 0:
-			check(os.WriteFile(path, text(), 0o644))
+			check(os.WriteFile(path, []byte(text()), 0o644))
 		case 1:
 			check(os.Remove(path))
 		case 2:
 			check(os.Chtimes(path, time.Time{}, time.Unix(1_700_000_000, 123456789)))
 		case 3:
-			check(os.WriteFile(path+".new", text(), 0o644))
+			check(os.WriteFile(path+".new", []byte(text()), 0o644))
 		}
 	}
 	weights := filepath.Join(dir, "large", "weights-0.bin")
 	f, err := os.OpenFile(weights, os.O_WRONLY, 0)
 	check(err)
-	_, err = f.WriteAt(text(), 5<<20)
+	_, err = f.WriteAt([]byte(text()), 5<<20)
 	check(err)
 	check(f.Close())
 }
@@ -111,7 +114,7 @@ func (b *bench) args(source, target string, sync bool) []string {
 
 // toFiles is a copy or sync to a directory.
 func (b *bench) toFiles(t *testing.T, base string, sync bool) world {
-	b.fill(t, rig.Shape{Small: 1200, Large: 2, Odd: true, Special: true}, sync)
+	b.fill(t, rig.Shape{Small: kill.Times(400, 1200), Large: 2, Odd: true, Special: true}, sync)
 	target := filepath.Join(base, "target")
 	if sync {
 		if err := os.MkdirAll(base, 0o755); err != nil {
@@ -121,6 +124,7 @@ func (b *bench) toFiles(t *testing.T, base string, sync bool) world {
 	}
 	w := b.watched(t, target)
 	w.args = b.args(b.source, target, sync)
+	w.kill = func(n int) (*rig.Run, int) { return b.program.KillAtCall(t, n, w.args...) }
 	return w
 }
 
@@ -156,6 +160,9 @@ func (b *bench) toStore(t *testing.T, sync bool) world {
 		before, _ := rig.Look(t, b.former)
 		w.former = rig.Objects(before)
 		b.uploaded(t, prefix)
+	}
+	w.kill = func(n int) (*rig.Run, int) {
+		return b.store.KillAtRequest(t, b.program, n, b.random.IntN(2) == 0, w.args...)
 	}
 	w.see = func() rig.Tree { return b.store.Look(t, prefix) }
 	w.equal = func() { b.backAgain(t, prefix) }
@@ -201,5 +208,6 @@ func (b *bench) fromStore(t *testing.T) world {
 	target := filepath.Join(b.disk(t), "target")
 	w := b.watched(t, target)
 	w.args = b.args(b.store.At(b.stored), target, false)
+	w.kill = func(n int) (*rig.Run, int) { return b.program.KillAtCall(t, n, w.args...) }
 	return w
 }

@@ -132,6 +132,20 @@ type Run struct {
 // Start starts the program. The end of the test kills what still runs.
 func (p *Program) Start(t testing.TB, args ...string) *Run {
 	t.Helper()
+	r := p.command(t, args)
+	if err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill() // most have ended
+		r.Wait()
+	})
+	return r
+}
+
+// command is a run that has not begun.
+func (p *Program) command(t testing.TB, args []string) *Run {
+	t.Helper()
 	bin, err := executable(cmp.Or(p.Command, "datamove"))
 	if err != nil {
 		t.Fatal(err)
@@ -141,13 +155,6 @@ func (p *Program) Start(t testing.TB, args ...string) *Run {
 	r.cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+p.State, "XDG_CONFIG_HOME="+p.State, "NO_COLOR=1", "DATAMOVE_CONFIG=", "AWS_EC2_METADATA_DISABLED=true"), p.Env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: p.Cred}
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = r.cmd.Process.Kill() // most have ended
-		r.Wait()
-	})
 	return r
 }
 
