@@ -83,11 +83,10 @@ fuzz:
 		done; \
 	done
 
-# Kills of real processes at random instants, power cuts, and a hostile world, at length.
+# Kills of processes, power cuts, and a hostile world, at length: make crash SEED=7 repeats one run.
 crash: build
-	CRASH_ROUNDS=210 POWER_CUTS=60 HOSTILE_SWAPS=1000000 HOSTILE_STALL=1 \
-		$(TESTS) -count=1 -timeout 60m ./test/crash/... ./test/power/... ./test/hostile/...
-	$(TESTS) -count=3 -timeout 60m -run 'Kill|Damage|Reboot' ./mover/...
+	DATAMOVE_SOAK=1 DATAMOVE_SEED=$(SEED) $(TESTS) -count=1 -timeout 60m ./test/crash/... ./test/power/... ./test/hostile/...
+	DATAMOVE_SOAK=1 DATAMOVE_SEED=$(SEED) $(TESTS) -count=1 -timeout 60m -run 'Kill|Damage|Reboot|PowerCut' ./mover/... ./tiering/... ./csi/base/... ./cmd/datamove-csi/...
 
 # The engine over memory with faults, at length: make sim SEED=7 repeats one run.
 sim:

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"datamove.dev/test/crash/rig"
-	"datamove.dev/test/seed"
+	"datamove.dev/test/kill"
 )
 
 // version is the content of one version of a file: each line says which.
@@ -73,7 +73,7 @@ func comesAndGoes(_ *rand.Rand, path string, n int) error {
 // A source that is being changed gives whole versions or failures that are told,
 // and never a mixture. When it is quiet again, one run makes everything equal.
 func TestChangingSource(t *testing.T) {
-	random := seed.Rand(t)
+	random := kill.Random(t)
 	base := rig.Memory(t)
 	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")
 	kinds := map[string]churn{"replaced": replaced, "resized": resized, "comes": comesAndGoes}

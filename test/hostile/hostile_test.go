@@ -3,15 +3,14 @@
 // against us or swapped under our hands, stores that answer wrongly. What it looks
 // at is what a user would: the exit code, what is said, and what is there then.
 //
-// HOSTILE_SWAPS is how often a directory of the target is swapped for a link: 200,000 times, and
-// a million with DATAMOVE_SOAK=1, which also adds the server that falls silent, as HOSTILE_STALL=1
-// does: it takes minutes. What is random is of test/seed.
+// DATAMOVE_SEED decides what is random. With DATAMOVE_SOAK=1 a directory of the target is
+// swapped for a link a million times, and not 10,000, and stores are busy, or fall silent,
+// too, which takes minutes.
 package hostile
 
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -26,16 +25,6 @@ func check(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func number(t testing.TB, name string, usual uint64) uint64 {
-	text := os.Getenv(name)
-	if text == "" {
-		return usual
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	check(t, err)
-	return n
 }
 
 // write makes a file, and the directories above it.

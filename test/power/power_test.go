@@ -11,8 +11,9 @@
 //
 // TestLostDisk takes the disk away, and not the power: the journal is on another one.
 //
-// POWER_CUTS is how many cuts there are on each disk: 20, and 60 with DATAMOVE_SOAK=1. Their
-// instants, and what a cut loses, are of test/seed.
+// A cut comes at the n-th system call of the program that changes a file, or when
+// something has happened after that. DATAMOVE_SEED decides at which, and with
+// DATAMOVE_SOAK=1 there are 60 cuts on each disk, and not 3.
 package power
 
 import (
@@ -21,11 +22,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/kill"
 	"datamove.dev/test/power/work"
 	"datamove.dev/test/seed"
 )
@@ -51,89 +51,64 @@ func TestPowerCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Root(t)
-			random := seed.Rand(t)
+			random := kill.Random(t)
 			cuts(t, make(t, random), random)
 		})
 	}
 }
 
-func number(t *testing.T, name string, usual uint64) uint64 {
-	text := os.Getenv(name)
-	if text == "" {
-		return usual
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
-
 // cuts copies to the disk again and again, and cuts its power a few times in each run.
 func cuts(t *testing.T, d disk, random *rand.Rand) {
-	usual := uint64(20)
-	switch {
-	case seed.Soak():
-		usual = 60
-	case testing.Short():
-		usual = 2
-	}
-	total := int(number(t, "POWER_CUTS", usual))
 	w := work.Make(t, rig.Memory(t), rig.Memory(t))
-	whole := episode(t, w, d, 0, 0, random) // how long a run takes
-	for n, left := 1, total; left > 0 && !t.Failed(); n++ {
-		some := min(left, 3)
-		whole = episode(t, w, d, some, whole, random)
-		left -= some
+	whole := episode(t, w, d, nil) // how much a run does
+	for left := kill.Times(3, 60); left > 0 && !t.Failed(); left -= 3 {
+		at := make([]int, min(left, 3))
+		for i := range at {
+			if at[i] = 1 + random.IntN(whole); random.IntN(8) == 0 {
+				at[i] += whole // after its end
+			}
+		}
+		slices.Sort(at)
+		episode(t, w, d, at)
 	}
 }
 
-// episode is one run, with so many cuts at random instants of the time that a
-// whole run takes, and a bit longer. It returns how long the run took.
-func episode(t *testing.T, w *work.Work, d disk, cuts int, whole time.Duration, random *rand.Rand) time.Duration {
+// episode is one run, with cuts at calls of these numbers, and one that is larger than there are calls at its end. It
+// returns how many there were.
+func episode(t *testing.T, w *work.Work, d disk, at []int) int {
 	t.Helper()
 	w.Prepare(t, d.mount)
 	p := w.Program(t, d.mount)
-	begun := time.Now()
-	r := p.Start(t, w.Args(d.mount)...)
 	defer work.Neighbour(t, d.mount)()
 	var taken []snapshot
-	instants := make([]time.Duration, cuts)
-	for i := range instants {
-		instants[i] = time.Duration(random.Int64N(int64(whole)*5/4 + 1))
-	}
-	slices.Sort(instants)
-	for i, at := range instants {
-		until := [...]func() bool{now, says(r), shows(work.Target(d.mount))}[i%3]
-		said := pause(r, at-time.Since(begun), until)
+	var until func() bool // of the next cut; nil is that its call has not come
+	cut := func(r *rig.Run) {
+		said := r.Said() // what it says while the power goes may be too late
 		taken = append(taken, snapshot{d.cut(t), said})
+		until = nil
 	}
+	r, calls := p.EachCall(t, func(r *rig.Run, call int) bool {
+		if len(taken) == len(at) || call < at[len(taken)] {
+			return false
+		}
+		if until == nil {
+			until = [...]func() bool{now, says(r), shows(work.Target(d.mount))}[len(taken)%3]
+		}
+		if until() {
+			t.Logf("cut at call %d", call)
+			cut(r)
+		}
+		return false
+	}, w.Args(d.mount)...)
 	r.Want(0)
-	took := time.Since(begun)
+	for len(taken) < len(at) {
+		t.Log("cut at the end")
+		cut(r)
+	}
 	for _, s := range taken {
 		check(t, w, s)
 	}
-	return took
-}
-
-// pause waits for an instant of a run, and then until something happens or the run
-// ends. It returns what the run has said: what it says while the power goes may be
-// too late.
-func pause(r *rig.Run, d time.Duration, until func() bool) string {
-	timer := time.NewTimer(d) // a random instant is what these tests are about
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Ended():
-	}
-	for !until() {
-		select {
-		case <-r.Ended():
-			return r.Said()
-		case <-time.After(100 * time.Microsecond):
-		}
-	}
-	return r.Said()
+	return calls
 }
 
 func now() bool { return true }

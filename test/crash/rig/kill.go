@@ -14,11 +14,21 @@ import (
 // process has ended, and how many such calls it came to; one that made fewer has come to its end.
 func (p *Program) KillAtCall(t testing.TB, n int, args ...string) (r *Run, calls int) {
 	t.Helper()
+	r, calls = p.EachCall(t, func(_ *Run, call int) bool { return call == n }, args...)
+	r.told(t, calls, "call")
+	return r, calls
+}
+
+// EachCall runs the program and calls each before every system call that changes a file, with its number from 1; the
+// program stands still meanwhile, at least in one thread. If it returns true, the program is killed. EachCall returns
+// when the process has ended.
+func (p *Program) EachCall(t testing.TB, each func(r *Run, call int) (kill bool), args ...string) (r *Run, calls int) {
+	t.Helper()
 	r = p.command(t, args)
 	status, err := kill.Trace(r.cmd, func(c kill.Call) bool {
 		calls++
 		r.Read = readChars(c.PID)
-		return calls == n
+		return each(r, calls)
 	})
 	if err != nil {
 		t.Skip("can not trace a process here: ", err)
@@ -28,7 +38,6 @@ func (p *Program) KillAtCall(t testing.TB, n int, args ...string) (r *Run, calls
 		r.Exit = status.ExitStatus()
 	}
 	close(r.ended)
-	r.told(t, calls, "call")
 	return r, calls
 }
 
