@@ -1,6 +1,7 @@
 package kill
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -140,6 +141,10 @@ func (c Call) changes() bool {
 		return c.Args[1]>>30&1 == 1 && c.named(c.Args[0])
 	case unix.SYS_OPENAT:
 		return c.Args[2]&(unix.O_CREAT|unix.O_TRUNC) != 0
+	case unix.SYS_OPENAT2: // its flags are the first word of a struct
+		var flags [8]byte
+		n, err := unix.PtracePeekData(c.TID, uintptr(c.Args[2]), flags[:])
+		return n == len(flags) && err == nil && binary.NativeEndian.Uint64(flags[:])&(unix.O_CREAT|unix.O_TRUNC) != 0
 	}
 	return changesNames[c.Number]
 }
