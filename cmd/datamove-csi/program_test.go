@@ -18,6 +18,7 @@ import (
 
 	"datamove.dev/csi/mount"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/kill"
 )
 
 // TestWords: what is wrong on the command line, or in the configuration, is said by its name.
@@ -92,17 +93,13 @@ func TestRegistration(t *testing.T) {
 // TestKillPublish: killed at any moment of a mount or an unmount, the driver started again finds what was done: there is
 // one mount in the end, with its flags, and after the unmount none.
 func TestKillPublish(t *testing.T) {
-	n := newNode(t)
+	n, random := newNode(t), kill.Random(t)
 	n.begin()
 	id := n.created("scratch", "pvc-1")
-	rounds := 12
-	if testing.Short() {
-		rounds = 3
-	}
-	for round := range rounds {
+	for round := range kill.Times(3, 120) {
 		q := n.publication(id, "pod")
 		q.Readonly = round%2 == 0
-		n.interrupted(func(ctx context.Context) error {
+		n.interrupted(random, func(ctx context.Context) error {
 			_, err := n.NodePublishVolume(ctx, q)
 			return err
 		})
@@ -114,7 +111,7 @@ func TestKillPublish(t *testing.T) {
 			t.Fatalf("round %d: %+v", round, table)
 		}
 		un := &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: q.GetTargetPath()}
-		n.interrupted(func(ctx context.Context) error {
+		n.interrupted(random, func(ctx context.Context) error {
 			_, err := n.NodeUnpublishVolume(ctx, un)
 			return err
 		})
@@ -127,14 +124,14 @@ func TestKillPublish(t *testing.T) {
 }
 
 // interrupted kills the driver in the middle of a call, and starts it again.
-func (n *node) interrupted(call func(context.Context) error) {
+func (n *node) interrupted(random *rand.Rand, call func(context.Context) error) {
 	n.Helper()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = call(n.Context()) // how it ends is not known, and does not matter
 	}()
-	n.run.KillAfter(time.Duration(rand.Int64N(int64(8 * time.Millisecond))))
+	n.run.KillAfter(time.Duration(random.Int64N(int64(8 * time.Millisecond))))
 	<-ended
 	n.begin()
 }

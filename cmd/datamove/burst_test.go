@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -154,7 +153,10 @@ func (d *deadly) at(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		_ = command.Kill()
 		panic(http.ErrAbortHandler)
 	case dies:
-		time.AfterFunc(after, func() { _ = command.Kill() })
+		next.ServeHTTP(w, r)
+		_ = http.NewResponseController(w).Flush() // it may have the answer by now
+		_ = command.Kill()
+		return
 	}
 	next.ServeHTTP(w, r)
 }

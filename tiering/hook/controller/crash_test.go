@@ -13,7 +13,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/crash/rig"
-	"datamove.dev/test/seed"
+	"datamove.dev/test/kill"
 	"datamove.dev/tiering/hook"
 )
 
@@ -29,15 +29,13 @@ type crash struct {
 	lost   []*rig.Run // whose phases may be at work still
 }
 
-// TestKilled kills phases, and the mover, at random instants, and lets the job be requeued; in the end all is as if nobody had.
+// TestKilled kills phases, and the mover, and lets the job be requeued; in the end all is as if nobody had. The seed decides what is killed, and when.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	w, first, jobs := served(t), seed.Of(t), 2
-	if seed.Soak() {
-		jobs = 30
-	}
-	for i := range jobs {
-		c := &crash{world: w, Rand: rand.New(rand.NewPCG(first, uint64(i))), cli: w.cli(), id: uint32(100 + i)}
+	random := kill.Random(t)
+	w := served(t)
+	for i := range kill.Times(1, 50) {
+		c := &crash{world: w, Rand: random, cli: w.cli(), id: uint32(100 + i)}
 		c.whole()
 		t.Logf("%d phases were killed, in %d runs", c.killed, c.run)
 		if t.Failed() {
