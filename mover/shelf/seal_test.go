@@ -133,12 +133,13 @@ func TestKilled(t *testing.T) {
 			}
 			sealed, open := sealedBelow(t, dir)
 			t.Logf("%s: %d are sealed, %d are not", what, sealed, open)
-			if top, err := os.Open(dir); err != nil {
+			top, err := os.Open(dir)
+			if err != nil {
 				t.Fatal(err)
-			} else if is, err := isSealed(int(top.Fd())); err != nil || !is && sealed > 0 {
+			}
+			is, err := isSealed(int(top.Fd()))
+			if err = errors.Join(err, top.Close()); err != nil || !is && sealed > 0 {
 				t.Fatalf("%d are sealed below what is not: %v", sealed, err)
-			} else {
-				top.Close()
 			}
 			if what == "seal" {
 				if why, err := s.Seal(t.Context()); err != nil || why != "" {
