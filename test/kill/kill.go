@@ -5,7 +5,8 @@
 // started for it. A mode does operations one after the other and says a line (Say) when one is acknowledged. The
 // test kills it
 //
-//   - at its n-th line (AtLine): what was said is acknowledged, and what comes next is on its way;
+//   - at its n-th line (AtLine): what was said is acknowledged, and what comes next is on its way. A mode that asks
+//     (Ask) stands still where it does until the test lets it go on: if that is the line, it is killed there;
 //   - at its n-th call (AtCall): a system call that changes files, before the kernel does it. That is inside an
 //     operation, and the same place each time if one thread makes such calls;
 //   - at every call (Prefixes): a state for each prefix of the calls, of one process.
@@ -60,6 +61,22 @@ func Say(words ...any) {
 	fmt.Println(words...)
 }
 
+// question is before each line of Ask.
+const question = "? "
+
+// answers are read by Ask.
+var answers = bufio.NewScanner(os.Stdin)
+
+// Ask says a line, and returns when the test has read it and wants another one.
+func Ask(words ...any) {
+	saying.Lock()
+	defer saying.Unlock()
+	fmt.Print(question + fmt.Sprintln(words...))
+	if !answers.Scan() {
+		os.Exit(1) // the test is over
+	}
+}
+
 // Command is this test binary in a mode.
 func Command(mode, argument string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
@@ -74,6 +91,7 @@ type Child struct {
 	In     io.WriteCloser // its standard input
 	t      testing.TB
 	lines  *bufio.Scanner
+	asks   bool // the last line was a question
 	stderr strings.Builder
 }
 
@@ -100,10 +118,20 @@ func Start(t testing.TB, mode, argument string) *Child {
 	return c
 }
 
-// Line returns the next line, and io.EOF when the process has ended and said no more.
+// Line returns the next line, and io.EOF when the process has ended and said no more. If the last one was asked, it
+// lets the process go on.
 func (c *Child) Line() (string, error) {
+	if c.asks {
+		_, _ = fmt.Fprintln(c.In) // if it lives
+	}
+	c.asks = false
+	return c.scan()
+}
+
+func (c *Child) scan() (line string, err error) {
 	if c.lines.Scan() {
-		return c.lines.Text(), nil
+		line, c.asks = strings.CutPrefix(c.lines.Text(), question)
+		return line, nil
 	}
 	if err := c.lines.Err(); err != nil {
 		return "", err
@@ -117,7 +145,7 @@ func (c *Child) Kill() (rest []string) {
 	c.t.Helper()
 	_ = c.Process.Kill() // it may have ended, which is seen below
 	for {
-		line, err := c.Line()
+		line, err := c.scan()
 		if err != nil {
 			break
 		}

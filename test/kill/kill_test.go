@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Main(map[string]func(string) error{"count": count, "three": three, "fails": func(string) error { return os.ErrInvalid }})
+	Main(map[string]func(string) error{"count": count, "three": three, "ask": ask, "fails": func(string) error { return os.ErrInvalid }})
 	os.Exit(m.Run())
 }
 
@@ -51,6 +51,29 @@ func TestAtLine(t *testing.T) {
 	for i, line := range heard {
 		if line != fmt.Sprint(i+1) {
 			t.Errorf("line %d is %q", i+1, line)
+		}
+	}
+}
+
+// ask counts as count does, and asks before each number.
+func ask(file string) error {
+	for n := 1; ; n++ {
+		Ask("before", n)
+		if err := os.WriteFile(file, []byte(fmt.Sprint(n)), 0o600); err != nil {
+			return err
+		}
+		Say("after", n)
+	}
+}
+
+// TestAsk: a process that asks is killed where it does.
+func TestAsk(t *testing.T) {
+	for n := 1; n <= 4; n++ {
+		file, heard := filepath.Join(t.TempDir(), "file"), 0
+		AtLine(t, "ask", file, "before", n, func(string) { heard++ })
+		text, _ := os.ReadFile(file) // there is none before the first
+		if want := strings.TrimSuffix(fmt.Sprint(n-1), "0"); string(text) != want || heard != 2*n-1 {
+			t.Errorf("killed before %d, after %d lines: the file has %q", n, heard, text)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package catalog_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -29,21 +28,25 @@ func TestMain(m *testing.M) {
 // A feed is a file of names, each of which ends in a zero byte; its mark is how much of it was read.
 func feedOf(dir string) string { return filepath.Join(dir, "feed") }
 
-// telling says each entry that is walked.
+// telling asks at each entry that is walked, and each name that is looked at.
 type telling struct{ *posix.Place }
+
+func (s telling) Glance(ctx context.Context, name string) (mover.Entry, error) {
+	kill.Ask("glanced")
+	return s.Place.Glance(ctx, name)
+}
 
 func (s telling) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
 		for e, err := range s.Place.Walk(ctx, o) {
-			if kill.Say("walked"); !yield(e, err) {
+			if kill.Ask("walked"); !yield(e, err) {
 				return
 			}
 		}
 	}
 }
 
-// follow scans where nothing was scanned, and looks at what the feed says, for ever. When it has taken all it waits for
-// a line.
+// follow scans where nothing was scanned, and looks at what the feed says, for ever.
 func follow(dir string) error {
 	ctx := context.Background()
 	c, err := catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{})
@@ -59,13 +62,9 @@ func follow(dir string) error {
 	if err == nil && state.Scanned.IsZero() {
 		_, err = c.Scan(ctx, project, src, catalog.ScanOptions{})
 	}
-	for in := bufio.NewScanner(os.Stdin); err == nil; {
-		var took bool
-		if took, err = followOn(ctx, c, src, feedOf(dir)); took {
-			kill.Say("took")
-		} else if err == nil && !in.Scan() {
-			err = errors.Join(io.ErrUnexpectedEOF, in.Err())
-		}
+	for err == nil {
+		_, err = followOn(ctx, c, src, feedOf(dir))
+		kill.Ask("took")
 	}
 	return err
 }
@@ -159,21 +158,19 @@ func TestKill(t *testing.T) {
 		c.once()
 	}
 	live := func(kind string, n int) {
-		t.Logf("killed at line %d %s", n, kind)
-		child := kill.Start(t, "follow", dir)
-		child.Until(kind, n, func(string) {
-			for range 3 {
+		lines := 0
+		kill.AtLine(t, "follow", dir, kind, n, func(line string) {
+			if lines++; lines%16 == 0 || line == "took" {
 				c.once()
 			}
-			_, _ = fmt.Fprintln(child.In) // if it lives
 		})
-		child.Kill()
 	}
 	for range kill.Times(1, 20) {
-		live("walked", 1+random.IntN(300))
+		live("walked", 1+random.IntN(300)) // there are more
 	}
+	live("took", 1+random.IntN(30))
 	for range kill.Times(2, 180) {
-		live("took", 1+random.IntN(30))
+		live("glanced", 1+random.IntN(60))
 	}
 	end, err := feed.Seek(0, io.SeekCurrent)
 	check(t, err)

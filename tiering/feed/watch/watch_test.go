@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dgraph-io/ristretto/v2/z.(*AllocatorPool).freeupAllocators"))
 }
 
-// telling says each entry that is walked, and each batch that was taken.
+// telling asks at each entry that is walked, each name that is looked at, and each batch that was taken.
 type telling struct {
 	*posix.Place
 	feed.Feed
@@ -41,19 +41,22 @@ type telling struct {
 func (s telling) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
 		for e, err := range s.Place.Walk(ctx, o) {
-			if kill.Say("walked"); !yield(e, err) {
+			if kill.Ask("walked"); !yield(e, err) {
 				return
 			}
 		}
 	}
 }
 
+func (s telling) Glance(ctx context.Context, name string) (mover.Entry, error) {
+	kill.Ask("glanced")
+	return s.Place.Glance(ctx, name)
+}
+
 func (s telling) Run(ctx context.Context, marks feed.Marks, take feed.Take) error {
 	return s.Feed.Run(ctx, marks, func(ctx context.Context, b feed.Batch) error {
 		err := take(ctx, b)
-		if err == nil {
-			kill.Say("took")
-		}
+		kill.Ask("took")
 		return err
 	})
 }
@@ -225,18 +228,20 @@ func TestKill(t *testing.T) {
 		c.once()
 	}
 	live := func(kind string, n int) {
-		kill.AtLine(t, "follow", dir, kind, n, func(string) {
-			for range 3 {
+		lines := 0
+		kill.AtLine(t, "follow", dir, kind, n, func(line string) {
+			if lines++; lines%16 == 0 || line == "took" {
 				c.once()
+				check(t, os.WriteFile(filepath.Join(c.dir, "last"), nil, 0o600)) // what was done may be nothing
 			}
-			check(t, os.WriteFile(filepath.Join(c.dir, "last"), nil, 0o600)) // what was done may be nothing
 		})
 	}
 	for range kill.Times(1, 20) {
 		live("walked", 1+random.IntN(100))
 	}
+	live("took", 1+random.IntN(15))
 	for range kill.Times(2, 180) {
-		live("took", 1+random.IntN(15))
+		live("glanced", 1+random.IntN(60))
 	}
 	w := newWorld(t, dir, watch.Options{})
 	for range 500 {
