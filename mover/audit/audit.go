@@ -72,7 +72,7 @@
 //
 // What is decided, and by what rules, is left to the service; so is sending heads
 // away. TestTampering and FuzzTamper change logs in all these ways, TestKill kills a
-// real process at random instants, TestDiskFull fills a disk, and testdata holds the
+// process, TestKillInside at each of its calls, TestDiskFull fills a disk, and testdata holds the
 // format to this page.
 package audit
 

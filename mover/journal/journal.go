@@ -24,7 +24,7 @@
 //
 // What the tokens and receipts mean is left to the places, when to record and
 // clear to transfer. A journal is not a log of the past: what is published is gone
-// from it. TestKill kills a real process at random instants, TestReboot and
+// from it. TestKill and TestKillOpening kill a process (package test/kill), TestReboot and
 // TestDamage show the rest, FuzzDecode guards the encoding.
 package journal
 

@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	kill.Main(map[string]func(string) error{"work": work, "live": live, "open": openAndWrite})
+	kill.Main(map[string]func(string) error{"work": work, "live": live, "live once": liveOnce, "open": openAndWrite})
 	goleak.VerifyTestMain(m)
 }
 

@@ -134,37 +134,48 @@ func compare(t *testing.T, dir string, all map[string]*told) {
 
 // live opens, fills and removes a journal again and again.
 func live(dir string) error {
-	ctx := context.Background()
 	for {
-		j, err := Open(dir, Options{})
-		if err != nil {
+		if err := liveOnce(dir); err != nil {
 			return err
 		}
-		if _, err := j.Stage(ctx, small(3000)); err != nil {
-			return err
-		}
-		if err := j.Remove(); err != nil {
-			return err
-		}
-		kill.Say("removed")
 	}
 }
 
-// threeLives are about as many calls as it takes to make and remove a journal three times.
-const threeLives = 100
+func liveOnce(dir string) error {
+	j, err := Open(dir, Options{})
+	if err != nil {
+		return err
+	}
+	if _, err := j.Stage(context.Background(), small(3000)); err != nil {
+		return err
+	}
+	return j.Remove()
+}
 
-// TestKillOpening kills a process while it opens and removes a journal. No kill
-// damages it: what was half made or half removed is none, and goes unnoticed.
+// TestKillOpening kills a process at each call with which it makes and removes a journal, and some processes in the
+// same one. No kill damages it: what was half made or half removed is none, and goes unnoticed.
 func TestKillOpening(t *testing.T) {
-	random := kill.Random(t)
-	dir := filepath.Join(t.TempDir(), "task")
-	for n := range kill.Times(6, 1000) {
-		kill.AtCall(t, "live", dir, 1+random.IntN(threeLives))
-		if n%(patience/2) == 0 {
-			closed(t, reopen(t, dir, Options{})) // so many kills in a row would be taken for damage
-		}
+	whole := func(dir string) {
+		t.Helper()
+		closed(t, reopen(t, dir, Options{}))
 		if _, err := os.Stat(dir + ".damaged-0"); err == nil {
-			t.Fatalf("kill %d damaged it", n)
+			t.Fatal("it was damaged")
 		}
 	}
+	calls, killed := 0, true
+	for killed {
+		calls++
+		dir := filepath.Join(t.TempDir(), "task")
+		_, killed = kill.AtCall(t, "live once", dir, calls)
+		whole(dir)
+	}
+	random := kill.Random(t)
+	dir := filepath.Join(t.TempDir(), "task")
+	for n := range kill.Times(3, 1000) {
+		kill.AtCall(t, "live", dir, 1+random.IntN(3*calls))
+		if n%(patience/2) == 0 { // so many kills in a row would be taken for damage
+			whole(dir)
+		}
+	}
+	whole(dir)
 }

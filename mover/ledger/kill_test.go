@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -197,36 +196,37 @@ func TestKill(t *testing.T) {
 // live opens and closes a ledger again and again.
 func live(dir string) error {
 	for {
-		l, err := Open(dir, Options{})
-		if err != nil {
+		if err := liveOnce(dir); err != nil {
 			return err
 		}
-		if err := l.Update(context.Background(), Soon, func(tx *Tx) error { return five(tx, int(l.Term())) }); err != nil {
-			return err
-		}
-		if err := l.Close(); err != nil {
-			return err
-		}
-		kill.Say("term", l.Term())
 	}
 }
 
-// twoLives are about as many calls as it takes to make, open and close a ledger twice.
-const twoLives = 100
+func liveOnce(dir string) error {
+	l, err := Open(dir, Options{})
+	if err != nil {
+		return err
+	}
+	if err := l.Update(context.Background(), Soon, func(tx *Tx) error { return five(tx, int(l.Term())) }); err != nil {
+		return err
+	}
+	if err := l.Close(); err != nil {
+		return err
+	}
+	kill.Say("term", l.Term())
+	return nil
+}
 
-// TestKillOpening kills a process while it makes, opens and closes a ledger, and
-// while it restores one. That is no damage.
+// TestKillOpening kills processes at calls with which they make and close a ledger, and some in the same one. That is
+// no damage, and what was closed is there.
 func TestKillOpening(t *testing.T) {
 	random := kill.Random(t)
-	dir := t.TempDir()
-	for range kill.Times(6, 200) {
-		if random.IntN(4) == 0 {
-			check(t, os.RemoveAll(dir)) // so that making one is among what is killed
-		}
-		said, _ := kill.AtCall(t, "live", dir, 1+random.IntN(twoLives))
+	whole := func(dir string, said []string) {
+		t.Helper()
 		l := opened(t, dir, Options{})
+		defer closed(t, l)
 		view(t, l, func(tx *Tx) error {
-			for _, line := range said { // it was closed, so it is there
+			for _, line := range said {
 				n, err := strconv.Atoi(strings.TrimPrefix(line, "term "))
 				check(t, err)
 				if there, err := fiveThere(tx, n); !there || err != nil {
@@ -242,7 +242,19 @@ func TestKillOpening(t *testing.T) {
 			}
 			return nil
 		})
-		closed(t, l)
+	}
+	step := kill.Times(3, 1)
+	calls := 1 + random.IntN(step)
+	for killed := true; killed; calls += step {
+		var said []string
+		dir := t.TempDir()
+		said, killed = kill.AtCall(t, "live once", dir, calls)
+		whole(dir, said)
+	}
+	dir := t.TempDir()
+	for range kill.Times(3, 200) {
+		said, _ := kill.AtCall(t, "live", dir, 1+random.IntN(2*calls))
+		whole(dir, said)
 	}
 }
 

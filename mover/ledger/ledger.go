@@ -25,7 +25,7 @@
 //     mapped, and which the kernel takes back when it wants to.
 //
 // What the rows mean, and which change is allowed, is the service's. TestKill kills a
-// process at random instants, TestPowerCut cuts the power of its disk, TestDamage
+// process, TestKillOpening while it opens one, TestPowerCut cuts the power of its disk, TestDamage
 // breaks its files, TestFullDisk fills the disk, and TestReplay makes a second ledger of the
 // records of a first.
 package ledger

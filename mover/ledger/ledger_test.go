@@ -29,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	kill.Main(map[string]func(string) error{"write": write, "live": live, "look": look})
+	kill.Main(map[string]func(string) error{"write": write, "live": live, "live once": liveOnce, "look": look})
 	goleak.VerifyTestMain(m)
 }
 

@@ -37,6 +37,6 @@
 //
 // Estimates and what AWS says of costs: tiering/burst. Who may ask for a team: whoever lets a request in. Printing: cmd.
 //
-// Tests: TestModel compares random histories, with crashes at any byte, with a naive count of all entries; TestKill kills a process that appends; TestRace has two processes race for
+// Tests: TestModel compares random histories, with crashes at any byte, with a naive count of all entries; TestKill kills a process that appends, TestKillInside at each of its calls; TestRace has two processes race for
 // one cap.
 package budget

@@ -19,6 +19,6 @@
 //     place: nothing is scanned, so nothing is decided by it.
 //   - Memory does not grow with the entries (TestSizes): what is mapped of the store's files is given back.
 //
-// What entries mean, and what is done with them, is left to policies. TestScan compares with the tree, TestKill ends the process
-// at random instants, TestModel with a map of names.
+// What entries mean, and what is done with them, is left to policies. TestScan compares with the tree, TestModel with a map of names; TestKill
+// kills the process in the middle of a scan and of a look.
 package catalog

@@ -1,7 +1,7 @@
 // Package shelf keeps the records of bursts on this host, for who works without a service: a file for each, in a directory.
 //
 // A record is on stable storage when [Held.Keep] returns, and is whole after a crash: it is written beside, and renamed. A burst is changed by one process at a time ([Shelf.Hold]); another one hears who
-// that is. Reading needs no lock. The directory is its owner's alone, because of who may spend money. What a record means is for package burst. TestKeep, TestKilled, TestHold and TestHostile show it.
+// that is. Reading needs no lock. The directory is its owner's alone, because of who may spend money. What a record means is for package burst. TestKeep, TestKilled, TestKilledInside, TestHold and TestHostile show it.
 package shelf
 
 import (
