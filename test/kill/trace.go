@@ -137,8 +137,8 @@ func (c Call) changes() bool {
 		return c.named(c.Args[0])
 	case unix.SYS_COPY_FILE_RANGE:
 		return c.named(c.Args[2])
-	case unix.SYS_IOCTL: // one that hands something to the kernel, like FS_IOC_SETFLAGS, FICLONE, BTRFS_IOC_SUBVOL_CREATE
-		return c.Args[1]>>30&1 == 1 && c.named(c.Args[0])
+	case unix.SYS_IOCTL: // one that only hands something to the kernel, like FS_IOC_SETFLAGS, FICLONE, BTRFS_IOC_SUBVOL_CREATE
+		return c.Args[1]>>30&3 == 1 && c.named(c.Args[0])
 	case unix.SYS_OPENAT:
 		return c.Args[2]&(unix.O_CREAT|unix.O_TRUNC) != 0
 	case unix.SYS_OPENAT2: // its flags are the first word of a struct
