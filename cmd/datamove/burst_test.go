@@ -22,7 +22,6 @@ import (
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/aws"
 	"datamove.dev/test/crash/rig"
-	"datamove.dev/test/seed"
 	"datamove.dev/tiering/burst"
 	"datamove.dev/tiering/burst/shelf"
 	"datamove.dev/tiering/burst/wan"
@@ -122,7 +121,6 @@ type deadly struct {
 	command *os.Process // guarded by mu, as all below
 	nth     int         // the request at which it dies, from 1 on
 	way     int         // in which it does, of three
-	random  *rand.Rand  // how long after the answer
 	asked   int
 }
 
@@ -142,7 +140,6 @@ func (d *deadly) at(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	d.mu.Lock()
 	d.asked++
 	command, dies, way := d.command, d.asked == d.nth, d.way
-	after := time.Duration(d.random.Int64N(int64(20 * time.Millisecond)))
 	d.mu.Unlock()
 	switch {
 	case dies && way == 0:
@@ -164,7 +161,7 @@ func (d *deadly) at(w http.ResponseWriter, r *http.Request, next http.Handler) {
 // TestBurstKilled: kill -9 at one request after the other makes nothing twice and forgets nothing; and money is reserved once.
 func TestBurstKilled(t *testing.T) {
 	store := s3test.Start(t, false)
-	killer := deadly{random: seed.Rand(t)}
+	var killer deadly
 	dir := t.TempDir()
 	server := aws.New(aws.Options{Store: &aws.Store{Endpoint: store.Endpoint, Access: store.Access, Secret: store.Secret}, Lasts: aws.Lasts{Create: 1, Delete: 1, Link: 1, Pending: 1, Executing: 1}})
 	if err := server.AddKey("datamove", store.Access, store.Secret, ""); err != nil {

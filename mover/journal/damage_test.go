@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/kill"
+	"datamove.dev/test/seed"
 )
 
 // openAndWrite opens a journal, reads it to its end and writes to it, and fails as a command would.
@@ -55,7 +56,7 @@ func TestDamage(t *testing.T) {
 	lost := 0
 	for name, harm := range damages {
 		for i, f := range files {
-			if !kill.Soak() && i%3 != 0 || f.Name() == "lock" {
+			if !seed.Soak() && i%3 != 0 || f.Name() == "lock" {
 				continue
 			}
 			dir := filepath.Join(t.TempDir(), "task")

@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/seed"
 )
 
 // damages is what a disk, a half-done copy or a person does to a file.
@@ -90,7 +91,7 @@ func TestDamage(t *testing.T) {
 		}
 		n++ // each file is damaged in the way that comes next, and in a soak in all
 		for i, name := range slices.Sorted(maps.Keys(damages)) {
-			if !kill.Soak() && i != n%len(damages) {
+			if !seed.Soak() && i != n%len(damages) {
 				continue
 			}
 			tried++

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/test/kill"
+	_ "datamove.dev/test/seed" // of rapid
 )
 
 // fewFiles are all that it may have open: beside a clearing's, what the runtime has.

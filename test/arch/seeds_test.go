@@ -26,25 +26,18 @@ type chance struct {
 // here decides nothing: keys of certificates, names that are new, and contents. Where the others are, processes are killed after a random time.
 var unseeded = map[string]chance{
 	"api":                             {crypto: 2},
-	"cmd/datamove-csi":                {global: 1},
-	"csi/base":                        {global: 1},
 	"csi/relay/relaytest":             {crypto: 2},
 	"lustre/client":                   {crypto: 4},
-	"mover/audit":                     {global: 1},
 	"mover/door":                      {crypto: 2},
-	"mover/journal":                   {global: 2},
 	"mover/kubernetes":                {crypto: 2},
-	"mover/ledger":                    {global: 4},
 	"mover/s3":                        {crypto: 1},
+	"mover/s3/s3test":                 {crypto: 2},
 	"mover/service":                   {crypto: 2},
-	"mover/trash":                     {global: 1},
 	"mover/trust":                     {crypto: 6},
 	"test/fabric":                     {crypto: 1},
 	"test/k8s":                        {crypto: 6},
 	"test/slurm":                      {crypto: 1},
-	"tiering/budget":                  {global: 1},
 	"tiering/burst/notice/noticetest": {crypto: 1},
-	"tiering/burst/shelf":             {global: 2},
 }
 
 // made are what math/rand has that draws nothing by itself.

@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/seed"
 )
 
 // A link at the place of a directory, there before we come or swapped in while we
@@ -29,7 +30,7 @@ func TestNothingEscapes(t *testing.T) {
 			swaps.Add(1)
 		}
 	}
-	if kill.Soak() {
+	if seed.Soak() {
 		defer meanwhile(swap)() // also inside calls
 	}
 	p := rig.New(t)

@@ -15,6 +15,7 @@ import (
 
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/seed"
 )
 
 const s3Part = 16 << 20
@@ -153,7 +154,7 @@ func TestFailingStore(t *testing.T) {
 		fault func(*dice) rig.Fault
 	}
 	rows := []row{{"resets", resets}, {"lies", lies}, {"flips", flips}, {"forgets", forgets}}
-	if kill.Soak() {
+	if seed.Soak() {
 		rows = append(rows, row{"busy", busy}, row{"silent", silent})
 	}
 	source := rig.Memory(t)

@@ -27,7 +27,6 @@ import (
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
 	"datamove.dev/test/power/work"
-	"datamove.dev/test/seed"
 )
 
 func TestMain(m *testing.M) { rig.Main(m) }

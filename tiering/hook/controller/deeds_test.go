@@ -12,6 +12,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	_ "datamove.dev/test/seed" // of rapid
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
 )
