@@ -63,7 +63,7 @@ func work() int {
 		debug.SetMemoryLimit(heapSoft)
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		err = worker.Run(ctx, conn, os.Stderr, hints.Of, feedOf)
+		err = worker.Run(ctx, conn, worker.Options{Stderr: os.Stderr, FileSystem: hints.Of, Feeds: feedOf})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "datamoved worker:", err)

@@ -16,6 +16,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
+	"datamove.dev/mover/acting"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/telemetry"
 )
@@ -26,8 +27,9 @@ type Options struct {
 	Name        string
 	Version     string
 	Coordinator grpc.ClientConnInterface
-	Data        string   // a directory of its own: users' journals are below it
-	Program     []string // starts a worker: a path and arguments
+	Data        string                                // a directory of its own: users' journals are below it
+	Program     []string                              // starts a worker: a path and arguments
+	Ready       func(acting.Options) (Waiting, error) // starts a worker; nil starts Program as a process
 	Config      func() *config.Config
 	Accounts    *account.Directory                    // nil is one of its own
 	LeadSlots   int                                   // leads at one time; 0 means 16
@@ -93,6 +95,9 @@ func New(o Options) (*Agent, error) {
 		sessions: map[sessionKey]*session{}, procs: map[string]*process{},
 	}
 	a.sights.log, a.sights.parts = a.log, o.Parts
+	if a.spares.ready = o.Ready; o.Ready == nil {
+		a.spares.ready = readyProcess
+	}
 	a.spares.most = func() int {
 		if n := a.conf().Agent.Spares; n != nil {
 			return *n

@@ -36,7 +36,7 @@ type process struct {
 
 	orders  chan *agentv1.WorkerOrder
 	as      acting.Options // as whom it was started, and the next one will be
-	acting  *acting.Process
+	acting  Worker
 	server  *grpc.Server
 	ended   chan struct{}      // closed when the process has ended and everything is told
 	ctx     context.Context    // of its calls; ends with the process
@@ -176,7 +176,7 @@ func (p *process) serve() {
 	p.server = grpc.NewServer(append(api.ServerOptions(), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.StaticStreamWindowSize(worker.Window), grpc.StaticConnWindowSize(worker.Window))...)
 	agentv1.RegisterWorkerServiceServer(p.server, p)
-	go func() { _ = p.server.Serve(&oneConn{conn: p.acting.Conn}) }()
+	go func() { _ = p.server.Serve(&oneConn{conn: p.acting.Conn()}) }()
 	<-p.acting.Done()
 	err := p.acting.Stop(0)
 	p.cancel()

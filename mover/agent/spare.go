@@ -17,7 +17,8 @@ const sparesLast = time.Minute
 
 // spares are the processes that wait, at most one for each account.
 type spares struct {
-	most func() int // accounts, as it is configured now
+	ready func(acting.Options) (Waiting, error)
+	most  func() int // accounts, as it is configured now
 
 	mu      sync.Mutex
 	closed  bool
@@ -27,7 +28,7 @@ type spares struct {
 type spare struct {
 	key     string
 	since   time.Time
-	process *acting.Waiting
+	process Waiting
 }
 
 // spareKey tells apart what can not be changed any more when a process waits.
@@ -36,16 +37,23 @@ func spareKey(o acting.Options) string {
 }
 
 // begin starts a process, or has one begin that waits.
-func (s *spares) begin(ctx context.Context, o acting.Options) (*acting.Process, error) {
+func (s *spares) begin(ctx context.Context, o acting.Options) (Worker, error) {
 	if w := s.take(spareKey(o)); w != nil {
 		if p, err := w.Confine(ctx, o.Roots); err == nil || ctx.Err() != nil {
 			return p, err
 		}
 	}
-	return acting.Start(ctx, o)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	w, err := s.ready(o)
+	if err != nil {
+		return nil, err
+	}
+	return w.Confine(ctx, o.Roots)
 }
 
-func (s *spares) take(key string) *acting.Waiting {
+func (s *spares) take(key string) Waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.waiting, func(w spare) bool { return w.key == key })
@@ -68,7 +76,7 @@ func (s *spares) prepare(o acting.Options) {
 		return
 	}
 	s.drop(max(len(s.waiting)-most+1, 0))
-	if w, err := acting.Ready(o); err == nil {
+	if w, err := s.ready(o); err == nil {
 		s.waiting = append(s.waiting, spare{key, time.Now(), w})
 	}
 }

@@ -20,7 +20,7 @@ func idler(env string) acting.Options {
 func TestSpares(t *testing.T) {
 	const sparesMost = 4
 	most := sparesMost
-	s := spares{most: func() int { return most }}
+	s := spares{ready: readyProcess, most: func() int { return most }}
 	t.Cleanup(s.close)
 	for range 2 {
 		s.prepare(idler("a"))

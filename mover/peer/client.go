@@ -23,6 +23,9 @@ import (
 
 // Client asks agents for pieces of one tree.
 type Client struct {
+	// Dial connects to an address; nil uses the network. It is set before the first Get.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 	authorities *x509.CertPool
 
 	mu     sync.Mutex
@@ -127,7 +130,7 @@ func (c *Client) to(m swarm.Member, home bool) (*http.Client, string) {
 		call = &http.Client{
 			Transport: &http.Transport{
 				DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-					return dial(ctx, network, address, secure)
+					return c.dial(ctx, network, address, secure)
 				},
 				MaxConnsPerHost: connsMost, MaxIdleConnsPerHost: connsMost, IdleConnTimeout: time.Minute, DisableCompression: true,
 				ReadBufferSize: 64 << 10,
@@ -139,10 +142,14 @@ func (c *Client) to(m swarm.Member, home bool) (*http.Client, string) {
 	return call, c.ticket
 }
 
-func dial(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
+func (c *Client) dial(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	raw, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	connect := c.Dial
+	if connect == nil {
+		connect = new(net.Dialer).DialContext
+	}
+	raw, err := connect(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

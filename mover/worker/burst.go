@@ -104,7 +104,7 @@ func (b *bursting) open(ctx context.Context, declared *burst.Burst, known *agent
 	request := local.Request{StateDir: job.GetStateDir(), Logger: b.log, Observer: b, Jobs: int(spec.GetOptions().GetJobs()), Bandwidth: spec.GetOptions().GetBytesPerSecond()}
 	request.Lead = &local.Lead{Epoch: job.GetEpoch(), Before: job.GetBefore(), Mine: b.agent.mine("", job.GetEpoch()), Turn: b.turn}
 	request.Within = b.bandwidth
-	if b.leg, err = leg.Open(ctx, leg.Setting{Site: b.site(), Request: request, Around: b.counts.metered, Log: b.log}, declared); err != nil {
+	if b.leg, err = leg.Open(ctx, leg.Setting{Site: b.site(), Request: request, Around: b.around, Log: b.log}, declared); err != nil {
 		return err
 	}
 	if b.leg.Book, err = price.Read(known.GetPricesName(), []byte(known.GetPrices())); err != nil {

@@ -59,10 +59,10 @@ func (w *worker) tellOnce(ctx context.Context, place mover.Place, path string) e
 	var end func() error
 	said := &conversation{WorkerService_FollowClient: stream}
 	err = far.Tell(ctx, said, &paced{Place: place, w: w}, func(kind *agentv1.FollowFeed) (f feed.Feed, err error) {
-		if w.feeds == nil {
+		if w.o.Feeds == nil {
 			return nil, fmt.Errorf("%w: this program hears of no changes", mover.ErrUnsupported)
 		}
-		f, end, err = w.feeds(place, path, kind)
+		f, end, err = w.o.Feeds(place, path, kind)
 		return f, err
 	}, w.log)
 	if end != nil {

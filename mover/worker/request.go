@@ -17,7 +17,7 @@ import (
 
 // site is the tiers of the job with their secrets.
 func (w *worker) site() site.Site {
-	s := site.Site{Tiers: map[string]config.Tier{}, Keys: map[string]string{}, Closed: w.job.GetClosed(), Roots: w.job.GetRoots(), Mounts: w.job.GetMounts(), FileSystem: w.fileSystem}
+	s := site.Site{Tiers: map[string]config.Tier{}, Keys: map[string]string{}, Closed: w.job.GetClosed(), Roots: w.job.GetRoots(), Mounts: w.job.GetMounts(), FileSystem: w.o.FileSystem}
 	for _, t := range w.job.GetTiers() {
 		s.Tiers[t.GetName()] = tierOf(t)
 		if t.GetKeys() != "" {
@@ -32,7 +32,15 @@ func (w *worker) site() site.Site {
 func (w *worker) open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
 	s := w.site()
 	s.Strict = w.strict(l)
-	return w.counts.metered(s.Open)(ctx, l, o)
+	return w.around(s.Open)(ctx, l, o)
+}
+
+// around puts around an opener what this worker has there.
+func (w *worker) around(open local.Opener) local.Opener {
+	if w.o.Around != nil {
+		open = w.o.Around(open)
+	}
+	return w.counts.metered(open)
 }
 
 func tierOf(t *agentv1.TierAccess) config.Tier {

@@ -37,6 +37,7 @@ func (w *worker) joinSwarm(ctx context.Context) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
+	client.Dial = w.o.Dial
 	m := &member{agent: w.agent, self: w.job.GetSelf(), client: client, log: w.log}
 	m.ctx, m.cancel = context.WithCancel(ctx)
 	client.Present(o.GetTicket())

@@ -17,12 +17,21 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/limit"
+	"datamove.dev/mover/local"
 )
 
+// Options are what a worker has beside its job. The zero value works.
+type Options struct {
+	Stderr     io.Writer                                                            // of logs, as text; nil means no log
+	FileSystem func(dir int) (mover.FileSystem, error)                              // knows more of the file system of an open directory; nil knows of none
+	Feeds      Feeds                                                                // tells of changes; nil can not
+	Around     func(local.Opener) local.Opener                                      // is put around what opens places; nil is nothing
+	Dial       func(ctx context.Context, network, address string) (net.Conn, error) // connects to other agents; nil uses the network
+}
+
 // Run serves the agent at the other end of conn until its job is done, or until conn
-// or ctx ends. Logs go to stderr, as text. fileSystem finds who knows more of the file
-// system of an open directory, and feeds who tells of changes; nil is nobody.
-func Run(ctx context.Context, conn net.Conn, stderr io.Writer, fileSystem func(dir int) (mover.FileSystem, error), feeds Feeds) error {
+// or ctx ends.
+func Run(ctx context.Context, conn net.Conn, o Options) error {
 	client, err := dial(conn)
 	if err != nil {
 		return err
@@ -30,7 +39,7 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer, fileSystem func(d
 	defer client.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &worker{agent: newAgent(agentv1.NewWorkerServiceClient(client)), stop: cancel, fileSystem: fileSystem, feeds: feeds}
+	w := &worker{agent: newAgent(agentv1.NewWorkerServiceClient(client)), stop: cancel, o: o}
 	stream, err := w.agent.Serve(ctx)
 	if err != nil {
 		return fromAgent(ctx, err)
@@ -42,7 +51,10 @@ func Run(ctx context.Context, conn net.Conn, stderr io.Writer, fileSystem func(d
 	if w.job = first.GetJob(); w.job == nil {
 		return fmt.Errorf("%w: the first order is no job", mover.ErrUsage)
 	}
-	w.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: levelOf(w.job.GetLogLevel())})).With("task", w.job.GetTask())
+	if o.Stderr == nil {
+		o.Stderr = io.Discard
+	}
+	w.log = slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: levelOf(w.job.GetLogLevel())})).With("task", w.job.GetTask())
 	ctx, endTrace, err := w.trace.begin(ctx, w.agent, w.job)
 	if err != nil {
 		return err
@@ -74,8 +86,7 @@ type worker struct {
 	stop   context.CancelCauseFunc
 	trace  tracer
 
-	fileSystem func(dir int) (mover.FileSystem, error) // of places
-	feeds      Feeds
+	o Options
 
 	swarm *member // nil is none
 

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		conn, err := acting.Enter()
 		if err == nil {
-			err = worker.Run(context.Background(), conn, os.Stderr, fileSystemOf, nil)
+			err = worker.Run(context.Background(), conn, worker.Options{Stderr: os.Stderr})
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "worker:", err)
