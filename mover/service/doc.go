@@ -32,5 +32,5 @@
 // access for each task and each location. Everything here may be called from many
 // goroutines; s.mu is never held across a call that waits, but for the ledger's.
 //
-// test/cluster shows the promises with real agents and processes.
+// test/cluster shows the promises with real agents and workers.
 package service

@@ -14,13 +14,15 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/cluster/rig"
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/carrier"
 )
 
 // saver is a Slurm job on some nodes, whose checkpoints go to shared:run.
 type saver struct {
-	*cluster
+	*rig.Cluster
+	t        *testing.T
 	job      hook.Job
 	now      time.Time
 	carriers map[string]*carrier.Carrier
@@ -28,20 +30,21 @@ type saver struct {
 	others   []hook.Present // jobs without anything
 }
 
-func (c *cluster) saver(profile string, nodes ...string) *saver {
-	c.t.Helper()
-	s := &saver{cluster: c, job: hook.Job{ID: 7, UID: uint32(os.Geteuid()), GID: uint32(os.Geteuid())}, now: time.Now(), carriers: map[string]*carrier.Carrier{}, over: map[string]bool{}}
+func newSaver(t *testing.T, profile string, nodes ...string) *saver {
+	t.Helper()
+	c := rig.New(t, nodes...)
+	s := &saver{Cluster: c, t: t, job: hook.Job{ID: 7, UID: uint32(os.Geteuid()), GID: uint32(os.Geteuid())}, now: time.Now(), carriers: map[string]*carrier.Carrier{}, over: map[string]bool{}}
 	for _, node := range nodes {
 		if err := os.MkdirAll(s.at(node, ""), 0o755); err != nil {
-			c.t.Fatal(err)
+			t.Fatal(err)
 		}
 		s.watch(profile, node)
 		s.begin(node)
 	}
-	c.t.Cleanup(func() {
+	t.Cleanup(func() {
 		for _, x := range s.carriers {
 			if err := x.Close(); err != nil {
-				c.t.Error(err)
+				t.Error(err)
 			}
 		}
 	})
@@ -73,14 +76,12 @@ func (s *saver) begin(node string) {
 		_ = old.Close()
 	}
 	s.carriers[node] = &carrier.Carrier{
-		Site: &hook.Site{Tier: "scratch", Scratch: s.confOf(node)().Tiers["scratch"].Path, State: filepath.Join(s.dir, "run", node)}, Node: node, Quiet: 30 * time.Second,
-		Dial: func(ctx context.Context) (*api.Client, error) {
-			return api.Dial(ctx, "unix://"+s.socket, api.Options{})
-		}, Log: slog.New(slog.NewTextHandler(testWriter{s.t}, nil))}
+		Site: &hook.Site{Tier: "scratch", Scratch: s.ConfOf(node)().Tiers["scratch"].Path, State: filepath.Join(s.Dir, "run", node)}, Node: node, Quiet: 30 * time.Second,
+		Dial: s.Dial, Log: slog.New(slog.DiscardHandler)}
 }
 
 func (s *saver) at(node, name string) string {
-	return filepath.Join(s.confOf(node)().Tiers["scratch"].Path, "jobs", s.job.Dir(), "ckpt", name)
+	return filepath.Join(s.ConfOf(node)().Tiers["scratch"].Path, "jobs", s.job.Dir(), "ckpt", name)
 }
 
 // saves writes files of a node's part.
@@ -102,12 +103,13 @@ func (s *saver) looks(times int, nodes ...string) {
 	s.t.Helper()
 	for range times {
 		for _, node := range nodes {
-			s.now = s.now.Add(20 * time.Second)
+			time.Sleep(20 * time.Second)
+			s.now = time.Now()
 			if err := s.carriers[node].Look(context.Background(), s.present(node), nil, s.now); err != nil {
 				s.t.Fatal(err)
 			}
 		}
-		s.eventually("copies end", func() bool {
+		s.Until("copies end", func() bool {
 			for t, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{}) {
 				if err != nil || !api.Ended(t.GetState()) && t.GetState() != pb.TaskState_TASK_STATE_PAUSED {
 					return false
@@ -130,7 +132,7 @@ func (s *saver) present(node string) []hook.Present {
 func (s *saver) target() string {
 	s.t.Helper()
 	var all []string
-	root := filepath.Join(s.dir, "shared", "run")
+	root := filepath.Join(s.Dir, "shared", "run")
 	_ = filepath.WalkDir(root, func(at string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			all = append(all, strings.TrimPrefix(at, root+"/"))
@@ -163,168 +165,180 @@ func (s *saver) waiting() (nodes []string) {
 // TestCheckpointOfNodes: the mark of a checkpoint comes when the parts of all nodes have, whoever is killed meanwhile; of one that was torn when the
 // job ended all that there is comes under another name, and then nothing waits any more.
 func TestCheckpointOfNodes(t *testing.T) {
-	s := newCluster(t, "n1", "n2").saver("dcp", "n1", "n2")
-	s.saves("n1", "step_1/__0_0.distcp", "step_1/.metadata")
-	s.saves("n2", "step_1/__1_0.distcp")
-	s.looks(2, "n1")
-	s.has("it was seen to change a while ago only", "")
-	s.looks(6, "n1")
-	s.has("the other node has not been heard of", "step_1/__0_0.distcp")
-	s.begin("n1")
-	s.looks(6, "n2", "n1")
-	one := "step_1/.metadata step_1/__0_0.distcp step_1/__1_0.distcp"
-	s.has("its part is there", one)
+	rig.Bubble(t, func(t *testing.T) {
+		s := newSaver(t, "dcp", "n1", "n2")
+		s.saves("n1", "step_1/__0_0.distcp", "step_1/.metadata")
+		s.saves("n2", "step_1/__1_0.distcp")
+		s.looks(2, "n1")
+		s.has("it was seen to change a while ago only", "")
+		s.looks(6, "n1")
+		s.has("the other node has not been heard of", "step_1/__0_0.distcp")
+		s.begin("n1")
+		s.looks(6, "n2", "n1")
+		one := "step_1/.metadata step_1/__0_0.distcp step_1/__1_0.distcp"
+		s.has("its part is there", one)
 
-	s.saves("n1", "step_2/__0_0.distcp", "step_2/.metadata")
-	s.looks(8, "n1", "n2")
-	two := one + " step_2/.metadata step_2/__0_0.distcp"
-	s.has("one of which the other node has nothing", two)
+		s.saves("n1", "step_2/__0_0.distcp", "step_2/.metadata")
+		s.looks(8, "n1", "n2")
+		two := one + " step_2/.metadata step_2/__0_0.distcp"
+		s.has("one of which the other node has nothing", two)
 
-	s.saves("n1", "step_3/__0_0.distcp", "step_3/.metadata", "step_4/__0_0.distcp", "log")
-	s.saves("n2", "step_3/__1_0.distcp", "step_4/__1_0.distcp")
-	s.over["n2"] = true // its epilog was the first
-	s.looks(4, "n2")
-	s.has("a node that may have parts still keeps them", two)
-	s.over["n1"] = true
-	s.begin("n2")
-	s.looks(12, "n1", "n2")
-	s.has("the end", "log "+two+" step_3/.metadata step_3/__0_0.distcp step_3/__1_0.distcp step_4.incomplete-7/__0_0.distcp step_4.incomplete-7/__1_0.distcp")
-	if left := s.waiting(); len(left) > 0 {
-		t.Errorf("%q wait still", left)
-	}
-	if text, err := os.ReadFile(s.at("n1", "step_1/.metadata")); err != nil || len(text) == 0 {
-		t.Errorf("what is the user's: %v", err)
-	}
+		s.saves("n1", "step_3/__0_0.distcp", "step_3/.metadata", "step_4/__0_0.distcp", "log")
+		s.saves("n2", "step_3/__1_0.distcp", "step_4/__1_0.distcp")
+		s.over["n2"] = true // its epilog was the first
+		s.looks(4, "n2")
+		s.has("a node that may have parts still keeps them", two)
+		s.over["n1"] = true
+		s.begin("n2")
+		s.looks(12, "n1", "n2")
+		s.has("the end", "log "+two+" step_3/.metadata step_3/__0_0.distcp step_3/__1_0.distcp step_4.incomplete-7/__0_0.distcp step_4.incomplete-7/__1_0.distcp")
+		if left := s.waiting(); len(left) > 0 {
+			t.Errorf("%q wait still", left)
+		}
+		if text, err := os.ReadFile(s.at("n1", "step_1/.metadata")); err != nil || len(text) == 0 {
+			t.Errorf("what is the user's: %v", err)
+		}
+	})
 }
 
 // TestCheckpointAgain: a name that is saved again is not mixed with what is whole at the target, also by who remembers nothing; it comes at the end.
 func TestCheckpointAgain(t *testing.T) {
-	s := newCluster(t, "n1").saver("dcp", "n1")
-	s.saves("n1", "last/__0_0.distcp", "last/.metadata")
-	s.looks(8, "n1")
-	s.has("the first one", "last/.metadata last/__0_0.distcp")
-	first, err := os.ReadFile(filepath.Join(s.dir, "shared/run/last/__0_0.distcp"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.saves("n1", "last/__0_0.distcp", "last/.metadata")
-	s.looks(4, "n1")
-	s.begin("n1")
-	s.looks(8, "n1")
-	if now, err := os.ReadFile(filepath.Join(s.dir, "shared/run/last/__0_0.distcp")); err != nil || string(now) != string(first) {
-		t.Errorf("a target was made a mix of two saves: %q, %v", now, err)
-	}
-	s.over["n1"] = true
-	s.looks(8, "n1")
-	want, err := os.ReadFile(s.at("n1", "last/__0_0.distcp"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if now, err := os.ReadFile(filepath.Join(s.dir, "shared/run/last/__0_0.distcp")); err != nil || string(now) != string(want) || string(now) == string(first) {
-		t.Errorf("%q, %v", now, err)
-	}
-	if left := s.waiting(); len(left) > 0 {
-		t.Errorf("%q wait still", left)
-	}
+	rig.Bubble(t, func(t *testing.T) {
+		s := newSaver(t, "dcp", "n1")
+		s.saves("n1", "last/__0_0.distcp", "last/.metadata")
+		s.looks(8, "n1")
+		s.has("the first one", "last/.metadata last/__0_0.distcp")
+		first, err := os.ReadFile(filepath.Join(s.Dir, "shared/run/last/__0_0.distcp"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.saves("n1", "last/__0_0.distcp", "last/.metadata")
+		s.looks(4, "n1")
+		s.begin("n1")
+		s.looks(8, "n1")
+		if now, err := os.ReadFile(filepath.Join(s.Dir, "shared/run/last/__0_0.distcp")); err != nil || string(now) != string(first) {
+			t.Errorf("a target was made a mix of two saves: %q, %v", now, err)
+		}
+		s.over["n1"] = true
+		s.looks(8, "n1")
+		want, err := os.ReadFile(s.at("n1", "last/__0_0.distcp"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, err := os.ReadFile(filepath.Join(s.Dir, "shared/run/last/__0_0.distcp")); err != nil || string(now) != string(want) || string(now) == string(first) {
+			t.Errorf("%q, %v", now, err)
+		}
+		if left := s.waiting(); len(left) > 0 {
+			t.Errorf("%q wait still", left)
+		}
+	})
 }
 
 // TestCheckpointTracker: what names the newest comes when that is there, and never names what is torn.
 func TestCheckpointTracker(t *testing.T) {
-	s := newCluster(t, "n1").saver("megatron", "n1")
-	tracker := "latest_checkpointed_iteration.txt"
-	write := func(step int) {
-		if err := os.WriteFile(s.at("n1", tracker), fmt.Append(nil, step), 0o644); err != nil {
+	rig.Bubble(t, func(t *testing.T) {
+		s := newSaver(t, "megatron", "n1")
+		tracker := "latest_checkpointed_iteration.txt"
+		write := func(step int) {
+			if err := os.WriteFile(s.at("n1", tracker), fmt.Append(nil, step), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.saves("n1", "iter_0000100/mp_rank_00/model")
+		write(100)
+		s.looks(8, "n1")
+		s.has("tracked", "iter_0000100/mp_rank_00/model "+tracker)
+		s.saves("n1", "iter_0000200/mp_rank_00/model")
+		if err := os.WriteFile(s.at("n1", "iter_0000200/mp_rank_00/torn"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-	s.saves("n1", "iter_0000100/mp_rank_00/model")
-	write(100)
-	s.looks(8, "n1")
-	s.has("tracked", "iter_0000100/mp_rank_00/model "+tracker)
-	s.saves("n1", "iter_0000200/mp_rank_00/model")
-	if err := os.WriteFile(s.at("n1", "iter_0000200/mp_rank_00/torn"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	write(200)
-	s.looks(8, "n1")
-	s.over["n1"] = true
-	s.looks(8, "n1")
-	s.has("the end", "iter_0000100/mp_rank_00/model iter_0000200.incomplete-7/mp_rank_00/model iter_0000200.incomplete-7/mp_rank_00/torn "+tracker)
-	if text, err := os.ReadFile(filepath.Join(s.dir, "shared/run", tracker)); err != nil || string(text) != "100" {
-		t.Errorf("it names %q, %v", text, err)
-	}
+		write(200)
+		s.looks(8, "n1")
+		s.over["n1"] = true
+		s.looks(8, "n1")
+		s.has("the end", "iter_0000100/mp_rank_00/model iter_0000200.incomplete-7/mp_rank_00/model iter_0000200.incomplete-7/mp_rank_00/torn "+tracker)
+		if text, err := os.ReadFile(filepath.Join(s.Dir, "shared/run", tracker)); err != nil || string(text) != "100" {
+			t.Errorf("it names %q, %v", text, err)
+		}
+	})
 }
 
 // TestCheckpointAbsent: a node that the job never came to is not waited for when it has ended, and is before.
 func TestCheckpointAbsent(t *testing.T) {
-	s := newCluster(t, "n1").saver("dcp", "n1")
-	if err := os.RemoveAll(filepath.Dir(s.at("n1", ""))); err != nil {
-		t.Fatal(err)
-	}
-	mark, err := s.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Paused: true, Spec: &pb.TaskSpec{
-		Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:jobs/" + s.job.Dir() + "/ckpt", Target: "shared:run", Labels: map[string]string{hook.Label: "7", hook.Leaves: hook.AllNodes}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.looks(4, "n1")
-	if left := s.waiting(); !slices.Contains(left, "n1 "+hook.Watch) {
-		t.Errorf("a job that is to begin is not watched any more: %q", left)
-	}
-	if _, err := s.CancelTask(context.Background(), &pb.CancelTaskRequest{Id: mark.GetId()}); err != nil {
-		t.Fatal(err)
-	}
-	s.looks(4, "n1")
-	if left := s.waiting(); len(left) > 0 {
-		t.Errorf("%q wait still", left)
-	}
+	rig.Bubble(t, func(t *testing.T) {
+		s := newSaver(t, "dcp", "n1")
+		if err := os.RemoveAll(filepath.Dir(s.at("n1", ""))); err != nil {
+			t.Fatal(err)
+		}
+		mark, err := s.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Paused: true, Spec: &pb.TaskSpec{
+			Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:jobs/" + s.job.Dir() + "/ckpt", Target: "shared:run", Labels: map[string]string{hook.Label: "7", hook.Leaves: hook.AllNodes}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.looks(4, "n1")
+		if left := s.waiting(); !slices.Contains(left, "n1 "+hook.Watch) {
+			t.Errorf("a job that is to begin is not watched any more: %q", left)
+		}
+		if _, err := s.CancelTask(context.Background(), &pb.CancelTaskRequest{Id: mark.GetId()}); err != nil {
+			t.Fatal(err)
+		}
+		s.looks(4, "n1")
+		if left := s.waiting(); len(left) > 0 {
+			t.Errorf("%q wait still", left)
+		}
+	})
 }
 
 // TestCheckpointJobs: however many jobs have a directory on a node, root has one connection for all of them: a prolog needs one, too.
 func TestCheckpointJobs(t *testing.T) {
-	s := newCluster(t, "n1").saver("dcp", "n1")
-	c, dials := s.carriers["n1"], 0
-	dial := c.Dial
-	c.Dial = func(ctx context.Context) (*api.Client, error) {
-		dials++
-		return dial(ctx)
-	}
-	for id := range uint32(300) {
-		s.others = append(s.others, hook.Present{Job: hook.Job{ID: 1000 + id, UID: s.job.UID, GID: s.job.GID}})
-	}
-	s.saves("n1", "step_1/__0_0.distcp", "step_1/.metadata")
-	s.looks(8, "n1")
-	s.has("the only one that has a checkpoint", "step_1/.metadata step_1/__0_0.distcp")
-	if dials != 1 {
-		t.Errorf("it has dialled %d times", dials)
-	}
+	rig.Bubble(t, func(t *testing.T) {
+		s := newSaver(t, "dcp", "n1")
+		c, dials := s.carriers["n1"], 0
+		dial := c.Dial
+		c.Dial = func(ctx context.Context) (*api.Client, error) {
+			dials++
+			return dial(ctx)
+		}
+		for id := range uint32(300) {
+			s.others = append(s.others, hook.Present{Job: hook.Job{ID: 1000 + id, UID: s.job.UID, GID: s.job.GID}})
+		}
+		s.saves("n1", "step_1/__0_0.distcp", "step_1/.metadata")
+		s.looks(8, "n1")
+		s.has("the only one that has a checkpoint", "step_1/.metadata step_1/__0_0.distcp")
+		if dials != 1 {
+			t.Errorf("it has dialled %d times", dials)
+		}
+	})
 }
 
 // TestCheckpointKeep: when another checkpoint is whole, with the parts of all nodes, older ones go from the target: never the last two, nor one that is not whole.
 func TestCheckpointKeep(t *testing.T) {
-	s := newCluster(t, "n1", "n2").saver("dcp,2", "n1", "n2")
-	for i := 1; i <= 4; i++ {
-		name := fmt.Sprintf("step_%d/", i)
-		s.saves("n1", name+"__0_0.distcp", name+".metadata")
-		s.saves("n2", name+"__1_0.distcp")
-		s.looks(5, "n1", "n2")
-	}
-	s.saves("n1", "step_5/__0_0.distcp")
-	s.over["n1"], s.over["n2"] = true, true
-	s.looks(8, "n1", "n2")
-	s.has("kept", "step_3/.metadata step_3/__0_0.distcp step_3/__1_0.distcp step_3/datamove-commit.json "+
-		"step_4/.metadata step_4/__0_0.distcp step_4/__1_0.distcp step_4/datamove-commit.json step_5.incomplete-7/__0_0.distcp")
-	kept := 0
-	for one, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{Labels: map[string]string{hook.Label: "7"}}) {
-		if err != nil {
-			t.Fatal(err)
+	rig.Bubble(t, func(t *testing.T) {
+		s := newSaver(t, "dcp,2", "n1", "n2")
+		for i := 1; i <= 4; i++ {
+			name := fmt.Sprintf("step_%d/", i)
+			s.saves("n1", name+"__0_0.distcp", name+".metadata")
+			s.saves("n2", name+"__1_0.distcp")
+			s.looks(5, "n1", "n2")
 		}
-		if one.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RETAIN {
-			if kept++; one.GetState() != pb.TaskState_TASK_STATE_DONE {
-				t.Errorf("%v", one)
+		s.saves("n1", "step_5/__0_0.distcp")
+		s.over["n1"], s.over["n2"] = true, true
+		s.looks(8, "n1", "n2")
+		s.has("kept", "step_3/.metadata step_3/__0_0.distcp step_3/__1_0.distcp step_3/datamove-commit.json "+
+			"step_4/.metadata step_4/__0_0.distcp step_4/__1_0.distcp step_4/datamove-commit.json step_5.incomplete-7/__0_0.distcp")
+		kept := 0
+		for one, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{Labels: map[string]string{hook.Label: "7"}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if one.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RETAIN {
+				if kept++; one.GetState() != pb.TaskState_TASK_STATE_DONE {
+					t.Errorf("%v", one)
+				}
 			}
 		}
-	}
-	if kept != 4 {
-		t.Errorf("%d times, for four checkpoints", kept)
-	}
+		if kept != 4 {
+			t.Errorf("%d times, for four checkpoints", kept)
+		}
+	})
 }

@@ -13,6 +13,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/cluster/rig"
 )
 
 // spoil changes a byte of a file, and nothing that a listing shows.
@@ -45,95 +46,91 @@ func spoil(t *testing.T, path string) (mend func()) {
 // names what is not, also where a helper has moved it. A replica that is not the dataset is
 // relied on no more, until it is looked at again.
 func TestDatasetIsExpected(t *testing.T) {
-	c := newCluster(t, "n1", "n2")
-	source := c.tree("shared/vision", 3000, 2, 20<<20)
-	c.add("vision", "shared:vision")
-	copied := func(to string) *pb.Task {
-		t.Helper()
-		id := c.slow("dataset:vision", "shared:"+to, 40<<20).GetId()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		done, err := c.Wait(ctx, id, nil)
-		if err != nil {
-			t.Fatal(err)
+	rig.Bubble(t, func(t *testing.T) {
+		c := rig.New(t, "n1", "n2")
+		source := c.Tree("shared/vision", 300, 2, 4<<20)
+		c.Add("vision", "shared:vision")
+		copied := func(to string) *pb.Task {
+			t.Helper()
+			id := c.Slow("dataset:vision", "shared:"+to, 4<<20).GetId()
+			return c.Ends(c.Now(id), nil)
 		}
-		return done
-	}
-	refused := func(what string, done *pb.Task, names ...string) {
-		t.Helper()
-		said := done.GetError()
-		for _, f := range done.GetReport().GetFailures() {
-			said += " " + string(f.GetName())
-		}
-		if done.GetState() != task.Failed || done.GetErrorKind() != mover.KindName(mover.ErrCorrupt) || done.GetExitCode() != 9 {
-			t.Errorf("%s: it ends as %v", what, done)
-		}
-		for _, name := range names {
-			if !strings.Contains(said, name) {
-				t.Errorf("%s: %s is not named: %s", what, name, said)
+		refused := func(what string, done *pb.Task, names ...string) {
+			t.Helper()
+			said := done.GetError()
+			for _, f := range done.GetReport().GetFailures() {
+				said += " " + string(f.GetName())
+			}
+			if done.GetState() != task.Failed || done.GetErrorKind() != mover.KindName(mover.ErrCorrupt) || done.GetExitCode() != 9 {
+				t.Errorf("%s: it ends as %v", what, done)
+			}
+			for _, name := range names {
+				if !strings.Contains(said, name) {
+					t.Errorf("%s: %s is not named: %s", what, name, said)
+				}
 			}
 		}
-	}
-	if done := copied("first"); done.GetState() != task.Done {
-		t.Fatalf("it ends as %v", done)
-	}
-	c.same(source, filepath.Join(c.dir, "shared/first"))
+		if done := copied("first"); done.GetState() != task.Done {
+			t.Fatalf("it ends as %v", done)
+		}
+		c.Same(source, filepath.Join(c.Dir, "shared/first"))
 
-	replica := func() *pb.Replica { return c.replicas("vision")["shared@"] }
-	doubted := func(what string, mend ...func()) {
-		t.Helper()
-		if r := replica(); r.GetLevel() != pb.Level_LEVEL_UNSPECIFIED || r.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE {
-			t.Errorf("%s: its replica is %v", what, r)
+		replica := func() *pb.Replica { return c.ReplicasOf("vision")["shared@"] }
+		doubted := func(what string, mend ...func()) {
+			t.Helper()
+			if r := replica(); r.GetLevel() != pb.Level_LEVEL_UNSPECIFIED || r.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE {
+				t.Errorf("%s: its replica is %v", what, r)
+			}
+			_, err := c.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:vision", Target: "shared:" + what}})
+			if !errors.Is(err, mover.ErrNotExist) {
+				t.Errorf("%s: it is read again: %v", what, err)
+			}
+			for _, again := range mend {
+				again()
+			}
+			c.Add("vision", "shared:vision")
+			if r := replica(); r.GetLevel() != pb.Level_LEVEL_READ {
+				t.Errorf("%s: mended, it is %v", what, r)
+			}
 		}
-		_, err := c.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:vision", Target: "shared:" + what}})
-		if !errors.Is(err, mover.ErrNotExist) {
-			t.Errorf("%s: it is read again: %v", what, err)
+		names := []string{"d14/f00290", "d07/f00007", "large1"}
+		var mend []func()
+		for _, name := range names {
+			mend = append(mend, spoil(t, filepath.Join(source, name)))
 		}
-		for _, again := range mend {
-			again()
+		refused("other contents", copied("second"), names...)
+		for _, name := range names {
+			if _, err := os.Stat(filepath.Join(c.Dir, "shared/second", name)); err == nil {
+				t.Errorf("%s, which is something else, was published", name)
+			}
 		}
-		c.add("vision", "shared:vision")
-		if r := replica(); r.GetLevel() != pb.Level_LEVEL_READ {
-			t.Errorf("%s: mended, it is %v", what, r)
-		}
-	}
-	names := []string{"d02/f02900", "d07/f00007", "large1"}
-	var mend []func()
-	for _, name := range names {
-		mend = append(mend, spoil(t, filepath.Join(source, name)))
-	}
-	refused("other contents", copied("second"), names...)
-	for _, name := range names {
-		if _, err := os.Stat(filepath.Join(c.dir, "shared/second", name)); err == nil {
-			t.Errorf("%s, which is something else, was published", name)
-		}
-	}
-	doubted("contents", mend...)
+		doubted("contents", mend...)
 
-	more, less := filepath.Join(source, "d03", "more"), filepath.Join(source, "d03/f00003")
-	change := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
+		more, less := filepath.Join(source, "d03", "more"), filepath.Join(source, "d03/f00003")
+		change := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	change(os.WriteFile(more, nil, 0o644))
-	refused("one more file", copied("third"), "d03/more")
-	doubted("more", func() { change(os.Remove(more)) })
+		change(os.WriteFile(more, nil, 0o644))
+		refused("one more file", copied("third"), "d03/more")
+		doubted("more", func() { change(os.Remove(more)) })
 
-	was, err := os.ReadFile(less)
-	change(err)
-	put := func() { change(os.WriteFile(less, was, 0o644)) }
-	change(os.WriteFile(less, nil, 0o644))
-	refused("another size", copied("third"), "d03/f00003")
-	doubted("size", put)
-	change(os.Remove(less))
-	refused("one less", copied("third"), "d03/f00003")
-	doubted("less", put)
+		was, err := os.ReadFile(less)
+		change(err)
+		put := func() { change(os.WriteFile(less, was, 0o644)) }
+		change(os.WriteFile(less, nil, 0o644))
+		refused("another size", copied("third"), "d03/f00003")
+		doubted("size", put)
+		change(os.Remove(less))
+		refused("one less", copied("third"), "d03/f00003")
+		doubted("less", put)
 
-	change(os.Rename(source, source+"-old"))
-	if done := copied("third"); done.GetState() != task.Failed || done.GetExitCode() != 3 {
-		t.Errorf("nothing is there: it ends as %v", done)
-	}
-	doubted("all", func() { change(os.Rename(source+"-old", source)) })
+		change(os.Rename(source, source+"-old"))
+		if done := copied("third"); done.GetState() != task.Failed || done.GetExitCode() != 3 {
+			t.Errorf("nothing is there: it ends as %v", done)
+		}
+		doubted("all", func() { change(os.Rename(source+"-old", source)) })
+	})
 }

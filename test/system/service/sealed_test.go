@@ -1,4 +1,4 @@
-package cluster
+package service
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/cluster/rig"
 	"datamove.dev/tiering/hook"
 )
 
@@ -24,7 +25,7 @@ import (
 func lab(t *testing.T) (c *cluster, source, replica string) {
 	t.Helper()
 	c = newTown(t, "n1")
-	source = c.tree("shared/lab/vision", 50, 1, 2<<20)
+	source = c.Tree("shared/lab/vision", 50, 1, 2<<20)
 	c.giveTo("alice", filepath.Dir(source))
 	if err := os.Chmod(filepath.Dir(source), 0o700); err != nil {
 		t.Fatal(err)
@@ -45,11 +46,11 @@ func (c *cluster) where(dataset string) string {
 // whereOn is the path of a replica on the scratch of a node.
 func (c *cluster) whereOn(node, dataset string) string {
 	c.t.Helper()
-	r := c.replicas(dataset)["scratch@"+node]
+	r := c.ReplicasOf(dataset)["scratch@"+node]
 	if r.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE || r.GetUnguarded() != "" {
 		c.t.Fatalf("the replica is %v", r)
 	}
-	return filepath.Join(c.dir, "nodes", node, "scratch", strings.TrimPrefix(r.GetLocation(), "scratch:"))
+	return filepath.Join(c.Dir, "nodes", node, "scratch", strings.TrimPrefix(r.GetLocation(), "scratch:"))
 }
 
 // Who may not read the source gets neither a lease nor to the files, and who may does.
@@ -59,7 +60,7 @@ func TestClosedCache(t *testing.T) {
 		_, err := c.doAs(name, "cat", replica+"/d00/f00000")
 		return err
 	}
-	c.same(source, replica)
+	c.Same(source, replica)
 	if err := reads("alice"); err != nil {
 		t.Errorf("who staged it: %v", err)
 	}
@@ -81,7 +82,7 @@ func TestClosedCache(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(source), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("the next hit is refused", func() bool {
+	c.Until("the next hit is refused", func() bool {
 		_, err := c.stageAs("bob", "dataset:vision", "n1")
 		return errors.Is(err, mover.ErrPermission)
 	})
@@ -90,12 +91,12 @@ func TestClosedCache(t *testing.T) {
 	}
 	// A copy reads the replica only as who was let in.
 	for name, want := range map[string]pb.TaskState{"alice": task.Done, "bob": task.Failed} {
-		out := filepath.Join(c.dir, "nodes/n1/scratch", name)
-		if err := errors.Join(os.Mkdir(out, 0o755), os.Chown(out, int(people[name]), int(people[name]))); err != nil {
+		out := filepath.Join(c.Dir, "nodes/n1/scratch", name)
+		if err := errors.Join(os.Mkdir(out, 0o755), os.Chown(out, int(rig.People[name]), int(rig.People[name]))); err != nil {
 			t.Fatal(err)
 		}
-		x, err := c.SubmitTask(as(name), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: replica, Target: out, Node: "n1"}})
-		if end := c.ends(x, err); end.GetState() != want {
+		x, err := c.SubmitTask(rig.As(name), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: replica, Target: out, Node: "n1"}})
+		if end := c.Ends(x, err); end.GetState() != want {
 			t.Errorf("a copy by %s: %v", name, end)
 		}
 	}
@@ -104,12 +105,12 @@ func TestClosedCache(t *testing.T) {
 // Who joins a staging is let in before it is whole, and root of the agents' nodes ever.
 func TestClosedToWhoJoins(t *testing.T) {
 	c := newTown(t, "n1")
-	source := c.tree("shared/vision", 5, 1, 12<<20)
+	source := c.Tree("shared/vision", 5, 1, 12<<20)
 	c.giveTo("alice", source)
 	c.addAs("alice", "vision", "shared:vision")
-	c.slowly("scratch", 4<<20)
+	c.Slowly("scratch", 4<<20)
 	stage := func(name string) *pb.StageResponse {
-		a, err := c.Stage(as(name), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour)})
+		a, err := c.Stage(rig.As(name), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,13 +120,13 @@ func TestClosedToWhoJoins(t *testing.T) {
 	if first.GetTask().GetId() != second.GetTask().GetId() {
 		t.Fatalf("bob waits for %v", second)
 	}
-	c.done(first.GetTask().GetId())
+	c.Done(first.GetTask().GetId())
 	for _, name := range []string{"alice", "bob"} {
 		if out, err := c.doAs(name, "cat", c.where("vision")+"/d00/f00000"); err != nil {
 			t.Errorf("%s: %s", name, out)
 		}
 	}
-	if held := c.leases("vision"); held["alice"] != 1 || held["bob"] != 1 {
+	if held := c.LeasesOf("vision"); held["alice"] != 1 || held["bob"] != 1 {
 		t.Errorf("leases: %v", held)
 	}
 }
@@ -144,29 +145,29 @@ func TestSealedCache(t *testing.T) {
 	if err := os.RemoveAll(replica); err == nil {
 		t.Error("rm -rf by root removes it")
 	}
-	c.same(source, replica)
-	if _, err := c.Release(as("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}); !errors.Is(err, mover.ErrHeld) {
+	c.Same(source, replica)
+	if _, err := c.Release(rig.As("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("it is leased: %v", err)
 	}
-	c.drop("vision")
-	if end := c.ends(c.Release(as("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})); end.GetState() != task.Done {
+	c.Drop("vision")
+	if end := c.Ends(c.Release(rig.As("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})); end.GetState() != task.Done {
 		t.Errorf("release: %v", end)
 	}
-	if _, err := os.Lstat(filepath.Join(c.dir, "nodes/n1/scratch/.datasets/vision")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(c.Dir, "nodes/n1/scratch/.datasets/vision")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its folders: %v", err)
 	}
 	// Purge, by who made it, and by root.
-	for _, who := range []context.Context{as("alice"), context.Background()} {
+	for _, who := range []context.Context{rig.As("alice"), context.Background()} {
 		if _, err := c.stageAs("alice", "dataset:vision", "n1"); err != nil {
 			t.Fatal(err)
 		}
-		at := c.replicas("vision")["scratch@n1"].GetLocation()
-		c.drop("vision")
-		if end := c.ends(c.Purge(who, &pb.PurgeRequest{Location: at, Node: "n1"})); end.GetState() != task.Done {
+		at := c.ReplicasOf("vision")["scratch@n1"].GetLocation()
+		c.Drop("vision")
+		if end := c.Ends(c.Purge(who, &pb.PurgeRequest{Location: at, Node: "n1"})); end.GetState() != task.Done {
 			t.Errorf("purge: %v", end)
 		}
-		if len(c.replicas("vision")) != 1 {
-			t.Errorf("replicas: %v", c.replicas("vision"))
+		if len(c.ReplicasOf("vision")) != 1 {
+			t.Errorf("replicas: %v", c.ReplicasOf("vision"))
 		}
 	}
 	// What nobody knows of any more is removed by root.
@@ -179,24 +180,11 @@ func TestSealedCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, err := c.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: "scratch:.datasets/orphan", Node: "n1"}})
-	if end := c.ends(x, err); end.GetState() != task.Done {
+	if end := c.Ends(x, err); end.GetState() != task.Done {
 		t.Errorf("rm: %v", end)
 	}
 	if _, err := os.Lstat(moved); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is there: %v", err)
-	}
-}
-
-// drop ends all leases on a dataset.
-func (c *cluster) drop(dataset string) {
-	c.t.Helper()
-	for l, err := range c.Leases(context.Background(), &pb.ListLeasesRequest{Dataset: dataset}) {
-		if err == nil {
-			_, err = c.DropLease(context.Background(), &pb.DropLeaseRequest{Id: l.GetId()})
-		}
-		if err != nil {
-			c.t.Fatal(err)
-		}
 	}
 }
 
@@ -209,10 +197,10 @@ func TestSealedMended(t *testing.T) {
 	if _, err := c.stageAs("bob", "dataset:vision", "n1"); err != nil {
 		t.Fatal(err)
 	}
-	c.drop("vision")
+	c.Drop("vision")
 	// Bob tries to purge what is not his: that fails, unseals nothing, and it is doubted.
-	at := c.replicas("vision")["scratch@n1"].GetLocation()
-	if end := c.ends(c.Purge(as("bob"), &pb.PurgeRequest{Location: at, Node: "n1"})); end.GetState() != task.Failed || c.replicas("vision")["scratch@n1"].GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
+	at := c.ReplicasOf("vision")["scratch@n1"].GetLocation()
+	if end := c.Ends(c.Purge(rig.As("bob"), &pb.PurgeRequest{Location: at, Node: "n1"})); end.GetState() != task.Failed || c.ReplicasOf("vision")["scratch@n1"].GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
 		t.Fatalf("it is not doubted: %v", end)
 	}
 	sealed := func() bool {
@@ -222,7 +210,7 @@ func TestSealedMended(t *testing.T) {
 	if !sealed() {
 		t.Error("it is not sealed any more")
 	}
-	c.unseal(filepath.Join(c.dir, "nodes/n1/scratch"), "")
+	c.Unseal(filepath.Join(c.Dir, "nodes/n1/scratch"))
 	if sealed() { // now it is spoiled
 		t.Fatal("it is sealed")
 	}
@@ -231,7 +219,7 @@ func TestSealedMended(t *testing.T) {
 			t.Fatalf("%v, %v", a, err)
 		}
 	}
-	c.same(source, c.where("vision"))
+	c.Same(source, c.where("vision"))
 	if !sealed() {
 		t.Error("what was mended is not sealed")
 	}
@@ -241,49 +229,49 @@ func TestSealedMended(t *testing.T) {
 func TestSealedEvicted(t *testing.T) {
 	c := newTown(t)
 	c.small("n1", 64<<20)
-	conf := *c.conf.Load()
+	conf := *c.Conf.Load()
 	conf.Tiers = map[string]config.Tier{"shared": conf.Tiers["shared"], "scratch": conf.Tiers["scratch"]}
 	scratch := conf.Tiers["scratch"]
 	scratch.Cache = &config.Cache{High: 50, Low: 40}
 	conf.Tiers["scratch"] = scratch
-	c.conf.Store(&conf)
-	c.join("n1")
+	c.Conf.Store(&conf)
+	c.Join("n1")
 	for _, name := range []string{"a", "b"} {
-		source := c.tree("shared/"+name, 3, 1, 20<<20)
+		source := c.Tree("shared/"+name, 3, 1, 20<<20)
 		c.giveTo("alice", source)
 		c.addAs("alice", name, "shared:"+name)
-		a, err := c.Stage(as("alice"), &pb.StageRequest{Source: "dataset:" + name, Tier: "scratch", Node: "n1"})
+		a, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:" + name, Tier: "scratch", Node: "n1"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.done(a.GetTask().GetId())
+		c.Done(a.GetTask().GetId())
 	}
-	c.eventually("the older one goes", func() bool { return c.replicas("a")["scratch@n1"] == nil })
+	c.Until("the older one goes", func() bool { return c.ReplicasOf("a")["scratch@n1"] == nil })
 	c.where("b")
 }
 
 // An agent that is stopped while it seals leaves what the next one goes on with.
 func TestSealInterrupted(t *testing.T) {
 	c, source, replica := lab(t)
-	c.drop("vision")
-	if end := c.ends(c.Release(as("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})); end.GetState() != task.Done {
+	c.Drop("vision")
+	if end := c.Ends(c.Release(rig.As("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})); end.GetState() != task.Done {
 		t.Fatalf("release: %v", end)
 	}
 	for range 5 {
-		a, err := c.Stage(as("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})
+		a, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.eventually("it is being sealed, or is", func() bool {
+		c.Until("it is being sealed, or is", func() bool {
 			out, err := c.doAs("alice", "lsattr", "-d", replica)
 			return err == nil && strings.Contains(strings.Fields(out)[0], "i")
 		})
-		for _, pid := range c.processes("n1", a.GetTask().GetId()) {
+		for _, pid := range c.Working("n1", a.GetTask().GetId()) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		c.done(a.GetTask().GetId())
-		c.same(source, c.where("vision"))
-		if end := c.ends(c.Release(as("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})); end.GetState() != task.Done {
+		c.Done(a.GetTask().GetId())
+		c.Same(source, c.where("vision"))
+		if end := c.Ends(c.Release(rig.As("alice"), &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})); end.GetState() != task.Done {
 			t.Fatalf("release: %v", end)
 		}
 	}
@@ -292,18 +280,18 @@ func TestSealInterrupted(t *testing.T) {
 // A job reads through the link of its prolog what was leased for it, as whose it is; others who come to that link do not.
 func TestJobReadsSealed(t *testing.T) {
 	c, source, replica := lab(t)
-	conf := *c.confOf("n1")()
-	conf.Slurm.State = filepath.Join(c.dir, "run")
-	c.conf.Store(&conf) // a tier of each node has one path on all
+	conf := *c.ConfOf("n1")()
+	conf.Slurm.State = filepath.Join(c.Dir, "run")
+	c.Conf.Store(&conf) // a tier of each node has one path on all
 	site, err := hook.Of(&conf, "n1", func(ctx context.Context) (*api.Client, error) {
-		return api.Dial(ctx, "unix://"+c.socket, api.Options{})
+		return c.Dial(ctx)
 	}, func(config.Tier) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = site.Close() }()
-	job := hook.Job{ID: 7, UID: people["alice"], GID: people["alice"]}
-	if _, err := c.Stage(as("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: job.Holder("vision")}); err != nil {
+	job := hook.Job{ID: 7, UID: rig.People["alice"], GID: rig.People["alice"]}
+	if _, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: job.Holder("vision")}); err != nil {
 		t.Fatal(err)
 	}
 	out, err := site.Prolog(t.Context(), job)
@@ -326,5 +314,5 @@ func TestJobReadsSealed(t *testing.T) {
 	if out, err := site.Epilog(t.Context(), job); err != nil || len(out.Notes) > 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
-	c.same(source, replica)
+	c.Same(source, replica)
 }

@@ -1,4 +1,4 @@
-package cluster
+package service
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/aws"
+	"datamove.dev/test/cluster/rig"
 	"datamove.dev/tiering/burst"
 	"datamove.dev/tiering/burst/amazon"
 )
@@ -54,17 +55,17 @@ func (c *cluster) inAWS() *aws.Server {
 	for _, service := range []string{"FSX", "STS", "EC2", "CLOUDWATCH", "COST_EXPLORER"} {
 		c.t.(*testing.T).Setenv("AWS_ENDPOINT_URL_"+service, listening.URL)
 	}
-	keys := filepath.Join(c.dir, "keys.env")
+	keys := filepath.Join(c.Dir, "keys.env")
 	if err := os.WriteFile(keys, []byte("AWS_ACCESS_KEY_ID="+store.Access+"\nAWS_SECRET_ACCESS_KEY="+store.Secret+"\n"), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	next := *c.conf.Load()
+	next := *c.Conf.Load()
 	next.Tiers = map[string]config.Tier{"cloud": {Level: "cold", S3: &config.S3{Endpoint: store.Endpoint, Bucket: store.Bucket, Prefix: "team", Region: "us-east-1", Credentials: "file:" + keys}}}
-	for name, t := range c.conf.Load().Tiers {
+	for name, t := range c.Conf.Load().Tiers {
 		next.Tiers[name] = t
 	}
 	next.Burst.Accounts = map[string]config.BurstAccount{"vision": {Cap: "$200"}}
-	c.conf.Store(&next)
+	c.Conf.Store(&next)
 	return server
 }
 
@@ -95,35 +96,35 @@ func (c *cluster) record() *burst.Record {
 func TestBurstKilled(t *testing.T) {
 	c := newCluster(t)
 	server := c.inAWS()
-	c.join("n1")
-	c.tree("shared/words", 20, 0, 0)
+	c.Join("n1")
+	c.Tree("shared/words", 20, 0, 0)
 
 	// The process dies while it asks for the file system; once before that is made, and once after, so that its answer is lost.
 	release := server.Hold("CreateFileSystem")
 	up := c.burst(&pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_UP, Declaration: declared})
 	creating := func() bool {
-		r := c.now(up.GetId())
+		r := c.Now(up.GetId())
 		if task.Ended(r.GetState()) {
 			t.Fatalf("it has ended: %s %s", r.GetState(), r.GetError())
 		}
 		known, err := c.GetBurst(context.Background(), &pb.GetBurstRequest{Name: "llama"})
-		return err == nil && strings.Contains(known.GetRecord(), `"fileSystem"`) && len(c.processes("n1", up.GetId())) > 0
+		return err == nil && strings.Contains(known.GetRecord(), `"fileSystem"`) && len(c.Working("n1", up.GetId())) > 0
 	}
-	c.eventually("the file system is asked for", creating)
-	c.kill("n1", up.GetId(), syscall.SIGKILL)
-	tries := c.now(up.GetId()).GetTries()
-	c.eventually("another lead asks for it", func() bool { return c.now(up.GetId()).GetTries() > tries && creating() })
+	c.Until("the file system is asked for", creating)
+	c.Kill("n1", up.GetId())
+	tries := c.Now(up.GetId()).GetTries()
+	c.Until("another lead asks for it", func() bool { return c.Now(up.GetId()).GetTries() > tries && creating() })
 	server.Order("CreateFileSystem", 1, aws.AnswerLost)
 	hold := server.Hold("CreateDataRepositoryAssociation")
 	release()
-	c.eventually("there is one", func() bool { return c.record().FileSystem.ID != "" })
-	c.eventually("the bucket is joined to it", func() bool { return c.record().Link != nil })
+	c.Until("there is one", func() bool { return c.record().FileSystem.ID != "" })
+	c.Until("the bucket is joined to it", func() bool { return c.record().Link != nil })
 
 	// The coordinator dies, and begins anew: the process goes on, and what it has to keep is kept.
-	c.halt()
+	c.Crash()
 	hold()
-	c.start()
-	c.done(up.GetId())
+	c.Start()
+	c.Done(up.GetId())
 	if n := len(c.systems()); n != 1 {
 		t.Errorf("%d file systems", n)
 	}
@@ -137,7 +138,7 @@ func TestBurstKilled(t *testing.T) {
 	}
 
 	// The same once more is nothing.
-	c.done(c.burst(&pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_UP, Declaration: declared}).GetId())
+	c.Done(c.burst(&pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_UP, Declaration: declared}).GetId())
 	if again := c.record(); again.ID != r.ID || len(c.systems()) != 1 {
 		t.Errorf("burst %s became %s", r.ID, again.ID)
 	}
@@ -148,11 +149,11 @@ func TestBurstKilled(t *testing.T) {
 	hold = server.Hold("CreateDataRepositoryTask")
 	home := c.burst(&pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_SYNC_BACK, Name: "llama"})
 	exporting := func() bool { return len(c.record().Open()) > 0 }
-	c.eventually("an export is asked for", exporting)
+	c.Until("an export is asked for", exporting)
 	if _, err := c.PauseTask(context.Background(), &pb.PauseTaskRequest{Id: home.GetId()}); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("it is paused", func() bool { return c.now(home.GetId()).GetState() == task.Paused })
+	c.Until("it is paused", func() bool { return c.Now(home.GetId()).GetState() == task.Paused })
 	if r := c.record(); r.Trouble != "" || len(r.Open()) != 1 {
 		t.Errorf("paused: %q, %d open", r.Trouble, len(r.Open()))
 	}
@@ -160,22 +161,22 @@ func TestBurstKilled(t *testing.T) {
 	if _, err := c.ResumeTask(context.Background(), &pb.ResumeTaskRequest{Id: home.GetId()}); err != nil {
 		t.Fatal(err)
 	}
-	c.done(home.GetId())
-	if body, err := os.ReadFile(filepath.Join(c.dir, "shared", "results", "log.txt")); err != nil || string(body) != "loss 0.1" {
+	c.Done(home.GetId())
+	if body, err := os.ReadFile(filepath.Join(c.Dir, "shared", "results", "log.txt")); err != nil || string(body) != "loss 0.1" {
 		t.Errorf("%q, %v", body, err)
 	}
 	hold = server.Hold("DeleteFileSystem")
 	down := c.burst(&pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_DOWN, Name: "llama", Settle: believes})
-	c.eventually("it leaves", func() bool { return c.record().State == burst.Leaving })
+	c.Until("it leaves", func() bool { return c.record().State == burst.Leaving })
 	if _, err := c.CancelTask(context.Background(), &pb.CancelTaskRequest{Id: down.GetId()}); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("it is cancelled", func() bool { return c.now(down.GetId()).GetState() == task.Cancelled })
+	c.Until("it is cancelled", func() bool { return c.Now(down.GetId()).GetState() == task.Cancelled })
 	hold()
 	if r := c.record(); r.State != burst.Leaving || r.FileSystem.Gone {
 		t.Errorf("cancelled: %s, gone %v", r.State, r.FileSystem.Gone)
 	}
-	c.done(c.burst(&pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_DOWN, Name: "llama", Settle: believes}).GetId())
+	c.Done(c.burst(&pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_DOWN, Name: "llama", Settle: believes}).GetId())
 	if r := c.record(); r.State != burst.Gone || len(c.systems()) != 0 {
 		t.Errorf("%s, with %d file systems", r.State, len(c.systems()))
 	}
@@ -188,20 +189,20 @@ func TestBurstKilled(t *testing.T) {
 func TestBurstFenced(t *testing.T) {
 	c := newCluster(t)
 	server := c.inAWS()
-	c.join("n1")
-	c.tree("shared/words", 5, 0, 0)
+	c.Join("n1")
+	c.Tree("shared/words", 5, 0, 0)
 	hold := server.Hold("CreateFileSystem")
 	up := c.burst(&pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_UP, Declaration: declared})
-	c.eventually("the file system is asked for", func() bool {
+	c.Until("the file system is asked for", func() bool {
 		known, err := c.GetBurst(context.Background(), &pb.GetBurstRequest{Name: "llama"})
 		return err == nil && strings.Contains(known.GetRecord(), `"fileSystem"`)
 	})
-	c.cut("n1")
-	c.join("n2")
-	c.eventually("another agent leads it", func() bool { return c.now(up.GetId()).GetAgent() == "n2" })
+	c.Cut("n1")
+	c.Join("n2")
+	c.Until("another agent leads it", func() bool { return c.Now(up.GetId()).GetAgent() == "n2" })
 	hold() // both ask
-	c.mend("n1")
-	c.done(up.GetId())
+	c.Mend("n1")
+	c.Done(up.GetId())
 	if n := len(c.systems()); n != 1 {
 		t.Errorf("%d file systems", n)
 	}
@@ -217,22 +218,22 @@ func TestBurstFenced(t *testing.T) {
 func TestBurstAsPerson(t *testing.T) {
 	c := newTown(t)
 	server := c.inAWS()
-	next := *c.conf.Load()
+	next := *c.Conf.Load()
 	next.Projects = map[string]config.Project{"vision": {Members: []string{"alice"}, Roots: []string{"shared:", "cloud:"}}}
-	c.conf.Store(&next)
-	c.join("n1")
-	c.tree("shared/words", 3, 0, 0)
-	if err := os.MkdirAll(filepath.Join(c.dir, "shared", "results"), 0o755); err != nil {
+	c.Conf.Store(&next)
+	c.Join("n1")
+	c.Tree("shared/words", 3, 0, 0)
+	if err := os.MkdirAll(filepath.Join(c.Dir, "shared", "results"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c.giveTo("alice", filepath.Join(c.dir, "shared"))
+	c.giveTo("alice", filepath.Join(c.Dir, "shared"))
 	apply := func(who string, r *pb.ApplyBurstRequest) error {
 		t.Helper()
-		b, err := c.ApplyBurst(as(who), r)
+		b, err := c.ApplyBurst(rig.As(who), r)
 		if err != nil {
 			return err
 		}
-		c.done(b.GetId())
+		c.Done(b.GetId())
 		return nil
 	}
 	if err := apply("bob", &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_UP, Declaration: declared}); !errors.Is(err, mover.ErrPermission) {
@@ -241,12 +242,12 @@ func TestBurstAsPerson(t *testing.T) {
 	if err := apply("alice", &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_UP, Declaration: declared}); err != nil {
 		t.Fatal(err)
 	}
-	server.FileSystem(c.record().FileSystem.ID).Write(aws.File{Name: "results/log.txt", Body: []byte("loss 0.1"), Mode: 0o644, UID: people["alice"], GID: people["alice"]})
+	server.FileSystem(c.record().FileSystem.ID).Write(aws.File{Name: "results/log.txt", Body: []byte("loss 0.1"), Mode: 0o644, UID: rig.People["alice"], GID: rig.People["alice"]})
 	if err := apply("alice", &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_SYNC_BACK, Name: "llama"}); err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(filepath.Join(c.dir, "shared", "results", "log.txt"))
-	if err != nil || info.Sys().(*syscall.Stat_t).Uid != people["alice"] {
+	info, err := os.Stat(filepath.Join(c.Dir, "shared", "results", "log.txt"))
+	if err != nil || info.Sys().(*syscall.Stat_t).Uid != rig.People["alice"] {
 		t.Errorf("%+v, %v", info, err)
 	}
 	if owner := c.systems()[0].Tags[burst.TagOwner]; owner != "alice" {

@@ -1,7 +1,6 @@
-package cluster
+package service
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,23 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
+	"datamove.dev/test/cluster/rig"
 )
-
-// people have accounts on every node of a cluster that admits them.
-var people = map[string]uint32{"alice": 54001, "bob": 54002}
-
-const personKey = "test-person"
-
-// as is a context of calls by somebody.
-func as(name string) context.Context {
-	return metadata.AppendToOutgoingContext(context.Background(), personKey, name)
-}
 
 // newTown is a cluster in which work is done as people.
 func newTown(t *testing.T, agents ...string) *cluster {
@@ -37,44 +26,41 @@ func newTown(t *testing.T, agents ...string) *cluster {
 		t.Skip("only root can act as others")
 	}
 	c := newCluster(t)
-	for dir := c.dir; dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) { // everybody gets through
+	for dir := c.Dir; dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) { // everybody gets through
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	etc := filepath.Join(c.dir, "etc")
+	etc := filepath.Join(c.Dir, "etc")
 	text := "root:x:0:0::/root:/bin/sh\n"
-	for name, uid := range people {
+	for name, uid := range rig.People {
 		text += fmt.Sprintf("%s:x:%d:%d::/nonexistent:/bin/sh\n", name, uid, uid)
 	}
 	c.put("etc/passwd", text)
 	c.put("etc/group", "root:x:0:\n")
-	c.accounts = account.In(etc)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.program = filepath.Join(c.dir, "worker")
-	if out, err := exec.Command("cp", self, c.program).CombinedOutput(); err != nil {
+	c.Accounts = account.In(etc)
+	worker := filepath.Join(c.Dir, "worker")
+	if out, err := exec.Command("cp", c.Program[0], worker).CombinedOutput(); err != nil {
 		t.Fatalf("%s, %v", out, err)
 	}
-	for _, dir := range []string{c.program, c.dir + "/shared", c.dir + "/scratch"} {
+	c.Program[0] = worker
+	for _, dir := range []string{worker, c.Dir + "/shared", c.Dir + "/scratch"} {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(c.dir, "agents"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range agents {
-		c.join(name)
+		c.Join(name)
 	}
 	return c
 }
 
 func (c *cluster) put(name, text string) {
 	c.t.Helper()
-	path := filepath.Join(c.dir, name)
+	path := filepath.Join(c.Dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		c.t.Fatal(err)
 	}
@@ -90,7 +76,7 @@ func (c *cluster) giveTo(name, path string) {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(p, int(people[name]), int(people[name]))
+		return os.Lchown(p, int(rig.People[name]), int(rig.People[name]))
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -101,7 +87,7 @@ func (c *cluster) giveTo(name, path string) {
 func (c *cluster) doAs(name string, args ...string) (string, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: people[name], Gid: people[name]}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: rig.People[name], Gid: rig.People[name]}}
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -109,9 +95,9 @@ func (c *cluster) doAs(name string, args ...string) (string, error) {
 // stageAs asks as somebody for a dataset on a node's scratch, and waits until it is there.
 func (c *cluster) stageAs(name, source, node string) (*pb.StageResponse, error) {
 	c.t.Helper()
-	a, err := c.Stage(as(name), &pb.StageRequest{Source: source, Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)})
+	a, err := c.Stage(rig.As(name), &pb.StageRequest{Source: source, Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)})
 	if err == nil && a.GetTask() != nil {
-		c.done(a.GetTask().GetId())
+		c.Done(a.GetTask().GetId())
 	}
 	return a, err
 }
@@ -119,18 +105,18 @@ func (c *cluster) stageAs(name, source, node string) (*pb.StageResponse, error) 
 // addAs adds a dataset as somebody.
 func (c *cluster) addAs(who, name, location string) {
 	c.t.Helper()
-	t, err := c.AddDataset(as(who), &pb.AddDatasetRequest{Name: name, Location: location})
+	t, err := c.AddDataset(rig.As(who), &pb.AddDatasetRequest{Name: name, Location: location})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.done(t.GetId())
+	c.Done(t.GetId())
 }
 
 // What is in the cache of a node is for who may read it where it came from, at this moment.
 func TestMayReadNow(t *testing.T) {
 	c := newTown(t, "n1", "n2")
-	source := c.tree("shared/lab/vision", 20, 1, 8<<20)
-	c.giveTo("alice", filepath.Join(c.dir, "shared/lab"))
+	source := c.Tree("shared/lab/vision", 20, 1, 8<<20)
+	c.giveTo("alice", filepath.Join(c.Dir, "shared/lab"))
 	c.addAs("alice", "vision", "shared:lab/vision")
 	if _, err := c.stageAs("alice", "dataset:vision", "n1"); err != nil {
 		t.Fatal(err)
@@ -142,7 +128,7 @@ func TestMayReadNow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	leases := func() int { return c.leases("vision")["bob"] }
+	leases := func() int { return c.LeasesOf("vision")["bob"] }
 	hits := func() error {
 		a, err := c.stageAs("bob", "dataset:vision", "n1")
 		if err == nil && (a.GetTask() != nil || a.GetLease().GetHolder() != "bob") {
@@ -151,7 +137,7 @@ func TestMayReadNow(t *testing.T) {
 		return err
 	}
 	takes := func() error {
-		_, err := c.AcquireLease(as("bob"), &pb.AcquireLeaseRequest{Dataset: "vision", Tier: "scratch", Node: "n1", Ttl: durationpb.New(time.Hour)})
+		_, err := c.AcquireLease(rig.As("bob"), &pb.AcquireLeaseRequest{Dataset: "vision", Tier: "scratch", Node: "n1", Ttl: durationpb.New(time.Hour)})
 		return err
 	}
 	first := ""
@@ -190,7 +176,7 @@ func TestMayReadNow(t *testing.T) {
 		t.Fatalf("bob may read, and has %d leases: %v", leases(), err)
 	}
 	mode(lab, 0o700)
-	c.eventually("the next hit is refused", func() bool { return errors.Is(hits(), mover.ErrPermission) })
+	c.Until("the next hit is refused", func() bool { return errors.Is(hits(), mover.ErrPermission) })
 	if err := takes(); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("a lease: %v", err)
 	}
@@ -198,18 +184,18 @@ func TestMayReadNow(t *testing.T) {
 		t.Errorf("who may read it: %v", err)
 	}
 	// Who waits for what somebody else brings.
-	c.slowly("scratch", 4<<20)
-	a, err := c.Stage(as("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"})
+	c.Slowly("scratch", 4<<20)
+	a, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Stage(as("bob"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"}); !errors.Is(err, mover.ErrPermission) {
+	if _, err := c.Stage(rig.As("bob"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"}); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("bob joins: %v", err)
 	}
-	c.done(a.GetTask().GetId())
-	c.leave("n2")
-	c.leave("n1") // which may be seen a moment later
-	if _, err := c.Stage(as("bob"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}); !errors.Is(err, mover.ErrUnreachable) {
+	c.Done(a.GetTask().GetId())
+	c.Leave("n2")
+	c.Leave("n1") // which may be seen a moment later
+	if _, err := c.Stage(rig.As("bob"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}); !errors.Is(err, mover.ErrUnreachable) {
 		t.Errorf("nobody can look: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package service
 
 import (
 	"context"
@@ -42,12 +42,12 @@ func BenchmarkFairness(b *testing.B) {
 	fill(b, filepath.Join(dir, "huge"), 10, 300<<20)
 	fill(b, filepath.Join(dir, "medium"), 3000, 1<<20)
 	c := newCluster(b, "n1")
-	conf, projects := *c.conf.Load(), map[string]config.Project{}
+	conf, projects := *c.Conf.Load(), map[string]config.Project{}
 	for _, name := range []string{"small", "huge", "medium", "urgent"} {
 		projects[name] = config.Project{Roots: []string{dir}, Members: []string{"root"}}
 	}
 	conf.Projects = projects
-	c.conf.Store(&conf)
+	c.Conf.Store(&conf)
 	var jains, waits, parts []float64
 	for i := range max(b.N, rounds) {
 		f := &fairness{cluster: c, dir: dir, target: filepath.Join(dir, fmt.Sprintf("target%d", i))}
@@ -130,7 +130,7 @@ func (f *fairness) submit(project, source string, class pb.TaskClass) {
 func (f *fairness) look() {
 	f.t.Helper()
 	for _, c := range f.counts {
-		t := f.now(c.id)
+		t := f.Now(c.id)
 		c.state, c.began = t.GetState(), t.GetFirstByteTime() != nil
 		p := t.GetProgress()
 		at := p.GetTime().AsTime()
@@ -200,7 +200,7 @@ func (f *fairness) run() (jain float64, wait time.Duration, part float64) {
 	for _, p := range three {
 		f.submit(p, p, pb.TaskClass_TASK_CLASS_REPLICATE)
 	}
-	f.eventually("all are at work", func() bool { f.look(); return f.atWork(three...) })
+	f.Until("all are at work", func() bool { f.look(); return f.atWork(three...) })
 	begun := time.Now()
 	for time.Since(begun) < 2*time.Second && f.atWork(three...) {
 		time.Sleep(lookEvery)
@@ -212,7 +212,7 @@ func (f *fairness) run() (jain float64, wait time.Duration, part float64) {
 	}
 	came := time.Now()
 	f.submit("urgent", "medium", pb.TaskClass_TASK_CLASS_RESTORE)
-	f.eventually("the restore is done, or all others are", func() bool {
+	f.Until("the restore is done, or all others are", func() bool {
 		f.look()
 		return f.counts["urgent"].began && (!f.atWork("urgent") || !f.atWork("small") && !f.atWork("huge") && !f.atWork("medium"))
 	})
@@ -222,7 +222,7 @@ func (f *fairness) run() (jain float64, wait time.Duration, part float64) {
 	}
 	wait, part = f.restored(came)
 	for _, c := range f.counts {
-		f.done(c.id)
+		f.Done(c.id)
 	}
 	if err := os.RemoveAll(f.target); err != nil {
 		f.t.Fatal(err)

@@ -1,4 +1,4 @@
-package cluster
+package service
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func BenchmarkOverhead(b *testing.B) {
 	for i := range max(b.N, 5) {
 		took := alone(b, source, filepath.Join(dir, fmt.Sprintf("alone%d", i)))
 		begun := time.Now()
-		done := c.done(c.submit(source, filepath.Join(dir, fmt.Sprintf("served%d", i))).GetId())
+		done := c.Done(c.Copy(source, filepath.Join(dir, fmt.Sprintf("served%d", i))).GetId())
 		by := time.Since(begun).Seconds()
 		plain, served, ratios = append(plain, took), append(served, by), append(ratios, by/took)
 		first = append(first, done.GetFirstByteTime().AsTime().Sub(done.GetCreateTime().AsTime()).Seconds())
@@ -70,12 +70,12 @@ func BenchmarkOverhead(b *testing.B) {
 // from the request to the first byte.
 func BenchmarkFirstByte(b *testing.B) {
 	c := newCluster(b, "n1")
-	if err := os.WriteFile(filepath.Join(c.dir, "shared", "file"), []byte("content"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(c.Dir, "shared", "file"), []byte("content"), 0o644); err != nil {
 		b.Fatal(err)
 	}
 	var first []float64
 	for i := range b.N + 3 {
-		done := c.done(c.submit("shared:file", fmt.Sprintf("shared:copy%d", i)).GetId())
+		done := c.Done(c.Copy("shared:file", fmt.Sprintf("shared:copy%d", i)).GetId())
 		if i >= 3 { // the first ones find nothing in memory
 			first = append(first, done.GetFirstByteTime().AsTime().Sub(done.GetCreateTime().AsTime()).Seconds())
 		}

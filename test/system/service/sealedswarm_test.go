@@ -1,11 +1,10 @@
-package cluster
+package service
 
 import (
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -14,18 +13,19 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/cluster/rig"
 )
 
 // TestSwarmSealed: nodes bring a dataset of alice to their caches, and read it once. One worker is killed on the way, and one node
 // comes when the others have sealed what they have. Each cache is closed to who was not let in there, on the node and from other nodes.
 func TestSwarmSealed(t *testing.T) {
-	p := newPeers(t)
+	p := rig.NewPeers(t, true)
 	c := newTown(t)
-	c.peers = p
+	c.Peers = p
 	for _, name := range []string{"n1", "n2", "n3", "n4", "n5", "n6"} {
-		c.join(name)
+		c.Join(name)
 	}
-	source := c.tree("shared/lab/vision", 200, 3, 16<<20)
+	source := c.Tree("shared/lab/vision", 200, 3, 16<<20)
 	c.giveTo("alice", filepath.Dir(source))
 	mode := func(m os.FileMode) {
 		t.Helper()
@@ -36,10 +36,10 @@ func TestSwarmSealed(t *testing.T) {
 	mode(0o700)
 	c.addAs("alice", "vision", "shared:lab/vision")
 	const bytes = 3 * 16 << 20
-	read, given := p.sourceBytes(), p.total("datamove_peer_read_bytes_total")
+	read, given := p.SourceBytes(), p.Total("datamove_peer_read_bytes_total")
 	shares := func() (ofSource, ofOthers float64) { // since they were asked for last
 		t.Helper()
-		r, g := p.sourceBytes(), p.total("datamove_peer_read_bytes_total")
+		r, g := p.SourceBytes(), p.Total("datamove_peer_read_bytes_total")
 		ofSource, ofOthers = (r-read)/bytes, (g-given)/bytes
 		read, given = r, g
 		t.Logf("the source was read %.2f times, and %.2f times it came from others", ofSource, ofOthers)
@@ -47,21 +47,21 @@ func TestSwarmSealed(t *testing.T) {
 	}
 	stage := func(who, node string) *pb.Task {
 		t.Helper()
-		a, err := c.Stage(as(who), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)})
+		a, err := c.Stage(rig.As(who), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return a.GetTask()
 	}
 
-	c.slowly("scratch", 32<<20)
+	c.Slowly("scratch", 32<<20)
 	first := map[string]string{}
 	for _, node := range []string{"n1", "n2", "n3"} {
 		first[node] = stage("alice", node).GetId()
 	}
-	c.half(first["n2"])
+	c.Half(first["n2"], 4<<20)
 	for node := range first {
-		half := filepath.Join(c.dir, "nodes", node, "scratch", strings.TrimPrefix(c.replicas("vision")["scratch@"+node].GetLocation(), "scratch:"))
+		half := filepath.Join(c.Dir, "nodes", node, "scratch", strings.TrimPrefix(c.ReplicasOf("vision")["scratch@"+node].GetLocation(), "scratch:"))
 		if out, err := c.doAs("alice", "sh", "-ec", "touch "+half+"/new; rm "+half+"/new"); err != nil {
 			t.Errorf("it is sealed before it is whole: %s", out)
 		}
@@ -69,14 +69,14 @@ func TestSwarmSealed(t *testing.T) {
 			t.Errorf("bob sees what is half there: %s", out)
 		}
 	}
-	c.kill("n2", first["n2"], syscall.SIGKILL)
+	c.Kill("n2", first["n2"])
 	for _, id := range first {
-		c.done(id)
+		c.Done(id)
 	}
 	if ofSource, ofOthers := shares(); ofSource > 1.5 || ofOthers < 1 {
 		t.Error("three nodes read it for themselves")
 	}
-	late := c.done(stage("alice", "n4").GetId())
+	late := c.Done(stage("alice", "n4").GetId())
 	if ofSource, ofOthers := shares(); ofSource > 0.1 || ofOthers < 0.9 {
 		t.Errorf("who comes late has it not from the others: %v", late.GetReport().GetNotes())
 	}
@@ -85,10 +85,10 @@ func TestSwarmSealed(t *testing.T) {
 	}
 
 	// Bob may not read it, and gets it neither where it is nor where it is not.
-	if _, err := c.Stage(as("bob"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}); !errors.Is(err, mover.ErrPermission) {
+	if _, err := c.Stage(rig.As("bob"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("bob has a hit: %v", err)
 	}
-	if end := c.ends(stage("bob", "n5"), nil); end.GetState() != task.Failed {
+	if end := c.Ends(stage("bob", "n5"), nil); end.GetState() != task.Failed {
 		t.Errorf("bob brings to n5 what he may not read: %v", end)
 	}
 	if ofSource, ofOthers := shares(); ofSource > 0 || ofOthers > 0 {
@@ -96,18 +96,18 @@ func TestSwarmSealed(t *testing.T) {
 	}
 	// When he may, he reads it himself: from a cache to which he was not let in he has nothing, and from one to which he was, everything.
 	mode(0o755)
-	c.eventually("what was begun for bob is gone", func() bool { return c.replicas("vision")["scratch@n5"] == nil })
-	c.done(stage("bob", "n5").GetId())
+	c.Until("what was begun for bob is gone", func() bool { return c.ReplicasOf("vision")["scratch@n5"] == nil })
+	c.Done(stage("bob", "n5").GetId())
 	if ofSource, ofOthers := shares(); ofSource < 1 || ofOthers > 0 {
 		t.Error("bob was given what lies behind gates that he does not pass")
 	}
-	c.done(stage("bob", "n6").GetId())
+	c.Done(stage("bob", "n6").GetId())
 	if ofSource, ofOthers := shares(); ofSource > 0.1 || ofOthers < 0.9 {
 		t.Error("bob was not given what his own node has")
 	}
 	c.closedTo("n1", source)
 	for _, node := range []string{"n5", "n6"} {
-		c.same(source, c.whereOn(node, "vision"))
+		c.Same(source, c.whereOn(node, "vision"))
 	}
 }
 
@@ -115,7 +115,7 @@ func TestSwarmSealed(t *testing.T) {
 func (c *cluster) closedTo(node, source string) {
 	c.t.Helper()
 	at := c.whereOn(node, "vision")
-	c.same(source, at)
+	c.Same(source, at)
 	if out, err := c.doAs("alice", "cat", at+"/large0"); err != nil || len(out) == 0 {
 		c.t.Errorf("alice can not read what was staged for her on %s: %v", node, err)
 	}

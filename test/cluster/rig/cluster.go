@@ -1,0 +1,593 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"datamove.dev/api"
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/account"
+	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/queue"
+	"datamove.dev/mover/service"
+	"datamove.dev/mover/shelf"
+	"datamove.dev/mover/task"
+	"datamove.dev/mover/worker"
+)
+
+// connBytes is how much a connection in memory holds.
+const connBytes = 64 << 10
+
+// Main runs the tests of a package. Its program is also the worker of [Processes].
+func Main(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		conn, err := acting.Enter()
+		if err == nil {
+			err = worker.Run(context.Background(), conn, worker.Options{Stderr: os.Stderr})
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "worker:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	ats.Register() // the clock of JetStream, which all bubbles share
+	os.Exit(m.Run())
+}
+
+// Bubble runs a test in virtual time, which begins now.
+func Bubble(t *testing.T, do func(*testing.T)) {
+	t.Helper()
+	now := time.Now().Round(0)
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(now))
+		do(t)
+	})
+}
+
+// Cluster is a coordinator and its agents in this process.
+type Cluster struct {
+	t      testing.TB
+	Dir    string // everything is below it
+	Conf   atomic.Pointer[config.Config]
+	Lease  time.Duration // of agents; it counts from the next Start on
+	Agents map[string]*Agent
+
+	Program  []string           // of workers of agents of now on; nil are goroutines in virtual time
+	Accounts *account.Directory // nil are those of this machine
+	Peers    *Peers             // how agents of now on give each other what they stage; nil is not at all
+
+	*api.Client
+	ledger   *ledger.Ledger
+	listener atomic.Pointer[bufconn.Listener]
+	server   *grpc.Server
+	stop     context.CancelFunc
+	ran      chan struct{}
+	workers  *workers
+}
+
+// Agent is an agent of a cluster.
+type Agent struct {
+	Breaks atomic.Bool // its conversation ends with the next work that it is given
+
+	stop  context.CancelFunc
+	ended chan struct{}
+	conn  *grpc.ClientConn
+	agent *agent.Agent
+	shut  atomic.Bool // nothing of it gets through
+}
+
+// New starts a coordinator with the shared tier "shared" and a node-local one,
+// "scratch", and agents of the given names. It is called in a bubble.
+func New(t testing.TB, agents ...string) *Cluster {
+	t.Helper()
+	return open(t, nil, agents)
+}
+
+// Processes is New in real time, with workers that are processes of this program; see
+// [Main].
+func Processes(t testing.TB, agents ...string) *Cluster {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, []string{self, "worker"}, agents)
+}
+
+func open(t testing.TB, program, agents []string) *Cluster {
+	t.Helper()
+	dir := t.TempDir()
+	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: program, Agents: map[string]*Agent{}}
+	c.workers = &workers{cluster: c, all: map[int]*goroutine{}}
+	for _, d := range []string{"shared", "scratch", "data"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Conf.Store(&config.Config{Tiers: map[string]config.Tier{
+		"shared":  {Level: "warm", Path: filepath.Join(dir, "shared")},
+		"scratch": {Level: "hot", Path: filepath.Join(dir, "scratch"), Ephemeral: true, NodeLocal: true},
+	}})
+	c.Start()
+	t.Cleanup(c.close)
+	for _, name := range agents {
+		c.Join(name)
+	}
+	return c
+}
+
+// People have accounts on every node of a cluster that admits them.
+var People = map[string]uint32{"alice": 54001, "bob": 54002}
+
+// Metadata stands for what the server finds out of a caller.
+const (
+	callerKey = "test-caller"
+	personKey = "test-person"
+)
+
+// As is a context of calls by one of People.
+func As(name string) context.Context {
+	return metadata.AppendToOutgoingContext(context.Background(), personKey, name)
+}
+
+func identified(ctx context.Context) context.Context {
+	md, _ := metadata.FromIncomingContext(ctx)
+	caller := access.Caller{Name: "root", UID: uint32(os.Geteuid()), Via: access.Local}
+	if v := md.Get(personKey); len(v) > 0 {
+		caller = access.Caller{Name: v[0], UID: People[v[0]], Via: access.Local}
+	}
+	if v := md.Get(callerKey); len(v) > 0 {
+		caller = access.Caller{Name: v[0], Agent: v[0], Via: access.Agent}
+	}
+	return access.With(ctx, caller)
+}
+
+type identifiedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s identifiedStream) Context() context.Context { return s.ctx }
+
+// rules are those of the configuration as it is now.
+func (c *Cluster) rules() *access.Rules {
+	in := access.Input{UID: uint32(os.Geteuid()), Tiers: map[string]string{}, Projects: map[string]access.Project{}}
+	for name, t := range c.Conf.Load().Tiers {
+		in.Tiers[name] = t.Path
+	}
+	for name, p := range c.Conf.Load().Projects {
+		in.Projects[name] = access.Project{Roots: p.Roots, Members: p.Members}
+	}
+	r, err := access.New(in)
+	if err != nil {
+		panic(err) // of a test's own configuration
+	}
+	return r
+}
+
+func (c *Cluster) data() string { return filepath.Join(c.Dir, "data") }
+
+// Start starts the coordinator, or starts it again.
+func (c *Cluster) Start() {
+	c.t.Helper()
+	var err error
+	if c.ledger, err = ledger.Open(filepath.Join(c.data(), "ledger"), ledger.Options{}); err != nil {
+		c.t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(testWriter{}, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	s, err := service.New(context.Background(), service.Options{
+		Rules: c.rules, Ledger: c.ledger, Config: c.Conf.Load, Node: "n1", Version: "test",
+		Data: c.data(), Lease: c.Lease, Logger: log,
+		Queue: func(o queue.Options) (queue.Queue, error) {
+			return queue.NewJetStream(context.Background(), filepath.Join(c.data(), "queue"), o)
+		},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.server = grpc.NewServer(append(api.ServerOptions(),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+			return h(identified(ctx), r)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+			return h(srv, identifiedStream{st, identified(st.Context())})
+		}))...)
+	s.Register(c.server)
+	l := bufconn.Listen(connBytes)
+	c.listener.Store(l)
+	server := c.server
+	go func() { _ = server.Serve(l) }()
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop, c.ran = stop, make(chan struct{})
+	ran := c.ran
+	go func() {
+		defer close(ran)
+		_ = s.Run(ctx)
+	}()
+	if c.Client == nil {
+		if c.Client, err = c.Dial(context.Background()); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// Dial returns another client of the coordinator.
+func (c *Cluster) Dial(ctx context.Context) (*api.Client, error) {
+	return api.Dial(ctx, "memory", api.Options{Dialer: c.connect})
+}
+
+func (c *Cluster) connect(ctx context.Context) (net.Conn, error) {
+	return c.listener.Load().DialContext(ctx)
+}
+
+// Crash kills the coordinator: nobody is told, and its data is what it was at this
+// moment. With processes it is stopped.
+func (c *Cluster) Crash() {
+	c.t.Helper()
+	image := c.data() + ".image"
+	if c.virtual() {
+		synctest.Wait()
+		if err := imageOf(c.data(), image); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.halt()
+	if c.virtual() {
+		if err := restore(c.data(), image); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// Restart kills the coordinator and starts it again.
+func (c *Cluster) Restart() {
+	c.t.Helper()
+	c.Crash()
+	c.Start()
+}
+
+func (c *Cluster) halt() {
+	c.server.Stop()
+	c.stop()
+	<-c.ran
+	if err := c.ledger.Close(); err != nil {
+		c.t.Error(err)
+	}
+}
+
+func (c *Cluster) virtual() bool { return c.Program == nil }
+
+func (c *Cluster) close() {
+	for name := range c.Agents {
+		c.Leave(name)
+	}
+	_ = c.Client.Close()
+	c.halt()
+	for _, dir := range []string{"*", "nodes/*/*"} {
+		tiers, err := filepath.Glob(filepath.Join(c.Dir, dir))
+		if err != nil {
+			c.t.Error(err)
+		}
+		for _, tier := range tiers {
+			c.Unseal(tier)
+		}
+	}
+}
+
+// Unseal lets what is staged to a tier be changed by hand, as a root does who means to.
+func (c *Cluster) Unseal(tier string) {
+	c.t.Helper()
+	if info, err := os.Stat(tier); err != nil || !info.IsDir() {
+		return
+	}
+	if err := shelf.Unseal(context.Background(), tier, "", 0); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// Join starts an agent, and waits until the coordinator hears it: one that began anew
+// refuses to stage where it has heard no agent.
+func (c *Cluster) Join(name string) {
+	c.t.Helper()
+	m := &Agent{ended: make(chan struct{})}
+	var err error
+	m.conn, err = grpc.NewClient("passthrough:memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return c.connect(ctx) }),
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+			if m.shut.Load() {
+				return status.Error(codes.Unavailable, "cut off")
+			}
+			return call(metadata.AppendToOutgoingContext(ctx, callerKey, name), method, req, reply, cc, o...)
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+			if m.shut.Load() {
+				return nil, status.Error(codes.Unavailable, "cut off")
+			}
+			st, err := open(metadata.AppendToOutgoingContext(ctx, callerKey, name), d, cc, method, o...)
+			return &shutStream{ClientStream: st, m: m}, err
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20), grpc.MaxCallSendMsgSize(16<<20)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	o := agent.Options{
+		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.Dir, "agents", name), Program: c.Program, Accounts: c.Accounts,
+		Config: c.ConfOf(name), Logger: slog.New(slog.NewTextHandler(testWriter{}, nil)), Peers: c.Peers.of(name), Metrics: c.Peers.metrics(name),
+	}
+	if c.virtual() {
+		o.Program, o.Ready = []string{"goroutine"}, c.workers.ready(name)
+	}
+	if m.agent, err = agent.New(o); err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	go func() {
+		defer close(m.ended)
+		_ = m.agent.Run(ctx)
+	}()
+	c.Agents[name] = m
+	c.Ready(name)
+}
+
+// Ready waits until the coordinator gives an agent work.
+func (c *Cluster) Ready(name string) {
+	c.t.Helper()
+	c.Until("agent "+name+" is ready", func() bool {
+		l, err := c.ListAgents(context.Background(), &pb.ListAgentsRequest{})
+		return err == nil && slices.ContainsFunc(l.GetAgents(), func(a *pb.Agent) bool {
+			return a.GetName() == name && a.GetState() == pb.AgentState_AGENT_STATE_READY
+		})
+	})
+}
+
+// shutStream is a stream on which nothing passes while its agent is cut off.
+type shutStream struct {
+	grpc.ClientStream
+	m    *Agent
+	over bool // it has broken for good
+}
+
+func (s *shutStream) SendMsg(v any) error {
+	if s.m.shut.Load() {
+		return status.Error(codes.Unavailable, "cut off")
+	}
+	return s.ClientStream.SendMsg(v)
+}
+
+func (s *shutStream) RecvMsg(v any) error {
+	if s.over {
+		return status.Error(codes.Unavailable, "broken")
+	}
+	err := s.ClientStream.RecvMsg(v)
+	if s.m.shut.Load() {
+		return status.Error(codes.Unavailable, "cut off")
+	}
+	if o, is := v.(*agentv1.Order); is && (o.GetLead() != nil || o.GetBatch() != nil) {
+		s.over = s.m.Breaks.CompareAndSwap(true, false)
+	}
+	return err
+}
+
+// Cut parts an agent from the coordinator, Mend joins them again.
+func (c *Cluster) Cut(name string)  { c.Agents[name].shut.Store(true) }
+func (c *Cluster) Mend(name string) { c.Agents[name].shut.Store(false) }
+
+// Working are the workers of an agent for a task, by their ids.
+func (c *Cluster) Working(name, id string) []int { return c.Agents[name].agent.Processes(id) }
+
+// Kill kills the workers of an agent for a task.
+func (c *Cluster) Kill(name, id string) {
+	c.t.Helper()
+	pids := c.Working(name, id)
+	if len(pids) == 0 {
+		c.t.Fatalf("agent %s has no worker for task %s", name, id)
+	}
+	c.killAll(pids)
+}
+
+func (c *Cluster) killAll(pids []int) {
+	c.t.Helper()
+	for _, g := range c.workers.of(pids) {
+		if err := g.die(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if c.virtual() {
+		return
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// KillHelper kills the worker of an agent that helps with a task. Helpers come and go:
+// one that has just let go has none.
+func (c *Cluster) KillHelper(id string) {
+	c.t.Helper()
+	c.Until("the worker of a helper is killed", func() bool {
+		for _, name := range c.Now(id).GetHelpers() {
+			if pids := c.Working(name, id); len(pids) > 0 {
+				c.killAll(pids)
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Idle is the worker of an agent that waits for the next task, when there is one.
+func (c *Cluster) Idle(name string) int {
+	c.t.Helper()
+	c.Until("a worker waits for a task", func() bool { return len(c.workers.idle(name)) == 1 })
+	return c.workers.idle(name)[0].pid
+}
+
+// KillIdle kills that worker.
+func (c *Cluster) KillIdle(name string) {
+	c.t.Helper()
+	c.killAll([]int{c.Idle(name)})
+}
+
+// Sleep stops the workers of an agent for a task: they come to nothing any more until Wake, which gets what Sleep returned.
+func (c *Cluster) Sleep(name, id string) []int {
+	c.t.Helper()
+	synctest.Wait()
+	pids := c.Working(name, id)
+	if len(pids) == 0 {
+		c.t.Fatalf("agent %s has no worker for task %s", name, id)
+	}
+	for _, g := range c.workers.of(pids) {
+		g.life.sleep()
+	}
+	return pids
+}
+
+// Wake has workers go on.
+func (c *Cluster) Wake(pids []int) {
+	for _, g := range c.workers.of(pids) {
+		g.life.wake()
+	}
+}
+
+// Leave stops an agent in good order.
+func (c *Cluster) Leave(name string) {
+	m := c.Agents[name]
+	delete(c.Agents, name)
+	m.stop()
+	<-m.ended
+	_ = m.conn.Close()
+}
+
+// How long Until waits. In virtual time that costs nothing, and what takes so long never
+// happens. In real time it is how long nothing may go on.
+const (
+	virtualPatience = time.Hour
+	realPatience    = 20 * time.Second
+	lookEvery       = 20 * time.Millisecond
+)
+
+// Until waits until something is so. It fails when that can not be expected any more,
+// and says where everything stands.
+func (c *Cluster) Until(what string, is func() bool) {
+	c.t.Helper()
+	if !c.virtual() {
+		c.untilStill(what, is)
+		return
+	}
+	pause := lookEvery
+	for begun := time.Now(); !is(); pause = max(lookEvery, time.Since(begun)/50) { // a long wait needs few looks
+		if time.Since(begun) > virtualPatience {
+			c.t.Fatalf("it never happens that %s\n%s", what, c.progress())
+		}
+		time.Sleep(pause)
+	}
+}
+
+// untilStill is Until in real time: as long as something goes on, it is waited for.
+func (c *Cluster) untilStill(what string, is func() bool) {
+	c.t.Helper()
+	at := ""
+	for end := time.Now().Add(realPatience); !is(); time.Sleep(lookEvery) {
+		if time.Now().Before(end) {
+			continue
+		}
+		before := at
+		if at = c.progress(); at == before {
+			c.t.Fatalf("it never happens that %s\n%s", what, at)
+		}
+		end = time.Now().Add(realPatience)
+	}
+}
+
+// progress is where everything stands.
+func (c *Cluster) progress() string {
+	var b strings.Builder
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for t, err := range c.Tasks(ctx, &pb.ListTasksRequest{}) {
+		if err != nil {
+			fmt.Fprintf(&b, "the tasks: %v\n", err)
+			break
+		}
+		p := t.GetProgress()
+		fmt.Fprintf(&b, "task %s: %s %s, lead %q, helpers %q, %d tries, revision %d, %d files %d bytes done; %s %s\n",
+			t.GetId(), task.Word(t.GetState()), t.GetPhase(), t.GetAgent(), t.GetHelpers(), t.GetTries(), t.GetRevision(), p.GetFilesDone(), p.GetBytesDone(), t.GetWhy(), t.GetError())
+	}
+	l, err := c.ListAgents(ctx, &pb.ListAgentsRequest{})
+	if err != nil {
+		fmt.Fprintf(&b, "the agents: %v\n", err)
+	}
+	for _, a := range l.GetAgents() {
+		fmt.Fprintf(&b, "agent %s: %s\n", a.GetName(), a.GetState())
+	}
+	return b.String()
+}
+
+// testWriter is the log of a test.
+type testWriter struct{}
+
+func (testWriter) Write(p []byte) (int, error) {
+	if testing.Verbose() {
+		return io.MultiWriter(os.Stderr).Write(p)
+	}
+	return len(p), nil
+}
+
+// ended waits for the end of a task.
+func (c *Cluster) ended(id string) *pb.Task {
+	c.t.Helper()
+	type end struct {
+		*pb.Task
+		error
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	waited := make(chan end, 1)
+	go func() {
+		t, err := c.Wait(ctx, id, nil)
+		waited <- end{t, err}
+	}()
+	var got end
+	c.Until("task "+id+" ends", func() bool {
+		select {
+		case got = <-waited:
+			return true
+		default:
+			return false
+		}
+	})
+	if got.error != nil {
+		c.t.Fatal(errors.Join(fmt.Errorf("task %s, last %v", id, got.Task), got.error))
+	}
+	return got.Task
+}

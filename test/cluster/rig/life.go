@@ -1,0 +1,365 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+)
+
+var errKilled = errors.New("it was killed")
+
+// life says whether a worker may do anything.
+type life struct {
+	mu    sync.Mutex
+	dead  bool          // guarded by mu, as awake
+	awake chan struct{} // closed while it does not sleep, and when it is dead
+}
+
+func newLife() *life {
+	l := &life{awake: make(chan struct{})}
+	close(l.awake)
+	return l
+}
+
+// pass waits while it sleeps, and fails when it is dead.
+func (l *life) pass() error {
+	for {
+		l.mu.Lock()
+		dead, awake := l.dead, l.awake
+		l.mu.Unlock()
+		if dead {
+			return errKilled
+		}
+		select {
+		case <-awake:
+			return nil
+		default:
+		}
+		<-awake
+	}
+}
+
+func (l *life) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+func (l *life) sleep() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.awake:
+		l.awake = make(chan struct{})
+	default:
+	}
+}
+
+func (l *life) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rouse()
+}
+
+// rouse ends a sleep. mu is held.
+func (l *life) rouse() {
+	select {
+	case <-l.awake:
+	default:
+		close(l.awake)
+	}
+}
+
+func (l *life) kill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = true
+	l.rouse()
+}
+
+// conn is the connection of a worker.
+type conn struct {
+	net.Conn
+	life *life
+}
+
+func (c conn) Read(p []byte) (int, error) {
+	if err := c.life.pass(); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(p)
+	if passErr := c.life.pass(); passErr != nil { // it came while it slept, or died
+		return 0, passErr
+	}
+	return n, err
+}
+
+func (c conn) Write(p []byte) (int, error) {
+	if err := c.life.pass(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// around opens places for a worker.
+func (l *life) around(open local.Opener) local.Opener {
+	return func(ctx context.Context, at location.Location, o local.OpenOptions) (mover.Place, error) {
+		if err := l.pass(); err != nil {
+			return nil, err
+		}
+		p, err := open(ctx, at, o)
+		if err != nil {
+			return nil, err
+		}
+		return &place{Place: p, life: l, path: at.Path}, nil
+	}
+}
+
+// place is a place of a worker.
+type place struct {
+	mover.Place
+	life *life
+	path string // of its root; "" is no path
+}
+
+// Unwrap returns the place behind it.
+func (p *place) Unwrap() any { return p.Place }
+
+func (p *place) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		if err := p.life.pass(); err != nil {
+			yield(mover.Entry{}, err)
+			return
+		}
+		for e, err := range p.Place.Walk(ctx, o) {
+			if passErr := p.life.pass(); passErr != nil {
+				yield(mover.Entry{}, passErr)
+				return
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (p *place) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	if err := p.life.pass(); err != nil {
+		return mover.Entry{}, err
+	}
+	return p.Place.Stat(ctx, name)
+}
+
+func (p *place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+	if err := p.life.pass(); err != nil {
+		return nil, err
+	}
+	c, err := p.Place.Open(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return &content{c, p.life}, nil
+}
+
+// Lock has the unlocking leave, of what is dead, what the kernel leaves: a file that
+// is locked no more.
+func (p *place) Lock(ctx context.Context, name string, holder mover.Owner) (context.Context, func() error, error) {
+	if err := p.life.pass(); err != nil {
+		return nil, nil, err
+	}
+	held, unlock, err := p.Place.Lock(ctx, name, holder)
+	if err != nil {
+		return nil, nil, err
+	}
+	return held, func() error {
+		if p.life.pass() == nil {
+			return unlock()
+		}
+		if p.path == "" {
+			return errKilled
+		}
+		return leaveLocks(p.path, unlock)
+	}, nil
+}
+
+// leaveLocks unlocks, and puts back the lock files of a root and its times.
+func leaveLocks(root string, unlock func() error) error {
+	info, err := os.Stat(root)
+	if err != nil {
+		return errors.Join(err, unlock())
+	}
+	found, err := filepath.Glob(filepath.Join(root, strings.ReplaceAll(mover.TempPrefix, "[", `\[`)+"lock*"))
+	if err != nil {
+		return errors.Join(err, unlock())
+	}
+	texts := map[string][]byte{}
+	for _, path := range found {
+		if texts[path], err = os.ReadFile(path); err != nil {
+			return errors.Join(err, unlock())
+		}
+	}
+	err = unlock()
+	for path, text := range texts {
+		if _, gone := os.Lstat(path); gone != nil {
+			err = errors.Join(err, os.WriteFile(path, text, 0o644))
+		}
+	}
+	return errors.Join(err, os.Chtimes(root, info.ModTime(), info.ModTime()))
+}
+
+func (p *place) BreakLock(ctx context.Context, name string, over mover.Owner) error {
+	if err := p.life.pass(); err != nil {
+		return err
+	}
+	b, ok := mover.As[mover.LockBreaker](p.Place)
+	if !ok {
+		return mover.ErrUnsupported
+	}
+	return b.BreakLock(ctx, name, over)
+}
+
+func (p *place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+	if err := p.life.pass(); err != nil {
+		return nil, err
+	}
+	d, err := p.Place.Draft(ctx, e, h)
+	if err != nil {
+		return nil, err
+	}
+	return &draft{d, p.life}, nil
+}
+
+func (p *place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
+	if err := p.life.pass(); err != nil {
+		return nil, err
+	}
+	d, err := p.Place.Adopt(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return &draft{d, p.life}, nil
+}
+
+func (p *place) Drop(ctx context.Context, t mover.Token) error {
+	if err := p.life.pass(); err != nil {
+		return err
+	}
+	return p.Place.Drop(ctx, t)
+}
+
+func (p *place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
+	if err := p.life.pass(); err != nil {
+		out := make([]mover.Outcome, len(batch))
+		for i := range out {
+			out[i].Err = err
+		}
+		return out
+	}
+	return p.Place.Publish(ctx, batch)
+}
+
+func (p *place) Mkdir(ctx context.Context, e mover.Entry) error {
+	if err := p.life.pass(); err != nil {
+		return err
+	}
+	return p.Place.Mkdir(ctx, e)
+}
+
+func (p *place) Update(ctx context.Context, e mover.Entry) error {
+	if err := p.life.pass(); err != nil {
+		return err
+	}
+	return p.Place.Update(ctx, e)
+}
+
+func (p *place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
+	if err := p.life.pass(); err != nil {
+		return err
+	}
+	return p.Place.Remove(ctx, e, by)
+}
+
+func (p *place) Sync(ctx context.Context) error {
+	if err := p.life.pass(); err != nil {
+		return err
+	}
+	return p.Place.Sync(ctx)
+}
+
+// content is what a worker reads.
+type content struct {
+	mover.Content
+	life *life
+}
+
+// Unwrap returns the content behind it.
+func (c *content) Unwrap() any { return c.Content }
+
+func (c *content) Range(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	if err := c.life.pass(); err != nil {
+		return nil, err
+	}
+	return c.Content.Range(ctx, off, n)
+}
+
+func (c *content) Check(ctx context.Context) error {
+	if err := c.life.pass(); err != nil {
+		return err
+	}
+	return c.Content.Check(ctx)
+}
+
+// draft is what a worker writes.
+type draft struct {
+	mover.Draft
+	life *life
+}
+
+// Unwrap returns the draft behind it.
+func (d *draft) Unwrap() any { return d.Draft }
+
+func (d *draft) WritePart(ctx context.Context, p mover.Part, f mover.Feed) (mover.Receipt, error) {
+	if err := d.life.pass(); err != nil {
+		return mover.Receipt{}, err
+	}
+	return d.Draft.WritePart(ctx, p, feed{f, d.life})
+}
+
+func (d *draft) Finish(ctx context.Context, e mover.Entry, receipts []mover.Receipt) error {
+	if err := d.life.pass(); err != nil {
+		return err
+	}
+	return d.Draft.Finish(ctx, e, receipts)
+}
+
+// Close leaves the draft of what is dead where it is.
+func (d *draft) Close() error {
+	if d.life.pass() != nil {
+		return d.Draft.Suspend()
+	}
+	return d.Draft.Close()
+}
+
+// feed ends, or waits, in the middle of a part.
+type feed struct {
+	mover.Feed
+	life *life
+}
+
+func (f feed) Read(p []byte) (int, error) {
+	n, err := f.Feed.Read(p)
+	if passErr := f.life.pass(); passErr != nil {
+		return 0, passErr
+	}
+	return n, err
+}

@@ -1,0 +1,88 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+)
+
+// small puts a file system in memory of so many bytes in the place of a node's scratch.
+func (c *cluster) small(node string, bytes int) {
+	c.t.Helper()
+	if os.Geteuid() != 0 {
+		c.t.Skip("only root can mount a small file system")
+	}
+	dir := filepath.Join(c.Dir, "nodes", node, "scratch")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=755", bytes)); err != nil {
+		c.t.Skipf("a small file system can not be mounted: %v", err)
+	}
+	c.t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			c.t.Error(err)
+		}
+	})
+}
+
+// TestDatasetEvicted fills the scratch of a node: what was used longest ago goes, and
+// what is leased stays, though it is older.
+func TestDatasetEvicted(t *testing.T) {
+	c := newCluster(t)
+	c.small("n1", 64<<20)
+	conf := *c.Conf.Load()
+	conf.Tiers = map[string]config.Tier{"shared": conf.Tiers["shared"], "scratch": conf.Tiers["scratch"]}
+	scratch := conf.Tiers["scratch"]
+	scratch.Cache = &config.Cache{High: 70, Low: 60}
+	conf.Tiers["scratch"] = scratch
+	c.Conf.Store(&conf)
+	c.Join("n1")
+	names := []string{"a", "b", "c"}
+	for i, name := range names {
+		c.Tree("shared/"+name, i+1, 1, 14<<20) // of which two are 44 %, and three 66 %
+		c.Add(name, "shared:"+name)
+		req := &pb.StageRequest{Source: "dataset:" + name, Tier: "scratch", Node: "n1", Holder: "slurm:" + name}
+		if name == "a" {
+			req.LeaseTtl = durationpb.New(time.Hour)
+		}
+		a, err := c.Stage(context.Background(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Done(a.GetTask().GetId())
+	}
+	there := func() (found string) {
+		for _, name := range append(names, "d") {
+			if r := c.ReplicasOf(name)["scratch@n1"]; r.GetState() == pb.ReplicaState_REPLICA_STATE_WHOLE {
+				found += name
+			}
+		}
+		return found
+	}
+	if got := there(); got != "abc" {
+		t.Fatalf("on scratch: %s", got)
+	}
+	c.Tree("shared/d", 4, 1, 6<<20)
+	c.Add("d", "shared:d")
+	c.Done(c.StageTo("dataset:d", "n1", "slurm:d").GetTask().GetId()) // now 75 %
+	c.Until("the oldest that nobody needs is gone", func() bool { return there() == "acd" })
+	c.Until("its bytes are gone, and its folders", func() bool {
+		_, err := os.Stat(filepath.Join(c.Dir, "nodes/n1/scratch/.datasets/b"))
+		return errors.Is(err, mover.ErrNotExist)
+	})
+	if held := c.LeasesOf("a"); held["slurm:a"] != 1 {
+		t.Errorf("leases: %v", held)
+	}
+}
