@@ -22,32 +22,28 @@ func (n *node) gone(pids []int) {
 }
 
 // A node that sleeps for longer than its lease has lost its work, and finds nothing to
-// publish when it wakes up: what others have made of the target since stays.
+// publish when it wakes up: what others have made of the target since stays. A helper that
+// sleeps is in test/cluster.
 func TestLateWriterOfFiles(t *testing.T) {
 	long(t)
 	t.Parallel()
-	for part, of := range who {
-		t.Run(part, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, plan{nodes: []string{"n1", "n2"}})
-			f := s.files("target")
-			o := f.copy(slowlyOnTwo...)
-			o.moving(begun)
-			n := s.victim(o, of)
-			pids := n.sleep()
-			o.done()
-			f.arrived()
-			changed(t, f.to())
-			was := marks(t, f.to())
-			n.wake(pids)
-			n.gone(pids)
-			if now := marks(t, f.to()); !maps.Equal(was, now) {
-				t.Errorf("who slept has changed the target: %d files, and before %d", len(now), len(was))
-			}
-			if _, temps := rig.Look(t, f.to()); len(temps) > 0 {
-				t.Errorf("who slept has left %q", temps)
-			}
-		})
+	s := newSite(t, plan{nodes: []string{"n1", "n2"}})
+	f := s.files("target")
+	o := f.copy(slowlyOnTwo...)
+	o.moving(begun)
+	n := s.victim(o, (*pb.Task).GetAgent)
+	pids := n.sleep()
+	o.done()
+	f.arrived()
+	changed(t, f.to())
+	was := marks(t, f.to())
+	n.wake(pids)
+	n.gone(pids)
+	if now := marks(t, f.to()); !maps.Equal(was, now) {
+		t.Errorf("the sleeper has changed the target: %d files, and before %d", len(now), len(was))
+	}
+	if _, temps := rig.Look(t, f.to()); len(temps) > 0 {
+		t.Errorf("the sleeper has left %q", temps)
 	}
 }
 
@@ -74,7 +70,7 @@ func TestLateWriterOfObjects(t *testing.T) {
 	s := newSite(t, plan{nodes: []string{"n1", "n2"}, store: true})
 	o := s.upload("target", slowlyOnTwo...)
 	o.moving(begun)
-	n := s.victim(o, who["lead"])
+	n := s.victim(o, (*pb.Task).GetAgent)
 	pids := n.sleep()
 	o.done()
 	s.stored("target")
@@ -111,7 +107,7 @@ func TestPartition(t *testing.T) {
 		f := s.files("target")
 		o := f.copy(slowlyOnTwo...)
 		o.moving(begun)
-		n := s.victim(o, who["lead"])
+		n := s.victim(o, (*pb.Task).GetAgent)
 		pids := append([]int{n.run.PID()}, workers(n.run.PID())...)
 		n.wire.cut()
 		o.until("another one leads", func(now *pb.Task) bool {

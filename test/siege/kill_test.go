@@ -38,17 +38,6 @@ func (p *pair) done() {
 	p.site.stored("target")
 }
 
-// who names the nodes that have a part in a task.
-var who = map[string]func(*pb.Task) string{
-	"lead": (*pb.Task).GetAgent,
-	"helper": func(t *pb.Task) string {
-		for _, name := range t.GetHelpers() {
-			return name
-		}
-		return ""
-	},
-}
-
 // victim is a node that has a part in a task.
 func (s *site) victim(o *order, of func(*pb.Task) string) *node {
 	s.t.Helper()
@@ -60,21 +49,6 @@ func (s *site) victim(o *order, of func(*pb.Task) string) *node {
 	return s.nodes[name]
 }
 
-// An agent that is killed while it leads or helps: the other one does its work, and
-// nobody is asked.
-func TestAgentIsKilled(t *testing.T) {
-	t.Parallel()
-	for part, of := range who {
-		t.Run(part, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, plan{nodes: []string{"n1", "n2"}, store: true})
-			p := s.both()
-			s.victim(p.copy, of).kill()
-			p.done()
-		})
-	}
-}
-
 // A coordinator that is killed goes on where it was: whoever waits goes on waiting, and
 // the agents with their work.
 func TestCoordinatorIsKilled(t *testing.T) {
@@ -84,24 +58,6 @@ func TestCoordinatorIsKilled(t *testing.T) {
 	for range 2 {
 		s.crash()
 		s.start()
-	}
-	p.done()
-}
-
-// All of a site is killed, as when the power fails: the same commands on all nodes
-// go on.
-func TestAllAreKilled(t *testing.T) {
-	long(t)
-	t.Parallel()
-	s := newSite(t, plan{nodes: []string{"n1", "n2"}, store: true})
-	p := s.both()
-	s.crash()
-	for _, n := range s.nodes {
-		n.kill()
-	}
-	s.start()
-	for _, n := range s.nodes {
-		n.start()
 	}
 	p.done()
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/crash/rig"
 )
 
@@ -51,7 +52,7 @@ func TestKilledBetweenCreateAndComplete(t *testing.T) {
 	long(t)
 	t.Parallel()
 	coordinator := func(s *site, _ *order) { s.crash(); s.start() }
-	lead := func(s *site, o *order) { s.victim(o, who["lead"]).kill() }
+	lead := func(s *site, o *order) { s.victim(o, (*pb.Task).GetAgent).kill() }
 	for _, row := range []struct {
 		name, call string
 		kill       func(*site, *order)

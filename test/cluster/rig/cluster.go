@@ -82,6 +82,7 @@ type Cluster struct {
 	Program  []string           // of workers of agents of now on; nil are goroutines in virtual time
 	Accounts *account.Directory // nil are those of this machine
 	Peers    *Peers             // how agents of now on give each other what they stage; nil is not at all
+	Mute     atomic.Bool        // calls of people are done and not answered, until the coordinator is killed
 
 	*api.Client
 	ledger   *ledger.Ledger
@@ -101,6 +102,18 @@ type Agent struct {
 	conn  *grpc.ClientConn
 	agent *agent.Agent
 	shut  atomic.Bool // nothing of it gets through
+	dead  atomic.Bool // it was killed
+}
+
+// passes says why nothing of it gets through.
+func (m *Agent) passes() error {
+	switch {
+	case m.dead.Load():
+		return status.Error(codes.Internal, errKilled.Error()) // it does not try again
+	case m.shut.Load():
+		return status.Error(codes.Unavailable, "cut off")
+	}
+	return nil
 }
 
 // New starts a coordinator with the shared tier "shared" and a node-local one,
@@ -214,7 +227,11 @@ func (c *Cluster) Start() {
 	}
 	c.server = grpc.NewServer(append(api.ServerOptions(),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
-			return h(identified(ctx), r)
+			answer, err := h(identified(ctx), r)
+			if c.Mute.Load() && len(metadata.ValueFromIncomingContext(ctx, callerKey)) == 0 {
+				<-ctx.Done()
+			}
+			return answer, err
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
 			return h(srv, identifiedStream{st, identified(st.Context())})
@@ -321,14 +338,14 @@ func (c *Cluster) Join(name string) {
 	m.conn, err = grpc.NewClient("passthrough:memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return c.connect(ctx) }),
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
-			if m.shut.Load() {
-				return status.Error(codes.Unavailable, "cut off")
+			if err := m.passes(); err != nil {
+				return err
 			}
 			return call(metadata.AppendToOutgoingContext(ctx, callerKey, name), method, req, reply, cc, o...)
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
-			if m.shut.Load() {
-				return nil, status.Error(codes.Unavailable, "cut off")
+			if err := m.passes(); err != nil {
+				return nil, err
 			}
 			st, err := open(metadata.AppendToOutgoingContext(ctx, callerKey, name), d, cc, method, o...)
 			return &shutStream{ClientStream: st, m: m}, err
@@ -376,8 +393,8 @@ type shutStream struct {
 }
 
 func (s *shutStream) SendMsg(v any) error {
-	if s.m.shut.Load() {
-		return status.Error(codes.Unavailable, "cut off")
+	if err := s.m.passes(); err != nil {
+		return err
 	}
 	return s.ClientStream.SendMsg(v)
 }
@@ -387,8 +404,8 @@ func (s *shutStream) RecvMsg(v any) error {
 		return status.Error(codes.Unavailable, "broken")
 	}
 	err := s.ClientStream.RecvMsg(v)
-	if s.m.shut.Load() {
-		return status.Error(codes.Unavailable, "cut off")
+	if passErr := s.m.passes(); passErr != nil {
+		return passErr
 	}
 	if o, is := v.(*agentv1.Order); is && (o.GetLead() != nil || o.GetBatch() != nil) {
 		s.over = s.m.Breaks.CompareAndSwap(true, false)
@@ -477,6 +494,23 @@ func (c *Cluster) Wake(pids []int) {
 	for _, g := range c.workers.of(pids) {
 		g.life.wake()
 	}
+}
+
+// KillAgent kills an agent, and with it its workers. Join starts it again.
+func (c *Cluster) KillAgent(name string) {
+	c.t.Helper()
+	synctest.Wait()
+	m := c.Agents[name]
+	delete(c.Agents, name)
+	m.dead.Store(true)
+	for _, g := range c.workers.ofAgent(name) {
+		if err := g.die(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	m.stop()
+	<-m.ended
+	_ = m.conn.Close()
 }
 
 // Leave stops an agent in good order.

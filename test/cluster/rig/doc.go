@@ -29,6 +29,10 @@
 // unwound is left of it. Drafts and lock files stay where they were. A death in the
 // middle of a system call is not simulated; test/crash kills processes.
 //
+// [Cluster.KillAgent] kills an agent with its workers. Of the agent itself nothing gets
+// to the coordinator any more; what it does to the gates of a cache while it unwinds is
+// not held back.
+//
 // A worker that its own agent ends with Stop(0) is dead in the same way, but for its
 // journal, of which there is no image: the agent may end it in the middle of a write.
 //

@@ -175,6 +175,18 @@ func (w *workers) idle(agentName string) (found []*goroutine) {
 	return found
 }
 
+// ofAgent are the workers of an agent.
+func (w *workers) ofAgent(name string) (found []*goroutine) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, g := range w.all {
+		if g.agent == name {
+			found = append(found, g)
+		}
+	}
+	return found
+}
+
 // die kills a worker at rest: its state stays what it is now.
 func (g *goroutine) die() error {
 	synctest.Wait()
