@@ -215,14 +215,14 @@ func TestOverlappingTargets(t *testing.T) {
 func TestLimitIsShared(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1", "n2", "n3")
-		c.Conf.Store(&config.Config{Tiers: c.Conf.Load().Tiers, Limits: []config.Limit{{Endpoint: "shared", Direction: "write", Rate: 20 << 20}}})
-		source, target := c.Tree("shared/source", 10, 8, 20<<20), filepath.Join(c.Dir, "shared/target")
+		c.Conf.Store(&config.Config{Tiers: c.Conf.Load().Tiers, Limits: []config.Limit{{Endpoint: "shared", Direction: "write", Rate: 5 << 20}}})
+		source, target := c.Tree("shared/source", 10, 8, 5<<20), filepath.Join(c.Dir, "shared/target")
 		time.Sleep(1500 * time.Millisecond) // until the agents have heard of it: once a second
 		done := c.Done(c.Copy("shared:source", "shared:target").GetId())
 		c.Same(source, target)
-		// 160 MiB at 20 MiB/s are eight seconds; what is charged last is paid by whoever comes next.
+		// 40 MiB at 5 MiB/s are eight seconds; what is charged last is paid by whoever comes next.
 		if took := done.GetEndTime().AsTime().Sub(done.GetStartTime().AsTime()); took < 4*time.Second {
-			t.Errorf("160 MiB took %v", took)
+			t.Errorf("40 MiB took %v", took)
 		}
 	})
 }
@@ -231,9 +231,9 @@ func TestLimitIsShared(t *testing.T) {
 // together, and it says that it waits for that.
 func TestOwnLimitIsShared(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
-		const limit = 24 << 20
+		const limit = 6 << 20
 		c := rig.New(t, "n1", "n2", "n3")
-		source, target := c.Tree("shared/source", 200, 8, 16<<20), filepath.Join(c.Dir, "shared/target")
+		source, target := c.Tree("shared/source", 60, 8, 4<<20), filepath.Join(c.Dir, "shared/target")
 		id := c.Slow("shared:source", "shared:target", limit).GetId()
 		helped := c.Helpers(id)
 		c.Until("it is said to wait for its limit", func() bool {
@@ -246,7 +246,7 @@ func TestOwnLimitIsShared(t *testing.T) {
 			t.Error("nobody helped: this shows nothing")
 		}
 		took, bytes := done.GetEndTime().AsTime().Sub(done.GetStartTime().AsTime()), done.GetReport().GetBytes()
-		if most := limit * took.Seconds() * 1.25; float64(bytes) > most || bytes < 128<<20 {
+		if most := limit * took.Seconds() * 1.25; float64(bytes) > most || bytes < 32<<20 {
 			t.Errorf("%d bytes in %v, where %d a second are allowed", bytes, took, limit)
 		}
 	})
@@ -256,9 +256,9 @@ func TestOwnLimitIsShared(t *testing.T) {
 // together have no more than the task may, and what they have is not less for long.
 func TestOwnLimitSurvivesARestart(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
-		const limit = 24 << 20
+		const limit = 6 << 20
 		c := rig.New(t, "n1", "n2", "n3")
-		source, target := c.Tree("shared/source", 200, 8, 16<<20), filepath.Join(c.Dir, "shared/target")
+		source, target := c.Tree("shared/source", 60, 8, 4<<20), filepath.Join(c.Dir, "shared/target")
 		id := c.Slow("shared:source", "shared:target", limit).GetId()
 		c.Until("all work on it", func() bool { return len(c.Now(id).GetHelpers()) == 2 })
 		for range 3 {
@@ -269,7 +269,7 @@ func TestOwnLimitSurvivesARestart(t *testing.T) {
 		done := c.Done(id)
 		c.Same(source, target)
 		took, bytes := done.GetEndTime().AsTime().Sub(done.GetStartTime().AsTime()), done.GetReport().GetBytes()
-		if most := limit * took.Seconds() * 1.25; float64(bytes) > most || bytes < 128<<20 {
+		if most := limit * took.Seconds() * 1.25; float64(bytes) > most || bytes < 32<<20 {
 			t.Errorf("%d bytes in %v, where %d a second are allowed", bytes, took, limit)
 		}
 	})
@@ -280,8 +280,8 @@ func TestOwnLimitSurvivesARestart(t *testing.T) {
 func TestRateOfAgents(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1", "n2")
-		const limit = 20 << 20
-		c.Tree("shared/source", 0, 4, 60<<20)
+		const limit = 5 << 20
+		c.Tree("shared/source", 0, 4, 15<<20)
 		id := c.Slow("shared:source", "shared:target", limit).GetId()
 		c.Until("both agents move, as much as the task may", func() bool {
 			l, err := c.ListAgents(context.Background(), &pb.ListAgentsRequest{})

@@ -70,8 +70,9 @@ func TestLateWriter(t *testing.T) {
 				f.arrives()
 				changed(t, f.target)
 				was, _ := marks(t, f.target)
-				c.Mend(victim)
 				c.Wake(asleep)
+				time.Sleep(wakeful) // it would like to publish, and its agent can ask for nothing
+				c.Mend(victim)
 				c.Until("what was left of it has ended", func() bool { return len(c.Working(victim, f.id)) == 0 })
 				c.Ready(victim)
 				now, left := marks(t, f.target)
@@ -85,6 +86,10 @@ func TestLateWriter(t *testing.T) {
 		})
 	}
 }
+
+// wakeful is how long a worker goes on that does not know that it has lost its task: all that
+// it had left takes as long.
+const wakeful = 20 * time.Second
 
 // changed makes of a target what its owner wants of it now: some files are gone, and some
 // are others.
