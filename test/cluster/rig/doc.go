@@ -44,7 +44,9 @@
 // ready, the order of maps, random numbers of the product (ids, jitter), and the
 // goroutines of Badger and JetStream, which run in the bubble but in an order of
 // their own. An instant of virtual time has therefore many orders, and a test has to
-// hold in each of them. No outcome depends on how fast the machine is.
+// hold in each of them. The times that the kernel gives to files are those of the
+// machine: the clock of the bubble begins with them and then goes its own way, so a file
+// may be of the future. A test that compares the two sets the times of its files.
 //
 // # Processes
 //
