@@ -14,6 +14,7 @@ type Worker interface {
 	PID() int                       // of its process
 	Done() <-chan struct{}          // is closed when it has ended
 	Stop(grace time.Duration) error // ends it, as Stop of acting.Process
+	Crash() string                  // of one that has ended, as Crash of acting.Process
 }
 
 // Waiting is a worker that was started and waits to hear what it may reach. Confine or

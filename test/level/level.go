@@ -27,6 +27,7 @@ var packages = map[string]Level{
 	"test/power":      System, // loop devices
 	"test/siege":      System, // a service of real processes
 	"test/slurm":      System, // a real Slurm
+	"test/system":     System,
 
 	"test/k8s": Soak, // make e2e-k8s
 	"test/vm":  Soak, // make e2e-vm

@@ -28,6 +28,7 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/acting"
@@ -44,12 +45,15 @@ import (
 // connBytes is how much a connection in memory holds.
 const connBytes = 64 << 10
 
+// FileSystem is what the workers of [Processes] know of the file system of an open directory; nil is nothing. It is set before Main.
+var FileSystem func(dir int) (mover.FileSystem, error)
+
 // Main runs the tests of a package. Its program is also the worker of [Processes].
 func Main(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		conn, err := acting.Enter()
 		if err == nil {
-			err = worker.Run(context.Background(), conn, worker.Options{Stderr: os.Stderr})
+			err = worker.Run(context.Background(), conn, worker.Options{Stderr: os.Stderr, FileSystem: FileSystem})
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "worker:", err)

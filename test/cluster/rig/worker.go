@@ -134,6 +134,9 @@ func (r running) Conn() net.Conn { return r.ours }
 // PID implements agent.Worker.
 func (r running) PID() int { return r.pid }
 
+// Crash implements agent.Worker: a panic of a goroutine ends the test.
+func (running) Crash() string { return "" }
+
 // Done implements agent.Worker.
 func (r running) Done() <-chan struct{} { return r.done }
 

@@ -20,6 +20,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	rig.FileSystem = fileSystemOf
 	rig.Main(m)
 }
 

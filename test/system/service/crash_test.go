@@ -1,4 +1,4 @@
-package cluster
+package service
 
 import (
 	"fmt"
@@ -24,13 +24,13 @@ func fileSystemOf(dir int) (mover.FileSystem, error) {
 // TestWorkerPanics: a panic of a worker is a fault of the program. It is told as one, with what to report, and not tried again.
 func TestWorkerPanics(t *testing.T) {
 	c := newCluster(t, "n1")
-	c.tree("shared/"+panicsIn, 1, 0, 0)
+	c.Tree("shared/"+panicsIn, 1, 0, 0)
 	got, err := c.SubmitTask(t.Context(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "shared:" + panicsIn, Target: "shared:target"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("it has ended", func() bool { return c.now(got.GetId()).GetEndTime() != nil })
-	end := c.now(got.GetId())
+	c.Until("it has ended", func() bool { return c.Now(got.GetId()).GetEndTime() != nil })
+	end := c.Now(got.GetId())
 	if end.GetState() != pb.TaskState_TASK_STATE_FAILED || end.GetTries() != 1 || end.GetErrorKind() != "OTHER" {
 		t.Errorf("%v after %d tries, of the kind %s", end.GetState(), end.GetTries(), end.GetErrorKind())
 	}
