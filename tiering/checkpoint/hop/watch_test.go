@@ -173,9 +173,6 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// aTrip are about as many calls as a watch makes to bring one checkpoint to two places.
-const aTrip = 300
-
 // TestKilled: a watch is killed again and again, while a job saves. What is at a target under its name is whole at each of them; and in the end all is there.
 func TestKilled(t *testing.T) {
 	random := kill.Random(t)
@@ -192,12 +189,16 @@ func TestKilled(t *testing.T) {
 			}
 		}
 	}
-	kills := 0
+	save := func(i int) {
+		w.save("nvme", fmt.Sprintf("step_%d", i), big("frozen"), big(fmt.Sprint("moves", i)), fmt.Sprint("small", i))
+	}
+	save(0)
+	calls, kills := kill.Calls(t, "watch", w.dir), 0
 	for i := range kill.Times(4, 300) {
 		if i%2 == 0 {
-			w.save("nvme", fmt.Sprintf("step_%d", i+1), big("frozen"), big(fmt.Sprint("moves", i)), fmt.Sprint("small", i))
+			save(i + 1)
 		}
-		if _, killed := kill.AtCall(t, "watch", w.dir, 1+random.IntN(aTrip)); killed {
+		if _, killed := kill.AtCall(t, "watch", w.dir, 1+random.IntN(calls)); killed {
 			kills++
 		}
 		whole()
