@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test system soak lint fuzz crash sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
+.PHONY: build api api-release demo check test system soak lint fuzz sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -83,10 +83,9 @@ fuzz:
 		done; \
 	done
 
-# Kills of processes, power cuts, and a hostile world, at length: make crash SEED=7 repeats one run.
-crash: build
-	DATAMOVE_SOAK=1 DATAMOVE_SEED=$(SEED) $(TESTS) -count=1 -timeout 60m ./test/crash/... ./test/power/... ./test/hostile/...
-	DATAMOVE_SOAK=1 DATAMOVE_SEED=$(SEED) $(TESTS) -count=1 -timeout 60m -run 'Kill|Damage|Reboot|PowerCut' ./mover/... ./tiering/... ./csi/base/... ./cmd/datamove-csi/...
+# Hours of kills, power cuts, random seeds and whole systems; test/soak says more: make soak MINUTES=60 SEED=7 ONLY=TestX
+soak: build
+	MINUTES='$(MINUTES)' SEED='$(SEED)' ONLY='$(ONLY)' test/soak
 
 # The engine over memory with faults, at length: make sim SEED=7 repeats one run.
 sim:
