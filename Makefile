@@ -66,9 +66,12 @@ check: lint
 test: lint
 	$(TESTS) -level hermetic -race -modules .,deploy/image,test/s3dev $(QUICK) -timeout 10m
 
-# What starts real programs, servers and kernel facilities, as root: one package after the other.
-system: build
-	$(TESTS) -level system $(QUICK) -p 1 -timeout 10m
+# What starts real programs, servers and kernel facilities, as root: one package after the other. The commands are linked
+# once for all of them, where other users find them, too.
+system:
+	@set -e; bin=$$(mktemp -d); trap 'rm -rf '$$bin EXIT; chmod 755 $$bin; \
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $$bin ./cmd/...; \
+	echo '$(TESTS) -level system'; DATAMOVE_BIN=$$bin $(TESTS) -level system $(QUICK) -p 1 -timeout 10m
 
 # Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m. Up to
 # Go 1.26 a target may end its time with a bare "context deadline exceeded" (go.dev/issue/75804),
