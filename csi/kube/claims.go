@@ -29,8 +29,8 @@ func (c *Claim) About() About {
 
 // Claims returns the claims whose volumes are of a driver and have a handle that begins with a prefix.
 func (c *Cluster) Claims(ctx context.Context, driver, prefix string) ([]Claim, error) {
-	var volumes corev1.PersistentVolumeList
-	if err := c.core.Get().Resource("persistentvolumes").VersionedParams(&metav1.ListOptions{ResourceVersion: cached}, parameters).Do(ctx).Into(&volumes); err != nil {
+	volumes, err := c.core.PersistentVolumes().List(ctx, cached)
+	if err != nil {
 		return nil, err
 	}
 	var all []Claim
@@ -48,15 +48,14 @@ func (c *Cluster) Claims(ctx context.Context, driver, prefix string) ([]Claim, e
 
 // Annotate gives a claim annotations; "" takes one away. What it has already is not written.
 func (c *Cluster) Annotate(ctx context.Context, of volume.Claim, annotations map[string]string) error {
-	var claim corev1.PersistentVolumeClaim
-	err := c.core.Get().Namespace(of.Namespace).Resource("persistentvolumeclaims").Name(of.Name).VersionedParams(&metav1.GetOptions{ResourceVersion: cached}, parameters).Do(ctx).Into(&claim)
+	claim, err := c.core.PersistentVolumeClaims(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{ResourceVersion: "0"})
 	if err == nil {
 		had := maps.Clone(claim.Annotations)
 		maps.DeleteFunc(annotations, func(name, value string) bool { return had[name] == value })
 		if len(annotations) == 0 {
 			return nil
 		}
-		err = c.core.Patch(types.MergePatchType).Namespace(of.Namespace).Resource("persistentvolumeclaims").Name(of.Name).Body(patch(annotations)).Do(ctx).Error()
+		_, err = c.core.PersistentVolumeClaims(of.Namespace).Patch(ctx, of.Name, types.MergePatchType, patch(annotations), metav1.PatchOptions{})
 	}
 	if errors.IsNotFound(err) {
 		return nil

@@ -13,13 +13,11 @@ import (
 	"os"
 	"strings"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
@@ -30,8 +28,8 @@ import (
 
 // Cluster is a Kubernetes.
 type Cluster struct {
-	core      rest.Interface // pods, nodes, volumes, claims and events
-	leases    rest.Interface
+	core      typed.CoreV1Interface
+	leases    coordination.LeasesGetter
 	namespace string // of the driver's own pod
 	events    record.EventBroadcaster
 	recorder  record.EventRecorder
@@ -73,60 +71,20 @@ func Open(o Options) (*Cluster, error) {
 // protobuf is how objects are sent: that is smaller and faster than JSON.
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// kinds are those that are asked for or written: client-go's clients bring all that Kubernetes has, which takes a minute to compile.
-var (
-	kinds      = runtime.NewScheme()
-	codecs     = serializer.NewCodecFactory(kinds)
-	parameters = runtime.NewParameterCodec(kinds)
-)
-
-func init() {
-	utilruntime.Must(corev1.AddToScheme(kinds))
-	utilruntime.Must(coordinationv1.AddToScheme(kinds))
-}
-
-// client asks for the kinds of one version of the API.
-func client(config *rest.Config, path string, version schema.GroupVersion) (rest.Interface, error) {
-	c := rest.CopyConfig(config)
-	c.APIPath, c.GroupVersion, c.NegotiatedSerializer = path, &version, rest.CodecFactoryForGeneratedClient(kinds, codecs).WithoutConversion()
-	return rest.RESTClientFor(c)
-}
-
-// sink writes events: a record.EventSink.
-type sink struct{ core rest.Interface }
-
-// Create implements record.EventSink.
-func (s sink) Create(e *corev1.Event) (*corev1.Event, error) {
-	made := &corev1.Event{}
-	return made, s.core.Post().Namespace(e.Namespace).Resource("events").Body(e).Do(context.Background()).Into(made)
-}
-
-// Update implements record.EventSink.
-func (s sink) Update(e *corev1.Event) (*corev1.Event, error) {
-	made := &corev1.Event{}
-	return made, s.core.Put().Namespace(e.Namespace).Resource("events").Name(e.Name).Body(e).Do(context.Background()).Into(made)
-}
-
-// Patch implements record.EventSink.
-func (s sink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error) {
-	made := &corev1.Event{}
-	return made, s.core.Patch(types.StrategicMergePatchType).Namespace(e.Namespace).Resource("events").Name(e.Name).Body(data).Do(context.Background()).Into(made)
-}
-
 func open(config *rest.Config, o Options) (*Cluster, error) {
 	config.UserAgent = o.Driver
 	config.ContentType, config.AcceptContentTypes = protobuf, protobuf+",application/json"
-	core, err := client(config, "/api", corev1.SchemeGroupVersion)
+	core, err := typed.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Kubernetes: %w", mover.ErrUsage, err)
 	}
-	leases, err := client(config, "/apis", coordinationv1.SchemeGroupVersion)
+	leases, err := coordination.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Kubernetes: %w", mover.ErrUsage, err)
 	}
 	c := &Cluster{core: core, leases: leases, namespace: o.Namespace, events: record.NewBroadcaster()}
-	c.events.StartRecordingToSink(sink{core})
-	c.recorder = c.events.NewRecorder(kinds, corev1.EventSource{Component: o.Driver, Host: o.Node})
+	c.events.StartRecordingToSink(&typed.EventSinkImpl{Interface: core.Events("")})
+	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: o.Driver, Host: o.Node})
 	return c, nil
 }
 

@@ -1,25 +1,43 @@
 package kube
 
 import (
+	"context"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 
 	"datamove.dev/csi/relay"
 	"datamove.dev/csi/volume"
 )
 
 // These look at what is asked and said; make e2e-k8s asks a real API server.
+
+func cluster(t *testing.T, objects ...runtime.Object) *Cluster {
+	t.Helper()
+	client := fake.NewClientset(objects...)
+	core := client.CoreV1()
+	c := &Cluster{core: core, leases: client.CoordinationV1(), namespace: "datamove", events: record.NewBroadcaster()}
+	c.events.StartRecordingToSink(&typed.EventSinkImpl{Interface: core.Events("")})
+	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "csi.datamove.dev", Host: "n1"})
+	t.Cleanup(c.Close)
+	return c
+}
 
 // TestNodes: all nodes are known, and the drivers that can be asked.
 func TestNodes(t *testing.T) {
@@ -43,7 +61,7 @@ func TestNodes(t *testing.T) {
 	pod("d", "n4", "datamove", "node", "10.0.0.4", corev1.PodRunning, true)
 	pod("e", "n5", "datamove", "other", "10.0.0.5", corev1.PodRunning, false)
 	pod("f", "n5", "tenant", "node", "10.0.0.66", corev1.PodRunning, false) // anybody can label a pod of his own
-	got, err := newServer(t, objects...).open(t).Nodes(t.Context(), "part=node")
+	got, err := cluster(t, objects...).Nodes(t.Context(), "part=node")
 	want := []relay.Node{{Name: "n1", Address: "10.0.0.1:9809"}, {Name: "n2", Address: "[fd00::2]:9809"}, {Name: "n3"}, {Name: "n4"}, {Name: "n5"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
@@ -57,9 +75,8 @@ func TestClaims(t *testing.T) {
 				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle, VolumeAttributes: map[string]string{"dataset": name}}}}}
 	}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "vision", Name: "train", Annotations: map[string]string{"team": "vision", "old": "1"}}}
-	s := newServer(t, pv("train", "d", "v1:dataset::1", corev1.VolumeBound), pv("home", "d", "v1:project:lab:1", corev1.VolumeBound),
+	c := cluster(t, pv("train", "d", "v1:dataset::1", corev1.VolumeBound), pv("home", "d", "v1:project:lab:1", corev1.VolumeBound),
 		pv("other", "e", "v1:dataset::2", corev1.VolumeBound), pv("gone", "d", "v1:dataset::3", corev1.VolumeReleased), claim)
-	c := s.open(t)
 	all, err := c.Claims(t.Context(), "d", "v1:dataset::")
 	if err != nil || len(all) != 1 || all[0].Claim != (volume.Claim{Namespace: "vision", Name: "train"}) || all[0].Volume != "v1:dataset::1" || all[0].About() != (About{"PersistentVolumeClaim", "vision", "train", "u-1"}) || all[0].Attributes["dataset"] != "train" {
 		t.Fatalf("%v, %v", all, err)
@@ -69,41 +86,36 @@ func TestClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const path = "/api/v1/namespaces/vision/persistentvolumeclaims/train"
-	var got corev1.PersistentVolumeClaim
-	if want := map[string]string{"team": "vision", "staging": `n1: 4% of "1 TiB"`}; !s.get(path, &got) || !maps.Equal(got.Annotations, want) {
-		t.Errorf("%v", got.Annotations)
-	}
-	if n := strings.Count(strings.Join(s.requests, "\n"), "PATCH "+path); n != 1 {
-		t.Errorf("what it has already was written: %q", s.requests)
+	got, err := c.core.PersistentVolumeClaims("vision").Get(t.Context(), "train", metav1.GetOptions{})
+	if want := map[string]string{"team": "vision", "staging": `n1: 4% of "1 TiB"`}; err != nil || !maps.Equal(got.Annotations, want) {
+		t.Errorf("%v, %v", got.Annotations, err)
 	}
 	if err := c.Annotate(t.Context(), volume.Claim{Namespace: "vision", Name: "none"}, map[string]string{"a": "b"}); err != nil {
 		t.Errorf("a claim that is gone: %v", err)
 	}
 }
 
-// TestTell: an event is of the pod, in its namespace, and short; the same one again is counted.
+// TestTell: an event is of the pod, in its namespace, and short.
 func TestTell(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t)
-		c := s.open(t)
-		c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
-		c.Tell(t.Context(), OfPod(volume.Pod{}), true, "Nobody", "is told")
-		synctest.Wait()
-		all := s.events()
-		if len(all) != 1 {
-			t.Fatalf("%+v", all)
+	c := cluster(t)
+	c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
+	c.Tell(t.Context(), OfPod(volume.Pod{}), true, "Nobody", "is told")
+	var got *corev1.EventList
+	for ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second); ; time.Sleep(time.Millisecond) {
+		defer cancel()
+		var err error
+		if got, err = c.core.Events("vision").List(ctx, metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
 		}
-		e := all[0]
-		if e.Namespace != "vision" || e.Count != 1 || e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != "train" || e.InvolvedObject.UID != "u1" || e.Type != corev1.EventTypeWarning || e.Reason != "StagingFailed" ||
-			e.Source.Component != "csi.datamove.dev" || e.Source.Host != "n1" || len(e.Message) > 1024 || strings.Contains(e.Message, "\n") {
-			t.Errorf("%+v", e)
+		if len(got.Items) > 0 {
+			break
 		}
-		c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
-		if synctest.Wait(); len(s.events()) != 1 || s.events()[0].Count != 2 {
-			t.Errorf("told again: %+v", s.events())
-		}
-	})
+	}
+	e := got.Items[0]
+	if e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != "train" || e.InvolvedObject.UID != "u1" || e.Type != corev1.EventTypeWarning || e.Reason != "StagingFailed" ||
+		e.Source.Component != "csi.datamove.dev" || e.Source.Host != "n1" || len(e.Message) > 1024 || strings.Contains(e.Message, "\n") {
+		t.Errorf("%+v", e)
+	}
 }
 
 // TestWire: what is sent can be read by an API server, and what it answers by us.
@@ -117,7 +129,7 @@ func TestWire(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		e, _, err := codecs.UniversalDeserializer().Decode(body, nil, nil)
+		e, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if err != nil {
 			t.Error(err)
 			return
@@ -136,4 +148,57 @@ func TestWire(t *testing.T) {
 	if e := <-got; e.Reason != "Staged" || e.InvolvedObject.Name != "train" {
 		t.Errorf("%+v", e)
 	}
+}
+
+// TestLead: of two one leads, and the other one when the work of the first is over.
+func TestLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := cluster(t)
+		led := make(chan string, 10)
+		var leaders sync.WaitGroup
+		lead := func(who string, finishing time.Duration) (stop func()) {
+			ctx, stop := context.WithCancel(t.Context())
+			leaders.Go(func() {
+				c.Lead(ctx, "csi", who, func(ctx context.Context) {
+					led <- who
+					<-ctx.Done()
+					time.Sleep(finishing)
+					led <- who + " has finished"
+				})
+			})
+			return stop
+		}
+		next := func(within time.Duration) string {
+			select {
+			case who := <-led:
+				return who
+			case <-time.After(within):
+				return ""
+			}
+		}
+		first := lead("a", 20*time.Second) // longer than a lease
+		if who := next(time.Minute); who != "a" {
+			t.Fatalf("%q leads", who)
+		}
+		second := lead("b", 0)
+		if who := next(time.Hour); who != "" {
+			t.Fatalf("%q leads, too", who)
+		}
+		first()
+		for _, want := range []string{"a has finished", "b"} {
+			if got := next(time.Minute); got != want {
+				t.Fatalf("%q, want %q", got, want)
+			}
+		}
+		third := lead("c", 0)
+		third() // it never leads
+		second()
+		if got := next(time.Minute); got != "b has finished" {
+			t.Errorf("%q", got)
+		}
+		leaders.Wait()
+		if got := next(time.Hour); got != "" {
+			t.Errorf("%q after all have ended", got)
+		}
+	})
 }

@@ -14,15 +14,14 @@ import (
 // portName is the port of a driver's pod that the controller asks.
 const portName = "relay"
 
-// cached is the version "what you have seen last": the API server need not ask its storage.
-const cached = "0"
+// cached is "what you have seen last": the API server need not ask its storage.
+var cached = metav1.ListOptions{ResourceVersion: "0"}
 
 // Nodes returns all nodes of the cluster, and where the drivers among the pods that a selector
 // finds in this namespace answer: on their port called relay.
 func (c *Cluster) Nodes(ctx context.Context, selector string) ([]relay.Node, error) {
-	var pods corev1.PodList
-	seen := &metav1.ListOptions{LabelSelector: selector, ResourceVersion: cached}
-	if err := c.core.Get().Namespace(c.namespace).Resource("pods").VersionedParams(seen, parameters).Do(ctx).Into(&pods); err != nil {
+	pods, err := c.core.Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
+	if err != nil {
 		return nil, err
 	}
 	addresses := map[string]string{}
@@ -33,8 +32,8 @@ func (c *Cluster) Nodes(ctx context.Context, selector string) ([]relay.Node, err
 		}
 	}
 	// What was on a node that is not there counts as gone: so this is asked of the storage itself.
-	var nodes corev1.NodeList
-	if err := c.core.Get().Resource("nodes").Do(ctx).Into(&nodes); err != nil {
+	nodes, err := c.core.Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
 		return nil, err
 	}
 	all := make([]relay.Node, len(nodes.Items))

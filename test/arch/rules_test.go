@@ -195,7 +195,6 @@ var homes = map[string][]string{
 	"k8s.io/client-go":                            {"csi/kube"},
 	"k8s.io/api":                                  {"csi/kube"},
 	"k8s.io/apimachinery":                         {"csi/kube"},
-	"k8s.io/klog":                                 {"csi/kube"},
 	"google.golang.org/grpc":                      {"csi", "csi/metrics", "csi/registrar", "csi/relay", "csi/relay/relaytest", "cmd/datamove-csi", "api", "mover/agent", "mover/door", "mover/service", "mover/telemetry", "mover/worker", "cmd/datamoved", "cmd/datamove"},
 	"google.golang.org/protobuf":                  {"csi", "api", "mover/agent", "mover/door", "mover/ledger", "mover/peer", "mover/service", "mover/share", "mover/telemetry", "mover/wire", "mover/worker", "tiering", "tiering/feed/far", "tiering/hook", "tiering/query", "tiering/run", "tiering/stage", "cmd/datamove"},
 	"github.com/minio/minio-go/v7":                {"mover/s3"},
@@ -220,9 +219,6 @@ var homes = map[string][]string{
 // heavy are packages that take a minute to compile, with what is below them, and what does without them.
 var heavy = map[string]string{
 	"github.com/aws/aws-sdk-go-v2/service/ec2": "tiering/burst/amazon/query.go",
-	"k8s.io/client-go/kubernetes":              "csi/kube/kube.go",
-	"k8s.io/client-go/informers":               "csi/kube/kube.go",
-	"k8s.io/client-go/tools/leaderelection":    "csi/kube/lead.go",
 }
 
 // card is the design card: what has to be used directly as soon as the part that
