@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -20,6 +21,10 @@ type chance struct {
 	global int // random numbers of the process: rand.N, rand.Shuffle, ...
 	clock  int // seeds of the clock or of the process
 	crypto int // crypto/rand
+}
+
+func (c chance) within(may chance) bool {
+	return c.global <= may.global && c.clock <= may.clock && c.crypto <= may.crypto
 }
 
 // unseeded are the packages whose tests do, and how often. Each number may only fall: random choices come from test/seed. What crypto/rand is used for
@@ -49,10 +54,20 @@ const (
 )
 
 // testFiles parses the test files of the module, and all files of packages that only tests use, by their directory.
-func testFiles(t *testing.T) (found map[string][]*ast.File, set *token.FileSet) {
+func testFiles(t *testing.T) (map[string][]*ast.File, *token.FileSet) {
 	t.Helper()
-	found, set = map[string][]*ast.File{}, token.NewFileSet()
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	found, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found, set
+}
+
+var set = token.NewFileSet()
+
+var parsed = sync.OnceValues(func() (map[string][]*ast.File, error) {
+	found := map[string][]*ast.File{}
+	return found, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -63,15 +78,11 @@ func testFiles(t *testing.T) (found map[string][]*ast.File, set *token.FileSet) 
 		if err != nil || !strings.HasSuffix(path, ".go") || !strings.HasSuffix(path, "_test.go") && !onlyTests(dir) {
 			return err
 		}
-		f, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution|parser.ParseComments)
 		found[dir] = append(found[dir], f)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found, set
-}
+})
 
 // imported are the import paths of a file, by their names in it.
 func imported(f *ast.File) map[string]string {
@@ -155,20 +166,33 @@ func TestSeeds(t *testing.T) {
 				properties, seeded = properties || p == rapid, seeded || p == seeds
 			}
 		}
-		switch may := unseeded[dir]; {
-		case is == may:
-		case is.global <= may.global && is.clock <= may.clock && is.crypto <= may.crypto:
-			t.Errorf("%s: %+v is left of %+v: write this into unseeded, so that it can only fall", dir, is, may)
-		default:
-			t.Errorf("%s: %+v, and unseeded allows %+v; use test/seed:\n%s", dir, is, may, strings.Join(at, "\n"))
-		}
+		onlyFalls(t, "unseeded", dir, is, unseeded[dir], is.within(unseeded[dir]), at, "test/seed")
 		if properties && !seeded && module+"/"+dir != seeds {
 			t.Errorf("%s has properties of rapid and does not import test/seed: they would be others in each run", dir)
 		}
 	}
-	for dir := range unseeded {
+	known(t, "unseeded", unseeded, files)
+}
+
+// onlyFalls holds what there is in the tests of a package to what a table allows it, so that the table can only fall.
+func onlyFalls[C comparable](t *testing.T, table, dir string, is, may C, within bool, at []string, instead string) {
+	t.Helper()
+	line := fmt.Sprintf("%q: %+v", dir, is)
+	switch {
+	case is == may:
+	case within:
+		t.Errorf("%s is left of %+v: write this into %s, so that it can only fall", line, may, table)
+	default:
+		t.Errorf("%s, and %s allows %+v; use %s:\n%s", line, table, may, instead, strings.Join(at, "\n"))
+	}
+}
+
+// known holds a table to the packages that have tests.
+func known[C any](t *testing.T, table string, may map[string]C, files map[string][]*ast.File) {
+	t.Helper()
+	for dir := range may {
 		if files[dir] == nil {
-			t.Errorf("%s is in unseeded, and has no tests", dir)
+			t.Errorf("%s is in %s, and has no tests", dir, table)
 		}
 	}
 }

@@ -1,0 +1,264 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"datamove.dev/test/level"
+)
+
+// clock is how often the tests of a package depend on real time.
+type clock struct {
+	waits    int // time.Sleep, time.After, ...; of a system package those with a literal duration
+	limits   int // context.WithTimeout, context.WithDeadline
+	measures int // time.Since, time.Until, and time.Now in a comparison
+}
+
+func (c clock) plus(o clock) clock {
+	return clock{c.waits + o.waits, c.limits + o.limits, c.measures + o.measures}
+}
+
+func (c clock) within(may clock) bool {
+	return c.waits <= may.waits && c.limits <= may.limits && c.measures <= may.measures
+}
+
+// clocks finds the dependencies on real time in the test files of one package; at are the places. Time is virtual in a function literal that synctest.Test or a
+// function around it runs, and in functions that only those refer to. Benchmarks measure, and do not count. With literal, only literal durations count.
+func clocks(files []*ast.File, set *token.FileSet, literal bool) (c clock, at []string) {
+	v := virtual{files: files, runs: map[string]bool{}, inside: map[string]bool{}}
+	for v.grow() {
+	}
+	for _, f := range files {
+		names := imported(f)
+		v.walk(f, func(n ast.Node, in string, bubble bool) {
+			if bubble || v.inside[in] || strings.HasPrefix(in, "Benchmark") {
+				return
+			}
+			found := clocked(n, names, literal)
+			if found != (clock{}) {
+				c, at = c.plus(found), append(at, fmt.Sprintf("%s: %s", set.Position(n.Pos()), in))
+			}
+		})
+	}
+	return c, at
+}
+
+// clocked tells whether a node waits, limits or measures by real time.
+func clocked(n ast.Node, names map[string]string, literal bool) (c clock) {
+	of := func(n ast.Node) string {
+		if call, is := n.(*ast.CallExpr); is {
+			n = call.Fun
+		}
+		if s, is := n.(*ast.SelectorExpr); is {
+			if x, is := s.X.(*ast.Ident); is && names[x.Name] != "" {
+				return names[x.Name] + "." + s.Sel.Name
+			}
+		}
+		return ""
+	}
+	isNow := func(e ast.Expr) bool { return of(e) == "time.Now" }
+	call, is := n.(*ast.CallExpr)
+	if !is {
+		return clock{}
+	}
+	switch of(call) {
+	case "time.Sleep", "time.After", "time.NewTimer", "time.NewTicker", "time.Tick", "time.AfterFunc":
+		if !literal || hasLiteral(call.Args[0]) {
+			c.waits++
+		}
+	case "context.WithTimeout", "context.WithDeadline", "context.WithTimeoutCause", "context.WithDeadlineCause":
+		if !literal || hasLiteral(call.Args[1]) {
+			c.limits++
+		}
+	case "time.Since", "time.Until":
+		if !literal {
+			c.measures++
+		}
+	}
+	if s, is := call.Fun.(*ast.SelectorExpr); is && !literal && slices.Contains([]string{"Before", "After", "Compare", "Sub"}, s.Sel.Name) {
+		if isNow(s.X) || slices.ContainsFunc(call.Args, isNow) {
+			c.measures++
+		}
+	}
+	return c
+}
+
+// hasLiteral reports whether a duration is written down where it is used.
+func hasLiteral(e ast.Expr) (has bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if s, is := n.(*ast.SelectorExpr); is {
+			has = has || slices.Contains([]string{"Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"}, s.Sel.Name)
+		}
+		return !has
+	})
+	return has
+}
+
+// virtual finds the functions of a package in which time is virtual.
+type virtual struct {
+	files  []*ast.File
+	runs   map[string]bool // functions that run their function parameters in a bubble
+	inside map[string]bool // functions that nothing but a bubble calls
+}
+
+// runner reports whether a call runs its function arguments in a bubble.
+func (v *virtual) runner(call *ast.CallExpr) bool {
+	switch fun := call.Fun.(type) {
+	case *ast.Ident:
+		return v.runs[fun.Name]
+	case *ast.SelectorExpr:
+		x, is := fun.X.(*ast.Ident)
+		return is && x.Name == "synctest" && fun.Sel.Name == "Test"
+	}
+	return false
+}
+
+// walk visits the nodes of a file with the function that they are in, and whether they are in a bubble or handed to one.
+func (v *virtual) walk(f *ast.File, visit func(n ast.Node, in string, bubble bool)) {
+	for _, d := range f.Decls {
+		in := ""
+		if decl, is := d.(*ast.FuncDecl); is {
+			in = decl.Name.Name
+		}
+		var down func(n ast.Node, bubble bool)
+		down = func(root ast.Node, bubble bool) {
+			ast.Inspect(root, func(n ast.Node) bool {
+				if n == nil {
+					return false
+				}
+				visit(n, in, bubble)
+				call, is := n.(*ast.CallExpr)
+				if !is || !v.runner(call) {
+					return true
+				}
+				down(call.Fun, bubble)
+				for _, arg := range call.Args {
+					switch arg.(type) {
+					case *ast.FuncLit, *ast.Ident:
+						down(arg, true)
+					default:
+						down(arg, bubble)
+					}
+				}
+				return false
+			})
+		}
+		if decl, is := d.(*ast.FuncDecl); is {
+			if decl.Body != nil {
+				down(decl.Body, false)
+			}
+		} else {
+			down(d, false)
+		}
+	}
+}
+
+// grow adds what follows from what is known, and reports whether it did.
+func (v *virtual) grow() (grown bool) {
+	type use struct{ inside, outside int }
+	uses := map[string]use{}              // of package-level names
+	params := map[string]map[string]use{} // of names in a function
+	for _, f := range v.files {
+		v.walk(f, func(n ast.Node, in string, bubble bool) {
+			id, is := n.(*ast.Ident)
+			if !is {
+				return
+			}
+			if params[in] == nil {
+				params[in] = map[string]use{}
+			}
+			all, local := uses[id.Name], params[in][id.Name]
+			if bubble || v.inside[in] || id.Name == in {
+				all.inside, local.inside = all.inside+1, local.inside+1
+			} else {
+				all.outside, local.outside = all.outside+1, local.outside+1
+			}
+			uses[id.Name], params[in][id.Name] = all, local
+		})
+	}
+	for _, f := range v.files {
+		for _, d := range f.Decls {
+			decl, is := d.(*ast.FuncDecl)
+			if !is {
+				continue
+			}
+			name := decl.Name.Name
+			if u := uses[name]; u.inside > 0 && u.outside == 0 && !v.inside[name] && !ast.IsExported(name) {
+				v.inside[name], grown = true, true
+			}
+			for _, field := range decl.Type.Params.List {
+				if _, is := field.Type.(*ast.FuncType); !is || decl.Recv != nil {
+					continue
+				}
+				for _, p := range field.Names {
+					if u := params[name][p.Name]; u.inside > 0 && u.outside == 0 && !v.runs[name] && !v.inside[name] {
+						v.runs[name], grown = true, true
+					}
+				}
+			}
+		}
+	}
+	return grown
+}
+
+// TestTime: tests do not depend on real time, but for what realTime allows.
+func TestTime(t *testing.T) {
+	files, set := testFiles(t)
+	for _, dir := range slices.Sorted(maps.Keys(files)) {
+		if level.Of(dir) == level.Soak {
+			continue
+		}
+		is, at := clocks(files[dir], set, level.Of(dir) == level.System)
+		onlyFalls(t, "realTime", dir, is, realTime[dir], is.within(realTime[dir]), at, "testing/synctest, or wait for an event")
+	}
+	known(t, "realTime", realTime, files)
+}
+
+// TestClocks: each way to wait, limit and measure is seen, and none in a bubble.
+func TestClocks(t *testing.T) {
+	for body, want := range map[string]clock{
+		`func TestX(t *testing.T) { time.Sleep(d); <-time.After(d); time.NewTimer(d); time.NewTicker(d); time.Tick(d); time.AfterFunc(d, f) }`:                           {waits: 6},
+		`func TestX(t *testing.T) { context.WithTimeout(c, d); context.WithDeadlineCause(c, d, e) }`:                                                                     {limits: 2},
+		`func TestX(t *testing.T) { long := time.Since(x); if time.Now().After(y) || y.Before(time.Now()) { time.Until(x) } }`:                                           {measures: 4},
+		`func TestX(t *testing.T) { x := time.Now(); x.Add(d); f(time.Now()) }`:                                                                                          {},
+		`func TestX(t *testing.T) { synctest.Test(t, func(t *testing.T) { time.Sleep(d); time.Since(x) }) }`:                                                             {},
+		`func TestX(t *testing.T) { time.Sleep(d); synctest.Test(t, func(t *testing.T) {}); time.Sleep(d) }`:                                                             {waits: 2},
+		`func TestX(t *testing.T) { synctest.Test(t, func(t *testing.T) { help() }) }; func help() { more() }; func more() { time.Sleep(d) }`:                            {},
+		`func TestX(t *testing.T) { synctest.Test(t, func(t *testing.T) { help() }); help() }; func help() { time.Sleep(d) }`:                                            {waits: 1},
+		`func TestX(t *testing.T) { synctest.Test(t, inner) }; func inner(t *testing.T) { time.Sleep(d) }`:                                                               {},
+		`func TestX(t *testing.T) { bubble(t, func() { time.Sleep(d) }) }; func bubble(t *testing.T, do func()) { synctest.Test(t, func(t *testing.T) { do() }) }`:       {},
+		`func TestX(t *testing.T) { bubble(t, func() { time.Sleep(d) }) }; func bubble(t *testing.T, do func()) { do(); synctest.Test(t, func(t *testing.T) { do() }) }`: {waits: 1},
+		`func BenchmarkX(b *testing.B) { time.Since(x) }`:                                                                                                                {},
+		`func help() { time.Sleep(d) }`: {waits: 1},
+	} {
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, "x_test.go", `package x
+			import ("context"; "testing"; "testing/synctest"; "time")
+			`+body, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, at := clocks([]*ast.File{f}, set, false); got != want {
+			t.Errorf("%s: %+v %q, want %+v", body, got, at, want)
+		}
+	}
+	for body, want := range map[string]clock{
+		`time.Sleep(d); context.WithTimeout(c, d); time.Since(x)`:                           {},
+		`time.Sleep(3*time.Second); context.WithTimeout(c, time.Minute); <-time.After(2*d)`: {waits: 1, limits: 1},
+	} {
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, "x_test.go", `package x; import ("context"; "time"); func _() { `+body+` }`, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, at := clocks([]*ast.File{f}, set, true); got != want {
+			t.Errorf("%s: %+v %q, want %+v", body, got, at, want)
+		}
+	}
+}
