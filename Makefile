@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release demo check test system soak lint fuzz sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
+.PHONY: build api api-release safety demo check test system soak lint fuzz sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -40,6 +40,10 @@ api:
 api-release:
 	cd api && buf build -o released.binpb
 	api/generate
+
+# The tables of SAFETY.md, from the markers above the tests.
+safety:
+	go test -count=1 -run '^TestSafety$$' ./test/arch -update
 
 # The tour is of datamove alone: no other command is built for it.
 demo: build-datamove bin/s3dev

@@ -96,6 +96,8 @@ func TestCopies(t *testing.T) {
 }
 
 // TestCopyNobodyMakes: without a mover it is said at once, and a removal in the middle ends the copy.
+//
+//safety:8 with csi/base TestFailedForGood
 func TestCopyNobodyMakes(t *testing.T) {
 	r := rigged(t)
 	r.unable()
@@ -128,6 +130,8 @@ func TestCopyNobodyMakes(t *testing.T) {
 }
 
 // TestArchive: a volume of such a class is copied to the colder tier before it is gone.
+//
+//safety:5/volumes with csi/base TestRestore
 func TestArchive(t *testing.T) {
 	r := rigged(t)
 	r.unable()

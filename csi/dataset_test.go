@@ -173,6 +173,8 @@ func (r *kubelet) eventually(q *csi.NodePublishVolumeRequest) string {
 }
 
 // TestDatasetsOfOthers: what nobody granted is neither staged nor mounted, and what a pod describes is a dataset and nothing else.
+//
+//safety:7 with TestTenants
 func TestDatasetsOfOthers(t *testing.T) {
 	r := rigged(t)
 	client := r.staging()

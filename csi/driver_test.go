@@ -85,6 +85,10 @@ func fill(path string, n int64) (int64, error) {
 }
 
 // TestTenants: nobody gets what was made for, or granted to, somebody else.
+//
+//safety:5/volumes with csi/base TestNotOurs
+//safety:6 volume IDs that somebody made up, absolute paths, `..`, links, and a directory that is exchanged for a link again and again while it is mounted
+//safety:7 volumes, directories and datasets of another namespace, also for a pod that nobody names
 func TestTenants(t *testing.T) {
 	r := rigged(t)
 	must(t, os.MkdirAll(filepath.Join(r.root, "team/vision/run1"), 0o755))
@@ -139,6 +143,8 @@ func TestTenants(t *testing.T) {
 
 // TestOnePod: a volume that is for one pod is not given to a second one, also of those that the driver did not make, and also when
 // both come at once.
+//
+//safety:7 two pods that come at once for a volume that is for one (ReadWriteOncePod), also for a directory that was there before
 func TestOnePod(t *testing.T) {
 	r := rigged(t)
 	must(t, os.MkdirAll(filepath.Join(r.root, "team/vision"), 0o755))
@@ -191,6 +197,8 @@ func (r *kubelet) decided(q *csi.NodePublishVolumeRequest) codes.Code {
 }
 
 // TestScratchInUse: scratch that a pod has is not deleted, also when the controller asks its node for that.
+//
+//safety:5/volumes scratch that a pod of its node has is not deleted, by whatever way it is asked for
 func TestScratchInUse(t *testing.T) {
 	c := clustered(t, "n1")
 	q := creation(volume.Scratch, "vision", "tmp", 20*mib)
@@ -213,6 +221,8 @@ func TestScratchInUse(t *testing.T) {
 }
 
 // TestForgotten: a volume on a file system that a configuration has lost does not count as deleted.
+//
+//safety:5/volumes with TestElsewhereGone
 func TestForgotten(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Project, "vision", "home", 20*mib)
@@ -333,6 +343,8 @@ func TestPublishedAgain(t *testing.T) {
 }
 
 // TestThousandPublishes: calls that come at once are done, or told to come again, and leave one mount each.
+//
+//safety:8 a thousand mounts at once; processes that hang in a file system are counted, and no more are given to it
 func TestThousandPublishes(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Project, "vision", "home", 20*mib)
@@ -360,6 +372,8 @@ func TestThousandPublishes(t *testing.T) {
 }
 
 // TestScratchRoom: a node promises no more than it has, and says how much it can.
+//
+//safety:8 with csi/base TestPromises
 func TestScratchRoom(t *testing.T) {
 	r := rigged(t)
 	capacity := func() int64 {
@@ -391,6 +405,8 @@ func TestScratchRoom(t *testing.T) {
 }
 
 // TestBusyMount: a mount in which somebody works is left to them for a while, and then taken away under them.
+//
+//safety:8 a mount in which somebody works is left to them for some seconds, and then taken away, whoever stays
 func TestBusyMount(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Project, "vision", "home", 20*mib)

@@ -143,6 +143,8 @@ func TestElsewhere(t *testing.T) {
 }
 
 // TestElsewhereGone: a node that is down is waited for; one that the cluster has no more took its scratch with it.
+//
+//safety:5/volumes a node that is down, or a file system that a configuration has lost: their volumes do not count as deleted
 func TestElsewhereGone(t *testing.T) {
 	c := clustered(t, "n1", "n2")
 	q := creation(volume.Scratch, "vision", "tmp", 20*mib)
@@ -183,6 +185,8 @@ func TestElsewhereGone(t *testing.T) {
 }
 
 // TestLocal: by its port, a node gives nothing away but its scratch.
+//
+//safety:7 with csi/relay TestTrust
 func TestLocal(t *testing.T) {
 	c := clustered(t, "n1")
 	p := c.nodes["n1"].created(volume.Project, "vision", "home", 20*mib)

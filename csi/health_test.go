@@ -46,6 +46,8 @@ func (r *kubelet) sick(want map[string]string) {
 
 // TestSilence: what is on a file system, or a node, that does not answer is listed as inaccessible, and hides nothing of the others. Without
 // Kubernetes nobody knows what that is: then it is an error.
+//
+//safety:8 a file system, or a node, that does not answer: its volumes are listed as not accessible, those of the others as they are; a mount that is missing or dead is not healthy
 func TestSilence(t *testing.T) {
 	c := clustered(t, "n1", "n2")
 	k := &told{}
@@ -86,6 +88,8 @@ func TestSilence(t *testing.T) {
 }
 
 // TestMountHealth: where a pod should have a volume and nothing is mounted, the volume is not accessible from the node.
+//
+//safety:8 with TestSilence
 func TestMountHealth(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Project, "vision", "home", 20*mib)

@@ -15,6 +15,8 @@ import (
 )
 
 // TestSwap: who exchanges a directory for a link again and again, while it is mounted, never gets mounted what is behind the link.
+//
+//safety:6 with TestTenants
 func TestSwap(t *testing.T) {
 	r := rigged(t)
 	for _, dir := range []string{"team/vision/run", "team/vision/run2/data", "team/audio/data"} {
@@ -64,6 +66,8 @@ func TestSwap(t *testing.T) {
 
 // TestFullDisk: where there is no room a volume is refused with a reason, nothing of it is left, and it is made
 // when there is room again.
+//
+//safety:8 with csi/base TestPromises
 func TestFullDisk(t *testing.T) {
 	r := riggedOn(t, 256<<20)
 	big := filepath.Join(r.root, "big")

@@ -133,6 +133,8 @@ func TestStaleMount(t *testing.T) {
 // TestHungFileSystem: a file system that does not answer keeps no call for longer than its limit, none of another
 // file system at all, and its volumes can be taken away from pods, also when so many processes hang in it that it is asked
 // nothing any more.
+//
+//safety:8 with TestThousandPublishes
 func TestHungFileSystem(t *testing.T) {
 	r := rigged(t)
 	root, dir, none := &moody{}, t.TempDir(), time.Duration(0)

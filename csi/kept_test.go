@@ -9,6 +9,8 @@ import (
 )
 
 // TestKept: the last answer about a volume stands for another one for a while, and is forgotten then.
+//
+//safety:8 the last answer about a volume stands for a file system that gives none for ten minutes, and no longer
 func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k kept

@@ -16,6 +16,8 @@ import (
 
 // TestKeepMounted: a file system that the driver mounts is mounted when it can be, whatever becomes of another one, and again when it was
 // taken away; and nothing is made where it is not.
+//
+//safety:8 a file system that can not be mounted keeps no other waiting, and no call; it is tried until it is there, and never mounted over itself
 func TestKeepMounted(t *testing.T) {
 	r := rigged(t)
 	dir := t.TempDir()

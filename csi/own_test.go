@@ -78,6 +78,8 @@ func TestOwnMount(t *testing.T) {
 
 // TestOwnMountOfOthers: what is mounted already where a volume is to be staged is not taken for it, nor is what was put
 // in its place.
+//
+//safety:6 with csi/mount TestBindRefuses
 func TestOwnMountOfOthers(t *testing.T) {
 	r := rigged(t)
 	r.separately()

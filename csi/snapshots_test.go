@@ -15,6 +15,8 @@ func ofSnapshot(id string) *csi.VolumeContentSource {
 }
 
 // TestSnapshotSize: a snapshot says how much room a volume of it needs, also when its own is gone, and no volume has less.
+//
+//safety:8 with csi/base TestSmallRestore
 func TestSnapshotSize(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Project, "vision", "home", 40*mib)
@@ -40,6 +42,8 @@ func TestSnapshotSize(t *testing.T) {
 }
 
 // TestAskedAgain: who has lost an answer and asks again gets it, though what the volume was made of is gone by now.
+//
+//safety:5/volumes with csi/base TestMadeIsFound
 func TestAskedAgain(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Scratch, "vision", "tmp", 40*mib)

@@ -22,6 +22,8 @@ func (r *kubelet) scraped() string {
 }
 
 // TestWatch: a file system that goes and a volume that was replaced are seen, and told once; and that they are back.
+//
+//safety:5/volumes with csi/base TestNotOurs
 func TestWatch(t *testing.T) {
 	r := rigged(t)
 	k := &told{}
@@ -84,6 +86,8 @@ func TestWatch(t *testing.T) {
 
 // TestWhoCounts: records of volumes are read by one driver each, those of a shared file system by the controller, and those of scratch
 // by its node. All look how full it is.
+//
+//safety:8 a thousand nodes and thousands of volumes: each record is read by one driver, and a scan that takes long is no file system that hangs
 func TestWhoCounts(t *testing.T) {
 	r := rigged(t)
 	for _, row := range []struct {

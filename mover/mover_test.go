@@ -69,6 +69,7 @@ func TestCompareIsTotal(t *testing.T) {
 
 func sign(n int) int { return max(-1, min(1, n)) }
 
+//safety:6 what a name may be
 func TestValidName(t *testing.T) {
 	for name, valid := range map[string]bool{
 		"": true, "a": true, "a/b": true, "...": true, ".a": true, "a./b": true, "\xff\n": true, strings.Repeat("a/", 5000) + "a": true,
@@ -108,6 +109,8 @@ func TestParentAndWithin(t *testing.T) {
 
 // FuzzParseTempName shows that a name is taken for a temporary one only when an
 // owner gives it: what a walk ignores is nothing that a user can have meant.
+//
+//safety:1 with mover/posix FuzzToken
 func FuzzParseTempName(f *testing.F) {
 	for _, s := range []string{
 		"", ".datamove-", ".datamove-a-0-0", ".datamove-task-1z-zz", ".datamove-a-0-0-0", ".datamove-A-0-0", ".datamove-a-00-0",

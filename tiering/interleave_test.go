@@ -231,6 +231,8 @@ func (b *book) run(steps int) string {
 // TestInterleavings: with the rules asked in the change that marks a replica, no
 // order of steps loses the last copy, or what is leased or pinned. Asked only
 // beforehand they lose it, so this test can tell.
+//
+//safety:5/datasets two releases of two replicas at once; what would happen if they were not asked again in the change that marks them
 func TestInterleavings(t *testing.T) {
 	first, runs := seed.Of(t), uint64(500)
 	if seed.Soak() {

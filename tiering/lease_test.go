@@ -85,6 +85,8 @@ func TestRenewed(t *testing.T) {
 
 // TestExpiredStaysExpired lets a clock jump, days in both directions: what has
 // ended by the time of the ledger never lasts again, and is never renewed.
+//
+//safety:5/datasets with mover/service TestClock
 func TestExpiredStaysExpired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jump := rapid.Int64Range(-int64(10*24*time.Hour), int64(10*24*time.Hour))

@@ -481,6 +481,11 @@ func many(t *testing.T, ask func(*verdicts, *world) string, yes int) {
 	}
 }
 
+//safety:5/datasets the rules against a world of directories in which data is really lost
 func TestNoWrongRelease(t *testing.T) { many(t, (*verdicts).release, 100) }
-func TestNoWrongPurge(t *testing.T)   { many(t, (*verdicts).purge, 100) }
-func TestNoWrongEvict(t *testing.T)   { many(t, (*verdicts).evict, 400) }
+
+//safety:5/datasets with TestNoWrongRelease
+func TestNoWrongPurge(t *testing.T) { many(t, (*verdicts).purge, 100) }
+
+//safety:5/datasets with TestNoWrongRelease
+func TestNoWrongEvict(t *testing.T) { many(t, (*verdicts).evict, 400) }

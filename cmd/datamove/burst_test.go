@@ -159,6 +159,8 @@ func (d *deadly) at(w http.ResponseWriter, r *http.Request, next http.Handler) {
 }
 
 // TestBurstKilled: kill -9 at one request after the other makes nothing twice and forgets nothing; and money is reserved once.
+//
+//safety:aws with tiering/burst/leg TestDies
 func TestBurstKilled(t *testing.T) {
 	store := s3test.Start(t, false)
 	var killer deadly
@@ -240,6 +242,8 @@ spec:
 }
 
 // TestLimitsOfBursts: a command that moves by itself is held to what the configuration allows at the bucket, in the direction in which it moves.
+//
+//safety:aws with mover/service TestLimitsOfBursts
 func TestLimitsOfBursts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")

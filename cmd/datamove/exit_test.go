@@ -16,6 +16,8 @@ import (
 )
 
 // TestEveryKindHasACode fails when mover has a kind of error that codes has not.
+//
+//safety:9 every kind of error through the table
 func TestEveryKindHasACode(t *testing.T) {
 	for _, kind := range mover.Kinds() {
 		if !slices.ContainsFunc(codes, func(c translation) bool { return errors.Is(kind, c.kind) }) {
@@ -24,6 +26,7 @@ func TestEveryKindHasACode(t *testing.T) {
 	}
 }
 
+//safety:9 with TestEveryKindHasACode
 func TestExitCode(t *testing.T) {
 	at := func(kind error) error { return &mover.Error{Op: "open", Place: "/x", Name: "a", Err: kind} }
 	some := func(kinds ...error) error { return &partial{failed: int64(len(kinds)), err: errors.Join(kinds...)} }

@@ -16,6 +16,8 @@ import (
 )
 
 // TestOutliving: the work of a phase that outlives its slurmctld is not told to stop by a process that ends, since another one may wait for it by then.
+//
+//safety:5/jobs with tiering/hook/controller TestKilled
 func TestOutliving(t *testing.T) {
 	for name, how := range map[string]struct{ deserted, taken bool }{
 		"another turn":              {deserted: true, taken: true},

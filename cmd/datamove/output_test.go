@@ -101,6 +101,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, mover.ErrFull }
 
+//safety:9 a report that could not be written
 func TestAFullDiskBehindStdoutIsNoticed(t *testing.T) {
 	out := newLines(broken{})
 	out.Printf("%s", strings.Repeat("x", 100<<10))

@@ -84,6 +84,8 @@ func TestJoinByKubernetes(t *testing.T) {
 }
 
 // Who is not what it says does not join, and says to nobody else what it is.
+//
+//safety:7 with mover/service TestVouched
 func TestNoJoinByKubernetes(t *testing.T) {
 	coordinator, head, server := clusterOf(t)
 	other, _, _ := pairOf(t)

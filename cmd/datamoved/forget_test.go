@@ -39,6 +39,8 @@ func asThief(t *testing.T, dir, address string) error {
 
 // A node that was forgotten is refused, with whatever it was given before, and whoever has
 // it by now. With a new token it joins again.
+//
+//safety:7 with mover/service TestForgottenCertificates
 func TestForgottenNode(t *testing.T) {
 	coordinator, head, token := pairOf(t)
 	node := agentOf(t, shortDir(t), coordinator.addressOf(), token)

@@ -22,6 +22,8 @@ import (
 
 // TestHSMSpoilt: a copy that is not what was archived, and one that is gone, end the restore
 // with an error; the file stays as it is.
+//
+//safety:2 a copy in an archive with one bit changed, cut off, without a checksum, or gone: it never becomes the content of a file
 func TestHSMSpoilt(t *testing.T) {
 	server := s3test.Start(t, false)
 	if server.Dir == "" {

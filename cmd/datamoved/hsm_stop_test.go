@@ -62,6 +62,8 @@ func TestHSMStopped(t *testing.T) {
 
 // TestHSMKilled: a process that is killed in the middle leaves nothing half in the archive
 // when the next one has begun, and its action, handed out again, is done.
+//
+//safety:1 with mover/vault TestOldCopyStays
 func TestHSMKilled(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {

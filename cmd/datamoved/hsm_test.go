@@ -160,6 +160,8 @@ func TestHSM(t *testing.T) {
 
 // TestHSMWritten: a file that is written until the last moment keeps its old copy, and is
 // archived when it is handed out again.
+//
+//safety:1 with mover/vault TestOldCopyStays
 func TestHSMWritten(t *testing.T) {
 	for _, b := range backends {
 		for _, size := range []int{5000, large} {
@@ -292,6 +294,8 @@ func TestHSMNoLustre(t *testing.T) {
 
 // TestHSMOther: a file system whose names and FIDs are those of another one does not get its
 // copies, and does not replace them.
+//
+//safety:1 two file systems whose names and FIDs are the same, with one archive; two MDTs whose actions have the same number
 func TestHSMOther(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {

@@ -91,6 +91,8 @@ func TestJoin(t *testing.T) {
 }
 
 // Root of a node is not root of the site: it may look, and no more.
+//
+//safety:7 root of a node that joined: it may look, and is not root of the site
 func TestRootOfNode(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -116,6 +116,8 @@ func TestMake(t *testing.T) {
 }
 
 // TestQuotaHolds: a volume takes no more than its capacity, root or not, and more as soon as it has more.
+//
+//safety:8 a pod that writes beyond its capacity, also into subvolumes that it makes; groups that are left over
 func TestQuotaHolds(t *testing.T) {
 	b := opened(t, onBtrfs(t))
 	w := wish(t, b, "pvc-1", 20*mib)
@@ -188,6 +190,8 @@ func TestUnenforcedIsSaid(t *testing.T) {
 }
 
 // TestRemove: what is removed is not found, lies in the trash for its time, and is gone with everything then.
+//
+//safety:5/volumes links that lead out, trees deeper than a path may be long, a removal that is stopped
 func TestRemove(t *testing.T) {
 	for _, spec := range []func(*testing.T) Spec{inMemory, onBtrfs} {
 		b := opened(t, spec(t))
@@ -242,6 +246,8 @@ func plant(t *testing.T, top string) {
 }
 
 // TestReapGoesOn: a removal that is stopped goes on, and what it has not removed is found again.
+//
+//safety:5/volumes with TestRemove
 func TestReapGoesOn(t *testing.T) {
 	b := opened(t, inMemory(t))
 	w := wish(t, b, "pvc-1", mib, "trash", "0s")
@@ -260,6 +266,8 @@ func TestReapGoesOn(t *testing.T) {
 }
 
 // TestNotOurs: what does not carry our mark is never removed, and never mounted.
+//
+//safety:5/volumes a directory that was there before, or was put in the place of a volume, carries no mark: it is not removed
 func TestNotOurs(t *testing.T) {
 	b := opened(t, onBtrfs(t))
 	w := wish(t, b, "pvc-1", 20*mib)
@@ -294,6 +302,8 @@ func TestNotOurs(t *testing.T) {
 }
 
 // TestTwoMakeOne: requests for one volume that come at once make one.
+//
+//safety:5/volumes with TestKill
 func TestTwoMakeOne(t *testing.T) {
 	s := onBtrfs(t)
 	first := opened(t, s)
@@ -327,6 +337,7 @@ func TestTwoMakeOne(t *testing.T) {
 	}
 }
 
+//safety:6 a file system that is not mounted, on a machine whose own disk is of the same kind
 func TestWrongFileSystem(t *testing.T) {
 	s := inMemory(t)
 	s.Kind = lustre.IsLustre
@@ -340,6 +351,8 @@ func TestWrongFileSystem(t *testing.T) {
 
 // TestMereDirectory: the disk of the machine may be of the same kind as the one that is not mounted. What is taken is where a file
 // system is mounted, as the machine sees it or a pod, and no directory of one.
+//
+//safety:6 with TestWrongFileSystem
 func TestMereDirectory(t *testing.T) {
 	s := onBtrfs(t)
 	top := s.Root

@@ -63,6 +63,8 @@ func openFiles() (paths []string) {
 
 // TestFilesetGoes: nothing of a volume is open while its fileset goes, and one whose directory is gone already is ended by
 // its name, which the record has from its beginning.
+//
+//safety:5/volumes a kill between the two steps in which a fileset goes
 func TestFilesetGoes(t *testing.T) {
 	f := &filesets{names: map[string]bool{}}
 	b := onNumbered(t, &f.numbered)

@@ -30,6 +30,8 @@ func spaceOf(t *testing.T, b *Base) Space {
 
 // TestPromises: volumes together are promised no more than there is, what is removed counts until it is
 // gone, and one that is there is found though there would be no room for it.
+//
+//safety:8 volumes together are promised no more than there is, with snapshots, at once, and where others have filled the disk; a disk that is full
 func TestPromises(t *testing.T) {
 	b := opened(t, promised(t))
 	space := spaceOf(t, b)
@@ -59,6 +61,8 @@ func TestPromises(t *testing.T) {
 }
 
 // TestPromisesOfSnapshots: a snapshot may come to hold all that its volume may, and counts as that.
+//
+//safety:8 with TestPromises
 func TestPromisesOfSnapshots(t *testing.T) {
 	b := opened(t, promised(t))
 	half := spaceOf(t, b).RoomBytes/2 - mib
@@ -81,6 +85,8 @@ func TestPromisesOfSnapshots(t *testing.T) {
 }
 
 // TestPromisesTogether: volumes that grow at the same time are promised no more than there is.
+//
+//safety:8 with TestPromises
 func TestPromisesTogether(t *testing.T) {
 	s := promised(t)
 	b := opened(t, s)
@@ -112,6 +118,8 @@ func TestPromisesTogether(t *testing.T) {
 
 // TestPromisesOfWhatIsFree: what others have written can not be promised, and what volumes have written of what they were
 // promised is not taken off twice; nor is what only a snapshot has still.
+//
+//safety:8 with TestPromises
 func TestPromisesOfWhatIsFree(t *testing.T) {
 	s := onBtrfsOf(t, 2<<30)
 	s.Promise = &Promise{KeepFree: 20}

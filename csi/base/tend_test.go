@@ -67,6 +67,9 @@ func asSomebody(t *testing.T, path string, do func(here string)) {
 // TestNestedSubvolumes: who makes subvolumes in a volume is held to its capacity all the same, at once, or, where he asks the
 // kernel for none of its groups, from the next reaping on. They go with the volume, also when he has made them
 // read-only, and leave nothing behind.
+//
+//safety:5/volumes subvolumes in subvolumes, which their owner has made read-only
+//safety:8 with TestQuotaHolds
 func TestNestedSubvolumes(t *testing.T) {
 	b := opened(t, onBtrfs(t))
 	w := forAll(t, b, "pvc-1", 20*mib)
@@ -166,6 +169,8 @@ func TestEscapeIsSaid(t *testing.T) {
 }
 
 // TestFailedForGood: of what can not be made nothing is left, and nothing is given: no room, and no project ID.
+//
+//safety:8 creations that fail, or that nobody comes back to, keep neither room nor project IDs
 func TestFailedForGood(t *testing.T) {
 	n := &numbered{}
 	b := onNumbered(t, n)
@@ -195,6 +200,8 @@ func TestFailedForGood(t *testing.T) {
 
 // TestGivenUp: what was begun and could not be made for now is gone on with; when nobody comes back to it for a day, it goes, with
 // its project ID. What is being copied stays until who has it copied lets go of it.
+//
+//safety:8 with TestFailedForGood
 func TestGivenUp(t *testing.T) {
 	n := &numbered{}
 	b := onNumbered(t, n)
@@ -247,6 +254,8 @@ func TestGivenUp(t *testing.T) {
 }
 
 // TestComingBack: what is asked for again and again is not forsaken, however long it takes.
+//
+//safety:8 with TestFailedForGood
 func TestComingBack(t *testing.T) {
 	n := &numbered{fail: mover.ErrUnreachable}
 	b := onNumbered(t, n)
@@ -268,6 +277,8 @@ func TestComingBack(t *testing.T) {
 }
 
 // TestClaimOfUnknown: who is killed between the claim of an ID and its record leaves a claim that is found by its mark.
+//
+//safety:8 with TestFailedForGood
 func TestClaimOfUnknown(t *testing.T) {
 	n := &numbered{fail: mover.ErrUnreachable}
 	b := onNumbered(t, n)
@@ -293,6 +304,8 @@ func TestClaimOfUnknown(t *testing.T) {
 }
 
 // TestOursToTheEnd: the mark is looked at again before something in the trash is destroyed; its tombstone says what it held.
+//
+//safety:5/volumes what lies in the trash is exchanged for something else before it is destroyed
 func TestOursToTheEnd(t *testing.T) {
 	for name, spec := range map[string]func(*testing.T) Spec{"memory": inMemory, "btrfs": onBtrfs} {
 		t.Run(name, func(t *testing.T) {
@@ -323,6 +336,8 @@ func TestOursToTheEnd(t *testing.T) {
 }
 
 // TestMadeIsFound: what is made is found by the same wish, whatever became of what it began with.
+//
+//safety:5/volumes an answer that was lost, asked for again when what the volume was made of has grown or is gone
 func TestMadeIsFound(t *testing.T) {
 	b := opened(t, onBtrfs(t))
 	w := forAll(t, b, "pvc-1", 20*mib)
@@ -347,6 +362,8 @@ func TestMadeIsFound(t *testing.T) {
 }
 
 // TestSmallRestore: what is restored or cloned has at least the room that its source had.
+//
+//safety:8 a restore into less than the snapshot may hold
 func TestSmallRestore(t *testing.T) {
 	b := opened(t, onBtrfs(t))
 	w := forAll(t, b, "pvc-1", 20*mib)

@@ -12,6 +12,8 @@ import (
 )
 
 // TestRestore: what was removed can be brought back, until it is destroyed or its name is taken.
+//
+//safety:5/volumes what was removed can be brought back until it is destroyed, never half; what has to be archived first stays
 func TestRestore(t *testing.T) {
 	for name, spec := range map[string]func(*testing.T) Spec{"memory": inMemory, "btrfs": onBtrfs} {
 		t.Run(name, func(t *testing.T) {
@@ -69,6 +71,8 @@ func TestRestore(t *testing.T) {
 }
 
 // TestUnarchived: what has to be archived stays until that was done, however long it lies there.
+//
+//safety:5/volumes with TestRestore
 func TestUnarchived(t *testing.T) {
 	b := opened(t, inMemory(t))
 	w := wish(t, b, "pvc-1", mib, "onDelete", "archive", "archiveTo", "cold:attic", "trash", "0s", "csi.storage.k8s.io/pvc/namespace", "vision", "csi.storage.k8s.io/pvc/name", "home")

@@ -44,6 +44,8 @@ func TestMain(m *testing.M) {
 
 // TestScan: a list of many volumes may take longer than a call, and is not lost when a call beside it hangs; a file system that does not
 // answer is known after the limit of a call all the same.
+//
+//safety:8 with csi TestWhoCounts
 func TestScan(t *testing.T) {
 	f := &Files{Crew: &hand.Crew{}, Limit: limit}
 	t.Cleanup(f.Crew.Close)

@@ -29,6 +29,8 @@ func (s *silent) Lookup(context.Context, string, *fuse.EntryOut) (*fs.Inode, sys
 // TestUnkillable: a process that the kernel keeps in a call is counted, its lane fails at once instead of
 // losing one process after the other, and works again when the file system does. Meanwhile a call by a hand of its own is
 // made, and leaves no process.
+//
+//safety:8 with csi TestThousandPublishes
 func TestUnkillable(t *testing.T) {
 	dir, root := t.TempDir(), &silent{let: make(chan struct{})}
 	server, err := fs.Mount(dir, root, &fs.Options{})

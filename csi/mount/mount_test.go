@@ -110,6 +110,8 @@ func TestBindOnOlderKernels(t *testing.T) {
 }
 
 // TestBindIsOfWhatIsOpen: what takes the place of a directory after it was checked is not mounted.
+//
+//safety:6 with csi TestTenants
 func TestBindIsOfWhatIsOpen(t *testing.T) {
 	dir, volume, target := ground(t)
 	must(t, os.Rename(volume, volume+".away"))
@@ -134,6 +136,7 @@ func TestBindLeavesOutWhatIsMountedBelow(t *testing.T) {
 	}
 }
 
+//safety:6 something else is mounted at the target; options and labels that a tenant has no business with
 func TestBindRefuses(t *testing.T) {
 	dir, volume, target := ground(t)
 	for _, bad := range []string{"", "relative", "/", "/tmp/../etc", "/tmp/x/"} {
@@ -257,6 +260,8 @@ func TestOptions(t *testing.T) {
 }
 
 // TestBelow: the directory of a volume alone, as each file system takes it, and with a label that is one.
+//
+//safety:6 with TestBindRefuses
 func TestBelow(t *testing.T) {
 	const label = "system_u:object_r:container_file_t:s0:c1,c2"
 	for _, row := range []struct {

@@ -48,6 +48,8 @@ func ask(t *testing.T, k relay.Keys, address string) (*csi.GetPluginInfoResponse
 }
 
 // TestTrust: nobody but the controller is heard by a node, and nobody but a node by the controller.
+//
+//safety:7 who asks a node for its scratch without being the controller, and what the controller can not ask there
 func TestTrust(t *testing.T) {
 	ours, theirs := relaytest.NewAuthority(t), relaytest.NewAuthority(t)
 	controller, node := ours.Keys(t, relay.ControllerName), ours.Keys(t, relay.NodeName)

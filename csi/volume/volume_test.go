@@ -13,6 +13,7 @@ import (
 
 const key = "0123456789abcdef0123456789abcdef"
 
+//safety:6 with csi TestTenants
 func TestIDs(t *testing.T) {
 	inline := "csi-" + key + key
 	for _, row := range []struct{ text, refused string }{
@@ -65,6 +66,7 @@ func TestKeysAreOfNameKindAndFileSystem(t *testing.T) {
 	}
 }
 
+//safety:6 with csi TestTenants
 func FuzzID(f *testing.F) {
 	f.Add("v1:project:lustre1:" + key)
 	f.Add("v1:dataset::imagenet")
@@ -220,6 +222,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
+//safety:7 with csi TestTenants
 func TestGrants(t *testing.T) {
 	grants := Grants{
 		{Namespaces: []string{"vision"}, Directories: []Directory{{"lustre1", "team/vision", false}, {"lustre1", "shared", true}}, Sources: []string{"dataset:image*", "s3://public/open"}},
@@ -290,6 +293,8 @@ func TestGrants(t *testing.T) {
 }
 
 // FuzzGrants: nothing above or beside what is granted is given.
+//
+//safety:7 with csi TestTenants
 func FuzzGrants(f *testing.F) {
 	f.Add("team/vision/..", "s3://public/open/../x")
 	f.Add("team/vision/x", "s3://public/open/x")
@@ -308,6 +313,7 @@ func FuzzGrants(f *testing.F) {
 	})
 }
 
+//safety:6 with csi/mount TestBindRefuses
 func TestMounting(t *testing.T) {
 	m, err := ParseMounting([]string{"ro,noexec", "noatime", `context="system_u:object_r:container_file_t:s0:c1,c2"`})
 	if err != nil || !m.ReadOnly || !m.NoExec || !m.NoAtime || m.SELinuxLabel != "system_u:object_r:container_file_t:s0:c1,c2" {

@@ -15,6 +15,8 @@ import (
 // Whatever order records come in, however many of them come twice, and whichever are
 // missing: what is given on is counted one by one, ends before the first that is missing,
 // and it is told when one is.
+//
+//safety:4 with TestReadChanges
 func TestOrderOfChanges(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -128,6 +128,7 @@ func TestFollowIsHeardWhenIdle(t *testing.T) {
 	})
 }
 
+//safety:4 with TestReadChanges
 func TestFollowNoticesGaps(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

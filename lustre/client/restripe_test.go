@@ -77,6 +77,8 @@ func TestRestripe(t *testing.T) {
 
 // The trap: the versions of both files are as they were, and yet a write that another
 // client keeps to itself is lost. It is what a restripe must not rely on.
+//
+//safety:4 with TestRestripeBesideAWriter
 func TestVersionsDoNotGuardASwap(t *testing.T) {
 	t.Parallel()
 	f := newFakeFiles()
@@ -101,6 +103,8 @@ func TestVersionsDoNotGuardASwap(t *testing.T) {
 }
 
 // Somebody writes at the worst moment: nothing of it is lost, with either guard.
+//
+//safety:4 a file is written while its layout is exchanged: by data versions alone that write would be lost
 func TestRestripeBesideAWriter(t *testing.T) {
 	t.Parallel()
 	moments := map[string]string{
@@ -262,6 +266,8 @@ func TestRestripeOfWhatIsOpen(t *testing.T) {
 }
 
 // Whatever does not work: the file is as it was, nothing is open or locked, nothing is left.
+//
+//safety:1 with lustre/copytool TestEncrypted
 func TestRestripeFails(t *testing.T) {
 	t.Parallel()
 	pool := wide(2)

@@ -85,6 +85,8 @@ func TestGivenUp(t *testing.T) {
 
 // TestRemoveGivenUp: what the MDT gave up while it waited here removes nothing: the copy that
 // is there by now can be that of a file which has been archived again, and released.
+//
+//safety:1 a removal that the MDT has given up, while the file was archived anew; an archive whose folder is not mounted, after a power cut
 func TestRemoveGivenUp(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	b := serve(t, func(_ context.Context, c *copytool.Copy) error {
@@ -165,6 +167,8 @@ func TestStop(t *testing.T) {
 
 // TestStopWhileFull: a kernel that waits for room in the pipe takes no registration back. All
 // that was handed out comes to an end all the same, as soon as it is to stop.
+//
+//safety:8 with TestThousand
 func TestStopWhileFull(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	b := serve(t, func(ctx context.Context, _ *copytool.Copy) error {
@@ -247,6 +251,8 @@ func TestRestoresFirst(t *testing.T) {
 }
 
 // TestThousand: a thousand actions at once wait in bounded memory, and all of them are done.
+//
+//safety:8 a thousand actions of HSM at once, more than the pipe holds when it is to stop, and messages that are no list of actions
 func TestThousand(t *testing.T) {
 	b := serve(t, nil, func(o *copytool.Options) { o.Waiting, o.Jobs = 16, 8 })
 	var files []lustre.FID

@@ -10,6 +10,8 @@ import (
 // TestCookiesMeet: two MDTs hand actions out under one cookie. Both are done, each is
 // cancelled by itself, and the tries of one are not those of the other; one that is handed
 // out twice is done once.
+//
+//safety:1 with cmd/datamoved TestHSMOther
 func TestCookiesMeet(t *testing.T) {
 	q := newQueue(4, 10)
 	on := func(seq uint64) *action {

@@ -214,6 +214,8 @@ func TestEndsOfFailures(t *testing.T) {
 
 // TestEncrypted: what an archive would get of it is open to who reads the archive, and what
 // comes back is encrypted for another file.
+//
+//safety:1 a file that clients encrypt: clear text never becomes its content, nor the content of one key that of another
 func TestEncrypted(t *testing.T) {
 	b := serve(t, nil, nil)
 	f, released := b.Write(1, []byte("secret")), b.Write(2, []byte("copied before"))
@@ -260,6 +262,8 @@ func waitUntil(t *testing.T, ok func() bool) {
 
 // TestHostileMessages: what can be skipped is; where the next message begins is lost, the
 // registration is taken back, and Run can be called again.
+//
+//safety:8 with TestThousand
 func TestHostileMessages(t *testing.T) {
 	b := serve(t, nil, nil)
 	f := b.Write(1, []byte("x"))

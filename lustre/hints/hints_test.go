@@ -219,6 +219,8 @@ func TestRelease(t *testing.T) {
 }
 
 // TestCreate: which files get a layout of their own, and how many stripes it has.
+//
+//safety:1 with lustre/client TestCreateLeavesNothing
 func TestCreate(t *testing.T) {
 	for _, c := range []struct {
 		what    string

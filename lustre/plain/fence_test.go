@@ -36,6 +36,8 @@ func open4(t *testing.T, s *Subvolumes, dir string, fd int) lustre.Project {
 }
 
 // TestNestedIsHeld: what somebody makes in a subvolume is held together with it, however deep.
+//
+//safety:8 with csi/base TestQuotaHolds
 func TestNestedIsHeld(t *testing.T) {
 	dir, fd, s, p := limited(t)
 	asNobody(t, func() {
@@ -64,6 +66,8 @@ func TestNestedIsHeld(t *testing.T) {
 }
 
 // TestGrouplessIsGathered: the kernel lets everybody make a subvolume outside of all groups. It is found, and held from then on.
+//
+//safety:8 with csi/base TestQuotaHolds
 func TestGrouplessIsGathered(t *testing.T) {
 	dir, fd, s, p := limited(t)
 	asNobody(t, func() {
@@ -149,6 +153,8 @@ func TestFullQuotasAreNoFence(t *testing.T) {
 
 // TestNestedRemoved: subvolumes go with the one that they lie in, also those that their owner made read-only, and with simple quotas in
 // the end so do their groups.
+//
+//safety:5/volumes with csi/base TestNestedSubvolumes
 func TestNestedRemoved(t *testing.T) {
 	t.Run("simple", func(t *testing.T) {
 		dir, fd, s, p := limited(t)
@@ -189,6 +195,8 @@ func removedWithNested(t *testing.T, dir string, fd int, s *Subvolumes, p lustre
 }
 
 // TestForget: a group stays as long as a snapshot has bytes that were written in it, and no longer.
+//
+//safety:8 with csi/base TestQuotaHolds
 func TestForget(t *testing.T) {
 	dir, fd, s, p := limited(t)
 	must(t, write(dir+"/p/f", 2*mib))

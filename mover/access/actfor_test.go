@@ -3,6 +3,8 @@ package access
 import "testing"
 
 // Who may call for another person; and what that person may then.
+//
+//safety:7 with mover/door TestWhoMayCallForWhom
 func TestMayActFor(t *testing.T) {
 	r, err := New(Input{UID: 990, Users: map[string]string{"ops": "carol"}, Roles: map[string]Role{
 		"hooks": {Members: []string{"slurm"}, May: []string{"person.act"}},

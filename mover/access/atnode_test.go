@@ -7,6 +7,8 @@ import (
 )
 
 // TestMayAt: root of a node sees what is meant for that node, and nobody else sees all of it by that.
+//
+//safety:7 with mover/door TestWhoMayCallForWhom
 func TestMayAt(t *testing.T) {
 	r, err := New(Input{UID: 990})
 	if err != nil {

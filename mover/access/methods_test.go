@@ -116,6 +116,7 @@ const (
 	linked   = `Attend Confirm Finish Give Reply Keep PutManifest ReadManifest PutWalk Follow TellCheckpoints ReadItems ReadBurst KeepBurst Spend Renew Join`
 )
 
+//safety:7 every method of every service, and locations that try to get out of a project's roots
 func TestDeniedByDefault(t *testing.T) {
 	plain, err := New(Input{UID: 990})
 	if err != nil {

@@ -238,6 +238,8 @@ var (
 
 // TestNothingOutsideTheRoots draws projects and locations: what is allowed leads
 // below a root, and what is below a root and written plainly is allowed.
+//
+//safety:7 with TestDeniedByDefault
 func TestNothingOutsideTheRoots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		roots, reads := rapid.SliceOfN(someRoot, 0, 3).Draw(t, "roots"), rapid.SliceOfN(someRoot, 0, 2).Draw(t, "reads")

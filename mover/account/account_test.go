@@ -130,6 +130,7 @@ func TestPeerIsMe(t *testing.T) {
 	}
 }
 
+//safety:7 the kernel's word for who calls; name services that lie
 func TestPeerOfAnother(t *testing.T) {
 	asRoot(t)
 	d := New()
@@ -261,6 +262,8 @@ func TestNamed(t *testing.T) {
 }
 
 // TestFiles: who changes passwd or group puts another file in its place, and that counts. What is no account is nobody's.
+//
+//safety:7 passwd and group that are replaced while an agent in a container has them, and lines in them that are no accounts
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) {
@@ -338,6 +341,7 @@ func program(t *testing.T, script string) string {
 	return file
 }
 
+//safety:7 with TestPeerOfAnother
 func TestBadAnswers(t *testing.T) {
 	alice := `echo alice:x:1001:1002::/home/alice:/bin/sh`
 	for _, row := range []struct {

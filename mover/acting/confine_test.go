@@ -49,6 +49,8 @@ func (w world) roots() Confinement {
 
 // The table of what a process reaches, and what it does not: everything here belongs
 // to its account.
+//
+//safety:7 a real process of the service leaves its roots by no path: `..`, links, /proc, renames, open directories
 func TestConfined(t *testing.T) {
 	needLandlock(t)
 	for _, who := range []struct {
@@ -184,6 +186,8 @@ func (w world) around(a *actor) {
 }
 
 // Threads that ran before the confinement, and those that came after, are in it.
+//
+//safety:7 with TestConfined
 func TestAllThreads(t *testing.T) {
 	needLandlock(t)
 	needRoot(t)

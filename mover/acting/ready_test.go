@@ -10,6 +10,8 @@ import (
 
 // A process that waits is as closed to others as one that works, and gets what it is told
 // in the end.
+//
+//safety:7 a process that waits for the next task of its account: neighbours can not look into it, it gets the roots of its task and no others, and it may be killed
 func TestReady(t *testing.T) {
 	needRoot(t)
 	needLandlock(t)

@@ -24,6 +24,8 @@ import (
 )
 
 // What a process may is what its account may, by uid, gid and groups.
+//
+//safety:7 a real process has the ids, groups and capabilities of the person who asked, and nothing of the service's
 func TestActsAsTheUser(t *testing.T) {
 	needRoot(t)
 	was, err := os.Getgroups()
@@ -144,6 +146,8 @@ func TestRootKeepsItsCapabilities(t *testing.T) {
 }
 
 // Neither files nor the environment of this process get into another one.
+//
+//safety:7 with TestActsAsTheUser
 func TestNothingLeaks(t *testing.T) {
 	t.Setenv("DATAMOVE_SECRET", "do not tell")
 	leaked := filepath.Join(folder(t, 0), "leaked")
@@ -259,6 +263,8 @@ func TestFilesCloseOnExec(t *testing.T) {
 }
 
 // A process that is not what its terms say, or more than that, goes no further.
+//
+//safety:7 with TestActsAsTheUser
 func TestEnterVerifies(t *testing.T) {
 	needRoot(t)
 	o := options(t, Options{Account: asAlice(team), Roots: everything})
@@ -399,6 +405,8 @@ func (s *service) child(line string) int {
 }
 
 // However the service ends, what it started ends, too.
+//
+//safety:7 a real process of the service ends when the service is killed
 func TestParentIsKilled(t *testing.T) {
 	needRoot(t)
 	for _, args := range [][]string{nil, {"deaf"}} {

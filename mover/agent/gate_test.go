@@ -44,6 +44,8 @@ func vault(t *testing.T) (a *Agent, spot shelf.Spot, location string) {
 }
 
 // TestPublishedBehindGate: what is sealed is given to other nodes, but only for who gets through the gate of this one.
+//
+//safety:7 with mover/shelf TestStrangers
 func TestPublishedBehindGate(t *testing.T) {
 	a, spot, at := vault(t)
 	piece := &swarm.Piece{Segments: []swarm.Segment{{Name: "file", Off: 1, Length: 4}}}
@@ -83,6 +85,8 @@ func TestPublishedBehindGate(t *testing.T) {
 }
 
 // TestLent: who removes a replica gets through its gate as long as any of their tasks lasts, and stays in who was let in meanwhile.
+//
+//safety:7 with test/system/service TestSealedCache
 func TestLent(t *testing.T) {
 	a, spot, at := vault(t)
 	begin := func() *process {
@@ -121,6 +125,8 @@ func TestLent(t *testing.T) {
 }
 
 // TestSealEnds: what a process asks for that has ended is not done any more, whoever goes on with its task.
+//
+//safety:7 with test/system/service TestSealedCache
 func TestSealEnds(t *testing.T) {
 	a, spot, at := vault(t)
 	p := newProcess(a, &pb.Task{}, &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Target: at}})

@@ -14,6 +14,8 @@ import (
 )
 
 // TestHome: who writes to a directory of their own gets it, and nobody gets one that others will be given.
+//
+//safety:6 with tiering/hook TestForeign
 func TestHome(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root makes directories for others")

@@ -123,6 +123,8 @@ func TestEnvironmentOfOthers(t *testing.T) {
 }
 
 // What comes home of a burst is read from its bucket, and what goes there is written: the limits of that direction hold it.
+//
+//safety:aws with mover/service TestLimitsOfBursts
 func TestEndsOfBursts(t *testing.T) {
 	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_BURST, Target: "aws:bursts/llama", Sources: []string{"project:data"}, Burst: &pb.BurstWork{Step: pb.BurstStep_BURST_STEP_UP}}
 	if all := ends(spec); !slices.Contains(all, end{"aws:bursts/llama", true}) || !slices.Contains(all, end{"project:data", false}) {

@@ -12,6 +12,8 @@ import (
 )
 
 // TestReplicaIsReadAs: who may not read a file of a replica is not given it by its node, and nobody is given what is not in it.
+//
+//safety:7 with test/cluster TestSwarmLies
 func TestReplicaIsReadAs(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(dir, "outside")

@@ -18,6 +18,8 @@ import (
 
 // TestShelf: the folders that datasets are staged to belong to who stages, and to nobody of
 // the users around it.
+//
+//safety:6 with test/cluster TestPurgeStaysInItsTier
 func TestShelf(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root makes folders for others")

@@ -53,6 +53,8 @@ func TestSights(t *testing.T) {
 }
 
 // TestNotMounted: a tier that is on another kind of file system than it has to be is not there, and that is told once.
+//
+//safety:4 with mover/site TestWhereATierIsNotMounted
 func TestNotMounted(t *testing.T) {
 	dir := t.TempDir()
 	here, err := posix.KindAt(dir)

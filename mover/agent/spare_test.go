@@ -17,6 +17,7 @@ func idler(env string) acting.Options {
 	}
 }
 
+//safety:7 with mover/acting TestReady
 func TestSpares(t *testing.T) {
 	const sparesMost = 4
 	most := sparesMost

@@ -68,6 +68,8 @@ func appendFew(dir string) error {
 
 // TestKill kills a process again and again. The log can be opened each time, its chain is whole, and what the process
 // was told of is there.
+//
+//safety:7 with TestTampering
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, told := t.TempDir(), map[string]bool{}

@@ -59,6 +59,7 @@ func TestGetIsAlignedAndReused(t *testing.T) {
 	}
 }
 
+//safety:8 with TestLimitHolds
 func TestGetWaitsForRoomInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(8 << 10)
@@ -121,6 +122,7 @@ func TestOversizedIsAlone(t *testing.T) {
 	})
 }
 
+//safety:8 buffers are lent within a limit
 func TestLimitHolds(t *testing.T) {
 	const limit = 1 << 20
 	p := New(limit)

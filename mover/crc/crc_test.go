@@ -10,6 +10,7 @@ import (
 	_ "datamove.dev/test/seed" // of rapid
 )
 
+//safety:2 with TestBitByBit
 func TestCheckValue(t *testing.T) {
 	if got := Update(0, []byte("123456789")); got != 0xAE8B14860A799888 {
 		t.Fatalf("CRC-64/NVME of 123456789 is %#x", got)
@@ -21,6 +22,8 @@ func TestCheckValue(t *testing.T) {
 
 // TestBitByBit compares with the definition, so that a faster library can not
 // change what the checksum is.
+//
+//safety:2 CRC-64/NVME against its definition
 func TestBitByBit(t *testing.T) {
 	slow := func(p []byte) uint64 {
 		crc := ^uint64(0)
@@ -85,6 +88,8 @@ func TestZeros(t *testing.T) {
 }
 
 // TestHugeHole adds up a hole that no test could read from two halves.
+//
+//safety:2 with FuzzCombine
 func TestHugeHole(t *testing.T) {
 	const half = math.MaxInt64 / 2
 	if got, want := Zeros(Zeros(7, half), half+1), Zeros(7, math.MaxInt64); got != want {
@@ -101,6 +106,7 @@ func TestNegativeLength(t *testing.T) {
 	Combine(1, 2, -1)
 }
 
+//safety:2 with FuzzCombine
 func TestPartsInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		content := rapid.SliceOfN(rapid.Byte(), 1, 4000).Draw(t, "content")
@@ -153,6 +159,7 @@ func TestPartsFromManyGoroutines(t *testing.T) {
 	}
 }
 
+//safety:2 combined sums against hashing the whole; holes as runs of zeros
 func FuzzCombine(f *testing.F) {
 	f.Add([]byte("123456789"), uint(4), uint16(3))
 	f.Add([]byte{}, uint(0), uint16(0))

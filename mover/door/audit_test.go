@@ -177,6 +177,8 @@ func TestPanic(t *testing.T) {
 }
 
 // One who calls too often is held up, and nobody else.
+//
+//safety:8 with TestIdleConnections
 func TestRate(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Limits.Rate = 1 })
 	conn := r.dial(nil)
@@ -220,6 +222,8 @@ func TestRate(t *testing.T) {
 }
 
 // Streams of one caller are counted over all connections, and come back.
+//
+//safety:8 with TestIdleConnections
 func TestOpenCalls(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Limits.Calls = 3 })
 	ctx, cancel := context.WithCancel(context.Background())
@@ -246,6 +250,8 @@ func TestOpenCalls(t *testing.T) {
 }
 
 // The callers that are remembered have a bound, and those who use something stay.
+//
+//safety:8 with TestIdleConnections
 func TestCallersAreBounded(t *testing.T) {
 	c := newCallers(3)
 	end, err := c.begin("open", 1)

@@ -102,6 +102,8 @@ func needs(t *testing.T, files int) {
 const foreignUID = 23456
 
 // One user's 10,000 connections are some of them, and no other user minds.
+//
+//safety:8 10,000 connections of one user, who has 256 of them; callers, open calls and calls per second
 func TestIdleConnections(t *testing.T) {
 	n := 10_000
 	if testing.Short() {

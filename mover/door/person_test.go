@@ -45,6 +45,8 @@ func asksFor(conn grpc.ClientConnInterface, words ...string) error {
 }
 
 // Who may call for whom, from where.
+//
+//safety:7 calls for another person: by whom they are taken, forged ones, and what the audit log has of them
 func TestWhoMayCallForWhom(t *testing.T) {
 	r := newRig(t)
 	in := withSlurm()
@@ -138,6 +140,8 @@ func TestWhoMayCallForWhom(t *testing.T) {
 }
 
 // The rules are those for the person, and the log says both.
+//
+//safety:7 with TestWhoMayCallForWhom
 func TestCallsForAPersonAreRecorded(t *testing.T) {
 	r := newRig(t)
 	r.configure(withSlurm())
@@ -179,6 +183,8 @@ func TestCallsForAPersonAreRecorded(t *testing.T) {
 }
 
 // A header says the same as metadata, and is believed as much.
+//
+//safety:7 with TestWhoMayCallForWhom
 func TestForByHTTP(t *testing.T) {
 	r := newRig(t)
 	in := withSlurm()
@@ -233,6 +239,8 @@ func TestForByHTTP(t *testing.T) {
 }
 
 // On the socket of a node root is whoever it says, and of others the coordinator decides.
+//
+//safety:7 with TestWhoMayCallForWhom
 func TestForThroughANode(t *testing.T) {
 	to := newRig(t)
 	to.configure(withSlurm())

@@ -15,6 +15,8 @@ import (
 
 // The address for the network tells how it is, by whatever name it is called, and nothing else: not even to who
 // looks at the page, and it asks nobody who they are.
+//
+//safety:7 what is told to the network without a certificate: metrics and health, to a bounded crowd
 func TestScrape(t *testing.T) {
 	var sick atomic.Bool
 	r := unstarted(t, func(o *Options) {
@@ -90,6 +92,8 @@ func TestScrapeAsksTheServices(t *testing.T) {
 }
 
 // A crowd of scrapers is bounded, each address of it, too.
+//
+//safety:7 with TestScrape
 func TestScrapeCrowd(t *testing.T) {
 	r := unstarted(t, func(o *Options) { o.Scrape = "127.0.0.1:0" })
 	r.run()

@@ -47,6 +47,8 @@ func ends(conn net.Conn) time.Duration {
 }
 
 // Who comes and says nothing, or too little, or too slowly, does not stay.
+//
+//safety:8 who says nothing, or a letter a second, or never takes the answer (slow-loris)
 func TestSlowly(t *testing.T) {
 	request := "GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: "
 	h2 := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -131,6 +133,7 @@ func endlessHeaders(c net.Conn) {
 	}
 }
 
+//safety:8 with TestSlowly
 func TestSlowlyOnThePage(t *testing.T) {
 	for name, row := range map[string]struct {
 		text  string
@@ -157,6 +160,8 @@ func TestSlowlyOnThePage(t *testing.T) {
 }
 
 // A request whose message never comes ends with the deadline of its method.
+//
+//safety:8 with TestSlowly
 func TestMessageNeverComes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig, remote, _ *pipes) {
 		config := r.user("laptop")
@@ -226,6 +231,8 @@ func (c *callers) open() (n int) {
 }
 
 // A call has an end also when its caller asks for none, and a stream may go on.
+//
+//safety:8 with TestSlowly
 func TestDeadlines(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig, remote, _ *pipes) {
 		conn := throughPipe(t, remote, r.user("laptop"))
@@ -292,6 +299,8 @@ func TestStrangersDoNotStay(t *testing.T) {
 }
 
 // An answer that nobody takes does not hold a connection for ever.
+//
+//safety:8 with TestSlowly
 func TestAnswerNotTaken(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *rig, _, page *pipes) {
 		conn := page.dial()

@@ -48,6 +48,8 @@ var damages = map[string]func(b []byte, r *rand.Rand) []byte{
 
 // TestDamage breaks each file of a journal in each way. A task may lose what it had
 // done, and even one run; it must never be stuck.
+//
+//safety:3 with TestReboot
 func TestDamage(t *testing.T) {
 	model := t.TempDir()
 	populate(t, model)

@@ -29,6 +29,8 @@ func TestEncode(t *testing.T) {
 
 // What another host has left is found like what was left here: by name, among what
 // is left, and after the journal was closed. It is shared.
+//
+//safety:3/takeover with mover/local TestTakeOverElsewhere
 func TestAdopt(t *testing.T) {
 	dir := t.TempDir()
 	j := reopen(t, dir, Options{})

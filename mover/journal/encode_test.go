@@ -54,6 +54,8 @@ func TestEncoding(t *testing.T) {
 
 // FuzzDecode feeds arbitrary bytes: no panic, nothing larger than the input, and
 // what is decoded means the same when it is encoded again.
+//
+//safety:3 with TestReboot
 func FuzzDecode(f *testing.F) {
 	r := large("seed")
 	r.Receipts = append(r.Receipts, receipt(1))

@@ -178,6 +178,8 @@ func TestBatch(t *testing.T) {
 }
 
 // After a power cut only what was durable at the target counts.
+//
+//safety:3 after another boot only what was marked durable counts; damaged files cost time, nothing else
 func TestReboot(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		t.Run(fmt.Sprint("keep=", keep), func(t *testing.T) { reboot(t, keep) })
@@ -378,6 +380,8 @@ func TestLogs(t *testing.T) {
 }
 
 // TestUnsure: which parts a sync has confirmed is known to the next run.
+//
+//safety:3 with mover/transfer TestLostPartsAreSentAgain
 func TestUnsure(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	j := reopen(t, dir, Options{})

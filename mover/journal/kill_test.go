@@ -90,6 +90,8 @@ func hear(t testing.TB, all map[string]*told) func(line string) {
 }
 
 // TestKill kills a process again and again. All that it said is there.
+//
+//safety:3 a real process is killed while it records; all that a method returned for is there
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, all := t.TempDir(), map[string]*told{}
@@ -154,6 +156,8 @@ func liveOnce(dir string) error {
 
 // TestKillOpening kills a process at each call with which it makes and removes a journal, and some processes in the
 // same one. No kill damages it: what was half made or half removed is none, and goes unnoticed.
+//
+//safety:3 a real process is killed while it opens or removes a journal, which is no damage
 func TestKillOpening(t *testing.T) {
 	whole := func(dir string) {
 		t.Helper()

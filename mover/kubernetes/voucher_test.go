@@ -38,6 +38,8 @@ func voucher(t *testing.T, s *apitest.Server) *Voucher {
 }
 
 // Who is believed, and who is not.
+//
+//safety:7 tokens of Kubernetes for another audience, of another ServiceAccount, of no node, that ended or were made up; an API server that is away, refuses us, or is another one
 func TestVoucher(t *testing.T) {
 	ours := []string{"datamove"}
 	for name, row := range map[string]struct {
@@ -90,6 +92,8 @@ func TestNoToken(t *testing.T) {
 }
 
 // A server that can not be asked, or that is none, lets nobody in; and whoever waits may come again.
+//
+//safety:7 with TestVoucher
 func TestServerDown(t *testing.T) {
 	for name, breaks := range map[string]func(*apitest.Server){
 		"unwell":                 func(s *apitest.Server) { s.Down(500) },
@@ -123,6 +127,8 @@ func TestServerDown(t *testing.T) {
 }
 
 // Somebody in the middle hears nothing: neither our token nor that of the agent.
+//
+//safety:7 with TestVoucher
 func TestStranger(t *testing.T) {
 	stranger := apitest.New(t)
 	o := optionsOf(stranger)
@@ -197,6 +203,8 @@ func TestNew(t *testing.T) {
 
 // FuzzVoucher: whatever a server answers, nobody is believed whom it does not call authenticated, for our
 // audience, as that account, on one node.
+//
+//safety:7 with TestVoucher
 func FuzzVoucher(f *testing.F) {
 	f.Add(true, "", "datamove", agent, "n1", "")
 	f.Add(false, "", "datamove", agent, "n1", "")

@@ -16,6 +16,8 @@ import (
 )
 
 // TestMemory: an open ledger, of which all was read, has no memory for each row. What it has while tables are made is for BenchmarkMemory.
+//
+//safety:8 a ledger with many rows, and a million ids that wait
 func TestMemory(t *testing.T) {
 	rows := kill.Times(40_000, 400_000)
 	dir := t.TempDir()

@@ -160,6 +160,8 @@ func TestPrune(t *testing.T) {
 
 // A task with more rows than a step deletes, and tasks that ended in the same
 // instant, go too, and exactly as many as should.
+//
+//safety:8 with mover/service TestForgetTasks
 func TestPruneMany(t *testing.T) {
 	l := fresh(t, Options{})
 	const rows = 2*pruneRows + pruneRows/2

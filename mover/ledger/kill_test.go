@@ -179,6 +179,8 @@ func sameIndexes(t testing.TB, l *Ledger) {
 
 // TestKill kills a process again and again. All that it said is there, changes
 // are there whole or not at all, and no term or epoch comes again.
+//
+//safety:3 a real process is killed while it records in the ledger of the service, or opens one, also a new one: all that a method returned for is there, and no kill is damage
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, s := t.TempDir(), &told{}
@@ -219,6 +221,8 @@ func liveOnce(dir string) error {
 
 // TestKillOpening kills processes at calls with which they make and close a ledger, and some in the same one. That is
 // no damage, and what was closed is there.
+//
+//safety:3 with TestKill
 func TestKillOpening(t *testing.T) {
 	random := kill.Random(t)
 	whole := func(dir string, said []string) {
@@ -261,6 +265,8 @@ func TestKillOpening(t *testing.T) {
 // TestKilledBeforeReady: a process that was killed when its new ledger had its first
 // record, and before the ledger was said to be ready, leaves nothing that the next one
 // takes for a loss.
+//
+//safety:3 with TestKill
 func TestKilledBeforeReady(t *testing.T) {
 	dir := t.TempDir()
 	l := opened(t, dir, Options{})

@@ -168,6 +168,7 @@ func TestThrottledCountsWhatWasTriedAgain(t *testing.T) {
 	})
 }
 
+//safety:8 calls in flight, and what a refused one holds
 func TestAcquireIsBoundedAndFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(GateOptions{Start: 2, Min: 2})

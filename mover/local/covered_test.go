@@ -14,6 +14,8 @@ import (
 )
 
 // TestCovered: what another place must have before the one may go.
+//
+//safety:5/datasets with test/cluster TestDatasetSurvivor
 func TestCovered(t *testing.T) {
 	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
 		return posix.Open(l.Path, posix.Options{Create: o.Write})

@@ -10,6 +10,8 @@ import (
 	"datamove.dev/mover/mem"
 )
 
+//safety:4 an empty source, another file system under its path
+//safety:5 `--max-delete` in entries and in percent
 func TestAllow(t *testing.T) {
 	const here, there = "device 7 inode 64", "device 8 inode 2"
 	for _, row := range []struct {

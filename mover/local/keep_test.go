@@ -149,6 +149,8 @@ func (w *world) ends(want []byte, least, most time.Duration) {
 
 // A helper of the first lead that was killed late leaves a draft that the second one has
 // not seen when it walked. It goes at the end, and nobody else's does.
+//
+//safety:3/takeover a draft that a helper of an earlier lead has left when the next lead had walked past, because the helper was cut off and killed: the draft goes at the end
 func TestTakeOverLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -175,6 +177,8 @@ func TestTakeOverLate(t *testing.T) {
 
 // A draft of an earlier lead whose file is gone from the source goes before its directory gets its times. One that
 // can not go keeps back nothing else, and is told of at the end.
+//
+//safety:3/takeover a draft of an earlier lead that is of no use any more: it goes before the directory around it gets its times
 func TestDroppedBeforeTimes(t *testing.T) {
 	for name, how := range map[string]struct{ one, stuck bool }{"on one host": {one: true}, "on another": {}, "not at all": {one: true, stuck: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -213,6 +217,8 @@ func TestDroppedBeforeTimes(t *testing.T) {
 
 // A lead that dies after 85 of 100 seconds has told of what was stored after 60 or more. One
 // on another host goes on there, on an inode of its own.
+//
+//safety:3/takeover another host goes on with the parts that were on stable storage, on an inode of its own; the first one wakes up and writes
 func TestTakeOverElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -233,6 +239,8 @@ func TestTakeOverElsewhere(t *testing.T) {
 
 // A draft that the service does not take, since another one leads by now, is not left: its
 // maker ends it.
+//
+//safety:1 a draft that a lead begins when it has lost its task: it is ended at once, for nobody else knows of it
 func TestKeptByNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -251,6 +259,8 @@ func TestKeptByNobody(t *testing.T) {
 }
 
 // What the draft has is not believed: parts that are not what they were are moved again.
+//
+//safety:3/takeover the draft of the earlier lead was cut, the source is another one, what is told of it is nonsense: those parts are moved again
 func TestTakeOverDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -262,6 +272,8 @@ func TestTakeOverDamaged(t *testing.T) {
 }
 
 // Of another file nothing is taken over, and of nonsense nothing.
+//
+//safety:3/takeover with TestTakeOverDamaged
 func TestTakeOverChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

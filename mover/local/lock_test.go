@@ -29,6 +29,8 @@ func (u *usurped) Publish(ctx context.Context, batch []mover.Draft) []mover.Outc
 }
 
 // TestLostLock: whoever loses the lock stops, and says so.
+//
+//safety:3 a run that loses its lock stops
 func TestLostLock(t *testing.T) {
 	files := map[string]string{}
 	for n := range 2000 {

@@ -12,6 +12,8 @@ import (
 
 // TestRecorder: whatever the order of the results, the last one of each entry comes
 // out once, in the order of walks.
+//
+//safety:8 what a manifest is written from lies on disk, in any order
 func TestRecorder(t *testing.T) {
 	r, err := newRecorder(t.TempDir(), true)
 	if err != nil {

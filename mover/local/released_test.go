@@ -158,6 +158,8 @@ func (h *hsm) copy(t *testing.T, source, target string, r Request) (Report, erro
 
 // TestReleasedAreRestored: nobody reads a hole for a content, and the archive is asked
 // for many files at once.
+//
+//safety:4 files whose content is in an archive only, and looks like one hole: none is copied as such, and nothing is removed for it
 func TestReleasedAreRestored(t *testing.T) {
 	h, source := archived(t)
 	target, seen := filepath.Join(t.TempDir(), "target"), &states{}
@@ -190,6 +192,8 @@ func TestReleasedAreRestored(t *testing.T) {
 }
 
 // TestReleasedAreSkipped: they are left out and told, and nothing is removed for it.
+//
+//safety:4 with TestReleasedAreRestored
 func TestReleasedAreSkipped(t *testing.T) {
 	h, source := archived(t)
 	target := filepath.Join(t.TempDir(), "target")
@@ -217,6 +221,8 @@ func TestReleasedAreSkipped(t *testing.T) {
 }
 
 // TestReleasedFail: each is named, whatever the reason is that it does not come.
+//
+//safety:4 with TestReleasedAreRestored
 func TestReleasedFail(t *testing.T) {
 	for what, c := range map[string]struct {
 		denied error

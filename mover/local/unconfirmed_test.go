@@ -82,6 +82,8 @@ func mountFUSE(t *testing.T, dir string, root fs.InodeEmbedder) {
 // TestUnconfirmedIsMovedAnew: when the sync of a directory fails, the names in it look as if
 // they were there, the next sync goes well, and neither shows that a power cut leaves them:
 // the run fails, and the next one makes them again, once.
+//
+//safety:3 the sync of a directory fails once and goes well then: the names in it do not count until they are made again
 func TestUnconfirmedIsMovedAnew(t *testing.T) {
 	dir, fails := deafly(t)
 	source, state := t.TempDir(), t.TempDir()

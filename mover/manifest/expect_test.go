@@ -66,6 +66,8 @@ func sumOf(t *testing.T, s mover.Source, e mover.Entry) uint64 {
 
 // What is what it was is walked as it is, with the checksums of the manifest; anything
 // else ends the walk and is named.
+//
+//safety:4/datasets with test/cluster TestDatasetIsExpected
 func TestExpect(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -210,6 +212,8 @@ func facts(t *testing.T, s mover.Source, opts mover.WalkOptions) (all []string) 
 }
 
 // An object that was stored anew since its manifest was made is opened: whether it is what it was, its checksum tells.
+//
+//safety:4/datasets with test/cluster TestDatasetIsExpected
 func TestExpectStoredAnew(t *testing.T) {
 	tree := mem.NewTree().Files(map[string]string{"longer": "content", "other": "content", "same": "content"})
 	p := mem.New(tree, mem.Options{ObjectStore: true})

@@ -322,6 +322,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
+//safety:8 with mover/plan TestManyNamesBetween
 func TestManyHoles(t *testing.T) {
 	e := mover.Entry{Name: "a", Kind: mover.File, Size: 1 << 30, Known: mover.FactHoles}
 	for i := range int64(maxSegments + 1) {
@@ -362,6 +363,8 @@ func TestManyLongLeaders(t *testing.T) {
 }
 
 // TestCutOff cuts a manifest at every byte, compressed and plain.
+//
+//safety:2 with TestFlippedBits
 func TestCutOff(t *testing.T) {
 	packed, _ := write(t, Header{}, example())
 	for _, whole := range [][]byte{packed, plain(t, packed)} {
@@ -375,6 +378,8 @@ func TestCutOff(t *testing.T) {
 
 // TestFlippedBits flips every bit of the plain text: nothing of it is read as whole,
 // but for the header's notes.
+//
+//safety:2 a manifest that was changed, or ends too early
 func TestFlippedBits(t *testing.T) {
 	packed, _ := write(t, Header{}, example()[:3])
 	whole := plain(t, packed)
@@ -409,6 +414,7 @@ func TestBrokenReader(t *testing.T) {
 	}
 }
 
+//safety:6 names in a manifest
 func TestHostileLines(t *testing.T) {
 	const header, end = `{"format":"datamove-manifest","version":1}`, `{"end":true,"entries":1,"bytes":0,"digest":""}`
 	for what, lines := range map[string][]string{
@@ -455,6 +461,8 @@ func TestHostileLines(t *testing.T) {
 	}
 }
 
+//safety:4/datasets with mover/service TestManifests
+//safety:6 with TestHostileLines
 func FuzzReader(f *testing.F) {
 	packed, _ := write(f, Header{Source: "x"}, example())
 	f.Add(packed)
@@ -479,6 +487,8 @@ func FuzzReader(f *testing.F) {
 }
 
 // FuzzLine writes lines again that were read without their manifest.
+//
+//safety:6 with TestHostileLines
 func FuzzLine(f *testing.F) {
 	for _, e := range example() {
 		f.Add(string(appendEntry(nil, &e, "", false)))

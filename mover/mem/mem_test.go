@@ -88,6 +88,7 @@ func TestCrashLeavesStraysAndFreesTheLock(t *testing.T) {
 	}
 }
 
+//safety:4 identity before and after; If-Match on every range
 func TestChangesUnderneathAreNoticed(t *testing.T) {
 	for _, row := range []struct {
 		name   string

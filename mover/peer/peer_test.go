@@ -173,6 +173,8 @@ func TestClosed(t *testing.T) {
 }
 
 // TestTickets: who has none, or one of another tree, or an old one, gets nothing.
+//
+//safety:7 a node asks for pieces of what it does not stage; a stranger gives them
 func TestTickets(t *testing.T) {
 	r := newRig(t)
 	r.server.Open("one", "ticket", &here{published: map[string]string{"a": "1"}})
@@ -205,6 +207,8 @@ func TestTickets(t *testing.T) {
 }
 
 // TestWhoServes: an agent with another name, or whom nobody knows, is not asked.
+//
+//safety:7 with TestTickets
 func TestWhoServes(t *testing.T) {
 	r := newRig(t)
 	r.server.Open("digest", "ticket", &here{published: map[string]string{"a": "1"}})
@@ -277,6 +281,8 @@ func TestDamage(t *testing.T) {
 }
 
 // TestRequests: what is no piece is refused, and said so.
+//
+//safety:6 with mover/swarm TestHostilePieces
 func TestRequests(t *testing.T) {
 	r := newRig(t)
 	r.server.Open("digest", "ticket", &here{published: map[string]string{"a": "1"}})
@@ -327,6 +333,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
+//safety:6 with mover/swarm TestHostilePieces
 func FuzzParse(f *testing.F) {
 	body, _ := proto.Marshal(Encode(&swarm.Piece{Index: 3, Segments: []swarm.Segment{{Name: "a/b", Off: 1, Length: 2}, {Name: "c", Length: 4}}}))
 	f.Add(body)

@@ -68,6 +68,8 @@ func bytesOf(t *testing.T, p mover.Source, name string, off, n int64) ([]byte, e
 }
 
 // TestPlace: what another node lends looks as it does there, and has the same bytes.
+//
+//safety:5/jobs a directory that one node lends to a task on another one: links in it, files that are replaced, cut or gone between two pieces, tickets that are old, or for something else, and the node that lends it killed meanwhile
 func TestPlace(t *testing.T) {
 	dir := t.TempDir()
 	large := strings.Repeat("0123456789abcdef", 300_000) // more than two pieces
@@ -115,6 +117,8 @@ func wants(t *testing.T, what string, err, want error) {
 }
 
 // TestPlaceChanges: what is another one by now, gone, or shorter, is told, also between two pieces; and nothing is read over a link.
+//
+//safety:5/jobs with TestPlace
 func TestPlaceChanges(t *testing.T) {
 	dir, secret := t.TempDir(), t.TempDir()
 	put(t, secret, "key", "secret")
@@ -155,6 +159,8 @@ func TestPlaceChanges(t *testing.T) {
 }
 
 // TestPlaceSame: two files there are compared there, to the last byte.
+//
+//safety:5/jobs with TestPlace
 func TestPlaceSame(t *testing.T) {
 	dir := t.TempDir()
 	large := make([]byte, pairMost+5)
@@ -188,6 +194,8 @@ func TestPlaceSame(t *testing.T) {
 
 // TestPlaceTickets: without the ticket nothing is lent; one for pieces of a dataset is for nothing else, and the other way round; and when it is taken back it is
 // worth nothing.
+//
+//safety:5/jobs with TestPlace
 func TestPlaceTickets(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a", "text")

@@ -37,8 +37,11 @@ func collect(t interface{ Fatalf(string, ...any) }, actions iter.Seq2[Action, er
 
 // TestPlanMakesEqual holds the plan to its promise: done, it makes the target equal
 // to the source with Delete, and a superset without.
+//
+//safety:9 with mover/transfer TestAnyTree
 func TestPlanMakesEqual(t *testing.T) { rapid.Check(t, planMakesEqual) }
 
+//safety:4 with TestErrorsProtect
 func FuzzPlanMakesEqual(f *testing.F) { f.Fuzz(rapid.MakeFuzz(planMakesEqual)) }
 
 func planMakesEqual(t *rapid.T) {
@@ -247,6 +250,8 @@ func below(conflicts map[string]bool, name string) bool {
 
 // TestErrorsProtect lets directories of the source fail: nothing at or below them
 // may be removed.
+//
+//safety:4 below a name that could not be listed nothing is removed
 func TestErrorsProtect(t *testing.T) {
 	broken := errors.New("input/output error")
 	rapid.Check(t, func(t *rapid.T) {

@@ -181,6 +181,8 @@ func TestNamesAgainstDefinition(t *testing.T) {
 }
 
 // TestFilteredIsNeverRemoved filters both walks, as a caller does.
+//
+//safety:5 what a filter hides
 func TestFilteredIsNeverRemoved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		source, target := genWorld(t, "source", false), genWorld(t, "target", false)

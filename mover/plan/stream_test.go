@@ -169,6 +169,8 @@ func TestStopsReading(t *testing.T) {
 
 // TestManyNamesBetween puts a hundred thousand names between a file and where a
 // directory of its name would be: what waits must not grow with them.
+//
+//safety:8 what grows with names, holes and directories
 func TestManyNamesBetween(t *testing.T) {
 	between := func(yield func(mover.Entry, error) bool) {
 		if !yield(mover.Entry{Name: "a", Kind: mover.File}, nil) {

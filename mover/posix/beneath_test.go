@@ -11,6 +11,8 @@ import (
 
 // TestBeneath: a root that has to lie below a directory is opened where its path says
 // that it is, and nowhere else.
+//
+//safety:6 with test/cluster TestPurgeStaysInItsTier
 func TestBeneath(t *testing.T) {
 	dir := memoryDir(t)
 	base, outside := filepath.Join(dir, "base"), filepath.Join(dir, "outside")

@@ -31,6 +31,8 @@ func copyOnly(fromTo string) int {
 
 // TestCost counts the system calls of copying small files: what the package
 // comment says, and no more than a few for each directory beside that.
+//
+//safety:8 system calls for each small file are counted
 func TestCost(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

@@ -19,6 +19,8 @@ var testOwner = mover.Owner{Task: "test", Epoch: 3}
 // TestNothingEscapes swaps a directory of the target with a symlink that leads out
 // of it, again and again, while everything that a place can do is done below it.
 // Calls may fail; what the link leads to must never be touched.
+//
+//safety:6 a parent is swapped with a link that leads out, while everything is done below it
 func TestNothingEscapes(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		t.Run(map[bool]string{false: "openat2", true: "segment by segment"}[plain], func(t *testing.T) {
@@ -144,6 +146,8 @@ func must(t testing.TB, err error) {
 
 // TestBeyondPathMax makes, walks and removes a tree whose names are longer than
 // what the kernel takes at once.
+//
+//safety:6 long ways down; what a file system may answer
 func TestBeyondPathMax(t *testing.T) {
 	p := opened(t, memoryDir(t), Options{})
 	ctx := t.Context()
@@ -172,6 +176,8 @@ func TestBeyondPathMax(t *testing.T) {
 }
 
 // TestHostileTokens: a token comes from a journal that anybody may have written.
+//
+//safety:6 tokens that lead elsewhere
 func TestHostileTokens(t *testing.T) {
 	dir := memoryDir(t)
 	p := opened(t, dir, Options{})

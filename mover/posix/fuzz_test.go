@@ -10,6 +10,8 @@ import (
 
 // FuzzDirents: what a broken or hostile file system server answers to getdents64
 // gives an error or names of one segment, and nothing else.
+//
+//safety:6 with TestBeyondPathMax
 func FuzzDirents(f *testing.F) {
 	f.Add(append(append(make([]byte, 16), 24, 0, 8), "abcd\x00"...))
 	f.Add(append(append(make([]byte, 16), 24, 0, 4), "..\x00\x00\x00"...))
@@ -36,6 +38,9 @@ func FuzzDirents(f *testing.F) {
 }
 
 // FuzzToken: no token leads out of the root, or to a name that is not a draft's.
+//
+//safety:1 what walks ignore as temporary is nothing else
+//safety:6 with TestHostileTokens
 func FuzzToken(f *testing.F) {
 	for _, s := range []string{"a/.datamove-t-1-2", "../.datamove-t-1-2", "a/.datamove-t-1-2/b", "/.datamove-t-1-2", ""} {
 		f.Add(s)

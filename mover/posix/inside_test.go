@@ -13,6 +13,8 @@ import (
 
 // TestInside: links on the way to a root are followed below the directories that it has to
 // stay in, and nowhere else.
+//
+//safety:6 with test/siege TestPathsOutside
 func TestInside(t *testing.T) {
 	dir := memoryDir(t)
 	base, outside := filepath.Join(dir, "base"), filepath.Join(dir, "outside")
@@ -58,6 +60,8 @@ func TestInside(t *testing.T) {
 }
 
 // TestInsideRace: a link that is exchanged all the time leads out at no time.
+//
+//safety:6 with test/siege TestPathsOutside
 func TestInsideRace(t *testing.T) {
 	dir := memoryDir(t)
 	must(t, os.MkdirAll(dir+"/base/a/here", 0o755))

@@ -133,6 +133,8 @@ func TestLockHere(t *testing.T) {
 
 // TestRemoveRace exchanges the entry that is removed with another one at the same
 // time. Whatever happens, the other one is still there.
+//
+//safety:5 the entry is exchanged between the look and the unlink
 func TestRemoveRace(t *testing.T) {
 	dir := memoryDir(t)
 	p := opened(t, dir, Options{})
@@ -166,6 +168,8 @@ func TestRemoveRace(t *testing.T) {
 }
 
 // TestRestore: what took the name between the look and the rename gets it back.
+//
+//safety:5 with TestRemoveRace
 func TestRestore(t *testing.T) {
 	p := opened(t, memoryDir(t), Options{})
 	placetest.Put(t, p, fileEntry("f", "doomed"), []byte("doomed"))

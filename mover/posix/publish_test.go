@@ -65,6 +65,8 @@ func clean(t testing.TB, p *Place) {
 
 // TestDirectoryAppearsMeanwhile publishes a directory draft when somebody has made
 // the directory, or something else of its name, since it was begun.
+//
+//safety:1 somebody makes the directory that a finished directory draft is about to become
 func TestDirectoryAppearsMeanwhile(t *testing.T) {
 	for _, row := range []struct {
 		name      string
@@ -158,6 +160,8 @@ func TestHardLinks(t *testing.T) {
 
 // TestLossSpoilsAll: a failed sync may have lost what any draft wrote, so none that
 // was begun before it is published.
+//
+//safety:3 a failed sync fails every draft that may have lost bytes, and is not tried again
 func TestLossSpoilsAll(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{})
 	p.system.durable = wholeSystem
@@ -177,6 +181,8 @@ func TestLossSpoilsAll(t *testing.T) {
 
 // TestFailedSyncIsNotTriedAgain: the kernel tells of lost writes once, so the next sync of
 // the draft would go well.
+//
+//safety:3 with TestLossSpoilsAll
 func TestFailedSyncIsNotTriedAgain(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{})
 	e := fileEntry("file", "text")
@@ -209,6 +215,8 @@ func TestFailedSyncIsNotTriedAgain(t *testing.T) {
 // TestLostNamesSpoilAll: the sync of a directory that failed may have lost the names that
 // others made in it before, and their own sync is not believed; nor is another try to
 // publish, of a draft whose name was not confirmed.
+//
+//safety:3 with mover/local TestUnconfirmedIsMovedAnew
 func TestLostNamesSpoilAll(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{})
 	p.system.durable = eachFile
@@ -264,6 +272,8 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // TestBackup keeps what is replaced and what is removed.
+//
+//safety:5 `--backup-dir` keeps what goes, and is not itself taken for what is there
 func TestBackup(t *testing.T) {
 	dir := memoryDir(t)
 	p := opened(t, dir, Options{Backup: dir + "/old"})
@@ -364,6 +374,8 @@ func TestImmutable(t *testing.T) {
 }
 
 // TestReflink shares blocks where the file system can, and says so.
+//
+//safety:2 a clone says that it is one
 func TestReflink(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -447,6 +459,8 @@ func TestRenameByLink(t *testing.T) {
 
 // TestReadOnlyIsNoSync: a file system that has become read-only says of each sync that it
 // went well, and whoever was told so would be told a lie. One that always was is no error.
+//
+//safety:3 a file system that its failing disk has made read-only: the kernel answers to every sync then that it went well
 func TestReadOnlyIsNoSync(t *testing.T) {
 	dir := rig.Disk(t, "ext4", 64<<20)
 	p := open(t, dir, Options{})

@@ -160,6 +160,8 @@ func descriptors(t *testing.T) int {
 
 // TestGiantDirectory walks 200,000 names in one directory, and the memory stays
 // near the 8 bytes and the name that a listing is.
+//
+//safety:8 with mover/plan TestManyNamesBetween
 func TestGiantDirectory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 200,000 files")
@@ -192,6 +194,8 @@ func TestGiantDirectory(t *testing.T) {
 
 // TestWalkWithErrors: a directory that can not be read is told, and all around it
 // is walked.
+//
+//safety:4 a directory that fails in the middle
 func TestWalkWithErrors(t *testing.T) {
 	root := memoryDir(t)
 	for _, dir := range []string{"a", "b", "b/deep", "c"} {

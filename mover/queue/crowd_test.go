@@ -167,6 +167,8 @@ func source(n int) func(context.Context, string, string, int) ([]string, error) 
 }
 
 // A million ids wait in the ledger, and a window of them here.
+//
+//safety:8 with mover/ledger TestMemory
 func TestMillion(t *testing.T) {
 	const million = 1_000_000
 	takes := map[string]int{"memory": 400_000, "jetstream": 50_000}

@@ -58,6 +58,9 @@ func TestContract(t *testing.T) {
 
 // TestLoose: on a server that minds no checksum and no condition, files are still
 // whole, and nobody says that they were compared.
+//
+//safety:1 a server that minds neither checksums nor conditions
+//safety:2 with TestProfile
 func TestLoose(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.String(), func(t *testing.T) {

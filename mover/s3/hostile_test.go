@@ -193,6 +193,9 @@ func readRange(ctx context.Context, c mover.Content, off, n int64) ([]byte, erro
 
 // TestHostile: whatever a server answers, a read gives the right bytes or an error
 // of the right kind, or bytes that the checksum finds out.
+//
+//safety:2 with TestFlippedByte
+//safety:4 with mover/mem TestChangesUnderneathAreNoticed
 func TestHostile(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
 	l.hurry(t)
@@ -254,6 +257,8 @@ func TestRetryAfter(t *testing.T) {
 
 // TestFlippedByte: a byte that changes on the way down is found by the checksum
 // that the entry has; one that changes on the way up, by the server.
+//
+//safety:2 bytes flipped on real connections; answers that contradict themselves; the part sizes at which servers are known to fail
 func TestFlippedByte(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
 	needHonest(t, l.Place)
@@ -328,6 +333,8 @@ func fill(t *testing.T, p *s3.Place, d mover.Draft, name string, data []byte) {
 
 // TestComplete: a 200 with an error in it is an error, and the same call may be
 // made again; an answer that is lost after the work was done is a success.
+//
+//safety:1 a 200 with an error in it; an answer that is lost after the object was made
 func TestComplete(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		t.Run(client, func(t *testing.T) {
@@ -386,6 +393,8 @@ func strays(t *testing.T, p *s3.Place) map[mover.Stray]bool {
 
 // TestEarlyAnswer: a server that refuses a part before it has read it, and then
 // reads no more, does not hold the part's memory.
+//
+//safety:8 with mover/limit TestAcquireIsBoundedAndFair
 func TestEarlyAnswer(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
 	data := placetest.Pattern(16 << 20)

@@ -40,6 +40,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+//safety:6 keys like `../x`, `a//b`, `/abs`
 func TestKeysThatNameNothing(t *testing.T) {
 	for _, key := range []string{"a//b", "/abs", "../x", "a/./b", "a/..", "dir/", "a\x01", "\xff", "\uFFFD", ".datamove/lock", "a\x00"} {
 		if name, err := DecodeKey(key); !errors.Is(err, mover.ErrUsage) {
@@ -55,6 +56,8 @@ func TestKeysThatNameNothing(t *testing.T) {
 
 // FuzzKey: names and keys are one to one, and no key has a byte that servers
 // treat badly.
+//
+//safety:6 with TestKeysThatNameNothing
 func FuzzKey(f *testing.F) {
 	for _, s := range []string{"a/b", "a%01", "%2Edatamove", "%\x01%41", "\xe4%E4", "%25%25", "caf%C3%A9\xff", "%EF%BF%BD", ".datamove/.datamove"} {
 		f.Add(s)

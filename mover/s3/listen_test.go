@@ -23,6 +23,8 @@ const events = `
 `
 
 // TestListen: what MinIO tells of a bucket are names, and what is ours, outside or none is not; a server that has no such thing says so, in each way in which they do.
+//
+//safety:5 with tiering/feed/bucket TestQueued
 func TestListen(t *testing.T) {
 	l := newLiar(t, "minio")
 	answer := func(status int, text string) {

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/s3/s3test"
 )
 
+//safety:1 with test/cluster TestOverlappingTargets
 func TestLock(t *testing.T) {
 	server := s3test.Start(t, false)
 	place := func(t *testing.T) (*s3.Place, s3.Options) {
@@ -71,6 +72,8 @@ func TestLock(t *testing.T) {
 
 // TestProfile: what versitygw checks is found, kept, and not asked for again; a
 // place that is only read is not probed.
+//
+//safety:2 a checksum is believed only where the store was seen to check it
 func TestProfile(t *testing.T) {
 	o := s3test.Start(t, false).Options(t)
 	reader := o
@@ -150,6 +153,8 @@ func manifest(t *testing.T, p *s3.Place) []byte {
 }
 
 // TestBackup: what is replaced or removed is copied away first, facts and all.
+//
+//safety:5 with mover/posix TestBackup
 func TestBackup(t *testing.T) {
 	server := s3test.Start(t, false)
 	o := server.Options(t)

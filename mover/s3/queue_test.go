@@ -104,6 +104,8 @@ const (
 
 // TestQueue: what a queue of AWS says of the bucket are names, however it came there; what is of others is nothing, and what is not understood is told; and messages come again
 // until they are done with.
+//
+//safety:5 with tiering/feed/bucket TestQueued
 func TestQueue(t *testing.T) {
 	server := s3test.Start(t, false)
 	o := server.Options(t)

@@ -46,6 +46,8 @@ func constraint(region string) string {
 
 // TestRegion: the bucket is where it has to be, as its store says by one of two ways, or
 // nothing but that is asked.
+//
+//safety:aws with tiering/burst/leg TestRegion
 func TestRegion(t *testing.T) {
 	for _, client := range clients {
 		l := newLiar(t, client)

@@ -14,6 +14,8 @@ import (
 // TestTraps: parts of sizes at which SDKs and servers are known to fail arrive
 // whole and compared, over each client and both protocols. The known failures: an
 // unsigned trailer in one chunk above 16 MiB, trailers over plain http.
+//
+//safety:2 with TestFlippedByte
 func TestTraps(t *testing.T) {
 	sizes := []int64{5 << 20, 16 << 20, 17 << 20, 64 << 20}
 	if testing.Short() {

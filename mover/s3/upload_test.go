@@ -66,6 +66,8 @@ func noUploads(t *testing.T, l *liar) {
 
 // TestLostBeginning: an upload that the server began, and whose answer was lost, is
 // aborted by the next try, and no other one is.
+//
+//safety:3 with test/hostile TestFailingStore
 func TestLostBeginning(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		l := newLiar(t, client)
@@ -96,6 +98,8 @@ func TestLostBeginning(t *testing.T) {
 
 // TestBeginningOfOneWhoGoes: an upload that the server begins while whoever wants it is
 // stopped is aborted, for its answer is waited for; what has not begun does not begin.
+//
+//safety:3 with test/hostile TestFailingStore
 func TestBeginningOfOneWhoGoes(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		t.Run(client, func(t *testing.T) {
@@ -136,6 +140,8 @@ func TestBeginningOfOneWhoGoes(t *testing.T) {
 
 // TestPartOfOneWhoGoes: the answer to a part that the server has is waited for, because it
 // comes to an upload that will be aborted; a part that is on its way goes no further.
+//
+//safety:3 with test/hostile TestFailingStore
 func TestPartOfOneWhoGoes(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		for _, row := range []struct {
@@ -209,6 +215,8 @@ func TestCloseAgain(t *testing.T) {
 
 // TestBeginningOfOthers: an upload of the same name that somebody else began before
 // us is not the one whose answer was lost.
+//
+//safety:3 with test/hostile TestFailingStore
 func TestBeginningOfOthers(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
 	data := placetest.Pattern(l.Traits().PartMin + 1)
@@ -261,6 +269,8 @@ func initiated(t *testing.T, token mover.Token, at time.Time) fault {
 
 // TestLateBeginning: an upload that the server begins after we have asked again is
 // found by Sync.
+//
+//safety:3 with test/hostile TestFailingStore
 func TestLateBeginning(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		t.Run(client, func(t *testing.T) {

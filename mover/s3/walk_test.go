@@ -137,6 +137,8 @@ func checkWalk(t *testing.T, nth uint64, p *Place, want map[string]mover.Entry) 
 
 // TestWalkForeignKeys: keys that name nothing are told, not dropped, and the walk
 // goes on beside them.
+//
+//safety:6 with TestKeysThatNameNothing
 func TestWalkForeignKeys(t *testing.T) {
 	p := keyPlace([]string{"p/a", "p/a/b", "p/x//y", "p/x/z", "p/../up", "p//abs", "p/bad\uFFFD", "p/d/./e", "p/last"})
 	for _, flat := range []int{7, 100} {
@@ -165,6 +167,8 @@ func TestWalkForeignKeys(t *testing.T) {
 
 // TestWalkBroken: a directory that can not be listed is told, and nothing of it;
 // a top that can not be ends the walk.
+//
+//safety:4 with mover/posix TestWalkWithErrors
 func TestWalkBroken(t *testing.T) {
 	p := keyPlace([]string{"p/a/1", "p/a/2", "p/b/1", "p/c/1", "p/c/2", "p/c/3", "p/c/4", "p/d"})
 	p.store.(*keyStore).broken = "p/b/"

@@ -183,6 +183,8 @@ func TestBatchNobodyDoes(t *testing.T) {
 
 // TestEndWithManyBatches: a lead with more batches than one change can delete comes to
 // its end, and what is left of them is nobody's.
+//
+//safety:8 a lead that ends with more batches than one change of the ledger may hold
 func TestEndWithManyBatches(t *testing.T) {
 	d, l := crewed(t)
 	id := l.GetTask().GetId()

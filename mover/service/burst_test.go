@@ -140,6 +140,8 @@ func TestWhoMayBurst(t *testing.T) {
 }
 
 // TestRecordFence: only who leads a task on a burst keeps its record and spends its money, and only as that may go on.
+//
+//safety:3 with test/system/service TestBurstKilled
 func TestRecordFence(t *testing.T) {
 	d := burstDesk(t)
 	alice := as("alice", 1001)
@@ -208,6 +210,8 @@ func TestRecordFence(t *testing.T) {
 }
 
 // TestMoneySurvives: the accounts are the same after the service has begun anew, and of a backup; caps are those of the configuration.
+//
+//safety:3 with test/system/service TestBurstKilled
 func TestMoneySurvives(t *testing.T) {
 	d := burstDesk(t)
 	alice := as("alice", 1001)
@@ -343,6 +347,8 @@ func TestChargedAndFollowed(t *testing.T) {
 }
 
 // TestLeasesOnABurst: who holds what is in its bucket or something that has it, or says so by a label, needs it.
+//
+//safety:aws leases on what is in the bucket of a burst, on what that lies in, and by a label: each holds it
 func TestLeasesOnABurst(t *testing.T) {
 	d := burstDesk(t)
 	all, err := burst.Read("test", []byte(llama))
@@ -364,6 +370,8 @@ func TestLeasesOnABurst(t *testing.T) {
 }
 
 // TestLimitsOfBursts: what is sent is written to the bucket, and what comes home is read there. A limit of one direction holds the right one.
+//
+//safety:aws limits of one direction, and by the hour of the week: the direction in which a burst moves is held, by a service and without one
 func TestLimitsOfBursts(t *testing.T) {
 	d := burstDesk(t)
 	alice := as("alice", 1001)

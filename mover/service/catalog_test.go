@@ -128,6 +128,8 @@ func (d *desk) finding(t *testing.T, who string, ctx context.Context, q *pb.Ques
 }
 
 // TestScanTier: one scan at a time of each tree, done by who has it, and for nobody else's account.
+//
+//safety:4 with TestPutWalk
 func TestScanTier(t *testing.T) {
 	d := catalogued(t, access.Input{})
 	_, err := d.ScanTier(root, &pb.ScanTierRequest{Tier: "nowhere"})
@@ -168,6 +170,8 @@ func TestScanTier(t *testing.T) {
 }
 
 // TestPutWalk: only the lead of a scan tells what is in a tier, to the end, and only then the scan is done.
+//
+//safety:4 a walk that is not of its lead, is cut, or is lost on the way: the tier does not count as scanned
 func TestPutWalk(t *testing.T) {
 	d := catalogued(t, access.Input{})
 	many := mem.NewTree()

@@ -124,6 +124,8 @@ spec:
 `
 
 // TestTellCheckpoints: the lead alone tells what is there, of its own tier; what it does not tell of any more is forgotten, and names are hostile.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestExpire
 func TestTellCheckpoints(t *testing.T) {
 	s := newSaving(t, keeping2)
 	asked, err := s.tells(&agentv1.TellCheckpointsRequest{}, "project")
@@ -235,6 +237,8 @@ func (s *saving) whole(t *testing.T, kept int64) (did []string) {
 
 // TestCheckpointsByPolicy: what is complete is copied as one, and what is not stays, as does a tracker; each event is one run; and what retention lets go goes as one, relies
 // on those that stay, and comes back.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestExpire
 func TestCheckpointsByPolicy(t *testing.T) {
 	s := newSaving(t, keeping2)
 	made := s.wall.Unix() - 86400*100
@@ -291,6 +295,8 @@ func TestCheckpointsByPolicy(t *testing.T) {
 }
 
 // TestCheckpointStays: nothing is done to a checkpoint that is another one than the plan lists, of which the policy does not mean every file, or that has to stay by now.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestExpire
 func TestCheckpointStays(t *testing.T) {
 	first := []string{"step_1:complete", "step_2:complete", "step_3:complete", "latest:tracker"}
 	for _, row := range []struct {
@@ -370,6 +376,8 @@ func TestTaskDone(t *testing.T) {
 }
 
 // TestRetainRequests: who asks for checkpoints to go says whose they are, and that two stay.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestExpire
 func TestRetainRequests(t *testing.T) {
 	s := newSaving(t, keeping2)
 	good := func() *pb.TaskSpec {
@@ -473,6 +481,8 @@ func TestPartner(t *testing.T) {
 }
 
 // TestThere: what is at a place already is not copied there again, and a copy on one node is not brought back to the node that it came from.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestExpire
 func TestThere(t *testing.T) {
 	s := newSaving(t, keeping2)
 	rows := []*pb.Checkpoint{
@@ -508,6 +518,8 @@ func TestThere(t *testing.T) {
 
 // TestLookedAtAnew: a checkpoint settles once more when who looks has begun anew. While it is the same save it is complete still, for what is tried again meanwhile, and
 // is no event; saved again it is left out until it is complete, and an event.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestExpire
 func TestLookedAtAnew(t *testing.T) {
 	s := newSaving(t, strings.Replace(keeping2, ", {event: task.done}", "", 1))
 	made := s.wall.Unix() - 86400*100

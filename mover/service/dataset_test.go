@@ -42,6 +42,8 @@ func wants(t *testing.T, what string, err, kind error) {
 }
 
 // TestHostileDatasets: names, digests, nodes and numbers that somebody made up.
+//
+//safety:6 names, digests, nodes and tokens of datasets that somebody made up
 func TestHostileDatasets(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "vision", "project:vision", 1)
@@ -121,6 +123,8 @@ func (r *reading) Send(c *pb.ManifestChunk) error {
 
 // TestManifests: a manifest is there as long as a version needs it, and whoever has lost
 // a lead makes none.
+//
+//safety:4/datasets manifests that are cut off, noise, of a lost lead, or read by a service that has begun anew
 func TestManifests(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	shelf := func() (names []string) {
@@ -204,6 +208,8 @@ func TestManifests(t *testing.T) {
 }
 
 // TestManifestAfterRestart: the agent knows the digest that the service has forgotten.
+//
+//safety:4/datasets with TestManifests
 func TestManifestAfterRestart(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
@@ -331,6 +337,8 @@ func TestStoreWithoutModes(t *testing.T) {
 }
 
 // TestReleaseAsksAgain: what was pinned before the removal has begun stays.
+//
+//safety:5/datasets with test/cluster TestDatasetReleased
 func TestReleaseAsksAgain(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
@@ -355,6 +363,8 @@ func TestReleaseAsksAgain(t *testing.T) {
 }
 
 // TestReleaseFails: what was half removed is removed again, and never whole again.
+//
+//safety:5/datasets a coordinator or an agent that dies between the record and the deletion, or the other way round: what may be half removed is never whole again
 func TestReleaseFails(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
@@ -390,6 +400,8 @@ func TestReleaseFails(t *testing.T) {
 }
 
 // TestOverwritten: a replica that a task writes over is not relied on any more.
+//
+//safety:5/datasets tasks that write over replicas; what is left of a dataset that was forgotten
 func TestOverwritten(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
@@ -410,6 +422,8 @@ func TestOverwritten(t *testing.T) {
 }
 
 // TestClock: leases end by the time that passes.
+//
+//safety:5/datasets leases and pins go by the time that passes, whatever the clock of the machine does
 func TestClock(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)

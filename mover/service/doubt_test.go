@@ -20,6 +20,8 @@ import (
 
 // TestSurvivorIsLookedAt: a replica goes only after its copy was looked at, and a copy
 // that is none is not relied on again.
+//
+//safety:5/datasets with test/cluster TestDatasetSurvivor
 func TestSurvivorIsLookedAt(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
@@ -69,6 +71,8 @@ func TestSurvivorIsLookedAt(t *testing.T) {
 
 // TestCopyDoubts: a copy that finds its source to be something else has that not relied on any
 // more, and the audit log says so. What is wrong with its target is no matter of the source.
+//
+//safety:4/datasets the next copy reads another replica; nothing is released for the sake of the doubted one; what is wrong with a copy's target is not blamed on its source
 func TestCopyDoubts(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	var audited []audit.Record
@@ -107,6 +111,8 @@ func TestCopyDoubts(t *testing.T) {
 }
 
 // TestStagedAfterRestart: what a lead has proved before a restart of the service counts.
+//
+//safety:4/datasets with TestDoubtedIsMended
 func TestStagedAfterRestart(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
@@ -139,6 +145,8 @@ func TestStagedAfterRestart(t *testing.T) {
 
 // TestDoubtedIsMended: a replica that could not be read is read last, and one that is
 // doubted is staged again instead of being believed.
+//
+//safety:4/datasets what could not be read is doubted and read last, and staged again instead of being told as a hit; scratch of a node that has begun anew, too; and when the service began anew in between
 func TestDoubtedIsMended(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
@@ -183,6 +191,8 @@ func TestDoubtedIsMended(t *testing.T) {
 
 // TestPurgeWithoutTheRight: who purges what he can not remove makes nobody forget it, and
 // what may be half removed is no hit, holds nothing and is read by nobody.
+//
+//safety:5/datasets with TestReleaseFails
 func TestPurgeWithoutTheRight(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
@@ -209,6 +219,8 @@ func TestPurgeWithoutTheRight(t *testing.T) {
 
 // TestRebooted: what was on scratch of a node that has begun anew is looked at before it is
 // told as a hit.
+//
+//safety:4/datasets with TestDoubtedIsMended
 func TestRebooted(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
@@ -241,6 +253,8 @@ func TestRebooted(t *testing.T) {
 }
 
 // TestTierRenamed: a lease holds what it held when its tier has another name, too.
+//
+//safety:5/datasets with test/cluster TestDatasetReleased
 func TestTierRenamed(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)

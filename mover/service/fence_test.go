@@ -24,6 +24,8 @@ func (t *telling) Send(*agentv1.ReadManifestResponse) error { return nil }
 
 // TestFence: what only the lead of a task may do, and who has a batch, nobody else may: not
 // another node with its epoch, and not itself with an epoch that is over or made up.
+//
+//safety:7 a node with the epoch of another one's lead or batch, and epochs that are over or made up
 func TestFence(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)

@@ -208,6 +208,8 @@ func bearer(t *testing.T, c *agentv1.Certificate) (trust.Identity, context.Conte
 
 // TestForgottenCertificates: what a node was given before is not believed, also when it
 // asks in a call that has begun before, and what it is given since is.
+//
+//safety:7 a certificate of a node that was forgotten, also a stolen one, also in a call that had begun, also after the node has joined again
 func TestForgottenCertificates(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.wall = time.Now() // certificates go by that

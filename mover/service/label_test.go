@@ -100,6 +100,8 @@ func TestHostileLabels(t *testing.T) {
 }
 
 // TestTasksOfNode: root of a node sees what is meant for that node, whosever it is, and nothing else.
+//
+//safety:7 with mover/door TestWhoMayCallForWhom
 func TestTasksOfNode(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	alice := as("alice", 1001)

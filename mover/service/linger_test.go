@@ -11,6 +11,8 @@ import (
 // TestLinger: a task whose lead is lost waits for its helper to let go, which it does by
 // what it replies, by having begun anew, or by being silent for a lease. Who writes elsewhere
 // does not wait. A coordinator that begins anew meanwhile waits as long.
+//
+//safety:3/takeover helpers of a lead that is over, which make drafts still: the next lead begins when they have let go
 func TestLinger(t *testing.T) {
 	letsGo := map[string]func(d *desk){
 		"it replies": func(d *desk) {

@@ -18,6 +18,8 @@ import (
 
 // Of what this service has made somebody has to have looked, of late, whether the caller may
 // read it where it came from.
+//
+//safety:7 with test/system/service TestMayReadNow
 func TestMayHave(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	alice, bob, carol := as("alice", 1001), as("bob", 1002), as("carol", 1003)

@@ -629,6 +629,9 @@ func (m *model) rest() {
 // TestDatasetModel does operations of everybody in an order by chance, and compares
 // with what should be true after each. One order in five has a hundred operations, with
 // DATAMOVE_SOAK=1 each, and with -short none.
+//
+//safety:4/datasets operations of everybody in an order by chance, sources and copies changed behind the service's back, clocks that jump, restarts, leads that fail and are lost: what is said to be whole has the content of its digest
+//safety:5/datasets releases, evictions, purges, stagings, reads and overwrites in any order: the last copy of a version never goes by a release or an eviction from a tier that is not ephemeral, what is leased goes by nothing, and nothing is left of what was half done
 func TestDatasetModel(t *testing.T) {
 	counts := map[string]int{}
 	operations, least := 0, []int{10, 10, 10, 10, 100}

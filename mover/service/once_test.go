@@ -30,6 +30,8 @@ func (d *desk) leased() map[string]string {
 }
 
 // TestAskedTwice: whoever lost an answer and asks again has what was answered.
+//
+//safety:5/datasets answers that are lost and asked for again; one of several who wait for a staging cancels it
 func TestAskedTwice(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
@@ -92,6 +94,8 @@ func TestAskedTwice(t *testing.T) {
 
 // TestKeyOfAnotherLease: a key that was used for a lease gives nobody a hold on something
 // else, or takes it away.
+//
+//safety:5/datasets with TestAskedTwice
 func TestKeyOfAnotherLease(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
@@ -112,6 +116,8 @@ func TestKeyOfAnotherLease(t *testing.T) {
 
 // TestCancelledByOne: a staging that several wait for goes on until the last of them
 // does not want it any more.
+//
+//safety:5/datasets with TestAskedTwice
 func TestCancelledByOne(t *testing.T) {
 	d := newDesk(t, site(), access.Input{UID: 990, Projects: map[string]access.Project{"p": {Roots: []string{"project:", "scratch:"}, Members: []string{"alice", "bob", "carol"}}}})
 	alice, bob, carol := as("alice", 1001), as("bob", 1002), as("carol", 1003)

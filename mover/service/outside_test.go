@@ -10,6 +10,8 @@ import (
 
 // TestOutsideRoots: no location of a request leads out of the roots of its project, whatever
 // part of the request names it; it is refused before there is a task.
+//
+//safety:6 with test/siege TestPathsOutside
 func TestOutsideRoots(t *testing.T) {
 	d := newDesk(t, site(), access.Input{UID: 990, Projects: map[string]access.Project{
 		"vision": {Roots: []string{"project:vision", "archive:"}, Members: []string{"alice"}},

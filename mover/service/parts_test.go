@@ -118,6 +118,8 @@ func (n *network) sum() (sum int64) {
 // Whoever comes and goes, whatever is heard late or never, and whether the coordinator begins
 // anew or the lead is another one: what all may read together is never more than the limit,
 // but for a twentieth.
+//
+//safety:8 with test/cluster TestOwnLimitIsShared
 func TestPartsHoldTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1000, 1<<40).Draw(t, "limit")

@@ -162,6 +162,8 @@ func (d *desk) runsThat(t *testing.T) []*pb.Run {
 }
 
 // TestPlansChangeNothing: what is planned, simulated, explained and listed leaves ledger and catalog as they are.
+//
+//safety:5 planning changes neither ledger nor catalog; a run is run once, across restarts and clocks that jump; what fails too often stops
 func TestPlansChangeNothing(t *testing.T) {
 	d := policed(t, cold("enforce", ""))
 	before := d.dump(t)
@@ -207,6 +209,8 @@ func TestPlansChangeNothing(t *testing.T) {
 }
 
 // TestRunPlan: a run does what its plan lists, once, and of that what is still true.
+//
+//safety:5 with tiering/run TestDecisions
 func TestRunPlan(t *testing.T) {
 	d := policed(t, cold("enforce", "  limits: {files: 15}\n"))
 	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
@@ -289,6 +293,8 @@ func TestNotify(t *testing.T) {
 }
 
 // TestMayRun: what was planned under other rules, or by facts that are too old, is not run.
+//
+//safety:5 with tiering/run TestDecisions
 func TestMayRun(t *testing.T) {
 	for _, row := range []struct {
 		what, text string
@@ -330,6 +336,8 @@ func TestMayRun(t *testing.T) {
 }
 
 // TestErrorsStop: a run of which too much fails begins nothing more.
+//
+//safety:5 with TestPlansChangeNothing
 func TestErrorsStop(t *testing.T) {
 	d := policed(t, cold("enforce", ""))
 	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
@@ -344,6 +352,8 @@ func TestErrorsStop(t *testing.T) {
 }
 
 // TestSchedule: a policy runs at its time, once, also when this service begins anew, and a run that was missed is made up for.
+//
+//safety:5 with TestPlansChangeNothing
 func TestSchedule(t *testing.T) {
 	const nightly = "  schedule: {cron: '0 1 * * *', tz: UTC}\n  source: {maxStaleness: 300d}\n"
 	runs := func(d *desk, want int) []*pb.Run {
@@ -383,6 +393,8 @@ func TestSchedule(t *testing.T) {
 }
 
 // TestScheduledModes: what a schedule does where the policy is in the mode plan, wants somebody's approval, announces its runs, or knows too little.
+//
+//safety:5 with TestPlansChangeNothing
 func TestScheduledModes(t *testing.T) {
 	const nightly = "  schedule: {cron: '0 1 * * *', tz: UTC, window: 2h}\n"
 	night := func(t *testing.T, text string) *desk {

@@ -13,6 +13,8 @@ import (
 
 // TestForgetTasks: what ended long ago is forgotten by itself, and nothing else; what it
 // has moved stays counted.
+//
+//safety:8 tasks that ended long ago are forgotten, with what is theirs
 func TestForgetTasks(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	submit := func(target string) *pb.Task {

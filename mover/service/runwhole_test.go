@@ -16,6 +16,8 @@ import (
 
 // TestReleaseReplicas: what is to be released or evicted is a replica with another copy, whole, by the service's own rules; one of which the policy does not mean every file stays, and
 // so does one that somebody holds by then.
+//
+//safety:5 with tiering/run TestDecisions
 func TestReleaseReplicas(t *testing.T) {
 	const text = `kind: TierPolicy
 metadata: {name: cold}

@@ -16,6 +16,8 @@ import (
 )
 
 // TestAddedWhileWritten: what is written to while it is read is nothing to rely on.
+//
+//safety:4/datasets a version is not made of what a task is writing to, or of a source that is suddenly empty
 func TestAddedWhileWritten(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	write := func(target string) *pb.Task {
@@ -46,6 +48,8 @@ func TestAddedWhileWritten(t *testing.T) {
 
 // TestForgottenCache: of a dataset that is forgotten, what this service has staged to
 // scratch does not stay for ever.
+//
+//safety:5/datasets with TestOverwritten
 func TestForgottenCache(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	stage := &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}
@@ -98,6 +102,8 @@ func TestForgottenByEarlierVersion(t *testing.T) {
 
 // TestNothingIsNoVersion: a source that is suddenly empty, as one that is not mounted, does
 // not become the newest version.
+//
+//safety:4/datasets with TestAddedWhileWritten
 func TestNothingIsNoVersion(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)

@@ -30,6 +30,8 @@ func (n *nodes) Node(_ context.Context, token string) (string, error) {
 
 // TestVouched: a node for which somebody vouches joins as itself, again and again, and as nobody else. Who is not
 // vouched for does not join, and one that was cut off does not until it is invited.
+//
+//safety:7 a pod that would be the agent of another node, or says its token to another service; a node that was cut off, and for which Kubernetes goes on to vouch
 func TestVouched(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.wall = time.Now()

@@ -16,6 +16,8 @@ import (
 )
 
 // What is sealed nobody changes, not even who staged it; unsealed it is as before.
+//
+//safety:7 with test/system/service TestSealedCache
 func TestSealed(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s, dir := staged(t, root, 200), filepath.Join(root, where)
@@ -84,6 +86,8 @@ func facts(t testing.TB, dir string) string {
 }
 
 // Who has something open for writing could go on; so that is not sealed.
+//
+//safety:7 with test/system/service TestSealedCache
 func TestSealWriters(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s, dir := staged(t, root, 200), filepath.Join(root, where)

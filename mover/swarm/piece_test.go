@@ -83,6 +83,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
+//safety:6 what other nodes ask for
 func TestHostilePieces(t *testing.T) {
 	for _, p := range []Piece{
 		{}, {Index: -1, Segments: []Segment{{"a", 0, 1}}}, {Segments: []Segment{{"", 0, 1}}}, {Segments: []Segment{{"../a", 0, 1}}}, {Segments: []Segment{{"/a", 0, 1}}},

@@ -675,6 +675,8 @@ func TestSkew(t *testing.T) {
 }
 
 // TestNobodyAtHome: a home whose process has not begun, or has ended, has nothing, and reads nothing.
+//
+//safety:7 with test/cluster TestSwarmLies
 func TestNobodyAtHome(t *testing.T) {
 	l := newLAN(t, mixed()...)
 	a, b := l.join("a"), l.join("b")
@@ -705,6 +707,8 @@ func must(t *testing.T, err error) {
 }
 
 // TestSpoilt: a member gives wrong bytes. The others find it out, read those files from the source, and ask it no more.
+//
+//safety:7 with test/cluster TestSwarmLies
 func TestSpoilt(t *testing.T) {
 	l := newLAN(t, mixed()...)
 	var members []*member
@@ -732,6 +736,8 @@ func TestSpoilt(t *testing.T) {
 }
 
 // TestAsleep: a member answers nobody. The others wait for it for a while, and not again and again.
+//
+//safety:7 with test/cluster TestSwarmLies
 func TestAsleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLAN(t, mixed()...)
@@ -784,6 +790,8 @@ func TestAsks(t *testing.T) {
 }
 
 // TestRefused: who may not read a directory of a store gets nothing that is in it, though others have all of it.
+//
+//safety:7 with test/system/service TestMayReadNow
 func TestRefused(t *testing.T) {
 	l := newLAN(t, mixed()...)
 	l.remote = true

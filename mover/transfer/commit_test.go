@@ -16,6 +16,8 @@ import (
 
 // TestFullPublishesWhatIsFinished: a run that ends because its target is full leaves there
 // what it had finished, although that waited to be published with more.
+//
+//safety:3 with test/hostile TestFullTarget
 func TestFullPublishesWhatIsFinished(t *testing.T) {
 	source := mem.NewTree().Files(map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5", "f": "6"})
 	target := mem.NewTree()

@@ -275,6 +275,8 @@ func TestCrew(t *testing.T) {
 
 // TestCrewMakesEqual is the promise: whatever becomes of those who help, the target
 // becomes the source, and nothing is left behind.
+//
+//safety:1 helpers of a run that are killed, refused, asked to stop, or silent while they go on writing
 func TestCrewMakesEqual(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")

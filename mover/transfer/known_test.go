@@ -18,6 +18,8 @@ import (
 
 // A checksum that only the walk knows, from a manifest, counts at every try: what does not
 // have it does not pass because it is read once more, and what was only misread does.
+//
+//safety:4/datasets with test/cluster TestDatasetIsExpected
 func TestKnownChecksumStaysKnown(t *testing.T) {
 	source := mem.NewTree().Files(map[string]string{"small": "content", "large": strings.Repeat("0123456789", 2<<20), "other": "content"})
 	from := mem.New(source, mem.Options{})

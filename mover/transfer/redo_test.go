@@ -15,6 +15,8 @@ import (
 
 // A small file of a directory that is built in one go becomes a large one while it
 // is read. It is moved in parts, and the directory has its times all the same.
+//
+//safety:4 a small file becomes a large one while it is read; what fails in passing is moved again, and its directory has its times
 func TestGrownFileIsMovedInParts(t *testing.T) {
 	before := mover.Time{Sec: 1_577_836_800}
 	source, target := mem.NewTree(), mem.NewTree()
@@ -56,6 +58,8 @@ func TestGrownFileIsMovedInParts(t *testing.T) {
 
 // What fails for a passing reason when it is published is moved once more, with
 // its directory in place by then.
+//
+//safety:4 with TestGrownFileIsMovedInParts
 func TestPassingFailureIsMovedOnceMore(t *testing.T) {
 	source, target := mem.NewTree().Files(files), mem.NewTree()
 	to := fault.New(mem.New(target, mem.Options{}), fault.Options{Script: func(c fault.Call) fault.Fault {
@@ -73,6 +77,8 @@ func TestPassingFailureIsMovedOnceMore(t *testing.T) {
 
 // What is removed, updated or made outside of Publish is told when it is durable,
 // and not before.
+//
+//safety:3 updates, removals and directories are not reported when the last sync fails
 func TestToldWhenDurable(t *testing.T) {
 	source := mem.NewTree().Files(map[string]string{"dir/a": "1"})
 	target := mem.NewTree().Files(map[string]string{"extra": "3"})

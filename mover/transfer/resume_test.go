@@ -54,6 +54,7 @@ func (d dying) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome
 	return d.Place.Publish(ctx, inner)
 }
 
+//safety:3 what is read after a kill is at most what was in flight, to the part; also when the store finishes what a dead run had asked for
 func TestResumeSendsOnlyWhatIsMissing(t *testing.T) {
 	for _, o := range []mem.Options{{}, {ObjectStore: true}} {
 		source, target := mem.NewTree(), mem.NewTree()
@@ -138,6 +139,8 @@ func (c countingReader) Read(p []byte) (int, error) {
 
 // TestPublishedAfterDeath: a process dies while the store puts its parts together.
 // The next run finds no draft, waits for the object, and sends nothing again.
+//
+//safety:3 with TestResumeSendsOnlyWhatIsMissing
 func TestPublishedAfterDeath(t *testing.T) {
 	ctx, object := t.Context(), mem.Options{ObjectStore: true}
 	content := strings.Repeat("0123456789abcdef", 1<<16)
@@ -210,6 +213,8 @@ func (l losing) Traits() mover.Traits {
 
 // TestLostPartsAreSentAgain: where errors come late, a part that no sync has confirmed is
 // read before it counts.
+//
+//safety:3 parts that a server lost after a kill -9 or a full target, and told nobody: what no sync has confirmed is read before it counts
 func TestLostPartsAreSentAgain(t *testing.T) {
 	source, target := mem.NewTree(), mem.NewTree()
 	source.Files(map[string]string{"dir/large": strings.Repeat("0123456789abcdef", 1<<16)})

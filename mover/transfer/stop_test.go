@@ -27,6 +27,8 @@ func syncTo(ctx context.Context, from mover.Source, to mover.Place, o transfer.O
 // TestLinksOnlyToWhatTheWalkSaw: the first name of a file is replaced by another file
 // while it is copied. Linked to the copy of that, the other name would give it the
 // times of the old content, and no later run would look again.
+//
+//safety:4 the first name of a hard link is replaced while it is copied
 func TestLinksOnlyToWhatTheWalkSaw(t *testing.T) {
 	source, target := mem.NewTree().Files(map[string]string{"a": "old"}).Link("a", "b"), mem.NewTree()
 	from := fault.New(mem.New(source, mem.Options{}), fault.Options{Script: func(c fault.Call) fault.Fault {
@@ -121,6 +123,7 @@ func TestEqualNameFollowsItsLeader(t *testing.T) {
 	}
 }
 
+//safety:5 with TestRemovalsCanBeRefused
 func TestRefusalLeavesTheRestDone(t *testing.T) {
 	source := mem.NewTree().Files(files).Put(mover.Entry{Name: "empty", Kind: mover.Dir, Mode: 0o711, Known: mover.FactMode}, nil)
 	target := mem.NewTree().Files(map[string]string{"extra": "stays", "z/was": "a directory where a file comes"})
@@ -147,6 +150,8 @@ func TestRefusalLeavesTheRestDone(t *testing.T) {
 
 // TestStoppedRunLeavesItsDrafts stops a run in the middle of a large file. What was
 // open is closed, and the next run goes on with the draft.
+//
+//safety:3 a stop from outside keeps the parts and lets go of everything open
 func TestStoppedRunLeavesItsDrafts(t *testing.T) {
 	source, target := mem.NewTree().Files(map[string]string{"large": strings.Repeat("0123456789abcdef", 1<<16)}), mem.NewTree()
 	j, err := journal.Open(t.TempDir(), journal.Options{})

@@ -135,6 +135,7 @@ func TestSync(t *testing.T) {
 	same(t, source, target, mem.Options{})
 }
 
+//safety:4 one failed listing, and no removal
 func TestNothingIsRemovedAfterAFailure(t *testing.T) {
 	source, target := mem.NewTree().Files(files), mem.NewTree().Files(map[string]string{"extra": "stays"})
 	ctx := context.Background()
@@ -162,6 +163,7 @@ func TestNothingIsRemovedAfterAFailure(t *testing.T) {
 	}
 }
 
+//safety:5 a refusal removes nothing, and all else is done
 func TestRemovalsCanBeRefused(t *testing.T) {
 	source, target := mem.NewTree().Files(files), mem.NewTree().Files(map[string]string{"extra": "stays"})
 	ctx := context.Background()
@@ -180,6 +182,8 @@ func TestRemovalsCanBeRefused(t *testing.T) {
 
 // TestAnyTree is the promise of plan and transfer together: any source, any
 // target; after a sync with Delete they are equal.
+//
+//safety:9 after a sync that says so, the trees are equal
 func TestAnyTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		source, target := randomTree(t, "source"), randomTree(t, "target")

@@ -54,6 +54,8 @@ func deep(t *testing.T, dir string, levels int) (end int) {
 const immutable, appendOnly = 0x10, 0x20 // FS_IMMUTABLE_FL, FS_APPEND_FL
 
 // TestHostile: however somebody has made a tree, all of it goes, and nothing else.
+//
+//safety:5/jobs with TestExchanged
 func TestHostile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		image.Skip(t, "needs root")
@@ -106,6 +108,8 @@ func TestHostile(t *testing.T) {
 }
 
 // TestImmutableElsewhere: a file that is immutable and has a name elsewhere stays as it is, and is told.
+//
+//safety:5/jobs with TestExchanged
 func TestImmutableElsewhere(t *testing.T) {
 	if os.Geteuid() != 0 {
 		image.Skip(t, "needs root")
@@ -261,6 +265,8 @@ func TestProjects(t *testing.T) {
 }
 
 // TestExchanged: who has open what is being removed, and exchanges directories for links all the time, leads nobody out of it.
+//
+//safety:5/jobs what lies in the trash is exchanged for links while it is removed; what is mounted in it, or has a name elsewhere, keeps its contents
 func TestExchanged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		image.Skip(t, "needs root")

@@ -142,6 +142,8 @@ func TestTrashIsMadeAnew(t *testing.T) {
 }
 
 // TestRefused: nothing is moved that is not below the root, and nothing to where somebody else could have it.
+//
+//safety:5/jobs with TestKill
 func TestRefused(t *testing.T) {
 	dir := inMemory(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -203,6 +205,8 @@ func TestRefused(t *testing.T) {
 
 // TestMounted: what is mounted is not moved, neither is what lies on another file system; and
 // what is mounted in something that was moved stays, is told, and keeps what is in it, while all else goes.
+//
+//safety:5/jobs with TestExchanged
 func TestMounted(t *testing.T) {
 	if os.Geteuid() != 0 {
 		image.Skip(t, "needs root")

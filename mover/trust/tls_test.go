@@ -24,6 +24,8 @@ import (
 )
 
 // The table of who gets into a server, and as whom.
+//
+//safety:7 forged, foreign, expired certificates; somebody in the middle of a join
 func TestWhoGetsIn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := open(t)
@@ -192,6 +194,8 @@ func TestWhoIsTheService(t *testing.T) {
 }
 
 // A node with a token knows the service before it sends a byte.
+//
+//safety:7 with TestWhoGetsIn
 func TestPinOnFirstContact(t *testing.T) {
 	a := open(t)
 	token, _, err := a.NewToken("gpu-07", 0)

@@ -12,6 +12,8 @@ import (
 )
 
 // TestCorrupt: a copy whose bytes or length differ, or that nobody sealed, does not come back.
+//
+//safety:2 with cmd/datamoved TestHSMSpoilt
 func TestCorrupt(t *testing.T) {
 	dir := t.TempDir()
 	v := open(t, directory(t, dir), t.TempDir(), 1)
@@ -101,6 +103,8 @@ func begin(t *testing.T, p mover.Place, by mover.Owner, state string) {
 
 // TestIdentity: a place that is empty although copies were put there is no vault, nor is
 // another one; whoever comes with no memory takes what is there.
+//
+//safety:1 with lustre/copytool TestRemoveGivenUp
 func TestIdentity(t *testing.T) {
 	dir, state := t.TempDir(), t.TempDir()
 	if err := put(t, open(t, directory(t, dir), state, 1), content(3)); err != nil {
@@ -143,6 +147,8 @@ func TestIdentity(t *testing.T) {
 }
 
 // TestFor: whose keys may be those of another is not let in where the other's copies are.
+//
+//safety:1 with cmd/datamoved TestHSMOther
 func TestFor(t *testing.T) {
 	each(t, func(t *testing.T, p mover.Place) {
 		opened := func(whose string) error {

@@ -235,6 +235,8 @@ func TestHoles(t *testing.T) {
 }
 
 // TestOldCopyStays: a new copy that can not be made leaves the old one, and nothing else.
+//
+//safety:1 copies of an HSM: a file that is written until the last moment, another copytool that was faster, a kill -9 in the middle
 func TestOldCopyStays(t *testing.T) {
 	each(t, func(t *testing.T, p mover.Place) {
 		for _, size := range []int{100_000, 40 << 20} {
@@ -279,6 +281,8 @@ func strays(t *testing.T, p mover.Place) (left []mover.Stray) {
 
 // TestFaster: where a store has conditions, a copy of somebody who was faster stays, even
 // when it comes between our last question and the step.
+//
+//safety:1 with TestOldCopyStays
 func TestFaster(t *testing.T) {
 	o := s3test.Start(t, false).Options(t)
 	ours, theirs := s3test.Open(t, o), s3test.Open(t, o)

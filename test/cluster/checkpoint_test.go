@@ -164,6 +164,8 @@ func (s *saver) waiting() (nodes []string) {
 
 // TestCheckpointOfNodes: the mark of a checkpoint comes when the parts of all nodes have, whoever is killed meanwhile; of one that was torn when the
 // job ended all that there is comes under another name, and then nothing waits any more.
+//
+//safety:5/jobs with tiering/checkpoint TestHostile
 func TestCheckpointOfNodes(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		s := newSaver(t, "dcp", "n1", "n2")
@@ -202,6 +204,8 @@ func TestCheckpointOfNodes(t *testing.T) {
 }
 
 // TestCheckpointAgain: a name that is saved again is not mixed with what is whole at the target, also by who remembers nothing; it comes at the end.
+//
+//safety:5/jobs with tiering/checkpoint TestHostile
 func TestCheckpointAgain(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		s := newSaver(t, "dcp", "n1")
@@ -235,6 +239,8 @@ func TestCheckpointAgain(t *testing.T) {
 }
 
 // TestCheckpointTracker: what names the newest comes when that is there, and never names what is torn.
+//
+//safety:5/jobs with tiering/checkpoint TestHostile
 func TestCheckpointTracker(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		s := newSaver(t, "megatron", "n1")
@@ -290,6 +296,8 @@ func TestCheckpointAbsent(t *testing.T) {
 }
 
 // TestCheckpointJobs: however many jobs have a directory on a node, root has one connection for all of them: a prolog needs one, too.
+//
+//safety:8 directories of 300 jobs on a node: the agent has one connection for all of them, and hooks find room
 func TestCheckpointJobs(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		s := newSaver(t, "dcp", "n1")
@@ -312,6 +320,8 @@ func TestCheckpointJobs(t *testing.T) {
 }
 
 // TestCheckpointKeep: when another checkpoint is whole, with the parts of all nodes, older ones go from the target: never the last two, nor one that is not whole.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestExpire
 func TestCheckpointKeep(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		s := newSaver(t, "dcp,2", "n1", "n2")

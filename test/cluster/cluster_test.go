@@ -51,6 +51,8 @@ func TestManyAgents(t *testing.T) {
 }
 
 // TestHelperDies kills the process of an agent that helps; everything is there in the end.
+//
+//safety:1 with TestLeadSleeps
 func TestHelperDies(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1", "n2", "n3")
@@ -65,6 +67,8 @@ func TestHelperDies(t *testing.T) {
 
 // TestLeadDies kills the process that leads: the task goes on, and what it had begun
 // and not published is gone.
+//
+//safety:1 with TestLeadSleeps
 func TestLeadDies(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1", "n2")
@@ -81,6 +85,8 @@ func TestLeadDies(t *testing.T) {
 
 // TestLeadSleeps stops the processes of the lead for longer than a lease: another agent
 // takes over, and when they wake up, they publish nothing.
+//
+//safety:1 leads and helpers that die, or sleep past their lease and wake up
 func TestLeadSleeps(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1", "n2")
@@ -101,6 +107,8 @@ func TestLeadSleeps(t *testing.T) {
 
 // TestConversationBreaks ends the conversation of each agent just when it has been given
 // something to do: that begins all the same, and its agent has it when it is back.
+//
+//safety:3/takeover an agent is cut off, also just when it has been given a task or a batch: what it has it begins, and tells of when it is back
 func TestConversationBreaks(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1", "n2")
@@ -195,6 +203,8 @@ func TestSubmittedTwice(t *testing.T) {
 }
 
 // TestOverlappingTargets: of two tasks that write to one place, one waits.
+//
+//safety:1 two tasks, or a task and a process, with one target; the lock of somebody who is fenced off
 func TestOverlappingTargets(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")
@@ -229,6 +239,8 @@ func TestLimitIsShared(t *testing.T) {
 
 // TestOwnLimitIsShared: what a task says of its bandwidth holds for all that work on it
 // together, and it says that it waits for that.
+//
+//safety:8 `--bwlimit` over all processes of a task, which come, go, stand still, are cut off, or are of a lead that is over; coordinators that begin anew
 func TestOwnLimitIsShared(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		const limit = 6 << 20
@@ -254,6 +266,8 @@ func TestOwnLimitIsShared(t *testing.T) {
 
 // TestOwnLimitSurvivesARestart: who is not heard of yet keeps what it had, so that all
 // together have no more than the task may, and what they have is not less for long.
+//
+//safety:8 with TestOwnLimitIsShared
 func TestOwnLimitSurvivesARestart(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		const limit = 6 << 20

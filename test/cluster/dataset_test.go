@@ -104,6 +104,8 @@ func TestDatasetShared(t *testing.T) {
 }
 
 // TestDatasetReleased: what is leased, pinned or alone stays.
+//
+//safety:5/datasets leases, also of a tier that has another name now, pins, the only copy, tiers that are not ephemeral; what was pinned between the request and its beginning
 func TestDatasetReleased(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -159,6 +161,8 @@ func TestDatasetReleased(t *testing.T) {
 }
 
 // TestDatasetPurged: scratch goes without another copy, and nothing else does.
+//
+//safety:5/datasets with TestDatasetReleased
 func TestDatasetPurged(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -201,6 +205,8 @@ func TestDatasetPurged(t *testing.T) {
 }
 
 // TestDatasetChanged: what is not what the manifest says, is no replica of it.
+//
+//safety:4/datasets what was staged is read and compared with the digest: a source that was changed by hand, with its size and times put back, makes no replica, and nothing of it is left
 func TestDatasetChanged(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -244,6 +250,8 @@ func TestDatasetChanged(t *testing.T) {
 }
 
 // TestDatasetLeadDies kills who stages, in the middle.
+//
+//safety:4/datasets with TestDatasetChanged
 func TestDatasetLeadDies(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")
@@ -267,6 +275,8 @@ func TestDatasetLeadDies(t *testing.T) {
 }
 
 // TestDatasetCancelled: of a staging that is cancelled nothing is left, wherever it was.
+//
+//safety:5/datasets with mover/service TestReleaseFails
 func TestDatasetCancelled(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -297,6 +307,8 @@ func TestDatasetCancelled(t *testing.T) {
 }
 
 // TestDatasetRestart stops the coordinator in each state of a staging and of a release.
+//
+//safety:5/datasets with mover/service TestReleaseFails
 func TestDatasetRestart(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		ctx := context.Background()

@@ -45,6 +45,8 @@ func spoil(t *testing.T, path string) (mend func()) {
 // TestDatasetIsExpected: what is copied as a dataset is that dataset, or the copy fails and
 // names what is not, also where a helper has moved it. A replica that is not the dataset is
 // relied on no more, until it is looked at again.
+//
+//safety:4/datasets a replica that is not any more what its digest says: what is read of it as the dataset is named and not published, also by a helper, also at a second try; and the replica is doubted until it is looked at again
 func TestDatasetIsExpected(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1", "n2")

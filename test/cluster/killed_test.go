@@ -24,6 +24,8 @@ import (
 
 // TestAgentIsKilled: of an agent that is killed while it leads or helps the other one does
 // the work.
+//
+//safety:1 agents that are killed as leads and as helpers, and a whole site: the rest ends the work, and nothing is published twice
 func TestAgentIsKilled(t *testing.T) {
 	for name, part := range parts {
 		t.Run(name, func(t *testing.T) {
@@ -39,6 +41,9 @@ func TestAgentIsKilled(t *testing.T) {
 
 // TestAllAreKilled: the coordinator and all agents are killed, as when the power fails. When
 // they are started again they go on.
+//
+//safety:1 with TestAgentIsKilled
+//safety:3/takeover with mover/service TestLinger
 func TestAllAreKilled(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1", "n2")
@@ -58,6 +63,8 @@ func TestAllAreKilled(t *testing.T) {
 // TestLateWriter: an agent that is cut off for longer than its lease, with a worker that
 // sleeps, has lost its work, and finds nothing to publish when it wakes up: what the owner has
 // made of the target since stays.
+//
+//safety:1 with test/siege TestLateWriterOfFiles
 func TestLateWriter(t *testing.T) {
 	for name, part := range parts {
 		t.Run(name, func(t *testing.T) {
@@ -110,6 +117,8 @@ func changed(t *testing.T, dir string) {
 
 // TestCancelled: a task is cancelled in each of its states, and ends as cancelled in each.
 // Its target is free then.
+//
+//safety:3 a task is cancelled in each of its states, and while there is no coordinator
 func TestCancelled(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t)
@@ -150,6 +159,8 @@ func TestCancelled(t *testing.T) {
 
 // TestCancelAndKill: what was cancelled or paused, and answered so, stays it, though the
 // coordinator is killed before the lead has let go.
+//
+//safety:3 with test/siege TestCoordinatorIsKilled
 func TestCancelAndKill(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")
@@ -179,6 +190,8 @@ func TestCancelAndKill(t *testing.T) {
 
 // TestCancelDuringRestart: a cancel that comes while there is no coordinator is refused, or waits
 // for it; after it is done nothing is left.
+//
+//safety:3 with TestCancelled
 func TestCancelDuringRestart(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")
@@ -199,6 +212,8 @@ func TestCancelDuringRestart(t *testing.T) {
 // TestSubmittedTwiceAndKilled: of a request with a key whose answer is lost, because the
 // coordinator is killed, there is one task when it is asked for again; so of one that was
 // asked while there was no coordinator.
+//
+//safety:3 with test/siege TestCoordinatorIsKilled
 func TestSubmittedTwiceAndKilled(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t)
@@ -244,6 +259,8 @@ func TestSubmittedTwiceAndKilled(t *testing.T) {
 
 // TestTargetOfAProcess: a process that works without a service finds the target of a task
 // held, and so does a task that finds such a process there. Both say by whom.
+//
+//safety:1 with TestOverlappingTargets
 func TestTargetOfAProcess(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")

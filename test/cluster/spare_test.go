@@ -25,6 +25,8 @@ func TestShortTasks(t *testing.T) {
 }
 
 // TestSpareDies kills the worker that waits for the next task: the task has another one.
+//
+//safety:7 with mover/acting TestReady
 func TestSpareDies(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")

@@ -17,6 +17,8 @@ import (
 
 // TestDatasetSurvivor: the ledger believes that there is another copy. Whoever removes the
 // replica finds out that it is not so.
+//
+//safety:5/datasets the other copy was removed, cut, or changed by hand, is the same files by a link, or its tier lies elsewhere by now: whoever removes looks first, everything stays, and the copy is not believed again
 func TestDatasetSurvivor(t *testing.T) {
 	ctx := context.Background()
 	for what, spoil := range map[string]func(c *rig.Cluster, source, copied string) error{
@@ -125,6 +127,8 @@ func TestDatasetSurvivorOtherTimes(t *testing.T) {
 
 // TestReplicaLiesInItsTier: what is recorded to be in a tier is there, and not where a
 // symbolic link leads; nor is a copy that has to survive a release.
+//
+//safety:6 with TestPurgeStaysInItsTier
 func TestReplicaLiesInItsTier(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -165,6 +169,8 @@ func TestReplicaLiesInItsTier(t *testing.T) {
 
 // TestPurgeStaysInItsTier: a symbolic link does not lead a purge, or a staging, out of its
 // tier. One that is named itself goes, and not what it leads to.
+//
+//safety:6 purge, release and staging of datasets behind symbolic links that lead out of the tier; datasets that are added there, and copies that lie there when the other one is to go
 func TestPurgeStaysInItsTier(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		ctx := context.Background()

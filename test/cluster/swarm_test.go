@@ -9,6 +9,8 @@ import (
 )
 
 // TestSwarmLies: a node gives wrong bytes. The others read those files from the source, doubt it for nothing, and ask the node no more.
+//
+//safety:7 nodes that give wrong bytes, what they may not read, or nothing, or are cut off while they give
 func TestSwarmLies(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		p := rig.NewPeers(t, false)

@@ -48,6 +48,8 @@ var directions = []struct {
 	{"copy from S3", func(t *testing.T, b *bench) world { return b.fromStore(t) }},
 }
 
+//safety:1 real file systems and a real store after a kill -9: each visible file must have a content that its name had in the source at some time
+//safety:3 a finished run leaves equal trees, no temporary name, no open upload
 func TestKills(t *testing.T) {
 	rig.Root(t) // the trees have devices and files of others
 	for _, d := range directions {

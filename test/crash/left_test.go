@@ -45,6 +45,8 @@ func TestLeftOfWhatIsGone(t *testing.T) {
 
 // A part that a killed run had sent, and that its store takes in after the upload was
 // aborted, brings the upload back. The next run aborts it once more.
+//
+//safety:3 a part of the killed run comes when its upload was aborted, and brings it back: the next run leaves none
 func TestPartComesLate(t *testing.T) {
 	p, source := rig.New(t), rig.Memory(t)
 	store := rig.NewStore(t, p)

@@ -48,6 +48,8 @@ func kills(t *testing.T, first int, run func(n int) (*rig.Run, int)) (killed int
 
 // A run that is killed costs the parts that were in flight, and not those that
 // were there. What is read of a source tells what was sent.
+//
+//safety:3 what is read after a kill is at most what was in flight
 func TestSentTwiceLargeFile(t *testing.T) {
 	rig.Root(t)
 	size := amount(160 << 20)
@@ -72,6 +74,8 @@ func TestSentTwiceLargeFile(t *testing.T) {
 
 // Small files that were written and wait to be published are taken over: the run
 // is killed while it is busy with a file behind them.
+//
+//safety:3 with TestSentTwiceLargeFile
 func TestSentTwiceSmallFiles(t *testing.T) {
 	rig.Root(t)
 	const small, last = 4000, 64 << 20
@@ -102,6 +106,7 @@ func drafts(dir string) (n int) {
 	return n
 }
 
+//safety:3 with TestSentTwiceLargeFile
 func TestSentTwiceToS3(t *testing.T) {
 	size := amount(int64(kill.Times(160<<20, 400<<20)))
 	p, source := rig.New(t), rig.Memory(t)
@@ -120,6 +125,7 @@ func TestSentTwiceToS3(t *testing.T) {
 	}
 }
 
+//safety:3 with TestSentTwiceLargeFile
 func TestSentTwiceFromS3(t *testing.T) {
 	rig.Root(t)
 	size := amount(160 << 20)

@@ -20,6 +20,8 @@ import (
 )
 
 // TestEvents: what a server tells of a bucket keeps a catalog equal to it, whatever is put there, replaced and removed; one that tells nobody says so.
+//
+//safety:5 with tiering/feed/bucket TestQueued
 func TestEvents(t *testing.T) {
 	protocols(t, func(t *testing.T, server *s3test.Server) {
 		o := server.Options(t)

@@ -13,6 +13,8 @@ import (
 // TestKinds: a file becomes a folder and a folder a file. A server that can have both
 // under one name keeps what a copy does not bring; one that can not is told what
 // gives way.
+//
+//safety:5 with test/script/s3/kinds.txt
 func TestKinds(t *testing.T) {
 	protocols(t, func(t *testing.T, server *s3test.Server) {
 		tree, p := t.TempDir(), user(t, server)

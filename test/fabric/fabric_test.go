@@ -430,6 +430,8 @@ func TestFanOut(t *testing.T) {
 }
 
 // TestFanOutUnrest: one node dies in the middle, and one comes late. The source is read again only for what is nowhere else.
+//
+//safety:7 with test/cluster TestSwarmLies
 func TestFanOutUnrest(t *testing.T) {
 	need(t)
 	if testing.Short() {

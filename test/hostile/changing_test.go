@@ -72,6 +72,8 @@ func comesAndGoes(_ *rand.Rand, path string, n int) error {
 
 // A source that is being changed gives whole versions or failures that are told,
 // and never a mixture. When it is quiet again, one run makes everything equal.
+//
+//safety:4 files that are overwritten, grown, cut, replaced or deleted while they are read, seen from outside: exit code, words, files
 func TestChangingSource(t *testing.T) {
 	random := kill.Random(t)
 	base := rig.Memory(t)
@@ -138,6 +140,8 @@ func wholeVersions(t *testing.T, dir string) {
 
 // A large file that is cut short while its parts are read is a failure that is told,
 // and what was at the target stays.
+//
+//safety:4 with TestChangingSource
 func TestLargeSourceShrinks(t *testing.T) {
 	base := rig.Memory(t)
 	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")

@@ -17,6 +17,8 @@ import (
 
 // A source that is not what it was when it was synchronised last never empties the
 // target.
+//
+//safety:4 missing, empty and unmounted sources, and one with an I/O error
 func TestDoubtfulSourceDeletesNothing(t *testing.T) {
 	for name, row := range map[string]struct {
 		spoil func(t *testing.T, source string)
@@ -65,6 +67,8 @@ func lost(t *testing.T, was rig.Tree, dir string) (names []string) {
 
 // A file system that is not mounted leaves a directory that is empty, or has what
 // somebody wrote into it by mistake.
+//
+//safety:4 with TestDoubtfulSourceDeletesNothing
 func TestUnmountedSourceDeletesNothing(t *testing.T) {
 	for name, below := range map[string]bool{"empty below": false, "something below": true} {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +145,8 @@ func failing(t *testing.T, dir, broken string) string {
 
 // A directory that can not be listed, or a file that can not be read, makes the
 // result partial. What is behind it is not known to be gone, and nothing is deleted.
+//
+//safety:4 with TestDoubtfulSourceDeletesNothing
 func TestFailingSourceDeletesNothing(t *testing.T) {
 	for _, broken := range []string{"001", "file-00007.bin"} {
 		t.Run(broken, func(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 
 // A link at the place of a directory, there before we come or swapped in while we
 // work, never leads a write, a change of facts or a removal out of the target.
+//
+//safety:6 a parent is swapped with a link that leads out, and links are planted, under the hands of the real program
 func TestNothingEscapes(t *testing.T) {
 	base := rig.Memory(t)
 	source, target, outside := filepath.Join(base, "source"), filepath.Join(base, "target"), filepath.Join(base, "outside")
@@ -55,6 +57,8 @@ func TestNothingEscapes(t *testing.T) {
 
 // A link that is there before is not followed, neither below the target nor in
 // the source.
+//
+//safety:6 with TestNothingEscapes
 func TestPlantedLinks(t *testing.T) {
 	base := rig.Memory(t)
 	source, target, outside := filepath.Join(base, "source"), filepath.Join(base, "target"), filepath.Join(base, "outside")

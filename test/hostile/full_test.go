@@ -71,6 +71,8 @@ func quota(t *testing.T) small {
 
 // A target without room pauses the run, which says why and goes on when there is
 // room, or ends with exit code 7 when that is wanted. What was published stays whole.
+//
+//safety:3 no bytes, no quota, no inodes: the task waits, or ends with 7, and what it has finished is there
 func TestFullTarget(t *testing.T) {
 	for name, make := range map[string]func(*testing.T) small{
 		"memory": smallMemory, "disk": smallDisk, "inodes": fewInodes, "quota": quota,

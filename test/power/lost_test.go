@@ -18,6 +18,8 @@ import (
 // flushed, and comes back: a cable, a controller, a volume on the network. The kernel has not
 // booted since, and the journal, on another disk, remembers every part and every file. The
 // same command ends with equal trees.
+//
+//safety:3 the run is killed, its disk loses what was not flushed and is mounted again, and the kernel has not booted since: what no sync has confirmed does not count
 func TestLostDisk(t *testing.T) {
 	rig.Root(t)
 	for _, row := range []struct {

@@ -43,6 +43,7 @@ type disk struct {
 
 const diskBytes = 768 << 20
 
+//safety:3 everything that was reported done is there and whole, directories with their times, and the same command goes on
 func TestPowerCut(t *testing.T) {
 	for name, make := range map[string]func(*testing.T, *rand.Rand) disk{
 		"in order":   orderedDisk,

@@ -24,6 +24,8 @@ func (n *node) gone(pids []int) {
 // A node that sleeps for longer than its lease has lost its work, and finds nothing to
 // publish when it wakes up: what others have made of the target since stays. A helper that
 // sleeps is in test/cluster.
+//
+//safety:1 an agent that sleeps, or is cut off, for longer than its lease, while others finish and the owner changes the target: it publishes nothing
 func TestLateWriterOfFiles(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -65,6 +67,8 @@ func changed(t *testing.T, dir string) {
 }
 
 // The same at a store, where a call of the sleeper may be on its way.
+//
+//safety:1 with TestLateWriterOfFiles
 func TestLateWriterOfObjects(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, plan{nodes: []string{"n1", "n2"}, store: true})
@@ -85,6 +89,9 @@ func TestLateWriterOfObjects(t *testing.T) {
 
 // A network that parts for longer than a lease, and is mended: all that was on its way
 // arrives late, and changes nothing.
+//
+//safety:1 with TestLateWriterOfFiles
+//safety:3/takeover with test/cluster TestConversationBreaks
 func TestPartition(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -14,6 +14,8 @@ func (o *order) cancel() {
 
 // A task is cancelled while a store puts an upload together: it ends as cancelled, and leaves
 // no upload. The other states are in test/cluster.
+//
+//safety:3 with test/cluster TestCancelled
 func TestCancelWhilePublishing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, plan{nodes: []string{"n1"}, store: true})

@@ -38,6 +38,8 @@ func fill(t *testing.T, dir string) (free func()) {
 
 // The disk of the coordinator's data is full: what is asked for is refused with the
 // reason, what runs loses nothing, and when there is room again all goes on by itself.
+//
+//safety:3 the disk of the coordinator is full: submits end with 7, tasks wait, and go on by themselves
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	rig.Root(t)
@@ -69,6 +71,8 @@ func TestFullDisk(t *testing.T) {
 
 // A coordinator that is killed while its disk is full starts when there is room, and
 // has everything that it had.
+//
+//safety:3 with TestFullDisk
 func TestKilledWhileFull(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -51,6 +51,8 @@ func (s *site) victim(o *order, of func(*pb.Task) string) *node {
 
 // A coordinator that is killed goes on where it was: whoever waits goes on waiting, and
 // the agents with their work.
+//
+//safety:3 the coordinator is killed while tasks run, are submitted and are cancelled: what was answered holds, and a key makes one task
 func TestCoordinatorIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, plan{nodes: []string{"n1", "n2"}, store: true})

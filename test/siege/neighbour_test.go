@@ -10,6 +10,8 @@ import (
 
 // TestNeighbour: a checkpoint on the disk of one node comes to that of another one, whole and checked, and to the file system that all share, although the node that
 // has it is killed while it is read from there. Shards that are the same as in the one before do not come again.
+//
+//safety:5/jobs with mover/peer TestPlace
 func TestNeighbour(t *testing.T) {
 	t.Parallel()
 	policies := filepath.Join(t.TempDir(), "policies")

@@ -39,6 +39,8 @@ func (s *site) own(name string, who *syscall.Credential) string {
 
 // Who knows the id of somebody else's task knows nothing else: it is as if there were
 // no such task, whatever is asked of it, and nothing happens to it.
+//
+//safety:7 somebody else's task is to everybody as if it were none; root of a node is not root of the site
 func TestTaskOfAnother(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, plan{nodes: []string{"n1"}})
@@ -111,6 +113,8 @@ func (s *site) leaks(dir string) {
 }
 
 // What is outside of a project's roots is reached by no text.
+//
+//safety:6 paths out of a project's roots by their text, by links, and by folders that become links while tasks of users and of root begin and run
 func TestPathsOutside(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, plan{nodes: []string{"n1"}, more: projects})
@@ -139,6 +143,8 @@ func TestPathsOutside(t *testing.T) {
 
 // A folder of a project that becomes a symbolic link to the outside while tasks begin
 // and run: nothing comes from there, and nothing goes there.
+//
+//safety:6 with TestPathsOutside
 func TestRootsAreSwapped(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -204,6 +210,8 @@ func swaps(t *testing.T, dir, to string) (quiet func()) {
 }
 
 // Root of a node may look, and have nothing done: it would be root everywhere.
+//
+//safety:7 with TestTaskOfAnother
 func TestRootOfANode(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, plan{nodes: []string{"n1", "n2"}})

@@ -48,6 +48,8 @@ func (g *gate) fault(w http.ResponseWriter, r *http.Request, next http.Handler) 
 
 // Somebody is killed while an upload is being begun, or put together: no object is made
 // twice, none is missing, and no upload stays behind.
+//
+//safety:3 the coordinator, or the lead, is killed while a store begins an upload or puts it together
 func TestKilledBetweenCreateAndComplete(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -23,11 +23,22 @@ const (
 )
 
 // TestEngine drives plan and transfer, without a journal.
+//
+//safety:1 after every publish, update, mkdir and removal each visible file must have a content that its name had in the source at some time; faults tear writes, lose answers, flip bytes, kill between two drafts of one publish
+//safety:2 bytes flip on the way from sources with a checksum, and on the way to targets that compare or are read back
+//safety:4 directories are denied, files overwritten, grown, cut, replaced, deleted while they are read, hard links among them; what the source has is never removed
+//safety:5 every removal that reaches the target is judged: asked for, not in the source, nothing failed before
+//safety:8 the files in hand never exceed what queue, workers and batch may hold; goroutines that outlive a run fail it
+//safety:9 a run without a failure is compared with its source; each action has exactly one result, and counters and report agree with them
 func TestEngine(t *testing.T) {
 	eachSeed(t, engineSeeds, func(t *testing.T, seed uint64) { newWorld(t, seed).play((*world).runEngine) })
 }
 
 // TestTask drives mover/local: locks, strays, the journal, the manifest, the report.
+//
+//safety:3 after stops, deaths and lost answers the last run ends clean, with no draft and no lock
+//safety:5 with TestEngine
+//safety:9 with TestEngine
 func TestTask(t *testing.T) {
 	eachSeed(t, taskSeeds, func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed)

@@ -116,6 +116,9 @@ func doing(name string) string { return "#!/bin/sh\n#DATAMOVE dw\n#do " + name +
 
 // TestDeploy: Slurm is installed by what lies in deploy/slurm alone. Nothing is to be changed there, as doctor says, and datamove
 // is called for each phase and hook.
+//
+//safety:6 words of users that go through Slurm's Lua and a shell; configuration files of Slurm
+//safety:8 with TestMoverStops
 func TestDeploy(t *testing.T) {
 	long(t)
 	// Lines as only some sites have them: what we read is what Slurm does.
@@ -458,6 +461,8 @@ func sameRequests(a, b directive.Job) bool {
 }
 
 // TestDeployHangs: a datamove that does not end is a failure, also where Slurm has no time limit and waits for it with all that it does.
+//
+//safety:8 with TestMoverStops
 func TestDeployHangs(t *testing.T) {
 	Slow(t)
 	long(t)

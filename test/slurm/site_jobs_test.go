@@ -14,6 +14,9 @@ import (
 )
 
 // TestJobs: from submit to purge.
+//
+//safety:5/jobs files of one name from several nodes, a job that fails or is requeued: none is lost, and none of an old run replaces one of the new
+//safety:7 with test/system/service TestJobReadsSealed
 func TestJobs(t *testing.T) {
 	s := deployed(t, Options{}, nil)
 	s.s3(Address(Controller))
@@ -337,6 +340,8 @@ echo $DATAMOVE_HOT; srun cat $DATAMOVE_IN_MADE/it
 }
 
 // TestCancelled: a job that is cancelled in a phase leaves nothing behind.
+//
+//safety:5/jobs a job that is cancelled in each phase leaves nothing held and nothing under way
 func TestCancelled(t *testing.T) {
 	s := deployed(t, Options{Nodes: 1}, nil)
 	s.dataset(Anna, "deep", "tape:deep", "/opt/archive/tape/deep", 10, 2_000_000)
@@ -371,6 +376,8 @@ func TestCancelled(t *testing.T) {
 }
 
 // TestStageOutTimeout: when Slurm waits no longer, the results come all the same, and the directory goes then.
+//
+//safety:5/jobs Slurm stops waiting, a node dies, slurmctld and the coordinator are killed: what is to leave a job's directory leaves it later, or waits for somebody
 func TestStageOutTimeout(t *testing.T) {
 	s := deployed(t, Options{Nodes: 1}, func(files fstest.MapFS) {
 		text := string(files["burst_buffer.conf"].Data)
@@ -402,6 +409,8 @@ func TestStageOutTimeout(t *testing.T) {
 }
 
 // TestMoverStops: with the mover stopped on all nodes no node is drained, and jobs run with what is warm.
+//
+//safety:8 the mover stands still on all nodes while jobs begin and end, or hangs in a phase, or a disk does in a hook: no node is drained, no job begins because of it, Slurm's controller waits for seconds
 func TestMoverStops(t *testing.T) {
 	s := deployed(t, Options{}, nil)
 	s.dataset(Anna, "near", "slow:near", "/project/slow/near", 10, 10_000_000)
@@ -437,6 +446,8 @@ srun sh -c 'echo $DATAMOVE_HOT'
 }
 
 // TestRestarts: slurmctld and the coordinator end while data is staged, and begin again; the job has its data.
+//
+//safety:5/jobs with TestStageOutTimeout
 func TestRestarts(t *testing.T) {
 	Slow(t)
 	s := deployed(t, Options{Nodes: 1}, nil)
@@ -463,6 +474,8 @@ func TestRestarts(t *testing.T) {
 }
 
 // TestRestartsBefore: slurmctld ends while the node of a job is made ready, and begins again. The job waits for what comes already, and begins once.
+//
+//safety:5/jobs with TestStageOutTimeout
 func TestRestartsBefore(t *testing.T) {
 	Slow(t)
 	s := deployed(t, Options{Nodes: 1}, nil)
@@ -543,6 +556,8 @@ mkdir $DATAMOVE_DIR/good $DATAMOVE_DIR/log; echo good >$DATAMOVE_DIR/good/it; ec
 }
 
 // TestNodeKilled: a node dies under a job, which begins again on another one.
+//
+//safety:5/jobs with TestStageOutTimeout
 func TestNodeKilled(t *testing.T) {
 	Slow(t)
 	s := deployed(t, Options{Nodes: 2, Conf: "SlurmdTimeout=10\n"}, nil)

@@ -140,6 +140,8 @@ func (w *world) accounts() (all []Account) {
 }
 
 // TestModel compares random histories of two ledgers on one log with the naive count: keys that come again, clocks that jump, caps that change, and crashes that leave a file that ends at any byte.
+//
+//safety:aws the ledger against a naive count, with crashes at any byte, kill -9, and two processes that race for one cap
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")

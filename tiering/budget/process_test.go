@@ -43,6 +43,8 @@ func reserve(argument string) error {
 }
 
 // TestKill kills a process that appends, again and again. All that it was told is there, once, and at most one entry more for each life.
+//
+//safety:aws with TestModel
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, told := t.TempDir(), 0
@@ -77,6 +79,8 @@ func TestKillInside(t *testing.T) {
 }
 
 // TestRace has two processes reserve what one cap has room for. Together they get it, and no dollar more.
+//
+//safety:aws with TestModel
 func TestRace(t *testing.T) {
 	dir := t.TempDir()
 	got := map[string]int{}

@@ -211,6 +211,8 @@ func (c cut) Stat(ctx context.Context, name string) (mover.Entry, error) {
 }
 
 // A directory that a scan has found, and not read to its end, is read by the next look at it, or in it.
+//
+//safety:4 with TestKill
 func TestLookAfterCut(t *testing.T) {
 	tree := mem.NewTree().Files(map[string]string{"a/1": "", "z": ""})
 	src := mem.New(tree, mem.Options{ObjectStore: true}) // whose directories are nothing by themselves
@@ -462,6 +464,8 @@ func (b broken) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.E
 }
 
 // Of a directory that can not be read nothing new is known, and nothing is gone.
+//
+//safety:4 with TestEmpty
 func TestUnread(t *testing.T) {
 	tree := mem.NewTree().Files(map[string]string{"a/1": "", "a/2": "", "b/1": "", "b/c/2": "", "d": ""})
 	src := mem.New(tree, mem.Options{})
@@ -526,6 +530,8 @@ func TestFlat(t *testing.T) {
 }
 
 // A tree that is suddenly empty is not believed: nothing may be mounted there.
+//
+//safety:4 a tier that is suddenly empty, a directory that can not be read, a walk that is cut or made up on its way: nothing of it is believed to be gone
 func TestEmpty(t *testing.T) {
 	c := fresh(t)
 	empty := mem.New(nil, mem.Options{})

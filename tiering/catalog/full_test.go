@@ -39,6 +39,8 @@ func (f *filling) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover
 
 // A disk that becomes full in the middle of a scan is an error, and no signal. The catalog is as old as before, however much of the scan it has; it is no damage when it can
 // not be opened, and who closes it does not wait for room; and a scan makes it equal when there is room again.
+//
+//safety:4 with TestKill
 func TestFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=300m"); err != nil {

@@ -147,6 +147,8 @@ func (c *churn) once() {
 
 // Killed while a tree changes, and while it is scanned for the first time, a catalog that follows a feed is at last what a fresh
 // scan is.
+//
+//safety:4 the catalog is killed twenty times while a tree changes, and ends equal to it; a damaged one counts as not scanned; one whose disk becomes full in the middle of a scan is as old as before
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir := t.TempDir()
@@ -197,6 +199,8 @@ func TestKill(t *testing.T) {
 }
 
 // A catalog whose files were cut, written over or lost is moved aside, and nothing counts as scanned: an empty catalog decides nothing.
+//
+//safety:4 with TestKill
 func TestDamage(t *testing.T) {
 	for name, harm := range map[string]func(path string, size int64) error{
 		"cut":    func(path string, size int64) error { return os.Truncate(path, size/2) },

@@ -15,6 +15,8 @@ import (
 
 // TestRoll: parts of a real tree, in which names lie between that of a file and that of a directory, make what is known equal to it, each with about so many entries; one
 // that does not begin where the last one has ended is refused, and an empty tree takes nothing away.
+//
+//safety:4 with TestEmpty
 func TestRoll(t *testing.T) {
 	dir := t.TempDir()
 	put := func(names ...string) {

@@ -53,6 +53,8 @@ func TestStream(t *testing.T) {
 }
 
 // Wherever a walk is cut, it is no whole one: nothing counts as scanned.
+//
+//safety:4 with TestEmpty
 func TestStreamCut(t *testing.T) {
 	tree := mem.NewTree()
 	for i := range 40 {
@@ -74,6 +76,8 @@ func TestStreamCut(t *testing.T) {
 }
 
 // Who sends is believed in nothing.
+//
+//safety:4 with TestEmpty
 func FuzzReceive(f *testing.F) {
 	tree := mem.NewTree().Files(map[string]string{"a/b/c": "1", "a/d": "2", "e": "3"})
 	var b bytes.Buffer

@@ -87,6 +87,8 @@ func printed(v View) string {
 }
 
 // TestFind has the shapes that frameworks leave, whole and torn.
+//
+//safety:5/jobs with TestHostile
 func TestFind(t *testing.T) {
 	for _, row := range []struct {
 		what    string
@@ -232,6 +234,8 @@ func TestSave(t *testing.T) {
 }
 
 // FuzzTracker: whatever stands in a tracker, it names one entry beside it, or nothing.
+//
+//safety:5/jobs with TestHostile
 func FuzzTracker(f *testing.F) {
 	for _, text := range []string{"100", "release", "../..", "global_step10\n", "/etc", "a/b", "iter_0000100", "\x00", "-1", "99999999999999999999", "./x/"} {
 		f.Add(text)

@@ -14,6 +14,8 @@ import (
 )
 
 // TestHostile: what a user can put into the directory is looked at, and neither followed, nor waited for, nor read.
+//
+//safety:5/jobs checkpoints that are torn, half written by some of the nodes, or made to look complete; directories with links, fifos and a million entries
 func TestHostile(t *testing.T) {
 	outside := made(t, "secret/.metadata", "secret/__0_0.distcp")
 	dir := made(t, "step_1/.metadata", "step_2/.metadata")
@@ -58,6 +60,8 @@ func TestBounds(t *testing.T) {
 }
 
 // TestMounts: another file system in the directory is not entered.
+//
+//safety:5/jobs with TestHostile
 func TestMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root mounts")

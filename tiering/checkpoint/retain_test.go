@@ -11,6 +11,7 @@ import (
 	_ "datamove.dev/test/seed" // of rapid
 )
 
+//safety:5/jobs retention, whatever it is told, keeps the last two that are verified, and the newest that a second tier has
 func TestJudge(t *testing.T) {
 	many := func(n int) (held []Held) {
 		for i := range n {
@@ -51,6 +52,8 @@ func dropped(verdicts []Verdict) (names []string) {
 
 // TestJudgeKeeps: whatever there is, and whatever is asked for, two verified ones stay, the newest with them, and with a second tier the newest
 // that it has; nothing goes that is not verified, or tagged; and what a run has kept it keeps when it is asked again.
+//
+//safety:5/jobs with TestJudge
 func TestJudgeKeeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var held []Held

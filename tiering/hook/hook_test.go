@@ -76,6 +76,7 @@ func (l *ledger) hold(s *Site, holder string) {
 	l.held = append(l.held, stage.Holding{Holder: holder, Owner: uint32(os.Geteuid()), Place: stage.Place{Root: s.Scratch, Path: ".datasets/imagenet/1234"}})
 }
 
+//safety:6 the environment, lists of nodes, scripts, comments and names of Slurm jobs
 func TestJobOf(t *testing.T) {
 	whole := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_UID": "1000", "SLURM_JOB_GID": "100", "SLURM_JOB_USER": "alice", "SLURMD_NODENAME": "n1", "SLURM_JOB_COMMENT": "hello"}
 	for _, row := range []struct {
@@ -136,6 +137,8 @@ func TestProlog(t *testing.T) {
 }
 
 // TestDegraded: whatever the mover does, the job has a directory, and the node is good.
+//
+//safety:5/jobs with TestLeaving
 func TestDegraded(t *testing.T) {
 	for _, l := range []*ledger{{err: mover.ErrUnreachable}, {mute: true}, {err: mover.ErrPermission}} {
 		s, _, j := site(t)
@@ -199,6 +202,8 @@ func TestCopies(t *testing.T) {
 }
 
 // TestLeaving: what is to be brought away stays until it is.
+//
+//safety:5/jobs what is to leave a job's directory, or may be, stays when the job ends; also when the mover is away
 func TestLeaving(t *testing.T) {
 	s, l, j := site(t)
 	first, err := s.Prolog(t.Context(), j)
@@ -226,6 +231,8 @@ func TestLeaving(t *testing.T) {
 }
 
 // TestForeign: what somebody put where the directory of a job will be is neither used nor followed.
+//
+//safety:6 links, files and directories of others where the directory of a job will be; names that lead out of it
 func TestForeign(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: others own what is in the way")
@@ -262,6 +269,8 @@ func TestForeign(t *testing.T) {
 }
 
 // TestJobsOfOthers: a folder of all jobs that others may write to is not trusted, and the node is not drained for it.
+//
+//safety:6 with TestForeign
 func TestJobsOfOthers(t *testing.T) {
 	s, _, j := site(t)
 	must(t, os.Mkdir(filepath.Join(s.Scratch, Jobs), 0o777))
@@ -274,6 +283,8 @@ func TestJobsOfOthers(t *testing.T) {
 }
 
 // TestHostileLinks: names of what is held lead nowhere but into the directory of the job, whatever the user has put there.
+//
+//safety:6 with TestForeign
 func TestHostileLinks(t *testing.T) {
 	s, l, j := site(t)
 	outside := t.TempDir()
@@ -369,6 +380,8 @@ func TestTasks(t *testing.T) {
 }
 
 // TestReconcile: of jobs that are gone nothing stays, and of those that are there, or may be, everything.
+//
+//safety:5/jobs jobs that are at work, begin just now, or are between two steps are not ended by who looks later
 func TestReconcile(t *testing.T) {
 	later := time.Now().Add(2 * Grace)
 	for _, row := range []struct {
@@ -466,6 +479,7 @@ func TestMillion(t *testing.T) {
 	}
 }
 
+//safety:5/jobs with TestReconcile
 func TestLive(t *testing.T) {
 	proc := t.TempDir()
 	for pid, line := range map[string]string{
@@ -484,6 +498,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
+//safety:6 with TestJobOf
 func FuzzJobOf(f *testing.F) {
 	f.Add("7", "1000", "100")
 	f.Fuzz(func(t *testing.T, id, uid, gid string) {

@@ -15,6 +15,8 @@ import (
 )
 
 // What may be gone by an action is kept for many reasons, whatever the rules say.
+//
+//safety:5 rules that would remove what is leased, pinned, just seen, on a tier that keeps things or without another copy; expressions that fail; limits of a run
 func TestHeld(t *testing.T) {
 	old, young := idle("a", 1<<30, 40*day), idle("b", 1<<30, 40*day)
 	young.Seen = ago(day/2) / 1e9
@@ -75,6 +77,8 @@ func (s checkpointSet) Stays(*policy.Action) string { return string(s) }
 func (checkpointSet) There(to string) bool          { return to == "there" }
 
 // A plan has the files that weigh most, within its limits, however many have selected them; nothing is forgotten in the counts.
+//
+//safety:5 with TestHeld
 func TestPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }

@@ -173,6 +173,8 @@ func TestFirst(t *testing.T) {
 }
 
 // An expression that fails decides nothing, not even by a rule behind it.
+//
+//safety:5 with TestHeld
 func TestFailing(t *testing.T) {
 	p := read(t, "  - {name: odd, where: '100 / (size - 5) > 1', action: purge}\n  - {name: rest, action: purge}\n")
 	j := p.Judge(now, nil)

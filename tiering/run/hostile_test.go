@@ -90,6 +90,8 @@ func (w *world) swap(name string) {
 }
 
 // 20,000 decisions, or a million with DATAMOVE_SOAK=1, in a world that changes between each two steps of a run: nothing is removed that has to stay.
+//
+//safety:5 a policy removes while files are leased, pinned, changed in place, replaced, swapped for links, lose their copies or become a part of a dataset, between each two steps of its run; plans of another policy, by old facts, or damaged
 func TestDecisions(t *testing.T) {
 	programs, err := policy.Read("hostile", []byte(purging))
 	check(t, err)

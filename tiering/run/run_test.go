@@ -166,6 +166,8 @@ func TestStates(t *testing.T) {
 }
 
 // An entry is the item only when everything that is known of both is the same, and something tells it from another one of its name.
+//
+//safety:5 with TestDecisions
 func TestSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		number := func(what string) int64 { return rapid.Int64Range(1, 3).Draw(rt, what) }

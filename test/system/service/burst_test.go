@@ -93,6 +93,8 @@ func (c *cluster) record() *burst.Record {
 }
 
 // TestBurstKilled: whatever dies in the middle of a step, the task goes on under another lead, and nothing in AWS is made twice.
+//
+//safety:3 the process of a burst, its coordinator or its agent is lost in the middle of a step: one file system is made, and its money reserved once; who has lost the task keeps nothing and spends nothing
 func TestBurstKilled(t *testing.T) {
 	c := newCluster(t)
 	server := c.inAWS()
@@ -186,6 +188,8 @@ func TestBurstKilled(t *testing.T) {
 }
 
 // TestBurstFenced: a process that is cut off from its coordinator, and wakes up when another one has its task, keeps nothing and makes nothing.
+//
+//safety:3 with TestBurstKilled
 func TestBurstFenced(t *testing.T) {
 	c := newCluster(t)
 	server := c.inAWS()

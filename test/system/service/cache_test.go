@@ -39,6 +39,8 @@ func (c *cluster) small(node string, bytes int) {
 
 // TestDatasetEvicted fills the scratch of a node: what was used longest ago goes, and
 // what is leased stays, though it is older.
+//
+//safety:5/datasets with test/cluster TestDatasetReleased
 func TestDatasetEvicted(t *testing.T) {
 	c := newCluster(t)
 	c.small("n1", 64<<20)

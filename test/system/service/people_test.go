@@ -113,6 +113,8 @@ func (c *cluster) addAs(who, name, location string) {
 }
 
 // What is in the cache of a node is for who may read it where it came from, at this moment.
+//
+//safety:7 a right to read the source that is taken away while replicas are there
 func TestMayReadNow(t *testing.T) {
 	c := newTown(t, "n1", "n2")
 	source := c.Tree("shared/lab/vision", 20, 1, 8<<20)

@@ -54,6 +54,8 @@ func (c *cluster) whereOn(node, dataset string) string {
 }
 
 // Who may not read the source gets neither a lease nor to the files, and who may does.
+//
+//safety:7 with mover/shelf TestStrangers
 func TestClosedCache(t *testing.T) {
 	c, source, replica := lab(t)
 	reads := func(name string) error {
@@ -132,6 +134,8 @@ func TestClosedToWhoJoins(t *testing.T) {
 }
 
 // Who staged it can not change it for others; and it goes as it came.
+//
+//safety:7 who owns a replica and would change it; kills between its last byte and its seal, and of who is lent a gate
 func TestSealedCache(t *testing.T) {
 	c, source, replica := lab(t)
 	for what, try := range map[string]string{
@@ -251,6 +255,8 @@ func TestSealedEvicted(t *testing.T) {
 }
 
 // An agent that is stopped while it seals leaves what the next one goes on with.
+//
+//safety:7 with TestSealedCache
 func TestSealInterrupted(t *testing.T) {
 	c, source, replica := lab(t)
 	c.Drop("vision")
@@ -278,6 +284,8 @@ func TestSealInterrupted(t *testing.T) {
 }
 
 // A job reads through the link of its prolog what was leased for it, as whose it is; others who come to that link do not.
+//
+//safety:7 a job reads what was staged for it, as its user, and can not change it
 func TestJobReadsSealed(t *testing.T) {
 	c, source, replica := lab(t)
 	conf := *c.ConfOf("n1")()

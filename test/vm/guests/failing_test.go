@@ -10,6 +10,8 @@ import (
 // TestFailingDisk copies to disks whose writes fail at an instant, or are lost without a
 // word: no run that lost something ends with 0, and when the disk is healed the same command
 // ends with equal trees.
+//
+//safety:3 a disk of which each write fails, or is lost without a word, from an instant on: no run that lost something ends with 0 (of a disk that lies, with `--verify=read`), and the healed disk ends equal
 func TestFailingDisk(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)

@@ -54,6 +54,8 @@ const (
 // what is left on its disks: everything that was reported done is there, nothing is
 // half there, and the same command ends with equal trees. The disks forget what was
 // not flushed, in any order; the last cut kills the machine, too.
+//
+//safety:3 with test/power TestPowerCut
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)

@@ -30,6 +30,8 @@ const (
 // what TestOutage does at the moments at which the host can act, this does between any two
 // writes, with the kernel's own word on which of them were flushed. At the last instant the
 // program has ended, and everything is there.
+//
+//safety:3 with test/power TestPowerCut
 func TestWriteLog(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)

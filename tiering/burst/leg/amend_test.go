@@ -13,6 +13,8 @@ import (
 )
 
 // TestAmend: a file is applied again: more data is staged, and paid for; what would move a burst, or lose what has to come home, is refused.
+//
+//safety:aws with TestPrefixes
 func TestAmend(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
 	w.write("datasets/imagenet/a.tar", 1<<10)
@@ -51,6 +53,8 @@ func TestAmend(t *testing.T) {
 }
 
 // TestVacant: a prefix below which something lies already is nobody's: what a burst takes away at its end is what it made.
+//
+//safety:aws with TestPrefixes
 func TestVacant(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
 	w.write("datasets/imagenet/a.tar", 1<<10)

@@ -60,6 +60,8 @@ func (c *countingContent) Range(ctx context.Context, off, n int64) (io.ReadClose
 }
 
 // TestCap: where the money ends in the middle of coming home, no stream gets another part; with a higher cap the same command goes on, and what has come does not come again.
+//
+//safety:aws the money ends while data comes home: no stream gets another part; what the ledger has is what a count by hand gives
 func TestCap(t *testing.T) {
 	w := newWorld(t, 150*price.Dollar)
 	var err error
@@ -110,6 +112,8 @@ func TestCap(t *testing.T) {
 }
 
 // TestRegion: what may not be in a region, or is declared to be in another one than its bucket, is refused before a byte is sent, or AWS is asked for anything.
+//
+//safety:aws a bucket, or data, that has to be somewhere else: refused before a byte is sent
 func TestRegion(t *testing.T) {
 	for _, one := range []struct{ what, region, residency, want string }{
 		{"the bucket is somewhere else", "eu-central-1", "[us]", "is in eu-central-1, and spec.cloud.region is us-east-1"},
@@ -131,6 +135,8 @@ func TestRegion(t *testing.T) {
 }
 
 // TestBill: what the ledger has of a burst is what an independent count of it gives, within 5 %.
+//
+//safety:aws with TestCap
 func TestBill(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
 	w.write("datasets/imagenet/a.tar", 64<<20)
@@ -183,6 +189,8 @@ func TestObjective(t *testing.T) {
 }
 
 // TestNoSecrets: nothing secret is on the shelf, in the ledger, or told.
+//
+//safety:aws no key is on the shelf, in the ledger, or told
 func TestNoSecrets(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
 	w.write("datasets/imagenet/a.tar", 1<<10)

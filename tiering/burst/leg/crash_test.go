@@ -129,6 +129,8 @@ func (w *world) mortal(effects int) (*Leg, *life) {
 
 // TestDies: whoever dies after any effect, whether it is heard of or not, is followed by another one who makes nothing twice, forgets nothing, and pays nothing twice.
 // Of the effects of one kind the first is tried, and with DATAMOVE_SOAK=1 each.
+//
+//safety:aws a process that dies after each kind of effect (with `DATAMOVE_SOAK=1` after each effect in turn), heard of or not; kill -9 of the command again and again: one file system, one association, one reservation, and nothing is left
 func TestDies(t *testing.T) {
 	store := s3test.Start(t, false)
 	var effects []string
@@ -228,6 +230,8 @@ func (w *world) life(k int) (died bool, effects []string) {
 }
 
 // TestLostAnswers: every answer is lost again and again, and all is made once.
+//
+//safety:aws every answer to what makes something is lost, as often as one process asks
 func TestLostAnswers(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
 	w.write("datasets/imagenet/a.tar", 100<<10)

@@ -30,6 +30,8 @@ func (w *world) bring(from, to string) {
 var bucketOnly = strings.Replace(declared, "    fileSystem: {type: SCRATCH_2, subnet: subnet-0123456789abcdef0, securityGroups: [sg-0123456789abcdef0]}\n", "", 1)
 
 // TestLastLook: what was saved after all came home, and is not complete, is not lost: not of a bucket alone, and not where nobody waits for figures.
+//
+//safety:aws what is saved between the last sync-back and the end, also where nobody waits for figures; a command that was refused has given nothing up
 func TestLastLook(t *testing.T) {
 	t.Run("a bucket alone", func(t *testing.T) {
 		w := newWorld(t, 10_000*price.Dollar)
@@ -73,6 +75,8 @@ func (w *world) refuses(l *Leg, what string) {
 }
 
 // TestRefusedGivesNothingUp: what was to be abandoned by a command that was refused is not.
+//
+//safety:aws with TestLastLook
 func TestRefusedGivesNothingUp(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
 	w.write("datasets/imagenet/a.tar", 1<<10)
@@ -88,6 +92,8 @@ func TestRefusedGivesNothingUp(t *testing.T) {
 }
 
 // TestTaskRuns: a file system that works still is not waited for when all is given up: its task is cancelled.
+//
+//safety:aws with TestLastLook
 func TestTaskRuns(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
 	w.write("datasets/imagenet/a.tar", 1<<10)
@@ -103,6 +109,8 @@ func TestTaskRuns(t *testing.T) {
 }
 
 // TestPrefixes: no burst takes away what another one, or somebody else, has in the bucket.
+//
+//safety:aws prefixes that are another burst's, within one, around one, or somebody else's; a file that would move a burst: nothing of others is taken away
 func TestPrefixes(t *testing.T) {
 	named := func(name, prefix string) *burst.Burst {
 		return read(t, strings.Replace(strings.Replace(bucketOnly, "name: llama-ft", "name: "+name, 1), "tier: cloud", "tier: cloud\n    prefix: "+prefix, 1))

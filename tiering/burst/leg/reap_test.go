@@ -138,6 +138,8 @@ func (z *zoo) reap(l *Leg) (taken []string, err error) {
 }
 
 // TestReaper: of 200 file systems exactly those go that may, also while AWS throttles, and after a crash in the middle.
+//
+//safety:aws 200 file systems with tags of others, leases, tasks, readers, writers and results that are not home, while AWS throttles, and after a crash in the middle: exactly those go that may
 func TestReaper(t *testing.T) {
 	z := newZoo(t)
 	before, err := z.leg().Cloud.FileSystems(t.Context())
@@ -187,6 +189,8 @@ func TestReaper(t *testing.T) {
 }
 
 // TestReapRefuses: what was not judged to be ours and idle is not taken, whoever asks.
+//
+//safety:aws with TestReaper
 func TestReapRefuses(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
 	for _, v := range []burst.Verdict{{Sight: burst.Sight{ID: "fs-1", Kind: burst.FileSystemSight}}, {Take: true, Sight: burst.Sight{ID: "fs-1"}}, {Take: true, Ours: true}} {
@@ -197,6 +201,8 @@ func TestReapRefuses(t *testing.T) {
 }
 
 // TestIdleInstances: an idle instance of a burst is stopped; one that computes, or is somebody else's, is not.
+//
+//safety:aws with TestReaper
 func TestIdleInstances(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
 	r, err := w.leg().Up(t.Context(), read(t, strings.ReplaceAll(only, "NAME", "one")), nil)

@@ -93,6 +93,8 @@ func story(t *testing.T, w *world) {
 }
 
 // TestDown: what is not home is not taken down, and is named.
+//
+//safety:aws what never came home, clients that write while it is taken down, an export of which a file failed, in either state that AWS ends it in: nothing is deleted, and it is named
 func TestDown(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
 	w.write("datasets/imagenet/a.tar", 1<<10)
@@ -117,6 +119,8 @@ func TestDown(t *testing.T) {
 }
 
 // TestPartialExport: an export of which a file failed is never done, whatever state it ends in, and nothing is taken down after it.
+//
+//safety:aws with TestDown
 func TestPartialExport(t *testing.T) {
 	for _, ends := range []aws.Fault{"", aws.EndsSucceeded} {
 		t.Run("ends "+string(ends), func(t *testing.T) {

@@ -73,6 +73,8 @@ func TestRead(t *testing.T) {
 }
 
 // FuzzRead: whatever the service says, a notice has a kind and an action that there is, and an error no control bytes.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestAlarm
 func FuzzRead(f *testing.F) {
 	for i, text := range []string{`{"action":"stop","time":"2017-09-18T08:22:00Z"}`, "Terminated", `[{"Code":"system-reboot","NotBefore":"21 Jan 2019 09:00:43 GMT"}]`, `{"noticeTime":"2020-10-27T08:22:00Z"}`} {
 		f.Add(uint8(i), []byte(text))
@@ -124,6 +126,8 @@ func (w *world) heard() int {
 }
 
 // TestRun: notices are told within 5 seconds, each once, and a changed one again; tokens end and are got again; a service that refuses for a while is said once.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestAlarm
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{server: &noticetest.Server{}}
@@ -174,6 +178,8 @@ func TestRun(t *testing.T) {
 }
 
 // TestAway: where there is no such service, or one of another form, Run ends after one question; who insists goes on.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestAlarm
 func TestAway(t *testing.T) {
 	for what, h := range map[string]http.HandlerFunc{
 		"it hangs":       func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },

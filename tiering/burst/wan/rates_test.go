@@ -10,6 +10,8 @@ import (
 )
 
 // TestRates: the least of all rates that hold at a time is that of the way, also of one that has begun before.
+//
+//safety:aws with mover/service TestLimitsOfBursts
 func TestRates(t *testing.T) {
 	windows := func(rate int64, when ...string) *share.Windows {
 		w, err := share.NewHeld("UTC", share.Rate{Bytes: rate}, when...)

@@ -81,6 +81,8 @@ func (d *drill) came(s checkpoint.State, to string) (names []string) {
 
 // TestAlarm: at a limit that would take an hour a watch brings an older checkpoint when it is told that the machine goes. The newest, which was sealed a moment ago, comes
 // at once and without a limit, to both targets, and then the older ones; what is not complete stays.
+//
+//safety:5/jobs a machine that is about to be taken away, while older checkpoints are on their way, one is half written, and a target is away; a metadata service that hangs, lies or never ends
 func TestAlarm(t *testing.T) {
 	w := newWorld(t)
 	w.site.Request.Bandwidth = 1
@@ -124,6 +126,8 @@ func TestAlarm(t *testing.T) {
 }
 
 // TestAlarmSettles: what no mark has sealed is not taken for complete sooner because of an alarm. Its framework may be writing still.
+//
+//safety:5/jobs with TestAlarm
 func TestAlarmSettles(t *testing.T) {
 	w := newWorld(t)
 	must(t, os.MkdirAll(w.at("nvme/checkpoint-7"), 0o755))
@@ -141,6 +145,8 @@ func TestAlarmSettles(t *testing.T) {
 }
 
 // TestAlarmAway: a target that is away does not keep the newest from the others; when the time is over the watch says where it is missing, goes on, and ends with an error.
+//
+//safety:5/jobs with TestAlarm
 func TestAlarmAway(t *testing.T) {
 	w := newWorld(t)
 	w.save("nvme", "step_0", "older")

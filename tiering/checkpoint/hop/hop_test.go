@@ -140,6 +140,8 @@ func TestCarry(t *testing.T) {
 }
 
 // TestAgain: a name that is saved again is exchanged on a disk, whole for whole; in a store it stays what it was.
+//
+//safety:5/jobs with TestRestore
 func TestAgain(t *testing.T) {
 	server := s3test.Start(t, false)
 	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
@@ -171,6 +173,8 @@ func TestAgain(t *testing.T) {
 }
 
 // TestIdentical: a shard that is the same as that of the checkpoint before is not sent, and one that is as long and differs in a byte is.
+//
+//safety:5/jobs with TestRestore
 func TestIdentical(t *testing.T) {
 	server := s3test.Start(t, false)
 	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
@@ -213,6 +217,8 @@ func saveIn(t testing.TB, f *Folder, name string) string {
 }
 
 // TestWrittenMeanwhile: what changes, or goes, while it is copied, is not there afterwards, and what was there before is still.
+//
+//safety:5/jobs checkpoints that are saved over, removed or mixed up while they are copied; a target that is away; a watch that is killed at any instant: what has its name at a target is whole
 func TestWrittenMeanwhile(t *testing.T) {
 	for _, row := range []struct {
 		what string
@@ -257,6 +263,8 @@ func TestWrittenMeanwhile(t *testing.T) {
 }
 
 // TestRestore: the newest comes from the nearest that has it; what is damaged there is taken from the next, and then the one before.
+//
+//safety:5/jobs copies that are damaged, with size and time as before; other saves of one name; files that share their bytes, of which one checkpoint goes
 func TestRestore(t *testing.T) {
 	w := newWorld(t)
 	nvme := w.folder(w.at("nvme"), checkpoint.DCP)
@@ -363,6 +371,8 @@ func BenchmarkDecision(b *testing.B) {
 }
 
 // TestSingleFile: a checkpoint that is one file has its record beside it, last, wherever it goes: one that was saved again, or damaged, is not what the record says.
+//
+//safety:5/jobs with TestRestore
 func TestSingleFile(t *testing.T) {
 	server := s3test.Start(t, false)
 	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)

@@ -34,6 +34,8 @@ func (w *world) in(tier location.Location, name string, makes bool) *Folder {
 }
 
 // TestBring: a checkpoint, and then the tracker that names it; one that names another stays away.
+//
+//safety:5/jobs with TestExpire
 func TestBring(t *testing.T) {
 	w := newWorld(t)
 	nvme, pfs := w.tier("nvme"), w.tier("pfs")
@@ -57,6 +59,8 @@ func TestBring(t *testing.T) {
 }
 
 // TestLinks: whoever puts a link on the way to a folder of a tier leads nobody who acts for somebody else anywhere.
+//
+//safety:5/jobs with TestExpire
 func TestLinks(t *testing.T) {
 	w := newWorld(t)
 	tier := w.tier("pfs")
@@ -83,6 +87,8 @@ func TestLinks(t *testing.T) {
 }
 
 // TestExpire: a checkpoint goes as one and comes back as it was; it stays when anything is not as it was when that was decided.
+//
+//safety:5/jobs checkpoints that are saved again, looked at by one who has just begun anew, torn, tagged, named by a tracker or gone between a plan and the deed, or those that stay are; links on the way to a folder, and to where it is kept; names that lead out of it; facts that are older than the event
 func TestExpire(t *testing.T) {
 	for _, row := range []struct {
 		what string
@@ -166,6 +172,8 @@ func (r removing) Remove(ctx context.Context, e mover.Entry, o mover.Owner) erro
 }
 
 // TestRemoveFromStore: a store removes one object after the other, and between no two of them is what is left a checkpoint.
+//
+//safety:5/jobs a look after each object that a store removes of a checkpoint: it is none from the first one on
 func TestRemoveFromStore(t *testing.T) {
 	server := s3test.Start(t, false)
 	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
@@ -207,6 +215,8 @@ func TestRemoveFromStore(t *testing.T) {
 
 // TestExpireWorld: whatever happens to a folder between the decision and the deed, a checkpoint goes only if two others that were relied on are there, whole and the same saves, and none goes
 // that is another save than the one that was meant, or that a tracker names.
+//
+//safety:5/jobs with TestExpire
 func TestExpireWorld(t *testing.T) {
 	rounds := 400
 	if testing.Short() {

@@ -52,6 +52,8 @@ func reads(file string) string {
 
 // TestWatch: a job saves, saves over, and removes, while a watch brings it to three places of which one is away. The two others get everything, with the tracker last, and
 // retention there is held; the one that comes back gets what is kept.
+//
+//safety:5/jobs with TestWrittenMeanwhile
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
 	must(t, os.MkdirAll(w.at("nvme"), 0o755))
@@ -174,6 +176,8 @@ func TestCatchUp(t *testing.T) {
 }
 
 // TestKilled: a watch is killed again and again, while a job saves. What is at a target under its name is whole at each of them; and in the end all is there.
+//
+//safety:5/jobs with TestWrittenMeanwhile
 func TestKilled(t *testing.T) {
 	random := kill.Random(t)
 	w := newWorld(t)

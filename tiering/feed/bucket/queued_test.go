@@ -47,6 +47,8 @@ func (l *line) Receive(ctx context.Context, _ time.Duration, tell func(string, t
 var errKilled = errors.New("killed")
 
 // TestQueued: whatever ends a run, and wherever, every name comes to who takes it, and leaves the queue after that alone; it says All when it begins, and when nobody has listened for longer than the queue is relied on.
+//
+//safety:5 a tree that changes while what hears of it is killed, loses events or its connection: the catalog is what a scan would make of it, and what an agent says is not believed
 func TestQueued(t *testing.T) {
 	first := seed.Of(t)
 	for nth := range uint64(60) {

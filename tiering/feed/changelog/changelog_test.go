@@ -236,6 +236,8 @@ func check(t testing.TB, err error) {
 
 // A tree changes while its log is read, the reader is killed and begins again, records are lost, and the log is made anew: when nothing changes any more, the catalog is what
 // a scan would make of it.
+//
+//safety:5 with tiering/feed/bucket TestQueued
 func TestModel(t *testing.T) {
 	first := seed.Of(t)
 	for nth := range uint64(6) {

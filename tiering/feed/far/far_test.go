@@ -108,6 +108,8 @@ func follow(t testing.TB, l *line, c *catalog.Catalog, dir string) {
 }
 
 // A tree changes, and the line is cut again and again: in the end the catalog here is what a scan would make of the tree there.
+//
+//safety:5 with tiering/feed/bucket TestQueued
 func TestModel(t *testing.T) {
 	dir := t.TempDir()
 	c, err := catalog.Open(t.TempDir(), catalog.Options{})
@@ -155,6 +157,8 @@ func TestModel(t *testing.T) {
 }
 
 // What is said over there is checked here: an answer that is too short, and what is no entry.
+//
+//safety:5 with tiering/feed/bucket TestQueued
 func TestHostile(t *testing.T) {
 	for what, answer := range map[string]*agentv1.FollowSights{
 		"too few":  {},

@@ -219,6 +219,8 @@ func TestModel(t *testing.T) {
 }
 
 // Killed while a tree changes, a keeper makes at last of the catalog what a scan would.
+//
+//safety:5 with tiering/feed/bucket TestQueued
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir := t.TempDir()
@@ -252,6 +254,8 @@ func TestKill(t *testing.T) {
 }
 
 // A queue that is too short loses events, and everything is scanned.
+//
+//safety:5 with tiering/feed/bucket TestQueued
 func TestOverflow(t *testing.T) {
 	heard, go1 := make(chan struct{}, 1), make(chan struct{})
 	var once sync.Once

@@ -30,6 +30,8 @@ type crash struct {
 }
 
 // TestKilled kills phases, and the mover, and lets the job be requeued; in the end all is as if nobody had. The seed decides what is killed, and when.
+//
+//safety:5/jobs phases and the mover killed at any moment, teardowns that are half done or lost, runs that never began, copies that fail for good or can not begin, runs of a job that was requeued, a run that is given up beside the next one, or that its slurmctld has left, a phase that is killed before what outlives it has begun, a number that comes again for another person
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	random := kill.Random(t)

@@ -17,6 +17,8 @@ import (
 
 // TestDeserted: when slurmctld ends, what a phase of its was bringing goes on, and is what the next one waits for. When the phase alone is
 // killed, because the job is cancelled, it ends.
+//
+//safety:5/jobs with TestKilled
 func TestDeserted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"data_in", "pre_run"} {
@@ -82,6 +84,8 @@ func deserted(t *testing.T, phaseName string) {
 }
 
 // TestOutlivedLate: a phase is killed at once, and the job begins anew before what outlives the phase has begun. That does not end the new run.
+//
+//safety:5/jobs with TestKilled
 func TestOutlivedLate(t *testing.T) {
 	t.Parallel()
 	w := served(t)

@@ -16,6 +16,8 @@ import (
 const leaves = "stage-out=scratch:out to=results:%j"
 
 // TestNeverBegan: of a run that never came to its nodes no mark stays, however it ends, and no directory.
+//
+//safety:5/jobs with TestKilled
 func TestNeverBegan(t *testing.T) {
 	t.Parallel()
 	w := served(t)
@@ -92,6 +94,8 @@ func TestNeverBegan(t *testing.T) {
 }
 
 // TestLostTeardown: of a run that has begun nothing is taken back because its teardown is lost.
+//
+//safety:5/jobs with TestKilled
 func TestLostTeardown(t *testing.T) {
 	t.Parallel()
 	w := served(t)
@@ -108,6 +112,8 @@ func TestLostTeardown(t *testing.T) {
 }
 
 // TestUndoneMeanwhile: a job that begins anew while somebody undoes what its run before has left waits for that, or its data would go, too.
+//
+//safety:5/jobs with TestKilled
 func TestUndoneMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := served(t)
@@ -130,6 +136,8 @@ func TestUndoneMeanwhile(t *testing.T) {
 }
 
 // TestSameNumber: a job that has the number of one that Slurm has forgotten, of somebody else, ends what that one has left, as whose it was.
+//
+//safety:5/jobs with TestKilled
 func TestSameNumber(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -147,6 +155,8 @@ func TestSameNumber(t *testing.T) {
 }
 
 // TestLateReady: a pre_run that ends when another run has begun says nothing of that one.
+//
+//safety:5/jobs with TestKilled
 func TestLateReady(t *testing.T) {
 	t.Parallel()
 	w := at(t)
@@ -177,6 +187,8 @@ func TestLateReady(t *testing.T) {
 }
 
 // TestForsaken: a run whose slurmctld has ended in its pre_run goes on with the next one's, and is given up when nobody comes.
+//
+//safety:5/jobs with TestKilled
 func TestForsaken(t *testing.T) {
 	t.Parallel()
 	w := served(t)

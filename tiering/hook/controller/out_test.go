@@ -59,6 +59,8 @@ func TestOut(t *testing.T) {
 }
 
 // TestFailed: what can not be brought away stays on the node; the rest comes; nothing is purged.
+//
+//safety:5/jobs with TestKilled
 func TestFailed(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -85,6 +87,8 @@ func TestFailed(t *testing.T) {
 }
 
 // TestNotBegun: marks stay where one of the copies can not begin; the others come.
+//
+//safety:5/jobs with TestKilled
 func TestNotBegun(t *testing.T) {
 	t.Parallel()
 	w := served(t)
@@ -202,6 +206,8 @@ func (w *world) text(id uint32, name string) string {
 }
 
 // TestUnknownPlace: where nobody has said where a job was its results stay, and one that brings nothing away misses nothing.
+//
+//safety:5/jobs with TestKilled
 func TestUnknownPlace(t *testing.T) {
 	t.Parallel()
 	w := served(t)

@@ -125,6 +125,8 @@ func TestBrokenRecords(t *testing.T) {
 }
 
 // TestHalfTeardown: one that is killed between two of its steps, and comes again, has the same outcome; so it has when the job is set up anew instead.
+//
+//safety:5/jobs with TestKilled
 func TestHalfTeardown(t *testing.T) {
 	t.Parallel()
 	kinds := []string{fileJob, filePlace, fileReady, fileEnd, fileStaged}
@@ -220,6 +222,7 @@ func TestSetup(t *testing.T) {
 	}
 }
 
+//safety:6 with TestDeeds
 func FuzzRecord(f *testing.F) {
 	w := &Controller{}
 	x := Record{Version: version, Job: 7, UID: 1000, User: "alice", Began: time.Unix(1, 0).UTC()}

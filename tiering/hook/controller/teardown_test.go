@@ -48,6 +48,8 @@ func TestTeardown(t *testing.T) {
 }
 
 // TestOthersWait: two jobs of one person wait for the same staging. When one of them ends the other one gets it; when both have, it ends.
+//
+//safety:5/jobs a job that ends where another one of the same person waits for the same staging; a mover that comes back later
 func TestOthersWait(t *testing.T) {
 	t.Parallel()
 	w := served(t)
@@ -68,6 +70,8 @@ func TestOthersWait(t *testing.T) {
 }
 
 // TestAway: a mover that is away keeps nobody; it is told when another job ends. A run of the job that has begun meanwhile is left alone.
+//
+//safety:5/jobs with TestOthersWait
 func TestAway(t *testing.T) {
 	t.Parallel()
 	w := served(t)
@@ -96,6 +100,8 @@ func TestAway(t *testing.T) {
 }
 
 // TestEarlierRun: a job that is requeued, and then cancelled, does not stop what its first run brings away.
+//
+//safety:5/jobs with TestKilled
 func TestEarlierRun(t *testing.T) {
 	t.Parallel()
 	w := served(t)

@@ -14,6 +14,7 @@ import (
 
 var values = Values{Job: "17", Array: "12", Task: "3", User: "ada", Name: "train", Node: "n1"}
 
+//safety:6 with tiering/hook TestJobOf
 func TestExpand(t *testing.T) {
 	named := func(name string) Values { v := values; v.Name = name; return v }
 	for _, row := range []struct {
@@ -91,6 +92,7 @@ func stays(t interface{ Fatalf(string, ...any) }, before, after location.Locatio
 	}
 }
 
+//safety:6 with tiering/hook TestJobOf
 func FuzzExpand(f *testing.F) {
 	for _, name := range []string{"train", "..", "a/b", "%j", "", "\x00", "a b", ".", "ü:"} {
 		f.Add("project:%x/%j", name)
@@ -115,6 +117,8 @@ func FuzzExpand(f *testing.F) {
 }
 
 // TestPerhaps holds names apart only if no values make them one.
+//
+//safety:5/jobs with TestPurge
 func TestPerhaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		segment := rapid.StringMatching(`(a|b|%x|%j|%%){1,3}`)

@@ -87,6 +87,8 @@ func TestTargetsMeet(t *testing.T) {
 }
 
 // TestPurge removes only what is meant to go.
+//
+//safety:5/jobs a job's request to purge what is not ephemeral, or may be a result
 func TestPurge(t *testing.T) {
 	for _, row := range []struct{ name, lines, want string }{
 		{"of the job", "purge=scratch:x", ""},

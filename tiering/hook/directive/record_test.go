@@ -204,6 +204,7 @@ func parsed(t *testing.T, text Text) {
 	again(t, job)
 }
 
+//safety:6 with tiering/hook TestJobOf
 func FuzzScript(f *testing.F) {
 	for _, s := range []string{
 		"#!/bin/sh\n#DATAMOVE stage-in=dataset:x to=scratch:x required shared\n\n# x\n#DATAMOVE dw\nsrun x\n",
@@ -219,6 +220,7 @@ func FuzzScript(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) { parsed(t, Text{Script: s}) })
 }
 
+//safety:6 with tiering/hook TestJobOf
 func FuzzComment(f *testing.F) {
 	for _, s := range []string{"x; datamove: stage-in=dataset:x to=scratch:x; stage-out=scratch:y to=project:y | z", `datamove:stage-in="a;b|c"`, "datamove:", ";;"} {
 		f.Add(s, s)

@@ -117,6 +117,7 @@ func TestShortIsReadBack(t *testing.T) {
 	})
 }
 
+//safety:6 with tiering/hook TestJobOf
 func FuzzNodes(f *testing.F) {
 	for _, s := range []string{"n[1-3,07-09],gpu-[1-2]-x[3-4]", "n[", "n]", "login,", "n[1-65536]", "[1]", "n[098-101]x"} {
 		f.Add(s)

@@ -83,6 +83,8 @@ func TestInclude(t *testing.T) {
 }
 
 // TestBounds: neither size nor includes are without end.
+//
+//safety:6 with test/slurm TestDeploy
 func TestBounds(t *testing.T) {
 	files := fstest.MapFS{
 		"large.conf": {Data: make([]byte, bytesMost+1)},
@@ -101,6 +103,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+//safety:6 with test/slurm TestDeploy
 func FuzzParse(f *testing.F) {
 	f.Add("Prolog=/a \\\n b # c\nInclude x\nKey=\"v w\" rest")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -123,6 +126,8 @@ func FuzzParse(f *testing.F) {
 }
 
 // FuzzRead: whatever stands in the files, all is looked at within bounds, and findings can be shown.
+//
+//safety:6 with test/slurm TestDeploy
 func FuzzRead(f *testing.F) {
 	f.Add(base, "Include slurm.conf\nProlog=/etc/*", "Directive=DATAMOVE", "exec /x/datamove hook prolog", "../loop")
 	from := newSite(f)

@@ -212,6 +212,8 @@ func onNode(change func(*site)) func(*site) {
 }
 
 // TestFaults: each is found with what to do, and a site without it does not hear of it.
+//
+//safety:7 who could exchange what Slurm runs
 func TestFaults(t *testing.T) {
 	for _, row := range faults {
 		t.Run(row.name, func(t *testing.T) {
