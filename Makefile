@@ -11,6 +11,8 @@ CGO_ENABLED ?= 0
 RACE    := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 TESTS   := go run ./test/run
+# make test BUDGET='-budget print' runs what is cached, too, and tells which packages use the most CPU time.
+BUDGET  ?=
 # lint vets all packages; and nobody debugs these binaries.
 QUICK   := -vet=off -ldflags '-s -w'
 FUZZTIME ?= 20s
@@ -68,14 +70,14 @@ check: lint
 
 # All hermetic packages, with the race detector where it can find something.
 test: lint
-	$(TESTS) -level hermetic -race -modules .,deploy/image,test/s3dev $(QUICK) -timeout 10m
+	$(TESTS) $(BUDGET) -level hermetic -race -modules .,deploy/image,test/s3dev $(QUICK) -timeout 10m
 
 # What starts real programs, servers and kernel facilities, as root: one package after the other. The commands are linked
 # once for all of them, where other users find them, too.
 system:
 	@set -e; bin=$$(mktemp -d); trap 'rm -rf '$$bin EXIT; chmod 755 $$bin; \
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $$bin ./cmd/...; \
-	echo '$(TESTS) -level system'; DATAMOVE_BIN=$$bin $(TESTS) -level system $(QUICK) -p 1 -timeout 10m
+	echo '$(TESTS) $(BUDGET) -level system'; DATAMOVE_BIN=$$bin $(TESTS) $(BUDGET) -level system $(QUICK) -p 1 -timeout 10m
 
 # Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m. Up to
 # Go 1.26 a target may end its time with a bare "context deadline exceeded" (go.dev/issue/75804),

@@ -68,8 +68,8 @@ func TestStrict(t *testing.T) {
 }
 
 func TestSplit(t *testing.T) {
-	ours, theirs := split([]string{"-modules", ".,a", "-level", "system", "-v", "-count=1", "-race", "-v", "./..."})
-	if strings.Join(ours, " ") != "-modules .,a -level system -v" || strings.Join(theirs, " ") != "-count=1 -race -v ./..." {
+	ours, theirs := split([]string{"-modules", ".,a", "-level", "system", "-budget", "print", "-v", "-count=1", "-race", "-v", "./..."})
+	if strings.Join(ours, " ") != "-modules .,a -level system -budget print -v" || strings.Join(theirs, " ") != "-count=1 -race -v ./..." {
 		t.Errorf("%q, %q", ours, theirs)
 	}
 }
