@@ -29,15 +29,16 @@ func (c clock) within(may clock) bool {
 }
 
 // clocks finds the dependencies on real time in the test files of one package; at are the places. Time is virtual in a function literal that synctest.Test or a
-// function around it runs, and in functions that only those refer to. Benchmarks measure, and do not count. With literal, only literal durations count.
+// function around it runs, and in functions, methods and types that only those refer to. Benchmarks measure, and do not count. With literal, only literal
+// durations count.
 func clocks(files []*ast.File, set *token.FileSet, literal bool) (c clock, at []string) {
 	v := virtual{files: files, runs: map[string]bool{}, inside: map[string]bool{}}
 	for v.grow() {
 	}
 	for _, f := range files {
 		names := imported(f)
-		v.walk(f, func(n ast.Node, in string, bubble bool) {
-			if bubble || v.inside[in] || strings.HasPrefix(in, "Benchmark") {
+		v.walk(f, func(n ast.Node, in scope, bubble bool) {
+			if bubble || v.within(in) || in.benchmark {
 				return
 			}
 			found := clocked(n, names, literal)
@@ -100,11 +101,45 @@ func hasLiteral(e ast.Expr) (has bool) {
 	return has
 }
 
-// virtual finds the functions of a package in which time is virtual.
+// virtual finds the functions and types of a package for which time is virtual.
 type virtual struct {
 	files  []*ast.File
 	runs   map[string]bool // functions that run their function parameters in a bubble
-	inside map[string]bool // functions that nothing but a bubble calls
+	inside map[string]bool // functions, ".methods" and types that nothing but a bubble refers to
+}
+
+// scope is a declaration that a node is in.
+type scope struct {
+	name, method, of string // a function or type; or a method and the type it is of
+	benchmark        bool   // a benchmark, or what helps one
+}
+
+func (s scope) String() string { return s.name + s.of + s.method }
+
+func scopeOf(d *ast.FuncDecl) scope {
+	s := scope{name: d.Name.Name, benchmark: strings.HasPrefix(d.Name.Name, "Benchmark")}
+	for _, p := range d.Type.Params.List {
+		if star, is := p.Type.(*ast.StarExpr); is {
+			if sel, is := star.X.(*ast.SelectorExpr); is && sel.Sel.Name == "B" {
+				s.benchmark = true
+			}
+		}
+	}
+	if d.Recv == nil || len(d.Recv.List) == 0 {
+		return s
+	}
+	s.name, s.method = "", "."+d.Name.Name
+	ast.Inspect(d.Recv.List[0].Type, func(n ast.Node) bool {
+		if id, is := n.(*ast.Ident); is && s.of == "" {
+			s.of = id.Name
+		}
+		return true
+	})
+	return s
+}
+
+func (v *virtual) within(s scope) bool {
+	return v.inside[s.name] || v.inside[s.method] || v.inside[s.of]
 }
 
 // runner reports whether a call runs its function arguments in a bubble.
@@ -119,42 +154,42 @@ func (v *virtual) runner(call *ast.CallExpr) bool {
 	return false
 }
 
-// walk visits the nodes of a file with the function that they are in, and whether they are in a bubble or handed to one.
-func (v *virtual) walk(f *ast.File, visit func(n ast.Node, in string, bubble bool)) {
-	for _, d := range f.Decls {
-		in := ""
-		if decl, is := d.(*ast.FuncDecl); is {
-			in = decl.Name.Name
-		}
-		var down func(n ast.Node, bubble bool)
-		down = func(root ast.Node, bubble bool) {
-			ast.Inspect(root, func(n ast.Node) bool {
-				if n == nil {
-					return false
-				}
-				visit(n, in, bubble)
-				call, is := n.(*ast.CallExpr)
-				if !is || !v.runner(call) {
-					return true
-				}
-				down(call.Fun, bubble)
-				for _, arg := range call.Args {
-					switch arg.(type) {
-					case *ast.FuncLit, *ast.Ident:
-						down(arg, true)
-					default:
-						down(arg, bubble)
-					}
-				}
+// walk visits the nodes of a file with the declaration that they are in, and whether they are in a bubble or handed to one.
+func (v *virtual) walk(f *ast.File, visit func(n ast.Node, in scope, bubble bool)) {
+	var down func(root ast.Node, in scope, bubble bool)
+	down = func(root ast.Node, in scope, bubble bool) {
+		ast.Inspect(root, func(n ast.Node) bool {
+			if n == nil {
 				return false
-			})
-		}
-		if decl, is := d.(*ast.FuncDecl); is {
-			if decl.Body != nil {
-				down(decl.Body, false)
 			}
-		} else {
-			down(d, false)
+			visit(n, in, bubble)
+			call, is := n.(*ast.CallExpr)
+			if !is || !v.runner(call) {
+				return true
+			}
+			down(call.Fun, in, bubble)
+			for _, arg := range call.Args {
+				_, literal := arg.(*ast.FuncLit)
+				_, name := arg.(*ast.Ident)
+				down(arg, in, bubble || literal || name)
+			}
+			return false
+		})
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Body != nil {
+				down(d.Body, scopeOf(d), false)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if typ, is := spec.(*ast.TypeSpec); is {
+					down(typ.Type, scope{name: typ.Name.Name}, false)
+				} else {
+					down(spec, scope{}, false)
+				}
+			}
 		}
 	}
 }
@@ -162,43 +197,58 @@ func (v *virtual) walk(f *ast.File, visit func(n ast.Node, in string, bubble boo
 // grow adds what follows from what is known, and reports whether it did.
 func (v *virtual) grow() (grown bool) {
 	type use struct{ inside, outside int }
-	uses := map[string]use{}              // of package-level names
-	params := map[string]map[string]use{} // of names in a function
+	uses := map[string]use{}             // of names of the package
+	params := map[scope]map[string]use{} // of names in a function
 	for _, f := range v.files {
-		v.walk(f, func(n ast.Node, in string, bubble bool) {
+		selected := map[*ast.Ident]bool{}
+		v.walk(f, func(n ast.Node, in scope, bubble bool) {
+			if s, is := n.(*ast.SelectorExpr); is {
+				selected[s.Sel] = true
+			}
 			id, is := n.(*ast.Ident)
 			if !is {
 				return
 			}
+			name := id.Name
+			if selected[id] {
+				name = "." + name
+			}
 			if params[in] == nil {
 				params[in] = map[string]use{}
 			}
-			all, local := uses[id.Name], params[in][id.Name]
-			if bubble || v.inside[in] || id.Name == in {
+			all, local := uses[name], params[in][name]
+			switch {
+			case name == in.name, name == in.method, name == in.of: // it refers to itself
+			case bubble || v.within(in):
 				all.inside, local.inside = all.inside+1, local.inside+1
-			} else {
+			default:
 				all.outside, local.outside = all.outside+1, local.outside+1
 			}
-			uses[id.Name], params[in][id.Name] = all, local
+			uses[name], params[in][name] = all, local
 		})
 	}
+	only := func(u use) bool { return u.inside > 0 && u.outside == 0 }
+	note := func(known map[string]bool, name string) { grown, known[name] = grown || !known[name], true }
 	for _, f := range v.files {
 		for _, d := range f.Decls {
-			decl, is := d.(*ast.FuncDecl)
-			if !is {
-				continue
-			}
-			name := decl.Name.Name
-			if u := uses[name]; u.inside > 0 && u.outside == 0 && !v.inside[name] && !ast.IsExported(name) {
-				v.inside[name], grown = true, true
-			}
-			for _, field := range decl.Type.Params.List {
-				if _, is := field.Type.(*ast.FuncType); !is || decl.Recv != nil {
-					continue
+			switch d := d.(type) {
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if typ, is := spec.(*ast.TypeSpec); is && !typ.Name.IsExported() && only(uses[typ.Name.Name]) {
+						note(v.inside, typ.Name.Name)
+					}
 				}
-				for _, p := range field.Names {
-					if u := params[name][p.Name]; u.inside > 0 && u.outside == 0 && !v.runs[name] && !v.inside[name] {
-						v.runs[name], grown = true, true
+			case *ast.FuncDecl:
+				in := scopeOf(d)
+				if name := in.name + in.method; !d.Name.IsExported() && only(uses[name]) {
+					note(v.inside, name)
+				}
+				for _, field := range d.Type.Params.List {
+					_, is := field.Type.(*ast.FuncType)
+					for _, p := range field.Names {
+						if is && in.method == "" && only(params[in][p.Name]) && !v.inside[in.name] {
+							note(v.runs, in.name)
+						}
 					}
 				}
 			}
