@@ -31,7 +31,7 @@ var realTime = map[string]clock{
 	"mover/s3":                        {waits: 6, measures: 2},
 	"mover/service":                   {waits: 1},
 	"mover/swarm":                     {waits: 2},
-	"mover/transfer":                  {waits: 5, measures: 1},
+	"mover/transfer":                  {waits: 5},
 	"mover/web":                       {waits: 2, limits: 2, measures: 3},
 	"test/cluster":                    {waits: 4, limits: 2, measures: 2},
 	"test/image":                      {waits: 1, measures: 1},

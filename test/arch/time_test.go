@@ -32,9 +32,8 @@ func (c clock) within(may clock) bool {
 // function around it runs, and in functions, methods and types that only those refer to. Benchmarks measure, and do not count. With literal, only literal
 // durations count.
 func clocks(files []*ast.File, set *token.FileSet, literal bool) (c clock, at []string) {
-	v := virtual{files: files, runs: map[string]bool{}, inside: map[string]bool{}}
-	for v.grow() {
-	}
+	v := virtual{files: files}
+	v.find()
 	for _, f := range files {
 		names := imported(f)
 		v.walk(f, func(n ast.Node, in scope, bubble bool) {
@@ -194,11 +193,65 @@ func (v *virtual) walk(f *ast.File, visit func(n ast.Node, in scope, bubble bool
 	}
 }
 
-// grow adds what follows from what is known, and reports whether it did.
-func (v *virtual) grow() (grown bool) {
-	type use struct{ inside, outside int }
-	uses := map[string]use{}             // of names of the package
-	params := map[scope]map[string]use{} // of names in a function
+// find fills what runs functions in a bubble, and then what is inside of one: first all that the package declares, without what is referred to from elsewhere,
+// until no more goes. So what refers to each other is inside together.
+func (v *virtual) find() {
+	v.runs, v.inside = map[string]bool{}, map[string]bool{}
+	for n := -1; n < len(v.runs); {
+		n = len(v.runs)
+		_, outside, inFunc := v.uses()
+		v.each(func(in scope, d *ast.FuncDecl) {
+			if d == nil || in.method != "" {
+				return
+			}
+			for _, field := range d.Type.Params.List {
+				for _, p := range field.Names {
+					use := [2]string{in.name, p.Name}
+					if _, is := field.Type.(*ast.FuncType); is && inFunc[use] && !outside[use] {
+						v.runs[in.name] = true
+					}
+				}
+			}
+		})
+	}
+	v.each(func(in scope, d *ast.FuncDecl) {
+		if name := in.name + in.method; !ast.IsExported(strings.TrimPrefix(name, ".")) {
+			v.inside[name] = true
+		}
+	})
+	for n := -1; n != len(v.inside); {
+		n = len(v.inside)
+		used, outside, _ := v.uses()
+		for name := range v.inside {
+			if !used[name] || outside[[2]string{"", name}] {
+				delete(v.inside, name)
+			}
+		}
+	}
+}
+
+// each calls do for each function and type, for these without a declaration of a function.
+func (v *virtual) each(do func(in scope, d *ast.FuncDecl)) {
+	for _, f := range v.files {
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if typ, is := spec.(*ast.TypeSpec); is {
+						do(scope{name: typ.Name.Name}, nil)
+					}
+				}
+			case *ast.FuncDecl:
+				do(scopeOf(d), d)
+			}
+		}
+	}
+}
+
+// uses are the names that something refers to, methods as ".method": whether there is any use, one outside of bubbles by function and by "" for all of them,
+// and those in a function at all.
+func (v *virtual) uses() (used map[string]bool, outside, inFunc map[[2]string]bool) {
+	used, outside, inFunc = map[string]bool{}, map[[2]string]bool{}, map[[2]string]bool{}
 	for _, f := range v.files {
 		selected := map[*ast.Ident]bool{}
 		v.walk(f, func(n ast.Node, in scope, bubble bool) {
@@ -213,48 +266,16 @@ func (v *virtual) grow() (grown bool) {
 			if selected[id] {
 				name = "." + name
 			}
-			if params[in] == nil {
-				params[in] = map[string]use{}
+			if name == in.name || name == in.method || name == in.of { // it refers to itself
+				return
 			}
-			all, local := uses[name], params[in][name]
-			switch {
-			case name == in.name, name == in.method, name == in.of: // it refers to itself
-			case bubble || v.within(in):
-				all.inside, local.inside = all.inside+1, local.inside+1
-			default:
-				all.outside, local.outside = all.outside+1, local.outside+1
+			used[name], inFunc[[2]string{in.name, name}] = true, true
+			if !bubble && !v.within(in) {
+				outside[[2]string{in.name, name}], outside[[2]string{"", name}] = true, true
 			}
-			uses[name], params[in][name] = all, local
 		})
 	}
-	only := func(u use) bool { return u.inside > 0 && u.outside == 0 }
-	note := func(known map[string]bool, name string) { grown, known[name] = grown || !known[name], true }
-	for _, f := range v.files {
-		for _, d := range f.Decls {
-			switch d := d.(type) {
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					if typ, is := spec.(*ast.TypeSpec); is && !typ.Name.IsExported() && only(uses[typ.Name.Name]) {
-						note(v.inside, typ.Name.Name)
-					}
-				}
-			case *ast.FuncDecl:
-				in := scopeOf(d)
-				if name := in.name + in.method; !d.Name.IsExported() && only(uses[name]) {
-					note(v.inside, name)
-				}
-				for _, field := range d.Type.Params.List {
-					_, is := field.Type.(*ast.FuncType)
-					for _, p := range field.Names {
-						if is && in.method == "" && only(params[in][p.Name]) && !v.inside[in.name] {
-							note(v.runs, in.name)
-						}
-					}
-				}
-			}
-		}
-	}
-	return grown
+	return used, outside, inFunc
 }
 
 // TestTime: tests do not depend on real time, but for what realTime allows.
