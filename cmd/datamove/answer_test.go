@@ -22,23 +22,23 @@ import (
 
 // TestAnswered: an answer counts when it comes in time, and nothing is waited for longer.
 func TestAnswered(t *testing.T) {
-	ask := func(ctx context.Context, takes time.Duration, hears bool) (int, time.Duration, error) {
-		begun := time.Now()
-		n, err := answered(ctx, answerTime, "/lustre", func(ctx context.Context) (int, error) {
-			if !hears {
-				time.Sleep(takes)
-				return 42, nil
-			}
-			select {
-			case <-ctx.Done():
-				return 0, ctx.Err()
-			case <-time.After(takes):
-				return 42, nil
-			}
-		})
-		return n, time.Since(begun), err
-	}
 	synctest.Test(t, func(t *testing.T) {
+		ask := func(ctx context.Context, takes time.Duration, hears bool) (int, time.Duration, error) {
+			begun := time.Now()
+			n, err := answered(ctx, answerTime, "/lustre", func(ctx context.Context) (int, error) {
+				if !hears {
+					time.Sleep(takes)
+					return 42, nil
+				}
+				select {
+				case <-ctx.Done():
+					return 0, ctx.Err()
+				case <-time.After(takes):
+					return 42, nil
+				}
+			})
+			return n, time.Since(begun), err
+		}
 		for _, hears := range []bool{false, true} {
 			if n, took, err := ask(t.Context(), 9*time.Second, hears); n != 42 || err != nil || took != 9*time.Second {
 				t.Errorf("in time: %d, %v after %v", n, err, took)

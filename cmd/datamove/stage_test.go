@@ -20,10 +20,13 @@ func TestStage(t *testing.T) {
 	s.answers["ListReplicas"] = &pb.ListReplicasResponse{Replicas: s.answers["ListReplicas"].(*pb.ListReplicasResponse).GetReplicas()[:1]} // of the tier that is asked for
 	s.ends(func(t *pb.Task) { isDone(t); t.Dataset = "imagenet@" + digestOf })
 	u.env["USER"] = "alice"
+	began := time.Now()
 	out, _ := u.wants(0, "stage", "dataset:imagenet", "--to", "scratch", "--ttl", "24h", "--pin", "2d", "--project", "vision", "--class", "restore", "--node", "n1")
+	ended := time.Now()
 	req := last[*pb.StageRequest](t, s, "Stage")
+	pin := req.GetPinUntil().AsTime()
 	if req.GetSource() != "dataset:imagenet" || req.GetTier() != "scratch" || req.GetNode() != "n1" || req.GetLeaseTtl().AsDuration() != 24*time.Hour || req.GetHolder() != "alice" ||
-		req.GetProject() != "vision" || req.GetClass() != pb.TaskClass_TASK_CLASS_RESTORE || req.GetIdempotencyKey() == "" || time.Until(req.GetPinUntil().AsTime()) < 47*time.Hour {
+		req.GetProject() != "vision" || req.GetClass() != pb.TaskClass_TASK_CLASS_RESTORE || req.GetIdempotencyKey() == "" || pin.Before(began.Add(48*time.Hour)) || pin.After(ended.Add(48*time.Hour)) {
 		t.Errorf("%v", req)
 	}
 	if got := last[*pb.ListLeasesRequest](t, s, "ListLeases"); got.GetHolder() != "alice" || got.GetTier() != "scratch" || got.GetNode() != "n1" {

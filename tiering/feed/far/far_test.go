@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -200,7 +201,9 @@ func TestHostile(t *testing.T) {
 }
 
 // A batch that nobody waits for any more is answered late: the next one is taken when it is, and not when that answer comes. Of marks it is the same.
-func TestLateAnswer(t *testing.T) {
+func TestLateAnswer(t *testing.T) { synctest.Test(t, lateAnswer) }
+
+func lateAnswer(t *testing.T) {
 	l := newLine(t.Context())
 	teller := &teller{stream: there{l}, log: slog.New(slog.DiscardHandler)}
 	var g sync.WaitGroup
@@ -219,10 +222,11 @@ func TestLateAnswer(t *testing.T) {
 	b, err := here{l}.Recv()
 	check(t, err)
 	check(t, here{l}.Send(taken(a)))
+	synctest.Wait()
 	select {
 	case err := <-second:
 		t.Errorf("the second batch is taken by the answer to the first: %v", err)
-	case <-time.After(50 * time.Millisecond):
+	default:
 	}
 	check(t, here{l}.Send(taken(b)))
 	check(t, <-second)
