@@ -62,7 +62,10 @@ func clocked(n ast.Node, names map[string]string, literal bool) (c clock) {
 		}
 		return ""
 	}
-	isNow := func(e ast.Expr) bool { return of(e) == "time.Now" }
+	hasNow := func(e ast.Expr) (has bool) {
+		ast.Inspect(e, func(n ast.Node) bool { has = has || of(n) == "time.Now"; return !has })
+		return has
+	}
 	call, is := n.(*ast.CallExpr)
 	if !is {
 		return clock{}
@@ -82,7 +85,7 @@ func clocked(n ast.Node, names map[string]string, literal bool) (c clock) {
 		}
 	}
 	if s, is := call.Fun.(*ast.SelectorExpr); is && !literal && slices.Contains([]string{"Before", "After", "Compare", "Sub"}, s.Sel.Name) {
-		if isNow(s.X) || slices.ContainsFunc(call.Args, isNow) {
+		if hasNow(s.X) || slices.ContainsFunc(call.Args, hasNow) {
 			c.measures++
 		}
 	}
@@ -296,7 +299,7 @@ func TestClocks(t *testing.T) {
 	for body, want := range map[string]clock{
 		`func TestX(t *testing.T) { time.Sleep(d); <-time.After(d); time.NewTimer(d); time.NewTicker(d); time.Tick(d); time.AfterFunc(d, f) }`:                           {waits: 6},
 		`func TestX(t *testing.T) { context.WithTimeout(c, d); context.WithDeadlineCause(c, d, e) }`:                                                                     {limits: 2},
-		`func TestX(t *testing.T) { long := time.Since(x); if time.Now().After(y) || y.Before(time.Now()) { time.Until(x) } }`:                                           {measures: 4},
+		`func TestX(t *testing.T) { long := time.Since(x); if time.Now().After(y) || y.Before(time.Now().Add(d)) { time.Until(x) } }`:                                    {measures: 4},
 		`func TestX(t *testing.T) { x := time.Now(); x.Add(d); f(time.Now()) }`:                                                                                          {},
 		`func TestX(t *testing.T) { synctest.Test(t, func(t *testing.T) { time.Sleep(d); time.Since(x) }) }`:                                                             {},
 		`func TestX(t *testing.T) { time.Sleep(d); synctest.Test(t, func(t *testing.T) {}); time.Sleep(d) }`:                                                             {waits: 2},
