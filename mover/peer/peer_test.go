@@ -15,7 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
@@ -253,9 +252,7 @@ func TestTogether(t *testing.T) {
 			}
 		})
 	}
-	for tree.asked.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	tree.hold <- struct{}{} // it was asked
 	close(tree.hold)
 	group.Wait()
 	if n := tree.asked.Load(); n != 1 {

@@ -26,7 +26,6 @@ var realTime = map[string]clock{
 	"mover/kubernetes":                {waits: 1, limits: 1, measures: 1},
 	"mover/ledger":                    {waits: 1, measures: 1},
 	"mover/mail":                      {limits: 1},
-	"mover/peer":                      {waits: 1},
 	"mover/queue":                     {waits: 7},
 	"mover/s3":                        {waits: 6, measures: 2},
 	"mover/service":                   {waits: 1},
