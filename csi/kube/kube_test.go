@@ -97,25 +97,21 @@ func TestClaims(t *testing.T) {
 
 // TestTell: an event is of the pod, in its namespace, and short.
 func TestTell(t *testing.T) {
-	c := cluster(t)
-	c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
-	c.Tell(t.Context(), OfPod(volume.Pod{}), true, "Nobody", "is told")
-	var got *corev1.EventList
-	for ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second); ; time.Sleep(time.Millisecond) {
-		defer cancel()
-		var err error
-		if got, err = c.core.Events("vision").List(ctx, metav1.ListOptions{}); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		c := cluster(t)
+		c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), true, "StagingFailed", "no\nroom"+strings.Repeat("ü", 2000))
+		c.Tell(t.Context(), OfPod(volume.Pod{}), true, "Nobody", "is told")
+		synctest.Wait()
+		got, err := c.core.Events("vision").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(got.Items) != 1 {
+			t.Fatalf("%v, %v", got, err)
 		}
-		if len(got.Items) > 0 {
-			break
+		e := got.Items[0]
+		if e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != "train" || e.InvolvedObject.UID != "u1" || e.Type != corev1.EventTypeWarning || e.Reason != "StagingFailed" ||
+			e.Source.Component != "csi.datamove.dev" || e.Source.Host != "n1" || len(e.Message) > 1024 || strings.Contains(e.Message, "\n") {
+			t.Errorf("%+v", e)
 		}
-	}
-	e := got.Items[0]
-	if e.InvolvedObject.Kind != "Pod" || e.InvolvedObject.Name != "train" || e.InvolvedObject.UID != "u1" || e.Type != corev1.EventTypeWarning || e.Reason != "StagingFailed" ||
-		e.Source.Component != "csi.datamove.dev" || e.Source.Host != "n1" || len(e.Message) > 1024 || strings.Contains(e.Message, "\n") {
-		t.Errorf("%+v", e)
-	}
+	})
 }
 
 // TestWire: what is sent can be read by an API server, and what it answers by us.

@@ -151,7 +151,7 @@ func (v *virtual) runner(call *ast.CallExpr) bool {
 		return v.runs[fun.Name]
 	case *ast.SelectorExpr:
 		x, is := fun.X.(*ast.Ident)
-		return is && x.Name == "synctest" && fun.Sel.Name == "Test"
+		return is && (x.Name == "synctest" && fun.Sel.Name == "Test" || x.Name == "rig" && fun.Sel.Name == "Bubble") // of test/cluster/rig
 	}
 	return false
 }
