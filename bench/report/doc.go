@@ -6,5 +6,5 @@
 // What is in a run comes from anybody: names are shown with what is hidden in them made visible, a cell of a spreadsheet is no formula, and the page has no script and asks for nothing. A
 // Report is not changed once it is made.
 //
-// Package record reads runs, statistic has the arithmetic. TestPage reads the page in a browser, FuzzReport writes whatever can be read.
+// Package record reads runs, statistic has the arithmetic. FuzzReport writes whatever can be read; TestReport of test/system/browser reads the page in Chromium.
 package report

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/bench/model"
 	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
+	"datamove.dev/bench/report/reporttest"
 )
 
 // written is a report in a form.
@@ -30,36 +30,9 @@ func asCSV(r *report.Report, b *bytes.Buffer) error   { return r.CSV(b) }
 func asJSON(r *report.Report, b *bytes.Buffer) error  { return r.JSON(b) }
 func asHTML(r *report.Report, b *bytes.Buffer) error  { return r.HTML(b) }
 
-// example is a run of all suites on up to eight nodes that is worse than it was, with some failures, beside what the cluster can do.
-func example(t testing.TB) *report.Report {
-	t.Helper()
-	m := newMaker(1)
-	m.slower["read"] = 0.82
-	run := m.run([]int{1, 2, 4, 8}, 5, append(append([]kind{}, kinds...), io500...)...)
-	run.Notes = []string{"the time of day of gpu004 is 1.2s off; phases begin together all the same"}
-	for i := range run.Phases {
-		switch p := &run.Phases[i]; {
-		case p.Name == "verify" && p.NodeCount == 8 && p.Repeat == 2:
-			p.Wrong = 3
-		case p.Name == "stat" && p.NodeCount == 4 && p.Repeat == 1:
-			p.Failed = "gpu003: lost: connection reset by peer"
-		}
-	}
-	return report.Sum(runs(run), report.Options{Baseline: runs(newMaker(2).run([]int{1, 2, 4, 8}, 5, kinds...)), Model: founding(t)})
-}
-
-func founding(t testing.TB) *model.Report {
-	t.Helper()
-	c, err := model.Read("cluster.yaml", []byte("kind: Cluster\nname: founding\ntarget: {read: 500GB/s, write: 40GB/s}\nclients: {nodes: 32, nic: 100G}\nfabric: {bisection: 4.8T}\n"+
-		"oss:\n  nodes: 14\n  nic: 100G\n  media: {devices: 24, read: 2.5GB/s, write: 1.8GB/s, parity: 8+2}\n"), nil)
-	ok(t, err)
-	r := c.Report()
-	return &r
-}
-
 // TestTable: a line for each phase, in columns; what failed stands out; and the regressions come first.
 func TestTable(t *testing.T) {
-	text := written(t, asTable, example(t))
+	text := written(t, asTable, reporttest.Example(t))
 	for _, want := range []string{
 		`(?m)^run [0-9a-f]{16} of 2026-11-26 20:15 UTC, 8 nodes: datamove-bench run `,
 		`(?m)^large$`,
@@ -173,7 +146,7 @@ func TestJSON(t *testing.T) {
 		Model struct{ Verdict string }
 		Notes []string
 	}
-	ok(t, json.Unmarshal([]byte(written(t, asJSON, example(t))), &got))
+	ok(t, json.Unmarshal([]byte(written(t, asJSON, reporttest.Example(t))), &got))
 	p := got.Phases[3]
 	if got.Schema != "datamove.report/v1" || len(got.Phases) != 72 || p.Suite != "large" || p.Name != "write" || p.Nodes != 8 || p.Rate.Median < 40e9 || p.Rate.Count != 5 || !(p.Rate.Low < p.Rate.High) || p.Latency.P99 < 1000 {
 		t.Errorf("%s, %d phases, %+v", got.Schema, len(got.Phases), p)
@@ -192,51 +165,12 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// nasty is text that would like to be more than text.
-const nasty = "<script>alert(1)</script>\"><img src=x onerror=alert(2)>'`{{.}}</title></style></svg>\u202egnp.exe\u2066\x1b[31m\x00=cmd()\r\n"
-
-// hostile is a report of which every text is nasty.
-func hostile(t testing.TB) *report.Report {
-	t.Helper()
-	m := newMaker(3)
-	m.targets = 3
-	of := func() *record.Run {
-		run := m.run([]int{1, 2}, 3, kinds[0], kinds[3])
-		run.ID, run.Version, run.Command, run.Failed, run.Notes = nasty, nasty, nasty, nasty, []string{nasty, nasty}
-		for i := range run.Targets {
-			run.Targets[i] = fmt.Sprint(i, nasty)
-		}
-		for i := range run.Nodes {
-			n := &run.Nodes[i]
-			n.Name, n.CPU, n.Kernel = fmt.Sprint(i, nasty), nasty, nasty
-		}
-		for i := range run.Phases {
-			p := &run.Phases[i]
-			p.Suite, p.Name, p.What, p.Cache, p.Durable = p.Suite+nasty, p.Name+nasty, nasty, nasty, nasty
-			for k := range p.PerNode {
-				p.PerNode[k].Name = fmt.Sprint(k, nasty)
-			}
-			for k := range p.PerTarget {
-				p.PerTarget[k].Name = fmt.Sprint(k, nasty)
-			}
-			if p.Repeat == 2 {
-				p.Failed = nasty
-			}
-			p.Latency.HDR += nasty
-		}
-		return run
-	}
-	model := founding(t)
-	model.Cluster = nasty
-	return report.Sum(runs(of()), report.Options{Baseline: runs(of()), Model: model})
-}
-
 // hidden is what must not be in any text that people see.
 var hidden = regexp.MustCompile("[\x00-\x08\x0b-\x1f\x7f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 // TestHostile: text from outside is text, in each form. It makes no element, and what is hidden in it is seen.
 func TestHostile(t *testing.T) {
-	r := hostile(t)
+	r := reporttest.Hostile(t)
 	page, table := written(t, asHTML, r), written(t, asTable, r)
 	for form, text := range map[string]string{"table": table, "page": page} {
 		if bad := hidden.FindString(text); bad != "" {
@@ -290,7 +224,7 @@ var noFigure = regexp.MustCompile(` [a-z0-9]+="[^"]*Inf[^"]*"|[^"]{0,20}NaN|[^"]
 // survives writes a run in each form, beside itself: whatever is in it, nothing of that fails, and nothing is hidden.
 func survives(t *testing.T, run *record.Run) {
 	t.Helper()
-	r := report.Sum(runs(run, run), report.Options{Baseline: runs(run), Model: founding(t)})
+	r := report.Sum(runs(run, run), report.Options{Baseline: runs(run), Model: reporttest.Founding(t)})
 	page, table := written(t, asHTML, r), written(t, asTable, r)
 	text := page + table
 	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") { // else the expression alone would take most of the time
@@ -329,11 +263,11 @@ func TestExtremes(t *testing.T) {
 		run := runOf()
 		run.Nodes = []record.Node{{Name: "n", Cores: math.MinInt, MemoryBytes: math.MinInt64, ClockAhead: signed(), ClockError: signed()}}
 		for range 1 + chance.IntN(12) {
-			k := append(io500, kinds...)[chance.IntN(4)]
-			p := record.Phase{Suite: k.suite, Name: k.name, Unit: k.unit, Repeat: chance.IntN(3), NodeCount: chance.IntN(4), Ranks: chance.IntN(2) * 1e9, First: done(), Last: done(), Files: count(), Wrong: -count(),
+			k := append(reporttest.IO500, reporttest.Kinds...)[chance.IntN(4)]
+			p := record.Phase{Suite: k.Suite, Name: k.Name, Unit: k.Unit, Repeat: chance.IntN(3), NodeCount: chance.IntN(4), Ranks: chance.IntN(2) * 1e9, First: done(), Last: done(), Files: count(), Wrong: -count(),
 				Skew: signed(), SkewError: signed(), CPU: signed(), Latency: record.Latency{Count: count(), Mean: signed(), P50: signed(), P90: signed(), P99: signed(), P999: signed(), Max: signed()}}
 			if chance.IntN(2) == 0 {
-				l := newMaker(seed).latency(pick()/1e6, 3)
+				l := reporttest.NewMaker(seed).Latency(pick()/1e6, 3)
 				p.Latency.HDR, p.Latency.Count = l.HDR, l.Count
 			}
 			for range chance.IntN(3) {
@@ -353,10 +287,10 @@ func TestExtremes(t *testing.T) {
 
 // FuzzReport: whatever can be read as a run can be written in each form.
 func FuzzReport(f *testing.F) {
-	m := newMaker(5)
-	m.targets = 2
+	m := reporttest.NewMaker(5)
+	m.Targets = 2
 	var b bytes.Buffer
-	run := m.run([]int{1, 2}, 1, kinds[0], kinds[3])
+	run := m.Run([]int{1, 2}, 1, reporttest.Kinds[0], reporttest.Kinds[3])
 	for i := range run.Phases {
 		p := &run.Phases[i]
 		for _, all := range [][]record.Share{p.PerNode, p.PerTarget} {

@@ -7,20 +7,21 @@ import (
 
 	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
+	"datamove.dev/bench/report/reporttest"
 )
 
 // official is a whole run of IO500: bandwidths of 2 GiB/s, and of 2 at easy reads 32; metadata of 4 kIOPS.
 func official() []record.Phase {
 	var all []record.Phase
-	for _, k := range io500 {
+	for _, k := range reporttest.IO500 {
 		rate := 4000.0
-		if k.unit == record.Bytes {
+		if k.Unit == record.Bytes {
 			rate = 2 << 30
 		}
-		if k.name == "ior-easy-read" {
+		if k.Name == "ior-easy-read" {
 			rate = 32 << 30
 		}
-		all = append(all, one("io500", k.name, k.unit, 1, rate))
+		all = append(all, one("io500", k.Name, k.Unit, 1, rate))
 	}
 	return all
 }

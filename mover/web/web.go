@@ -20,10 +20,10 @@
 // A Handler keeps nothing and may serve many requests at once. Who may connect is
 // for the listener to say, and which names we go by for the gateway beside it.
 //
-// TestFiles looks at the files, TestHeaders at what is served; the other tests look at
-// the page in Chromium, in front of a real gateway: TestTask and TestAgentDies compare
-// its figures with the API, TestHostileNames is what its name says, TestManyTasks is
-// a list of 100,000.
+// TestFiles looks at the files, TestHeaders at what is served. test/system/browser looks
+// at the page in Chromium: TestModules calls its functions, TestViews compares what it
+// shows with the API, TestHostileNames is what its name says, TestProgram is in front of
+// the real program, TestManyTasks is a list of 100,000.
 package web
 
 import (

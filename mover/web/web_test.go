@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,10 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	datamovev1 "datamove.dev/api/datamove/v1"
+	life "datamove.dev/mover/task"
+	"datamove.dev/tiering"
 )
 
 // The page is small: this is what a browser gets before it asks for the first task.
@@ -17,6 +22,13 @@ const (
 	fileMost = 16 << 10
 	pageMost = 128 << 10
 )
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 var (
 	linked     = regexp.MustCompile(`(?:src|href)="([^"]*)"`)
@@ -167,6 +179,51 @@ func TestOnlyThePage(t *testing.T) {
 		answer := get(t, row.method, row.path)
 		if answer.StatusCode != row.code || (row.code == 405) != (answer.Header.Get("Allow") == "GET, HEAD") {
 			t.Errorf("%s %s: HTTP %d, want %d; Allow %q", row.method, row.path, answer.StatusCode, row.code, answer.Header.Get("Allow"))
+		}
+	}
+}
+
+// inPage finds what a file of the page says.
+func inPage(t *testing.T, name string, what *regexp.Regexp) [][]string {
+	t.Helper()
+	text, err := files.ReadFile("page/" + name)
+	ok(t, err)
+	return what.FindAllStringSubmatch(string(text), -1)
+}
+
+// TestWatermarks: a tier is shown as full where replicas begin to be evicted, and as one that will be where that ends.
+func TestWatermarks(t *testing.T) {
+	short := func(used int64) int64 {
+		line := &datamovev1.Tier{Name: "hot", Level: "hot", Location: "/hot", TotalBytes: 100, FreeBytes: 100 - used}
+		return tiering.Look(tiering.Facts{Tiers: []*datamovev1.Tier{line}}).Evict(line, tiering.Watermarks{}).Short
+	}
+	high := int64(0)
+	for high < 100 && short(high+1) == 0 {
+		high++
+	}
+	want := fmt.Sprintf("low=%d high=%d", high+1-short(high+1), high)
+	var got []string
+	for _, m := range inPage(t, "tiers.js", regexp.MustCompile(`(?m)^export const (low|high) = (\d+)$`)) {
+		got = append(got, m[1]+"="+m[2])
+	}
+	if strings.Join(got, " ") != want {
+		t.Errorf("the page says %s, and eviction is at %s", got, want)
+	}
+}
+
+// TestStates: the page has a filter for each state of a task.
+func TestStates(t *testing.T) {
+	list := inPage(t, "task.js", regexp.MustCompile(`(?m)^export const states = \[(.*)\]$`))
+	if len(list) != 1 {
+		t.Fatalf("%d lists of states", len(list))
+	}
+	for number, name := range datamovev1.TaskState_name {
+		state := datamovev1.TaskState(number)
+		if state == datamovev1.TaskState_TASK_STATE_UNSPECIFIED {
+			continue
+		}
+		if !strings.Contains(list[0][1], "'"+life.Word(state)+"'") {
+			t.Errorf("the page does not know %s, %s", name, life.Word(state))
 		}
 	}
 }

@@ -170,6 +170,7 @@ var packages = map[string]struct {
 	"mover/kubernetes/apitest": {tests, nil},
 	"lustre/copytool/copytest": {tests, []string{"lustre", "lustre/abi"}},
 
+	"bench/report/reporttest":         {tests, []string{"bench/model", "bench/record", "bench/report"}},
 	"mover/s3/s3test":                 {tests, []string{"mover", "mover/s3"}},
 	"tiering/burst/notice/noticetest": {tests, nil},
 

@@ -29,6 +29,8 @@ var packages = map[string]Level{
 	"test/slurm":      System, // a real Slurm
 	"test/system":     System,
 
+	"test/system/browser": System, // Chromium
+
 	"test/k8s": Soak, // make e2e-k8s
 	"test/vm":  Soak, // make e2e-vm
 }
@@ -38,7 +40,6 @@ var packages = map[string]Level{
 var mixed = map[string]bool{
 	"bench/ceiling":           true,
 	"bench/load":              true,
-	"bench/report":            true,
 	"bench/suite":             true,
 	"cmd/datamove":            true,
 	"cmd/datamove-bench":      true,
@@ -55,7 +56,6 @@ var mixed = map[string]bool{
 	"mover/queue":             true,
 	"mover/s3":                true,
 	"mover/vault":             true,
-	"mover/web":               true,
 	"test/aws":                true,
 	"test/cluster":            true,
 	"tiering/burst/leg":       true,

@@ -1,11 +1,10 @@
-package web
+package browser
 
 import (
 	"encoding/base64"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,12 +13,19 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	life "datamove.dev/mover/task"
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering"
 )
+
+// TestModules: what the page counts and prints with is what the program counts and prints with. It is asked for function by function, in one page.
+func TestModules(t *testing.T) {
+	t.Parallel()
+	w := newHouse(t, newService()).look("/", 1280, 800)
+	for _, row := range []shared{{"units", testUnits}, {"durations", testDurations}, {"words", testWords}, {"deeds", testDeedsByState}, {"store", testStore}, {"history", testHistory}} {
+		w.during(t, row)
+	}
+}
 
 // row is a call of a function of the page, and what Go prints for the same.
 type row struct {
@@ -54,11 +60,8 @@ func someNumbers(random *rand.Rand) (all []int64) {
 	return append(all, math.MaxInt64, math.MinInt64, math.MinInt64+1)
 }
 
-// TestUnits: the page prints numbers as the command line does.
-func TestUnits(t *testing.T) {
-	t.Parallel()
-	s := newService()
-	w := newHouse(t, s).look("/", 1280, 800)
+// testUnits: the page prints numbers as the command line does.
+func testUnits(t *testing.T, w *window) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var rows []row
 	add := func(call string, arg any, want string) { rows = append(rows, row{call, arg, want}) }
@@ -93,10 +96,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestDurations: the page reads durations as protobuf writes them.
-func TestDurations(t *testing.T) {
-	t.Parallel()
-	w := newHouse(t, newService()).look("/", 1280, 800)
+// testDurations: the page reads durations as protobuf writes them.
+func testDurations(t *testing.T, w *window) {
 	for _, d := range []time.Duration{0, 1, -1, 1500 * time.Millisecond, -1500 * time.Millisecond, 3 * time.Microsecond, 76 * time.Hour} {
 		text, err := protojson.Marshal(durationpb.New(d))
 		ok(t, err)
@@ -114,10 +115,8 @@ var hostileNames = []string{
 	"<img src=x onerror=alert(1)>", "</td><script>alert(1)</script>", "a&amp;b", "javascript:alert(1)", "${alert(1)}", "עברית", "مرحبا", "e\u0301", strings.Repeat("long/", 800),
 }
 
-// TestWords: the page prints names as the command line does.
-func TestWords(t *testing.T) {
-	t.Parallel()
-	w := newHouse(t, newService()).look("/", 1280, 800)
+// testWords: the page prints names as the command line does.
+func testWords(t *testing.T, w *window) {
 	random := rand.New(rand.NewPCG(3, 4))
 	names := hostileNames
 	for range 2000 {
@@ -139,10 +138,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestDeedsByState: the page offers what the life of a task allows.
-func TestDeedsByState(t *testing.T) {
-	t.Parallel()
-	w := newHouse(t, newService()).look("/", 1280, 800)
+// testDeedsByState: the page offers what the life of a task allows.
+func testDeedsByState(t *testing.T, w *window) {
 	for deed, to := range map[string]string{"pause": "paused", "resume": "queued", "cancel": "cancelled"} {
 		for _, from := range states {
 			want := false
@@ -155,38 +152,11 @@ func TestDeedsByState(t *testing.T) {
 			}
 		}
 	}
-	offered := eval[[]string](w, `import(new URL('task.js', document.querySelector('script').src)).then((m) => m.states)`)
-	for _, s := range states {
-		if !slices.Contains(offered, life.Word(s)) {
-			t.Errorf("the page does not know %s", life.Word(s))
-		}
-	}
 }
 
-// TestWatermarks: the marks on a tier are where replicas begin to be evicted, and
-// where that ends.
-func TestWatermarks(t *testing.T) {
-	t.Parallel()
-	w := newHouse(t, newService()).look("/", 1280, 800)
-	short := func(used int64) int64 {
-		line := &datamovev1.Tier{Name: "hot", Level: "hot", Location: "/hot", TotalBytes: 100, FreeBytes: 100 - used}
-		return tiering.Look(tiering.Facts{Tiers: []*datamovev1.Tier{line}}).Evict(line, tiering.Watermarks{}).Short
-	}
-	high := int64(0)
-	for high < 100 && short(high+1) == 0 {
-		high++
-	}
-	want := []int64{high + 1 - short(high+1), high}
-	if got := eval[[]int64](w, `import(new URL('tiers.js', document.querySelector('script').src)).then((m) => [m.low, m.high])`); !slices.Equal(got, want) {
-		t.Errorf("the page says %d, and eviction is at %d", got, want)
-	}
-}
-
-// TestStore: rows are in order whatever order messages come in, the newest of each
+// testStore: rows are in order whatever order messages come in, the newest of each
 // task counts, and there are never more than can be kept.
-func TestStore(t *testing.T) {
-	t.Parallel()
-	w := newHouse(t, newService()).look("/", 1280, 800)
+func testStore(t *testing.T, w *window) {
 	wrong := eval[[]string](w, `import(new URL('store.js', document.querySelector('script').src)).then(({Store, most}) => {
 		let seed = 7
 		const random = (n) => (seed = seed * 48271 %% 2147483647) %% n
@@ -219,10 +189,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestHistory: the last samples are kept, a close one replaces the last, and a gap stays.
-func TestHistory(t *testing.T) {
-	t.Parallel()
-	w := newHouse(t, newService()).look("/", 1280, 800)
+// testHistory: the last samples are kept, a close one replaces the last, and a gap stays.
+func testHistory(t *testing.T, w *window) {
 	got := eval[string](w, `import(new URL('history.js', document.querySelector('script').src)).then(({History, Histories}) => {
 		const h = new History()
 		for (const [time, value] of [[1000, 1], [1100, 2], [1800, 3], [2500, 4], [2600, 5], [2600, 6], [2500, 7], [4000, NaN], [4100, 8]]) h.add(time, value)

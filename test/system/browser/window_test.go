@@ -1,8 +1,9 @@
-package web
+package browser
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,35 +33,100 @@ func TestMain(m *testing.M) {
 
 // window is a page in the browser. What it complains about fails the test.
 type window struct {
-	t     testing.TB
 	ctx   context.Context
 	close func() // before the end of the test
 
 	mu       sync.Mutex
-	mistakes []string // that the browser told of; guarded by mu
-	away     bool     // a test sends the service away: that the network complains is right; guarded by mu
+	t        testing.TB // that looks at it; guarded by mu for what listens
+	mistakes []string   // that the browser told of; guarded by mu
+	away     bool       // a test sends the service away: that the network complains is right; guarded by mu
+}
+
+// newWindow opens one. It is blank.
+func newWindow(t testing.TB) *window {
+	t.Helper()
+	ctx, closeWindow := chromedp.NewContext(chromium.Need(t))
+	w := &window{t: t, ctx: ctx, close: closeWindow}
+	console := chromedp.Console(ctx)
+	heard := make(chan struct{})
+	go func() { defer close(heard); w.listen(console) }()
+	t.Cleanup(func() {
+		closeWindow()
+		<-heard
+		for _, m := range w.mistakes {
+			t.Errorf("the browser complains: %s", m)
+		}
+	})
+	w.before(chromium.Watchdog)
+	w.before(`window.pause = ((timeout) => (ms) => new Promise((resolve) => timeout(resolve, ms)))(setTimeout)`) // by the clock that no script has made faster
+	return w
+}
+
+// before has a script run before each page that is opened.
+func (w *window) before(script string) {
+	w.t.Helper()
+	w.do(chromium.Call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
+}
+
+// open opens an address, and leaves what was open.
+func (w *window) open(url string, width, height int64) {
+	w.t.Helper()
+	w.do(chromedp.EmulateViewport(width, height), chromedp.Navigate(url))
 }
 
 // look opens a path of a site, in a window of that size, where scripts run before the page does.
 func (s *site) look(path string, width, height int64, scripts ...string) *window {
 	s.t.Helper()
-	ctx, closeWindow := chromedp.NewContext(chromium.Need(s.t))
-	w := &window{t: s.t, ctx: ctx, close: closeWindow, away: s.mayFail}
-	console := chromedp.Console(ctx)
-	heard := make(chan struct{})
-	go func() { defer close(heard); w.listen(console) }()
-	s.t.Cleanup(func() {
-		closeWindow()
-		<-heard
-		for _, m := range w.mistakes {
-			s.t.Errorf("the browser complains: %s", m)
-		}
-	})
-	for _, script := range append(scripts, chromium.Watchdog) {
-		w.do(chromium.Call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
+	w := newWindow(s.t)
+	if s.mayFail {
+		w.mayFail()
 	}
-	w.do(chromedp.EmulateViewport(width, height), chromedp.Navigate(s.url+path))
+	for _, script := range scripts {
+		w.before(script)
+	}
+	w.open(s.url+path, width, height)
 	return w
+}
+
+// leave leaves the page that is open.
+func (w *window) leave() {
+	w.t.Helper()
+	w.do(chromedp.Navigate("about:blank"))
+}
+
+// shared is a test in a window that others use, too: that takes a fraction of one of its own.
+type shared struct {
+	name string
+	test func(t *testing.T, w *window)
+}
+
+func (w *window) during(t *testing.T, one shared) {
+	t.Helper()
+	all := w.t
+	t.Run(one.name, func(t *testing.T) {
+		w.looksAt(t)
+		defer w.looksAt(all)
+		one.test(t, w)
+	})
+}
+
+// inTurn has tests use one window, each with a site of its own that it opens.
+func inTurn(t *testing.T, w *window, tests ...shared) {
+	t.Helper()
+	for _, one := range tests {
+		test := one.test
+		one.test = func(t *testing.T, w *window) {
+			defer w.leave() // before the site goes
+			test(t, w)
+		}
+		w.during(t, one)
+	}
+}
+
+func (w *window) looksAt(t testing.TB) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.t = t
 }
 
 func (w *window) listen(console func(func(chromedp.ConsoleMessage, error) bool)) {
@@ -70,7 +136,7 @@ func (w *window) listen(console func(func(chromedp.ConsoleMessage, error) bool))
 		}
 		w.mu.Lock()
 		if what := chromium.Complaint(m); what != "" && !(w.away && m.Source == "network") {
-			w.mistakes = append(w.mistakes, what)
+			w.mistakes = append(w.mistakes, w.t.Name()+": "+what)
 		}
 		w.mu.Unlock()
 	}
@@ -112,7 +178,7 @@ const tools = `(() => {
 	const row = (id) => Object.fromEntries([...document.getElementById('row-' + id)?.children ?? []].map((c) => [c.className, c.innerText]))
 	const frame = () => new Promise((resolve) => requestAnimationFrame(resolve))
 	const painted = async () => { await frame(); await frame() }
-	const until = async (f) => { for (;;) { const v = await f(); if (v) return v; await frame() } }
+	const until = async (f) => { for (;;) { const v = await f(); if (v) return v; await pause(20) } } // a frame takes more than a look
 	return async (f) => f({all, text, row, frame, painted, until})
 })()`
 
@@ -161,17 +227,26 @@ func (w *window) point(x, y float64) {
 	w.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x, y))
 }
 
-// prefer makes the browser one whose user likes dark or light.
-func (w *window) prefer(scheme string) {
+// prefer makes the browser one whose user likes dark or light, or that prints.
+func (w *window) prefer(scheme, medium string) {
 	w.t.Helper()
-	w.do(chromium.Call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+	w.do(chromium.Call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: medium,
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
 }
 
 // shot keeps a picture of the page, which go test -artifacts leaves for people to see.
 func (w *window) shot(name string) {
 	w.t.Helper()
-	picture, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
+	w.keep(name, chromedp.CaptureScreenshot())
+}
+
+// keep keeps any picture.
+func (w *window) keep(name string, of chromedp.Action[[]byte]) {
+	w.t.Helper()
+	if f := flag.Lookup("test.artifacts"); f == nil || f.Value.String() != "true" {
+		return // nothing would be left of it
+	}
+	picture, err := chromedp.Run(w.ctx, of)
 	ok(w.t, err)
 	ok(w.t, os.WriteFile(filepath.Join(w.t.ArtifactDir(), strings.ReplaceAll(name, " ", "-")+".png"), picture, 0o600))
 }

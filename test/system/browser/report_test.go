@@ -1,22 +1,63 @@
-package report_test
+package browser
 
 import (
+	"bytes"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"datamove.dev/bench/report"
+	"datamove.dev/bench/report/reporttest"
+	"datamove.dev/test/chromium"
+	"datamove.dev/test/seed"
 )
 
 // file is the page of a report.
 func file(t *testing.T, r *report.Report) string {
 	t.Helper()
+	var b bytes.Buffer
+	ok(t, r.HTML(&b))
 	name := filepath.Join(t.TempDir(), "report page.html")
-	ok(t, os.WriteFile(name, []byte(written(t, asHTML, r)), 0o600))
+	ok(t, os.WriteFile(name, b.Bytes(), 0o600))
 	return name
+}
+
+// openReport opens a report, in a window of that width. What it asks for beside itself fails the test, and so does a name that ran.
+func openReport(t *testing.T, file string, width int64) *window {
+	t.Helper()
+	w := newWindow(t)
+	w.before(`window.alert = (x) => console.error('a name ran', x)`)
+	at := (&url.URL{Scheme: "file", Path: file}).String()
+	requests := chromedp.Events(w.ctx, network.RequestWillBeSent)
+	var heard sync.WaitGroup
+	asked := 0        // for the page itself
+	var away []string // requests to anything else
+	heard.Go(func() {
+		for r, err := range requests {
+			if err != nil {
+				return // the window is closed
+			}
+			if asked++; r.Request.URL != at {
+				away = append(away, r.Request.URL)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		w.close()
+		heard.Wait()
+		if len(away) > 0 || asked == 0 {
+			t.Errorf("%d requests, these to elsewhere: %q", asked, away)
+		}
+	})
+	w.do(chromium.Call(network.Enable, network.EnableParams{}))
+	w.open(at, width, 900)
+	return w
 }
 
 // problems is what is wrong with what can be seen of a page: charts that are no charts or are not on it, texts that are on each other or can hardly be read, links to nowhere.
@@ -71,14 +112,19 @@ const problems = `(() => {
 	return [...new Set(bad)]
 })()`
 
-// TestPage opens the page from a file: wide and narrow, light and dark. Nothing may complain, nothing is asked for, each chart is there and can be read.
-func TestPage(t *testing.T) {
-	name := file(t, example(t))
-	for _, row := range []struct {
+// TestReport opens a report from a file: wide and narrow, light and dark; in soak each in both; and on paper. Nothing may complain, nothing is asked for, each chart is there and can be read.
+func TestReport(t *testing.T) {
+	name := file(t, reporttest.Example(t))
+	type kind struct {
 		name, scheme string
 		width        int64
-	}{{"wide", "light", 1280}, {"wide-dark", "dark", 1280}, {"narrow", "light", 390}, {"narrow-dark", "dark", 390}} {
-		w := look(t, name, row.width)
+	}
+	kinds := []kind{{"wide", "light", 1280}, {"narrow-dark", "dark", 390}}
+	if seed.Soak() {
+		kinds = append(kinds, kind{"wide-dark", "dark", 1280}, kind{"narrow", "light", 390})
+	}
+	for _, row := range kinds {
+		w := openReport(t, name, row.width)
 		w.prefer(row.scheme, "")
 		titles := eval[[]string](w, `[...document.querySelectorAll('svg')].filter((e) => e.checkVisibility()).map((e) => e.querySelector('title').textContent)`)
 		for _, want := range []string{"large write", "io500 find", "Ceilings, read", "Ceilings, write", "Change of each phase", "Rate over time", "Latency", "Targets", "Nodes"} {
@@ -93,7 +139,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s: %s", row.name, problem)
 		}
 		for _, part := range []string{"header", "#summary", "#baseline", "#scaling", "#roofline", "#io500", "#p4", "#notes"} {
-			w.shot(row.name+part, chromedp.CSS(part))
+			w.keep(row.name+part, chromedp.Screenshot(chromedp.CSS(part)))
 		}
 		eval[bool](w, `document.querySelectorAll('details').forEach((d) => { d.open = true }), true`)
 		for _, problem := range eval[[]string](w, problems) {
@@ -102,26 +148,28 @@ func TestPage(t *testing.T) {
 		if charts := eval[int](w, `[...document.querySelectorAll('svg')].filter((e) => e.checkVisibility() && e.getBoundingClientRect().height > 40).length`); charts != 18+2+1+72*4 {
 			t.Errorf("%s: %d charts", row.name, charts)
 		}
+		w.close()
 	}
+	openReport(t, name, 794).onPaper() // A4
 }
 
-// TestPrint: on paper it is light, whatever its reader likes, and what is closed on a screen is open.
-func TestPrint(t *testing.T) {
-	w := look(t, file(t, example(t)), 794) // A4
+// onPaper: what is printed is light, whatever its reader likes, and what is closed on a screen is open.
+func (w *window) onPaper() {
+	w.t.Helper()
 	w.prefer("dark", "print")
 	if closed := eval[int](w, `[...document.querySelectorAll('.phase svg')].filter((e) => !e.checkVisibility()).length`); closed > 0 {
-		t.Errorf("%d charts are not printed", closed)
+		w.t.Errorf("%d charts are not printed", closed)
 	}
 	if ink := eval[string](w, `getComputedStyle(document.body).color`); ink != "rgb(23, 32, 43)" {
-		t.Errorf("text is %s", ink)
+		w.t.Errorf("text is %s", ink)
 	}
 }
 
-// TestHostilePage: names that would like to be more than names are names, also to a browser.
-func TestHostilePage(t *testing.T) {
-	name := file(t, hostile(t))
+// TestHostileReport: names that would like to be more than names are names, also to a browser.
+func TestHostileReport(t *testing.T) {
+	name := file(t, reporttest.Hostile(t))
 	for _, width := range []int64{1280, 390} {
-		w := look(t, name, width)
+		w := openReport(t, name, width)
 		eval[bool](w, `document.querySelectorAll('details').forEach((d) => { d.open = true }), true`)
 		for _, problem := range eval[[]string](w, problems) {
 			t.Errorf("%d pixels: %s", width, problem)

@@ -1,4 +1,4 @@
-package web
+package browser
 
 import (
 	"context"
@@ -43,10 +43,9 @@ func (w *window) listed(ids ...string) {
 	w.wait("all('.row').sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map((r) => r.id.slice(4)).join(' ') === %q", strings.Join(ids, " "))
 }
 
-// TestList: the list is what the service has, chosen and ordered as a person wants, and
+// testList: the list is what the service has, chosen and ordered as a person wants, and
 // the address of the page says so.
-func TestList(t *testing.T) {
-	t.Parallel()
+func testList(t *testing.T, w *window) {
 	s := newService()
 	add := func(state datamovev1.TaskState, source, project, owner string, rate float64) string {
 		one := task(state, source, "/target", 1, 10, int64(rate), 1000)
@@ -59,7 +58,7 @@ func TestList(t *testing.T) {
 	c := add(failed, "s3://archive/C", "llm", "ada", 0)
 	d := add(running, "/lustre/d", "llm", "grace", 900)
 	h := newHouse(t, s)
-	w := h.look("/", 1600, 900)
+	w.open(h.url+"/", 1600, 900)
 	w.listed(d, c, b, a)
 	w.says("#shown", "4 tasks")
 	for _, row := range []struct {
@@ -98,12 +97,11 @@ func TestList(t *testing.T) {
 	w.wait("text('button[data-state=queued] b') === '1'")
 }
 
-// TestKeys: everything can be reached without a mouse.
-func TestKeys(t *testing.T) {
-	t.Parallel()
+// testKeys: everything can be reached without a mouse.
+func testKeys(t *testing.T, w *window) {
 	s := cluster()
 	h := newHouse(t, s)
-	w := h.look("/", 1600, 900)
+	w.open(h.url+"/", 1600, 900)
 	w.says("#shown", "165 tasks") // all: the end of the list is where it stays
 	eval[bool](w, "document.querySelector('.rows').focus() ?? true")
 	w.key(kb.ArrowDown + kb.ArrowDown + kb.ArrowUp + kb.ArrowDown)
@@ -126,16 +124,15 @@ func TestKeys(t *testing.T) {
 	w.wait("location.hash === '#/tiers'")
 }
 
-// TestManyRun: what runs is told, also when more runs than there are streams, and when it
+// testManyRun: what runs is told, also when more runs than there are streams, and when it
 // has ended.
-func TestManyRun(t *testing.T) {
-	t.Parallel()
+func testManyRun(t *testing.T, w *window) {
 	s := newService()
 	for i := range 40 {
 		s.add(task(running, fmt.Sprint("/", i), "/x", 1, 10, 10, 1000))
 	}
 	h := newHouse(t, s)
-	w := h.look("/", 1600, 1000)
+	w.open(h.url+"/", 1600, 1000)
 	w.wait("all('.row').length")
 	for i, state := range []datamovev1.TaskState{running, done, failed, running, done, running} {
 		s.change(number(40-i), func(t *datamovev1.Task) {
@@ -151,7 +148,7 @@ func TestManyRun(t *testing.T) {
 }
 
 // TestManyWindows: all windows of a browser share its few connections, and all of them
-// are told.
+// are told: without streams in common three of them would want nine of six connections.
 func TestManyWindows(t *testing.T) {
 	t.Parallel()
 	s := newService()
@@ -160,8 +157,8 @@ func TestManyWindows(t *testing.T) {
 	}
 	h := newHouse(t, s)
 	var windows []*window
-	for i := range 5 {
-		windows = append(windows, h.look("/#/tasks/"+number(i+1), 1600, 1000))
+	for i := range 3 {
+		windows = append(windows, h.look("/#/tasks/"+number(i+1), 1600, 1000, hurry))
 	}
 	for round := range 2 {
 		for i, w := range windows {
@@ -208,13 +205,12 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestEnded: what has ended is not followed, however long it is looked at.
-func TestEnded(t *testing.T) {
-	t.Parallel()
+// testEnded: what has ended is not followed, however long it is looked at.
+func testEnded(t *testing.T, w *window) {
 	s := newService()
 	s.add(task(done, "/a", "/b", 1, 1, 1, 1))
 	h := newHouse(t, s)
-	w := h.look("/#/tasks/"+number(1), 1280, 800, lapse)
+	w.open(h.url+"/#/tasks/"+number(1), 1280, 800)
 	w.equals(h.task(number(1)), true)
 	for late, rounds := time.Now().Add(chromium.Patience), 0; rounds < 10; s.with(func() { rounds = s.rounds }) {
 		ask[bool](w, "async ({painted}) => { await painted(); return true }")
@@ -229,9 +225,8 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// TestClock: ages are by the clock of the service, which need not be ours.
-func TestClock(t *testing.T) {
-	t.Parallel()
+// testClock: ages are by the clock of the service, which need not be ours.
+func testClock(t *testing.T, w *window) {
 	s := newService()
 	one := task(done, "/a", "/b", 1, 1, 1, 1)
 	one.CreateTime = ago(-50 * time.Minute)
@@ -242,31 +237,29 @@ func TestClock(t *testing.T) {
 		h.handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { leave(ahead) })
-	w := (&site{t: t, url: ahead.URL}).look("/", 1600, 1000)
+	w.open(ahead.URL+"/", 1600, 1000)
 	w.wait("/^10m..s$/.test(row(%q).created)", one.Id)
 }
 
-// TestNoTask: an address of a task that is not there.
-func TestNoTask(t *testing.T) {
-	t.Parallel()
+// testNoTask: an address of a task that is not there.
+func testNoTask(t *testing.T, w *window) {
 	h := newHouse(t, newService())
-	h.mayFail = true
-	w := h.look("/#/tasks/"+number(1), 1280, 800)
+	w.mayFail()
+	w.open(h.url+"/#/tasks/"+number(1), 1280, 800)
 	w.wait("text('.detail .note')?.includes('file does not exist')")
 	w.wait("text('.tasks .note')?.includes('There are no tasks yet')")
 	w.click(".close")
 	w.wait("location.hash === '#/tasks'")
 }
 
-// TestChart: the axis has units, and a pointer or a key shows what it was.
-func TestChart(t *testing.T) {
-	t.Parallel()
+// testChart: the axis has units, and a pointer or a key shows what it was.
+func testChart(t *testing.T, w *window) {
 	s := newService()
 	one := task(running, "/a", "/b", 1, 10, 10, 1000)
 	one.Progress.BytesPerSecond = 700 << 20
 	s.add(one)
 	h := newHouse(t, s)
-	w := h.look("/#/tasks/"+one.Id, 1600, 1000)
+	w.open(h.url+"/#/tasks/"+one.Id, 1600, 1000)
 	for _, selector := range []string{".detail .chart", "#overview .chart"} {
 		w.wait("[...document.querySelectorAll('%s .axis text')].map((e) => e.textContent).join(' ').startsWith('0 B/s 256 MiB/s 512 MiB/s 768 MiB/s')", selector)
 		w.wait("document.querySelector('%s').ariaLabel?.includes(': now 700 MiB/s, at most 700 MiB/s in ')", selector)

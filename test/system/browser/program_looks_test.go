@@ -1,4 +1,4 @@
-package web
+package browser
 
 import (
 	"os"
@@ -8,19 +8,15 @@ import (
 	"github.com/chromedp/chromedp"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
-	"datamove.dev/test/chromium"
+	"datamove.dev/test/seed"
 )
 
-// TestProgramLooks opens every view of the real program, with tasks in every state and
-// an agent that is lost, wide and narrow, dark and light. Nothing may complain, and nothing
-// may be wider than the screen; go test -artifacts keeps the pictures.
-func TestProgramLooks(t *testing.T) {
-	chromium.Need(t)
-	p := newProgram(t, "n1", "n2")
-	for _, dir := range []string{"warm/in", "warm/odd"} {
-		ok(t, os.Mkdir(p.path(dir), 0o755))
-	}
-	ok(t, os.WriteFile(p.path("warm/in/large"), []byte(strings.Repeat("0123456789abcdef", 8<<20)), 0o644))
+// programLooks opens every view of the real program, with tasks in every state and an agent
+// that is lost, dark and light; in soak narrow, too. Nothing may complain, and nothing may be
+// wider than the screen; go test -artifacts keeps the pictures.
+func programLooks(t *testing.T, p *program, w *window) {
+	t.Helper()
+	ok(t, os.Mkdir(p.path("warm/odd"), 0o755))
 	ok(t, os.WriteFile(p.path("warm/odd/small"), []byte("small"), 0o644))
 	submit := func(from, to string, rate int64) string {
 		t.Helper()
@@ -44,10 +40,11 @@ func TestProgramLooks(t *testing.T) {
 	is(held, "paused")
 	_, err = p.client.AddDataset(t.Context(), &datamovev1.AddDatasetRequest{Name: "odd", Location: "warm:odd"})
 	ok(t, err)
-	moves := submit("warm:in", "warm:out", 4<<20)
-	waits := submit("warm:odd", "warm:out/odd", 0) // below the target of another one
+	moves := submit("warm:in", "warm:moving", 2<<20)
+	waits := submit("warm:odd", "warm:moving/odd", 0) // below the target of another one
 	p.eventually("it moves", func() bool { s := p.show(moves); return s.Progress != nil && s.Progress.Rate > 0 })
-	w := p.look("/", 1600, 1000)
+	w.leave()
+	w.open(p.url+"/", 1600, 1000)
 	w.wait("all('.row').length > 4")
 	for _, row := range []struct {
 		name, path    string
@@ -67,8 +64,11 @@ func TestProgramLooks(t *testing.T) {
 		{"real tiers narrow", "#/tiers", 400, 860, "light"},
 		{"real datasets", "#/datasets", 1600, 1000, "light"},
 	} {
+		if row.width < 1000 && !seed.Soak() {
+			continue
+		}
 		w.do(chromedp.EmulateViewport(row.width, row.height))
-		w.prefer(row.scheme)
+		w.prefer(row.scheme, "")
 		eval[string](w, "location.hash = %q", row.path)
 		w.wait("all('main h2, main .row, main td, main .tier').length")
 		if strings.HasPrefix(row.path, "#/tasks/") {

@@ -1,4 +1,4 @@
-package web
+package browser
 
 import (
 	"encoding/json"
@@ -82,16 +82,15 @@ func (w *window) record() {
 	}`, inDetail)
 }
 
-// TestTask follows a task through its life. The page shows what the API says, and
+// testTask follows a task through its life. The page shows what the API says, and
 // never figures of two moments at once.
-func TestTask(t *testing.T) {
-	t.Parallel()
+func testTask(t *testing.T, w *window) {
 	s := newService()
 	t1 := task(queued, "/lustre/project/vision", "s3://archive/vision", 0, 0, 0, 0)
 	t1.Progress = nil
 	s.add(task(done, "/a", "/b", 3, 3, 3, 3), t1)
 	h := newHouse(t, s)
-	w := h.look("/#/tasks/"+t1.Id, 1600, 1000)
+	w.open(h.url+"/#/tasks/"+t1.Id, 1600, 1000)
 	w.equals(h.task(t1.Id), true)
 	w.record()
 	told := map[string]bool{}
@@ -150,13 +149,12 @@ func TestTask(t *testing.T) {
 	w.wait("text('.detail')?.includes('Report')")
 }
 
-// TestAgentDies: the page follows a task from an agent that dies to the next one.
-func TestAgentDies(t *testing.T) {
-	t.Parallel()
+// testAgentDies: the page follows a task from an agent that dies to the next one.
+func testAgentDies(t *testing.T, w *window) {
 	s := cluster()
 	h := newHouse(t, s)
 	id := s.tasks[0].Id
-	w := h.look("/#/tasks/"+id, 1600, 1000)
+	w.open(h.url+"/#/tasks/"+id, 1600, 1000)
 	agent := func(n int, with func(*datamovev1.Agent)) {
 		s.with(func() { with(s.agents[n]) })
 	}
@@ -209,12 +207,11 @@ func TestAgentDies(t *testing.T) {
 	}
 }
 
-// TestOverview: the line above all views is the sum of what the API says.
-func TestOverview(t *testing.T) {
-	t.Parallel()
+// testOverview: the line above all views is the sum of what the API says.
+func testOverview(t *testing.T, w *window) {
 	s := cluster()
 	h := newHouse(t, s)
-	w := h.look("/", 1600, 1000)
+	w.open(h.url+"/", 1600, 1000)
 	for range 3 {
 		var info datamovev1.Info
 		h.get("/v1/info", &info)
@@ -234,14 +231,13 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// TestDeeds presses the buttons.
-func TestDeeds(t *testing.T) {
-	t.Parallel()
+// testDeeds presses the buttons.
+func testDeeds(t *testing.T, w *window) {
 	s := newService()
 	one := task(running, "/a", "/b", 1, 2, 1, 2)
 	s.add(one)
 	h := newHouse(t, s)
-	w := h.look("/#/tasks/"+one.Id, 1280, 800)
+	w.open(h.url+"/#/tasks/"+one.Id, 1280, 800)
 	offered := func(deeds ...string) {
 		t.Helper()
 		w.wait("all('.deeds > button').map((b) => b.dataset.deed).join(' ') === %q", strings.Join(deeds, " "))
@@ -260,7 +256,7 @@ func TestDeeds(t *testing.T) {
 	offered("pause", "cancel")
 
 	s.with(func() { s.denied = map[string]bool{"pause": true} })
-	w.mayFail() // the browser notes a refusal, too
+	w.mayFail() // the browser notes a refusal, too: this test is the last one in its window
 	w.click("[data-deed=pause]")
 	w.wait("text('.detail .note')?.startsWith('pause: ')")
 	offered("cancel")
@@ -284,21 +280,19 @@ func TestDeeds(t *testing.T) {
 	}
 }
 
-// TestViewer: who may only look is offered nothing else.
-func TestViewer(t *testing.T) {
-	t.Parallel()
+// testViewer: who may only look is offered nothing else.
+func testViewer(t *testing.T, w *window) {
 	s := cluster()
 	s.caller = &datamovev1.Account{Name: door.Viewer.Name, Uid: door.Viewer.UID}
 	h := newHouse(t, s)
-	w := h.look("/#/tasks/"+s.tasks[0].Id, 1280, 800)
+	w.open(h.url+"/#/tasks/"+s.tasks[0].Id, 1280, 800)
 	w.equals(h.task(s.tasks[0].Id), true)
 	w.says("#link", "live · viewer · reads only")
 	w.wait("!all('.deeds > button').length")
 }
 
-// TestReport: how a task has ended, and what failed, a hundred at a time.
-func TestReport(t *testing.T) {
-	t.Parallel()
+// testReport: how a task has ended, and what failed, a hundred at a time.
+func testReport(t *testing.T, w *window) {
 	s := cluster()
 	broken := s.tasks[4]
 	for i := range 250 {
@@ -306,7 +300,7 @@ func TestReport(t *testing.T) {
 	}
 	broken.Report.Failed = 253
 	h := newHouse(t, s)
-	w := h.look("/#/tasks/"+broken.Id, 1280, 800)
+	w.open(h.url+"/#/tasks/"+broken.Id, 1280, 800)
 	r := h.task(broken.Id).Report
 	w.says(".detail .error", broken.Error)
 	for title, want := range map[string]string{"Files moved": units.Count(r.Files) + " " + units.Count(r.Planned.Files), "Bytes moved": units.Bytes(r.Bytes) + " " + units.Bytes(r.Planned.Bytes),

@@ -1,4 +1,4 @@
-package web
+package browser
 
 import (
 	"io"
@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/web"
 )
 
 const (
@@ -63,8 +64,8 @@ func newHouse(t testing.TB, w world) *house {
 	gateway, err := api.Gateway(t.Context(), client.Conn(), api.GatewayOptions{})
 	ok(t, err)
 	mux := http.NewServeMux()
-	mux.Handle("/{$}", Handler())
-	mux.Handle("/page/", Handler())
+	mux.Handle("/{$}", web.Handler())
+	mux.Handle("/page/", web.Handler())
 	mux.Handle("/", gateway)
 	h.handler = mux
 	h.open()

@@ -1,4 +1,4 @@
-package web
+package browser
 
 import (
 	"testing"
@@ -7,16 +7,16 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 )
 
-// TestTonight: what policies will do is shown by when they do it, and what became of runs beside it.
-func TestTonight(t *testing.T) {
-	t.Parallel()
+// testTonight: what policies will do is shown by when they do it, and what became of runs beside it.
+func testTonight(t *testing.T, w *window) {
 	s := newService()
 	h := newHouse(t, s)
-	w := h.look("/", 1200, 800)
+	w.open(h.url+"/", 1200, 800)
 	eval[string](w, "location.hash = '#/tonight'")
 	w.wait("text('main .note') === 'The configuration has no policies.'")
 	s.with(func() { tieredBy(s) })
-	w = h.look("/#/tonight", 1200, 800)
+	w.leave()
+	w.open(h.url+"/#/tonight", 1200, 800)
 	w.wait("all('.policies tbody tr').length === 2")
 	for what, want := range map[string]string{
 		"all('.policies tbody tr')[0].children[0].textContent": "project-to-cold storage-team",
@@ -33,13 +33,12 @@ func TestTonight(t *testing.T) {
 	}
 }
 
-// TestUsage: sums are asked for once for each choice, which the address has, and again when a tier was scanned anew.
-func TestUsage(t *testing.T) {
-	t.Parallel()
+// testUsage: sums are asked for once for each choice, which the address has, and again when a tier was scanned anew.
+func testUsage(t *testing.T, w *window) {
 	s := newService()
 	tieredBy(s)
 	h := newHouse(t, s)
-	w := h.look("/#/usage", 1200, 800)
+	w.open(h.url+"/#/usage", 1200, 800)
 	w.wait("all('.usage tbody tr').length === 2")
 	w.wait("all('.usage tbody tr')[0].textContent === 'ada30,000,000100,000800 TiB801 TiB'")
 	w.wait("all('.usage tbody tr')[1].children[0].textContent === '–'")

@@ -1,4 +1,4 @@
-package web
+package browser
 
 import (
 	"testing"
@@ -7,15 +7,14 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// TestAway: while the service is away the page says so, and keeps what it knew with its
+// testAway: while the service is away the page says so, and keeps what it knew with its
 // age; when the service is back, the page shows what it says now, by itself. It goes
 // away whole, and only behind its door.
-func TestAway(t *testing.T) {
-	t.Parallel()
+func testAway(t *testing.T, w *window) {
 	s := cluster()
 	h := newHouse(t, s)
 	id := s.tasks[0].Id
-	w := h.look("/#/tasks/"+id, 1600, 1000)
+	w.open(h.url+"/#/tasks/"+id, 1600, 1000)
 	w.mayFail()
 	w.equals(h.task(id), true)
 	w.wait("text('#link').startsWith('live')")
@@ -50,27 +49,25 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestLate: a page that is opened while the service is away begins when it is there.
-func TestLate(t *testing.T) {
-	t.Parallel()
+// testLate: a page that is opened while the service is away begins when it is there.
+func testLate(t *testing.T, w *window) {
 	s := cluster()
 	h := newHouse(t, s)
 	h.silence()
-	h.mayFail = true
-	w := h.look("/", 1280, 800)
+	w.mayFail()
+	w.open(h.url+"/", 1280, 800)
 	w.wait("text('#banner')?.includes('Nothing is known yet')")
 	h.speak()
 	w.equals(h.task(s.tasks[0].Id), false)
 	w.wait("!all('#banner').length")
 }
 
-// TestDenied: what the service does not tell is said in its place, and the rest works.
-func TestDenied(t *testing.T) {
-	t.Parallel()
+// testDenied: what the service does not tell is said in its place, and the rest works.
+func testDenied(t *testing.T, w *window) {
 	s := cluster()
 	h := newHouse(t, deny{s})
-	h.mayFail = true
-	w := h.look("/", 1280, 800)
+	w.mayFail()
+	w.open(h.url+"/", 1280, 800)
 	w.wait("text('.tasks .note')?.includes('permission denied')")
 	eval[string](w, "location.hash = '#/agents'")
 	w.wait("all('.agents tbody tr').length === 8")
