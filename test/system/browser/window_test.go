@@ -178,7 +178,7 @@ const tools = `(() => {
 	const row = (id) => Object.fromEntries([...document.getElementById('row-' + id)?.children ?? []].map((c) => [c.className, c.innerText]))
 	const frame = () => new Promise((resolve) => requestAnimationFrame(resolve))
 	const painted = async () => { await frame(); await frame() }
-	const until = async (f) => { for (;;) { const v = await f(); if (v) return v; await pause(20) } } // a frame takes more than a look
+	const until = async (f) => { for (;;) { const v = await f(); if (v) return v; await pause(50) } } // each frame would be drawn
 	return async (f) => f({all, text, row, frame, painted, until})
 })()`
 
