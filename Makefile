@@ -122,7 +122,7 @@ bench-csi:
 # How long the hooks of Slurm take, and for what a job waits beside an rsync prolog, to bench/SLURM.md: five minutes of a machine
 # that does nothing else, as root. DATAMOVE_FIGURES_SCALE=0.1 tries it, and writes nothing.
 bench-slurm:
-	DATAMOVE_FIGURES=$(VERSION) go test -v -count=1 -timeout 15m -run '^TestFigures$$' ./test/slurm
+	DATAMOVE_SOAK=1 DATAMOVE_FIGURES=$(VERSION) go test -v -count=1 -timeout 15m -run '^TestFigures$$' ./test/slurm
 
 # The S3 tests against other servers than the embedded one, those that are installed (test/setup e2e).
 e2e-s3: build
@@ -145,7 +145,7 @@ e2e-k8s:
 e2e-aws: build
 	test/e2e-aws
 
-# All tests in a real Slurm, with those that take a minute, which make test leaves out. make e2e-slurm RUN=TestRestart
+# All tests in a real Slurm, with those that have one of their own, which make system leaves out. make e2e-slurm RUN=TestRestart
 e2e-slurm:
 	test/e2e-slurm '$(RUN)'
 

@@ -14,7 +14,7 @@ import (
 // TestBench: datamove-bench in an allocation, as its help says. srun starts it on each node, and all begin at one instant. A node that is lost in a phase is named while Slurm has not yet
 // noticed, and nothing of a run stays.
 func TestBench(t *testing.T) {
-	long(t)
+	soak(t)
 	c := Start(t, Options{Nodes: 3, Binds: map[string]string{"/usr/local/bin": ours(t, "datamove-bench")}})
 	anna := c.Path(Controller, "/project/anna")
 	must(t, errors.Join(os.Mkdir(anna, 0o755), own(anna, UID(Anna))))

@@ -144,6 +144,7 @@ func (c *Cluster) EventuallyIn(limit time.Duration, what string, call func() err
 	c.t.Helper()
 	ctx, stop := context.WithTimeout(c.t.Context(), limit)
 	defer stop()
+	pause := 100 * time.Millisecond
 	for {
 		err := call()
 		if err == nil {
@@ -154,7 +155,8 @@ func (c *Cluster) EventuallyIn(limit time.Duration, what string, call func() err
 			c.t.Fatalf("%s: the cluster has ended: %v", what, err)
 		case <-ctx.Done():
 			c.t.Fatalf("%s: not after %v: %v", what, limit, err)
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(pause):
+			pause = min(pause*3/2, 400*time.Millisecond) // a client of Slurm is dear
 		}
 	}
 }

@@ -63,22 +63,19 @@ func Need(t testing.TB) {
 	}
 }
 
-// Slow leaves a test that takes a minute to make e2e-slurm.
-func Slow(t testing.TB) {
-	t.Helper()
-	if os.Getenv("DATAMOVE_SLURM") == "" {
-		image.Skip(t, "elsewhere: make e2e-slurm: takes a minute")
-	}
-}
-
 // Start starts a cluster, and waits until its nodes are idle. It ends with the test.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	Need(t)
-	o = o.orDefault()
-	c := &Cluster{t: t, o: o}
+	c := &Cluster{t: t, o: o.orDefault()}
 	t.Cleanup(c.stop)
-	began := time.Now()
+	c.start()
+	return c
+}
+
+func (c *Cluster) start() {
+	c.t.Helper()
+	t, o, began := c.t, c.o, time.Now()
 	for n := range o.Nodes + 1 {
 		m := &machine{number: n, daemons: map[string]*Daemon{}}
 		c.machines = append(c.machines, m)
@@ -95,7 +92,6 @@ func Start(t testing.TB, o Options) *Cluster {
 	}
 	c.Eventually("all nodes are idle", func() error { return allIdle(c.Nodes()) })
 	t.Logf("%d nodes are idle after %v", o.Nodes, time.Since(began).Round(time.Millisecond))
-	return c
 }
 
 func (o Options) orDefault() Options {
@@ -129,6 +125,10 @@ func (c *Cluster) stop() {
 	if c.t.Failed() {
 		c.explain()
 	}
+	c.off()
+}
+
+func (c *Cluster) off() {
 	for _, m := range slices.Backward(c.machines) {
 		m.off()
 	}

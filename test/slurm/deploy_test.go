@@ -23,7 +23,7 @@ const shipped = "../../deploy/slurm"
 // standIn is in the place of datamove: it records its arguments, and does what the test says for the phase, and for the case that the
 // job's script names behind "#do". It has no PATH, as a hook.
 const standIn = `#!/bin/sh
-printf '%s\000' "$#" "$@" >>/project/said
+printf '%s\000' "$#" "$@" >>/project/called
 phase=$2
 if [ "$2" = bb ]; then phase=$3; fi
 for file; do
@@ -41,6 +41,18 @@ if [ "$2" = bb ]; then echo OK; fi
 // stoodIn starts a cluster with what lies in deploy/slurm, changed for a test, and a stand-in for datamove.
 func stoodIn(t *testing.T, o Options, change func(fstest.MapFS)) *Cluster {
 	t.Helper()
+	files := shippedFiles(t, change)
+	bin := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(bin, "datamove"), []byte(standIn), 0o755))
+	o.Conf, o.Etc, o.Binds = "Include slurm.conf.datamove\n"+o.Conf, append([]fs.FS{files}, o.Etc...), map[string]string{"/usr/local/bin": bin}
+	c := Start(t, o)
+	c.clear()
+	return c
+}
+
+// shippedFiles are what lies in deploy/slurm, changed for a test.
+func shippedFiles(t *testing.T, change func(fstest.MapFS)) fstest.MapFS {
+	t.Helper()
 	files := fstest.MapFS{}
 	must(t, fs.WalkDir(os.DirFS(shipped), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -52,34 +64,20 @@ func stoodIn(t *testing.T, o Options, change func(fstest.MapFS)) *Cluster {
 		}
 		info, err := d.Info()
 		if err == nil {
-			files[name] = &fstest.MapFile{Data: text, Mode: info.Mode()}
+			files[name] = &fstest.MapFile{Data: text, Mode: info.Mode().Perm()}
 		}
 		return err
 	}))
 	if change != nil {
 		change(files)
 	}
-	bin := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(bin, "datamove"), []byte(standIn), 0o755))
-	o.Conf, o.Etc, o.Binds = "Include slurm.conf.datamove\n"+o.Conf, append([]fs.FS{files}, o.Etc...), map[string]string{"/usr/local/bin": bin}
-	c := Start(t, o)
-	for _, name := range []string{"said", "submitted"} {
-		must(t, os.WriteFile(c.Path(Controller, "/project/"+name), nil, 0o666))
-		must(t, os.Chmod(c.Path(Controller, "/project/"+name), 0o666))
-	}
-	must(t, os.Mkdir(c.Path(Controller, "/project/do"), 0o755))
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("called:\n%q", c.calls(""))
-		}
-	})
-	return c
+	return files
 }
 
 // calls are those of datamove with an argument, each with its arguments; with "", all.
 func (c *Cluster) calls(with string) (calls [][]string) {
 	c.t.Helper()
-	words := strings.Split(c.read("said"), "\x00")
+	words := strings.Split(c.read("called"), "\x00")
 	for len(words) > 1 {
 		n, err := strconv.Atoi(words[0])
 		must(c.t, err)
@@ -120,11 +118,7 @@ func doing(name string) string { return "#!/bin/sh\n#DATAMOVE dw\n#do " + name +
 //safety:6 words of users that go through Slurm's Lua and a shell; configuration files of Slurm
 //safety:8 with TestMoverStops
 func TestDeploy(t *testing.T) {
-	long(t)
-	// Lines as only some sites have them: what we read is what Slurm does.
-	c := stoodIn(t, Options{Nodes: 2, Conf: "Include more/site.conf\n  maxjobcount = 78 # of them\nFirstJobId=\\\n7\nKillWait=\"31\"\nKillWait=32\n", Etc: []fs.FS{fstest.MapFS{
-		"more/site.conf": {Data: []byte("Include beside.conf\nWaitTime=5\n")}, "more/beside.conf": {Data: []byte("MinJobAge=81\n")},
-	}}}, nil)
+	c := shared(t).standIn()
 	t.Run("doctor", func(t *testing.T) { judged(t, c) })
 	t.Run("phases", func(t *testing.T) { phases(t, c) })
 	t.Run("errors", func(t *testing.T) { phaseErrors(t, c) })
@@ -175,7 +169,8 @@ end
 
 // TestJobState: from Slurm 23.02 on datamove hears how the job has ended.
 func TestJobState(t *testing.T) {
-	c := stoodIn(t, Options{}, tells)
+	c := shared(t).standIn()
+	c.swap(shippedFiles(t, tells))
 	id := c.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-in=a to=b\n")
 	c.UntilState(id, "COMPLETED")
 	c.untilCalled("hook", "bb", "data_out", id, "/var/lib/slurm/slurmctld/hash."+id[len(id)-1:]+"/job."+id+"/script", "32772")
@@ -204,7 +199,7 @@ func phases(t *testing.T, c *Cluster) {
 	}
 	var got [][]string
 	for _, call := range c.calls("bb") {
-		if call[2] != "submit" {
+		if slices.ContainsFunc(call, func(word string) bool { return strings.HasPrefix(word, at+"/") }) { // of this job
 			got = append(got, call)
 		}
 	}
@@ -395,7 +390,7 @@ func submits(t *testing.T, c *Cluster) {
 
 // TestBeside: hooks of a site beside ours, as README.md of deploy/slurm says, with its own words.
 func TestBeside(t *testing.T) {
-	long(t)
+	soak(t)
 	readme, err := os.ReadFile(shipped + "/README.md")
 	must(t, err)
 	lua, err := os.ReadFile(shipped + "/burst_buffer.lua")
@@ -464,8 +459,7 @@ func sameRequests(a, b directive.Job) bool {
 //
 //safety:8 with TestMoverStops
 func TestDeployHangs(t *testing.T) {
-	Slow(t)
-	long(t)
+	soak(t)
 	c := stoodIn(t, Options{Nodes: 1}, func(files fstest.MapFS) {
 		conf := files["burst_buffer.conf"]
 		conf.Data = []byte(strings.NewReplacer("Timeout=86400", "Timeout=10", "Timeout=300", "Timeout=10").Replace(string(conf.Data)))

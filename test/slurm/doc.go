@@ -11,6 +11,9 @@
 // machines and programs from one. Tests look at files of a machine by [Cluster.Path], run programs there by [Cluster.On], and
 // start ours beside those of Slurm by [Cluster.Beside].
 //
+// In CI one cluster of three nodes is started, and tests use it one after the other: what datamove does in a Slurm, and what sbatch says. What has a
+// cluster of its own runs with DATAMOVE_SOAK=1, as make e2e-slurm has it: facts of Slurm alone, crashes of its daemons, figures.
+//
 // The tests of this package hold what our hooks believe of Slurm (22.05 of Debian 12). In short:
 //
 //   - job_process, setup, data_in, paths, pre_run, then Prolog, TaskProlog, the script, then post_run, data_out, teardown; Epilogs

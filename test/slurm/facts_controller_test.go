@@ -10,7 +10,7 @@ import (
 
 // TestReconfigure: scontrol reconfigure does not disturb a job that is being staged.
 func TestReconfigure(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	c.do("data_in", waiting)
 	id := c.MustSubmit(Anna, staged)
@@ -33,8 +33,7 @@ func (c *Cluster) letGo() { c.t.Helper(); must(c.t, write(c.Path(Controller, "/p
 // TestRestart: slurmctld is stopped, and started again, while a job is in a phase: what has that phase started is killed, and
 // it is called again; after data_in with a teardown before, a minute later.
 func TestRestart(t *testing.T) {
-	Slow(t)
-	long(t)
+	soak(t)
 	for phase, want := range map[string][]string{
 		"data_in":  {"setup", "data_in", "job_teardown true", "setup", "data_in", "paths", "pre_run"},
 		"pre_run":  {"data_in", "paths", "pre_run", "paths", "pre_run", "prolog node1"},
@@ -62,8 +61,7 @@ func TestRestart(t *testing.T) {
 // TestCrash: slurmctld is killed, and what its phases have started with it. It knows what it had saved, up to some seconds before
 // of jobs and half a minute before of burst buffers.
 func TestCrash(t *testing.T) {
-	Slow(t)
-	long(t)
+	soak(t)
 	t.Run("just after the submission", func(t *testing.T) {
 		t.Parallel()
 		c, id := crashed(t, "data_in", func(c *Cluster) { c.save() }, func(*Cluster) {})

@@ -57,7 +57,7 @@ var (
 
 // TestEnvironment: as whom hooks and phases run, where, and what they are told.
 func TestEnvironment(t *testing.T) {
-	long(t)
+	soak(t)
 	for _, user := range []string{"slurm", "root"} {
 		t.Run(user, func(t *testing.T) { environment(t, user) })
 	}

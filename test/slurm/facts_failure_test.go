@@ -9,7 +9,7 @@ import (
 
 // TestStageInFails: the job is held, with our text where people look for it; released, it stages again.
 func TestStageInFails(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	c.do("data_in", `return slurm.ERROR, "stage vision: not there (ask \"anna\")\nsecond = line"`)
 	id := c.MustSubmit(Anna, staged)
@@ -42,7 +42,7 @@ func TestStageInFails(t *testing.T) {
 
 // TestPreRunFails: the job waits with a reason that says where it failed, and its text in the system comment; no node is drained.
 func TestPreRunFails(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	c.do("pre_run", `return slurm.ERROR, "no room on node1"`)
 	id := c.MustSubmit(Anna, staged)
@@ -66,7 +66,7 @@ func TestPreRunFails(t *testing.T) {
 
 // TestStageOutFails: with TeardownFailure the job is done, and our text is its reason.
 func TestStageOutFails(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	c.do("data_out", `return slurm.ERROR, "the archive is full"`)
 	id := c.MustSubmit(Anna, staged)
@@ -79,7 +79,7 @@ func TestStageOutFails(t *testing.T) {
 
 // TestStageOutStays: without TeardownFailure a job whose data_out failed stays in STAGE_OUT, and a cancel does not help.
 func TestStageOutStays(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, func(f fstest.MapFS) {
 		f["burst_buffer.conf"] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(bbConf, "Flags=TeardownFailure\n", ""))}
 	})
@@ -100,7 +100,7 @@ func TestStageOutStays(t *testing.T) {
 
 // TestPostRunFails: data_out is not called any more.
 func TestPostRunFails(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	c.do("post_run", `return slurm.ERROR, "a node does not answer"`)
 	id := c.MustSubmit(Anna, staged)
@@ -134,7 +134,7 @@ func completed(j Job) bool { return j.State == "COMPLETED" }
 // by SIGKILL soon after. A script in Lua that says success in between, when its command has ended, is believed if it is quick
 // enough, and the job goes on: that has been seen, and is no test.
 func TestTimeouts(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, func(f fstest.MapFS) {
 		f["burst_buffer.conf"] = &fstest.MapFile{Data: []byte("Directive=DATAMOVE\nFlags=TeardownFailure\nStageInTimeout=3\nStageOutTimeout=3\nOtherTimeout=3\n")}
 	})
@@ -152,7 +152,7 @@ func TestTimeouts(t *testing.T) {
 
 // TestTeardownFails: it is tried three times.
 func TestTeardownFails(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	c.do("job_teardown", `return slurm.ERROR, "busy"`)
 	id := c.MustSubmit(Anna, staged)
@@ -163,7 +163,7 @@ func TestTeardownFails(t *testing.T) {
 
 // TestInside: slurm_bb_paths runs inside of slurmctld, which answers nobody until it has ended.
 func TestInside(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	c.do("paths", `os.execute("while [ ! -e /project/go ]; do sleep 0.1; done") return slurm.SUCCESS`)
 	id := c.MustSubmit(Anna, staged)

@@ -9,8 +9,7 @@ import (
 
 // TestSlowProlog: a Prolog that takes longer than BatchStartTimeout (10 s) does no harm: the job waits, and runs.
 func TestSlowProlog(t *testing.T) {
-	Slow(t)
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 2}, nil)
 	c.do("prolog", "sleep 20\n")
 	id := c.MustSubmit(Anna, staged, "-N2")
@@ -25,7 +24,7 @@ func TestSlowProlog(t *testing.T) {
 
 // TestFailedHooks: an exit code of a hook that is not 0, and what it does to node and job.
 func TestFailedHooks(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 4}, nil)
 	fails := func(n int) string { return fmt.Sprintf("[ $(hostname) != node%d ] || exit 1\n", n) }
 	c.do("prolog", fails(1))
@@ -65,8 +64,7 @@ func TestFailedHooks(t *testing.T) {
 // TestNodeDies: a node that loses power while jobs run. Its jobs end with all phases when Slurm notices, other nodes have their
 // Epilog, and the node has none: neither then, nor when it is back.
 func TestNodeDies(t *testing.T) {
-	Slow(t)
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 3, Conf: "SlurmdTimeout=5\n"}, nil)
 	const script = "#!/bin/sh\n#DATAMOVE dw\nsleep 600\n"
 	again := c.MustSubmit(Anna, script, "-wnode[1-2]")
@@ -106,7 +104,7 @@ func TestNodeDies(t *testing.T) {
 // TestLiveJobs: which jobs are on a node is seen in /proc, and with PrologFlags=Contain on all nodes of a job: each step, and
 // the allocation, is a slurmstepd of root whose command line is the name, and perhaps NULs.
 func TestLiveJobs(t *testing.T) {
-	long(t)
+	soak(t)
 	for flags, want := range map[string][2]string{"Alloc": {"batch 0", "0"}, "Alloc,Contain": {"extern batch 0", "extern 0"}} {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,7 @@ const staged = "#!/bin/sh\n#DATAMOVE stage-in=a to=b\necho \"paths said $FROM_PA
 
 // TestOrder: which phase and hook is called when, and with what.
 func TestOrder(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 2}, nil)
 	c.do("paths", `local f = io.open(select(3, ...), "w") f:write("FROM_PATHS=a b\n") f:close() return slurm.SUCCESS`)
 	c.do("pre_run", `os.execute("sleep 1") return slurm.SUCCESS`)
@@ -47,7 +47,7 @@ func TestOrder(t *testing.T) {
 
 // TestArray: each task of an array goes from setup to teardown with an id of its own.
 func TestArray(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	id := c.MustSubmit(Anna, staged, "--array=1-2")
 	for _, task := range []string{"1", "2"} {
@@ -65,7 +65,7 @@ func TestArray(t *testing.T) {
 
 // TestRequeue: a running job that is requeued leaves as one that has ended, and comes again from setup on, with the same id.
 func TestRequeue(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	c.do("epilog", "echo \"restarts $SLURM_JOB_ID $SLURM_JOB_RESTART_COUNT\" >>/project/said\n")
 	id := c.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE dw\n[ \"$SLURM_RESTART_COUNT\" ] || sleep 600\n")
@@ -89,7 +89,7 @@ func TestRequeue(t *testing.T) {
 
 // TestCancel: what is called when a job is cancelled, by when.
 func TestCancel(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	running := c.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE dw\nsleep 600\n")
 	c.untilPhase(running, "task-prolog node1")

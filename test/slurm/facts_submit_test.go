@@ -10,8 +10,10 @@ import (
 
 // TestSubmit: what a user hears, when a job is refused and when not, and which directives Slurm takes for its own.
 func TestSubmit(t *testing.T) {
-	long(t)
-	c := recorded(t, Options{Nodes: 1}, nil)
+	c := shared(t).standIn()
+	files := recorders()
+	files["job_submit.lua"] = &fstest.MapFile{Data: []byte("function slurm_job_submit() return slurm.SUCCESS end\nfunction slurm_job_modify() return slurm.SUCCESS end\n")}
+	c.swap(files)
 	const no = "sbatch: error: Batch job submission failed: Burst Buffer request invalid\n"
 	for _, s := range []struct{ what, process, directive, want string }{
 		{"each line of a text is one of sbatch", `return slurm.ERROR, "line 2: no such tier\nwrite TIER:path"`, "stage-in=a", "sbatch: error: burst_buffer/lua: line 2: no such tier\nsbatch: error: write TIER:path\n" + no},
@@ -80,10 +82,10 @@ function slurm_job_modify() return slurm.SUCCESS end
 // TestJobSubmit: job_submit.lua can read and change the script, the environment and the comment, gives a burst buffer to a job
 // that asked for none, and speaks to the user.
 func TestJobSubmit(t *testing.T) {
-	long(t)
-	c := recorded(t, Options{Nodes: 1, Conf: "JobSubmitPlugins=lua\n"}, func(f fstest.MapFS) {
-		f["job_submit.lua"] = &fstest.MapFile{Data: []byte(submitPlugin)}
-	})
+	c := shared(t).standIn()
+	files := recorders()
+	files["job_submit.lua"] = &fstest.MapFile{Data: []byte(submitPlugin)}
+	c.swap(files)
 	c.do("job_process", `local s = io.open((...)) local f = io.open("/project/script", "w") f:write(s:read("*a")) f:close() s:close() return slurm.SUCCESS`)
 	const script = "#!/bin/sh\n#SBATCH -N1\necho \"$DATAMOVE_NEW\"\n"
 	submit := func(comment, script string) (id, said string, err error) {
@@ -140,7 +142,7 @@ func TestJobSubmit(t *testing.T) {
 // TestStatus: scontrol show bbstat gives its words to slurm_bb_get_status, for everybody, and shows its text as it is. The text
 // of a failure is not shown.
 func TestStatus(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	c.do("get_status", `return slurm.SUCCESS, "first\n\n\tthird " .. select("#", ...) .. " <" .. table.concat({...}, "|") .. ">\n"`)
 	for _, s := range []struct {
@@ -172,7 +174,7 @@ func TestStatus(t *testing.T) {
 // TestSymbols: Slurm replaces what begins with a percent sign in directives, and what it does not know by nothing; in job_process not yet. A job
 // that is no array has %A 0.
 func TestSymbols(t *testing.T) {
-	long(t)
+	soak(t)
 	c := recorded(t, Options{Nodes: 1}, nil)
 	keep := func(arg int, name string) string {
 		return fmt.Sprintf(`local f = io.open(select(%d, ...)); local text = f:read("*a"); f:close(); f = io.open("/project/%s", "w"); f:write(text:match("#DATAMOVE[^\n]*")); f:close(); return slurm.SUCCESS`, arg, name)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,12 +28,6 @@ type plan struct {
 	Number, Nodes int
 	Binds         map[string]string
 	NVMeBytes     int64
-}
-
-// Main is what a TestMain calls at its end.
-func Main(m *testing.M) {
-	Become()
-	os.Exit(m.Run())
 }
 
 // Become is what a TestMain calls first. It returns, unless this process was started to be the first one of a machine.

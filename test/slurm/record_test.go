@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"datamove.dev/test/seed"
 )
 
 // The recorders of these tests say in /project/said what they were called with, one line each: phase, job, the rest.
@@ -80,15 +83,24 @@ func recorded(t *testing.T, o Options, change func(fstest.MapFS)) *Cluster {
 	o.Conf = recorderConf + o.Conf
 	o.Etc = append([]fs.FS{files}, o.Etc...)
 	c := Start(t, o)
-	must(t, os.WriteFile(c.Path(Controller, "/project/said"), nil, 0o666))
-	must(t, os.Chmod(c.Path(Controller, "/project/said"), 0o666))
-	must(t, os.Mkdir(c.Path(Controller, "/project/do"), 0o755))
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("recorded:\n%s", strings.Join(c.said(""), "\n"))
+	c.clear()
+	return c
+}
+
+// clear begins with no word said, and nothing to do.
+func (c *Cluster) clear() {
+	c.t.Helper()
+	for _, name := range []string{"said", "called", "submitted"} {
+		file := c.Path(Controller, "/project/"+name)
+		must(c.t, errors.Join(os.WriteFile(file, nil, 0o666), os.Chmod(file, 0o666)))
+	}
+	do := c.Path(Controller, "/project/do")
+	must(c.t, errors.Join(os.RemoveAll(do), os.Mkdir(do, 0o755)))
+	c.t.Cleanup(func() {
+		if c.t.Failed() {
+			c.t.Logf("recorded:\n%s\ncalled:\n%q", strings.Join(c.said(""), "\n"), c.calls(""))
 		}
 	})
-	return c
 }
 
 // do has a hook or a phase do something from now on.
@@ -217,11 +229,11 @@ func (c *Cluster) noDrain() {
 	}
 }
 
-// long skips a test that takes a while.
-func long(t *testing.T) {
+// soak leaves a test with a cluster of its own to make soak: what it holds of Slurm changes with the version of that, or it takes minutes.
+func soak(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("takes long")
+	if !seed.Soak() {
+		t.Skip("elsewhere: make soak: a Slurm of its own")
 	}
 	Need(t)
 	t.Parallel()

@@ -18,12 +18,7 @@ import (
 //safety:5/jobs files of one name from several nodes, a job that fails or is requeued: none is lost, and none of an old run replaces one of the new
 //safety:7 with test/system/service TestJobReadsSealed
 func TestJobs(t *testing.T) {
-	s := deployed(t, Options{}, nil)
-	s.s3(Address(Controller))
-	s.again("tiers:\n" + storeTier(Address(Controller)) + siteTiers + siteRest + `
-projects:
-  vision: {roots: ["store:", "archive:", "project:", "scratch:"], members: [anna, ben]}
-`)
+	s := shared(t)
 	s.dataset(Anna, "vision", "archive:vision", "/opt/archive/vision", 20, 100_000)
 	s.files(Anna, "/project/anna/notes", 2, 10)
 	for _, row := range []struct {
@@ -32,7 +27,7 @@ projects:
 	}{
 		{"two nodes", twoNodes},
 		{"an array", array},
-		{"two people share a dataset", shared},
+		{"two people share a dataset", sharing},
 		{"requeue", requeue},
 		{"success is a condition", onSuccess},
 		{"names that several nodes have", sameNames},
@@ -44,13 +39,6 @@ projects:
 		t.Run(row.what, func(t *testing.T) { row.test(t, s.in(t)) })
 	}
 	s.allIdleNow()
-}
-
-// in is the same site, in a test within the test.
-func (s *site) in(t *testing.T) *site {
-	c := *s.Cluster
-	c.t = t
-	return &site{&c, s.head, s.agents}
 }
 
 func twoNodes(t *testing.T, s *site) {
@@ -102,8 +90,8 @@ mkdir $DATAMOVE_DIR/out && cat $DATAMOVE_IN_VISION/* | wc -c >$DATAMOVE_DIR/out/
 	}
 }
 
-// shared: two people read one copy on a node, and the second one waits for nothing; who may not read the source has nothing of it.
-func shared(t *testing.T, s *site) {
+// sharing: two people read one copy on a node, and the second one waits for nothing; who may not read the source has nothing of it.
+func sharing(t *testing.T, s *site) {
 	script := `#!/bin/sh
 #DATAMOVE stage-in=dataset:vision to=scratch:vision required
 cat $DATAMOVE_IN_VISION/* | wc -c
@@ -343,22 +331,24 @@ echo $DATAMOVE_HOT; srun cat $DATAMOVE_IN_MADE/it
 //
 //safety:5/jobs a job that is cancelled in each phase leaves nothing held and nothing under way
 func TestCancelled(t *testing.T) {
-	s := deployed(t, Options{Nodes: 1}, nil)
+	s := shared(t)
 	s.dataset(Anna, "deep", "tape:deep", "/opt/archive/tape/deep", 10, 2_000_000)
 	s.dataset(Anna, "near", "slow:near", "/project/slow/near", 10, 2_000_000)
 	for _, row := range []struct {
 		what, script, state string
 		is                  func(Job) bool
 	}{
-		{"while it is pending", "#DATAMOVE stage-in=dataset:deep to=scratch:deep\n", "CANCELLED", func(j Job) bool { return j.BurstBufferState == "staging-in" }},
-		{"while its node is made ready", "#DATAMOVE stage-in=dataset:near to=scratch:near\n", "CANCELLED", func(j Job) bool { return j.BurstBufferState == "pre-run" }},
-		{"while it runs", "#DATAMOVE stage-in=dataset:near to=scratch:near\n#DATAMOVE stage-out=scratch:out to=project:anna/cancelled\nsleep 300\n", "CANCELLED", func(j Job) bool { return j.State == "RUNNING" && j.BurstBufferState == "running" }},
+		{"while it is pending", "#DATAMOVE stage-in=dataset:deep to=scratch:deep\n", "CANCELLED", func(j Job) bool { return j.BurstBufferState == "staging-in" && s.under(j.ID) }},
+		{"while its node is made ready", "#DATAMOVE stage-in=dataset:near to=scratch:near\n", "CANCELLED", func(j Job) bool { return j.BurstBufferState == "pre-run" && s.under(j.ID) }},
+		{"while it runs", "#DATAMOVE stage-in=dataset:near to=scratch:near\n#DATAMOVE stage-out=scratch:out to=project:anna/cancelled\ntouch /project/anna/runs\nsleep 300\n", "CANCELLED", func(j Job) bool {
+			_, err := os.Stat(s.Path(Controller, "/project/anna/runs"))
+			return j.State == "RUNNING" && j.BurstBufferState == "running" && err == nil
+		}},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			s := s.in(t)
 			id := s.MustSubmit(Anna, "#!/bin/sh\n"+row.script)
 			s.Until(id, row.what, row.is)
-			time.Sleep(time.Second) // into the middle of it
 			s.Scancel(id)
 			s.UntilState(id, row.state) // a job in pre-run is never torn down, as far as Slurm tells
 			s.cleanSoon(id, Anna)
@@ -412,20 +402,18 @@ func TestStageOutTimeout(t *testing.T) {
 //
 //safety:8 the mover stands still on all nodes while jobs begin and end, or hangs in a phase, or a disk does in a hook: no node is drained, no job begins because of it, Slurm's controller waits for seconds
 func TestMoverStops(t *testing.T) {
-	s := deployed(t, Options{}, nil)
-	s.dataset(Anna, "near", "slow:near", "/project/slow/near", 10, 10_000_000)
+	s := shared(t)
+	s.dataset(Anna, "still", "slow:still", "/project/slow/still", 10, 10_000_000)
 	id := s.MustSubmit(Anna, `#!/bin/sh
-#DATAMOVE stage-in=dataset:near to=scratch:near
-echo $DATAMOVE_HOT $DATAMOVE_IN_NEAR; cat $DATAMOVE_IN_NEAR/* | wc -c
+#DATAMOVE stage-in=dataset:still to=scratch:still
+echo $DATAMOVE_HOT $DATAMOVE_IN_STILL; cat $DATAMOVE_IN_STILL/* | wc -c
 srun sh -c 'echo $DATAMOVE_HOT'
-`, "-N4")
+`, "-N3")
 	s.Until(id, "its nodes are made ready", func(j Job) bool { return j.BurstBufferState == "pre-run" })
-	for _, d := range s.agents {
-		must(t, d.Signal(syscall.SIGSTOP))
-	}
-	must(t, s.head.Signal(syscall.SIGSTOP))
+	defer s.signal(syscall.SIGCONT) // others need it
+	s.signal(syscall.SIGSTOP)
 	s.UntilState(id, "COMPLETED")
-	if got := s.Output(Anna, id); got != "0 /project/slow/near\n100000000\n0\n0\n0\n0\n" {
+	if got := s.Output(Anna, id); got != "0 /project/slow/still\n100000000\n0\n0\n0\n" {
 		t.Errorf("it says %s", got)
 	}
 	for _, n := range s.Nodes() {
@@ -433,11 +421,8 @@ srun sh -c 'echo $DATAMOVE_HOT'
 			t.Errorf("%s is %s %s", n.Name, n.State, n.Reason)
 		}
 	}
-	must(t, s.head.Signal(syscall.SIGCONT))
-	for _, d := range s.agents {
-		must(t, d.Signal(syscall.SIGCONT))
-	}
-	s.agentsReady(4)
+	s.signal(syscall.SIGCONT)
+	s.agentsReady(3)
 	next := s.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-out=scratch:out to=project:anna/after\nmkdir $DATAMOVE_DIR/out && echo works >$DATAMOVE_DIR/out/it\n")
 	s.done(next, "COMPLETED")
 	if got := s.read("/project/anna/after/it"); got != "works" {
@@ -449,7 +434,6 @@ srun sh -c 'echo $DATAMOVE_HOT'
 //
 //safety:5/jobs with TestStageOutTimeout
 func TestRestarts(t *testing.T) {
-	Slow(t)
 	s := deployed(t, Options{Nodes: 1}, nil)
 	s.dataset(Anna, "deep", "tape:deep", "/opt/archive/tape/deep", 10, 2_000_000)
 	id := s.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-in=dataset:deep to=scratch:deep required\ncat $DATAMOVE_IN_DEEP/* | wc -c\n")
@@ -477,7 +461,6 @@ func TestRestarts(t *testing.T) {
 //
 //safety:5/jobs with TestStageOutTimeout
 func TestRestartsBefore(t *testing.T) {
-	Slow(t)
 	s := deployed(t, Options{Nodes: 1}, nil)
 	for _, row := range []struct {
 		what string
@@ -510,7 +493,6 @@ func TestRestartsBefore(t *testing.T) {
 
 // TestEndings: however a job ends its results leave. Slurm before 23.02 says of one that it has ended itself what it says of one that went well.
 func TestEndings(t *testing.T) {
-	Slow(t)
 	s := deployed(t, Options{Conf: "SlurmdTimeout=10\n"}, nil)
 	rows := []struct {
 		what, body, state string
@@ -559,7 +541,6 @@ mkdir $DATAMOVE_DIR/good $DATAMOVE_DIR/log; echo good >$DATAMOVE_DIR/good/it; ec
 //
 //safety:5/jobs with TestStageOutTimeout
 func TestNodeKilled(t *testing.T) {
-	Slow(t)
 	s := deployed(t, Options{Nodes: 2, Conf: "SlurmdTimeout=10\n"}, nil)
 	s.dataset(Anna, "vision", "archive:vision", "/opt/archive/vision", 20, 100_000)
 	id := s.MustSubmit(Anna, `#!/bin/sh

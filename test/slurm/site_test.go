@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 )
@@ -59,36 +60,31 @@ func ours(t *testing.T, names ...string) string {
 	return programs
 }
 
-// deployed starts one. Change changes what is in /etc/slurm before; nil changes nothing.
+// deployed starts one of a test's own. Change changes what is in /etc/slurm before; nil changes nothing.
 func deployed(t *testing.T, o Options, change func(fstest.MapFS)) *site {
 	t.Helper()
-	long(t)
-	Need(t)
-	programs := ours(t, "datamove", "datamoved")
-	archive := t.TempDir()
+	soak(t)
+	s := &site{Cluster: Start(t, o.with(t, shippedFiles(t, change), ours(t, "datamove", "datamoved"), t.TempDir())), agents: map[int]*Daemon{}}
+	s.install(siteConf)
+	return s
+}
+
+// with adds what is ours: files for /etc/slurm, programs, and a directory that all see as /opt/archive.
+func (o Options) with(t *testing.T, files fs.FS, programs, archive string) Options {
+	t.Helper()
 	must(t, os.Chmod(archive, 0o777|os.ModeSticky))
-	files := fstest.MapFS{}
-	must(t, fs.WalkDir(os.DirFS("../../deploy/slurm"), ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		text, err := os.ReadFile(filepath.Join("../../deploy/slurm", name))
-		files[name] = &fstest.MapFile{Data: text, Mode: info.Mode().Perm()}
-		return err
-	}))
-	if change != nil {
-		change(files)
-	}
 	o.Conf += "\nInclude slurm.conf.datamove\n"
 	o.Etc = append(o.Etc, files)
 	o.Binds = map[string]string{"/usr/local/bin": programs, "/opt/archive": archive}
-	s := &site{Cluster: Start(t, o), agents: map[int]*Daemon{}}
+	return o
+}
+
+// install makes the directories that datamove wants, and starts the coordinator, and an agent on each node.
+func (s *site) install(conf string) {
+	s.t.Helper()
+	t := s.t
 	etc := s.Path(Controller, "/etc/datamove")
-	must(t, errors.Join(os.Mkdir(etc, 0o755), write(etc+"/config.yaml", siteConf), os.MkdirAll(s.Path(Controller, "/var/lib/datamove/slurm"), 0o711),
+	must(t, errors.Join(os.MkdirAll(etc, 0o755), write(etc+"/config.yaml", conf), os.MkdirAll(s.Path(Controller, "/var/lib/datamove/slurm"), 0o711),
 		os.Chmod(s.Path(Controller, "/var/lib/datamove"), 0o711), own(s.Path(Controller, "/var/lib/datamove/slurm"), UID(s.o.User)),
 		os.Chmod(s.Path(Controller, "/var/lib/datamove/slurm"), 0o700)))
 	for _, dir := range []string{"/project/cache", "/project/slow", "/opt/archive/tape"} {
@@ -107,7 +103,15 @@ func deployed(t *testing.T, o Options, change func(fstest.MapFS)) *site {
 		s.startAgent(n, "--token-file", "/run/token")
 	}
 	s.agentsReady(s.o.Nodes)
-	return s
+}
+
+// signal goes to the coordinator and all agents.
+func (s *site) signal(sig syscall.Signal) {
+	s.t.Helper()
+	for _, d := range s.agents {
+		must(s.t, d.Signal(sig))
+	}
+	must(s.t, s.head.Signal(sig))
 }
 
 // startHead starts the coordinator.
@@ -154,7 +158,7 @@ func (s *site) s3(address string, by ...string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		s.t.Fatalf("%v: %s", err, out)
 	}
-	must(s.t, errors.Join(os.WriteFile(s.Path(Controller, "/etc/datamove/store.env"), []byte(keyID+"\n"+keySecret+"\n"), 0o600), os.Mkdir(s.Path(Controller, "/opt/archive/store"), 0o755)))
+	must(s.t, errors.Join(os.MkdirAll(s.Path(Controller, "/etc/datamove"), 0o755), os.WriteFile(s.Path(Controller, "/etc/datamove/store.env"), []byte(keyID+"\n"+keySecret+"\n"), 0o600), os.Mkdir(s.Path(Controller, "/opt/archive/store"), 0o755)))
 	s.Beside(Controller, "store", append(by, "/opt/archive/s3dev", "--listen", address+":9000", "--dir", "/opt/archive/store", "--buckets", "data")...)
 	s.Eventually("the store is ready", func() error {
 		if log := s.Log(Controller, "store"); !strings.Contains(log, "ready\n") {
@@ -227,6 +231,12 @@ func (s *site) tasks(id string) (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// under reports whether a task of a job is under way.
+func (s *site) under(id string) bool {
+	s.t.Helper()
+	return slices.ContainsFunc(s.tasks(id), func(x string) bool { return strings.Contains(x, " running ") })
 }
 
 // allWell looks whether all tasks of a job have ended well.

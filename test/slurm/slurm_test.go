@@ -13,11 +13,16 @@ import (
 	"time"
 )
 
-func TestMain(m *testing.M) { Main(m) }
+func TestMain(m *testing.M) {
+	Become()
+	code := m.Run()
+	common.stop()
+	os.Exit(code)
+}
 
 // TestJob: a job of four nodes, each with disks, processes and an address of its own, in a Slurm that has what a test brings.
 func TestJob(t *testing.T) {
-	Need(t)
+	soak(t)
 	programs := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(programs, "agent"), []byte("#!/bin/sh\nhostname >/run/agent; exec sleep 600\n"), 0o755))
 	c := Start(t, Options{Conf: "Include site.conf\n", Etc: []fs.FS{fstest.MapFS{"site.conf": {Data: []byte("MaxJobCount=77\n")}}}, Binds: map[string]string{"/opt/site/bin": programs}})
@@ -54,7 +59,7 @@ func TestJob(t *testing.T) {
 
 // TestNothingStays: a test that is killed takes its cluster with it.
 func TestNothingStays(t *testing.T) {
-	Need(t)
+	soak(t)
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestStaysOn$")
 	cmd.Env = append(os.Environ(), staysOn+"="+filepath.Join(t.TempDir(), "pids"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
