@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/bench/record"
+	"datamove.dev/test/seed"
 )
 
 // built is where the binaries of these tests are.
@@ -53,8 +54,12 @@ func programs(t *testing.T) Programs {
 	return Programs{filepath.Join(built, "datamove"), filepath.Join(built, "datamoved"), filepath.Join(built, "pages")}
 }
 
+// need leaves what takes namespaces, and measures, to make soak.
 func need(t *testing.T) {
 	t.Helper()
+	if !seed.Soak() {
+		t.Skip("elsewhere: make soak: takes network namespaces, and measures")
+	}
 	if err := Available(t.Context()); err != nil {
 		t.Skip(err)
 	}
@@ -434,9 +439,6 @@ func TestFanOut(t *testing.T) {
 //safety:7 with test/cluster TestSwarmLies
 func TestFanOutUnrest(t *testing.T) {
 	need(t)
-	if testing.Short() {
-		t.Skip("takes long: a node that is cut off is waited for")
-	}
 	r := newRig(t, 5, Link{Mbit: 100})
 	w := WorkFor(programs(t), r.Link, 8*time.Second, ObjectBytes)
 	f, err := FanOut(t.Context(), r, w, Unrest{Late: 3 * time.Second, Dies: 6 * time.Second})

@@ -39,9 +39,6 @@ type overWAN struct {
 func newOverWAN(t *testing.T) *overWAN {
 	t.Helper()
 	need(t)
-	if testing.Short() {
-		t.Skip("takes long: a slow path is the point")
-	}
 	store, err := exec.LookPath("versitygw")
 	if err != nil {
 		t.Skip("needs versitygw: test/setup installs it")

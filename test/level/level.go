@@ -16,12 +16,12 @@ const (
 	Soak     Level = "soak"     // make soak, and targets of their own
 )
 
-// packages are those that are not hermetic, by the folder below the module's root.
+// packages are those that are not hermetic, and those that are below one of them, by the folder below the module's root.
 var packages = map[string]Level{
 	"test/crash":      System, // kills of real processes
 	"test/deploy":     System, // helm, kubeconform, systemd, and the programs' own answers
 	"test/e2e":        System,
-	"test/fabric":     System, // network namespaces
+	"test/fabric":     System, // network namespaces, with DATAMOVE_SOAK=1
 	"test/hostile":    System, // a hostile world around the command
 	"test/monitoring": System, // promtool, and a service
 	"test/power":      System, // loop devices
@@ -30,6 +30,10 @@ var packages = map[string]Level{
 	"test/system":     System,
 
 	"test/system/browser": System, // Chromium
+
+	"test/fabric/model":   Hermetic,
+	"test/fabric/pages":   Hermetic,
+	"test/fabric/verdict": Hermetic,
 
 	"test/k8s": Soak, // make e2e-k8s
 	"test/vm":  Soak, // make e2e-vm
