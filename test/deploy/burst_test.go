@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -365,53 +364,6 @@ func TestEKS(t *testing.T) {
 	directory := tiersOfBurst(t)["scratch"].Path + "/train/ckpt" // of train.sh, by its name and by the word in its request
 	if strings.Count(watch.Command[2], directory) != 2 || training.Command[1] != "/code/train.sh" {
 		t.Errorf("%q watches something else than %s", watch.Command, directory)
-	}
-}
-
-// called finds calls of datamove in a text: as words, up to what ends a command of a shell.
-var called = regexp.MustCompile(`(?m)(?:^|[\s("'])datamove((?: +(?:"[^"]*"|[^\s;|&)"'#]+))+)`)
-
-// Every call of datamove in the examples of a burst is of a command that there is, with flags that it has.
-func TestBurstCommands(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "datamove")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "datamove.dev/cmd/datamove")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	files, err := os.ReadDir(burst)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for _, f := range files {
-		for _, call := range called.FindAllStringSubmatch(readBurst(t, f.Name()), -1) {
-			words := strings.Fields(call[1])
-			if !regexp.MustCompile(`^[a-z-]+$`).MatchString(words[0]) || words[0] == "in" {
-				continue // a sentence
-			}
-			found++
-			n := 1
-			if len(words) > 1 && regexp.MustCompile(`^(watch|latest|environment|up|prolog|epilog|task-prolog)\)?$`).MatchString(words[1]) {
-				n = 2
-			}
-			if words[0] == "burst" {
-				continue // its commands are held to their own examples
-			}
-			help, err := exec.Command(program, append(slices.Clone(words[:n]), "--help")...).CombinedOutput()
-			if err != nil || bytes.Contains(help, []byte("Available Commands:")) {
-				t.Errorf("%s: datamove %v: %v", f.Name(), words[:n], err)
-			}
-			for _, word := range words[n:] {
-				flag, _, _ := strings.Cut(word, "=")
-				if strings.HasPrefix(flag, "--") && flag != "--" && !bytes.Contains(help, []byte(flag+" ")) {
-					t.Errorf("%s: datamove %v has no flag %s", f.Name(), words[:n], flag)
-				}
-			}
-		}
-	}
-	if found < 12 {
-		t.Errorf("only %d calls are found", found)
 	}
 }
 
