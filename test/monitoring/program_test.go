@@ -27,8 +27,8 @@ import (
 	"datamove.dev/test/crash/rig"
 )
 
-// running is the program with three tiers, as somebody runs it who has configured
-// nothing else but a limit and an address for metrics.
+// running is the program with four tiers, as a site runs it that has configured
+// nothing else but a policy, a limit, a receiver of traces, and an address for metrics.
 type running struct {
 	t    *testing.T
 	dir  string
@@ -38,27 +38,58 @@ type running struct {
 
 	service *rig.Program
 	address string // of the coordinator, over TCP
+	traces  *receiver
 }
 
-// start starts the coordinator, which is an agent, too, with more in its configuration.
-func start(t *testing.T, more string) *running {
+// TestService: one service for all that is looked at. What counts everything is first.
+func TestService(t *testing.T) {
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50") // ms: how long spans may wait to be sent
+	p := start(t)
+	for _, row := range []struct {
+		what string
+		test func(*testing.T, *running)
+	}{
+		{"the program tells", theProgramTells},
+		{"a full tier is told", fullTierIsTold},
+		{"a command in a trace", commandInATrace},
+		{"one trace", oneTrace},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			in := *p
+			in.t = t
+			row.test(t, &in)
+		})
+	}
+}
+
+// start starts the coordinator, which is an agent, too.
+func start(t *testing.T) *running {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "seen") // its name leaves room for that of a socket
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	p := &running{t: t, dir: dir, store: rig.NewStore(t, rig.New(t))}
+	p := &running{t: t, dir: dir, store: rig.NewStore(t, rig.New(t)), traces: newReceiver(t)}
 	p.service = rig.NewCommand(t, "datamoved")
-	for _, d := range []string{"warm", "hot"} {
+	for _, d := range []string{"warm", "hot", "small", "policies"} {
 		check(t, os.Mkdir(p.path(d), 0o755))
 	}
+	if os.Geteuid() == 0 {
+		check(t, unix.Mount("tmpfs", p.path("small"), "tmpfs", 0, "size=2m"))
+		t.Cleanup(func() { check(t, unix.Unmount(p.path("small"), unix.MNT_DETACH)) })
+	}
+	check(t, os.WriteFile(p.path("policies/p.yaml"), []byte(policy), 0o644))
 	check(t, os.WriteFile(p.path("keys"), []byte(p.store.Keys()), 0o600))
 	check(t, os.WriteFile(p.path("config.yaml"), fmt.Appendf(nil, `
 tiers:
   hot: {level: hot, path: %s, ephemeral: true}
+  small: {level: hot, path: %s, ephemeral: true}
   warm: {level: warm, path: %s}
   cold: {level: cold, s3: {endpoint: %q, bucket: %s, credentials: "file:%s", region: us-east-1}}
 metrics: 127.0.0.1:0
-%s`, p.path("hot"), p.path("warm"), p.store.URL, p.store.Bucket(), p.path("keys"), more), 0o600))
+policies: %s
+limits: [{endpoint: cold, direction: read, rate: 10MB/s}]
+trace: {endpoint: "http://%s"}
+`, p.path("hot"), p.path("small"), p.path("warm"), p.store.URL, p.store.Bucket(), p.path("keys"), p.path("policies"), p.traces.address), 0o600))
 	socket := "unix://" + p.path("s")
 	run := p.run("n1", "--listen", socket, "--listen", "tcp://127.0.0.1:0")
 	ready := regexp.MustCompile(`msg=ready.*(127\.0\.0\.1:\d+)" page=(\S+)`)
@@ -162,11 +193,8 @@ next:
 	return total
 }
 
-// TestTheProgramTells runs the program, has it copy through three tiers, and compares
-// what it tells of that with what was copied. Whatever a dashboard or an alert asks for is there.
-func TestTheProgramTells(t *testing.T) {
-	policies := t.TempDir()
-	check(t, os.WriteFile(filepath.Join(policies, "p.yaml"), []byte(`kind: TierPolicy
+// policy has an objective for checkpoints.
+const policy = `kind: TierPolicy
 metadata: {name: away}
 spec:
   mode: enforce
@@ -174,8 +202,11 @@ spec:
   trigger: [{event: checkpoint.complete}]
   rules:
     - {name: copy, match: {checkpoint: complete}, action: {type: replicate, to: [cold], rpo: 5m}}
-`), 0o644))
-	p := start(t, "policies: "+policies+"\nlimits: [{endpoint: cold, direction: read, rate: 10MB/s}]\n")
+`
+
+// theProgramTells has the program copy through three tiers, and compares what it tells of that
+// with what was copied. Whatever a dashboard or an alert asks for is there.
+func theProgramTells(t *testing.T, p *running) {
 	const files, size = 30, 1 << 20
 	check(t, os.Mkdir(p.path("warm/in"), 0o755))
 	for n := range files {
@@ -318,22 +349,19 @@ func (p *running) eventually(what string, is func() bool) {
 	}
 }
 
-// TestFullTierIsTold: a task that waits for room is seen, with the tier that has none.
-func TestFullTierIsTold(t *testing.T) {
-	rig.Root(t) // to mount
-	p := start(t, "")
-	check(t, unix.Mount("tmpfs", p.path("hot"), "tmpfs", 0, "size=2m"))
-	t.Cleanup(func() { check(t, unix.Unmount(p.path("hot"), unix.MNT_DETACH)) })
-	check(t, os.Mkdir(p.path("warm/in"), 0o755))
-	check(t, os.WriteFile(p.path("warm/in/f"), make([]byte, 4<<20), 0o644))
-	check(t, os.WriteFile(p.path("warm/in/g"), []byte(strings.Repeat("01234567", 1<<19)), 0o644))
+// fullTierIsTold: a task that waits for room is seen, with the tier that has none.
+func fullTierIsTold(t *testing.T, p *running) {
+	rig.Root(t) // start mounts the tier
+	check(t, os.Mkdir(p.path("warm/much"), 0o755))
+	check(t, os.WriteFile(p.path("warm/much/f"), make([]byte, 4<<20), 0o644))
+	check(t, os.WriteFile(p.path("warm/much/g"), []byte(strings.Repeat("01234567", 1<<19)), 0o644))
 	task, err := p.SubmitTask(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
-		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:in", Target: "hot:out",
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:much", Target: "small:out",
 	}})
 	check(t, err)
 	p.eventually("the task is seen to wait", func() bool {
 		got := p.metrics()
-		return sum(got, "datamove_tasks_waiting_for_room", "tier", "hot") == 1 && sum(got, "datamove_room_pauses_total", "tier", "hot") > 0 &&
+		return sum(got, "datamove_tasks_waiting_for_room", "tier", "small") == 1 && sum(got, "datamove_room_pauses_total", "tier", "small") > 0 &&
 			sum(got, "datamove_tasks_waiting_for_room", "tier", "warm") == 0
 	})
 	_, err = p.CancelTask(t.Context(), &datamovev1.CancelTaskRequest{Id: task.GetId()})

@@ -105,41 +105,35 @@ func path(all []*span, s *span) string {
 
 const submitted = "datamove.v1.TaskService/SubmitTask"
 
-// TestCommandInATrace: a command that a pipeline starts is part of its trace.
-func TestCommandInATrace(t *testing.T) {
-	r := newReceiver(t)
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-	p := start(t, fmt.Sprintf("trace: {endpoint: %q}\n", "http://"+r.address))
-	check(t, os.Mkdir(p.path("warm/in"), 0o755))
-	check(t, os.WriteFile(p.path("warm/in/f"), []byte("x"), 0o644))
+// commandInATrace: a command that a pipeline starts is part of its trace.
+func commandInATrace(t *testing.T, p *running) {
+	check(t, os.Mkdir(p.path("warm/one"), 0o755))
+	check(t, os.WriteFile(p.path("warm/one/f"), []byte("x"), 0o644))
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	tool := rig.New(t)
 	tool.Env = []string{"TRACEPARENT=00-" + trace + "-b7ad6b7169203331-01"}
-	tool.Start(t, "copy", "--service", "unix://"+p.path("s"), "warm:in", "warm:out").Want(0)
+	tool.Start(t, "copy", "--service", "unix://"+p.path("s"), "warm:one", "warm:other").Want(0)
 	p.eventually("what was done for it is part of it", func() bool {
-		all := r.of(trace)
+		all := p.traces.of(trace)
 		return len(named(all, submitted)) == 1 && len(named(all, "lead")) == 1 && len(named(all, "unit")) > 0
 	})
 }
 
-// TestOneTrace: what a command, the coordinator, two agents and their workers do for one
+// oneTrace: what a command, the coordinator, two agents and their workers do for one
 // copy is one trace, and each span of it is where it belongs.
-func TestOneTrace(t *testing.T) {
-	r := newReceiver(t)
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50") // ms: how long spans may wait to be sent
-	p := start(t, fmt.Sprintf("trace: {endpoint: %q}\n", "http://"+r.address))
+func oneTrace(t *testing.T, p *running) {
 	p.join("n2")
-	shutdown, err := telemetry.Tracing(t.Context(), "http://"+r.address, slog.String("service.name", "command"))
+	shutdown, err := telemetry.Tracing(t.Context(), "http://"+p.traces.address, slog.String("service.name", "command"))
 	check(t, err)
-	check(t, os.Mkdir(p.path("warm/in"), 0o755))
+	check(t, os.Mkdir(p.path("warm/many"), 0o755))
 	for n := range 3000 {
-		check(t, os.WriteFile(p.path(fmt.Sprintf("warm/in/f%04d", n)), []byte(strings.Repeat("x", n%500)), 0o644))
+		check(t, os.WriteFile(p.path(fmt.Sprintf("warm/many/f%04d", n)), []byte(strings.Repeat("x", n%500)), 0o644))
 	}
-	check(t, os.WriteFile(p.path("warm/in/large"), make([]byte, 96<<20), 0o644))
-	check(t, os.Truncate(p.path("warm/in/large"), 96<<20))
+	check(t, os.WriteFile(p.path("warm/many/large"), make([]byte, 96<<20), 0o644))
+	check(t, os.Truncate(p.path("warm/many/large"), 96<<20))
 	ctx, end := telemetry.Span(t.Context(), "command")
 	task, err := p.SubmitTask(ctx, &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
-		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:in", Target: "warm:out",
+		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:many", Target: "warm:done",
 		Options: &datamovev1.Options{BytesPerSecond: 16 << 20, NoReflink: true},
 	}})
 	check(t, err)
@@ -156,7 +150,7 @@ func TestOneTrace(t *testing.T) {
 	}
 	var all []*span
 	p.eventually("all spans are there", func() bool {
-		all = r.of(trace)
+		all = p.traces.of(trace)
 		return len(named(all, "lead")) == 1 && len(named(all, "move")) == 1 && len(named(all, "batch")) > 0 && len(named(all, "unit")) > 3 &&
 			!slices.ContainsFunc(all, func(s *span) bool { return strings.HasPrefix(path(all, s), "? > ") })
 	})
