@@ -6,7 +6,6 @@ var realTime = map[string]clock{
 	"bench/ceiling":                   {limits: 1},
 	"bench/load":                      {waits: 1},
 	"bench/party":                     {waits: 1},
-	"bench/report":                    {limits: 2},
 	"cmd/datamove":                    {limits: 1, measures: 3},
 	"cmd/datamove-bench":              {waits: 2},
 	"cmd/datamoved":                   {waits: 4, limits: 3, measures: 1},
@@ -31,8 +30,10 @@ var realTime = map[string]clock{
 	"mover/service":                   {waits: 1},
 	"mover/swarm":                     {waits: 2},
 	"mover/transfer":                  {waits: 5},
-	"mover/web":                       {waits: 2, limits: 2, measures: 3},
 	"test/cluster/rig":                {waits: 4, limits: 1, measures: 3}, // Until in real time, for processes
+	"test/fabric/model":               {limits: 1},                        // commands, whose main has a time
+	"test/fabric/pages":               {limits: 1},
+	"test/fabric/verdict":             {limits: 1},
 	"test/image":                      {waits: 1, measures: 1},
 	"tiering/burst/notice/noticetest": {measures: 1},
 	"tiering/catalog":                 {measures: 3},
@@ -46,13 +47,14 @@ var realTime = map[string]clock{
 	"tiering/stage":                   {waits: 2, limits: 2, measures: 3},
 
 	// System.
-	"test/crash/rig":    {waits: 1},
-	"test/e2e":          {waits: 1},
-	"test/fabric":       {waits: 2, limits: 3},
-	"test/hostile":      {waits: 1},
-	"test/monitoring":   {waits: 1},
-	"test/power":        {waits: 2},
-	"test/power/outage": {waits: 2},
-	"test/siege":        {waits: 3, limits: 1},
-	"test/slurm":        {waits: 8},
+	"test/crash/rig":      {waits: 1},
+	"test/e2e":            {waits: 1},
+	"test/fabric":         {waits: 2, limits: 3},
+	"test/hostile":        {waits: 1},
+	"test/monitoring":     {waits: 1},
+	"test/power":          {waits: 2},
+	"test/power/outage":   {waits: 2},
+	"test/siege":          {waits: 3, limits: 1},
+	"test/slurm":          {waits: 6},
+	"test/system/browser": {waits: 2},
 }
