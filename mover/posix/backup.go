@@ -179,7 +179,7 @@ func (b *backup) sync(dirfd int) error {
 		return err
 	}
 	defer closeFD(fd)
-	return fsyncDir(fd)
+	return b.place.fsyncDir(fd)
 }
 
 func isDir(dirfd int, base string) bool {

@@ -276,7 +276,7 @@ func (f *fileDraft) Sync(context.Context) error {
 	}
 	err := f.sound()
 	if err == nil {
-		err = f.spoil(again(func() error { return unix.Fdatasync(f.fd) }))
+		err = f.spoil(again(func() error { return f.place.flush.data(f.fd) }))
 	}
 	return f.fail("sync", err)
 }
@@ -308,7 +308,7 @@ func (f *fileDraft) finish(e *mover.Entry, receipts []mover.Receipt) error {
 		return err
 	}
 	if f.place.system.durable == eachFile || f.foreign {
-		if err := f.spoil(again(func() error { return unix.Fsync(f.fd) })); err != nil {
+		if err := f.spoil(again(func() error { return f.place.flush.file(f.fd) })); err != nil {
 			return err
 		}
 	}

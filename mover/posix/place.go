@@ -71,6 +71,7 @@ type Place struct {
 	counter atomic.Uint64 // of temporary names
 	owner   atomic.Value  // mover.Owner: the last one that was found good
 	cloning sync.Map      // [2]uint64{source, target device} -> struct{}: these two can not share blocks
+	flush   flush
 	loss    loss
 	changed changedDirs
 	notes   notes
@@ -87,7 +88,7 @@ func Open(root string, opts Options) (*Place, error) {
 	if err != nil {
 		return nil, &mover.Error{Op: "open", Place: root, Err: err}
 	}
-	p := &Place{root: -1, address: address, opts: opts, uid: uint32(os.Geteuid()), asRoot: os.Geteuid() == 0, umask: umask(), washBytes: memory() / 8}
+	p := &Place{root: -1, address: address, opts: opts, uid: uint32(os.Geteuid()), asRoot: os.Geteuid() == 0, umask: umask(), washBytes: memory() / 8, flush: byKernel}
 	if err := p.open(); err != nil {
 		_ = p.Close()
 		return nil, p.fail("open", "", err)

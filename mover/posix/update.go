@@ -152,7 +152,7 @@ func (p *Place) noteUpdate(at spot, e *mover.Entry) error {
 			return err
 		}
 		defer closeFD(fd)
-		return again(func() error { return unix.Fsync(fd) })
+		return again(func() error { return p.flush.file(fd) })
 	}
 	return nil
 }
