@@ -127,6 +127,11 @@ func (d *dirDraft) merge(from int, base string, to int, name string, at string) 
 	if err := giveFacts(dst, facts); err != nil {
 		return err
 	}
+	if d.place.system.durable == eachFile || d.foreign { // of the others, the directory that d is in is synced
+		if err := d.spoil(d.place.fsyncDir(dst)); err != nil {
+			return mover.Unconfirmed(err)
+		}
+	}
 	return removeTree(from, base) // with what was lost, if anything: it can not be published any more
 }
 

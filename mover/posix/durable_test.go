@@ -233,6 +233,12 @@ func done(t *testing.T, p *Place, s *stable) {
 		})
 		return append(in, ready(t, p, "d/new/file", "4", d))
 	})...)
+	meanwhile := readyDir(t, p, "d/meanwhile", nil, func(d mover.Draft) []mover.Draft {
+		return []mover.Draft{ready(t, p, "d/meanwhile/file", "5", d)}
+	})
+	must(t, os.Mkdir(p.address+"/d/meanwhile", 0o700))
+	published("a directory that is there meanwhile", meanwhile...)
+
 	link := mover.Entry{Name: "d/e/link", Kind: mover.Symlink, Target: "one"}
 	must(t, publish(t, p, link, mover.Hints{}))
 	s.survives("a symbolic link")
