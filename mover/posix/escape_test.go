@@ -2,8 +2,10 @@ package posix
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +79,61 @@ func escape(t *testing.T, plain bool) {
 		t.Errorf("outside there is %q now", names)
 	}
 }
+
+// TestLinkOnTheWay has a directory become a symbolic link after it was worked in: nothing is done behind it, wherever it
+// leads, and wherever on the way it is.
+func TestLinkOnTheWay(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		for what, to := range map[string]string{"out": "/outside", "out, relatively": "../outside", "elsewhere in the root": "other"} {
+			t.Run(fmt.Sprintf("%s, plain %v", what, plain), func(t *testing.T) {
+				dir := memoryDir(t)
+				root := dir + "/root"
+				for _, d := range []string{"/root/d/sub", "/outside/sub", "/root/other/sub"} {
+					must(t, os.MkdirAll(dir+d, 0o755))
+					must(t, os.WriteFile(dir+d+"/f", []byte("canary"), 0o644))
+				}
+				p := opened(t, root, Options{})
+				p.plain = plain
+				was := statOf(t, p, "d/sub/f")
+				must(t, os.Rename(root+"/d", root+"/was"))
+				if filepath.IsAbs(to) {
+					to = dir + to
+				}
+				must(t, os.Symlink(to, root+"/d"))
+				before := namesBelow(t, dir)
+				p.handles.forget("") // as their age makes it
+				ctx := t.Context()
+				walk := func(dir string) error {
+					for _, err := range p.Walk(ctx, mover.WalkOptions{Dir: dir}) {
+						return err
+					}
+					return nil
+				}
+				file, made := fileEntry("d/sub/new", ""), mover.Entry{Name: "d/sub/made", Kind: mover.Dir}
+				for call, err := range map[string]error{
+					"stat": second(p.Stat(ctx, "d/sub/f")), "open": second(p.Open(ctx, was)), "draft": publish(t, p, file, mover.Hints{}), "mkdir": p.Mkdir(ctx, made),
+					"link": publish(t, p, fileEntry("d/sub/link", "canary"), mover.Hints{Link: "was/sub/f"}), "linked": publish(t, p, fileEntry("linked", "canary"), mover.Hints{Link: "d/sub/f"}),
+					"update": p.Update(ctx, mover.Entry{Name: "d/sub/f", Kind: mover.File, Known: mover.FactMode, Mode: 0o600}), "remove": p.Remove(ctx, was, testOwner),
+					"walk": walk("d/sub"), "walk the link": walk("d"), "mkdir in the link": p.Mkdir(ctx, mover.Entry{Name: "d/made", Kind: mover.Dir}),
+				} {
+					if err == nil {
+						t.Errorf("%s: it was done", call)
+					}
+				}
+				if after := namesBelow(t, dir); !slices.Equal(before, after) {
+					t.Errorf("there is %q, and was %q", after, before)
+				}
+				for _, d := range []string{"/outside/sub/f", "/root/other/sub/f"} {
+					if st, err := os.Stat(dir + d); err != nil || st.Mode() != 0o644 {
+						t.Errorf("%s: %v, %v", d, st.Mode(), err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
 
 // disturb does one thing below d.
 func disturb(t *testing.T, p *Place, i int) error {
