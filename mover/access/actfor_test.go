@@ -6,7 +6,7 @@ import "testing"
 //
 //safety:7 with mover/door TestWhoMayCallForWhom
 func TestMayActFor(t *testing.T) {
-	r, err := New(Input{UID: 990, Users: map[string]string{"ops": "carol"}, Roles: map[string]Role{
+	r, err := New(Input{UID: 990, Users: map[string]string{"ops": "carol", "chief": "root"}, Roles: map[string]Role{
 		"hooks": {Members: []string{"slurm"}, May: []string{"person.act"}},
 		"ops":   {Members: []string{"carol"}, May: []string{"person.*", "agent.*"}},
 		"all":   {Members: []string{"walter", "alice"}, May: []string{"*"}},
@@ -30,6 +30,7 @@ func TestMayActFor(t *testing.T) {
 		{"the role of *", Caller{Name: "walter", UID: 1004, Via: Local}, 1001, false},
 		{"a person", Caller{Name: "bob", UID: 1002, Via: Local}, 1001, false},
 		{"a person, for itself", Caller{Name: "bob", UID: 1002, Via: Local}, 1002, false},
+		{"root by a certificate", Caller{Name: "root", Via: Certificate}, 1001, false},
 		{"root of no agent", Caller{Name: "root", Via: Forwarded}, 1001, false},
 		{"a certificate that is nobody's", Caller{Name: "slurm", UID: 64030, Via: Certificate}, 1001, false},
 		{"an agent", Caller{Via: Agent, Agent: "n1"}, 1001, false},
