@@ -32,6 +32,51 @@ func TestWidth(t *testing.T) {
 	}
 }
 
+// TestPartsAreNoLargerThanNeeded: a size that is a multiple already stays, and others become the next one.
+func TestPartsAreNoLargerThanNeeded(t *testing.T) {
+	const kib, mib, gib = int64(1) << 10, int64(1) << 20, int64(1) << 30
+	for _, c := range []struct {
+		what        string
+		size, width int64
+		usual       int64
+		align       int64
+		want        int64
+	}{
+		{"as usual", gib, 0, 8 * mib, 0, 8 * mib},
+		{"aligned already", gib, 0, 8 * mib, 4 * kib, 8 * mib},
+		{"as wide already", gib, 4 * mib, 8 * mib, 4 * kib, 8 * mib},
+		{"to the next width", gib, 3 * mib, 8 * mib, 4 * kib, 9 * mib},
+		{"to the next block", gib, 0, 8*mib + 1, 4 * kib, 8*mib + 4*kib},
+		{"as many as there may be", maxParts * 8 * mib, 0, mib, 4 * kib, 8 * mib},
+	} {
+		if got, err := partBytes(c.size, c.width, mover.Traits{}, mover.Traits{PartBytes: c.usual, PartAlign: c.align}); got != c.want || err != nil {
+			t.Errorf("%s: %d, want %d (%v)", c.what, got, c.want, err)
+		}
+	}
+}
+
+// TestPlannedBefore: parts that an earlier run has planned are gone on with where the target takes them, and only there.
+func TestPlannedBefore(t *testing.T) {
+	const kib, mib = int64(1) << 10, int64(1) << 20
+	to := mover.Traits{PartMin: 5 * mib, PartAlign: 4 * kib, MaxParts: 100}
+	for _, c := range []struct {
+		what    string
+		size, n int64
+		want    bool
+	}{
+		{"of the least size", 100 * mib, 5 * mib, true},
+		{"smaller", 100 * mib, 5*mib - 4*kib, false},
+		{"between two blocks", 100 * mib, 5*mib + 1, false},
+		{"as many as there may be", 500 * mib, 5 * mib, true},
+		{"one more", 500*mib + 1, 5 * mib, false},
+		{"none", 100 * mib, 0, false},
+	} {
+		if got := planned(c.size, c.n, to); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
 // TestPartsOfAnySize: whatever is asked for, the parts are within the limits, and what was
 // planned once may be gone on with.
 func TestPartsOfAnySize(t *testing.T) {
