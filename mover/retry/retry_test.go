@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,16 @@ func TestWaits(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Which kinds of errors are tried again.
+func TestPassing(t *testing.T) {
+	passes := map[error]bool{mover.ErrTransient: true, mover.ErrUnreachable: true, mover.ErrTimeout: true}
+	for _, kind := range mover.Kinds() {
+		if got := retry.Passing(&mover.Error{Op: "write", Place: "p", Err: fmt.Errorf("%w: for some reason", kind)}); got != passes[kind] {
+			t.Errorf("%v: %v", kind, got)
+		}
 	}
 }
 
