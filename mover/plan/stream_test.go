@@ -102,6 +102,22 @@ func TestFatalErrorsEnd(t *testing.T) {
 	}
 }
 
+// TestUnknownDirectory lets a directory of the target fail that the source has: it is told before anything of it is made, and
+// why all of it is made again.
+func TestUnknownDirectory(t *testing.T) {
+	var got []string
+	for a, err := range Diff(tree("a", "d/", "d/x", "e").walk(), fails(nil, mover.Entry{Name: "d", Kind: mover.Dir}, errors.New("input/output error")), Options{}) {
+		what := a.Op.String() + " " + a.Name() + " (" + a.Why + ")"
+		if err != nil {
+			what = "error " + a.Name()
+		}
+		got = append(got, what)
+	}
+	if s, want := strings.Join(got, ", "), "create a (new), error d, create d (target unknown), create d/x (target unknown), create e (new)"; s != want {
+		t.Errorf("%s\nwant %s", s, want)
+	}
+}
+
 // TestUnknownFile lets a name of the source fail of which nobody knows what it is: a
 // directory of that name is not removed either, and what is between may be.
 func TestUnknownFile(t *testing.T) {
