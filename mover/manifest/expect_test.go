@@ -112,6 +112,44 @@ func TestExpect(t *testing.T) {
 	}
 }
 
+// summed is a place whose walks tell checksums.
+type summed struct {
+	mover.Source
+	t *testing.T
+}
+
+func (s summed) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		for e, err := range s.Source.Walk(ctx, o) {
+			if e.Kind == mover.File {
+				e.CRC, e.Known = sumOf(s.t, s.Source, e), e.Known|mover.FactCRC
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Where a walk tells checksums, another content of the same size ends it: nothing has to be read for that.
+func TestExpectSummed(t *testing.T) {
+	tree := mem.NewTree().Files(map[string]string{"f": "content", "g": "content"})
+	p := mem.New(tree, mem.Options{})
+	was := described(t, p)
+	tree.Overwrite("g", 0, "CONTENT")
+	var walked []string
+	var failed error
+	for e, err := range manifest.Expect(summed{p, t}, was.open, nil).Walk(t.Context(), mover.WalkOptions{}) {
+		if failed = err; err != nil {
+			break
+		}
+		walked = append(walked, e.Name)
+	}
+	if !slices.Equal(walked, []string{"f"}) || !errors.Is(failed, mover.ErrCorrupt) || !strings.Contains(failed.Error(), "its content is another one") {
+		t.Errorf("%q, %v", walked, failed)
+	}
+}
+
 // A content of the same size that is another one is told to whoever reads it: it has to
 // have the checksum of the manifest, and can not be cloned past that.
 func TestExpectContent(t *testing.T) {
