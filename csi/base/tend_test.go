@@ -3,6 +3,7 @@ package base
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -128,9 +129,13 @@ type numbered struct {
 	fail error // of SetQuota
 	mu   sync.Mutex
 	held map[uint32]int64
+	put  []lustre.Project // that directories were put under
 }
 
-func (n *numbered) SetProject(context.Context, int, lustre.Project) error { return nil }
+func (n *numbered) SetProject(_ context.Context, _ int, p lustre.Project) error {
+	n.put = append(n.put, p)
+	return nil
+}
 
 func (n *numbered) Quota(_ context.Context, _ int, p lustre.Project) (lustre.Quota, error) {
 	n.mu.Lock()
@@ -157,6 +162,22 @@ func onNumbered(t *testing.T, n *numbered) *Base {
 	n.held = map[uint32]int64{}
 	b.handle.System.Quota = n
 	return b
+}
+
+// TestProjectIsTheQuotas: the directory of a volume is put under the project that has its limit, and so is all that is made in it.
+func TestProjectIsTheQuotas(t *testing.T) {
+	n := &numbered{}
+	b := onNumbered(t, n)
+	for i, bytes := range []int64{mib, 2 * mib} {
+		r, err := b.Make(t.Context(), wish(t, b, fmt.Sprint("pvc-", i), bytes))
+		must(t, err)
+		if r.Project == nil || len(n.put) != i+1 || n.put[i] != *r.Project || !r.Project.Inherit || r.Project.ID < 1000 || r.Project.ID > 1003 {
+			t.Fatalf("%+v, and put under %+v", r.Project, n.put)
+		}
+		if n.held[r.Project.ID] != bytes || len(n.held) != i+1 {
+			t.Errorf("limits %v, and the volume of %d bytes is under %d", n.held, bytes, r.Project.ID)
+		}
+	}
 }
 
 // TestEscapeIsSaid: the record says who is not held by a limit that is enforced.
