@@ -24,6 +24,7 @@ func TestWidth(t *testing.T) {
 		{"too large together", 64 * gib, 400 * mib, 384 * mib, 400 * mib},
 		{"too few parts together", 100 * mib, 12 * mib, 8 * mib, 12 * mib},
 		{"too few parts", 100 * mib, 64 * mib, 0, 0},
+		{"too few parts of the target's, and not of the source's", 100 * mib, 64 * mib, 4 * mib, 0},
 		{"too large", 100 * gib, gib, 0, 0},
 	} {
 		if got := width(c.size, c.target, c.source); got != c.want {
