@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"os"
@@ -26,6 +27,13 @@ func TestDquotForms(t *testing.T) {
 		if len(b) != f.size || got.Limits != want || got.UsedBytes != 0 || !got.BytesUntil.IsZero() {
 			t.Errorf("%+v becomes %+v in %d bytes", l, got, len(b))
 		}
+	}
+	// Who is meant, and which of the limits: else the kernel keeps those it has.
+	if b := diskQuota.encode(77, l); !bytes.Equal(b[:8], []byte{1, 2, 0b1111, 0, 77, 0, 0, 0}) {
+		t.Errorf("it begins with % x", b[:8])
+	}
+	if b := dqblk.encode(77, l); b[64] != 0b101 {
+		t.Errorf("it sets %#b", b[64])
 	}
 	b := make([]byte, diskQuota.size)
 	binary.LittleEndian.PutUint64(b[40:], 3)  // d_bcount, basic blocks
