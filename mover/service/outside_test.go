@@ -14,7 +14,7 @@ import (
 //safety:6 with test/siege TestPathsOutside
 func TestOutsideRoots(t *testing.T) {
 	d := newDesk(t, site(), access.Input{UID: 990, Projects: map[string]access.Project{
-		"vision": {Roots: []string{"project:vision", "archive:"}, Members: []string{"alice"}},
+		"vision": {Roots: []string{"project:vision", "archive:"}, Reads: []string{"project:shared"}, Members: []string{"alice"}},
 		"audio":  {Roots: []string{"project:audio"}, Members: []string{"carol"}},
 	}})
 	const in, out = "project:vision/in", "project:vision/out"
@@ -32,6 +32,9 @@ func TestOutsideRoots(t *testing.T) {
 		"the way leads up by its text":  {&pb.TaskSpec{Source: in, Target: "/lustre/project/vision/../audio"}, mover.ErrPermission},
 		"another bucket":                {&pb.TaskSpec{Source: in, Target: "s3://other/out"}, mover.ErrPermission},
 		"what is replaced goes there":   {&pb.TaskSpec{Source: in, Target: out, Options: &pb.Options{BackupDir: "/lustre/project/audio"}}, mover.ErrPermission},
+		"a source that may be read":     {&pb.TaskSpec{Source: "project:shared/in", Target: "project:vision/copy"}, nil},
+		"a target that may be read":     {&pb.TaskSpec{Source: in, Target: "project:shared/out"}, mover.ErrPermission},
+		"and what is replaced goes to":  {&pb.TaskSpec{Source: in, Target: out, Options: &pb.Options{BackupDir: "/lustre/project/shared"}}, mover.ErrPermission},
 		"it claims the other's project": {&pb.TaskSpec{Source: "project:audio/in", Target: "project:audio/out", Project: "audio"}, mover.ErrPermission},
 	} {
 		c.spec.Kind = pb.TaskKind_TASK_KIND_COPY
