@@ -3,13 +3,16 @@ package service
 import (
 	"context"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
+	"datamove.dev/mover/task"
 )
 
 // telling is the stream on which a lead hears what its source has to be.
@@ -29,10 +32,10 @@ func (t *telling) Send(*agentv1.ReadManifestResponse) error { return nil }
 func TestFence(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
-	task, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:a", Target: "project:out"}})
+	submitted, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:a", Target: "project:out"}})
 	wants(t, "submit", err, nil)
 	d.give()
-	id, l := task.GetId(), d.taken[task.GetId()]
+	id, l := submitted.GetId(), d.taken[submitted.GetId()]
 	lead, helper, epoch := d.led[id], d.helper(id), l.GetEpoch()
 	d.handOver(l, "b")
 	taken := d.help(l, 1)
@@ -90,4 +93,53 @@ func TestFence(t *testing.T) {
 	for _, what := range []string{"confirm", "keep", "read the manifest", "give", "finish"} {
 		wants(t, "the lead: "+what, of(lead, epoch)[what](), nil)
 	}
+}
+
+// TestSilence: an agent that is not heard of for a lease loses what it has, and not before: a helper its batch, which another
+// one is given, and a lead its task.
+func TestSilence(t *testing.T) {
+	d, l := crewed(t)
+	ctx, id := context.Background(), l.GetTask().GetId()
+	lead, helper := d.led[id], d.helper(id)
+	hear := func(agent string, s *agentv1.Status) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.note(d.agents[agent], s)
+	}
+	leads := &agentv1.Status{Sessions: []*agentv1.Session{{Task: id, Epoch: l.GetEpoch()}}}
+	hear(lead, leads)
+	b := d.handOver(l, "b")
+	if taken := d.help(l, 1); len(taken) != 1 {
+		t.Fatalf("%d batches were taken", len(taken))
+	}
+	state := func() (is ledgerv1.BatchState) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return b.meta.GetState()
+	}
+	for _, c := range []struct {
+		pass  time.Duration
+		heard []string // after that
+		batch ledgerv1.BatchState
+		task  pb.TaskState
+	}{
+		{d.lease, nil, ledgerv1.BatchState_BATCH_STATE_TAKEN, task.Running},
+		{time.Second, []string{lead, helper}, ledgerv1.BatchState_BATCH_STATE_TAKEN, task.Running},
+		{d.lease + time.Second, []string{lead}, ledgerv1.BatchState_BATCH_STATE_WAITING, task.Running},
+		{d.lease + time.Second, []string{helper}, ledgerv1.BatchState_BATCH_STATE_WAITING, task.Queued},
+	} {
+		d.pass(c.pass)
+		for _, agent := range c.heard {
+			if agent == lead {
+				hear(agent, leads)
+			} else {
+				hear(agent, &agentv1.Status{})
+			}
+		}
+		d.expire(ctx)
+		if got := d.state(id).GetState(); state() != c.batch || got != c.task {
+			t.Errorf("after %v without %v: the batch is %v and the task %v", c.pass, c.heard, state(), got)
+		}
+	}
+	wants(t, "the lead that was silent", second(d.Confirm(asAgent(lead), &agentv1.ConfirmRequest{Task: id, Epoch: l.GetEpoch()})), mover.ErrHeld)
 }
