@@ -3,6 +3,7 @@ package transfer_test
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,5 +124,27 @@ func TestToldWhenDurable(t *testing.T) {
 	slices.Sort(told)
 	if want := []string{"extra", "kept"}; !slices.Equal(told, want) {
 		t.Errorf("removed and updated: %q, want %q", told, want)
+	}
+}
+
+// A large file of which one part fails for a passing reason is moved once more.
+func TestPassingFailureOfAPart(t *testing.T) {
+	for _, row := range []struct {
+		op   fault.Op
+		what fault.Fault
+	}{{fault.Write, fault.Transient}, {fault.Write, fault.Torn}, {fault.Write, fault.Lost}, {fault.Read, fault.Transient}} {
+		source, target := mem.NewTree().Files(files), mem.NewTree()
+		var failed atomic.Bool // once, and behind the first part
+		script := fault.Options{Script: func(c fault.Call) fault.Fault {
+			if c.Op == row.op && c.Name == "large" && c.Off > 0 && !failed.Swap(true) {
+				return row.what
+			}
+			return fault.None
+		}}
+		res, err := syncTo(t.Context(), fault.New(mem.New(source, mem.Options{}), script), fault.New(mem.New(target, mem.Options{}), script), transfer.Options{})
+		if f := res.failed(); err != nil || f != nil || !failed.Load() {
+			t.Errorf("%v at %v: %v, %v; a part failed: %v", row.what, row.op, err, f, failed.Load())
+		}
+		same(t, source, target, mem.Options{})
 	}
 }
