@@ -246,3 +246,16 @@ func TestNoSync(t *testing.T) {
 	}
 	whole(t, l.dir, l.Head())
 }
+
+// TestKernelSyncs: what is called when no test watches is fdatasync(2), which takes no pipe.
+func TestKernelSyncs(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if err := datasync(w); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("a pipe was synced: %v", err)
+	}
+}
