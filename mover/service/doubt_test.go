@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,38 @@ func TestStagedAfterRestart(t *testing.T) {
 	}
 	if got := d.row("a", digestOf(1), "project", ""); got.GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
 		t.Errorf("the source is %v", got)
+	}
+}
+
+// TestAddedAfterRestart: the manifest of a new version, sent before this service began anew, is read again: one that was damaged
+// meanwhile makes no version.
+func TestAddedAfterRestart(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	for name, c := range map[string]struct {
+		kept uint64 // what the file of manifest 1 holds by then
+		want pb.TaskState
+	}{"sound": {1, task.Done}, "damaged": {2, task.Failed}} {
+		a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: name, Location: "project:" + name, Node: "n1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.give()
+		id := a.GetId()
+		epoch, who := d.taken[id].GetEpoch(), d.led[id]
+		wants(t, "proof", d.prove(id, 1), nil)
+		file := d.manifestFile(digestOf(1))
+		d.close()
+		if err := os.WriteFile(file, manifestOf(c.kept), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.open()
+		_, err = d.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: epoch, Report: &pb.Report{}, Digest: digestOf(1)})
+		delete(d.taken, id)
+		wants(t, "finish", err, nil)
+		if got := d.state(id); got.GetState() != c.want {
+			t.Errorf("with one that is %s it is %v (%s)", name, got.GetState(), got.GetError())
+		}
+		_ = os.Remove(file)
 	}
 }
 
