@@ -404,6 +404,22 @@ func TestScratchRoom(t *testing.T) {
 	r.refused(err, codes.ResourceExhausted) // the scheduler tries another node; NotFound would be for good
 }
 
+// TestNotTakenAway: the kubelet is told that a target is not taken away, and asks again until it is.
+func TestNotTakenAway(t *testing.T) {
+	r := rigged(t)
+	v := r.created(volume.Project, "vision", "home", 20*mib)
+	q := r.publication(v.GetVolumeId(), "vision", "train")
+	r.published(q)
+	r.unpublished(q)
+	stray := filepath.Join(q.GetTargetPath(), "stray")
+	must(t, os.MkdirAll(stray, 0o750)) // where no mount hides it
+	if _, err := r.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: q.GetVolumeId(), TargetPath: q.GetTargetPath()}); err == nil {
+		t.Error("the target is there, and is said to be gone")
+	}
+	must(t, os.Remove(stray))
+	r.unpublished(q)
+}
+
 // TestBusyMount: a mount in which somebody works is left to them for a while, and then taken away under them.
 //
 //safety:8 a mount in which somebody works is left to them for some seconds, and then taken away, whoever stays
