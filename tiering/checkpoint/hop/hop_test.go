@@ -216,6 +216,31 @@ func saveIn(t testing.TB, f *Folder, name string) string {
 	return SaveOf(found)
 }
 
+// TestBuiltBefore: what an earlier try has left looks as it should, and is not what the record of the source says: it is read, and
+// is no copy. The next try brings all of it.
+func TestBuiltBefore(t *testing.T) {
+	w := newWorld(t)
+	from, to := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(w.at("pfs"), checkpoint.DCP)
+	w.save("nvme", "step_1", "alpha", "beta")
+	_, err := w.site.Commit(t.Context(), from, "step_1", nil)
+	must(t, err)
+	source, left := w.at("nvme/step_1/__0_0.distcp"), w.at("pfs/step_1"+building+"/__0_0.distcp")
+	st, err := os.Stat(source)
+	must(t, err)
+	must(t, os.MkdirAll(filepath.Dir(left), 0o755))
+	must(t, os.WriteFile(left, []byte("ALPHA"), 0o644))
+	must(t, os.Chtimes(left, st.ModTime(), st.ModTime()))
+	if _, err := w.site.Carry(t.Context(), from, "step_1", to, nil); !errors.Is(err, mover.ErrCorrupt) {
+		t.Errorf("%v", err)
+	}
+	if all := has(t, w.at("pfs")); len(all) > 0 {
+		t.Errorf("there is %q", all)
+	}
+	_, err = w.site.Carry(t.Context(), from, "step_1", to, nil)
+	must(t, err)
+	same(t, "the next try", w.at("nvme/step_1"), w.at("pfs/step_1"))
+}
+
 // TestWrittenMeanwhile: what changes, or goes, while it is copied, is not there afterwards, and what was there before is still.
 //
 //safety:5/jobs checkpoints that are saved over, removed or mixed up while they are copied; a target that is away; a watch that is killed at any instant: what has its name at a target is whole
@@ -326,9 +351,15 @@ func TestCommit(t *testing.T) {
 	if err != nil || !found.Complete || !slices.Equal(found.Commit.Tags, []string{"best"}) {
 		t.Errorf("%+v, %v", found.Set, err)
 	}
+	if got := w.newest(f); got != "" {
+		t.Errorf("%q is no copy that was checked", got)
+	}
 	to := w.folder(w.at("pfs"), checkpoint.Plain)
 	_, err = w.site.Carry(t.Context(), f, "a", to, nil)
 	must(t, err)
+	if got := w.newest(to); got != "a" {
+		t.Errorf("the copy is %q", got)
+	}
 	c, err = w.site.Commit(t.Context(), to, "a", []string{"paper"})
 	if err != nil || !c.Verified() || !slices.Equal(c.Tags, []string{"best", "paper"}) {
 		t.Errorf("tags of a copy: %+v, %v", c, err)
