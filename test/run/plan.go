@@ -87,7 +87,8 @@ func plan(of level.Level, all []*listed, race bool) (batches []batch, others int
 
 // raced reports whether the race detector may find something in a package. Commands wire what has been tested with it, and start it in programs, which are not.
 func (p *listed) raced() (bool, error) {
-	if top, _, _ := strings.Cut(p.folder(), "/"); top == "cmd" || top == "bench" {
+	top, _, _ := strings.Cut(p.folder(), "/")
+	if top == "cmd" || top == "bench" || p.folder() == "" { // and the commands that are modules of their own
 		return false, nil
 	}
 	files := p.GoFiles
