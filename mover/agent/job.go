@@ -76,7 +76,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting
 	switch l.Scheme {
 	case location.S3:
 		path, endpoint = "", "s3://"+l.Bucket
-		roots.Read = append(roots.Read, amazonFiles()...)
+		roots.Read = append(roots.Read, amazonFiles(!p.job.GetClosed())...)
 	case location.InTier:
 		tier, ok := a.conf().Tiers[l.Tier]
 		if !ok {
@@ -92,7 +92,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting
 			path = filepath.Join(tier.Path, filepath.FromSlash(l.Path))
 			break
 		}
-		if roots.Read = append(roots.Read, amazonFiles()...); tier.S3.CA != "" {
+		if roots.Read = append(roots.Read, amazonFiles(!p.job.GetClosed())...); tier.S3.CA != "" {
 			roots.Read = append(roots.Read, tier.S3.CA)
 		}
 	case location.Dataset:
@@ -182,9 +182,8 @@ func secret(t *agentv1.TierAccess) error {
 // services of AWS that a burst asks, beside S3. Where they are is said by the environment only: a site's own endpoint, or a stand-in.
 var services = []string{"FSX", "STS", "EC2", "CLOUDWATCH", "COST_EXPLORER"}
 
-// ways are the variables that say how stores are reached and which authorities are trusted. None is a secret of ours: a proxy that wants a
-// password is not for processes of others.
-var ways = []string{"AWS_CA_BUNDLE", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"}
+// ways are the variables that say how stores are reached. None is a secret of ours: a proxy that wants a password is not for processes of others.
+var ways = []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"}
 
 // environment is what a process finds in its own: for somebody else nothing of ours but how AWS is reached.
 func (a *Agent) environment(who account.Account) []string {
@@ -196,19 +195,45 @@ func (a *Agent) environment(who account.Account) []string {
 		switch {
 		case ours && (name == "HOME" || strings.HasPrefix(name, "AWS_") || name == "GOMAXPROCS"),
 			of && slices.Contains(services, service),
-			slices.Contains(ways, name) && (ours || !strings.Contains(value, "@")):
+			slices.Contains(ways, name) && (ours || !strings.Contains(value, "@")),
+			name == "AWS_CA_BUNDLE" && openToAll(value):
 			env = append(env, kv)
 		}
 	}
 	return env
 }
 
-// amazonFiles are the files in which a process of ours finds what the AWS environment says; see ways and "Shared config and credentials files" in
-// the AWS SDKs and Tools Reference Guide. A process of somebody else may read them only if they are not ours alone.
-func amazonFiles() []string {
+// amazonFiles are the files in which a process finds what the AWS environment says; see ways and "Shared config and credentials files" in the AWS
+// SDKs and Tools Reference Guide. Configuration and keys are for processes of ours alone.
+func amazonFiles(ours bool) []string {
+	if bundle := os.Getenv("AWS_CA_BUNDLE"); !ours {
+		if !openToAll(bundle) {
+			return nil
+		}
+		return []string{bundle}
+	}
 	files := []string{os.Getenv("AWS_CA_BUNDLE"), os.Getenv("AWS_CONFIG_FILE"), os.Getenv("AWS_SHARED_CREDENTIALS_FILE"), os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE")}
 	if home, err := os.UserHomeDir(); err == nil {
 		files = append(files, filepath.Join(home, ".aws", "config"), filepath.Join(home, ".aws", "credentials"))
 	}
 	return slices.DeleteFunc(files, func(path string) bool { return !filepath.IsAbs(path) })
+}
+
+// openToAll reports whether every user can read a file, by its mode and those of the directories around it.
+func openToAll(path string) bool {
+	if !filepath.IsAbs(path) {
+		return false
+	}
+	path, err := filepath.EvalSymlinks(path)
+	for need := os.FileMode(0o004); err == nil; need = 0o001 {
+		info, err := os.Stat(path)
+		if err != nil || info.Mode()&need == 0 {
+			return false
+		}
+		if path == "/" {
+			return true
+		}
+		path = filepath.Dir(path)
+	}
+	return false
 }

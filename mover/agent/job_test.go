@@ -104,7 +104,8 @@ func TestKeysOfTheJob(t *testing.T) {
 // A process of somebody else hears where the services of AWS are, and nothing of our keys.
 func TestEnvironmentOfOthers(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	for _, kv := range []string{"AWS_ENDPOINT_URL_FSX=http://fsx.site", "HTTPS_PROXY=http://proxy.site:3128", "AWS_CA_BUNDLE=/etc/site.pem", "no_proxy=s3.site"} {
+	bundle := "/etc/passwd" // all can read it
+	for _, kv := range []string{"AWS_ENDPOINT_URL_FSX=http://fsx.site", "HTTPS_PROXY=http://proxy.site:3128", "AWS_CA_BUNDLE=" + bundle, "no_proxy=s3.site"} {
 		name, value, _ := strings.Cut(kv, "=")
 		t.Setenv(name, value)
 	}
@@ -112,7 +113,7 @@ func TestEnvironmentOfOthers(t *testing.T) {
 	for uid, want := range map[uint32]bool{uint32(os.Geteuid()): true, uint32(os.Geteuid()) + 1: false} {
 		env := new(Agent).environment(account.Account{UID: uid})
 		for kv, want := range map[string]bool{
-			"AWS_ENDPOINT_URL_FSX=http://fsx.site": true, "HTTPS_PROXY=http://proxy.site:3128": true, "AWS_CA_BUNDLE=/etc/site.pem": true, "no_proxy=s3.site": true,
+			"AWS_ENDPOINT_URL_FSX=http://fsx.site": true, "HTTPS_PROXY=http://proxy.site:3128": true, "AWS_CA_BUNDLE=" + bundle: true, "no_proxy=s3.site": true,
 			"AWS_SECRET_ACCESS_KEY=secret": want, "HTTP_PROXY=http://datamove:secret@proxy.site:3128": want,
 		} {
 			if slices.Contains(env, kv) != want {
@@ -133,5 +134,29 @@ func TestEndsOfBursts(t *testing.T) {
 	spec.Sources, spec.Burst = nil, &pb.BurstWork{Step: pb.BurstStep_BURST_STEP_SYNC_BACK, Homes: []string{"project:runs"}}
 	if all := ends(spec); !slices.Contains(all, end{"aws:bursts/llama", false}) || !slices.Contains(all, end{"project:runs", true}) {
 		t.Errorf("sync-back: %v", all)
+	}
+}
+
+// A process of somebody else reaches no file that is ours alone, which it could not even be confined to: the configuration of AWS, its keys, and authorities
+// that not everybody may read.
+func TestFilesOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	private := filepath.Join(dir, "private.pem")
+	if err := os.WriteFile(private, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", dir)
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(dir, "config"))
+	for bundle, want := range map[string][]string{"/etc/passwd": {"/etc/passwd"}, private: nil, filepath.Join(dir, "none"): nil, "": nil, "relative": nil} {
+		t.Setenv("AWS_CA_BUNDLE", bundle)
+		if got := amazonFiles(false); !slices.Equal(got, want) {
+			t.Errorf("%q: others may read %q", bundle, got)
+		}
+		if slices.Contains(new(Agent).environment(account.Account{UID: uint32(os.Geteuid()) + 1}), "AWS_CA_BUNDLE="+bundle) != (want != nil) {
+			t.Errorf("%q in the environment of others", bundle)
+		}
+		if got := amazonFiles(true); !slices.Contains(got, filepath.Join(dir, "config")) || !slices.Contains(got, filepath.Join(dir, ".aws", "credentials")) {
+			t.Errorf("ours: %q", got)
+		}
 	}
 }
