@@ -44,7 +44,6 @@ var realTime = map[string]clock{
 	"tiering/feed/feedtest":           {waits: 1},
 	"tiering/feed/watch":              {waits: 1},
 	"tiering/hook/controller":         {waits: 2, limits: 1},
-	"tiering/stage":                   {waits: 2, limits: 2, measures: 3},
 
 	// System.
 	"test/crash/rig":      {waits: 1},

@@ -66,7 +66,6 @@ var mixed = map[string]bool{
 	"tiering/burst/wan":       true,
 	"tiering/checkpoint/hop":  true,
 	"tiering/hook/controller": true,
-	"tiering/stage":           true,
 }
 
 // Of is the level of a package, by its folder below the module's root.

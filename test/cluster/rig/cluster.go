@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -120,11 +121,20 @@ func (m *Agent) passes() error {
 	return nil
 }
 
+// Options say how a cluster begins.
+type Options struct {
+	Dir      string             // everything is below it; "" is a temporary directory
+	Conf     *config.Config     // nil is a shared tier, "shared", and a node-local one, "scratch"; each agent has its own at ScratchOf
+	Accounts *account.Directory // nil are those of this machine
+	Program  []string           // of workers; nil are goroutines
+}
+
 // New starts a coordinator with the shared tier "shared" and a node-local one,
-// "scratch", and agents of the given names. It is called in a bubble.
+// "scratch", and agents of the given names. It is called in a bubble. In real time, for
+// what has to be beside it, all but deaths is the same.
 func New(t testing.TB, agents ...string) *Cluster {
 	t.Helper()
-	return open(t, nil, agents)
+	return Open(t, Options{}, agents...)
 }
 
 // Processes is New in real time, with workers that are processes of this program; see
@@ -135,23 +145,38 @@ func Processes(t testing.TB, agents ...string) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return open(t, []string{self, "worker"}, agents)
+	return Open(t, Options{Program: []string{self, "worker"}}, agents...)
 }
 
-func open(t testing.TB, program, agents []string) *Cluster {
+// Open is New with options.
+func Open(t testing.TB, o Options, agents ...string) *Cluster {
 	t.Helper()
-	dir := t.TempDir()
-	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: program, Agents: map[string]*Agent{}}
+	dir := o.Dir
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: o.Program, Accounts: o.Accounts, Agents: map[string]*Agent{}}
 	c.workers = &workers{cluster: c, all: map[int]*goroutine{}}
-	for _, d := range []string{"shared", "scratch", "data"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+	if o.Conf == nil {
+		scratch := filepath.Join(dir, "scratch")
+		if len(agents) == 1 {
+			scratch = ScratchOf(dir, agents[0])
+		}
+		o.Conf = &config.Config{Tiers: map[string]config.Tier{
+			"shared":  {Level: "warm", Path: filepath.Join(dir, "shared")},
+			"scratch": {Level: "hot", Path: scratch, Ephemeral: true, NodeLocal: true},
+		}}
+	}
+	c.Conf.Store(o.Conf)
+	made := []string{c.data()}
+	for _, tier := range o.Conf.Tiers {
+		made = append(made, tier.Path)
+	}
+	for _, d := range made {
+		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.Conf.Store(&config.Config{Tiers: map[string]config.Tier{
-		"shared":  {Level: "warm", Path: filepath.Join(dir, "shared")},
-		"scratch": {Level: "hot", Path: filepath.Join(dir, "scratch"), Ephemeral: true, NodeLocal: true},
-	}})
 	c.Start()
 	t.Cleanup(c.close)
 	for _, name := range agents {
@@ -183,7 +208,25 @@ func identified(ctx context.Context) context.Context {
 	if v := md.Get(callerKey); len(v) > 0 {
 		caller = access.Caller{Name: v[0], Agent: v[0], Via: access.Agent}
 	}
+	if v := md.Get(api.ForKey); len(v) > 0 { // that the caller may is for mover/door to say
+		if uid, err := strconv.ParseUint(v[0], 10, 32); err == nil {
+			caller = access.Caller{Name: nameOf(uint32(uid)), UID: uint32(uid), Via: access.Local, By: caller.String()}
+		}
+	}
 	return access.With(ctx, caller)
+}
+
+// nameOf is one of People, or root; "" is another account.
+func nameOf(uid uint32) string {
+	for name, n := range People {
+		if n == uid {
+			return name
+		}
+	}
+	if uid == uint32(os.Geteuid()) {
+		return "root"
+	}
+	return ""
 }
 
 type identifiedStream struct {
@@ -261,10 +304,11 @@ func (c *Cluster) Start() {
 
 // Dial returns another client of the coordinator.
 func (c *Cluster) Dial(ctx context.Context) (*api.Client, error) {
-	return api.Dial(ctx, "memory", api.Options{Dialer: c.connect})
+	return api.Dial(ctx, "memory", api.Options{Dialer: c.Connect})
 }
 
-func (c *Cluster) connect(ctx context.Context) (net.Conn, error) {
+// Connect is for clients with options of their own: api.Options.Dialer.
+func (c *Cluster) Connect(ctx context.Context) (net.Conn, error) {
 	return c.listener.Load().DialContext(ctx)
 }
 
@@ -340,7 +384,7 @@ func (c *Cluster) Join(name string) {
 	m := &Agent{ended: make(chan struct{})}
 	var err error
 	m.conn, err = grpc.NewClient("passthrough:memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return c.connect(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return c.Connect(ctx) }),
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
 			if err := m.passes(); err != nil {
 				return err

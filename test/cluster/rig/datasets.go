@@ -14,9 +14,12 @@ import (
 	"datamove.dev/mover/task"
 )
 
+// ScratchOf is the scratch of a node in a cluster below a directory.
+func ScratchOf(dir, node string) string { return filepath.Join(dir, "nodes", node, "scratch") }
+
 // ConfOf is the configuration of an agent: each node has a scratch of its own.
 func (c *Cluster) ConfOf(name string) func() *config.Config {
-	own := filepath.Join(c.Dir, "nodes", name, "scratch")
+	own := ScratchOf(c.Dir, name)
 	if err := os.MkdirAll(own, 0o755); err != nil {
 		c.t.Fatal(err)
 	}
@@ -96,7 +99,7 @@ func (c *Cluster) Drop(dataset string) {
 
 // Scratch is where a replica lies on the scratch of a node.
 func (c *Cluster) Scratch(node, dataset, digest string) string {
-	return filepath.Join(c.Dir, "nodes", node, "scratch", ".datasets", dataset, digest, "data")
+	return filepath.Join(ScratchOf(c.Dir, node), ".datasets", dataset, digest, "data")
 }
 
 // Slowly holds back what is written to a tier, and what else is said. In virtual time what
