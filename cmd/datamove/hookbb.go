@@ -166,7 +166,7 @@ func (a *app) bbIn(ctx context.Context, c *controller.Controller, args []string)
 	if a.env(outlivesKey) == "" {
 		return "", c.In(ctx, job)
 	}
-	return "", outliving(ctx, outlives(a.env(outlivesKey)), c, job, c.In)
+	return "", c.Outlive(ctx, job, outlives(a.env(outlivesKey)), c.In)
 }
 
 func (a *app) bbPaths(_ context.Context, c *controller.Controller, args []string) (string, error) {
@@ -195,7 +195,7 @@ func (a *app) bbBefore(ctx context.Context, c *controller.Controller, args []str
 	if a.env(outlivesKey) == "" {
 		return "", before(ctx, job)
 	}
-	return "", outliving(ctx, outlives(a.env(outlivesKey)), c, job, before)
+	return "", c.Outlive(ctx, job, outlives(a.env(outlivesKey)), before)
 }
 
 // runOf is the run of the job that a phase begins in; "" is none, as far as can be seen.
@@ -213,42 +213,6 @@ func (a *app) runOf(args []string) string {
 		return ""
 	}
 	return x.RunID()
-}
-
-// outliving is a phase in a process that Slurm does not know. It ends what was asked for a job that is cancelled. A job whose slurmctld has ended has
-// what was asked for it go on, for the next time that the phase begins. When this process is to end, because systemd ends all of slurmctld's, that is so, too.
-func outliving(ctx context.Context, f *first, c *controller.Controller, job uint32, do func(context.Context, uint32) error) error {
-	turn, none := c.Take(job, f.run)
-	if errors.Is(none, mover.ErrConflict) {
-		return none // the first one was killed before we began, and what is there now is not ours to end
-	}
-	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan error, 1)
-	go func() {
-		defer cancel() // and not when we return: what the job waits for anew would be stopped, if this process ended slowly
-		done <- do(limit, job)
-	}()
-	var err error
-	select {
-	case err = <-done:
-		done <- err
-		if !f.gone() {
-			return err
-		}
-	case <-f.ended:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if none != nil {
-		return none
-	}
-	if f.deserted() {
-		return c.Forsake(ctx, turn)
-	}
-	cancel()
-	undo, stop := context.WithTimeout(context.WithoutCancel(ctx), after)
-	defer stop()
-	return errors.Join(<-done, c.GiveUp(undo, turn.Record))
 }
 
 // bbAfter has nothing to do, and never fails: Slurm would bring nothing away then.

@@ -60,7 +60,7 @@ func outlived(ctx context.Context, run string) error {
 	return err
 }
 
-// first is the first process, as the second one sees it.
+// first is the first process, as the second one sees it. It is a controller.First.
 type first struct {
 	pipe  *os.File
 	ended chan struct{} // closed when it is gone
@@ -85,8 +85,14 @@ func outlives(told string) *first {
 	return f
 }
 
-// gone asks the kernel: who has just gone is gone.
-func (f *first) gone() bool {
+// Run implements controller.First.
+func (f *first) Run() string { return f.run }
+
+// Ended implements controller.First.
+func (f *first) Ended() <-chan struct{} { return f.ended }
+
+// Gone implements controller.First. It asks the kernel: who has just gone is gone.
+func (f *first) Gone() bool {
 	end := []unix.PollFd{{Fd: int32(f.pipe.Fd())}}
 	n, err := unix.Poll(end, 0)
 	return n > 0 && err == nil && end[0].Revents&unix.POLLHUP != 0
@@ -95,8 +101,8 @@ func (f *first) gone() bool {
 // leaving is how long slurmctld may take to end when it has killed what it runs.
 const leaving = 10 * time.Second
 
-// deserted says of a first process that is gone whether slurmctld goes, too.
-func (f *first) deserted() bool {
+// Deserted implements controller.First.
+func (f *first) Deserted() bool {
 	var ends []unix.PollFd
 	for _, fd := range f.slurm {
 		ends = append(ends, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})

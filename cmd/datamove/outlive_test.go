@@ -1,82 +1,95 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
-
-	"datamove.dev/mover/config"
-	"datamove.dev/tiering/hook"
-	"datamove.dev/tiering/hook/controller"
-	"datamove.dev/tiering/hook/directive"
 )
 
-// TestOutliving: the work of a phase that outlives its slurmctld is not told to stop by a process that ends, since another one may wait for it by then.
+// TestOutlives: the second process of a phase sees whether the first one was killed alone, as for a job that is cancelled, or went with its slurmctld.
 //
 //safety:5/jobs with tiering/hook/controller TestKilled
-func TestOutliving(t *testing.T) {
-	for name, how := range map[string]struct{ deserted, taken bool }{
-		"another turn":              {deserted: true, taken: true},
-		"terminated":                {},
-		"deserted, then terminated": {deserted: true},
+func TestOutlives(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"config.yaml":  "tiers:\n  scratch: {level: hot, path: DIR/scratch, ephemeral: true, node_local: true}\nslurm: {records: DIR/records}\nservice: unix://DIR/nobody\n",
+		"job.sh":       "#!/bin/sh\n#DATAMOVE stage-in=dataset:train\n",
+		"slurmctld":    "#!/bin/sh\nDIR/slurmscriptd \"$@\"\nexec sleep 600\n",
+		"slurmscriptd": "#!/bin/sh\n\"$@\"\nexec sleep 600\n",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := &controller.Controller{Config: &config.Config{}, Records: t.TempDir()}
-			must(t, c.Setup(hook.Job{ID: 7, UID: 1000, GID: 1000}, directive.Text{Script: "#!/bin/sh\n"}))
-			run, err := c.Run(7)
-			must(t, err)
-			ctx, terminate := context.WithCancel(t.Context())
-			defer terminate()
-			f := &first{ended: make(chan struct{}), run: run.RunID()}
-			if how.deserted {
-				f = deserter(t, run.RunID())
-			}
-			begun, left := make(chan context.Context), make(chan error)
-			go func() {
-				left <- outliving(ctx, f, c, 7, func(work context.Context, _ uint32) error {
-					begun <- work
-					<-t.Context().Done()
-					return nil
-				})
-			}()
-			work := <-begun
-			if how.taken {
-				_, err := c.Take(7, run.RunID())
-				must(t, err)
-			} else {
-				terminate()
-			}
-			if err := <-left; !errors.Is(err, ctx.Err()) {
-				t.Errorf("it has left with %v; want %v", err, ctx.Err())
-			}
-			if work.Err() != nil {
-				t.Errorf("the work was told to stop: %v", context.Cause(work))
-			}
-		})
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(strings.ReplaceAll(text, "DIR", dir)), 0o755))
+	}
+	t.Setenv("DATAMOVE_CONFIG", filepath.Join(dir, "config.yaml"))
+	script, record := filepath.Join(dir, "job.sh"), filepath.Join(dir, "records/7.job")
+	if out, err := exec.Command("datamove", "hook", "bb", "setup", "7", "1000", "1000", script).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	was, err := os.ReadFile(record)
+	must(t, err)
+
+	daemon, said := begun(t, filepath.Join(dir, "slurmctld"), "datamove", "hook", "bb", "data_in", "7", script)
+	scripts := children(t, daemon.Process.Pid)[0]
+	first := children(t, scripts.Pid)[0]
+	for _, p := range []*os.Process{first, scripts, daemon.Process} {
+		must(t, p.Kill())
+	}
+	next, nextSaid := begun(t, "datamove", "hook", "bb", "data_in", "7", script)
+	silent(said)
+	if now, err := os.ReadFile(record); err != nil || string(now) != string(was) {
+		t.Errorf("a run whose slurmctld has ended is over, %v", err)
+	}
+	must(t, next.Process.Kill())
+	silent(nextSaid)
+	if _, err := os.Stat(record); !os.IsNotExist(err) {
+		t.Errorf("a run that is cancelled goes on, %v", err)
 	}
 }
 
-// deserter is a first process that is gone, as its slurmctld is.
-func deserter(t *testing.T, run string) *first {
+// begun starts a phase, and returns when its second process is at work.
+func begun(t *testing.T, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
-	ends, end, err := os.Pipe()
+	cmd := exec.Command(args[0], args[1:]...)
+	errors, err := cmd.StderrPipe()
 	must(t, err)
-	must(t, end.Close())
-	t.Cleanup(func() { must(t, ends.Close()) })
-	slurmctld := exec.Command("true")
-	must(t, slurmctld.Start())
-	fd, err := unix.PidfdOpen(slurmctld.Process.Pid, 0)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	said := bufio.NewScanner(errors)
+	for said.Scan() {
+		if strings.Contains(said.Text(), "will ask again") {
+			return cmd, said
+		}
+	}
+	t.Fatalf("%s has ended", args)
+	return nil, nil
+}
+
+// silent waits for the end of all that say something there.
+func silent(said *bufio.Scanner) {
+	for said.Scan() {
+	}
+}
+
+// children are the processes that a process has started.
+func children(t *testing.T, pid int) (all []*os.Process) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	must(t, err)
-	t.Cleanup(func() { must(t, unix.Close(fd)) })
-	must(t, slurmctld.Wait())
-	f := &first{pipe: ends, ended: make(chan struct{}), slurm: []int{fd}, run: run}
-	close(f.ended)
-	return f
+	for _, name := range lists {
+		text, _ := os.ReadFile(name) // a thread may have ended
+		for _, number := range strings.Fields(string(text)) {
+			n, err := strconv.Atoi(number)
+			must(t, err)
+			p, err := os.FindProcess(n)
+			must(t, err)
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 func must(t *testing.T, err error) {

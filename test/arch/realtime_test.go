@@ -43,7 +43,6 @@ var realTime = map[string]clock{
 	"tiering/feed/far":                {waits: 1},
 	"tiering/feed/feedtest":           {waits: 1},
 	"tiering/feed/watch":              {waits: 1},
-	"tiering/hook/controller":         {waits: 2, limits: 1},
 
 	// System.
 	"test/crash/rig":      {waits: 1},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -88,6 +89,7 @@ type Cluster struct {
 	Accounts *account.Directory // nil are those of this machine
 	Peers    *Peers             // how agents of now on give each other what they stage; nil is not at all
 	Mute     atomic.Bool        // calls of people are done and not answered, until the coordinator is killed
+	refusals sync.Map           // errors, by the directory below which workers that are goroutines can not write
 
 	*api.Client
 	ledger   *ledger.Ledger
@@ -187,6 +189,22 @@ func Open(t testing.TB, o Options, agents ...string) *Cluster {
 
 // People have accounts on every node of a cluster that admits them.
 var People = map[string]uint32{"alice": 54001, "bob": 54002}
+
+// Accounts are those of root and of People, for a cluster in which work is done as them.
+func Accounts(t testing.TB) *account.Directory {
+	t.Helper()
+	etc := t.TempDir()
+	text := "root:x:0:0::/root:/bin/sh\n"
+	for name, uid := range People {
+		text += fmt.Sprintf("%s:x:%d:%d::/nonexistent:/bin/sh\n", name, uid, uid)
+	}
+	for name, text := range map[string]string{"passwd": text, "group": "root:x:0:\n"} {
+		if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return account.In(etc)
+}
 
 // Metadata stands for what the server finds out of a caller.
 const (
@@ -493,6 +511,26 @@ func (c *Cluster) killAll(pids []int) {
 			c.t.Fatal(err)
 		}
 	}
+}
+
+// Refuse has what workers write below a directory fail, as with mover.ErrFull; nil lets them.
+func (c *Cluster) Refuse(dir string, err error) {
+	if err == nil {
+		c.refusals.Delete(dir)
+		return
+	}
+	c.refusals.Store(dir, err)
+}
+
+// refused is why nothing can be written at a path.
+func (c *Cluster) refused(path string) (err error) {
+	c.refusals.Range(func(dir, why any) bool {
+		if mover.Within(path, dir.(string)) {
+			err = &mover.Error{Op: "write", Name: path, Err: why.(error)}
+		}
+		return err == nil
+	})
+	return err
 }
 
 // KillHelper kills the worker of an agent that helps with a task. Helpers come and go:

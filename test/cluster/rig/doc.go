@@ -1,6 +1,7 @@
 // Package rig runs the whole service in one process and in virtual time: the
 // coordinator with its ledger and its queue, agents, and their workers. Tests of
-// test/cluster are written with it, and a simulation from seeds can be.
+// test/cluster are written with it, those of what asks the service for something
+// (tiering/stage, tiering/hook/controller), and a simulation from seeds can be.
 //
 // # What is real
 //
@@ -35,6 +36,9 @@
 //
 // A worker that its own agent ends with Stop(0) is dead in the same way, but for its
 // journal, of which there is no image: the agent may end it in the middle of a write.
+//
+// [Cluster.Refuse] has what workers write below a directory fail, as where there is no
+// room, or no right to.
 //
 // [Cluster.Sleep] holds each call and each message of a worker until [Cluster.Wake].
 //

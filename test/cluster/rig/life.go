@@ -20,13 +20,15 @@ var errKilled = errors.New("it was killed")
 
 // life says whether a worker may do anything.
 type life struct {
+	refused func(path string) error // why nothing can be written there
+
 	mu    sync.Mutex
 	dead  bool          // guarded by mu, as awake
 	awake chan struct{} // closed while it does not sleep, and when it is dead
 }
 
-func newLife() *life {
-	l := &life{awake: make(chan struct{})}
+func newLife(refused func(path string) error) *life {
+	l := &life{refused: refused, awake: make(chan struct{})}
 	close(l.awake)
 	return l
 }
@@ -228,8 +230,16 @@ func (p *place) BreakLock(ctx context.Context, name string, over mover.Owner) er
 	return b.BreakLock(ctx, name, over)
 }
 
-func (p *place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+// writes is pass of what writes a name.
+func (p *place) writes(name string) error {
 	if err := p.life.pass(); err != nil {
+		return err
+	}
+	return p.life.refused(filepath.Join(p.path, name))
+}
+
+func (p *place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+	if err := p.writes(e.Name); err != nil {
 		return nil, err
 	}
 	d, err := p.Place.Draft(ctx, e, h)
@@ -269,7 +279,7 @@ func (p *place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcom
 }
 
 func (p *place) Mkdir(ctx context.Context, e mover.Entry) error {
-	if err := p.life.pass(); err != nil {
+	if err := p.writes(e.Name); err != nil {
 		return err
 	}
 	return p.Place.Mkdir(ctx, e)

@@ -52,7 +52,7 @@ func (w *workers) ready(agentName string) func(acting.Options) (agent.Waiting, e
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		g := &goroutine{
-			workers: w, agent: agentName, pid: firstPID + w.next, life: newLife(), ours: ours, theirs: theirs, stop: stop,
+			workers: w, agent: agentName, pid: firstPID + w.next, life: newLife(w.cluster.refused), ours: ours, theirs: theirs, stop: stop,
 			confined: make(chan struct{}), done: make(chan struct{}),
 		}
 		w.next++

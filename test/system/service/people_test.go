@@ -2,7 +2,6 @@ package service
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
 	"datamove.dev/test/cluster/rig"
 )
 
@@ -31,14 +29,7 @@ func newTown(t *testing.T, agents ...string) *cluster {
 			t.Fatal(err)
 		}
 	}
-	etc := filepath.Join(c.Dir, "etc")
-	text := "root:x:0:0::/root:/bin/sh\n"
-	for name, uid := range rig.People {
-		text += fmt.Sprintf("%s:x:%d:%d::/nonexistent:/bin/sh\n", name, uid, uid)
-	}
-	c.put("etc/passwd", text)
-	c.put("etc/group", "root:x:0:\n")
-	c.Accounts = account.In(etc)
+	c.Accounts = rig.Accounts(t)
 	worker := filepath.Join(c.Dir, "worker")
 	if out, err := exec.Command("cp", c.Program[0], worker).CombinedOutput(); err != nil {
 		t.Fatalf("%s, %v", out, err)

@@ -29,7 +29,7 @@ type Controller struct {
 	// Room refuses a directory, which there may not be yet, where nothing more can be written, as far as is seen from here; nil looks nowhere.
 	Room func(ctx context.Context, dir string) error
 
-	room, comeback time.Duration // of tests; 0 is roomPatience, and comeback
+	step func() // of tests: before each change of a record; nil does nothing
 }
 
 // glance is how long a question to the mover may take at submit: a person waits, and with it Slurm.
@@ -176,7 +176,7 @@ func (c *Controller) beside(job uint32, what string, x any) error {
 	return c.records().write(job, what, x)
 }
 
-func (c *Controller) records() records { return records{c.Records} }
+func (c *Controller) records() records { return records{c.Records, c.step} }
 
 // TiersOf are those of a configuration, as directives see them.
 func TiersOf(c *config.Config) directive.Tiers {

@@ -1,19 +1,19 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
+	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/cluster/rig"
 )
+
+// bringing are the phases that outlive their processes.
+var bringing = map[string]func(*Controller, context.Context, uint32) error{"data_in": (*Controller).In, "pre_run": (*Controller).Before}
 
 // TestDeserted: when slurmctld ends, what a phase of its was bringing goes on, and is what the next one waits for. When the phase alone is
 // killed, because the job is cancelled, it ends.
@@ -21,64 +21,55 @@ import (
 //safety:5/jobs with TestKilled
 func TestDeserted(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"data_in", "pre_run"} {
+	for name := range bringing {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			deserted(t, name)
+			rig.Bubble(t, func(t *testing.T) { goesOn(t, name) })
 		})
 	}
 }
 
-func deserted(t *testing.T, phaseName string) {
+func goesOn(t *testing.T, name string) {
 	w := served(t)
-	data := make([]byte, 8<<20) // 8 s
-	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
-	w.write("slow/data7/file", string(data))
-	w.large("slow/data8/file") // more than comes while slurmctld is given time to end
-	w.write("slurmctld", "#!/bin/sh\n"+w.path("slurmscriptd")+" \"$@\"\nexec sleep 600\n")
-	w.write("slurmscriptd", "#!/bin/sh\n\"$@\"\nexec sleep 600\n")
-	for _, name := range []string{"slurmctld", "slurmscriptd"} {
-		must(t, os.Chmod(w.path(name), 0o755))
-	}
-	begun := func(id uint32) (daemon *rig.Run, script, phase *os.Process) {
+	data := noise(largeBytes)
+	w.write("slow/data7/file", data)
+	w.large("slow/data8/file")
+	begun := func(id uint32, deserted bool) (*slurms, *phase) {
 		t.Helper()
-		if phaseName == "data_in" {
+		if name == "data_in" {
 			w.setup(id, fmt.Sprintf("stage-in=slow:data%d to=results:data%d", id, id))
 		} else {
 			w.setup(id, fmt.Sprintf("stage-in=slow:data%d to=scratch:data required", id))
 			must(t, w.In(t.Context(), id))
 			w.nodes(id, "n1")
 		}
-		cli := w.cli()
-		cli.Wrapper = []string{w.path("slurmctld")}
-		daemon = cli.Start(t, "hook", "bb", phaseName, fmt.Sprint(id), "job.sh")
-		w.until("it is copied", func() bool { return len(w.tasks(id)) == 1 && w.tasks(id)[0] == "copy RUNNING" })
-		script = children(t, daemon.PID())[0]
-		return daemon, script, children(t, script.Pid)[0]
+		f := w.first(id, deserted)
+		p := w.phase(0, nil, outliving(f, id, bringing[name]))
+		w.service.Until("it is copied", func() bool { return strings.Join(w.tasks(id), " ") == "copy RUNNING" })
+		return f, p
 	}
-	stopped, script, phase := begun(7)
-	must(t, phase.Kill())
-	must(t, script.Kill())
-	stopped.Signal(syscall.SIGKILL)
-	cancelled, script, phase := begun(8)
-	must(t, phase.Kill())
-	w.cli().Do(t, 0, "hook", "bb", phaseName, "7", "job.sh")
+	f7, stopped := begun(7, true)
+	f7.end()
+	f8, cancelled := begun(8, false)
+	f8.end()
+	next := w.phase(0, nil, outliving(w.first(7, false), 7, bringing[name]))
+	<-next.ended
+	must(t, next.err)
 	w.wantsTasks(7, "copy DONE")
-	if phaseName == "data_in" {
-		w.wants("results/data7/file", string(data))
-	} else {
-		w.wants("scratch/jobs/"+w.job(7).Dir()+"/data/file", string(data))
+	at := "results/data7/"
+	if name == "pre_run" {
+		at = "scratch/jobs/" + w.job(7).Dir() + "/data/"
 	}
-	stopped.Wait() // also for what outlives it, which has the same output
-	w.until("the job that was cancelled is undone", func() bool {
-		_, err := w.Controller.Run(8)
-		left, _ := w.records().all(fileEnded)
-		return errors.Is(err, mover.ErrNotExist) && len(left) == 0
-	})
+	w.wants(at+"file", data)
+	<-stopped.ended
+	must(t, stopped.err)
+	<-cancelled.ended
+	wantsError(t, cancelled.err, context.Canceled)
+	if _, err := w.Controller.Run(8); !errors.Is(err, mover.ErrNotExist) {
+		t.Errorf("the job that was cancelled goes on: %v", err)
+	}
+	w.wantsUndone()
 	w.wantsTasks(8, "copy CANCELLED")
-	must(t, script.Kill())
-	cancelled.Signal(syscall.SIGKILL)
-	cancelled.Wait()
 	must(t, w.Teardown(t.Context(), 7, true))
 	w.wantsUndone()
 }
@@ -88,37 +79,69 @@ func deserted(t *testing.T, phaseName string) {
 //safety:5/jobs with TestKilled
 func TestOutlivedLate(t *testing.T) {
 	t.Parallel()
-	w := served(t)
-	w.setup(7, "stage-in=dataset:near")
-	old, err := w.Controller.Run(7)
-	must(t, err)
-	w.setup(7, "stage-in=dataset:near")
-	for _, phase := range []string{"data_in", "pre_run"} {
-		late := w.cli()
-		late.Wrapper = []string{"sh", "-c", `true | "$@" 3<&0`, "sh"} // its pipe has ended
-		late.Env = append(late.Env, "DATAMOVE_OUTLIVES=0 "+old.RunID())
-		late.Do(t, 5, "hook", "bb", phase, "7", "job.sh")
-		if now, err := w.Controller.Run(7); err != nil || now.RunID() == old.RunID() {
-			t.Fatalf("after a late %s: %v, %v", phase, now, err)
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.setup(7, "stage-in=dataset:near")
+		old := w.first(7, false)
+		old.end()
+		w.setup(7, "stage-in=dataset:near")
+		for name, do := range bringing {
+			late := w.phase(0, nil, outliving(old, 7, do))
+			<-late.ended
+			wantsError(t, late.err, mover.ErrConflict)
+			if now, err := w.Controller.Run(7); err != nil || now.RunID() == old.run {
+				t.Fatalf("after a late %s: %v, %v", name, now, err)
+			}
 		}
-	}
-	w.cli().Do(t, 0, "hook", "bb", "data_in", "7", "job.sh")
+		next := w.phase(0, nil, outliving(w.first(7, false), 7, (*Controller).In))
+		<-next.ended
+		must(t, next.err)
+	})
 }
 
-// children are the processes that a process has started.
-func children(t *testing.T, pid int) (all []*os.Process) {
-	t.Helper()
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	must(t, err)
-	for _, name := range lists {
-		text, _ := os.ReadFile(name) // a thread may have ended
-		for _, number := range strings.Fields(string(text)) {
-			n, err := strconv.Atoi(number)
-			must(t, err)
-			p, err := os.FindProcess(n)
-			must(t, err)
-			all = append(all, p)
-		}
+// TestOutlived: the work of a phase that outlives its slurmctld is not told to stop by a process that ends, since another one may wait for it by then.
+//
+//safety:5/jobs with TestKilled
+func TestOutlived(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]struct{ deserted, taken bool }{
+		"another turn":            {deserted: true, taken: true},
+		"terminated":              {},
+		"deserted and terminated": {deserted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				w := unserved(t)
+				w.setup(7, leaves)
+				f := w.first(7, how.deserted)
+				if how.deserted {
+					f.end()
+				}
+				ctx, terminate := context.WithCancel(t.Context())
+				begun, left := make(chan context.Context), make(chan error)
+				go func() {
+					left <- w.Outlive(ctx, 7, f, func(work context.Context, _ uint32) error {
+						begun <- work
+						<-t.Context().Done()
+						return nil
+					})
+				}()
+				work := <-begun
+				time.Sleep(time.Minute)
+				if how.taken {
+					_, err := w.Take(7, f.run)
+					must(t, err)
+				} else {
+					terminate()
+				}
+				if err := <-left; !errors.Is(err, ctx.Err()) {
+					t.Errorf("it has left with %v; want %v", err, ctx.Err())
+				}
+				if work.Err() != nil {
+					t.Errorf("the work was told to stop: %v", context.Cause(work))
+				}
+				terminate()
+			})
+		})
 	}
-	return all
 }

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -281,7 +280,7 @@ func (w *work) warmed(ctx context.Context, d deed) (stage.Place, error) {
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
-		case time.Since(since) >= cmp.Or(w.room, roomPatience):
+		case time.Since(since) >= roomPatience:
 			giveUp(mover.ErrTimeout)
 		}
 	})

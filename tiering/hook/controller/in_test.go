@@ -1,20 +1,19 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
-	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/cluster/rig"
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
 )
@@ -22,241 +21,253 @@ import (
 // TestBegins: a job's data is warm before it has a node, and hot before it begins; every phase twice is once.
 func TestBegins(t *testing.T) {
 	t.Parallel()
-	w := served(t)
-	w.setup(7, "stage-in=dataset:train", "stage-in=dataset:near required", "stage-in=shared:notes to=scratch:notes", "stage-in=tape:train to=temp:train", "stage-out=scratch:out to=results:run1")
-	for range 2 {
-		must(t, w.In(t.Context(), 7))
-	}
-	w.wants("temp/train/picture", "a picture")
-	w.wantsTasks(7, "copy DONE", "mark PAUSED", "stage DONE")
-	w.wantsHeld("slurm:7:warm:near on ", "slurm:7:warm:train on ")
-	lines, err := w.Paths(7)
-	must(t, err)
-	dir := w.path("scratch/jobs/" + w.job(7).Dir())
-	want := []string{"DATAMOVE_DIR=" + dir, "DATAMOVE_IN_NEAR=" + dir + "/near", "DATAMOVE_IN_NOTES=" + dir + "/notes", "DATAMOVE_IN_TRAIN=" + dir + "/train",
-		"DATAMOVE_WARM_NEAR=" + w.path("shared/near"), "DATAMOVE_WARM_NOTES=" + w.path("shared/notes")}
-	if len(lines) != 7 || !slices.Equal(lines[:6], want) || !strings.HasPrefix(lines[6], "DATAMOVE_WARM_TRAIN="+w.path("shared/")) {
-		t.Errorf("%q", lines)
-	}
-	w.nodes(7, "n1")
-	for range 2 {
-		must(t, w.Before(t.Context(), 7))
-	}
-	w.wantsTasks(7, "copy DONE", "copy DONE", "mark PAUSED", "stage DONE", "stage DONE", "stage DONE")
-	w.wantsHeld("slurm:7:near on n1", "slurm:7:train on n1", "slurm:7:warm:near on ", "slurm:7:warm:train on ")
-	if out := w.prolog(7); len(out.Notes) > 0 || len(out.Links) != 2 || !slices.Equal(out.Copies, []string{"notes"}) {
-		t.Errorf("%+v", out)
-	}
-	w.wants("scratch/jobs/"+w.job(7).Dir()+"/train/picture", "a picture")
-	w.wants("scratch/jobs/"+w.job(7).Dir()+"/near/picture", "one that is near")
-	w.wants("scratch/jobs/"+w.job(7).Dir()+"/notes/note", "a note")
-	table, err := w.Status(t.Context())
-	if err != nil || !strings.Contains(table, "somebody") || !strings.Contains(table, "there is nothing to wait for") {
-		t.Errorf("%s, %v", table, err)
-	}
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.setup(7, "stage-in=dataset:train", "stage-in=dataset:near required", "stage-in=shared:notes to=scratch:notes", "stage-in=tape:train to=temp:train", "stage-out=scratch:out to=results:run1")
+		for range 2 {
+			must(t, w.In(t.Context(), 7))
+		}
+		w.wants("temp/train/picture", "a picture")
+		w.wantsTasks(7, "copy DONE", "mark PAUSED", "stage DONE")
+		w.wantsHeld("slurm:7:warm:near on ", "slurm:7:warm:train on ")
+		lines, err := w.Paths(7)
+		must(t, err)
+		dir := w.path("scratch/jobs/" + w.job(7).Dir())
+		want := []string{"DATAMOVE_DIR=" + dir, "DATAMOVE_IN_NEAR=" + dir + "/near", "DATAMOVE_IN_NOTES=" + dir + "/notes", "DATAMOVE_IN_TRAIN=" + dir + "/train",
+			"DATAMOVE_WARM_NEAR=" + w.path("shared/near"), "DATAMOVE_WARM_NOTES=" + w.path("shared/notes")}
+		if len(lines) != 7 || !slices.Equal(lines[:6], want) || !strings.HasPrefix(lines[6], "DATAMOVE_WARM_TRAIN="+w.path("shared/")) {
+			t.Errorf("%q", lines)
+		}
+		w.nodes(7, "n1")
+		for range 2 {
+			must(t, w.Before(t.Context(), 7))
+		}
+		w.wantsTasks(7, "copy DONE", "copy DONE", "mark PAUSED", "stage DONE", "stage DONE", "stage DONE")
+		w.wantsHeld("slurm:7:near on n1", "slurm:7:train on n1", "slurm:7:warm:near on ", "slurm:7:warm:train on ")
+		if out := w.prolog(7); len(out.Notes) > 0 || len(out.Links) != 2 || !slices.Equal(out.Copies, []string{"notes"}) {
+			t.Errorf("%+v", out)
+		}
+		w.wants("scratch/jobs/"+w.job(7).Dir()+"/train/picture", "a picture")
+		w.wants("scratch/jobs/"+w.job(7).Dir()+"/near/picture", "one that is near")
+		w.wants("scratch/jobs/"+w.job(7).Dir()+"/notes/note", "a note")
+		table, err := w.Status(t.Context())
+		if err != nil || !strings.Contains(table, "somebody") || !strings.Contains(table, "there is nothing to wait for") {
+			t.Errorf("%s, %v", table, err)
+		}
+	})
 }
 
 // TestRenew: what a job holds on its node, and where all nodes see it, is renewed as its user; what is another job's, on another node, or
 // somebody else's is not.
 func TestRenew(t *testing.T) {
 	t.Parallel()
-	w := served(t)
-	for _, id := range []uint32{7, 70} {
-		w.setup(id, "stage-in=dataset:near")
-		must(t, w.In(t.Context(), id))
-		w.nodes(id, "n1")
-		must(t, w.Before(t.Context(), id))
-	}
-	ends := func() map[string]time.Time {
-		all := map[string]time.Time{}
-		for l, err := range w.client.Leases(t.Context(), &datamovev1.ListLeasesRequest{}) {
-			must(t, err)
-			all[l.GetHolder()] = l.GetExpireTime().AsTime()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		for _, id := range []uint32{7, 70} {
+			w.setup(id, "stage-in=dataset:near")
+			must(t, w.In(t.Context(), id))
+			w.nodes(id, "n1")
+			must(t, w.Before(t.Context(), id))
 		}
-		return all
-	}
-	before := ends()
-	renew := func(j hook.Job, until time.Time) map[string]time.Time {
-		must(t, w.node().Mover.Renew(t.Context(), j, until))
-		return ends()
-	}
-	if got := renew(w.job(7), time.Now().Add(hook.LeaseTTL/2)); !got["slurm:7:near"].Equal(before["slurm:7:near"]) {
-		t.Errorf("what lasts long enough: %v, then %v", before, got)
-	}
-	if os.Geteuid() == 0 {
+		ends := func() map[string]time.Time {
+			all := map[string]time.Time{}
+			for l, err := range w.service.Leases(t.Context(), &datamovev1.ListLeasesRequest{}) {
+				must(t, err)
+				all[l.GetHolder()] = l.GetExpireTime().AsTime()
+			}
+			return all
+		}
+		before := ends()
+		renew := func(j hook.Job, until time.Time) map[string]time.Time {
+			must(t, w.node().Mover.Renew(t.Context(), j, until))
+			return ends()
+		}
+		if got := renew(w.job(7), time.Now().Add(hook.LeaseTTL/2)); !got["slurm:7:near"].Equal(before["slurm:7:near"]) {
+			t.Errorf("what lasts long enough: %v, then %v", before, got)
+		}
 		other := w.job(7)
-		other.UID = 1
+		other.UID = rig.People["bob"]
 		if got := renew(other, time.Now().Add(2*hook.LeaseTTL)); !got["slurm:7:near"].Equal(before["slurm:7:near"]) {
 			t.Errorf("a job of somebody else with this number: %v, then %v", before, got)
 		}
-	}
-	after := renew(w.job(7), time.Now().Add(2*hook.LeaseTTL))
-	for holder, end := range before {
-		if ours := strings.HasPrefix(holder, "slurm:7:"); ours != after[holder].After(end) {
-			t.Errorf("%s: %s, then %s", holder, end, after[holder])
+		after := renew(w.job(7), time.Now().Add(2*hook.LeaseTTL))
+		for holder, end := range before {
+			if ours := strings.HasPrefix(holder, "slurm:7:"); ours != after[holder].After(end) {
+				t.Errorf("%s: %s, then %s", holder, end, after[holder])
+			}
 		}
-	}
+	})
 }
 
 // TestPinned: the version that there was when a job was brought its data is the one that it has on its nodes.
 func TestPinned(t *testing.T) {
 	t.Parallel()
-	w := served(t)
-	w.setup(7, "stage-in=dataset:train")
-	must(t, w.In(t.Context(), 7))
-	w.write("tape/train2/picture", "a newer picture")
-	w.cli().Do(t, 0, "dataset", "add", "train", "tape:train2")
-	must(t, w.In(t.Context(), 7)) // somebody killed the first one, as it was about to say that it was done
-	w.nodes(7, "n1")
-	must(t, w.Before(t.Context(), 7))
-	w.prolog(7)
-	w.wants("scratch/jobs/"+w.job(7).Dir()+"/train/picture", "a picture")
-	w.setup(7, "stage-in=dataset:train") // again, from the start
-	must(t, w.In(t.Context(), 7))
-	w.nodes(7, "n1")
-	w.setup(8, "stage-in=dataset:train")
-	must(t, w.In(t.Context(), 8))
-	w.nodes(8, "n1")
-	must(t, w.Before(t.Context(), 8))
-	w.prolog(8)
-	w.wants("scratch/jobs/"+w.job(8).Dir()+"/train/picture", "a newer picture")
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.setup(7, "stage-in=dataset:train")
+		must(t, w.In(t.Context(), 7))
+		w.write("tape/train2/picture", "a newer picture")
+		w.service.Add("train", "tape:train2")
+		must(t, w.In(t.Context(), 7)) // somebody killed the first one, as it was about to say that it was done
+		w.nodes(7, "n1")
+		must(t, w.Before(t.Context(), 7))
+		w.prolog(7)
+		w.wants("scratch/jobs/"+w.job(7).Dir()+"/train/picture", "a picture")
+		w.setup(7, "stage-in=dataset:train") // again, from the start
+		must(t, w.In(t.Context(), 7))
+		w.nodes(7, "n1")
+		w.setup(8, "stage-in=dataset:train")
+		must(t, w.In(t.Context(), 8))
+		w.nodes(8, "n1")
+		must(t, w.Before(t.Context(), 8))
+		w.prolog(8)
+		w.wants("scratch/jobs/"+w.job(8).Dir()+"/train/picture", "a newer picture")
+	})
 }
 
 // TestLate: what is late the job does without, and a copy that is late ends; without what it requires it does not begin, nor
 // without what can never be there.
 func TestLate(t *testing.T) {
 	t.Parallel()
-	w := served(t)
-	w.large("slow/copied/file")
-	w.setup(7, "stage-in=slow:copied to=scratch:copied")
-	w.nodes(7, "n1")
-	must(t, w.Before(w.within(3*time.Second), 7))
-	if !w.heard("it begins without: stage in slow:copied to scratch:copied on n1: timed out") {
-		t.Errorf("%q", w.told)
-	}
-	w.wantsTasks(7, "copy CANCELLED")
-
-	w.setup(8, "stage-in=slow:copied to=scratch:copied required")
-	w.nodes(8, "n1")
-	wantsError(t, w.Before(w.within(2*time.Second), 8), mover.ErrTimeout, "slow:copied", "on n1")
-	w.wantsTasks(8, "copy CANCELLED")
-
-	w.setup(9, "stage-in=shared:nowhere to=scratch:x")
-	w.nodes(9, "n1")
-	wantsError(t, w.Before(t.Context(), 9), mover.ErrNotExist, "nowhere")
-	for _, task := range w.tasks(9) {
-		if task != "copy FAILED" && task != "copy CANCELLED" {
-			t.Errorf("a copy that can never be there goes on: %q", w.tasks(9))
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.large("slow/copied/file")
+		w.setup(7, "stage-in=slow:copied to=scratch:copied")
+		w.nodes(7, "n1")
+		must(t, w.Before(w.within(3*time.Second), 7))
+		if !w.heard("it begins without: stage in slow:copied to scratch:copied on n1: timed out") {
+			t.Errorf("%q", w.told)
 		}
-	}
-	w.setup(10, "stage-in=dataset:imagnet")
-	wantsError(t, w.In(t.Context(), 10), mover.ErrNotExist, "imagnet")
+		w.wantsTasks(7, "copy CANCELLED")
 
-	w.setup(11, "stage-in=dataset:near")
-	must(t, w.Controller.beside(11, filePlace, "no place"))
-	must(t, w.Before(t.Context(), 11)) // where it runs is not known, and it needs nothing
-	w.setup(12, "stage-in=dataset:near required")
-	must(t, w.Controller.beside(12, filePlace, "no place"))
-	wantsError(t, w.Before(t.Context(), 12), mover.ErrCorrupt)
+		w.setup(8, "stage-in=slow:copied to=scratch:copied required")
+		w.nodes(8, "n1")
+		wantsError(t, w.Before(w.within(2*time.Second), 8), mover.ErrTimeout, "slow:copied", "on n1")
+		w.wantsTasks(8, "copy CANCELLED")
+
+		w.setup(9, "stage-in=shared:nowhere to=scratch:x")
+		w.nodes(9, "n1")
+		wantsError(t, w.Before(t.Context(), 9), mover.ErrNotExist, "nowhere")
+		for _, task := range w.tasks(9) {
+			if task != "copy FAILED" && task != "copy CANCELLED" {
+				t.Errorf("a copy that can never be there goes on: %q", w.tasks(9))
+			}
+		}
+		w.setup(10, "stage-in=dataset:imagnet")
+		wantsError(t, w.In(t.Context(), 10), mover.ErrNotExist, "imagnet")
+
+		w.setup(11, "stage-in=dataset:near")
+		must(t, w.Controller.beside(11, filePlace, "no place"))
+		must(t, w.Before(t.Context(), 11)) // where it runs is not known, and it needs nothing
+		w.setup(12, "stage-in=dataset:near required")
+		must(t, w.Controller.beside(12, filePlace, "no place"))
+		wantsError(t, w.Before(t.Context(), 12), mover.ErrCorrupt)
+	})
 }
 
 // TestWarmIsNotNeeded: where all nodes see it there is no room for a dataset, or nobody may write, and its nodes read it where it is.
 func TestWarmIsNotNeeded(t *testing.T) {
 	t.Parallel()
-	w := served(t)
-	w.Config.Slurm.Warm = "gone"
-	w.setup(7, "stage-in=dataset:train required")
-	must(t, w.In(t.Context(), 7))
-	if !w.heard("it begins without: stage in dataset:train to gone") {
-		t.Errorf("%q", w.told)
-	}
-	w.nodes(7, "n1")
-	must(t, w.Before(t.Context(), 7))
-	w.wantsHeld("slurm:7:train on n1")
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.Config.Slurm.Warm = "gone"
+		w.setup(7, "stage-in=dataset:train required")
+		must(t, w.In(t.Context(), 7))
+		if !w.heard("it begins without: stage in dataset:train to gone") {
+			t.Errorf("%q", w.told)
+		}
+		w.nodes(7, "n1")
+		must(t, w.Before(t.Context(), 7))
+		w.wantsHeld("slurm:7:train on n1")
+	})
 }
 
 // TestNoRoom: where all nodes see it there is no room for a dataset. The job does not wait for that for ever, and has it on its nodes.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
-	rig.Root(t)
-	w := at(t)
-	must(t, unix.Mount("tmpfs", w.path("temp"), "tmpfs", 0, "size=1m,mode=755"))
-	t.Cleanup(func() { rig.Unmount(t, w.path("temp")) })
-	w.Config.Slurm.Warm, w.room = "temp", time.Second
-	w.write("tape/large/file", strings.Repeat("large ", 1<<19))
-	w.start()
-	w.cli().Do(t, 0, "dataset", "add", "large", "tape:large")
-	w.setup(7, "stage-in=dataset:large required")
-	must(t, w.In(t.Context(), 7))
-	if !w.heard("it begins without: stage in dataset:large to temp") {
-		t.Errorf("%q", w.told)
-	}
-	w.nodes(7, "n1")
-	must(t, w.Before(t.Context(), 7))
-	w.wantsHeld("slurm:7:large on n1")
-	must(t, w.Teardown(t.Context(), 7, false))
-	w.until("nobody waits for it", func() bool { return slices.Equal(w.tasks(7), []string{"stage CANCELLED", "stage DONE"}) })
-	w.wantsHeld()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.Config.Slurm.Warm = "temp"
+		w.service.Refuse(w.path("temp"), mover.ErrFull)
+		w.setup(7, "stage-in=dataset:train required")
+		must(t, w.In(t.Context(), 7))
+		if !w.heard("it begins without: stage in dataset:train to temp") {
+			t.Errorf("%q", w.told)
+		}
+		w.nodes(7, "n1")
+		must(t, w.Before(t.Context(), 7))
+		w.wantsHeld("slurm:7:train on n1")
+		must(t, w.Teardown(t.Context(), 7, false))
+		w.service.Until("nobody waits for it", func() bool { return slices.Equal(w.tasks(7), []string{"stage CANCELLED", "stage DONE"}) })
+		w.wantsHeld()
+	})
 }
 
 // TestOneDirectory: space that all nodes see as one is on a node's own disk for jobs of one node only.
 func TestOneDirectory(t *testing.T) {
 	t.Parallel()
-	w := at(t)
-	must(t, w.Setup(w.job(7), directive.Text{Script: "#!/bin/sh\n#DATAMOVE dw\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\ntrue\n"}))
-	w.nodes(7, "n1", "n2")
-	wantsError(t, w.Before(t.Context(), 7), mover.ErrUnsupported, "2 nodes", "access_mode=private")
-	w.nodes(7, "n1")
-	must(t, w.Before(t.Context(), 7))
+	rig.Bubble(t, func(t *testing.T) {
+		w := unserved(t)
+		must(t, w.Setup(w.job(7), directive.Text{Script: "#!/bin/sh\n#DATAMOVE dw\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\ntrue\n"}))
+		w.nodes(7, "n1", "n2")
+		wantsError(t, w.Before(t.Context(), 7), mover.ErrUnsupported, "2 nodes", "access_mode=private")
+		w.nodes(7, "n1")
+		must(t, w.Before(t.Context(), 7))
+	})
 }
 
 // TestProcess: what is wrong is told at submit, also when no mover answers; and nobody waits for one for long.
 func TestProcess(t *testing.T) {
 	t.Parallel()
-	w := served(t)
-	text := func(lines ...string) directive.Text { return directive.Text{Script: script(lines...)} }
-	large := directive.Text{Script: "#!/bin/sh\n#DATAMOVE dw\n#DW jobdw type=xfs capacity=8000PiB name=a\n#DW jobdw type=xfs capacity=8000PiB name=b\n#DATAMOVE stage-in=dataset:near\ntrue\n"}
-	rows := []struct {
-		what  string
-		text  directive.Text
-		asks  int
-		err   error
-		words string
-		alone bool // also without a mover
-	}{
-		{"nothing", directive.Text{Script: "#!/bin/sh\ntrue\n"}, 0, nil, "", true},
-		{"what is there", text("stage-in=dataset:near", "stage-out=scratch:out to=results:%j"), 2, nil, "", false},
-		{"a dataset that is not", text("stage-in=dataset:imagnet"), 0, mover.ErrNotExist, "datamove dataset list", false},
-		{"a version that is not", text("stage-in=dataset:near@" + strings.Repeat("0", 64)), 0, mover.ErrNotExist, "no version", false},
-		{"no directive", text("stage-on=dataset:near"), 0, mover.ErrUsage, "script line 2", true},
-		{"more than there may be", large, 0, mover.ErrRefused, "slurm.most", true},
-		{"a name that is too long to hold it by", text("stage-in=dataset:near to=scratch:" + strings.Repeat("a/", 115) + "near"), 0, mover.ErrUsage, "name another target", true},
-		{"a name that is not shown as it is", text(`stage-in=dataset:near to="scratch:\"near\""`), 0, mover.ErrUsage, "name another target", true},
-		{"a target that is known too late", text("stage-in=tape:train to=temp:%x"), 0, mover.ErrUsage, "before the job begins", true},
-	}
-	for _, row := range rows {
-		asks, err := w.Process(t.Context(), row.text)
-		if len(asks) != row.asks || !errors.Is(err, row.err) || err != nil && !strings.Contains(err.Error(), row.words) {
-			t.Errorf("%s: %q, %v", row.what, asks, err)
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		large := directive.Text{Script: "#!/bin/sh\n#DATAMOVE dw\n#DW jobdw type=xfs capacity=8000PiB name=a\n#DW jobdw type=xfs capacity=8000PiB name=b\n#DATAMOVE stage-in=dataset:near\ntrue\n"}
+		rows := []struct {
+			what  string
+			text  directive.Text
+			asks  int
+			err   error
+			words string
+			alone bool // also without a mover
+		}{
+			{"nothing", directive.Text{Script: "#!/bin/sh\ntrue\n"}, 0, nil, "", true},
+			{"what is there", text("stage-in=dataset:near", "stage-out=scratch:out to=results:%j"), 2, nil, "", false},
+			{"a dataset that is not", text("stage-in=dataset:imagnet"), 0, mover.ErrNotExist, "datamove dataset list", false},
+			{"a version that is not", text("stage-in=dataset:near@" + strings.Repeat("0", 64)), 0, mover.ErrNotExist, "no version", false},
+			{"no directive", text("stage-on=dataset:near"), 0, mover.ErrUsage, "script line 2", true},
+			{"more than there may be", large, 0, mover.ErrRefused, "slurm.most", true},
+			{"a name that is too long to hold it by", text("stage-in=dataset:near to=scratch:" + strings.Repeat("a/", 115) + "near"), 0, mover.ErrUsage, "name another target", true},
+			{"a name that is not shown as it is", text(`stage-in=dataset:near to="scratch:\"near\""`), 0, mover.ErrUsage, "name another target", true},
+			{"a target that is known too late", text("stage-in=tape:train to=temp:%x"), 0, mover.ErrUsage, "before the job begins", true},
 		}
-	}
-	w.Config.Slurm.Most = config.Size(20)
-	if _, err := w.Process(t.Context(), text("stage-in=dataset:near", "stage-in=dataset:train to=scratch:b")); !errors.Is(err, mover.ErrRefused) {
-		t.Errorf("two of which each may be: %v", err)
-	}
-	mute := at(t)
-	l, err := net.Listen("unix", strings.TrimPrefix(mute.socket(), "unix://"))
-	must(t, err)
-	defer l.Close()
-	for what, away := range map[string]*world{"one that is not there": at(t), "one that hangs": mute} {
 		for _, row := range rows {
-			var want error
-			if row.alone {
-				want = row.err
-			}
-			if asks, err := away.Process(t.Context(), row.text); !errors.Is(err, want) {
-				t.Errorf("%s: %s: %q, %v", what, row.what, asks, err)
+			asks, err := w.Process(t.Context(), row.text)
+			if len(asks) != row.asks || !errors.Is(err, row.err) || err != nil && !strings.Contains(err.Error(), row.words) {
+				t.Errorf("%s: %q, %v", row.what, asks, err)
 			}
 		}
-	}
+		w.Config.Slurm.Most = config.Size(20)
+		if _, err := w.Process(t.Context(), text("stage-in=dataset:near", "stage-in=dataset:train to=scratch:b")); !errors.Is(err, mover.ErrRefused) {
+			t.Errorf("two of which each may be: %v", err)
+		}
+		mute := unserved(t)
+		mute.Dial = func(ctx context.Context) (*api.Client, error) {
+			return api.Dial(ctx, "mute", api.Options{Dialer: func(ctx context.Context) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				context.AfterFunc(ctx, func() { _ = theirs.Close() })
+				return ours, nil
+			}})
+		}
+		for what, away := range map[string]*world{"one that is not there": unserved(t), "one that hangs": mute} {
+			for _, row := range rows {
+				var want error
+				if row.alone {
+					want = row.err
+				}
+				if asks, err := away.Process(t.Context(), row.text); !errors.Is(err, want) {
+					t.Errorf("%s: %s: %q, %v", what, row.what, asks, err)
+				}
+			}
+		}
+	})
 }

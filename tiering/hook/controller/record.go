@@ -72,7 +72,17 @@ const (
 )
 
 // records are files in a directory of the account that runs the hooks.
-type records struct{ dir string }
+type records struct {
+	dir  string
+	step func() // before a change of a file; nil does nothing
+}
+
+// changes is called before a file is changed.
+func (r records) changes() {
+	if r.step != nil {
+		r.step()
+	}
+}
 
 func (r records) file(job uint32, what string) string {
 	return filepath.Join(r.dir, strconv.FormatUint(uint64(job), 10)+"."+what)
@@ -212,6 +222,7 @@ func (r records) stray(name string) bool {
 }
 
 func (r records) drop(job uint32, what string) error {
+	r.changes()
 	if err := os.Remove(r.file(job, what)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -268,6 +279,7 @@ func (r records) write(job uint32, what string, x any) (err error) {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return err
 	}
+	r.changes()
 	f, err := os.CreateTemp(r.dir, newPrefix)
 	if err != nil {
 		return err
@@ -281,6 +293,7 @@ func (r records) write(job uint32, what string, x any) (err error) {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
+	r.changes()
 	if err = os.Rename(f.Name(), r.file(job, what)); err != nil {
 		return err
 	}

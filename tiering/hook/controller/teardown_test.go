@@ -3,13 +3,13 @@ package controller
 import (
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/cluster/rig"
 	"datamove.dev/tiering/hook"
 )
 
@@ -24,27 +24,29 @@ func (w *world) wantsUndone() {
 // TestTeardown: nothing is held, nothing comes any more; what is on its way away goes on, but not in a hurry.
 func TestTeardown(t *testing.T) {
 	t.Parallel()
-	for _, hurry := range []bool{false, true} {
-		w := served(t)
-		w.large("tape/large/file")
-		w.cli().Do(t, 0, "dataset", "add", "large", "tape:large")
-		w.begun(7, "stage-in=dataset:near", "stage-out=scratch:out to=slow:run1")
-		w.large("scratch/jobs/" + w.job(7).Dir() + "/out/file")
-		w.wrote(7)
-		must(t, w.Before(t.Context(), 7))
-		_ = w.Out(w.within(time.Second), 7, 0) // which is late
-		w.until("the marks are gone", func() bool { return !strings.Contains(strings.Join(w.tasks(7), " "), "mark PAUSED") })
-		for range 2 {
-			must(t, w.Teardown(t.Context(), 7, hurry))
+	rig.Bubble(t, func(t *testing.T) {
+		for _, hurry := range []bool{false, true} {
+			w := served(t)
+			w.large("tape/large/file")
+			w.service.Add("large", "tape:large")
+			w.begun(7, "stage-in=dataset:near", "stage-out=scratch:out to=slow:run1")
+			w.large("scratch/jobs/" + w.job(7).Dir() + "/out/file")
+			w.wrote(7)
+			must(t, w.Before(t.Context(), 7))
+			_ = w.Out(w.within(time.Second), 7, 0) // which is late
+			w.service.Until("the marks are gone", func() bool { return !strings.Contains(strings.Join(w.tasks(7), " "), "mark PAUSED") })
+			for range 2 {
+				must(t, w.Teardown(t.Context(), 7, hurry))
+			}
+			w.wantsHeld()
+			want := map[bool]string{false: "copy RUNNING", true: "copy CANCELLED"}[hurry]
+			w.service.Until("it is "+want, func() bool { return w.tasks(7)[0] == want })
+			if w.wantsUndone(); w.epilog(7) == hurry {
+				t.Errorf("hurry %v: what leaves is treated alike", hurry)
+			}
+			must(t, w.Teardown(t.Context(), 70, true)) // of which nobody knows
 		}
-		w.wantsHeld()
-		want := map[bool]string{false: "copy RUNNING", true: "copy CANCELLED"}[hurry]
-		w.until("it is "+want, func() bool { return w.tasks(7)[0] == want })
-		if w.wantsUndone(); w.epilog(7) == hurry {
-			t.Errorf("hurry %v: what leaves is treated alike", hurry)
-		}
-		must(t, w.Teardown(t.Context(), 70, true)) // of which nobody knows
-	}
+	})
 }
 
 // TestOthersWait: two jobs of one person wait for the same staging. When one of them ends the other one gets it; when both have, it ends.
@@ -52,21 +54,23 @@ func TestTeardown(t *testing.T) {
 //safety:5/jobs a job that ends where another one of the same person waits for the same staging; a mover that comes back later
 func TestOthersWait(t *testing.T) {
 	t.Parallel()
-	w := served(t)
-	w.large("tape/large/file")
-	w.cli().Do(t, 0, "dataset", "add", "large", "tape:large")
-	for _, id := range []uint32{7, 8} {
-		w.setup(id, "stage-in=dataset:large")
-		w.nodes(id, "n1")
-		must(t, w.Before(w.within(2*time.Second), id))
-	}
-	w.wantsTasks(7, "stage RUNNING")
-	w.wantsTasks(8, "stage RUNNING") // the same
-	must(t, w.Teardown(t.Context(), 7, true))
-	w.wantsTasks(8, "stage RUNNING")
-	must(t, w.Teardown(t.Context(), 8, false))
-	w.until("it has ended", func() bool { return w.tasks(7)[0] == "stage CANCELLED" })
-	w.wantsHeld()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.large("tape/large/file")
+		w.service.Add("large", "tape:large")
+		for _, id := range []uint32{7, 8} {
+			w.setup(id, "stage-in=dataset:large")
+			w.nodes(id, "n1")
+			must(t, w.Before(w.within(2*time.Second), id))
+		}
+		w.wantsTasks(7, "stage RUNNING")
+		w.wantsTasks(8, "stage RUNNING") // the same
+		must(t, w.Teardown(t.Context(), 7, true))
+		w.wantsTasks(8, "stage RUNNING")
+		must(t, w.Teardown(t.Context(), 8, false))
+		w.service.Until("it has ended", func() bool { return w.tasks(7)[0] == "stage CANCELLED" })
+		w.wantsHeld()
+	})
 }
 
 // TestAway: a mover that is away keeps nobody; it is told when another job ends. A run of the job that has begun meanwhile is left alone.
@@ -74,29 +78,30 @@ func TestOthersWait(t *testing.T) {
 //safety:5/jobs with TestOthersWait
 func TestAway(t *testing.T) {
 	t.Parallel()
-	w := served(t)
-	w.begun(7, "stage-in=dataset:near", "stage-out=scratch:out to=results:run1")
-	w.begun(8, "stage-in=dataset:near", "stage-out=scratch:out to=results:run2")
-	w.service.Signal(syscall.SIGKILL)
-	w.service.Wait()
-	must(t, w.Teardown(t.Context(), 7, true))
-	must(t, w.Teardown(t.Context(), 8, true))
-	if !w.heard("will be undone later") {
-		t.Errorf("%q", w.told)
-	}
-	if table, err := w.Status(t.Context()); err != nil || strings.Contains(table, "near") {
-		t.Errorf("%s, %v", table, err)
-	}
-	w.setup(7, "stage-in=dataset:near", "stage-out=scratch:out to=results:run1")
-	w.start()
-	must(t, w.Teardown(t.Context(), 9, false))
-	w.wantsHeld("slurm:7:near on n1", "slurm:7:warm:near on ")
-	w.wantsTasks(8, "mark CANCELLED")
-	must(t, w.In(t.Context(), 7)) // which ends what the first run has left
-	must(t, w.Teardown(t.Context(), 9, false))
-	w.wantsHeld("slurm:7:warm:near on ")
-	w.wantsTasks(7, "mark CANCELLED", "mark PAUSED", "stage DONE")
-	w.wantsUndone()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.begun(7, "stage-in=dataset:near", "stage-out=scratch:out to=results:run1")
+		w.begun(8, "stage-in=dataset:near", "stage-out=scratch:out to=results:run2")
+		w.kill()
+		must(t, w.Teardown(t.Context(), 7, true))
+		must(t, w.Teardown(t.Context(), 8, true))
+		if !w.heard("will be undone later") {
+			t.Errorf("%q", w.told)
+		}
+		if table, err := w.Status(t.Context()); err != nil || strings.Contains(table, "near") {
+			t.Errorf("%s, %v", table, err)
+		}
+		w.setup(7, "stage-in=dataset:near", "stage-out=scratch:out to=results:run1")
+		w.start()
+		must(t, w.Teardown(t.Context(), 9, false))
+		w.wantsHeld("slurm:7:near on n1", "slurm:7:warm:near on ")
+		w.wantsTasks(8, "mark CANCELLED")
+		must(t, w.In(t.Context(), 7)) // which ends what the first run has left
+		must(t, w.Teardown(t.Context(), 9, false))
+		w.wantsHeld("slurm:7:warm:near on ")
+		w.wantsTasks(7, "mark CANCELLED", "mark PAUSED", "stage DONE")
+		w.wantsUndone()
+	})
 }
 
 // TestEarlierRun: a job that is requeued, and then cancelled, does not stop what its first run brings away.
@@ -104,39 +109,40 @@ func TestAway(t *testing.T) {
 //safety:5/jobs with TestKilled
 func TestEarlierRun(t *testing.T) {
 	t.Parallel()
-	w := served(t)
-	const line = "stage-out=scratch:out to=slow:run1"
-	w.begun(7, line)
-	w.large("scratch/jobs/" + w.job(7).Dir() + "/out/file")
-	w.wrote(7)
-	_ = w.Out(w.within(time.Second), 7, 0)
-	w.until("the marks are gone", func() bool { return !strings.Contains(strings.Join(w.tasks(7), " "), "mark PAUSED") })
-	must(t, w.Teardown(t.Context(), 7, false))
-	w.setup(7, line)
-	must(t, w.In(t.Context(), 7))
-	must(t, w.Teardown(t.Context(), 7, true))
-	w.wantsTasks(7, "copy RUNNING", "mark CANCELLED", "mark CANCELLED")
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		const line = "stage-out=scratch:out to=slow:run1"
+		w.begun(7, line)
+		w.large("scratch/jobs/" + w.job(7).Dir() + "/out/file")
+		w.wrote(7)
+		_ = w.Out(w.within(time.Second), 7, 0)
+		w.service.Until("the marks are gone", func() bool { return !strings.Contains(strings.Join(w.tasks(7), " "), "mark PAUSED") })
+		must(t, w.Teardown(t.Context(), 7, false))
+		w.setup(7, line)
+		must(t, w.In(t.Context(), 7))
+		must(t, w.Teardown(t.Context(), 7, true))
+		w.wantsTasks(7, "copy RUNNING", "mark CANCELLED", "mark CANCELLED")
+	})
 }
 
 // TestHostileHolder: what somebody else holds in the name of a job is theirs, and keeps no job from ending; nor do broken records of other jobs.
 func TestHostileHolder(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: somebody else has to be there")
-	}
-	w := served(t)
-	w.begun(7, "stage-in=dataset:near")
-	_, err := w.client.Stage(t.Context(), &datamovev1.StageRequest{Source: "dataset:near", Tier: "shared", Holder: "slurm:7:warm:near", LeaseTtl: durationpb.New(time.Hour), Labels: map[string]string{hook.Label: "7"}})
-	must(t, err)
-	must(t, os.WriteFile(w.path("records/5.ended-1"), []byte("{"), 0o600))
-	must(t, os.WriteFile(w.path("records/6.job"), []byte("{"), 0o600))
-	must(t, w.Teardown(t.Context(), 7, false))
-	w.wantsHeld("slurm:7:warm:near on ")
-	if !w.heard("job 5: ") {
-		t.Errorf("%q", w.told)
-	}
-	table, err := w.Status(t.Context())
-	if err != nil || !strings.Contains(table, "6.job") {
-		t.Errorf("%s, %v", table, err)
-	}
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.begun(7, "stage-in=dataset:near")
+		_, err := w.service.Stage(rig.As("bob"), &datamovev1.StageRequest{Source: "dataset:near", Tier: "shared", Holder: "slurm:7:warm:near", LeaseTtl: durationpb.New(time.Hour), Labels: map[string]string{hook.Label: "7"}})
+		must(t, err)
+		must(t, os.WriteFile(w.path("records/5.ended-1"), []byte("{"), 0o600))
+		must(t, os.WriteFile(w.path("records/6.job"), []byte("{"), 0o600))
+		must(t, w.Teardown(t.Context(), 7, false))
+		w.wantsHeld("slurm:7:warm:near on ")
+		if !w.heard("job 5: ") {
+			t.Errorf("%q", w.told)
+		}
+		table, err := w.Status(t.Context())
+		if err != nil || !strings.Contains(table, "6.job") {
+			t.Errorf("%s, %v", table, err)
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -45,7 +44,7 @@ func (c *Controller) over(t Turn) bool {
 // Forsake waits for who takes the turn of one whose slurmctld has ended, or ends its run. When nobody comes the run is given up: a job whose
 // slurmctld comes later is made ready anew.
 func (c *Controller) Forsake(ctx context.Context, t Turn) error {
-	limit := time.NewTimer(cmp.Or(c.comeback, comeback))
+	limit := time.NewTimer(comeback)
 	defer limit.Stop()
 	look := time.NewTicker(askPause)
 	defer look.Stop()

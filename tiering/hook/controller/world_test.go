@@ -4,131 +4,129 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math/rand/v2"
+	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
-	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/cluster/rig"
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
 )
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// world is a cluster of one node, n1, with a real mover: scratch is the node's own, shared and results are seen by all, tape and the
+// world is a cluster of one node, n1, with a real mover in virtual time: scratch is the node's own, shared and results are seen by all, tape and the
 // slow one, too, and have the datasets train and slow; near is on shared already.
 type world struct {
 	*testing.T
 	*Controller
 	dir     string
-	client  *api.Client
-	service *rig.Run
-	uid     uint32 // whose the jobs are
+	service *rig.Cluster // nil is none
+	uid     uint32       // whose the jobs are
 
 	mu   sync.Mutex
 	told []string // guarded by mu
 }
 
 const tiers = `tiers:
-  scratch: {level: hot, path: DIR/scratch, ephemeral: true, node_local: true}
+  scratch: {level: hot, path: SCRATCH, ephemeral: true, node_local: true}
   temp: {level: warm, path: DIR/temp, ephemeral: true}
   shared: {level: warm, path: DIR/shared}
   results: {level: warm, path: DIR/results}
   tape: {level: cold, path: DIR/tape}
   slow: {level: cold, path: DIR/slow}
 limits:
-  - {endpoint: slow, rate: 1MB/s}
-  - {endpoint: scratch, direction: write, rate: 1MB/s}
+  - {endpoint: slow, rate: 100kB/s}
+  - {endpoint: scratch, direction: write, rate: 100kB/s}
 node: n1
-service: unix://DIR/sock
 slurm: {state: DIR/run, records: DIR/records, warm: shared, most: 1GiB}
 `
 
-// at makes the cluster without its mover.
-func at(t *testing.T) *world {
+// unserved makes the cluster without its mover.
+func unserved(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, dir: t.TempDir(), uid: 65534}
+	w := &world{T: t, dir: t.TempDir(), uid: rig.People["alice"]}
 	if os.Geteuid() != 0 {
 		w.uid = uint32(os.Geteuid())
-	}
-	t.Cleanup(func() { _ = exec.Command("chattr", "-R", "-f", "-i", w.dir).Run() }) // what is staged is sealed
-	for dir := w.dir; len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {       // jobs are somebody else's, who has to come here
-		must(t, os.Chmod(dir, 0o755))
-	}
-	for _, name := range []string{"scratch", "temp", "shared", "results", "tape", "slow"} {
-		must(t, os.Mkdir(w.path(name), 0o755))
-	}
-	for _, name := range []string{"temp", "results", "slow"} {
-		must(t, os.Chmod(w.path(name), 0o777))
 	}
 	w.write("tape/train/picture", "a picture")
 	w.write("shared/near/picture", "one that is near")
 	w.write("shared/notes/note", "a note")
-	text := strings.ReplaceAll(tiers, "DIR", w.dir)
-	w.write("config.yaml", text)
+	for _, name := range []string{"scratch", "temp", "results", "slow"} {
+		must(t, os.MkdirAll(w.path(name), 0o755))
+	}
+	text := strings.NewReplacer("SCRATCH", w.path("scratch"), "DIR", w.dir).Replace(tiers)
 	c, err := config.Parse("config.yaml", []byte(text), func(string) string { return "" })
 	must(t, err)
 	w.Controller = &Controller{Config: c, Records: w.path("records"), Told: func(what string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.told = append(w.told, what)
-	}, Dial: func(ctx context.Context) (*api.Client, error) {
-		return api.Dial(ctx, w.socket(), api.Options{Patience: 2 * time.Second})
-	}}
+	}, Dial: func(ctx context.Context) (*api.Client, error) { return w.dial(ctx) }}
 	return w
 }
 
-// served is a cluster with its mover.
+// dial reaches the mover. A call takes some time: which of two tasks is the newer one is told by milliseconds.
+func (w *world) dial(ctx context.Context, more ...grpc.DialOption) (*api.Client, error) {
+	more = append(more, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, ask, answer any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+		time.Sleep(time.Millisecond)
+		return call(ctx, method, ask, answer, c, o...)
+	}))
+	connect := func(context.Context) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+	if w.service != nil {
+		connect = w.service.Connect
+	}
+	return api.Dial(ctx, "the mover", api.Options{Dialer: connect, Patience: 2 * time.Second, More: more})
+}
+
+// served is a cluster with its mover. It is called in a bubble.
 func served(t *testing.T) *world {
 	t.Helper()
-	w := at(t)
-	w.start()
-	cli := w.cli()
-	for _, name := range []string{"tape:train", "shared:near"} {
-		_, name, _ := strings.Cut(name, ":")
-		cli.Do(t, 0, "dataset", "add", name, map[string]string{"train": "tape:", "near": "shared:"}[name]+name)
-	}
+	w := unserved(t)
+	conf := *w.Config
+	conf.Tiers = maps.Clone(conf.Tiers) // tests change theirs
+	w.service = rig.Open(t, rig.Options{Dir: w.dir, Conf: &conf, Accounts: rig.Accounts(t)}, "n1")
+	w.service.Add("train", "tape:train")
+	w.service.Add("near", "shared:near")
 	return w
 }
 
-// cli is the command line as root has it on the host of the controller.
-func (w *world) cli() *rig.Program {
-	p := rig.New(w.T)
-	p.Env = []string{"DATAMOVE_CONFIG=" + w.path("config.yaml"), "DATAMOVE_SERVICE=" + w.socket()}
-	return p
+// kill kills the mover: its coordinator and its agent.
+func (w *world) kill() {
+	w.Helper()
+	w.service.Crash()
+	w.service.KillAgent("n1")
 }
 
+// start starts it again.
 func (w *world) start() {
 	w.Helper()
-	w.service = rig.NewCommand(w.T, "datamoved").Start(w.T, "--config", w.path("config.yaml"), "--data", w.path("data"), "--listen", w.socket(), "--node", "n1")
-	w.service.Until("it is ready", func() bool {
-		c, err := api.Dial(w.Context(), w.socket(), api.Options{})
-		if err != nil {
-			return false
-		}
-		agents, err := c.ListAgents(w.Context(), &datamovev1.ListAgentsRequest{})
-		if w.client == nil && err == nil && len(agents.GetAgents()) > 0 {
-			w.client = c
-			w.Cleanup(func() { must(w.T, c.Close()) })
-			return true
-		}
-		return c.Close() == nil && err == nil && len(agents.GetAgents()) > 0
-	})
+	w.service.Start()
+	w.service.Join("n1")
 }
 
-func (w *world) socket() string { return "unix://" + w.path("sock") }
-
-func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+// path is that of a name; scratch is the node's.
+func (w *world) path(name string) string {
+	if rest, ok := strings.CutPrefix(name, "scratch"); ok {
+		return rig.ScratchOf(w.dir, "n1") + rest
+	}
+	return filepath.Join(w.dir, name)
+}
 
 func (w *world) write(name, text string) {
 	w.Helper()
@@ -136,12 +134,20 @@ func (w *world) write(name, text string) {
 	must(w.T, os.WriteFile(w.path(name), []byte(text), 0o644))
 }
 
+// largeBytes take more than one turn at a limit.
+const largeBytes = 6 << 20
+
 // large makes a file that takes a minute to read from the slow tier, to write to it, or to write to the node.
 func (w *world) large(name string) {
 	w.Helper()
-	b := make([]byte, 80<<20)
+	w.write(name, noise(largeBytes))
+}
+
+// noise is so long, and no part of it is like another one.
+func noise(bytes int) string {
+	b := make([]byte, bytes)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
-	w.write(name, string(b))
+	return string(b)
 }
 
 func (w *world) job(id uint32) hook.Job {
@@ -151,8 +157,16 @@ func (w *world) job(id uint32) hook.Job {
 // setup begins a job that has these lines.
 func (w *world) setup(id uint32, lines ...string) {
 	w.Helper()
-	must(w.T, w.Setup(w.job(id), directive.Text{Script: script(lines...)}))
+	w.setupFor(w.job(id), lines...)
 }
+
+func (w *world) setupFor(j hook.Job, lines ...string) {
+	w.Helper()
+	time.Sleep(time.Nanosecond) // runs are told apart by when they began
+	must(w.T, w.Setup(j, text(lines...)))
+}
+
+func text(lines ...string) directive.Text { return directive.Text{Script: script(lines...)} }
 
 func script(lines ...string) string {
 	return "#!/bin/sh\n#DATAMOVE " + strings.Join(lines, "\n#DATAMOVE ") + "\ntrue\n"
@@ -187,8 +201,16 @@ func (w *world) wrote(id uint32, files ...string) {
 		dir := w.path("scratch/jobs/" + w.job(id).Dir())
 		must(w.T, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		must(w.T, os.WriteFile(filepath.Join(dir, name), []byte(fmt.Sprint(id)+" "+name), 0o644))
-		must(w.T, exec.Command("chown", "-R", fmt.Sprint(w.uid), dir).Run())
+		w.owned(dir)
 	}
+}
+
+// owned gives all below a directory to the owner of the jobs.
+func (w *world) owned(dir string) {
+	w.Helper()
+	must(w.T, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, int(w.uid), -1))
+	}))
 }
 
 // wants fails when a file does not have these contents; "" is no file.
@@ -196,14 +218,14 @@ func (w *world) wants(name, text string) {
 	w.Helper()
 	got, err := os.ReadFile(w.path(name))
 	if string(got) != text || text == "" && !errors.Is(err, mover.ErrNotExist) {
-		w.Errorf("%s is %q, %v; want %q", name, got, err, text)
+		w.Errorf("%s is %.60q, %v; want %.60q", name, got, err, text)
 	}
 }
 
 // tasks are those of a job, sorted, as "copy DONE".
 func (w *world) tasks(id uint32) (all []string) {
 	w.Helper()
-	for t, err := range w.client.Tasks(w.Context(), &datamovev1.ListTasksRequest{Labels: map[string]string{hook.Label: fmt.Sprint(id)}}) {
+	for t, err := range w.service.Tasks(w.Context(), &datamovev1.ListTasksRequest{Labels: map[string]string{hook.Label: fmt.Sprint(id)}}) {
 		must(w.T, err)
 		kind := strings.ToLower(strings.TrimPrefix(t.GetSpec().GetKind().String(), "TASK_KIND_"))
 		if t.GetSpec().GetLabels()[hook.Leaves] == hook.AllNodes {
@@ -225,7 +247,7 @@ func (w *world) wantsTasks(id uint32, want ...string) {
 // held are the holders of what is held.
 func (w *world) held() (all []string) {
 	w.Helper()
-	for l, err := range w.client.Leases(w.Context(), &datamovev1.ListLeasesRequest{}) {
+	for l, err := range w.service.Leases(w.Context(), &datamovev1.ListLeasesRequest{}) {
 		must(w.T, err)
 		if strings.HasPrefix(l.GetHolder(), "slurm:") {
 			all = append(all, l.GetHolder()+" on "+l.GetNode())
@@ -247,12 +269,6 @@ func (w *world) heard(what string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.told, func(s string) bool { return strings.Contains(s, what) })
-}
-
-// until waits for something that the mover does.
-func (w *world) until(what string, happened func() bool) {
-	w.Helper()
-	w.service.Until(what, happened)
 }
 
 // within is a context that a phase is given.
