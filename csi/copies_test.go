@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
+	"datamove.dev/mover/config"
 )
 
 // unable has a file system that can neither clone nor hold volumes to a capacity: memory, which the mover calls memory.
@@ -21,23 +22,22 @@ func (r *kubelet) unable() {
 	root, err := os.MkdirTemp("/dev/shm", "csi-")
 	must(r.T, err)
 	r.Cleanup(func() { must(r.T, os.RemoveAll(root)) })
-	r.tiers = "  memory: {level: warm, path: " + root + "}\n"
+	r.tiers = map[string]config.Tier{"memory": {Level: "warm", Path: root}}
 	r.driver.Config.FileSystems["plain"] = FileSystem{Use: volume.Project, Kind: lustre.IsOther, Root: root, Volumes: "k8s", Unenforced: true, Tier: "memory"}
 	r.staging()
 }
 
 // until makes a call as the sidecars do: again and again while it is under way.
-func until[R any](t *testing.T, call func() (R, error)) R {
-	t.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		r, err := call()
-		if err == nil {
-			return r
+func until[R any](r *kubelet, call func() (R, error)) (answer R) {
+	r.Helper()
+	r.service.Until("it is not under way any more", func() bool {
+		var err error
+		if answer, err = call(); status.Code(err) != codes.Aborted {
+			must(r.T, err)
 		}
-		if status.Code(err) != codes.Aborted || time.Now().After(limit) {
-			t.Fatal(err)
-		}
-	}
+		return err == nil
+	})
+	return answer
 }
 
 // onPlain is a request for a volume on plain.
@@ -55,7 +55,7 @@ func TestCopies(t *testing.T) {
 	r := rigged(t)
 	r.unable()
 	create := func(q *csi.CreateVolumeRequest) *csi.Volume {
-		return until(t, func() (*csi.CreateVolumeResponse, error) { return r.CreateVolume(t.Context(), q) }).GetVolume()
+		return until(r, func() (*csi.CreateVolumeResponse, error) { return r.CreateVolume(t.Context(), q) }).GetVolume()
 	}
 	v := create(onPlain("home", nil))
 	q := r.publication(v.GetVolumeId(), "vision", "train")
@@ -63,7 +63,7 @@ func TestCopies(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(target, "run/1"), 0o750))
 	must(t, os.WriteFile(filepath.Join(target, "run/1/ckpt"), []byte("kept"), 0o640))
 	must(t, os.Symlink("/etc/passwd", filepath.Join(target, "link")))
-	s := until(t, func() (*csi.CreateSnapshotResponse, error) {
+	s := until(r, func() (*csi.CreateSnapshotResponse, error) {
 		return r.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: v.GetVolumeId()})
 	}).GetSnapshot()
 	must(t, os.WriteFile(filepath.Join(target, "run/1/ckpt"), []byte("lost"), 0o640))
@@ -143,19 +143,17 @@ func TestArchive(t *testing.T) {
 	_, err = r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v.GetVolume().GetVolumeId()})
 	must(t, err)
 	spec := r.driver.spec("plain")
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	r.service.Until("it is archived", func() bool {
 		left, err := r.driver.archive(t.Context(), "plain")
 		must(t, err)
 		if left == 0 {
-			break
+			return true
 		}
 		if gone, _, err := r.driver.Files.Reap(t.Context(), spec, time.Now()); gone > 0 || err != nil {
 			t.Fatalf("%d, %v", gone, err)
 		}
-		if time.Now().After(limit) {
-			t.Fatal("it is not archived")
-		}
-	}
+		return false
+	})
 	if gone, _, err := r.driver.Files.Reap(t.Context(), spec, time.Now()); gone != 1 || err != nil {
 		t.Errorf("%d, %v", gone, err)
 	}

@@ -3,7 +3,6 @@ package csi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -17,48 +16,43 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
-	"datamove.dev/test/crash/rig"
+	"datamove.dev/mover/config"
+	"datamove.dev/test/cluster/rig"
 	"datamove.dev/tiering/stage"
 )
 
 // staging starts a real mover on this node, with the tiers shared and scratch and the datasets train and secret, and lets
 // the driver stage with it.
-func (r *kubelet) staging() *api.Client {
+func (r *kubelet) staging() *rig.Cluster {
 	r.Helper()
 	dir := r.TempDir()
-	r.Cleanup(func() { _ = exec.Command("chattr", "-R", "-f", "-i", dir).Run() }) // what is staged is sealed
-	socket := "unix://" + filepath.Join(dir, "sock")
 	for _, name := range []string{"train", "secret"} {
 		must(r.T, os.MkdirAll(filepath.Join(dir, "shared", name, "sub"), 0o755))
 		must(r.T, os.WriteFile(filepath.Join(dir, "shared", name, "sub/file"), []byte(name), 0o644))
 	}
 	r.shared = filepath.Join(dir, "shared")
-	must(r.T, os.Mkdir(filepath.Join(dir, "scratch"), 0o755))
-	config := filepath.Join(dir, "config.yaml")
-	must(r.T, os.WriteFile(config, fmt.Appendf(nil, "tiers:\n  scratch: {level: hot, path: %[1]s/scratch, ephemeral: true, node_local: true}\n  shared: {level: warm, path: %[1]s/shared}\n%[2]s", dir, r.tiers), 0o644))
-	service := rig.NewCommand(r.T, "datamoved").Start(r.T, "--config", config, "--data", filepath.Join(dir, "data"), "--listen", socket, "--node", "n1")
-	cli := rig.New(r.T)
-	cli.Env = []string{"DATAMOVE_SERVICE=" + socket}
-	service.Until("it is ready", func() bool {
-		return strings.Contains(cli.Start(r.T, "agent", "list").Stdout(), "ready")
-	})
-	for _, name := range []string{"train", "secret"} {
-		cli.Do(r.T, 0, "dataset", "add", name, "shared:"+name)
+	tiers := map[string]config.Tier{
+		"scratch": {Level: "hot", Path: rig.ScratchOf(dir, "n1"), Ephemeral: true, NodeLocal: true},
+		"shared":  {Level: "warm", Path: r.shared},
 	}
-	client, err := api.Dial(r.Context(), socket, api.Options{})
-	must(r.T, err)
-	r.Cleanup(func() { must(r.T, client.Close()) })
-	r.driver.Staging = &stage.Mover{Dial: func(context.Context) (*api.Client, error) { return client, nil }, Node: "n1", Label: "csi-copy"}
+	maps.Copy(tiers, r.tiers)
+	c := rig.Open(r.T, rig.Options{Dir: dir, Conf: &config.Config{Tiers: tiers}, Real: true}, "n1")
+	for _, name := range []string{"train", "secret"} {
+		c.Add(name, "shared:"+name)
+	}
+	r.service = c
+	m := &stage.Mover{Dial: c.Dial, Node: "n1", Label: "csi-copy"}
+	r.Cleanup(func() { must(r.T, m.Close()) })
+	r.driver.Staging = m
 	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"dataset:train"}})
-	return client
+	return c
 }
 
 // leases counts those that hold something on the node.
-func (r *kubelet) leases(c *api.Client) (n int) {
+func (r *kubelet) leases(c *rig.Cluster) (n int) {
 	r.Helper()
 	for _, err := range c.Leases(r.Context(), &datamovev1.ListLeasesRequest{}) {
 		must(r.T, err)
@@ -148,11 +142,7 @@ func TestMoverAway(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	kept := make(chan struct{})
 	go func() { defer close(kept); r.driver.KeepLeases(ctx) }()
-	for limit := time.Now().Add(time.Minute); r.leases(client) != 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatal("it is held by nobody, and held")
-		}
-	}
+	client.Until("what is held by nobody is let go", func() bool { return r.leases(client) == 0 })
 	stop()
 	<-kept
 }
@@ -160,16 +150,8 @@ func TestMoverAway(t *testing.T) {
 // eventually publishes as a kubelet does: again and again.
 func (r *kubelet) eventually(q *csi.NodePublishVolumeRequest) string {
 	r.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		_, err := r.NodePublishVolume(r.Context(), q)
-		if err == nil {
-			return q.GetTargetPath()
-		}
-		if time.Now().After(limit) {
-			r.Fatal(err)
-		}
-		r.refused(err, codes.Aborted)
-	}
+	until(r, func() (*csi.NodePublishVolumeResponse, error) { return r.NodePublishVolume(r.Context(), q) })
+	return q.GetTargetPath()
 }
 
 // TestDatasetsOfOthers: what nobody granted is neither staged nor mounted, and what a pod describes is a dataset and nothing else.

@@ -23,7 +23,9 @@ import (
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre/plain"
+	"datamove.dev/mover/config"
 	"datamove.dev/test/apart"
+	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/image"
 )
 
@@ -46,12 +48,13 @@ type kubelet struct {
 	*testing.T
 	csi.ControllerClient
 	csi.NodeClient
-	driver *Driver
-	socket string
-	root   string // of the file system
-	pods   string // where targets are
-	tiers  string // of the mover, beside shared and scratch
-	shared string // what datasets come from, when there is a mover
+	driver  *Driver
+	socket  string
+	root    string                 // of the file system
+	pods    string                 // where targets are
+	tiers   map[string]config.Tier // of the mover, beside shared and scratch
+	shared  string                 // what datasets come from, when there is a mover
+	service *rig.Cluster           // that mover
 }
 
 // rigged starts one. lab is for projects, nvme for scratch; grants and staging may be changed before the first call.

@@ -71,14 +71,10 @@ func TestTelling(t *testing.T) {
 	}
 	r.eventually(good)
 	must(t, os.RemoveAll(filepath.Join(r.shared, "secret")))
-	code := codes.Aborted
-	for limit := time.Now().Add(time.Minute); code == codes.Aborted; time.Sleep(50 * time.Millisecond) {
+	client.Until("it has failed", func() bool {
 		_, err := r.NodePublishVolume(t.Context(), bad)
-		code = status.Code(err)
-		if time.Now().After(limit) {
-			t.Fatal(err)
-		}
-	}
+		return status.Code(err) != codes.Aborted
+	})
 	if !slices.Contains(k.events, "vision/pod-train Staged dataset:train is on this node") {
 		t.Errorf("%q", k.events)
 	}
@@ -137,14 +133,10 @@ func TestPatience(t *testing.T) {
 	if _, err = r.NodePublishVolume(soon, q); status.Code(err) != codes.DeadlineExceeded {
 		t.Error(err)
 	}
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if n, _ := r.driver.Busy(); n == 0 {
-			break
-		}
-		if time.Now().After(limit) {
-			t.Fatal("the call goes on, and nobody waits for it")
-		}
-	}
+	r.service.Until("the call for which nobody waits is over", func() bool {
+		n, _ := r.driver.Busy()
+		return n == 0
+	})
 	q.VolumeContext["deadline"] = "1ns"
 	_, err = r.NodePublishVolume(t.Context(), q)
 	r.refused(err, codes.DeadlineExceeded)

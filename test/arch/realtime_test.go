@@ -9,7 +9,7 @@ var realTime = map[string]clock{
 	"cmd/datamove":                    {limits: 1, measures: 3},
 	"cmd/datamove-bench":              {waits: 2},
 	"cmd/datamoved":                   {waits: 4, limits: 3, measures: 1},
-	"csi":                             {waits: 9, limits: 2, measures: 8},
+	"csi":                             {waits: 3, limits: 2, measures: 2},
 	"csi/base":                        {waits: 2, measures: 2},
 	"csi/files":                       {waits: 1, measures: 2},
 	"csi/hand":                        {waits: 5, limits: 2, measures: 3},

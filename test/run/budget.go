@@ -35,7 +35,7 @@ var budgets = map[string]struct {
 	"bench/suite":        {15, "fio, and a store"},
 	"cmd/datamove":       {100, "44 scripts, each of many processes"},
 	"cmd/datamoved":      {25, "services as processes"},
-	"csi":                {20, "mounts, and processes that hang"},
+	"csi":                {15, "mounts, and processes that hang"},
 	"mover/ledger":       {60, "kills and power cuts"},
 	"mover/s3":           {30, "versitygw"},
 	"mover/service":      {25, "a model of 300 runs"},

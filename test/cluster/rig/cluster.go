@@ -89,7 +89,8 @@ type Cluster struct {
 	Accounts *account.Directory // nil are those of this machine
 	Peers    *Peers             // how agents of now on give each other what they stage; nil is not at all
 	Mute     atomic.Bool        // calls of people are done and not answered, until the coordinator is killed
-	refusals sync.Map           // errors, by the directory below which workers that are goroutines can not write
+	real     bool
+	refusals sync.Map // errors, by the directory below which workers that are goroutines can not write
 
 	*api.Client
 	ledger   *ledger.Ledger
@@ -129,11 +130,11 @@ type Options struct {
 	Conf     *config.Config     // nil is a shared tier, "shared", and a node-local one, "scratch"; each agent has its own at ScratchOf
 	Accounts *account.Directory // nil are those of this machine
 	Program  []string           // of workers; nil are goroutines
+	Real     bool               // time is real, and nothing can be killed but a Program
 }
 
 // New starts a coordinator with the shared tier "shared" and a node-local one,
-// "scratch", and agents of the given names. It is called in a bubble. In real time, for
-// what has to be beside it, all but deaths is the same.
+// "scratch", and agents of the given names. It is called in a bubble.
 func New(t testing.TB, agents ...string) *Cluster {
 	t.Helper()
 	return Open(t, Options{}, agents...)
@@ -147,7 +148,7 @@ func Processes(t testing.TB, agents ...string) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Open(t, Options{Program: []string{self, "worker"}}, agents...)
+	return Open(t, Options{Program: []string{self, "worker"}, Real: true}, agents...)
 }
 
 // Open is New with options.
@@ -157,7 +158,7 @@ func Open(t testing.TB, o Options, agents ...string) *Cluster {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: o.Program, Accounts: o.Accounts, Agents: map[string]*Agent{}}
+	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: o.Program, Accounts: o.Accounts, real: o.Real, Agents: map[string]*Agent{}}
 	c.workers = &workers{cluster: c, all: map[int]*goroutine{}}
 	if o.Conf == nil {
 		scratch := filepath.Join(dir, "scratch")
@@ -365,7 +366,7 @@ func (c *Cluster) halt() {
 	}
 }
 
-func (c *Cluster) virtual() bool { return c.Program == nil }
+func (c *Cluster) virtual() bool { return !c.real }
 
 func (c *Cluster) close() {
 	for name := range c.Agents {
@@ -424,7 +425,7 @@ func (c *Cluster) Join(name string) {
 		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.Dir, "agents", name), Program: c.Program, Accounts: c.Accounts,
 		Config: c.ConfOf(name), Logger: slog.New(slog.NewTextHandler(testWriter{}, nil)), Peers: c.Peers.of(name), Metrics: c.Peers.metrics(name),
 	}
-	if c.virtual() {
+	if c.Program == nil {
 		o.Program, o.Ready = []string{"goroutine"}, c.workers.ready(name)
 	}
 	if m.agent, err = agent.New(o); err != nil {

@@ -55,5 +55,6 @@
 // # Processes
 //
 // [Processes] is the same cluster in real time, with workers that are processes, for
-// tests of accounts, of seals and of real servers (test/system/service).
+// tests of accounts, of seals and of real servers (test/system/service). Options.Real is
+// real time with goroutines, for what has real mounts beside it (csi).
 package rig
