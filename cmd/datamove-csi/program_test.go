@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -90,48 +89,61 @@ func TestRegistration(t *testing.T) {
 	}
 }
 
-// TestKillPublish: killed at any moment of a mount or an unmount, the driver started again finds what was done: there is
+// TestKillPublish: killed after each step of a mount or an unmount that can be seen, the driver started again finds what was done: there is
 // one mount in the end, with its flags, and after the unmount none.
 func TestKillPublish(t *testing.T) {
-	n, random := newNode(t), kill.Random(t)
+	n := newNode(t)
 	n.begin()
 	id := n.created("scratch", "pvc-1")
-	for round := range kill.Times(3, 120) {
+	for round := range kill.Times(6, 120) {
 		q := n.publication(id, "pod")
 		q.Readonly = round%2 == 0
-		n.interrupted(random, func(ctx context.Context) error {
+		there := func() bool { _, err := os.Lstat(q.GetTargetPath()); return err == nil }
+		mounted := func() bool { return len(n.mounts(q.GetTargetPath())) > 0 }
+		n.interrupted([]func() bool{asked, there, mounted}[round%3], func(ctx context.Context) error {
 			_, err := n.NodePublishVolume(ctx, q)
 			return err
 		})
 		_, err := n.NodePublishVolume(t.Context(), q, grpc.WaitForReady(true))
 		must(t, err)
-		table, err := mount.Table(q.GetTargetPath())
-		must(t, err)
+		table := n.mounts(q.GetTargetPath())
 		if len(table) != 1 || !strings.Contains(table[0].Options, "nosuid") || strings.Contains(","+table[0].Options+",", ",ro,") != q.GetReadonly() {
 			t.Fatalf("round %d: %+v", round, table)
 		}
 		un := &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: q.GetTargetPath()}
-		n.interrupted(random, func(ctx context.Context) error {
+		n.interrupted([]func() bool{asked, func() bool { return !mounted() }, func() bool { return !there() }}[round%3], func(ctx context.Context) error {
 			_, err := n.NodeUnpublishVolume(ctx, un)
 			return err
 		})
 		_, err = n.NodeUnpublishVolume(t.Context(), un, grpc.WaitForReady(true))
 		must(t, err)
-		if _, err := os.Lstat(q.GetTargetPath()); !os.IsNotExist(err) {
-			t.Fatalf("round %d: %v", round, err)
+		if there() {
+			t.Fatalf("round %d: it is there still", round)
 		}
 	}
 }
 
-// interrupted kills the driver in the middle of a call, and starts it again.
-func (n *node) interrupted(random *rand.Rand, call func(context.Context) error) {
+func asked() bool { return true }
+
+func (n *node) mounts(at string) []mount.Mount {
 	n.Helper()
-	ended := make(chan struct{})
+	table, err := mount.Table(at)
+	must(n, err)
+	return table
+}
+
+// interrupted kills the driver in the middle of a call, when a step is seen or it has ended, and starts it again.
+func (n *node) interrupted(step func() bool, call func(context.Context) error) {
+	n.Helper()
+	ctx, ends := context.WithCancel(n.Context())
 	go func() {
-		defer close(ended)
+		defer ends()
 		_ = call(n.Context()) // how it ends is not known, and does not matter
 	}()
-	n.run.KillAfter(time.Duration(random.Int64N(int64(8 * time.Millisecond))))
-	<-ended
+	for ctx.Err() == nil && !step() {
+		runtime.Gosched()
+	}
+	n.run.KillAfter(0)
+	<-ctx.Done()
 	n.begin()
 }
